@@ -1,0 +1,49 @@
+# anchorflow: how a language model learns from the examples in its prompt.
+#
+# Every stage writes results/{stage}/{model}/{task}/{seed}.parquet; stages that need no model leave
+# {model} out, summaries leave {task} and {seed} out. A stage's word names its rule file here, its
+# module in workflow/anchorflow, its folder in results and its test.
+#
+#   texts ─► samples ─► prompts ─┬─► attention ─┬─► deep ─────► figures, tables
+#   tokenizers ─────────┘   │    │  predictions ─┴─► accuracy ─► tables
+#   models ─────────────────┘    └─► saliency ─────► flow ─────► figures, tables
+
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+
+# A configuration given on the command line takes the place of the default one; Snakemake would
+# merge the two otherwise, and add the default's models and tasks to the user's.
+if not workflow.config_settings.configfiles:
+
+    configfile: "config/config.yaml"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/texts.smk"
+include: "workflow/rules/samples.smk"
+include: "workflow/rules/models.smk"
+include: "workflow/rules/prompts.smk"
+include: "workflow/rules/attention.smk"
+include: "workflow/rules/saliency.smk"
+include: "workflow/rules/flow.smk"
+include: "workflow/rules/deep.smk"
+include: "workflow/rules/accuracy.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        FIGURES,
+        TABLES,
+
+
+rule figures:
+    input:
+        FIGURES,
+
+
+rule tables:
+    input:
+        TABLES,

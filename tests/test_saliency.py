@@ -1,0 +1,79 @@
+"""Saliency against autograd on eager attention, and its three means against values by hand."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from anchorflow.batches import Batch
+from anchorflow.saliency import FlowSums, batch_saliency, flow_means
+from tiny_models import FAMILIES, plain_saliency, random_batch, single, tiny_model
+
+
+class WholeMatrices:
+    """A sink that keeps all of I_l, [L, B, T, T]."""
+
+    def __init__(self, layers: int, batch: Batch) -> None:
+        size, tokens = batch.input_ids.shape
+        self.matrices = torch.zeros(layers, size, tokens, tokens)
+
+    def take(self, layer: int, rows: slice, keys: slice, saliency: Tensor) -> None:
+        self.matrices[layer, :, rows, keys] = saliency
+
+
+def means_of(matrices: Tensor, example: Batch) -> Tensor:
+    """The three means as [3, L] from I_l [L, T, T], pair by pair as they are defined."""
+    labels = set(example.label_positions[0].tolist())
+    target = int(example.target_positions[0])
+    sums: dict[str, list[Tensor]] = {"wp": [], "pq": [], "ww": []}
+    for i in range(matrices.shape[1]):
+        for j in range(i):
+            kind = "wp" if i in labels else "pq" if i == target and j in labels else "ww"
+            sums[kind].append(matrices[:, i, j].double())
+    return torch.stack([torch.stack(sums[kind]).mean(0) for kind in ("wp", "pq", "ww")])
+
+
+def test_means_of_a_4_by_4_matrix_equal_the_values_worked_out_by_hand() -> None:
+    saliency = torch.tensor(
+        [[9.0, 0, 0, 0], [1, 9, 0, 0], [2, 4, 9, 0], [3, 5, 7, 9]],
+    )
+    means = flow_means(
+        row_sums=saliency.tril(-1).sum(-1),
+        target_row=saliency[3, [1]],
+        label_positions=torch.tensor([1]),
+        target_positions=torch.tensor(3),
+    )
+    assert means.s_wp.item() == 1.0  # (1, 0)
+    assert means.s_pq.item() == 5.0  # (3, 1)
+    assert means.s_ww.item() == 4.0  # (2, 0), (2, 1), (3, 0), (3, 2): 2, 4, 3, 7
+
+
+def test_a_label_position_after_the_target_is_refused() -> None:
+    with pytest.raises(ValueError, match="precede"):
+        flow_means(torch.ones(4), torch.ones(1), torch.tensor([3]), torch.tensor(3))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_saliency_equals_autograd_on_eager_attention_in_mixed_batches(family: str) -> None:
+    batch = random_batch([37, 21, 50, 24])
+    model, eager = tiny_model(family), tiny_model(family, eager=True)
+    layers = model.config.num_hidden_layers
+    whole, sums = WholeMatrices(layers, batch), FlowSums(batch)
+    batch_saliency(model, batch, whole)
+    batch_saliency(model, batch, sums)
+    means = torch.stack(sums.means(layers))
+    for row in range(batch.size):
+        example = single(batch, row)
+        plain = plain_saliency(eager, example)
+        tokens = plain.shape[-1]
+        ours = whole.matrices[:, row, :tokens, :tokens]
+        assert plain.abs().max() > 0
+        assert (ours - plain).abs().max() <= 1e-4 * plain.abs().max()
+        assert whole.matrices[:, row, tokens:].abs().max() == 0 if tokens < 50 else True
+        torch.testing.assert_close(
+            means[:, :, row], means_of(plain, example), rtol=1e-4, atol=1e-12
+        )
+        alone = FlowSums(example)
+        batch_saliency(model, example, alone)
+        torch.testing.assert_close(
+            torch.stack(alone.means(layers))[:, :, 0], means[:, :, row], rtol=1e-4, atol=1e-12
+        )

@@ -1,0 +1,41 @@
+"""Which architectures can be followed, told from a model's configuration alone."""
+
+from typing import Any
+
+from transformers import AutoModelForCausalLM, PretrainedConfig
+
+from anchorflow.errors import InputError
+
+# Attention of their own outside transformers' attention interface; we adapt it to ours.
+ADAPTED = ("gptj", "gpt_neo")
+
+
+def check_architecture(name: str, config: PretrainedConfig) -> None:
+    """Refuse, by its configuration alone, a model whose attention can't be followed.
+
+    Raises
+    ------
+    InputError
+        Naming the model and what is not supported about it.
+    """
+    if type(config) not in AutoModelForCausalLM._model_mapping:
+        raise InputError(
+            f"models.{name}: {config.model_type} is no causal language model of transformers; "
+            "choose one that is."
+        )
+    model_class: Any = AutoModelForCausalLM._model_mapping[type(config)]
+    reason = None
+    if getattr(config, "alibi", False) or config.model_type in ("bloom", "mpt"):
+        reason = "adds ALiBi biases inside its attention"
+    elif config.model_type in ADAPTED:
+        pass
+    elif getattr(config, "reorder_and_upcast_attn", False):
+        reason = "computes attention in its own mixed precision (reorder_and_upcast_attn)"
+    elif not getattr(model_class, "_supports_attention_backend", False):
+        reason = "does not run through transformers' attention interface"
+    if reason is not None:
+        raise InputError(
+            f"models.{name}: the architecture {config.model_type} {reason}, which is not "
+            "supported; choose a model such as GPT-2, GPT-J, Pythia, OPT, Llama, Mistral, Qwen, "
+            "Gemma, Phi-3 or OLMo 2."
+        )

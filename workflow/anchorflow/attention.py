@@ -1,0 +1,170 @@
+"""Attention from the target position to every demonstration, and the model's predictions."""
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+from tqdm import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from anchorflow.attention_function import AttentionCall, attention_rows, intervene
+from anchorflow.batches import Batch, batches_of, runnable
+from anchorflow.errors import InputError
+from anchorflow.language_model import target_logits
+from anchorflow.tables import ATTENTION, PREDICTIONS, frame_schema, keyed
+
+TOP_TOKENS = 5
+
+
+class RecordRows:
+    """The intervention that records one attention row per example, in every layer."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self._rows = rows
+        self._recorded: dict[int, Tensor] = {}
+
+    def attend(self, call: AttentionCall) -> None:
+        """Keep A_l(row, :) as [B, H, K]; the layer's output stays as it is."""
+        self._recorded[call.layer] = attention_rows(call, self._rows)
+
+    def stacked(self, layers: int) -> Tensor:
+        """The rows of all layers as [L, B, H, K], float32, on the CPU.
+
+        Raises
+        ------
+        InputError
+            If the attention of a layer is missing.
+        """
+        if sorted(self._recorded) != list(range(layers)):
+            raise InputError(
+                f"the attention of {layers - len(self._recorded)} of {layers} layers is missing: "
+                "this model does not pass its attention through the attention interface; "
+                "choose a supported architecture."
+            )
+        return torch.stack([self._recorded[layer].cpu() for layer in range(layers)])
+
+
+class DemonstrationAttention(NamedTuple):
+    """Attention from the target to each demonstration, three ways; each [L, B, H, N]."""
+
+    label: Tensor
+    largest: Tensor
+    mean: Tensor
+
+
+def by_demonstration(rows: Tensor, batch: Batch) -> DemonstrationAttention:
+    """Attention to the label token, and the largest and mean over each demonstration's tokens.
+
+    Parameters
+    ----------
+    rows : [L, B, H, T]
+        A_l(q, :) of each example.
+
+    Returns
+    -------
+    DemonstrationAttention
+        Probabilities.
+
+    Source: label token [A] eq. 5; maximum over a demonstration's tokens [K] §5.1.
+    """
+    token = torch.arange(rows.shape[-1])[None, None, :]
+    starts, ends = batch.demonstration_starts.cpu(), batch.demonstration_ends.cpu()
+    inside = (token >= starts[..., None]) & (token < ends[..., None])  # [B, N, T]
+    at = batch.label_positions.cpu()[None, :, None, :].expand(*rows.shape[:3], -1)
+    largest = [
+        rows.masked_fill(~inside[None, :, None, k], 0).amax(-1) for k in range(inside.shape[1])
+    ]
+    total = torch.einsum("lbht,bnt->lbhn", rows, inside.float())
+    return DemonstrationAttention(
+        label=rows.gather(-1, at),
+        largest=torch.stack(largest, -1),
+        mean=total / (ends - starts)[None, :, None, :],
+    )
+
+
+def measure_attention(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    prompts: pl.DataFrame,
+    batch_tokens: int,
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Attention rows and predictions for every runnable prompt with fixed demonstrations.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``tables.PROMPTS`` of one model, task and seed.
+    batch_tokens : int
+        Upper bound of tokens per batch; does not change the numbers.
+
+    Returns
+    -------
+    tuple of DataFrame
+        Columns of ``tables.ATTENTION`` and of ``tables.PREDICTIONS``, ordered by example.
+
+    Raises
+    ------
+    InputError
+        If attentions come back missing, or logits that are not finite.
+    """
+    chosen = runnable(prompts, "fixed")
+    layers: int = model.config.get_text_config().num_hidden_layers
+    keys = prompts.select("model", "task", "seed").row(0, named=True)
+    attention, predictions = [], []
+    with tqdm(total=len(chosen), desc="attention", unit="example", mininterval=1) as progress:
+        for batch in batches_of(chosen, batch_tokens, model.device):
+            recorded = RecordRows(batch.target_positions)
+            with intervene(recorded):
+                logits = target_logits(model, batch)
+            rows = by_demonstration(recorded.stacked(layers), batch)
+            attention.append(_attention_rows(batch, rows, keys))
+            predictions.append(_prediction_rows(batch, logits, tokenizer, keys))
+            progress.update(batch.size)
+    empty = [pl.DataFrame(schema=frame_schema(table)) for table in (ATTENTION, PREDICTIONS)]
+    return (
+        pl.concat([empty[0], *attention]).sort("example", "layer", "head", "demonstration"),
+        pl.concat([empty[1], *predictions]).sort("example"),
+    )
+
+
+def _attention_rows(
+    batch: Batch, rows: DemonstrationAttention, keys: dict[str, str | int]
+) -> pl.DataFrame:
+    layer, example, head, demonstration = np.indices(rows.label.shape)
+    frame = pl.DataFrame(
+        {
+            "example": np.array(batch.examples)[example.ravel()],
+            "layer": layer.ravel(),
+            "head": head.ravel(),
+            "demonstration": demonstration.ravel(),
+            "label": batch.demonstration_labels.cpu().numpy()[
+                example.ravel(), demonstration.ravel()
+            ],
+            "attention_label": rows.label.numpy().ravel(),
+            "attention_max": rows.largest.numpy().ravel(),
+            "attention_mean": rows.mean.numpy().ravel(),
+        }
+    )
+    return keyed(frame, keys, ATTENTION)
+
+
+def _prediction_rows(
+    batch: Batch, logits: Tensor, tokenizer: PreTrainedTokenizerBase, keys: dict[str, str | int]
+) -> pl.DataFrame:
+    probabilities = logits[:, batch.label_tokens.to(logits.device)].softmax(-1).cpu()
+    top = logits.softmax(-1).topk(TOP_TOKENS)
+    tokens = top.indices.cpu().tolist()
+    frame = pl.DataFrame(
+        {
+            "example": batch.examples,
+            "label": batch.labels.tolist(),
+            "prediction": probabilities.argmax(-1).tolist(),
+            "probabilities": probabilities.tolist(),
+            "top_tokens": tokens,
+            "top_texts": [[tokenizer.decode([token]) for token in row] for row in tokens],
+            "top_probabilities": top.values.cpu().tolist(),
+        }
+    )
+    return keyed(frame, keys, PREDICTIONS)

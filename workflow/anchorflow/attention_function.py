@@ -1,0 +1,312 @@
+"""One attention function for every model, and the interventions that are given to it.
+
+transformers lets a model run with an attention function of ours by name. Ours makes the causal
+and sliding-window mask itself, from the positions of queries and keys alone, so a model that uses
+it can't run non-causally by accident. Batches are padded on the right: no real token ever attends
+to padding, hence no padding mask is needed and padding can't change a number.
+
+What an experiment does to attention is an :class:`Intervention`, in force for the duration of a
+``with intervene(...)`` block.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from types import MethodType
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface, AttentionMaskInterface, PretrainedConfig
+
+from anchorflow.architectures import ADAPTED
+from anchorflow.errors import InputError
+
+IMPLEMENTATION = "anchorflow"
+
+
+@dataclass(frozen=True)
+class AttentionCall:
+    """What one layer gives its attention function.
+
+    The keys may be more than the queries; then the queries are the last of them.
+    """
+
+    layer: int
+    query: Tensor  # [B, H, T, D]
+    key: Tensor  # [B, G, K, D]
+    value: Tensor  # [B, G, K, D]
+    scaling: float
+    sliding_window: int | None = None
+    softcap: float | None = None
+
+    def keys_of(self, start: int, stop: int) -> slice:
+        """The keys that at least one of the query rows ``start:stop`` may attend to."""
+        offset = self.key.shape[2] - self.query.shape[2]
+        first = 0 if self.sliding_window is None else start + offset - self.sliding_window + 1
+        return slice(max(0, first), stop + offset)
+
+    def hidden(self, start: int, stop: int) -> Tensor:
+        """[rows, keys] bool: True where a query row may not attend to one of :meth:`keys_of`."""
+        offset = self.key.shape[2] - self.query.shape[2]
+        rows = torch.arange(start, stop, device=self.query.device)[:, None] + offset
+        keys = self.keys_of(start, stop)
+        columns = torch.arange(keys.start, keys.stop, device=self.query.device)[None, :]
+        hidden = columns > rows
+        if self.sliding_window is not None:
+            hidden |= columns <= rows - self.sliding_window
+        return hidden
+
+
+class Intervention(Protocol):
+    """Something done to the attention of every layer while it is in force."""
+
+    def attend(self, call: AttentionCall) -> Tensor | None:
+        """Observe one layer's attention; return [B, H, T, D] to take the place of its output."""
+
+
+_in_force: ContextVar[Intervention | None] = ContextVar("intervention", default=None)
+
+
+@contextlib.contextmanager
+def intervene(intervention: Intervention) -> Iterator[None]:
+    """Put an intervention in force for every model that uses our attention function."""
+    token = _in_force.set(intervention)
+    try:
+        yield
+    finally:
+        _in_force.reset(token)
+
+
+def attention_rows(call: AttentionCall, rows: Tensor) -> Tensor:
+    """Attention probabilities of one query row per example.
+
+    Parameters
+    ----------
+    rows : [B], int
+        Query row of each example.
+
+    Returns
+    -------
+    Tensor
+        A_l(row, :) as [B, H, K], float32; keys that the row may not attend to have 0.
+    """
+    batch, heads, _, dimension = call.query.shape
+    groups, keys = call.key.shape[1], call.key.shape[2]
+    rows = rows.to(call.query.device)
+    query = call.query[torch.arange(batch, device=rows.device), :, rows]  # [B, H, D]
+    grouped = query.reshape(batch, groups, heads // groups, dimension)
+    scores = _scores(call, grouped, call.key).reshape(batch, heads, keys)
+    position = rows[:, None] + keys - call.query.shape[2]  # [B, 1]
+    columns = torch.arange(keys, device=rows.device)[None, :]
+    hidden = columns > position
+    if call.sliding_window is not None:
+        hidden |= columns <= position - call.sliding_window
+    return scores.masked_fill_(hidden[:, None, :], -torch.inf).softmax(-1)
+
+
+def _scores(call: AttentionCall, query: Tensor, key: Tensor) -> Tensor:
+    """Scores before the mask, float32, of ``query`` [B, G, rows, D] and ``key`` [B, G, K, D]."""
+    scores = ((query * call.scaling) @ key.transpose(-1, -2)).float()
+    return scores if call.softcap is None else call.softcap * torch.tanh(scores / call.softcap)
+
+
+def row_chunks(call: AttentionCall, elements: int = 2**19) -> Iterator[tuple[int, int]]:
+    """Split the query rows so that a [B, H, rows, keys] tensor has about ``elements`` elements.
+
+    Chunks keep the attention's memory linear in the number of tokens, in the processor's cache,
+    and off the keys that causality hides.
+    """
+    batch, heads, rows, _ = call.query.shape
+    step = max(16, elements // (batch * heads * call.key.shape[2]))
+    for start in range(0, rows, step):
+        yield start, min(rows, start + step)
+
+
+def chunk_probabilities(call: AttentionCall, start: int, stop: int) -> Tensor:
+    """Attention probabilities of the query rows ``start:stop`` over :meth:`keys_of` these rows.
+
+    Returns
+    -------
+    Tensor
+        [B, G, H/G · rows, keys], float32: the query heads that share a key head side by side.
+    """
+    keys = call.keys_of(start, stop)
+    scores = _scores(call, _grouped(call, call.query, start, stop), call.key[:, :, keys])
+    by_head = scores.unflatten(2, (-1, stop - start))  # [B, G, H/G, rows, keys]
+    by_head.masked_fill_(call.hidden(start, stop), -torch.inf)
+    return torch.softmax(scores, -1)
+
+
+def _grouped(call: AttentionCall, tensor: Tensor, start: int, stop: int) -> Tensor:
+    """Rows of a [B, H, T, D] tensor as [B, G, H/G · rows, D]."""
+    grouped: Tensor = tensor[:, :, start:stop].unflatten(1, (call.key.shape[1], -1)).flatten(2, 3)
+    return grouped
+
+
+def plain_attention(call: AttentionCall) -> Tensor:
+    """Causal attention without any intervention.
+
+    Returns
+    -------
+    Tensor
+        [B, H, T, D] in the query's number format.
+    """
+    tokens, keys = call.query.shape[2], call.key.shape[2]
+    windowed = call.sliding_window is not None and call.sliding_window < keys
+    if call.softcap is None and not windowed and tokens == keys:
+        return _fused(call, call.query, call.key, call.value, is_causal=True)
+    output = torch.empty_like(call.query)
+    for start, stop in row_chunks(call):
+        visible = call.keys_of(start, stop)
+        if call.softcap is None:
+            output[:, :, start:stop] = _fused(
+                call,
+                call.query[:, :, start:stop],
+                call.key[:, :, visible],
+                call.value[:, :, visible],
+                attn_mask=~call.hidden(start, stop),
+            )
+        else:
+            weights = chunk_probabilities(call, start, stop).to(call.value.dtype)
+            mixed = (weights @ call.value[:, :, visible]).unflatten(2, (-1, stop - start))
+            output[:, :, start:stop] = mixed.flatten(1, 2)
+    return output
+
+
+def _fused(call: AttentionCall, query: Tensor, key: Tensor, value: Tensor, **mask: Any) -> Tensor:
+    return scaled_dot_product_attention(
+        query, key, value, scale=call.scaling, enable_gqa=query.shape[1] != key.shape[1], **mask
+    )
+
+
+def attention_gradients(
+    call: AttentionCall, output_gradient: Tensor, start: int, stop: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Backward pass of attention for the query rows ``start:stop``, with A ⊙ ∂L/∂A on the way.
+
+    With P = A ⊙ dA and dA = dO·Vᵀ, the chain goes on as dS = P − A·rowsum(P), dQ = dS·K·s,
+    dK = dSᵀ·Q·s, dV = Aᵀ·dO.
+
+    Parameters
+    ----------
+    output_gradient : [B, H, T, D]
+        dO of all query rows.
+
+    Returns
+    -------
+    tuple
+        Σ_h A_h ⊙ ∂L/∂A_h as [B, rows, keys], float32; dQ as [B, H, rows, D]; dK and dV as
+        [B, G, keys, D], the contributions of these rows alone.
+    """
+    keys = call.keys_of(start, stop)
+    key, value = call.key[:, :, keys], call.value[:, :, keys]
+    weights = chunk_probabilities(call, start, stop)  # A: [B, G, H/G · rows, keys]
+    upstream = _grouped(call, output_gradient, start, stop)
+    product = (upstream @ value.transpose(-1, -2)).float()  # dA, then A ⊙ dA in place
+    value_gradient = weights.to(value.dtype).transpose(-1, -2) @ upstream
+    product *= weights
+    significance = product.unflatten(2, (-1, stop - start)).sum((1, 2))  # [B, rows, keys]
+    score_gradient = product.addcmul_(weights, product.sum(-1, keepdim=True), value=-1)
+    query = _grouped(call, call.query, start, stop)
+    if call.softcap is not None:
+        scores = _scores(call, query, key)
+        score_gradient *= 1 - (scores / call.softcap).square()
+    score_gradient = (score_gradient * call.scaling).to(key.dtype)
+    query_gradient = (score_gradient @ key).unflatten(2, (-1, stop - start)).flatten(1, 2)
+    key_gradient = score_gradient.transpose(-1, -2) @ query
+    return significance, query_gradient, key_gradient, value_gradient
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    dropout: float = 0.0,
+    is_causal: bool | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """The attention function as transformers calls it; output [B, T, H, D]."""
+    causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
+    for wrong, what in (
+        (attention_mask is not None, "brings an attention mask of its own"),
+        (not causal, "is not causal"),
+        (dropout > 0, "applies dropout; put it into evaluation mode"),
+        (options.get("s_aux") is not None, "has attention sinks"),
+        (options.get("position_bias") is not None, "adds a position bias inside its attention"),
+    ):
+        if wrong:
+            raise InputError(
+                f"{type(module).__name__}: this attention {what}, which is not supported."
+            )
+    call = AttentionCall(
+        layer=module.layer_idx,  # type: ignore[arg-type]
+        query=query,
+        key=key,
+        value=value,
+        scaling=query.shape[-1] ** -0.5 if scaling is None else scaling,
+        sliding_window=sliding_window,
+        softcap=softcap,
+    )
+    intervention = _in_force.get()
+    output = None if intervention is None else intervention.attend(call)
+    if output is None:
+        output = plain_attention(call)
+    return output.transpose(1, 2).contiguous(), None
+
+
+def _no_mask(*_: Any, **__: Any) -> None:
+    """Masks are ours to make: transformers is told so under the same name."""
+
+
+AttentionInterface.register(IMPLEMENTATION, _attend)
+AttentionMaskInterface.register(IMPLEMENTATION, _no_mask)
+
+
+def _adapted(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **how: Any
+) -> tuple[Tensor, None]:
+    """Our attention function with the signature of a module's own ``_attn``; [B, H, T, D]."""
+    output, _ = _attend(module, query, key, value, None, **how)
+    return output.transpose(1, 2), None
+
+
+def _adapt_gpt_j(model: nn.Module) -> None:
+    for module in model.modules():
+        if type(module).__name__ == "GPTJAttention":
+            how = {"scaling": 1.0 / float(module.scale_attn)}  # type: ignore[arg-type]
+            module._attn = MethodType(partial(_adapted, **how), module)  # type: ignore[arg-type,assignment]
+
+
+def _adapt_gpt_neo(model: nn.Module) -> None:
+    config: Any = model.config
+    for module in model.modules():
+        if type(module).__name__ == "GPTNeoSelfAttention":
+            layer: int = module.layer_id  # type: ignore[assignment]
+            module.layer_idx = layer  # type: ignore[assignment]
+            local = config.attention_layers[layer] == "local"
+            how = {"scaling": 1.0, "sliding_window": config.window_size if local else None}
+            module._attn = MethodType(partial(_adapted, **how), module)  # type: ignore[arg-type,assignment]
+
+
+_ADAPTERS = dict(zip(ADAPTED, (_adapt_gpt_j, _adapt_gpt_neo), strict=True))
+
+
+def implementation_for(config: PretrainedConfig) -> str:
+    """The attention implementation to load a model of this architecture with."""
+    return "eager" if config.model_type in ADAPTED else IMPLEMENTATION
+
+
+def adopt(model: nn.Module) -> None:
+    """Give a loaded model our attention function where it has one of its own instead."""
+    config: Any = model.config
+    if config.model_type in ADAPTED:
+        _ADAPTERS[config.model_type](model)

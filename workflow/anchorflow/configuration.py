@@ -1,0 +1,144 @@
+"""The configuration: checked against its schema, filled with defaults, told in sentences."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+from anchorflow.errors import InputError
+
+
+def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> None:
+    """Check ``config`` and add the default of every key that is left out, in place.
+
+    Raises
+    ------
+    InputError
+        Naming the first bad key, its value and what is expected there.
+    """
+    schema = yaml.safe_load(Path(schema_file).read_text(encoding="utf-8"))
+    errors = sorted(Draft202012Validator(schema).iter_errors(config), key=_depth_first)
+    if errors:
+        raise InputError(_sentence(errors[0], schema))
+    _add_defaults(config, schema)
+    for name, task in config["tasks"].items():
+        _check_task(f"tasks.{name}", task)
+
+
+def listed(name: str, section: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the model or task called ``name``.
+
+    Raises
+    ------
+    InputError
+        If the configuration's ``section`` has no such entry; names the nearest one that it has.
+    """
+    if name not in config[section]:
+        nearest = _nearest(name, list(config[section]))
+        raise InputError(
+            f'{section}: "{name}" is not in the configuration{nearest}; '
+            f"it has {', '.join(config[section])}."
+        )
+    settings: dict[str, Any] = config[section][name]
+    return settings
+
+
+def _add_defaults(value: Any, schema: Mapping[str, Any]) -> None:
+    if not isinstance(value, dict):
+        return
+    properties = schema.get("properties", {})
+    for key, part in properties.items():
+        if "default" in part:
+            default = part["default"]
+            value.setdefault(key, default.copy() if isinstance(default, dict | list) else default)
+    for key, item in value.items():
+        part = properties.get(key, schema.get("additionalProperties"))
+        if isinstance(part, dict):
+            _add_defaults(item, part)
+
+
+def _check_task(key: str, task: Mapping[str, Any]) -> None:
+    template, labels = task["template"], task["labels"]
+    for placeholder in ("{text}", "{label}"):
+        if template.count(placeholder) != 1:
+            raise InputError(
+                f"{key}.template: {template!r} must contain {placeholder} exactly once, "
+                'as in "Review: {text}\\nSentiment:{label}".'
+            )
+    before_text, _, after_text = template.partition("{text}")
+    if "{label}" in before_text or not after_text.endswith("{label}"):
+        raise InputError(
+            f"{key}.template: {template!r} must end with {{label}}, after {{text}}, so that the "
+            "query can stop where the label word is to be predicted."
+        )
+    if after_text == "{label}":
+        raise InputError(
+            f"{key}.template: {template!r} needs some words between {{text}} and {{label}}; the "
+            "last of them is the target position."
+        )
+    if len({label.strip() for label in labels}) < len(labels) or not all(
+        label.strip() for label in labels
+    ):
+        raise InputError(
+            f"{key}.labels: {labels} must be distinct words; blanks alone do not tell them apart."
+        )
+    values = task.get("values")
+    if values is not None and len(values) != len(labels):
+        raise InputError(
+            f"{key}.values: {len(values)} values for {len(labels)} label words; "
+            "give one value per label word, in the same order."
+        )
+
+
+def _depth_first(error: ValidationError) -> tuple[int, int, str]:
+    unknown = error.validator == "additionalProperties"
+    return (0 if unknown else 1, -len(error.absolute_path), str(error.absolute_path))
+
+
+def _sentence(error: ValidationError, schema: Mapping[str, Any]) -> str:
+    key = ".".join(str(part) for part in error.absolute_path) or "the configuration"
+    part: Any = error.schema
+    value: Any = error.instance
+    wanted: Any = error.validator_value
+    if error.validator == "additionalProperties":
+        known = list(part.get("properties", {}))
+        unknown = sorted(set(value) - set(known))[0]
+        prefix = f"{key}." if error.absolute_path else ""
+        return (
+            f"{prefix}{unknown}: unknown key{_nearest(str(unknown), known)}; "
+            f"known here are {', '.join(known)}."
+        )
+    if error.validator == "required":
+        missing = next(name for name in wanted if name not in value)
+        return f'{key}: the key "{missing}" is missing; {_description(error, missing, schema)}'
+    if error.validator == "pattern" and "propertyNames" in error.absolute_schema_path:
+        return (
+            f"{key}: {value!r} can't be a name; use up to 64 letters, digits, '.', '_' "
+            "and '-', beginning with a letter or digit (and not \"average\")."
+        )
+    hint = ""
+    if error.validator == "enum" and isinstance(value, str):
+        hint = _nearest(value, [str(choice) for choice in wanted])
+    return f"{key}: {error.message}{hint}; {_description(error, None, schema)}"
+
+
+def _description(error: ValidationError, key: str | None, schema: Mapping[str, Any]) -> str:
+    path = [*error.absolute_path, *([key] if key else [])]
+    part: Mapping[str, Any] = schema
+    for step in path:
+        if isinstance(step, int):
+            break
+        inner = part.get("properties", {}).get(step, part.get("additionalProperties"))
+        if not isinstance(inner, dict):
+            break
+        part = inner
+    return str(part.get("description", "see config/README.md."))
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f' (did you mean "{close[0]}"?)' if close else ""

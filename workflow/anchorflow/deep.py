@@ -1,0 +1,104 @@
+"""How well label-word attention tells the model's predictions, by layer ([A] §2.3, Fig. 5)."""
+
+import numpy as np
+import polars as pl
+
+from anchorflow.draws import generator
+from anchorflow.statistics import Estimate, average, bootstrap, one_vs_one_auc
+from anchorflow.summaries import AVERAGE, per_seed, require_examples, summary_rows, summary_table
+from anchorflow.tables import DEEP
+
+MEASURES = ("auc", "cumulative")
+
+
+def cumulative_share(auc: np.ndarray) -> np.ndarray:
+    """R_l = Σ_{i≤l} (AUCROC_i − 0.5) / Σ_i (AUCROC_i − 0.5), along the last axis.
+
+    NaN where the layers' AUCs do not exceed 0.5 in total, so that there is nothing to share.
+
+    Source: Wang et al. 2023, eq. 5.
+    """
+    excess = np.where(np.isnan(auc), 0, auc - 0.5)
+    total = excess.sum(-1, keepdims=True)
+    share: np.ndarray = np.divide(
+        np.cumsum(excess, -1), total, out=np.full(excess.shape, np.nan), where=total > 0
+    )
+    return share
+
+
+def class_scores(attention: pl.DataFrame, classes: int) -> np.ndarray:
+    """Share of each class in the target position's attention to label words.
+
+    A_l(q, p_i) is averaged over heads and over the demonstrations of a class, then divided by the
+    sum over classes: what is compared between examples is which class is attended to, not how
+    much attention label words get altogether.
+
+    Parameters
+    ----------
+    attention : DataFrame
+        ``tables.ATTENTION`` of one model, task and seed.
+
+    Returns
+    -------
+    array
+        [examples, L, C]; examples and layers in increasing order.
+    """
+    means = (
+        attention.group_by("example", "layer", "label")
+        .agg(pl.col("attention_label").cast(pl.Float64).mean())
+        .sort("example", "layer", "label")
+    )
+    layers = attention["layer"].n_unique()
+    scores = means["attention_label"].to_numpy().reshape(-1, layers, classes)
+    total = scores.sum(-1, keepdims=True)
+    shares: np.ndarray = np.divide(
+        scores, total, out=np.full(scores.shape, 1 / classes), where=total > 0
+    )
+    return shares
+
+
+def summarize_deep(
+    attention: pl.DataFrame, predictions: pl.DataFrame, replicates: int, confidence: float
+) -> pl.DataFrame:
+    """AUCROC_l against the model's own predictions, and R_l, with intervals.
+
+    Classes that the model never predicts for a task and seed are left out there, and counted.
+
+    Parameters
+    ----------
+    attention, predictions : DataFrame
+        ``tables.ATTENTION`` and ``tables.PREDICTIONS`` of one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``tables.DEEP``.
+    """
+    require_examples(predictions)
+    layers = attention["layer"].n_unique()
+    aucs: dict[str, Estimate] = {}
+    unpredicted: dict[str, int] = {}
+    for (task,), rows in attention.group_by("task", maintain_order=True):
+        statistics, sizes = [], []
+        unpredicted[str(task)] = 0
+        of_task = predictions.filter(pl.col("task") == task)
+        classes = len(of_task["probabilities"][0])
+        for frame, predicted in zip(per_seed(rows), per_seed(of_task), strict=True):
+            labels = predicted.sort("example")["prediction"].to_numpy().astype(np.int64)
+            statistics.append(one_vs_one_auc(class_scores(frame, classes), labels))
+            sizes.append(len(labels))
+            unpredicted[str(task)] += classes - len(np.unique(labels))
+        aucs[str(task)] = bootstrap(statistics, sizes, replicates, generator(0, "deep", str(task)))
+    aucs[AVERAGE] = average(list(aucs.values()))
+    unpredicted[AVERAGE] = sum(unpredicted.values())
+    parts = []
+    for measure in MEASURES:
+        estimates = (
+            aucs if measure == "auc" else {t: e.map(cumulative_share) for t, e in aucs.items()}
+        )
+        keys = pl.DataFrame({"layer": range(layers), "measure": [measure] * layers})
+        parts.append(summary_rows(estimates, keys, predictions, confidence))
+    rows = pl.concat(parts).with_columns(
+        pl.col("task").replace_strict(unpredicted, return_dtype=pl.Int32).alias("unpredicted")
+    )
+    return summary_table(rows, predictions, DEEP)

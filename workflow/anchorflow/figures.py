@@ -1,0 +1,103 @@
+"""One look for all figures: small multiples, intervals drawn, vector and PNG."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import polars as pl
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from anchorflow.summaries import AVERAGE
+from anchorflow.tables import replacing
+
+matplotlib.use("Agg")
+
+# Lines differ by dash and marker too, so that they can be told apart in gray.
+DASHES = ("-", "--", ":")
+MARKERS = ("o", "s", "^")
+
+
+@contextmanager
+def small_multiples(
+    style: Mapping[str, Any], rows: int, columns: int, title: str
+) -> Iterator[tuple[Figure, list[list[Axes]]]]:
+    """A grid of panels that share their x axis; closed when the block ends.
+
+    Parameters
+    ----------
+    style : mapping
+        ``figures`` of the configuration: panel width (inches), font size (points), resolution.
+    """
+    width = style["panel_width"]
+    settings: Any = {
+        "font.size": style["font_size"],
+        "axes.titlesize": style["font_size"],
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.6,
+        "lines.linewidth": 1.2,
+        "lines.markersize": 2.5,
+        "legend.frameon": False,
+        "pdf.fonttype": 42,
+        "svg.hashsalt": "anchorflow",
+        "savefig.dpi": style["resolution"],
+    }
+    with plt.rc_context(settings):
+        figure, axes = plt.subplots(
+            rows,
+            columns,
+            figsize=(columns * width, rows * width * 0.85 + 0.5),
+            squeeze=False,
+            sharex=True,
+            layout="constrained",
+        )
+        figure.suptitle(title, fontsize=style["font_size"] + 1)
+        try:
+            yield figure, axes.tolist()
+        finally:
+            plt.close(figure)
+
+
+def draw_line(axes: Axes, rows: pl.DataFrame, color: str, order: int, label: str) -> None:
+    """One line over layers with its interval as a band; ``rows`` has layer, mean, low, high."""
+    rows = rows.sort("layer")
+    axes.fill_between(
+        rows["layer"], rows["low"], rows["high"], color=color, alpha=0.18, linewidth=0
+    )
+    axes.plot(
+        rows["layer"],
+        rows["mean"],
+        color=color,
+        linestyle=DASHES[order % len(DASHES)],
+        marker=MARKERS[order % len(MARKERS)],
+        label=label,
+    )
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def tasks_in_order(summary: pl.DataFrame) -> list[str]:
+    """The tasks of a summary as configured, the average last; without it if there is one task."""
+    tasks = [t for t in summary["task"].unique(maintain_order=True) if t != AVERAGE]
+    return [*tasks, AVERAGE] if len(tasks) > 1 else tasks
+
+
+def describe(summary: pl.DataFrame, confidence: float) -> str:
+    """Model, sample size and meaning of the band, for a figure's title."""
+    total = summary.filter(pl.col("task") == AVERAGE)
+    return (
+        f"{total['model'][0]}: {total['examples'][0]} examples over {total['seeds'][0]} seeds; "
+        f"bands are {confidence:.0%} bootstrap intervals"
+    )
+
+
+def save(figure: Figure, paths: Mapping[str, str | Path]) -> None:
+    """Write a figure once per format, for example ``{"pdf": …, "png": …}``, without dates."""
+    for kind, path in paths.items():
+        metadata = {"CreationDate": None} if kind == "pdf" else None
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format=kind, metadata=metadata)

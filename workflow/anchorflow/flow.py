@@ -1,0 +1,53 @@
+"""How the three information flows change with depth ([A] §2.1, Fig. 3)."""
+
+import numpy as np
+import polars as pl
+
+from anchorflow.draws import generator
+from anchorflow.statistics import Estimate, average, bootstrap, weighted_mean
+from anchorflow.summaries import AVERAGE, per_seed, require_examples, summary_rows, summary_table
+from anchorflow.tables import FLOW
+
+FLOWS = ("s_wp", "s_pq", "s_ww")
+SCALES = ("absolute", "proportion")
+
+
+def summarize_flow(saliency: pl.DataFrame, replicates: int, confidence: float) -> pl.DataFrame:
+    """S_wp, S_pq and S_ww per layer, per task and averaged over tasks, with intervals.
+
+    Parameters
+    ----------
+    saliency : DataFrame
+        ``tables.SALIENCY`` of one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``tables.FLOW``. A proportion is S / (S_wp + S_pq + S_ww) of the same example
+        and layer.
+    """
+    require_examples(saliency)
+    layers = saliency["layer"].n_unique()
+    estimates: dict[str, Estimate] = {}
+    for (task,), rows in saliency.group_by("task", maintain_order=True):
+        seeds = [_values(frame, layers) for frame in per_seed(rows)]
+        estimates[str(task)] = bootstrap(
+            [weighted_mean(values) for values in seeds],
+            [len(values) for values in seeds],
+            replicates,
+            generator(0, "flow", str(task)),
+        )
+    estimates[AVERAGE] = average(list(estimates.values()))
+    index = [(layer, f, s) for layer in range(layers) for f in FLOWS for s in SCALES]
+    keys = pl.DataFrame(index, schema=["layer", "flow", "scale"], orient="row")
+    return summary_table(summary_rows(estimates, keys, saliency, confidence), saliency, FLOW)
+
+
+def _values(frame: pl.DataFrame, layers: int) -> np.ndarray:
+    """[examples, L · flows · scales] of one task and seed."""
+    ordered = frame.sort("example", "layer")
+    flows = ordered.select(FLOWS).to_numpy().reshape(-1, layers, len(FLOWS))
+    total = flows.sum(-1, keepdims=True)
+    shares = np.divide(flows, total, out=np.zeros_like(flows), where=total > 0)
+    values: np.ndarray = np.stack([flows, shares], -1).reshape(len(flows), -1)
+    return values

@@ -1,0 +1,193 @@
+"""A causal language model, opened for measurement: frozen, deterministic, our attention inside."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from anchorflow.attention_function import adopt, implementation_for
+from anchorflow.batches import Batch
+from anchorflow.errors import InputError
+
+MODEL_CARD = "model.json"
+
+# How far logits may lie from those of eager attention, relative to the largest: float rounding.
+_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
+
+
+def read_card(folder: str | Path) -> dict[str, Any]:
+    """The description of a resolved model: architecture, layers, heads, context, identity."""
+    path = Path(folder) / MODEL_CARD
+    try:
+        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise InputError(
+            f"{path}: missing or damaged; delete {folder} and run again to rebuild it."
+        ) from None
+    return card
+
+
+def choose_device(wish: str) -> torch.device:
+    """The device for ``compute.device``; raises InputError if a GPU is asked for and missing."""
+    if wish == "cpu" or (wish == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise InputError(
+            f'compute.device: "{wish}" needs a CUDA GPU and torch sees none; '
+            'set "auto" or "cpu", or install a CUDA build of torch.'
+        )
+    return torch.device("cuda")
+
+
+def open_for_job(folder: str | Path, compute: Mapping[str, Any], threads: int) -> PreTrainedModel:
+    """Open a resolved model as the configuration's ``compute`` says, with so many CPU threads."""
+    torch.set_num_threads(threads)
+    device = choose_device(compute["device"])
+    return open_model(folder, device, spread=compute["device"] == "spread")
+
+
+def open_model(
+    folder: str | Path, device: torch.device, spread: bool = False, eager: bool = False
+) -> PreTrainedModel:
+    """Open a resolved model in its configured number format, frozen and in evaluation mode.
+
+    Parameters
+    ----------
+    folder : path
+        ``results/models/{model}``.
+    spread : bool
+        Place the layers on all GPUs together instead of on one device.
+    eager : bool
+        Keep transformers' eager attention, as a reference for ours.
+    """
+    transformers_logging.disable_progress_bar()
+    card = read_card(folder)
+    weights = card.get("directory", folder)
+    config = AutoConfig.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(
+        weights,
+        config=config,
+        dtype=getattr(torch, card["dtype"]),
+        attn_implementation="eager" if eager else implementation_for(config),
+        use_safetensors=True,
+        local_files_only=True,
+        device_map="auto" if spread else None,
+    )
+    if not spread:
+        model.to(device)
+    if not eager:
+        adopt(model)
+    model.requires_grad_(False)
+    return model.eval()
+
+
+def target_logits(model: PreTrainedModel, batch: Batch, differentiable: bool = False) -> Tensor:
+    """Next-token logits at the target position of each prompt.
+
+    The language-model head runs at the target positions only. With ``differentiable`` the token
+    embeddings become leaves of the graph, so that gradients flow through every layer while all
+    parameters stay frozen.
+
+    Returns
+    -------
+    Tensor
+        [B, vocabulary], float32.
+
+    Raises
+    ------
+    InputError
+        If a logit is not finite.
+    """
+    positions = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
+    with _head_at(model, batch.target_positions), _embeddings_as_leaves(model, differentiable):
+        output = model(
+            input_ids=batch.input_ids,
+            position_ids=positions.expand_as(batch.input_ids),
+            use_cache=False,
+        )
+    logits: Tensor = output.logits[:, 0].float()
+    if not torch.isfinite(logits.detach()).all():
+        raise InputError(
+            f"{type(model).__name__} gives logits that are not finite for example "
+            f'{batch.examples[0]} or its neighbors; try "dtype: float32" for this model.'
+        )
+    return logits
+
+
+@contextlib.contextmanager
+def _head_at(model: PreTrainedModel, positions: Tensor) -> Iterator[None]:
+    """Let the output embeddings see one position per example, [B, 1, hidden] for [B, T, hidden]."""
+
+    def pick(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+        (hidden,) = inputs
+        at = positions.to(hidden.device)
+        return (hidden[torch.arange(len(at), device=hidden.device), at].unsqueeze(1),)
+
+    hook = model.get_output_embeddings().register_forward_pre_hook(pick)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextlib.contextmanager
+def _embeddings_as_leaves(model: PreTrainedModel, wanted: bool) -> Iterator[None]:
+    if not wanted:
+        with torch.no_grad():
+            yield
+        return
+
+    def leaf(_: nn.Module, __: tuple[Tensor], output: Tensor) -> Tensor:
+        return output.detach().requires_grad_()
+
+    hook = model.get_input_embeddings().register_forward_hook(leaf)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def check_against_eager(name: str, folder: str | Path) -> float:
+    """Compare a resolved model with itself under transformers' eager attention, on random tokens.
+
+    The tokens go past the sliding window, if there is one, so that it is exercised too.
+
+    Returns
+    -------
+    float
+        Largest difference of the last token's logits, relative to the largest logit.
+
+    Raises
+    ------
+    InputError
+        If the difference exceeds what rounding explains: some part of this model's attention
+        (an unusual mask, for example) is not followed.
+    """
+    ours, plain = (_random_logits(folder, eager) for eager in (False, True))
+    difference = float((ours - plain).abs().max() / plain.abs().max())
+    card = read_card(folder)
+    if not difference <= _TOLERANCE[getattr(torch, card["dtype"])]:
+        raise InputError(
+            f"models.{name}: the attention of {card['architecture']} is not reproduced (logits "
+            f"differ by {difference:.1e} from eager attention); this architecture is not supported."
+        )
+    return difference
+
+
+@torch.no_grad()
+def _random_logits(folder: str | Path, eager: bool) -> Tensor:
+    model = open_model(folder, torch.device("cpu"), eager=eager)
+    config = model.config.get_text_config()
+    window = getattr(config, "sliding_window", None) or 0
+    tokens = min(config.max_position_embeddings, max(48, min(window + 16, 1100)))
+    random = torch.Generator().manual_seed(0)
+    input_ids = torch.randint(0, config.vocab_size, (1, tokens), generator=random)
+    with _head_at(model, torch.tensor([tokens - 1])):
+        logits: Tensor = model(input_ids=input_ids, use_cache=False).logits[0, 0].float()
+    return logits

@@ -1,0 +1,67 @@
+"""One log per job: the same lines on the console and in the rule's log file."""
+
+import contextlib
+import errno
+import logging
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from anchorflow.errors import InputError
+
+
+class _Tee:
+    """A text stream that writes to the console and to the log file."""
+
+    def __init__(self, console: TextIO, file: TextIO) -> None:
+        self._console, self._file = console, file
+
+    def write(self, text: str) -> int:
+        self._file.write(text)
+        return self._console.write(text)
+
+    def flush(self) -> None:
+        self._console.flush()
+        self._file.flush()
+
+    def isatty(self) -> bool:
+        return self._console.isatty()
+
+
+@contextlib.contextmanager
+def job_log(path: str) -> Iterator[None]:
+    """Send standard error, logging and progress bars to ``path`` as well as to the console.
+
+    An :class:`InputError` or a full disk ends the process with its one sentence; any other
+    exception is a defect, so its traceback stays visible in both places.
+    """
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        console = sys.stderr
+        with contextlib.redirect_stderr(_Tee(console, file)):
+            logging.basicConfig(
+                stream=sys.stderr, level=logging.INFO, format="%(message)s", force=True
+            )
+            logging.getLogger("httpx").setLevel(logging.WARNING)
+            sentence = None
+            try:
+                yield
+            except InputError as error:
+                sentence = str(error)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    traceback.print_exc()
+                    raise SystemExit(1) from None
+                sentence = (
+                    f"{error.filename or 'results'}: no space left on the device; "
+                    "free some space and run again, finished artifacts are kept."
+                )
+            except Exception:
+                traceback.print_exc()
+                raise SystemExit(1) from None
+            if sentence is not None:
+                print(f"ERROR: {sentence}", file=sys.stderr)
+                sys.stderr.flush()
+                raise SystemExit(1)

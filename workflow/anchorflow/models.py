@@ -1,0 +1,81 @@
+"""Weights, resolved once from the Hub, a directory or a GGUF file."""
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
+
+from anchorflow.errors import InputError
+from anchorflow.language_model import MODEL_CARD, check_against_eager
+from anchorflow.model_sources import model_directory, without_origin
+from anchorflow.tables import replacing
+
+log = logging.getLogger(__name__)
+
+
+def resolve_model(
+    name: str, settings: Mapping[str, Any], tokenizer: str | Path, folder: str | Path
+) -> None:
+    """Make a model's weights ready to be opened, check them, and describe them in ``model.json``.
+
+    GGUF weights are dequantized into a safetensors file in ``folder``; weights from the Hub stay
+    in its cache and local ones where they are, and ``model.json`` points there. The model is then
+    opened and its logits compared with those of transformers' eager attention.
+
+    Raises
+    ------
+    InputError
+        If the source can't be had, is not in safetensors format, fails its checksum, or does not
+        give the same logits with our attention function.
+    """
+    config = AutoConfig.from_pretrained(tokenizer)
+    with (
+        model_directory(name, settings, weights=True) as (directory, gguf),
+        replacing(folder) as target,
+    ):
+        target.mkdir()
+        without_origin(config).save_pretrained(target)
+        if gguf:
+            _convert_gguf(directory, gguf["gguf_file"], config, settings["dtype"], target)
+            identity = {"sha256": settings["sha256"]}
+        else:
+            if not any(directory.glob("*.safetensors")):
+                raise InputError(
+                    f"models.{name}: {directory} has no safetensors weights, and pickled ones are "
+                    "not read; convert them with transformers' save_pretrained."
+                )
+            identity = {"directory": str(directory.resolve())}
+            if settings["source"] == "hub":
+                identity |= {"repository": settings["repository"], "revision": settings["revision"]}
+        text = config.get_text_config()
+        card = {
+            "name": name,
+            "source": settings["source"],
+            **identity,
+            "architecture": config.model_type,
+            "dtype": settings["dtype"],
+            "layers": text.num_hidden_layers,
+            "query_heads": text.num_attention_heads,
+            "key_value_heads": getattr(text, "num_key_value_heads", None)
+            or text.num_attention_heads,
+            "context": text.max_position_embeddings,
+        }
+        (target / MODEL_CARD).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+        card["difference_from_eager"] = check_against_eager(name, target)
+        (target / MODEL_CARD).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+
+
+def _convert_gguf(
+    directory: Path, file: str, config: PretrainedConfig, dtype: str, target: Path
+) -> None:
+    log.info("Dequantizing %s; this takes up to a minute and happens once.", file)
+    model = AutoModelForCausalLM.from_pretrained(
+        directory, gguf_file=file, config=config, dtype=getattr(torch, dtype)
+    )
+    model.hf_quantizer = None  # the weights are plain numbers from here on
+    without_origin(model.config)
+    model.save_pretrained(target)

@@ -1,0 +1,217 @@
+"""Prompts as token ids, with every position known from construction.
+
+A prompt is its demonstrations, joined by newlines, and the query, which ends where its label word
+would follow. It is tokenized whole; the character offset of each token then tells which segment
+the token belongs to. Token ids are never searched for, so texts may contain anything, the
+template's own words and label words included.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Protocol
+
+import polars as pl
+
+from anchorflow.errors import InputError
+from anchorflow.tables import PROMPTS, frame_schema
+
+SEPARATOR = "\n"
+
+
+class Tokenizer(Protocol):
+    """What is needed of a tokenizer; any fast tokenizer of transformers fits."""
+
+    def __call__(self, text: str, *, return_offsets_mapping: bool) -> Mapping[str, list]: ...
+
+
+@dataclass(frozen=True)
+class Template:
+    """One demonstration's wording: ``start`` text ``middle`` label word."""
+
+    start: str
+    middle: str
+
+    @classmethod
+    def parse(cls, template: str) -> "Template":
+        r"""Split ``"Review: {text}\nSentiment:{label}"`` at its placeholders."""
+        start, _, rest = template.partition("{text}")
+        return cls(start, rest.removesuffix("{label}"))
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One tokenized prompt; all positions are token indices into ``token_ids``."""
+
+    token_ids: list[int]
+    label_positions: list[int]
+    target_position: int
+    format_positions: list[int]
+    demonstration_starts: list[int]
+    demonstration_ends: list[int]
+    query_start: int
+
+
+@dataclass
+class _Text:
+    """A text under construction, with the character span of each segment."""
+
+    text: str = ""
+    spans: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def add(self, kind: str, segment: str) -> None:
+        self.spans.append((kind, len(self.text), len(self.text) + len(segment)))
+        self.text += segment
+
+    def segments_of(self, offsets: Sequence[tuple[int, int]]) -> list[int | None]:
+        """Index of the segment in which each token begins; None for tokens without characters."""
+        ends = [last for _, _, last in self.spans]
+        return [bisect_right(ends, first) if last > first else None for first, last in offsets]
+
+
+def build_prompt(
+    tokenizer: Tokenizer,
+    template: Template,
+    demonstrations: Sequence[tuple[str, str]],
+    query: str,
+) -> Prompt:
+    """Tokenize demonstrations and query and place every segment.
+
+    Parameters
+    ----------
+    demonstrations : sequence of (text, label word)
+        In prompt order; the label word carries its own leading blank.
+    query : str
+        The test text.
+
+    Returns
+    -------
+    Prompt
+        ``label_positions``: first token of each label word, increasing. ``target_position``: the
+        last token. ``format_positions``: tokens made of template or separator characters, and
+        special tokens such as a BOS.
+
+    Raises
+    ------
+    InputError
+        If a label word does not begin a token of its own.
+    """
+    whole = _Text()
+    for text, word in demonstrations:
+        whole.add("start", template.start)
+        whole.add("text", text)
+        whole.add("middle", template.middle)
+        whole.add("label", word)
+        whole.add("separator", SEPARATOR)
+    whole.add("start", template.start)
+    whole.add("text", query)
+    whole.add("middle", template.middle)
+
+    encoded = tokenizer(whole.text, return_offsets_mapping=True)
+    offsets: list[tuple[int, int]] = encoded["offset_mapping"]
+    segment_of = whole.segments_of(offsets)
+    label_segments = [s for s, (kind, _, _) in enumerate(whole.spans) if kind == "label"]
+    start_segments = [s for s, (kind, _, _) in enumerate(whole.spans) if kind == "start"]
+    for segment in label_segments:
+        _, first, last = whole.spans[segment]
+        if any(begin < first < end for begin, end in offsets) or segment not in segment_of:
+            raise InputError(
+                f"the label word {whole.text[first:last]!r} is merged with what precedes it into "
+                "one token; begin it with a blank, or end the template with a colon."
+            )
+    begins = [
+        next(t for t, s in enumerate(segment_of) if s is not None and s >= segment)
+        for segment in start_segments
+    ]
+    return Prompt(
+        token_ids=list(encoded["input_ids"]),
+        label_positions=[segment_of.index(segment) for segment in label_segments],
+        target_position=len(segment_of) - 1,
+        format_positions=[
+            t
+            for t, s in enumerate(segment_of)
+            if s is None or whole.spans[s][0] not in ("text", "label")
+        ],
+        demonstration_starts=begins[:-1],
+        demonstration_ends=begins[1:],
+        query_start=begins[-1],
+    )
+
+
+def label_tokens(
+    name: str, tokenizer: Tokenizer, template: Template, labels: Sequence[str], model: str
+) -> list[int]:
+    """First token id of each label word where it continues a prompt, in label order.
+
+    Parameters
+    ----------
+    name, model : str
+        The task's and the model's name, for the error sentence.
+
+    Raises
+    ------
+    InputError
+        If two label words begin with the same token: their probabilities could not be told apart.
+    """
+    first: dict[int, str] = {}
+    for word in labels:
+        try:
+            prompt = build_prompt(tokenizer, template, [("x", word)], "x")
+        except InputError as error:
+            raise InputError(f"tasks.{name}.labels: for model {model}, {error}") from None
+        token = prompt.token_ids[prompt.label_positions[0]]
+        if token in first:
+            raise InputError(
+                f'tasks.{name}.labels: "{first[token].strip()}" and "{word.strip()}" begin with '
+                f"the same token for model {model}; choose label words whose first tokens differ."
+            )
+        first[token] = word
+    return list(first)
+
+
+def build_prompts(
+    samples: pl.DataFrame,
+    tokenizer: Tokenizer,
+    template: Template,
+    labels: Sequence[str],
+    model: str,
+    context: int,
+) -> pl.DataFrame:
+    """Tokenize every sampled prompt of one task and seed for one model.
+
+    A prompt is never truncated; one that is longer than the model's context of ``context`` tokens
+    is kept as a row whose ``skipped`` says so.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``tables.PROMPTS``, in the samples' order.
+
+    Raises
+    ------
+    InputError
+        If the label words can't be told apart by their first tokens.
+    """
+    task = samples["task"][0]
+    first_tokens = label_tokens(task, tokenizer, template, labels, model)
+    rows = []
+    for sample in samples.iter_rows(named=True):
+        words = [labels[label] for label in sample["demonstration_labels"]]
+        demonstrations = list(zip(sample["demonstration_texts"], words, strict=True))
+        prompt = build_prompt(tokenizer, template, demonstrations, sample["text"])
+        length = len(prompt.token_ids)
+        rows.append(
+            {
+                "model": model,
+                "task": task,
+                **{key: sample[key] for key in ("seed", "demonstrations", "example", "label")},
+                "tokens": length,
+                "skipped": f"{length} tokens exceed the context of {context}"
+                if length > context
+                else None,
+                **asdict(prompt),
+                "demonstration_labels": sample["demonstration_labels"],
+                "label_tokens": first_tokens,
+            }
+        )
+    return pl.DataFrame(rows, schema=frame_schema(PROMPTS))

@@ -1,0 +1,63 @@
+"""What all analyses share: estimates per task and averaged, as rows with their counts."""
+
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+import pyarrow as pa
+
+from anchorflow.errors import InputError
+from anchorflow.statistics import Estimate
+from anchorflow.tables import keyed
+
+AVERAGE = "average"
+
+
+def per_seed(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The rows of one seed after the other, in the order of the seeds."""
+    for _, rows in frame.sort("seed").group_by("seed", maintain_order=True):
+        yield rows
+
+
+def require_examples(measured: pl.DataFrame) -> None:
+    """Raise InputError if nothing was measured, which happens when no prompt fits the context."""
+    if measured.is_empty():
+        raise InputError(
+            "every prompt exceeds the model's context, so there is nothing to analyze; lower "
+            "demonstrations_per_label or choose a model with a longer context."
+        )
+
+
+def summary_rows(
+    estimates: Mapping[str, Estimate], keys: pl.DataFrame, source: pl.DataFrame, confidence: float
+) -> pl.DataFrame:
+    """One row per task and key, with mean, interval, and what was averaged.
+
+    Parameters
+    ----------
+    estimates : task to Estimate of [K]
+        The entry ``"average"`` counts the examples of all tasks.
+    keys : DataFrame
+        K rows: the key columns of each value.
+    source : DataFrame
+        The measured rows, for counting examples and seeds.
+    """
+    parts = []
+    for task, estimate in estimates.items():
+        rows = source if task == AVERAGE else source.filter(pl.col("task") == task)
+        low, high = estimate.interval(confidence)
+        parts.append(
+            keys.with_columns(
+                pl.lit(task).alias("task"),
+                pl.Series("mean", estimate.values).fill_nan(None),
+                pl.Series("low", low).fill_nan(None),
+                pl.Series("high", high).fill_nan(None),
+                pl.lit(rows.select("task", "seed", "example").n_unique()).alias("examples"),
+                pl.lit(rows["seed"].n_unique()).alias("seeds"),
+            )
+        )
+    return pl.concat(parts)
+
+
+def summary_table(rows: pl.DataFrame, source: pl.DataFrame, schema: pa.Schema) -> pl.DataFrame:
+    """Complete summary rows to the table's columns."""
+    return keyed(rows, {"model": source["model"][0]}, schema)

@@ -1,0 +1,77 @@
+"""Summaries as tables that people read: CSV with all rows, Markdown with the main ones."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from anchorflow.tables import replacing
+
+_DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def cell(mean: float | None, low: float | None, high: float | None) -> str:
+    """A value with its interval, as in "0.61 [0.55, 0.68]"; a dash where undefined."""
+    if mean is None:
+        return "–"
+    if low is None or high is None:
+        return f"{mean:.2f}"
+    return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def at_depths(summary: pl.DataFrame) -> pl.DataFrame:
+    """The rows of five layers of each model, from the first to the last."""
+    parts = []
+    for (_,), rows in summary.group_by("model", maintain_order=True):
+        last = rows["layer"].max()
+        assert isinstance(last, int)
+        chosen = sorted({int(np.rint(depth * last)) for depth in _DEPTHS})
+        parts.append(rows.filter(pl.col("layer").is_in(chosen)))
+    return pl.concat(parts)
+
+
+def pivoted(summary: pl.DataFrame, index: Sequence[str], column: str) -> pl.DataFrame:
+    """One row per ``index``, one column per value of ``column``, each cell with its interval."""
+    cells = [cell(*row) for row in summary.select("mean", "low", "high").iter_rows()]
+    return summary.with_columns(pl.Series("cell", cells)).pivot(
+        column, index=list(index), values="cell", maintain_order=True
+    )
+
+
+def write_csv(path: str | Path, frame: pl.DataFrame) -> None:
+    """Write all rows, whole or not at all."""
+    with replacing(path) as temporary:
+        frame.write_csv(temporary)
+
+
+def write_markdown(path: str | Path, title: str, note: str, frame: pl.DataFrame) -> None:
+    """Write a title, the table, and a note on how to read it."""
+    lines = [
+        f"# {title}",
+        "",
+        "| " + " | ".join(frame.columns) + " |",
+        "|" + "---|" * len(frame.columns),
+        *("| " + " | ".join(str(value) for value in row) + " |" for row in frame.iter_rows()),
+        "",
+        note,
+    ]
+    with replacing(path) as temporary:
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def tabulate_accuracy(accuracy: pl.DataFrame) -> pl.DataFrame:
+    """One row per model and task of ``tables.ACCURACY``."""
+    index = ("model", "task", "examples", "seeds", "skipped")
+    return pivoted(accuracy, index, "measure")
+
+
+def tabulate_flow(flow: pl.DataFrame) -> pl.DataFrame:
+    """Shares of the three flows at five depths, one row per model, task and layer."""
+    shares = flow.filter(pl.col("scale") == "proportion")
+    return pivoted(at_depths(shares), ("model", "task", "layer"), "flow")
+
+
+def tabulate_deep(deep: pl.DataFrame) -> pl.DataFrame:
+    """AUCROC_l and R_l at five depths, one row per model, task and layer."""
+    return pivoted(at_depths(deep), ("model", "task", "layer", "unpredicted"), "measure")

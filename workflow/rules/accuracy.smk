@@ -1,0 +1,41 @@
+# Accuracy of the in-context predictions, and how many prompts were too long to run.
+
+TABLES += expand("results/tables/accuracy.{kind}", kind=["csv", "md"])
+
+
+rule summarize_accuracy:
+    input:
+        predictions=cells_of("predictions"),
+        prompts=cells_of("prompts"),
+        code=code_of("summarize_accuracy"),
+    output:
+        "results/accuracy/{model}.parquet",
+    log:
+        "logs/summarize_accuracy/{model}.log",
+    benchmark:
+        "results/benchmarks/summarize_accuracy/{model}.tsv"
+    threads: 1
+    params:
+        statistics=config["statistics"],
+    message:
+        "Summarizing the accuracy of {wildcards.model}"
+    script:
+        "../scripts/summarize_accuracy.py"
+
+
+rule tabulate_accuracy:
+    input:
+        accuracy=expand("results/accuracy/{model}.parquet", model=config["models"]),
+        code=code_of("tabulate_accuracy"),
+    output:
+        csv="results/tables/accuracy.csv",
+        md="results/tables/accuracy.md",
+    log:
+        "logs/tabulate_accuracy.log",
+    benchmark:
+        "results/benchmarks/tabulate_accuracy.tsv"
+    threads: 1
+    message:
+        "Tabulating the accuracy of all models"
+    script:
+        "../scripts/tabulate_accuracy.py"

@@ -1,0 +1,51 @@
+# Each model's tokenizer and architecture first, so that prompts are checked before weights move.
+
+
+def source_spec(wildcards):
+    """Where a model comes from; what its jobs ask of the scheduler rebuilds nothing."""
+    settings = model_settings(wildcards)
+    return {key: settings[key] for key in settings if key not in ("memory", "dtype")}
+
+
+def weights_spec(wildcards):
+    return {**source_spec(wildcards), "dtype": model_settings(wildcards)["dtype"]}
+
+
+rule resolve_tokenizer:
+    input:
+        code=code_of("resolve_tokenizer"),
+    output:
+        directory("results/tokenizers/{model}"),
+    log:
+        "logs/resolve_tokenizer/{model}.log",
+    benchmark:
+        "results/benchmarks/resolve_tokenizer/{model}.tsv"
+    priority: 20
+    threads: 1
+    params:
+        spec=source_spec,
+    message:
+        "Resolving the tokenizer and architecture of {wildcards.model}"
+    script:
+        "../scripts/resolve_tokenizer.py"
+
+
+rule resolve_model:
+    input:
+        tokenizer="results/tokenizers/{model}",
+        code=code_of("resolve_model"),
+    output:
+        directory("results/models/{model}"),
+    log:
+        "logs/resolve_model/{model}.log",
+    benchmark:
+        "results/benchmarks/resolve_model/{model}.tsv"
+    threads: 2
+    resources:
+        mem_mb=memory_of,
+    params:
+        spec=weights_spec,
+    message:
+        "Resolving the weights of {wildcards.model} and checking them against eager attention"
+    script:
+        "../scripts/resolve_model.py"

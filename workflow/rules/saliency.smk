@@ -1,0 +1,22 @@
+# How much attention matters for the prediction, layer by layer ([A] §2.1).
+
+
+rule measure_saliency:
+    input:
+        prompts="results/prompts/{model}/{task}/{seed}.parquet",
+        model="results/models/{model}",
+        code=code_of("measure_saliency"),
+    output:
+        "results/saliency/{model}/{task}/{seed}.parquet",
+    log:
+        "logs/measure_saliency/{model}/{task}/{seed}.log",
+    benchmark:
+        "results/benchmarks/measure_saliency/{model}/{task}/{seed}.tsv"
+    threads: config["compute"]["threads"]
+    resources:
+        gpu=gpus_of,
+        mem_mb=memory_of,
+    message:
+        "Measuring how much attention matters for {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
+    script:
+        "../scripts/measure_saliency.py"

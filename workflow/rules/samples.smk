@@ -1,0 +1,29 @@
+# Which texts are tested and which demonstrations they are shown, per task and seed.
+
+
+def samples_spec(wildcards):
+    return {
+        "labels": task_settings(wildcards)["labels"],
+        "test_examples": config["test_examples"],
+        "demonstrations_per_label": config["demonstrations_per_label"],
+    }
+
+
+rule draw_samples:
+    input:
+        texts="results/texts/{task}.parquet",
+        code=code_of("draw_samples"),
+    output:
+        "results/samples/{task}/{seed}.parquet",
+    log:
+        "logs/draw_samples/{task}/{seed}.log",
+    benchmark:
+        "results/benchmarks/draw_samples/{task}/{seed}.tsv"
+    priority: 20
+    threads: 1
+    params:
+        spec=samples_spec,
+    message:
+        "Drawing test texts and demonstrations of {wildcards.task}, seed {wildcards.seed}"
+    script:
+        "../scripts/draw_samples.py"

@@ -1,0 +1,16 @@
+"""Measure S_wp, S_pq and S_ww of every layer for every prompt of one model, task and seed."""
+
+from anchorflow.language_model import open_for_job, read_card
+from anchorflow.logs import job_log
+from anchorflow.saliency import measure_saliency
+from anchorflow.tables import PROMPTS, SALIENCY, read_table, write_frame
+
+if __name__ == "__main__":
+    with job_log(snakemake.log[0]):
+        prompts = read_table(snakemake.input.prompts, PROMPTS)
+        compute = snakemake.config["compute"]
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads)
+        saliency = measure_saliency(model, prompts, compute["batch_tokens"])
+        write_frame(
+            snakemake.output[0], SALIENCY, saliency, {"model": read_card(snakemake.input.model)}
+        )
