@@ -2,12 +2,15 @@
 
 from typing import Any
 
-from transformers import AutoModelForCausalLM, PretrainedConfig
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PretrainedConfig
 
 from anchorflow.errors import InputError
 
 # Attention of their own outside transformers' attention interface; we adapt it to ours.
 ADAPTED = ("gptj", "gpt_neo")
+
+# Attend in both directions, but are not in transformers' list of masked language models.
+ENCODERS = ("bert-generation",)
 
 
 def check_architecture(name: str, config: PretrainedConfig) -> None:
@@ -29,6 +32,8 @@ def check_architecture(name: str, config: PretrainedConfig) -> None:
         reason = "adds ALiBi biases inside its attention"
     elif config.model_type in ADAPTED:
         pass
+    elif type(config) in AutoModelForMaskedLM._model_mapping or config.model_type in ENCODERS:
+        reason = "attends in both directions"
     elif getattr(config, "reorder_and_upcast_attn", False):
         reason = "computes attention in its own mixed precision (reorder_and_upcast_attn)"
     elif not getattr(model_class, "_supports_attention_backend", False):

@@ -106,16 +106,16 @@ def _sentence(error: ValidationError, schema: Mapping[str, Any]) -> str:
     wanted: Any = error.validator_value
     if error.validator == "additionalProperties":
         known = list(part.get("properties", {}))
-        unknown = sorted(set(value) - set(known))[0]
+        unknown = sorted(map(str, set(value) - set(known)))[0]
         prefix = f"{key}." if error.absolute_path else ""
         return (
-            f"{prefix}{unknown}: unknown key{_nearest(str(unknown), known)}; "
+            f"{prefix}{unknown}: unknown key{_nearest(unknown, known)}; "
             f"known here are {', '.join(known)}."
         )
     if error.validator == "required":
         missing = next(name for name in wanted if name not in value)
         return f'{key}: the key "{missing}" is missing; {_description(error, missing, schema)}'
-    if error.validator == "pattern" and "propertyNames" in error.absolute_schema_path:
+    if "propertyNames" in error.absolute_schema_path:
         return (
             f"{key}: {value!r} can't be a name; use up to 64 letters, digits, '.', '_' "
             "and '-', beginning with a letter or digit (and not \"average\")."

@@ -13,21 +13,34 @@ from anchorflow.errors import InputError
 
 
 class _Tee:
-    """A text stream that writes to the console and to the log file."""
+    """A text stream that writes to the console and, while the disk has space, to the log file."""
 
     def __init__(self, console: TextIO, file: TextIO) -> None:
         self._console, self._file = console, file
 
     def write(self, text: str) -> int:
-        self._file.write(text)
+        with contextlib.suppress(OSError):
+            self._file.write(text)
         return self._console.write(text)
 
     def flush(self) -> None:
         self._console.flush()
-        self._file.flush()
+        with contextlib.suppress(OSError):
+            self._file.flush()
 
     def isatty(self) -> bool:
         return self._console.isatty()
+
+
+@contextlib.contextmanager
+def _log_file(path: str) -> Iterator[TextIO]:
+    """A file whose last lines are given up if the disk is full, so that the reason stays seen."""
+    file = open(path, "w", encoding="utf-8")  # noqa: SIM115
+    try:
+        yield file
+    finally:
+        with contextlib.suppress(OSError):
+            file.close()
 
 
 @contextlib.contextmanager
@@ -38,7 +51,7 @@ def job_log(path: str) -> Iterator[None]:
     exception is a defect, so its traceback stays visible in both places.
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
+    with _log_file(path) as file:
         console = sys.stderr
         with contextlib.redirect_stderr(_Tee(console, file)):
             logging.basicConfig(

