@@ -5,8 +5,6 @@ CORES ?= all
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# Snakemake starts its scripts with the Python that it finds first.
-export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: help run install test smollm2 clean
 .DEFAULT_GOAL := help

@@ -1,4 +1,4 @@
-"""Saliency against the plain way: examples per second, memory, and the cost of bfloat16.
+r"""Saliency against the plain way: examples per second, memory, and the cost of bfloat16.
 
 The plain way is what [A]'s authors do: transformers' eager attention with ``output_attentions``,
 ``retain_grad`` on every attention matrix, autograd, one example at a time. It is given frozen
@@ -7,7 +7,7 @@ is attention itself. Both run in this process, on the same model and the same ra
 
     python benchmarks/saliency.py --model results/models/gemma-3-270m
     python benchmarks/saliency.py --shape gpt2-xl --device cuda --dtype bfloat16
-    python benchmarks/saliency.py --model results/models/gemma-3-270m \\
+    python benchmarks/saliency.py --model results/models/gemma-3-270m \
         --prompts results/prompts/gemma-3-270m/*/0.parquet
 """
 
@@ -232,8 +232,8 @@ def compare(arguments: argparse.Namespace, dtype: torch.dtype, device: torch.dev
         speed, memory = measured["ours"]
         plain_speed, plain_memory = measured.get("plain", (float("nan"), float("nan")))
         print(
-            f"{tokens:6d} {size:5d} | {speed:9.2f} {plain_speed:10.2f} {speed / plain_speed:7.2f} | "
-            f"{memory:7.0f} {plain_memory:9.0f} {memory / plain_memory:6.2f} | "
+            f"{tokens:6d} {size:5d} | {speed:9.2f} {plain_speed:10.2f} {speed / plain_speed:7.2f} "
+            f"| {memory:7.0f} {plain_memory:9.0f} {memory / plain_memory:6.2f} | "
             f"{needed / 1e9:8.0f} {speed * needed / rate:12.0%}",
             flush=True,
         )
@@ -265,7 +265,7 @@ def compare_formats(arguments: argparse.Namespace, device: torch.device) -> None
     for name in ("s_wp", "s_pq", "s_ww"):
         error = ((half[name] - full[name]).abs() / full[name]).filter(full[name] > 0)
         print(
-            f"{name}: relative error over layers, median {error.median():.1%}, max {error.max():.1%}"
+            f"{name}: relative error by layer, median {error.median():.1%}, max {error.max():.1%}"
         )
 
 

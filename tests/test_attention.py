@@ -4,12 +4,12 @@ import polars as pl
 import pytest
 import torch
 from conftest import Checkout
-from tiny_models import FAMILIES, plain_attentions, random_batch, single, tiny_model
 
 from anchorflow.attention import RecordRows, by_demonstration
 from anchorflow.attention_function import intervene
 from anchorflow.errors import InputError
 from anchorflow.language_model import target_logits
+from tiny_models import FAMILIES, plain_attentions, random_batch, single, tiny_model
 
 
 @pytest.mark.parametrize("family", FAMILIES)

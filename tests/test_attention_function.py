@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from tiny_models import FAMILIES, random_batch, tiny_model
 from torch import Tensor
 from transformers import AttentionMaskInterface, LlamaConfig, LlamaForCausalLM
 
@@ -17,6 +16,7 @@ from anchorflow.attention_function import (
 from anchorflow.errors import InputError
 from anchorflow.language_model import target_logits
 from anchorflow.saliency import FlowSums, batch_saliency
+from tiny_models import FAMILIES, random_batch, tiny_model
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -5,9 +5,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 from tqdm import tqdm
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
 from anchorflow.attention_function import AttentionCall, attention_rows, intervene
 from anchorflow.batches import Batch, batches_of, runnable
@@ -86,7 +87,7 @@ def by_demonstration(rows: Tensor, batch: Batch) -> DemonstrationAttention:
 
 def measure_attention(
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: Tokenizer,
     prompts: pl.DataFrame,
     batch_tokens: int,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -151,7 +152,7 @@ def _attention_rows(
 
 
 def _prediction_rows(
-    batch: Batch, logits: Tensor, tokenizer: PreTrainedTokenizerBase, keys: dict[str, str | int]
+    batch: Batch, logits: Tensor, tokenizer: Tokenizer, keys: dict[str, str | int]
 ) -> pl.DataFrame:
     probabilities = logits[:, batch.label_tokens.to(logits.device)].softmax(-1).cpu()
     top = logits.softmax(-1).topk(TOP_TOKENS)
@@ -163,7 +164,10 @@ def _prediction_rows(
             "prediction": probabilities.argmax(-1).tolist(),
             "probabilities": probabilities.tolist(),
             "top_tokens": tokens,
-            "top_texts": [[tokenizer.decode([token]) for token in row] for row in tokens],
+            "top_texts": [
+                [tokenizer.decode([token], skip_special_tokens=False) for token in row]
+                for row in tokens
+            ],
             "top_probabilities": top.values.cpu().tolist(),
         }
     )

@@ -31,7 +31,7 @@ def draw_flow(
                 for order, (key, color) in enumerate(zip(FLOWS, style["colors"], strict=True)):
                     draw_line(panel, rows.filter(pl.col("flow") == key), color, order, _LABELS[key])
                 if scale == "absolute":
-                    panel.set_yscale("log")
+                    panel.set_yscale("log", nonpositive="mask")
                     panel.set_xlabel("layer")
                 else:
                     panel.set_ylim(0, 1)

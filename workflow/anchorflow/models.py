@@ -13,6 +13,7 @@ from anchorflow.errors import InputError
 from anchorflow.language_model import MODEL_CARD, check_against_eager
 from anchorflow.model_sources import model_directory, without_origin
 from anchorflow.tables import replacing
+from anchorflow.tokenizer_files import read_architecture
 
 log = logging.getLogger(__name__)
 
@@ -51,18 +52,12 @@ def resolve_model(
             identity = {"directory": str(directory.resolve())}
             if settings["source"] == "hub":
                 identity |= {"repository": settings["repository"], "revision": settings["revision"]}
-        text = config.get_text_config()
         card = {
             "name": name,
             "source": settings["source"],
             **identity,
-            "architecture": config.model_type,
             "dtype": settings["dtype"],
-            "layers": text.num_hidden_layers,
-            "query_heads": text.num_attention_heads,
-            "key_value_heads": getattr(text, "num_key_value_heads", None)
-            or text.num_attention_heads,
-            "context": text.max_position_embeddings,
+            **read_architecture(tokenizer),
         }
         (target / MODEL_CARD).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
         card["difference_from_eager"] = check_against_eager(name, target)

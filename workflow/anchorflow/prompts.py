@@ -7,7 +7,7 @@ template's own words and label words included.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
@@ -19,10 +19,23 @@ from anchorflow.tables import PROMPTS, frame_schema
 SEPARATOR = "\n"
 
 
-class Tokenizer(Protocol):
-    """What is needed of a tokenizer; any fast tokenizer of transformers fits."""
+class Encoding(Protocol):
+    """A tokenized text."""
 
-    def __call__(self, text: str, *, return_offsets_mapping: bool) -> Mapping[str, list]: ...
+    @property
+    def ids(self) -> list[int]:
+        """Token ids, special tokens such as a BOS included."""
+
+    @property
+    def offsets(self) -> list[tuple[int, int]]:
+        """First character of each token and the character after its last; equal if it has none."""
+
+
+class Tokenizer(Protocol):
+    """What is needed of a tokenizer: ``tokenizers.Tokenizer`` fits, and a stub in a test."""
+
+    def encode(self, text: str, /) -> Encoding:
+        """Tokenize a text, without truncation."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +137,8 @@ def build_prompt(
     whole.add("text", query)
     whole.add("middle", template.middle)
 
-    encoded = tokenizer(whole.text, return_offsets_mapping=True)
-    offsets = whole.with_blanks(encoded["offset_mapping"])
+    encoding = tokenizer.encode(whole.text)
+    offsets = whole.with_blanks(encoding.offsets)
     segments_of = whole.segments_of(offsets)
     begins_in = [min(segments, default=None) for segments in segments_of]
     label_segments = [s for s, (kind, _, _) in enumerate(whole.spans) if kind == "label"]
@@ -142,7 +155,7 @@ def build_prompt(
         for segment in start_segments
     ]
     return Prompt(
-        token_ids=list(encoded["input_ids"]),
+        token_ids=list(encoding.ids),
         label_positions=[begins_in.index(segment) for segment in label_segments],
         target_position=len(offsets) - 1,
         format_positions=[

@@ -52,7 +52,8 @@ def draw_samples(
         if len(rows) < demonstrations_per_label:
             raise InputError(
                 f'tasks.{task}.train: the label "{word.strip()}" has {len(rows)} training texts, '
-                f"but demonstrations_per_label is {demonstrations_per_label}; add texts or lower it."
+                f"but demonstrations_per_label is {demonstrations_per_label}; add texts "
+                "or lower it."
             )
     chosen = generator(seed, task, "test texts").permutation(len(test))[:test_examples]
     queries = test[np.sort(chosen)]

@@ -350,7 +350,7 @@ def read_table(path: str | Path, schema: pa.Schema) -> pl.DataFrame:
         raise InputError(f"{path}: its columns are not those of the {name} table; {remedy}")
     if metadata.get(b"schema_version") != str(SCHEMA_VERSION).encode():
         raise InputError(f"{path}: written with another version of the {name} table; {remedy}")
-    frame = pl.from_arrow(table)
+    frame = pl.from_arrow(pa.Table.from_arrays(table.columns, schema=schema))
     assert isinstance(frame, pl.DataFrame)
     return frame
 

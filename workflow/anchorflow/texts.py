@@ -112,7 +112,8 @@ def _labels(name: str, task: Mapping[str, Any], column: pl.Series, path: Path) -
         if str(value) not in index:
             raise InputError(
                 f"{path}: row {row + 1} has the label {value!r}, which is none of "
-                f"{', '.join(index)}; correct it, or set tasks.{name}.labels and tasks.{name}.values."
+                f"{', '.join(index)}; correct it, or set tasks.{name}.labels and "
+                f"tasks.{name}.values."
             )
         labels.append(index[str(value)])
     return labels

@@ -1,16 +1,17 @@
 """A model's tokenizer and architecture, resolved once and without its weights."""
 
-import logging
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer
 
 from anchorflow.architectures import check_architecture
 from anchorflow.errors import InputError
 from anchorflow.model_sources import model_directory, reading, without_origin
 from anchorflow.tables import replacing
+from anchorflow.tokenizer_files import ARCHITECTURE, TOKENIZER
 
 
 def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path) -> None:
@@ -23,7 +24,8 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
     settings : mapping
         ``source`` and what belongs to it, as in the configuration.
     folder : path
-        Becomes a directory with ``config.json`` and the tokenizer's files.
+        Becomes a directory with ``config.json`` of the architecture, ``tokenizer.json``, and
+        ``architecture.json``, which says what the stages need to know.
 
     Raises
     ------
@@ -45,25 +47,14 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
         with replacing(folder) as temporary:
             temporary.mkdir()
             without_origin(config).save_pretrained(temporary)
-            tokenizer.save_pretrained(temporary)
-
-
-def open_tokenizer(folder: str | Path) -> tuple[PreTrainedTokenizerBase, int]:
-    """A resolved tokenizer and the longest prompt, in tokens, that its model takes.
-
-    Raises
-    ------
-    InputError
-        If the folder is damaged.
-    """
-    try:
-        context: int = AutoConfig.from_pretrained(folder).get_text_config().max_position_embeddings
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{folder}: not a readable tokenizer ({str(error).splitlines()[0]}); "
-            "delete it and run again to rebuild it."
-        ) from None
-    # Prompts are measured against the context by us; transformers' own warning would be noise.
-    logging.getLogger("transformers.tokenization_utils_base").setLevel(logging.ERROR)
-    return tokenizer, context
+            tokenizer.backend_tokenizer.save(str(temporary / TOKENIZER))
+            text = config.get_text_config()
+            architecture = {
+                "architecture": config.model_type,
+                "layers": text.num_hidden_layers,
+                "query_heads": text.num_attention_heads,
+                "key_value_heads": getattr(text, "num_key_value_heads", None)
+                or text.num_attention_heads,
+                "context": text.max_position_embeddings,
+            }
+            (temporary / ARCHITECTURE).write_text(json.dumps(architecture, indent=2) + "\n")

@@ -3,18 +3,17 @@
 from anchorflow.logs import job_log
 from anchorflow.prompts import Template, build_prompts
 from anchorflow.tables import PROMPTS, SAMPLES, read_table, write_frame
-from anchorflow.tokenizers import open_tokenizer
+from anchorflow.tokenizer_files import open_tokenizer, read_architecture
 
 if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         spec = snakemake.params.spec
-        tokenizer, context = open_tokenizer(snakemake.input.tokenizer)
         prompts = build_prompts(
             read_table(snakemake.input.samples, SAMPLES),
-            tokenizer,
+            open_tokenizer(snakemake.input.tokenizer),
             Template.parse(spec["template"]),
             spec["labels"],
             snakemake.wildcards.model,
-            context,
+            read_architecture(snakemake.input.tokenizer)["context"],
         )
         write_frame(snakemake.output[0], PROMPTS, prompts, spec)

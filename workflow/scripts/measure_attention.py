@@ -4,12 +4,12 @@ from anchorflow.attention import measure_attention
 from anchorflow.language_model import open_for_job, read_card
 from anchorflow.logs import job_log
 from anchorflow.tables import ATTENTION, PREDICTIONS, PROMPTS, read_table, write_frame
-from anchorflow.tokenizers import open_tokenizer
+from anchorflow.tokenizer_files import open_tokenizer
 
 if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         prompts = read_table(snakemake.input.prompts, PROMPTS)
-        tokenizer, _ = open_tokenizer(snakemake.input.tokenizer)
+        tokenizer = open_tokenizer(snakemake.input.tokenizer)
         compute = snakemake.config["compute"]
         model = open_for_job(snakemake.input.model, compute, snakemake.threads)
         attention, predictions = measure_attention(

@@ -1,0 +1,48 @@
+"""A resolved tokenizer, opened without the weight of transformers and torch."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from anchorflow.errors import InputError
+
+TOKENIZER = "tokenizer.json"
+ARCHITECTURE = "architecture.json"
+
+
+def open_tokenizer(folder: str | Path) -> Tokenizer:
+    """The tokenizer in ``results/tokenizers/{model}``; it never truncates or pads.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged.
+    """
+    path = Path(folder) / TOKENIZER
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises plain Exception
+        raise InputError(
+            f"{path}: not a readable tokenizer ({error}); delete {folder} and run again."
+        ) from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def read_architecture(folder: str | Path) -> dict[str, Any]:
+    """Architecture, layers, query and key-value heads, and context in tokens, of a model.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged.
+    """
+    path = Path(folder) / ARCHITECTURE
+    try:
+        architecture: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise InputError(f"{path}: missing or damaged; delete {folder} and run again.") from None
+    return architecture
