@@ -7,7 +7,7 @@ import polars as pl
 
 from anchorflow.draws import generator
 from anchorflow.statistics import Array, Estimate, average, bootstrap
-from anchorflow.summaries import AVERAGE, per_seed, summary_rows, summary_table
+from anchorflow.summaries import AVERAGE, per_seed, skipped_prompts, summary_rows, summary_table
 from anchorflow.tables import ACCURACY
 
 MEASURES = ("accuracy", "macro_f1", "majority")
@@ -77,11 +77,6 @@ def summarize_accuracy(
         )
     estimates[AVERAGE] = average(list(estimates.values()))
     keys = pl.DataFrame({"measure": MEASURES})
-    skipped = prompts.filter(pl.col("demonstrations") == "fixed", pl.col("skipped").is_not_null())[
-        "task"
-    ].to_list()
-    count = {task: skipped.count(task) for task in estimates} | {AVERAGE: len(skipped)}
-    table = summary_rows(estimates, keys, predictions, confidence).with_columns(
-        pl.col("task").replace_strict(count, return_dtype=pl.Int32).alias("skipped")
-    )
-    return summary_table(table, prompts, ACCURACY)
+    rows = summary_rows(estimates, keys, predictions, confidence)
+    counted = rows.join(skipped_prompts(prompts, "fixed"), on="task", maintain_order="left")
+    return summary_table(counted, prompts, ACCURACY)

@@ -92,6 +92,13 @@ def _check_task(key: str, task: Mapping[str, Any]) -> None:
             f"{key}.values: {len(values)} values for {len(labels)} label words; "
             "give one value per label word, in the same order."
         )
+    if task["source"] == "local":
+        for split in ("train", "test"):
+            if not Path(task[split]).is_file():
+                raise InputError(
+                    f"{key}.{split}: there is no file {task[split]}; correct the path, which is "
+                    "relative to the working directory."
+                )
 
 
 def _depth_first(error: ValidationError) -> tuple[int, int, str]:

@@ -5,20 +5,29 @@ import polars as pl
 
 from anchorflow.draws import generator
 from anchorflow.statistics import Estimate, average, bootstrap, weighted_mean
-from anchorflow.summaries import AVERAGE, per_seed, require_examples, summary_rows, summary_table
+from anchorflow.summaries import (
+    AVERAGE,
+    per_seed,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+)
 from anchorflow.tables import FLOW
 
 FLOWS = ("s_wp", "s_pq", "s_ww")
 SCALES = ("absolute", "proportion")
 
 
-def summarize_flow(saliency: pl.DataFrame, replicates: int, confidence: float) -> pl.DataFrame:
+def summarize_flow(
+    saliency: pl.DataFrame, prompts: pl.DataFrame, replicates: int, confidence: float
+) -> pl.DataFrame:
     """S_wp, S_pq and S_ww per layer, per task and averaged over tasks, with intervals.
 
     Parameters
     ----------
-    saliency : DataFrame
-        ``tables.SALIENCY`` of one model, all tasks and seeds.
+    saliency, prompts : DataFrame
+        ``tables.SALIENCY`` and ``tables.PROMPTS`` of one model, all tasks and seeds.
 
     Returns
     -------
@@ -40,7 +49,9 @@ def summarize_flow(saliency: pl.DataFrame, replicates: int, confidence: float) -
     estimates[AVERAGE] = average(list(estimates.values()))
     index = [(layer, f, s) for layer in range(layers) for f in FLOWS for s in SCALES]
     keys = pl.DataFrame(index, schema=["layer", "flow", "scale"], orient="row")
-    return summary_table(summary_rows(estimates, keys, saliency, confidence), saliency, FLOW)
+    rows = summary_rows(estimates, keys, saliency, confidence)
+    counted = rows.join(skipped_prompts(prompts, "per_example"), on="task", maintain_order="left")
+    return summary_table(counted, saliency, FLOW)
 
 
 def _values(frame: pl.DataFrame, layers: int) -> np.ndarray:

@@ -27,6 +27,23 @@ def require_examples(measured: pl.DataFrame) -> None:
         )
 
 
+def skipped_prompts(prompts: pl.DataFrame, protocol: str) -> pl.DataFrame:
+    """How many prompts of one demonstration protocol were not run, per task and over all.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``task`` (with ``"average"`` for the sum) and ``skipped``.
+    """
+    counts = (
+        prompts.filter(pl.col("demonstrations") == protocol)
+        .group_by("task", maintain_order=True)
+        .agg(pl.col("skipped").is_not_null().sum().cast(pl.Int32))
+    )
+    total = counts.select(pl.lit(AVERAGE).alias("task"), pl.col("skipped").sum())
+    return pl.concat([counts, total])
+
+
 def summary_rows(
     estimates: Mapping[str, Estimate], keys: pl.DataFrame, source: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:

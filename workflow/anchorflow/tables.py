@@ -53,6 +53,9 @@ _INTERVAL = (
     _field("examples", pa.int32(), "examples averaged, summed over seeds", "examples"),
     _field("seeds", pa.int32(), "seeds averaged", "seeds"),
 )
+_SKIPPED = _field(
+    "skipped", pa.int32(), "examples not run since their prompt exceeds the context", "examples"
+)
 _AVERAGED_TASK = _field(
     "task", pa.string(), "name of the task, or 'average' for the mean over tasks"
 )
@@ -183,6 +186,7 @@ FLOW = _table(
     ),
     _field("mean", pa.float64(), "mean over examples, then over seeds", "nats, or 1 (proportion)"),
     *_INTERVAL,
+    _SKIPPED,
 )
 
 DEEP = _table(
@@ -214,7 +218,7 @@ ACCURACY = _table(
     ),
     _field("mean", pa.float64(), "mean over seeds", "1"),
     *_INTERVAL,
-    _field("skipped", pa.int32(), "examples not run since their prompt is too long", "examples"),
+    _SKIPPED,
 )
 
 TABLES: dict[str, pa.Schema] = {

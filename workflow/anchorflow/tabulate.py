@@ -69,7 +69,7 @@ def tabulate_accuracy(accuracy: pl.DataFrame) -> pl.DataFrame:
 def tabulate_flow(flow: pl.DataFrame) -> pl.DataFrame:
     """Shares of the three flows at five depths, one row per model, task and layer."""
     shares = flow.filter(pl.col("scale") == "proportion")
-    return pivoted(at_depths(shares), ("model", "task", "layer"), "flow")
+    return pivoted(at_depths(shares), ("model", "task", "examples", "skipped", "layer"), "flow")
 
 
 def tabulate_deep(deep: pl.DataFrame) -> pl.DataFrame:

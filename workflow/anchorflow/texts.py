@@ -125,7 +125,7 @@ def download_texts(name: str, task: Mapping[str, Any]) -> dict[str, Path]:
     Returns
     -------
     dict
-        Path of each split's file.
+        Path of each split's file; the folder ``snapshots/…`` in it names the commit.
 
     Raises
     ------

@@ -9,6 +9,7 @@ TABLES += expand("results/tables/flow.{kind}", kind=["csv", "md"])
 rule summarize_flow:
     input:
         saliency=cells_of("saliency"),
+        prompts=cells_of("prompts"),
         code=code_of("summarize_flow"),
     output:
         "results/flow/{model}.parquet",

@@ -2,10 +2,11 @@
 
 from anchorflow.logs import job_log
 from anchorflow.tables import TEXTS, write_frame
-from anchorflow.texts import download_texts, read_texts
+from anchorflow.texts import SPLITS, download_texts, read_texts
 
 if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         name, task = snakemake.wildcards.task, snakemake.params.spec
         files = download_texts(name, task) if task["source"] == "hub" else snakemake.input
-        write_frame(snakemake.output[0], TEXTS, read_texts(name, task, files), task)
+        settings = {**task, "files": {split: str(files[split]) for split in SPLITS}}
+        write_frame(snakemake.output[0], TEXTS, read_texts(name, task, files), settings)

@@ -1,0 +1,336 @@
+"""The configuration: defaults filled in, and every mistake told in one sentence with its key."""
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from anchorflow.configuration import complete_configuration, listed
+from anchorflow.errors import InputError
+
+ROOT = Path(__file__).parent.parent
+SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
+
+SMALLEST: dict[str, Any] = {
+    "models": {
+        "tiny": {"source": "local", "path": "models/tiny"},
+        "gpt2": {"source": "hub", "repository": "openai-community/gpt2", "revision": "0" * 40},
+        "gemma": {"source": "gguf", "files": ["gemma.gguf"], "sha256": "0" * 64},
+    },
+    "tasks": {
+        "reviews": {
+            "source": "builtin",
+            "corpus": "reviews",
+            "template": "Review: {text}\nSentiment:{label}",
+            "labels": [" Negative", " Positive"],
+        },
+        "mine": {
+            "source": "local",
+            "train": "train.csv",
+            "test": "test.csv",
+            "template": "{text} ={label}",
+            "labels": [" no", " yes", " maybe"],
+            "values": [0, 1, 2],
+        },
+        "sst2": {
+            "source": "hub",
+            "repository": "stanfordnlp/sst2",
+            "revision": "1" * 40,
+            "train": "train.parquet",
+            "test": "test.parquet",
+            "template": "Review: {text}\nSentiment:{label}",
+            "labels": [" Negative", " Positive"],
+        },
+    },
+}
+
+
+def smallest() -> dict[str, Any]:
+    return copy.deepcopy(SMALLEST)
+
+
+def refused(change: Callable[[dict[str, Any]], object]) -> str:
+    """The sentence with which the smallest configuration is refused after a change."""
+    config = smallest()
+    change(config)
+    with pytest.raises(InputError) as error:
+        complete_configuration(config, SCHEMA)
+    sentence = str(error.value)
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+    return sentence
+
+
+def refused_task(**changes: Any) -> str:
+    return refused(lambda config: config["tasks"]["reviews"].update(changes))
+
+
+def test_every_key_that_is_left_out_gets_its_default() -> None:
+    config = smallest()
+    complete_configuration(config, SCHEMA)
+    assert config["seeds"] == [0, 1, 2]
+    assert config["test_examples"] == 24
+    assert config["demonstrations_per_label"] == 1
+    assert config["compute"] == {"device": "auto", "threads": 1, "batch_tokens": 2048}
+    assert config["statistics"] == {"replicates": 1000, "confidence": 0.95}
+    assert set(config["figures"]) == {"panel_width", "font_size", "resolution", "colors"}
+    assert config["models"]["tiny"] == {
+        "source": "local",
+        "path": "models/tiny",
+        "dtype": "float32",
+        "memory": 4000,
+    }
+    assert config["tasks"]["reviews"]["columns"] == {"text": "text", "label": "label"}
+
+
+def test_what_is_given_is_kept() -> None:
+    config = smallest() | {"seeds": [7], "statistics": {"replicates": 200}}
+    config["tasks"]["mine"]["columns"] = {"text": ["title", "body"]}
+    config["models"]["tiny"]["dtype"] = "bfloat16"
+    complete_configuration(config, SCHEMA)
+    assert config["seeds"] == [7]
+    assert config["statistics"] == {"replicates": 200, "confidence": 0.95}
+    assert config["tasks"]["mine"]["columns"] == {"text": ["title", "body"], "label": "label"}
+    assert config["tasks"]["mine"]["values"] == [0, 1, 2]
+    assert config["models"]["tiny"]["dtype"] == "bfloat16"
+
+
+def test_defaults_of_two_tasks_are_not_the_same_object() -> None:
+    config = smallest()
+    complete_configuration(config, SCHEMA)
+    config["tasks"]["mine"]["columns"]["text"] = "sentence"
+    assert config["tasks"]["reviews"]["columns"]["text"] == "text"
+
+
+def test_completing_twice_changes_nothing() -> None:
+    config = smallest()
+    complete_configuration(config, SCHEMA)
+    once = copy.deepcopy(config)
+    complete_configuration(config, SCHEMA)
+    assert config == once
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "config").glob("*.yaml")), ids=lambda f: f.name)
+def test_the_shipped_configurations_are_accepted(file: Path) -> None:
+    config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    complete_configuration(config, SCHEMA)
+    assert config["statistics"]["replicates"] >= 100
+
+
+def test_every_default_satisfies_its_own_schema() -> None:
+    config = smallest()
+    complete_configuration(config, SCHEMA)
+    for key in ("seeds", "compute", "statistics", "figures"):
+        complete_configuration(smallest() | {key: config[key]}, SCHEMA)
+
+
+def test_a_misspelt_key_is_told_with_the_nearest_one() -> None:
+    assert refused(lambda config: config.update(seed=[1])) == (
+        'seed: unknown key (did you mean "seeds"?); known here are models, tasks, seeds, '
+        "test_examples, demonstrations_per_label, compute, statistics, figures."
+    )
+
+
+def test_a_misspelt_key_of_a_task_is_told_before_the_key_that_it_leaves_missing() -> None:
+    def misspell(config: dict[str, Any]) -> None:
+        task = config["tasks"]["reviews"]
+        task["tempalte"] = task.pop("template")
+
+    assert refused(misspell).startswith(
+        'tasks.reviews.tempalte: unknown key (did you mean "template"?); known here are source,'
+    )
+
+
+def test_an_unknown_key_that_resembles_none_is_told_without_a_guess() -> None:
+    sentence = refused(lambda config: config["models"]["tiny"].update(zzz=1))
+    assert sentence.startswith("models.tiny.zzz: unknown key; known here are source, repository,")
+
+
+def test_an_unknown_key_that_is_no_text_is_told_all_the_same() -> None:
+    sentence = refused(lambda config: config.update({1: 2, "zzz": 3}))
+    assert sentence.startswith("1: unknown key; known here are models, tasks,")
+
+
+@pytest.mark.parametrize(
+    ("change", "start"),
+    [
+        ({"test_examples": "24"}, "test_examples: '24' is not of type 'integer'; Test texts"),
+        ({"test_examples": 1}, "test_examples: 1 is less than the minimum of 2; Test texts"),
+        ({"seeds": 3}, "seeds: 3 is not of type 'array'; Seeds of all random draws"),
+        ({"seeds": []}, "seeds: [] should be non-empty; Seeds of all random draws"),
+        ({"seeds": [0, 0]}, "seeds: [0, 0] has non-unique elements; Seeds of all"),
+        ({"seeds": [0, "a"]}, "seeds.1: 'a' is not of type 'integer'; Seeds of all"),
+        ({"seeds": [-1]}, "seeds.0: -1 is less than the minimum of 0; Seeds of all"),
+        ({"seeds": [True]}, "seeds.0: True is not of type 'integer'; Seeds of all"),
+        ({"tasks": None}, "tasks: None is not of type 'object'; Labelled text data sets"),
+        ({"models": {}}, "models: {} should be non-empty; Language models to analyze"),
+        ({"statistics": {"confidence": 1}}, "statistics.confidence: 1 is greater than or equal"),
+        ({"compute": {"device": "gpu"}}, "compute.device: 'gpu' is not one of ['auto', 'cpu',"),
+        ({"figures": {"colors": ["red"] * 3}}, "figures.colors.0: 'red' does not match"),
+    ],
+)
+def test_a_bad_value_is_told_with_its_key_and_what_belongs_there(
+    change: dict[str, Any], start: str
+) -> None:
+    assert refused(lambda config: config.update(change)).startswith(start)
+
+
+def test_a_misspelt_choice_is_told_with_the_nearest_one() -> None:
+    assert refused_task(source="locale") == (
+        "tasks.reviews.source: 'locale' is not one of ['builtin', 'local', 'hub'] "
+        '(did you mean "local"?); Where the texts are: builtin (a corpus under data/), local '
+        "(CSV, JSON lines or Parquet files) or hub (Parquet files of a Hugging Face data set)."
+    )
+
+
+def test_a_column_that_is_no_text_is_told_with_its_key() -> None:
+    sentence = refused_task(columns={"text": 5})
+    assert sentence.startswith("tasks.reviews.columns.text: 5 is not valid")
+    assert sentence.endswith("Column of the text, or a list of columns that are joined by a blank.")
+
+
+@pytest.mark.parametrize("section", ["models", "tasks"])
+def test_a_missing_section_is_told_with_what_it_holds(section: str) -> None:
+    sentence = refused(lambda config: config.pop(section))
+    assert sentence.startswith(f'the configuration: the key "{section}" is missing; La')
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "key", "description"),
+    [
+        ("models", "tiny", "source", "Where the weights are: hub"),
+        ("models", "tiny", "path", "For local: the directory"),
+        ("models", "gpt2", "repository", "For hub: the repository"),
+        ("models", "gpt2", "revision", "For hub: the full commit hash"),
+        ("models", "gemma", "files", "For gguf: the parts of one GGUF file"),
+        ("models", "gemma", "sha256", "For gguf: SHA-256 of the whole file"),
+        ("tasks", "reviews", "source", "Where the texts are: builtin"),
+        ("tasks", "reviews", "corpus", "For builtin: the corpus"),
+        ("tasks", "reviews", "template", "One demonstration; {text} and {label} are replaced"),
+        ("tasks", "reviews", "labels", "Label words as they continue the prompt"),
+        ("tasks", "mine", "train", "For local and hub: file of the training texts"),
+        ("tasks", "mine", "test", "For local and hub: file of the test texts"),
+        ("tasks", "sst2", "repository", "For hub: the data set repository"),
+        ("tasks", "sst2", "revision", "For hub: the full commit hash"),
+        ("tasks", "sst2", "train", "For local and hub: file of the training texts"),
+        ("tasks", "sst2", "test", "For local and hub: file of the test texts"),
+    ],
+)
+def test_a_key_that_its_source_requires_is_told_with_its_meaning(
+    section: str, name: str, key: str, description: str
+) -> None:
+    sentence = refused(lambda config: config[section][name].pop(key))
+    assert sentence.startswith(f'{section}.{name}: the key "{key}" is missing; {description}')
+
+
+@pytest.mark.parametrize("revision", ["main", "0" * 39, "G" * 40])
+def test_a_revision_that_is_no_full_commit_hash_is_refused(revision: str) -> None:
+    sentence = refused(lambda config: config["models"]["gpt2"].update(revision=revision))
+    assert sentence.startswith(f"models.gpt2.revision: '{revision}' does not match")
+
+
+@pytest.mark.parametrize("section", ["models", "tasks"])
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "-x", "a b", "é", "x" * 65, 1])
+def test_a_name_that_can_t_be_part_of_a_path_is_refused(section: str, name: str | int) -> None:
+    def rename(config: dict[str, Any]) -> None:
+        config[section] = {name: next(iter(config[section].values()))}
+
+    assert refused(rename) == (
+        f"{section}: {name!r} can't be a name; use up to 64 letters, digits, '.', '_' and '-', "
+        'beginning with a letter or digit (and not "average").'
+    )
+
+
+def test_average_is_no_name_of_a_task_since_tables_use_it() -> None:
+    def rename(config: dict[str, Any]) -> None:
+        config["tasks"]["average"] = config["tasks"].pop("reviews")
+
+    assert refused(rename).startswith("tasks: 'average' can't be a name;")
+
+
+@pytest.mark.parametrize("name", ["averages", "a", "gpt2-xl", "gpt-j_6b.v1", "0", "x" * 64])
+def test_ordinary_names_are_accepted(name: str) -> None:
+    config = smallest()
+    config["tasks"] = {name: config["tasks"]["reviews"]}
+    complete_configuration(config, SCHEMA)
+    assert config["tasks"][name]["columns"]["text"] == "text"
+
+
+@pytest.mark.parametrize(
+    ("template", "placeholder"),
+    [
+        ("Sentiment:{label}", "{text}"),
+        ("{text} and {text}:{label}", "{text}"),
+        ("Review: {text}\nSentiment:", "{label}"),
+        ("{text}:{label} or:{label}", "{label}"),
+        ("Review: {Text}\nSentiment:{label}", "{text}"),
+    ],
+)
+def test_a_template_needs_each_placeholder_exactly_once(template: str, placeholder: str) -> None:
+    assert refused_task(template=template) == (
+        f"tasks.reviews.template: {template!r} must contain {placeholder} exactly once, "
+        'as in "Review: {text}\\nSentiment:{label}".'
+    )
+
+
+@pytest.mark.parametrize("template", ["{label}: {text}", "{text}:{label}.", "{text}:{label}\n"])
+def test_a_template_must_end_with_the_label(template: str) -> None:
+    assert refused_task(template=template) == (
+        f"tasks.reviews.template: {template!r} must end with {{label}}, after {{text}}, so that "
+        "the query can stop where the label word is to be predicted."
+    )
+
+
+def test_a_template_needs_words_between_text_and_label() -> None:
+    assert refused_task(template="Review: {text}{label}") == (
+        "tasks.reviews.template: 'Review: {text}{label}' needs some words between {text} and "
+        "{label}; the last of them is the target position."
+    )
+
+
+def test_the_same_label_word_twice_is_refused() -> None:
+    sentence = refused_task(labels=[" Good", " Good"])
+    assert sentence.startswith("tasks.reviews.labels: [' Good', ' Good'] has non-unique elements")
+
+
+@pytest.mark.parametrize("labels", [[" Good", "Good"], [" Good", "  "], ["Good", "Good\n"]])
+def test_label_words_that_only_blanks_tell_apart_are_refused(labels: list[str]) -> None:
+    assert refused_task(labels=labels) == (
+        f"tasks.reviews.labels: {labels} must be distinct words; blanks alone do not tell them "
+        "apart."
+    )
+
+
+def test_a_single_label_word_is_refused() -> None:
+    assert refused_task(labels=[" Good"]).startswith("tasks.reviews.labels: [' Good'] is too short")
+
+
+def test_values_of_another_length_than_the_label_words_are_refused() -> None:
+    assert refused_task(values=[0, 1, 2]) == (
+        "tasks.reviews.values: 3 values for 2 label words; give one value per label word, in the "
+        "same order."
+    )
+
+
+def test_a_listed_name_gives_its_settings() -> None:
+    assert listed("mine", "tasks", SMALLEST) is SMALLEST["tasks"]["mine"]
+
+
+def test_an_unlisted_task_is_told_with_the_nearest_one() -> None:
+    with pytest.raises(InputError) as error:
+        listed("review", "tasks", SMALLEST)
+    assert str(error.value) == (
+        'tasks: "review" is not in the configuration (did you mean "reviews"?); '
+        "it has reviews, mine, sst2."
+    )
+
+
+def test_an_unlisted_model_that_resembles_none_is_told_with_those_there_are() -> None:
+    with pytest.raises(InputError) as error:
+        listed("zzz", "models", SMALLEST)
+    assert str(error.value) == (
+        'models: "zzz" is not in the configuration; it has tiny, gpt2, gemma.'
+    )
