@@ -21,6 +21,7 @@ if not workflow.config_settings.configfiles:
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/settings.smk"
 include: "workflow/rules/texts.smk"
 include: "workflow/rules/samples.smk"
 include: "workflow/rules/models.smk"

@@ -82,10 +82,9 @@ def _byte_level(bos: bool, trim: bool) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(CORPUS, trainer)
-    steps = [processors.ByteLevel(add_prefix_space=False, trim_offsets=trim)]
-    if bos:
-        steps.append(processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)]))
-    tokenizer.post_processor = processors.Sequence(steps)
+    offsets = processors.ByteLevel(add_prefix_space=False, trim_offsets=trim)
+    start = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    tokenizer.post_processor = processors.Sequence([offsets, start]) if bos else offsets
     return tokenizer
 
 

@@ -14,6 +14,8 @@ rule summarize_accuracy:
         "logs/summarize_accuracy/{model}.log",
     benchmark:
         "results/benchmarks/summarize_accuracy/{model}.tsv"
+    conda:
+        "../envs/anchorflow.yaml"
     threads: 1
     params:
         statistics=config["statistics"],
@@ -34,6 +36,8 @@ rule tabulate_accuracy:
         "logs/tabulate_accuracy.log",
     benchmark:
         "results/benchmarks/tabulate_accuracy.tsv"
+    conda:
+        "../envs/anchorflow.yaml"
     threads: 1
     message:
         "Tabulating the accuracy of all models"

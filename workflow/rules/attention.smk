@@ -14,6 +14,8 @@ rule measure_attention:
         "logs/measure_attention/{model}/{task}/{seed}.log",
     benchmark:
         "results/benchmarks/measure_attention/{model}/{task}/{seed}.tsv"
+    conda:
+        "../envs/anchorflow.yaml"
     threads: config["compute"]["threads"]
     resources:
         gpu=gpus_of,

@@ -17,6 +17,8 @@ rule summarize_deep:
         "logs/summarize_deep/{model}.log",
     benchmark:
         "results/benchmarks/summarize_deep/{model}.tsv"
+    conda:
+        "../envs/anchorflow.yaml"
     threads: 1
     params:
         statistics=config["statistics"],
@@ -37,6 +39,8 @@ rule draw_deep:
         "logs/draw_deep/{model}.log",
     benchmark:
         "results/benchmarks/draw_deep/{model}.tsv"
+    conda:
+        "../envs/anchorflow.yaml"
     threads: 1
     params:
         style=config["figures"],
@@ -57,6 +61,8 @@ rule tabulate_deep:
         "logs/tabulate_deep.log",
     benchmark:
         "results/benchmarks/tabulate_deep.tsv"
+    conda:
+        "../envs/anchorflow.yaml"
     threads: 1
     message:
         "Tabulating how attention tells the predictions of all models"

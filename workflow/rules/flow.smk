@@ -17,6 +17,8 @@ rule summarize_flow:
         "logs/summarize_flow/{model}.log",
     benchmark:
         "results/benchmarks/summarize_flow/{model}.tsv"
+    conda:
+        "../envs/anchorflow.yaml"
     threads: 1
     params:
         statistics=config["statistics"],
@@ -37,6 +39,8 @@ rule draw_flow:
         "logs/draw_flow/{model}.log",
     benchmark:
         "results/benchmarks/draw_flow/{model}.tsv"
+    conda:
+        "../envs/anchorflow.yaml"
     threads: 1
     params:
         style=config["figures"],
@@ -57,6 +61,8 @@ rule tabulate_flow:
         "logs/tabulate_flow.log",
     benchmark:
         "results/benchmarks/tabulate_flow.tsv"
+    conda:
+        "../envs/anchorflow.yaml"
     threads: 1
     message:
         "Tabulating the information flows of all models"

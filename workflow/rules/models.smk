@@ -1,16 +1,6 @@
 # Each model's tokenizer and architecture first, so that prompts are checked before weights move.
 
 
-def source_spec(wildcards):
-    """Where a model comes from; what its jobs ask of the scheduler rebuilds nothing."""
-    settings = model_settings(wildcards)
-    return {key: settings[key] for key in settings if key not in ("memory", "dtype")}
-
-
-def weights_spec(wildcards):
-    return {**source_spec(wildcards), "dtype": model_settings(wildcards)["dtype"]}
-
-
 rule resolve_tokenizer:
     input:
         code=code_of("resolve_tokenizer"),
@@ -21,6 +11,8 @@ rule resolve_tokenizer:
     benchmark:
         "results/benchmarks/resolve_tokenizer/{model}.tsv"
     priority: 20
+    conda:
+        "../envs/anchorflow.yaml"
     threads: 1
     params:
         spec=source_spec,
@@ -40,6 +32,8 @@ rule resolve_model:
         "logs/resolve_model/{model}.log",
     benchmark:
         "results/benchmarks/resolve_model/{model}.tsv"
+    conda:
+        "../envs/anchorflow.yaml"
     threads: 2
     resources:
         mem_mb=memory_of,

@@ -1,11 +1,6 @@
 # Prompts as token ids with every position, per model, task and seed.
 
 
-def prompts_spec(wildcards):
-    task = task_settings(wildcards)
-    return {"template": task["template"], "labels": task["labels"]}
-
-
 rule build_prompts:
     input:
         samples="results/samples/{task}/{seed}.parquet",
@@ -18,6 +13,8 @@ rule build_prompts:
     benchmark:
         "results/benchmarks/build_prompts/{model}/{task}/{seed}.tsv"
     priority: 10
+    conda:
+        "../envs/anchorflow.yaml"
     threads: 1
     params:
         spec=prompts_spec,

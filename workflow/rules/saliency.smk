@@ -12,6 +12,8 @@ rule measure_saliency:
         "logs/measure_saliency/{model}/{task}/{seed}.log",
     benchmark:
         "results/benchmarks/measure_saliency/{model}/{task}/{seed}.tsv"
+    conda:
+        "../envs/anchorflow.yaml"
     threads: config["compute"]["threads"]
     resources:
         gpu=gpus_of,

@@ -1,14 +1,6 @@
 # Which texts are tested and which demonstrations they are shown, per task and seed.
 
 
-def samples_spec(wildcards):
-    return {
-        "labels": task_settings(wildcards)["labels"],
-        "test_examples": config["test_examples"],
-        "demonstrations_per_label": config["demonstrations_per_label"],
-    }
-
-
 rule draw_samples:
     input:
         texts="results/texts/{task}.parquet",
@@ -20,6 +12,8 @@ rule draw_samples:
     benchmark:
         "results/benchmarks/draw_samples/{task}/{seed}.tsv"
     priority: 20
+    conda:
+        "../envs/anchorflow.yaml"
     threads: 1
     params:
         spec=samples_spec,

@@ -1,0 +1,117 @@
+"""Job logs: one sentence for what the user can mend, the whole traceback for a defect."""
+
+import errno
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from anchorflow.errors import InputError
+from anchorflow.logs import job_log
+
+FULL_DISK = Path("/dev/full")
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Iterator[None]:
+    """Give the root logger back as it was; a job's process ends with its log."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "logs" / "rule" / "job.log"
+
+
+def exit_code(log: Path, error: BaseException) -> object:
+    """The exit code with which a job ends that raises this error."""
+    with pytest.raises(SystemExit) as ended, job_log(str(log)):
+        raise error
+    return ended.value.code
+
+
+def test_standard_error_and_logging_go_to_console_and_file(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with job_log(str(log)):
+        print("progress", file=sys.stderr)
+        logging.getLogger("anchorflow").info("12 prompts")
+    assert log.read_text(encoding="utf-8") == "progress\n12 prompts\n"
+    assert capsys.readouterr().err == "progress\n12 prompts\n"
+
+
+def test_standard_error_is_given_back_after_the_job(log: Path) -> None:
+    before = sys.stderr
+    with job_log(str(log)):
+        assert sys.stderr is not before
+        assert sys.stderr.isatty() == before.isatty()
+    assert sys.stderr is before
+
+
+def test_the_log_of_an_earlier_run_is_replaced(log: Path) -> None:
+    for line in ("first", "second"):
+        with job_log(str(log)):
+            print(line, file=sys.stderr)
+    assert log.read_text(encoding="utf-8") == "second\n"
+
+
+def test_bad_input_ends_the_job_with_its_sentence_alone(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(log, InputError("tasks.x: wrong; mend it.")) == 1
+    assert log.read_text(encoding="utf-8") == "ERROR: tasks.x: wrong; mend it.\n"
+    assert capsys.readouterr().err == "ERROR: tasks.x: wrong; mend it.\n"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_ends_the_job_with_one_sentence(
+    log: Path, capsys: pytest.CaptureFixture[str], code: int
+) -> None:
+    assert exit_code(log, OSError(code, "full", "results/texts/x.parquet")) == 1
+    sentence = (
+        "ERROR: results/texts/x.parquet: no space left on the device; free some space and run "
+        "again, finished artifacts are kept.\n"
+    )
+    assert log.read_text(encoding="utf-8") == sentence
+    assert capsys.readouterr().err == sentence
+
+
+def test_a_full_disk_without_a_file_name_is_told_all_the_same(log: Path) -> None:
+    assert exit_code(log, OSError(errno.ENOSPC, "full")) == 1
+    assert log.read_text(encoding="utf-8").startswith("ERROR: results: no space left on the device")
+
+
+@pytest.mark.skipif(not FULL_DISK.exists(), reason="needs a device that is always full")
+def test_a_full_disk_that_takes_no_log_either_still_ends_with_one_sentence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert exit_code(FULL_DISK, OSError(errno.ENOSPC, "full", "results/x")) == 1
+    assert capsys.readouterr().err == (
+        "ERROR: results/x: no space left on the device; free some space and run again, finished "
+        "artifacts are kept.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "defect", [ValueError("a defect"), OSError(errno.EACCES, "a defect"), KeyError("a defect")]
+)
+def test_a_defect_keeps_its_traceback_in_both_places(
+    log: Path, capsys: pytest.CaptureFixture[str], defect: Exception
+) -> None:
+    assert exit_code(log, defect) == 1
+    for told in (log.read_text(encoding="utf-8"), capsys.readouterr().err):
+        assert told.startswith("Traceback (most recent call last):")
+        assert "raise error" in told
+        assert "a defect" in told.splitlines()[-1]
+
+
+def test_an_interruption_is_no_error_of_the_job(log: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), job_log(str(log)):
+        raise KeyboardInterrupt
+    assert log.read_text(encoding="utf-8") == ""

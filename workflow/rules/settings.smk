@@ -1,0 +1,54 @@
+# Slices of the configuration, one per step. What is in a slice decides what a changed key rebuilds.
+# Each is one builtin dict, since Snakemake compares params without their names.
+
+
+def text_files(wildcards):
+    """Local files are inputs, so that Snakemake watches them; the Hub's are pinned by revision."""
+    task = task_settings(wildcards)
+    if task["source"] == "hub":
+        return {}
+    if task["source"] == "builtin":
+        corpus = task["corpus"]
+        return {
+            s: os.path.relpath(ROOT / "data" / f"{corpus}_{s}.csv")
+            for s in ("train", "test")
+        }
+    return {"train": task["train"], "test": task["test"]}
+
+
+def texts_spec(wildcards):
+    task = task_settings(wildcards)
+    keys = (
+        "source",
+        "repository",
+        "revision",
+        "train",
+        "test",
+        "columns",
+        "labels",
+        "values",
+    )
+    return {key: task[key] for key in keys if key in task}
+
+
+def samples_spec(wildcards):
+    return {
+        "labels": task_settings(wildcards)["labels"],
+        "test_examples": config["test_examples"],
+        "demonstrations_per_label": config["demonstrations_per_label"],
+    }
+
+
+def source_spec(wildcards):
+    """Where a model comes from; what its jobs ask of the scheduler rebuilds nothing."""
+    settings = model_settings(wildcards)
+    return {key: settings[key] for key in settings if key not in ("memory", "dtype")}
+
+
+def weights_spec(wildcards):
+    return {**source_spec(wildcards), "dtype": model_settings(wildcards)["dtype"]}
+
+
+def prompts_spec(wildcards):
+    task = task_settings(wildcards)
+    return {"template": task["template"], "labels": task["labels"]}
