@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from anchorflow.configuration import complete_configuration
@@ -49,7 +51,12 @@ def test_kinds_defaults_and_requirements_are_written_out() -> None:
         assert row in readme
 
 
-def test_the_five_line_example_is_a_complete_configuration() -> None:
+def test_the_five_line_example_is_a_complete_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.csv").touch()
     (example,) = re.findall(r"```yaml\n(.*?)```", configuration_readme(read_schema()), re.DOTALL)
     assert len(example.splitlines()) == 5
     complete_configuration(yaml.safe_load(example), SCHEMA_FILE)

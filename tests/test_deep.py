@@ -32,7 +32,7 @@ def predictions_table(
         ("tiny", task, seed, example, 0, label, [1 / classes] * classes, [0], ["x"], [1.0])
         for example, label in enumerate(predictions)
     ]
-    return pl.DataFrame(rows, schema=frame_schema(PREDICTIONS), orient="row")
+    return pl.DataFrame(rows[::-1], schema=frame_schema(PREDICTIONS), orient="row")
 
 
 def attention_towards(

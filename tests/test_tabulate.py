@@ -37,7 +37,7 @@ def test_a_cell_shows_a_value_with_its_interval(
 
 @pytest.mark.parametrize(
     ("layers", "chosen"),
-    [(1, [0]), (3, [0, 1, 2]), (5, [0, 1, 2, 3, 4]), (13, [0, 3, 6, 9, 12])],
+    [(1, [0]), (3, [0, 1, 2]), (5, [0, 1, 2, 3, 4]), (24, [0, 6, 12, 17, 23])],
 )
 def test_five_depths_are_shown_or_all_layers_of_a_shallow_model(
     layers: int, chosen: list[int]
