@@ -115,7 +115,7 @@ def plain(model: PreTrainedModel, batch: Batch) -> list[Tensor]:
                 for name, value in vars(batch).items()
             }
         )
-        label_loss(output.logits[:, -1].float(), one).backward()
+        label_loss(output.logits[:, -1, one.label_tokens].float(), one).backward()
         per_layer = []
         for attention in output.attentions:
             saliency = (attention * attention.grad)[0].sum(0).abs().float()

@@ -65,6 +65,11 @@ def open_model(
         Place the layers on all GPUs together instead of on one device.
     eager : bool
         Keep transformers' eager attention, as a reference for ours.
+
+    Raises
+    ------
+    InputError
+        If the model does not fit on the GPUs.
     """
     transformers_logging.disable_progress_bar()
     card = read_card(folder)
@@ -81,18 +86,20 @@ def open_model(
     )
     if not spread:
         model.to(device)
+    elif any(parameter.is_meta for parameter in model.parameters()):
+        raise InputError(
+            f"models.{card['name']}: the GPUs together are too small for it in {card['dtype']}; "
+            'use more or larger ones, a smaller dtype, or "device: cpu".'
+        )
     if not eager:
         adopt(model)
     model.requires_grad_(False)
     return model.eval()
 
 
-def target_logits(model: PreTrainedModel, batch: Batch, differentiable: bool = False) -> Tensor:
-    """Next-token logits at the target position of each prompt.
-
-    The language-model head runs at the target positions only. With ``differentiable`` the token
-    embeddings become leaves of the graph, so that gradients flow through every layer while all
-    parameters stay frozen.
+@torch.no_grad()
+def target_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
+    """Next-token logits at the target position of each prompt, where alone the head runs.
 
     Returns
     -------
@@ -104,13 +111,41 @@ def target_logits(model: PreTrainedModel, batch: Batch, differentiable: bool = F
     InputError
         If a logit is not finite.
     """
+    with _head_at(model, batch.target_positions):
+        return _run(model, batch)
+
+
+def label_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
+    """Logits of the label words at the target position of each prompt, with their graph.
+
+    The head runs for these positions and tokens only. The token embeddings are the leaves of the
+    graph, so that gradients flow through every layer while all parameters stay frozen.
+
+    Returns
+    -------
+    Tensor
+        [B, C], float32.
+
+    Raises
+    ------
+    InputError
+        If a logit is not finite.
+    """
+    with (
+        _head_at(model, batch.target_positions),
+        _head_for(model, batch.label_tokens),
+        _embeddings_as_leaves(model),
+    ):
+        return _run(model, batch)
+
+
+def _run(model: PreTrainedModel, batch: Batch) -> Tensor:
     positions = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
-    with _head_at(model, batch.target_positions), _embeddings_as_leaves(model, differentiable):
-        output = model(
-            input_ids=batch.input_ids,
-            position_ids=positions.expand_as(batch.input_ids),
-            use_cache=False,
-        )
+    output = model(
+        input_ids=batch.input_ids,
+        position_ids=positions.expand_as(batch.input_ids),
+        use_cache=False,
+    )
     logits: Tensor = output.logits[:, 0].float()
     if not torch.isfinite(logits.detach()).all():
         raise InputError(
@@ -137,12 +172,22 @@ def _head_at(model: PreTrainedModel, positions: Tensor) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _embeddings_as_leaves(model: PreTrainedModel, wanted: bool) -> Iterator[None]:
-    if not wanted:
-        with torch.no_grad():
-            yield
-        return
+def _head_for(model: PreTrainedModel, tokens: Tensor) -> Iterator[None]:
+    """Let the output embeddings compute the logits of these tokens only, in their order."""
+    head = model.get_output_embeddings()
+    whole = dict(head.named_parameters(recurse=False))
+    try:
+        for name, parameter in whole.items():
+            some = parameter[tokens.to(parameter.device)]
+            setattr(head, name, nn.Parameter(some, requires_grad=False))
+        yield
+    finally:
+        for name, parameter in whole.items():
+            setattr(head, name, parameter)
 
+
+@contextlib.contextmanager
+def _embeddings_as_leaves(model: PreTrainedModel) -> Iterator[None]:
     def leaf(_: nn.Module, __: tuple[Tensor], output: Tensor) -> Tensor:
         return output.detach().requires_grad_()
 

@@ -1,6 +1,7 @@
 """Where a model comes from: the Hub at a pinned revision, a directory, or parts of a GGUF file."""
 
 import contextlib
+import functools
 import hashlib
 import importlib.util
 import tempfile
@@ -8,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import gguf
 from transformers import PretrainedConfig
 from transformers.utils import logging as transformers_logging
 
@@ -39,7 +41,7 @@ def model_directory(
     transformers_logging.disable_progress_bar()
     source = settings["source"]
     if source == "gguf":
-        with tempfile.TemporaryDirectory() as temporary:
+        with tempfile.TemporaryDirectory() as temporary, _gguf_parsed_once():
             _join_parts(name, settings, Path(temporary) / "model.gguf")
             yield Path(temporary), {"gguf_file": "model.gguf"}
     elif source == "local":
@@ -52,6 +54,17 @@ def model_directory(
         yield directory, {}
     else:
         yield _download(name, settings, weights), {}
+
+
+@contextlib.contextmanager
+def _gguf_parsed_once() -> Iterator[None]:
+    """Keep transformers from parsing the same GGUF header, ten seconds each, for all it reads."""
+    parse = gguf.GGUFReader
+    gguf.GGUFReader = functools.cache(parse)
+    try:
+        yield
+    finally:
+        gguf.GGUFReader = parse
 
 
 def _download(name: str, settings: Mapping[str, Any], weights: bool) -> Path:

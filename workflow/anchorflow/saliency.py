@@ -25,7 +25,7 @@ from anchorflow.attention_function import (
 )
 from anchorflow.batches import Batch, batches_of, runnable
 from anchorflow.errors import InputError
-from anchorflow.language_model import target_logits
+from anchorflow.language_model import label_logits
 from anchorflow.tables import SALIENCY, frame_schema, keyed
 
 
@@ -187,18 +187,17 @@ class _MeasuredAttention(torch.autograd.Function):
 
 
 def label_loss(logits: Tensor, batch: Batch) -> Tensor:
-    """L: cross-entropy of the true label among the label words, summed over the batch, in nats."""
-    return cross_entropy(
-        logits[:, batch.label_tokens.to(logits.device)],
-        batch.labels.to(logits.device),
-        reduction="sum",
-    )
+    """L: cross-entropy of the true label among the label words, summed over the batch, in nats.
+
+    ``logits`` [B, C] are those of the label words.
+    """
+    return cross_entropy(logits, batch.labels.to(logits.device), reduction="sum")
 
 
 def batch_saliency(model: PreTrainedModel, batch: Batch, sink: SaliencySink) -> None:
     """Run one batch forward and backward; every layer reports its saliency to ``sink``."""
     with intervene(Saliency(sink)):
-        loss = label_loss(target_logits(model, batch, differentiable=True), batch)
+        loss = label_loss(label_logits(model, batch), batch)
         loss.backward()
 
 

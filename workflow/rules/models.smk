@@ -32,9 +32,10 @@ rule resolve_model:
         "logs/resolve_model/{model}.log",
     benchmark:
         "results/benchmarks/resolve_model/{model}.tsv"
+    priority: 10
     conda:
         "../envs/anchorflow.yaml"
-    threads: 2
+    threads: 1
     resources:
         mem_mb=memory_of,
     params:
