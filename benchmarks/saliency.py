@@ -18,6 +18,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from anchorflow.attention_function import adopt, implementation_for
 from anchorflow.batches import Batch
-from anchorflow.language_model import MODEL_CARD, open_model, read_card
+from anchorflow.language_model import MODEL_CARD, open_model, read_card, recompute_activations
 from anchorflow.saliency import (
     FlowMeans,
     FlowSums,
@@ -39,7 +40,23 @@ from anchorflow.saliency import (
 )
 from anchorflow.tables import PROMPTS, read_tables
 
+# Ours, ours with activations computed again in the backward pass, and the plain way.
+WAYS = ("ours", "recomputed", "plain")
+
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "gpt2": ("gpt2", {"n_positions": 2048}),
+    "smollm2-135m": (
+        "llama",
+        {
+            "hidden_size": 576,
+            "intermediate_size": 1536,
+            "num_hidden_layers": 30,
+            "num_attention_heads": 9,
+            "num_key_value_heads": 3,
+            "vocab_size": 49152,
+            "max_position_embeddings": 8192,
+        },
+    ),
     "gpt2-xl": ("gpt2", {"n_embd": 1600, "n_layer": 48, "n_head": 25, "n_positions": 2048}),
     "llama-8b": (
         "llama",
@@ -206,35 +223,36 @@ def compare(arguments: argparse.Namespace, dtype: torch.dtype, device: torch.dev
     rate = matrix_rate(dtype, device)
     print(f"matrix products: {rate / 1e9:.0f} GFLOP/s, {dtype}, {device}", flush=True)
     print(
-        "tokens batch | ours ex/s  plain ex/s  ratio | ours MB  plain MB  share | "
-        "GFLOP/ex  of matrix rate"
+        "tokens batch | ex/s: ours  recomputed   plain    ratios | "
+        "MB: ours recomputed  plain    shares | GFLOP/ex  of matrix rate"
     )
     for tokens in arguments.tokens:
         size = max(1, arguments.batch_tokens // tokens)
-        measured: dict[str, tuple[float, float]] = {}
-        for name in ("ours", "plain") if not arguments.without_plain else ("ours",):
+        measured: dict[str, tuple[float, float]] = {"plain": (float("nan"), float("nan"))}
+        for name in ("ours", "recomputed") if arguments.without_plain else WAYS:
             model = load(eager=name == "plain")
             layers = model.config.num_hidden_layers
-            batch = random_prompts(tokens, size if name == "ours" else 1, 5000, device)
-            run = (
-                (lambda m=model, b=batch, n=layers: ours(m, b, n))
-                if name == "ours"
-                else (lambda m=model, b=batch: plain(m, b))
-            )
+            if name == "recomputed":
+                recompute_activations(model)
             one = random_prompts(tokens, 1, 5000, device)
-            ours(model, one, layers) if name == "ours" else plain(model, one)
+            batch = one if name == "plain" else random_prompts(tokens, size, 5000, device)
+            way = plain if name == "plain" else partial(ours, layers=layers)
+            way(model, one)
             before = reset_peak(device)
-            ours(model, one, layers) if name == "ours" else plain(model, one)
+            way(model, one)
             memory = peak(device) - before
+            run = partial(way, model, batch)
             measured[name] = (batch.size / seconds(run, device, arguments.budget), memory)
             needed = operations(model, tokens)
             del model, run
-        speed, memory = measured["ours"]
-        plain_speed, plain_memory = measured.get("plain", (float("nan"), float("nan")))
+        speed, memory = zip(*(measured[name] for name in WAYS), strict=True)
         print(
-            f"{tokens:6d} {size:5d} | {speed:9.2f} {plain_speed:10.2f} {speed / plain_speed:7.2f} "
-            f"| {memory:7.0f} {plain_memory:9.0f} {memory / plain_memory:6.2f} | "
-            f"{needed / 1e9:8.0f} {speed * needed / rate:12.0%}",
+            f"{tokens:6d} {size:5d} | "
+            f"{speed[0]:10.2f} {speed[1]:10.2f} {speed[2]:8.2f} "
+            f"{speed[0] / speed[2]:5.2f} {speed[1] / speed[2]:5.2f} | "
+            f"{memory[0]:8.0f} {memory[1]:10.0f} {memory[2]:6.0f} "
+            f"{memory[0] / memory[2]:5.2f} {memory[1] / memory[2]:5.2f} | "
+            f"{needed / 1e9:8.0f} {speed[0] * needed / rate:12.0%}",
             flush=True,
         )
 

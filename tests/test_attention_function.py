@@ -7,6 +7,7 @@ from transformers import AttentionMaskInterface, LlamaConfig, LlamaForCausalLM
 
 from anchorflow.attention_function import (
     IMPLEMENTATION,
+    Attention,
     AttentionCall,
     chunk_probabilities,
     intervene,
@@ -134,8 +135,9 @@ def test_an_intervention_ends_with_its_block_even_after_an_error() -> None:
     seen: list[int] = []
 
     class Observer:
-        def attend(self, call: AttentionCall) -> None:
+        def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
             seen.append(call.layer)
+            return attention(call)
 
     model, batch = tiny_model("llama"), random_batch([12])
     with pytest.raises(RuntimeError), intervene(Observer()):

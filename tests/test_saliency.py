@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from anchorflow.batches import Batch
+from anchorflow.language_model import decoder_layers, recompute_activations
 from anchorflow.saliency import FlowSums, batch_saliency, flow_means
 from tiny_models import FAMILIES, plain_saliency, random_batch, single, tiny_model
 
@@ -77,3 +78,15 @@ def test_saliency_equals_autograd_on_eager_attention_in_mixed_batches(family: st
         torch.testing.assert_close(
             torch.stack(alone.means(layers))[:, :, 0], means[:, :, row], rtol=1e-4, atol=1e-12
         )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_recomputed_activations_give_the_same_saliency(family: str) -> None:
+    batch, model = random_batch([37, 21]), tiny_model(family)
+    layers = model.config.num_hidden_layers
+    assert len(decoder_layers(model)) == layers
+    kept, recomputed = FlowSums(batch), FlowSums(batch)
+    batch_saliency(model, batch, kept)
+    recompute_activations(model)
+    batch_saliency(model, batch, recomputed)
+    torch.testing.assert_close(recomputed.means(layers), kept.means(layers), rtol=1e-6, atol=0)

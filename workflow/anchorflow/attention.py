@@ -10,7 +10,7 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
-from anchorflow.attention_function import AttentionCall, attention_rows, intervene
+from anchorflow.attention_function import Attention, AttentionCall, attention_rows, intervene
 from anchorflow.batches import Batch, batches_of, runnable
 from anchorflow.errors import InputError
 from anchorflow.language_model import target_logits
@@ -26,9 +26,10 @@ class RecordRows:
         self._rows = rows
         self._recorded: dict[int, Tensor] = {}
 
-    def attend(self, call: AttentionCall) -> None:
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
         """Keep A_l(row, :) as [B, H, K]; the layer's output stays as it is."""
         self._recorded[call.layer] = attention_rows(call, self._rows)
+        return attention(call)
 
     def stacked(self, layers: int) -> Tensor:
         """The rows of all layers as [L, B, H, K], float32, on the CPU.

@@ -10,8 +10,7 @@ What an experiment does to attention is an :class:`Intervention`, in force for t
 """
 
 import contextlib
-from collections.abc import Iterator
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MethodType
@@ -64,21 +63,35 @@ class AttentionCall:
 class Intervention(Protocol):
     """Something done to the attention of every layer while it is in force."""
 
-    def attend(self, call: AttentionCall) -> Tensor | None:
-        """Observe one layer's attention; return [B, H, T, D] to take the place of its output."""
+    def attend(self, call: AttentionCall, attention: "Attention") -> Tensor:
+        """One layer's output, [B, H, T, D]; ``attention`` gives it without this intervention."""
 
 
-_in_force: ContextVar[Intervention | None] = ContextVar("intervention", default=None)
+Attention = Callable[[AttentionCall], Tensor]
+
+# Not a context variable: on a GPU, backward passes run in a thread of their own.
+_in_force: list[Intervention] = []
 
 
 @contextlib.contextmanager
-def intervene(intervention: Intervention) -> Iterator[None]:
-    """Put an intervention in force for every model that uses our attention function."""
-    token = _in_force.set(intervention)
+def intervene(*interventions: Intervention) -> Iterator[None]:
+    """Put interventions in force for every model that uses our attention function.
+
+    The first is the outermost: what it changes about a call, those after it see.
+    """
+    outer = _in_force.copy()
+    _in_force.extend(interventions)
     try:
         yield
     finally:
-        _in_force.reset(token)
+        _in_force[:] = outer
+
+
+def _intervened(call: AttentionCall, interventions: Sequence[Intervention]) -> Tensor:
+    if not interventions:
+        return plain_attention(call)
+    first, *rest = interventions
+    return first.attend(call, lambda inner: _intervened(inner, rest))
 
 
 def attention_rows(call: AttentionCall, rows: Tensor) -> Tensor:
@@ -215,10 +228,10 @@ def attention_gradients(
     if call.softcap is not None:
         scores = _scores(call, query, key)
         score_gradient *= 1 - (scores / call.softcap).square()
-    score_gradient = (score_gradient * call.scaling).to(key.dtype)
+    score_gradient = score_gradient.to(key.dtype)
     query_gradient = (score_gradient @ key).unflatten(2, (-1, stop - start)).flatten(1, 2)
-    key_gradient = score_gradient.transpose(-1, -2) @ query
-    return significance, query_gradient, key_gradient, value_gradient
+    key_gradient = score_gradient.transpose(-1, -2) @ (query * call.scaling)
+    return significance, query_gradient * call.scaling, key_gradient, value_gradient
 
 
 def _attend(
@@ -256,10 +269,7 @@ def _attend(
         sliding_window=sliding_window,
         softcap=softcap,
     )
-    intervention = _in_force.get()
-    output = None if intervention is None else intervention.attend(call)
-    if output is None:
-        output = plain_attention(call)
+    output = _intervened(call, _in_force)
     return output.transpose(1, 2).contiguous(), None
 
 

@@ -3,12 +3,15 @@
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.attention_function import adopt, implementation_for
@@ -49,7 +52,26 @@ def open_for_job(folder: str | Path, compute: Mapping[str, Any], threads: int) -
     """Open a resolved model as the configuration's ``compute`` says, with so many CPU threads."""
     torch.set_num_threads(threads)
     device = choose_device(compute["device"])
-    return open_model(folder, device, spread=compute["device"] == "spread")
+    model = open_model(folder, device, spread=compute["device"] == "spread")
+    if compute["recompute"]:
+        recompute_activations(model)
+    return model
+
+
+def decoder_layers(model: PreTrainedModel) -> list[nn.Module]:
+    """The model's layers, lowest first."""
+    return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+
+
+def recompute_activations(model: PreTrainedModel) -> None:
+    """Let backward passes run each layer forward again instead of keeping what is inside it.
+
+    Only the layers' inputs stay in memory, at the price of one more forward pass.
+    """
+    for layer in decoder_layers(model):
+        layer.forward = partial(
+            checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False
+        )
 
 
 def open_model(

@@ -17,6 +17,7 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.attention_function import (
+    Attention,
     AttentionCall,
     attention_gradients,
     intervene,
@@ -152,7 +153,7 @@ class Saliency:
     def __init__(self, sink: SaliencySink) -> None:
         self._sink = sink
 
-    def attend(self, call: AttentionCall) -> Tensor:
+    def attend(self, call: AttentionCall, _: Attention) -> Tensor:
         """Plain attention whose backward pass measures saliency; [B, H, T, D]."""
         output: Tensor = _MeasuredAttention.apply(
             call.query, call.key, call.value, call, self._sink
@@ -172,8 +173,10 @@ class _MeasuredAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        (output_gradient,) = gradients
-        call = AttentionCall(ctx.layer, *ctx.saved_tensors, *ctx.how)
+        # Every chunk multiplies slices of these; they would be copied each time if not contiguous.
+        output_gradient = gradients[0].contiguous()
+        saved = (tensor.contiguous() for tensor in ctx.saved_tensors)
+        call = AttentionCall(ctx.layer, *saved, *ctx.how)
         query_gradient = torch.empty_like(call.query)
         key_gradient, value_gradient = torch.zeros_like(call.key), torch.zeros_like(call.value)
         for start, stop in row_chunks(call):
