@@ -330,6 +330,15 @@ def test_positions_hold_for_arbitrary_texts(name: str, texts: list[str]) -> None
     check_positions(tokenizer, prompt, demonstrations, texts[0])
 
 
+def test_a_tokenizer_that_ends_prompts_with_a_special_token_is_refused() -> None:
+    tokenizer = _byte_level(bos=True, trim=False)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+    with pytest.raises(InputError, match="add_eos_token"):
+        build_prompt(tokenizer, TEMPLATE, [("x", " Positive")], "y")
+
+
 def test_label_words_that_begin_with_the_same_token_are_refused() -> None:
     with pytest.raises(InputError) as error:
         label_tokens("trec", StubTokenizer(r"(?s).{1,3}"), TEMPLATE, [" Person", " Personal"], "m")

@@ -124,7 +124,8 @@ def build_prompt(
     Raises
     ------
     InputError
-        If a label word does not begin a token of its own.
+        If a label word does not begin a token of its own, or the tokenizer ends the prompt with a
+        special token.
     """
     whole = _Text()
     for text, word in demonstrations:
@@ -140,6 +141,11 @@ def build_prompt(
     encoding = tokenizer.encode(whole.text)
     offsets = whole.with_blanks(encoding.offsets)
     segments_of = whole.segments_of(offsets)
+    if not segments_of[-1]:
+        raise InputError(
+            f"the tokenizer ends every prompt with a special token ({encoding.ids[-1]}), after "
+            "which no label word follows; save the tokenizer without it (add_eos_token=False)."
+        )
     begins_in = [min(segments, default=None) for segments in segments_of]
     label_segments = [s for s, (kind, _, _) in enumerate(whole.spans) if kind == "label"]
     start_segments = [s for s, (kind, _, _) in enumerate(whole.spans) if kind == "start"]
