@@ -6,7 +6,8 @@
 #
 #   texts ─► samples ─► prompts ─┬─► attention ─┬─► deep ─────► figures, tables
 #   tokenizers ─────────┘   │    │  predictions ─┴─► accuracy ─► tables
-#   models ─────────────────┘    └─► saliency ─────► flow ─────► figures, tables
+#   models ─────────────────┘    ├─► isolation ────► loyalty ──► figures, tables
+#                                └─► saliency ─────► flow ─────► figures, tables
 
 from snakemake.utils import min_version
 
@@ -28,7 +29,9 @@ include: "workflow/rules/models.smk"
 include: "workflow/rules/prompts.smk"
 include: "workflow/rules/attention.smk"
 include: "workflow/rules/saliency.smk"
+include: "workflow/rules/isolation.smk"
 include: "workflow/rules/flow.smk"
+include: "workflow/rules/loyalty.smk"
 include: "workflow/rules/deep.smk"
 include: "workflow/rules/accuracy.smk"
 

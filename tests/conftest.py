@@ -67,6 +67,7 @@ def small_configuration(model: Path) -> dict[str, Any]:
         "tasks": {name: default["tasks"][name] for name in ("reviews", "news")},
         "seeds": [0, 1],
         "test_examples": 6,
+        "isolation": {"layers": [1, 2]},
         "statistics": {"replicates": 100},
         "figures": {"resolution": 60},
     }

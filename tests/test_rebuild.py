@@ -10,6 +10,7 @@ from conftest import Checkout
 
 MEASURE = "Measuring how much attention matters for {task} in tiny, seed {seed}"
 ATTEND = "Measuring attention to the demonstrations of {task} in tiny, seed {seed}"
+ISOLATE = "Isolating label words of {task} in tiny, seed {seed}"
 PROMPT = "Building the prompts of {task} for tiny, seed {seed}"
 SAMPLE = "Drawing test texts and demonstrations of {task}, seed {seed}"
 FLOW = {
@@ -22,11 +23,19 @@ DEEP = {
     "Drawing how attention tells the predictions of tiny",
     "Tabulating how attention tells the predictions of all models",
 }
+LOYALTY = {
+    "Summarizing how loyal tiny stays under isolation",
+    "Drawing how loyal tiny stays under isolation",
+    "Tabulating how loyal all models stay under isolation",
+}
 ACCURACY = {"Summarizing the accuracy of tiny", "Tabulating the accuracy of all models"}
 FIGURES = {
     "Drawing the information flows of tiny",
     "Drawing how attention tells the predictions of tiny",
+    "Drawing how loyal tiny stays under isolation",
 }
+MODEL = [ATTEND, ISOLATE, MEASURE]
+SUMMARIES = FLOW | DEEP | LOYALTY | ACCURACY
 
 
 def cells(templates: list[str], tasks: list[str], seeds: list[int]) -> set[str]:
@@ -72,21 +81,21 @@ def test_a_deleted_intermediate_that_nothing_stale_needs_rebuilds_nothing(
 
 def test_a_new_seed_computes_its_cells_and_the_aggregates(finished_run: Checkout) -> None:
     finished_run.config["seeds"] = [0, 1, 7]
-    templates = [SAMPLE, PROMPT, ATTEND, MEASURE]
-    expected = cells(templates, ["reviews", "news"], [7]) | FLOW | DEEP | ACCURACY
+    templates = [SAMPLE, PROMPT, *MODEL]
+    expected = cells(templates, ["reviews", "news"], [7]) | SUMMARIES
     assert finished_run.planned() == expected
 
 
 def test_a_new_task_computes_its_cells_and_the_aggregates(finished_run: Checkout) -> None:
     tasks = finished_run.config["tasks"]
     tasks["more"] = {**tasks["reviews"], "template": "Text: {text}\nSentiment:{label}"}
-    expected = cells([SAMPLE, PROMPT, ATTEND, MEASURE], ["more"], [0, 1]) | FLOW | DEEP | ACCURACY
+    expected = cells([SAMPLE, PROMPT, *MODEL], ["more"], [0, 1]) | SUMMARIES
     assert finished_run.planned() == expected | {"Reading and checking the texts of more"}
 
 
 def test_a_template_rebuilds_its_task_only(finished_run: Checkout) -> None:
     finished_run.config["tasks"]["news"]["template"] = "Story: {text}\nAnswer:{label}"
-    expected = cells([PROMPT, ATTEND, MEASURE], ["news"], [0, 1]) | FLOW | DEEP | ACCURACY
+    expected = cells([PROMPT, *MODEL], ["news"], [0, 1]) | SUMMARIES
     assert finished_run.planned() == expected
 
 
@@ -95,6 +104,18 @@ def test_editing_the_saliency_module_rebuilds_saliency_and_what_follows(
 ) -> None:
     finished_run.edit("workflow/anchorflow/saliency.py", 'unit="example"', 'unit="prompt"')
     assert finished_run.planned() == cells([MEASURE], ["reviews", "news"], [0, 1]) | FLOW
+
+
+def test_isolated_layers_rebuild_isolation_and_what_follows(finished_run: Checkout) -> None:
+    finished_run.config["isolation"]["layers"] = [2, 1]
+    assert finished_run.planned() == cells([ISOLATE], ["reviews", "news"], [0, 1]) | LOYALTY
+
+
+def test_editing_the_isolation_module_rebuilds_isolation_and_what_follows(
+    finished_run: Checkout,
+) -> None:
+    finished_run.edit("workflow/anchorflow/isolation.py", 'unit="prediction"', 'unit="run"')
+    assert finished_run.planned() == cells([ISOLATE], ["reviews", "news"], [0, 1]) | LOYALTY
 
 
 def test_editing_a_script_rebuilds_its_rule(finished_run: Checkout) -> None:
@@ -106,7 +127,7 @@ def test_swapped_label_words_are_seen(finished_run: Checkout) -> None:
     labels = finished_run.config["tasks"]["reviews"]["labels"]
     finished_run.config["tasks"]["reviews"]["labels"] = labels[::-1]
     planned = finished_run.planned()
-    assert cells([SAMPLE, PROMPT, ATTEND, MEASURE], ["reviews"], [0, 1]) <= planned
+    assert cells([SAMPLE, PROMPT, *MODEL], ["reviews"], [0, 1]) <= planned
     assert not cells([PROMPT], ["news"], [0, 1]) & planned
 
 

@@ -2,14 +2,16 @@
 
 from typing import Any
 
+import polars as pl
 import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from anchorflow.attention_function import adopt, implementation_for
-from anchorflow.batches import Batch
+from anchorflow.batches import Batch, batches_of
 
 VOCABULARY = 97
+PREFIX = 30  # tokens that the prompts of shared_prompts have in common
 
 _LLAMA: dict[str, Any] = {
     "hidden_size": 32,
@@ -157,3 +159,41 @@ def plain_saliency(model: PreTrainedModel, example: Batch) -> Tensor:
     logits = output.logits[0, -1, example.label_tokens]
     torch.nn.functional.cross_entropy(logits[None], example.labels).backward()
     return torch.stack([(a * a.grad)[0].sum(0).abs() for a in output.attentions]).detach()
+
+
+def shared_prompts(queries: list[int]) -> pl.DataFrame:
+    """Prompts that share 30 tokens of demonstrations, with queries of these lengths."""
+    random = torch.Generator().manual_seed(0)
+    shared = torch.randint(1, VOCABULARY, (PREFIX,), generator=random).tolist()
+    rows = []
+    for example, length in enumerate(queries):
+        own = torch.randint(1, VOCABULARY, (length,), generator=random).tolist()
+        own[0] = 7 + example
+        rows.append(
+            {
+                "model": "tiny",
+                "task": "news",
+                "seed": 0,
+                "demonstrations": "fixed",
+                "example": example,
+                "label": example % 3,
+                "tokens": PREFIX + length,
+                "skipped": None,
+                "token_ids": shared + own,
+                "label_positions": [8, 18, 28],
+                "target_position": PREFIX + length - 1,
+                "format_positions": [0, 9, 10, 19, 20, 29, PREFIX],
+                "demonstration_starts": [0, 10, 20],
+                "demonstration_ends": [10, 20, 30],
+                "query_start": PREFIX,
+                "demonstration_labels": [0, 1, 2],
+                "label_tokens": [5, 11, 23],
+            }
+        )
+    return pl.DataFrame(rows, schema_overrides={"skipped": pl.String})
+
+
+def whole_batch(prompts: pl.DataFrame) -> Batch:
+    """All prompts in full, longest first."""
+    (batch,) = batches_of(prompts, 10_000, torch.device("cpu"))
+    return batch

@@ -14,6 +14,7 @@ from anchorflow.attention_function import Attention, AttentionCall, attention_ro
 from anchorflow.batches import Batch, batches_of, runnable
 from anchorflow.errors import InputError
 from anchorflow.language_model import target_logits
+from anchorflow.prefix import compute_prefix, shared_token_ids
 from anchorflow.tables import ATTENTION, PREDICTIONS, frame_schema, keyed
 
 TOP_TOKENS = 5
@@ -28,7 +29,7 @@ class RecordRows:
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
         """Keep A_l(row, :) as [B, H, K]; the layer's output stays as it is."""
-        self._recorded[call.layer] = attention_rows(call, self._rows)
+        self._recorded[call.layer] = attention_rows(call, self._rows[:, None])[:, :, 0]
         return attention(call)
 
     def stacked(self, layers: int) -> Tensor:
@@ -99,7 +100,7 @@ def measure_attention(
     prompts : DataFrame
         ``tables.PROMPTS`` of one model, task and seed.
     batch_tokens : int
-        Upper bound of tokens per batch; does not change the numbers.
+        Upper bound of query tokens per batch; does not change the numbers.
 
     Returns
     -------
@@ -112,19 +113,22 @@ def measure_attention(
         If attentions come back missing, or logits that are not finite.
     """
     chosen = runnable(prompts, "fixed")
+    empty = [pl.DataFrame(schema=frame_schema(table)) for table in (ATTENTION, PREDICTIONS)]
+    if chosen.is_empty():
+        return empty[0], empty[1]
+    prefix = compute_prefix(model, shared_token_ids(chosen))
     layers: int = model.config.get_text_config().num_hidden_layers
     keys = prompts.select("model", "task", "seed").row(0, named=True)
     attention, predictions = [], []
     with tqdm(total=len(chosen), desc="attention", unit="example", mininterval=1) as progress:
-        for batch in batches_of(chosen, batch_tokens, model.device):
-            recorded = RecordRows(batch.target_positions)
-            with intervene(recorded):
+        for batch in batches_of(chosen, batch_tokens, model.device, prefix.tokens):
+            recorded = RecordRows(batch.target_rows)
+            with intervene(prefix, recorded):
                 logits = target_logits(model, batch)
             rows = by_demonstration(recorded.stacked(layers), batch)
             attention.append(_attention_rows(batch, rows, keys))
             predictions.append(_prediction_rows(batch, logits, tokenizer, keys))
             progress.update(batch.size)
-    empty = [pl.DataFrame(schema=frame_schema(table)) for table in (ATTENTION, PREDICTIONS)]
     return (
         pl.concat([empty[0], *attention]).sort("example", "layer", "head", "demonstration"),
         pl.concat([empty[1], *predictions]).sort("example"),

@@ -28,30 +28,59 @@ IMPLEMENTATION = "anchorflow"
 
 
 @dataclass(frozen=True)
+class LayerPrefix:
+    """Keys and values of the tokens that precede all queries of a batch, in one layer."""
+
+    key: Tensor  # [1, G, P, D]
+    value: Tensor  # [1, G, P, D]
+
+    @property
+    def tokens(self) -> int:
+        """P."""
+        return self.key.shape[2]
+
+
+@dataclass(frozen=True)
 class AttentionCall:
     """What one layer gives its attention function.
 
-    The keys may be more than the queries; then the queries are the last of them.
+    Keys are counted from the prefix's first on, if there is a prefix; the queries are the last of
+    the tokens whose keys there are.
     """
 
     layer: int
     query: Tensor  # [B, H, T, D]
-    key: Tensor  # [B, G, K, D]
-    value: Tensor  # [B, G, K, D]
+    key: Tensor  # [B, G, K - P, D]
+    value: Tensor  # [B, G, K - P, D]
     scaling: float
     sliding_window: int | None = None
     softcap: float | None = None
+    prefix: LayerPrefix | None = None
+
+    @property
+    def prefix_tokens(self) -> int:
+        """P; 0 without a prefix."""
+        return 0 if self.prefix is None else self.prefix.tokens
+
+    @property
+    def keys(self) -> int:
+        """K: how many keys there are, those of the prefix included."""
+        return self.prefix_tokens + self.key.shape[2]
+
+    @property
+    def offset(self) -> int:
+        """The key that belongs to the first query row."""
+        return self.keys - self.query.shape[2]
 
     def keys_of(self, start: int, stop: int) -> slice:
         """The keys that at least one of the query rows ``start:stop`` may attend to."""
-        offset = self.key.shape[2] - self.query.shape[2]
+        offset = self.offset
         first = 0 if self.sliding_window is None else start + offset - self.sliding_window + 1
         return slice(max(0, first), stop + offset)
 
     def hidden(self, start: int, stop: int) -> Tensor:
         """[rows, keys] bool: True where a query row may not attend to one of :meth:`keys_of`."""
-        offset = self.key.shape[2] - self.query.shape[2]
-        rows = torch.arange(start, stop, device=self.query.device)[:, None] + offset
+        rows = torch.arange(start, stop, device=self.query.device)[:, None] + self.offset
         keys = self.keys_of(start, stop)
         columns = torch.arange(keys.start, keys.stop, device=self.query.device)[None, :]
         hidden = columns > rows
@@ -95,36 +124,67 @@ def _intervened(call: AttentionCall, interventions: Sequence[Intervention]) -> T
 
 
 def attention_rows(call: AttentionCall, rows: Tensor) -> Tensor:
-    """Attention probabilities of one query row per example.
+    """Attention probabilities of some query rows of each example.
 
     Parameters
     ----------
-    rows : [B], int
-        Query row of each example.
+    rows : [B, R], int
+        Query rows of each example.
 
     Returns
     -------
     Tensor
-        A_l(row, :) as [B, H, K], float32; keys that the row may not attend to have 0.
+        A_l(row, :) as [B, H, R, K], float32; keys that a row may not attend to have 0.
     """
-    batch, heads, _, dimension = call.query.shape
-    groups, keys = call.key.shape[1], call.key.shape[2]
     rows = rows.to(call.query.device)
-    query = call.query[torch.arange(batch, device=rows.device), :, rows]  # [B, H, D]
-    grouped = query.reshape(batch, groups, heads // groups, dimension)
-    scores = _scores(call, grouped, call.key).reshape(batch, heads, keys)
-    position = rows[:, None] + keys - call.query.shape[2]  # [B, 1]
-    columns = torch.arange(keys, device=rows.device)[None, :]
+    chosen = rows[:, None, :, None].expand(-1, call.query.shape[1], -1, call.query.shape[3])
+    query = call.query.gather(2, chosen).unflatten(1, (call.key.shape[1], -1)).flatten(2, 3)
+    scores = _scores(call, query, slice(0, call.keys)).unflatten(2, (-1, rows.shape[1]))
+    scores = scores.flatten(1, 2)  # [B, H, R, K]
+    position = rows[:, None, :, None] + call.offset
+    columns = torch.arange(call.keys, device=rows.device)
     hidden = columns > position
     if call.sliding_window is not None:
         hidden |= columns <= position - call.sliding_window
-    return scores.masked_fill_(hidden[:, None, :], -torch.inf).softmax(-1)
+    probabilities: Tensor = scores.masked_fill_(hidden, -torch.inf).softmax(-1)
+    return probabilities
 
 
-def _scores(call: AttentionCall, query: Tensor, key: Tensor) -> Tensor:
-    """Scores before the mask, float32, of ``query`` [B, G, rows, D] and ``key`` [B, G, K, D]."""
-    scores = ((query * call.scaling) @ key.transpose(-1, -2)).float()
+def _split(call: AttentionCall, keys: slice) -> tuple[slice, slice]:
+    """A slice of keys as one of the prefix's and one of the call's own."""
+    first = call.prefix_tokens
+    own = slice(max(0, keys.start - first), max(0, keys.stop - first))
+    return slice(min(keys.start, first), min(keys.stop, first)), own
+
+
+def _shared_product(tensor: Tensor, matrix: Tensor) -> Tensor:
+    """[B, G, R, a] times [1, G, a, b], without a copy of the matrix per example: [B, G, R, b]."""
+    size, _, rows, _ = tensor.shape
+    product = tensor.transpose(0, 1).flatten(1, 2) @ matrix[0]  # [G, B · R, b]
+    unfolded: Tensor = product.unflatten(1, (size, rows)).transpose(0, 1)
+    return unfolded
+
+
+def _scores(call: AttentionCall, query: Tensor, keys: slice) -> Tensor:
+    """Scores before the mask, float32, of ``query`` [B, G, R, D] and some keys: [B, G, R, keys]."""
+    shared, own = _split(call, keys)
+    query = query * call.scaling
+    scores = (query @ call.key[:, :, own].transpose(-1, -2)).float()
+    if call.prefix is not None and shared.stop > shared.start:
+        before = call.prefix.key[:, :, shared].transpose(-1, -2)
+        scores = torch.cat([_shared_product(query, before).float(), scores], -1)
     return scores if call.softcap is None else call.softcap * torch.tanh(scores / call.softcap)
+
+
+def _mixed(call: AttentionCall, weights: Tensor, keys: slice) -> Tensor:
+    """Values of some keys, mixed by ``weights`` [B, G, R, keys]: [B, G, R, D]."""
+    shared, own = _split(call, keys)
+    weights = weights.to(call.value.dtype)
+    before = shared.stop - shared.start
+    mixed = weights[..., before:] @ call.value[:, :, own]
+    if call.prefix is not None and before:
+        mixed += _shared_product(weights[..., :before], call.prefix.value[:, :, shared])
+    return mixed
 
 
 def row_chunks(call: AttentionCall, elements: int = 2**19) -> Iterator[tuple[int, int]]:
@@ -134,7 +194,7 @@ def row_chunks(call: AttentionCall, elements: int = 2**19) -> Iterator[tuple[int
     and off the keys that causality hides.
     """
     batch, heads, rows, _ = call.query.shape
-    step = max(16, elements // (batch * heads * call.key.shape[2]))
+    step = max(16, elements // (batch * heads * call.keys))
     for start in range(0, rows, step):
         yield start, min(rows, start + step)
 
@@ -148,7 +208,7 @@ def chunk_probabilities(call: AttentionCall, start: int, stop: int) -> Tensor:
         [B, G, H/G · rows, keys], float32: the query heads that share a key head side by side.
     """
     keys = call.keys_of(start, stop)
-    scores = _scores(call, _grouped(call, call.query, start, stop), call.key[:, :, keys])
+    scores = _scores(call, _grouped(call, call.query, start, stop), keys)
     by_head = scores.unflatten(2, (-1, stop - start))  # [B, G, H/G, rows, keys]
     by_head.masked_fill_(call.hidden(start, stop), -torch.inf)
     return torch.softmax(scores, -1)
@@ -168,14 +228,13 @@ def plain_attention(call: AttentionCall) -> Tensor:
     Tensor
         [B, H, T, D] in the query's number format.
     """
-    tokens, keys = call.query.shape[2], call.key.shape[2]
-    windowed = call.sliding_window is not None and call.sliding_window < keys
-    if call.softcap is None and not windowed and tokens == keys:
+    windowed = call.sliding_window is not None and call.sliding_window < call.keys
+    if call.softcap is None and not windowed and call.offset == 0:
         return _fused(call, call.query, call.key, call.value, is_causal=True)
     output = torch.empty_like(call.query)
     for start, stop in row_chunks(call):
         visible = call.keys_of(start, stop)
-        if call.softcap is None:
+        if call.softcap is None and call.prefix is None:
             output[:, :, start:stop] = _fused(
                 call,
                 call.query[:, :, start:stop],
@@ -184,8 +243,8 @@ def plain_attention(call: AttentionCall) -> Tensor:
                 attn_mask=~call.hidden(start, stop),
             )
         else:
-            weights = chunk_probabilities(call, start, stop).to(call.value.dtype)
-            mixed = (weights @ call.value[:, :, visible]).unflatten(2, (-1, stop - start))
+            weights = chunk_probabilities(call, start, stop)
+            mixed = _mixed(call, weights, visible).unflatten(2, (-1, stop - start))
             output[:, :, start:stop] = mixed.flatten(1, 2)
     return output
 
@@ -226,7 +285,7 @@ def attention_gradients(
     score_gradient = product.addcmul_(weights, product.sum(-1, keepdim=True), value=-1)
     query = _grouped(call, call.query, start, stop)
     if call.softcap is not None:
-        scores = _scores(call, query, key)
+        scores = _scores(call, query, keys)
         score_gradient *= 1 - (scores / call.softcap).square()
     score_gradient = score_gradient.to(key.dtype)
     query_gradient = (score_gradient @ key).unflatten(2, (-1, stop - start)).flatten(1, 2)

@@ -24,14 +24,16 @@ MARKERS = ("o", "s", "^")
 
 @contextmanager
 def small_multiples(
-    style: Mapping[str, Any], rows: int, columns: int, title: str
+    style: Mapping[str, Any], rows: int, columns: int, title: str, share: bool = True
 ) -> Iterator[tuple[Figure, list[list[Axes]]]]:
-    """A grid of panels that share their x axis; closed when the block ends.
+    """A grid of panels, closed when the block ends.
 
     Parameters
     ----------
     style : mapping
         ``figures`` of the configuration: panel width (inches), font size (points), resolution.
+    share : bool
+        Whether all panels have the same x axis.
     """
     width = style["panel_width"]
     settings: Any = {
@@ -53,7 +55,7 @@ def small_multiples(
             columns,
             figsize=(columns * width, rows * width * 0.85 + 0.5),
             squeeze=False,
-            sharex=True,
+            sharex=share,
             layout="constrained",
         )
         figure.suptitle(title, fontsize=style["font_size"] + 1)
@@ -86,12 +88,12 @@ def tasks_in_order(summary: pl.DataFrame) -> list[str]:
     return [*tasks, AVERAGE] if len(tasks) > 1 else tasks
 
 
-def describe(summary: pl.DataFrame, confidence: float) -> str:
-    """Model, sample size and meaning of the band, for a figure's title."""
+def describe(summary: pl.DataFrame, confidence: float, drawn: str = "bands") -> str:
+    """Model, sample size and meaning of what is ``drawn``, for a figure's title."""
     total = summary.filter(pl.col("task") == AVERAGE)
     return (
         f"{total['model'][0]}: {total['examples'][0]} examples over {total['seeds'][0]} seeds; "
-        f"bands are {confidence:.0%} bootstrap intervals"
+        f"{drawn} are {confidence:.0%} bootstrap intervals"
     )
 
 

@@ -2,7 +2,8 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,7 @@ def target_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
     InputError
         If a logit is not finite.
     """
-    with _head_at(model, batch.target_positions):
+    with _head_at(model, batch.target_rows):
         return _run(model, batch)
 
 
@@ -154,7 +155,7 @@ def label_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
         If a logit is not finite.
     """
     with (
-        _head_at(model, batch.target_positions),
+        _head_at(model, batch.target_rows),
         _head_for(model, batch.label_tokens),
         _embeddings_as_leaves(model),
     ):
@@ -162,10 +163,9 @@ def label_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
 
 
 def _run(model: PreTrainedModel, batch: Batch) -> Tensor:
-    positions = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
     output = model(
         input_ids=batch.input_ids,
-        position_ids=positions.expand_as(batch.input_ids),
+        position_ids=_positions(batch.input_ids, batch.prefix_tokens),
         use_cache=False,
     )
     logits: Tensor = output.logits[:, 0].float()
@@ -175,6 +175,56 @@ def _run(model: PreTrainedModel, batch: Batch) -> Tensor:
             f'{batch.examples[0]} or its neighbors; try "dtype: float32" for this model.'
         )
     return logits
+
+
+def hidden_states(model: PreTrainedModel, input_ids: Tensor) -> None:
+    """Run all layers on tokens [1, T] for what interventions see of it; the head is left out."""
+    model.base_model(input_ids, position_ids=_positions(input_ids, 0), use_cache=False)
+
+
+def _positions(input_ids: Tensor, first: int) -> Tensor:
+    """Position ids [B, T], counted from ``first``."""
+    tokens = input_ids.shape[1]
+    return torch.arange(first, first + tokens, device=input_ids.device).expand_as(input_ids)
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Where a forward pass can take up an earlier one: after ``layer``, with its ``output``."""
+
+    layer: int
+    output: Any
+
+
+@contextlib.contextmanager
+def keep_outputs(model: PreTrainedModel, layers: Collection[int]) -> Iterator[dict[int, Resumed]]:
+    """Keep the outputs of some layers, so that other runs can :func:`resume` after them."""
+    kept: dict[int, Resumed] = {}
+
+    def keep(layer: int, _: nn.Module, __: Any, output: Any) -> None:
+        kept[layer] = Resumed(layer, output)
+
+    every = decoder_layers(model)
+    hooks = [every[layer].register_forward_hook(partial(keep, layer)) for layer in layers]
+    try:
+        yield kept
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextlib.contextmanager
+def resume(model: PreTrainedModel, resumed: Resumed) -> Iterator[None]:
+    """Let layers up to ``resumed.layer`` return its output at once, on the same input tokens."""
+    below = decoder_layers(model)[: resumed.layer + 1]
+    forwards = [layer.forward for layer in below]
+    for layer in below:
+        layer.forward = lambda *_, **__: resumed.output
+    try:
+        yield
+    finally:
+        for layer, forward in zip(below, forwards, strict=True):
+            layer.forward = forward
 
 
 @contextlib.contextmanager

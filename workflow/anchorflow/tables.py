@@ -172,6 +172,62 @@ SALIENCY = _table(
     _field("s_ww", pa.float64(), "S_ww: mean significance of all other token pairs", "nats"),
 )
 
+_VARIANT = _field(
+    "variant",
+    pa.string(),
+    "mask: earlier tokens are hidden before the softmax; zero: their attention is set to 0 after "
+    "it; none: the untouched run",
+)
+_POSITIONS = _field(
+    "positions", pa.string(), "isolated positions: label, random (other tokens), or none"
+)
+_SIDE = _field("side", pa.string(), "which layers are isolated: first, last, or none")
+_LAYERS = _field("layers", pa.int32(), "how many layers are isolated", "layers")
+
+ISOLATION = _table(
+    "isolation",
+    "one per (example, variant, positions, draw, side, layers), demonstrations fixed",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _EXAMPLE,
+    _VARIANT,
+    _POSITIONS,
+    _field("draw", pa.int32(), "draw of the random positions, counted from 0"),
+    _SIDE,
+    _LAYERS,
+    _LABEL,
+    _field("prediction", pa.int32(), "label of highest probability, index into the label words"),
+    _field(
+        "probabilities",
+        pa.list_(pa.float32()),
+        "softmax over the label words' first tokens, in label order",
+        "probability",
+    ),
+    _field("top_tokens", _INDICES, "the likeliest next tokens of the whole vocabulary, in order"),
+)
+
+LOYALTY = _table(
+    "loyalty",
+    "one per (task or average, variant, positions, side, layers, measure)",
+    _MODEL,
+    _AVERAGED_TASK,
+    _VARIANT,
+    _POSITIONS,
+    _SIDE,
+    _LAYERS,
+    _field(
+        "measure",
+        pa.string(),
+        "label_loyalty: share of predictions as in the untouched run; word_loyalty: Jaccard "
+        "similarity of the likeliest tokens with those of the untouched run; accuracy; divergence: "
+        "Kullback-Leibler divergence of the label distribution from the untouched one",
+    ),
+    _field("mean", pa.float64(), "mean over seeds", "1, or nats (divergence)"),
+    *_INTERVAL,
+    _field("draws", pa.int32(), "draws of the random positions averaged", "draws"),
+)
+
 FLOW = _table(
     "flow",
     "one per (task or average, layer, flow, scale)",
@@ -230,6 +286,8 @@ TABLES: dict[str, pa.Schema] = {
         ATTENTION,
         PREDICTIONS,
         SALIENCY,
+        ISOLATION,
+        LOYALTY,
         FLOW,
         DEEP,
         ACCURACY,

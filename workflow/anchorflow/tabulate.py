@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from anchorflow.summaries import AVERAGE
 from anchorflow.tables import replacing
 
 _DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -70,6 +71,12 @@ def tabulate_flow(flow: pl.DataFrame) -> pl.DataFrame:
     """Shares of the three flows at five depths, one row per model, task and layer."""
     shares = flow.filter(pl.col("scale") == "proportion")
     return pivoted(at_depths(shares), ("model", "task", "examples", "skipped", "layer"), "flow")
+
+
+def tabulate_loyalty(loyalty: pl.DataFrame) -> pl.DataFrame:
+    """The four measures averaged over tasks, one row per model and way to isolate."""
+    averaged = loyalty.filter(pl.col("task") == AVERAGE)
+    return pivoted(averaged, ("model", "variant", "layers", "side", "positions"), "measure")
 
 
 def tabulate_deep(deep: pl.DataFrame) -> pl.DataFrame:

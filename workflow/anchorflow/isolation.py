@@ -1,0 +1,245 @@
+"""What the prediction loses when label words may not see the text before them ([A] §2.2, Fig. 4).
+
+In some layers, the rows of the isolated positions are cut off from all earlier tokens. Two
+variants: ``mask`` takes the earlier tokens away before the softmax, so that a position attends to
+itself with all its weight (the authors' code); ``zero`` takes their attention away after it, so
+that only the weight on itself remains (the paper's text). Only demonstrations are isolated, so
+each setting costs one run of the shared prefix, and of the queries what lies above it.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+import torch
+from torch import Tensor
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from anchorflow.attention_function import Attention, AttentionCall, attention_rows, intervene
+from anchorflow.batches import Batch, batches_of, runnable
+from anchorflow.draws import generator
+from anchorflow.errors import InputError
+from anchorflow.language_model import keep_outputs, resume, target_logits
+from anchorflow.prefix import compute_prefix, shared_token_ids
+from anchorflow.tables import ISOLATION, frame_schema, keyed
+
+
+class Setting(NamedTuple):
+    """One way to isolate; the untouched run has ``positions`` "none" and no layers."""
+
+    variant: str
+    positions: str
+    draw: int
+    side: str
+    layers: int
+
+    def isolated_layers(self, depth: int) -> range:
+        """The layers in which positions are isolated, of a model with ``depth`` layers."""
+        return range(self.layers) if self.side == "first" else range(depth - self.layers, depth)
+
+
+UNTOUCHED = Setting("none", "none", 0, "none", 0)
+
+
+class Isolate:
+    """The intervention that cuts positions off from earlier tokens in some layers.
+
+    Parameters
+    ----------
+    positions : [S], int
+        The same rows of every example.
+    layers
+        Where to isolate, counted from 0.
+    variant : str
+        ``mask`` or ``zero``.
+
+    Source: Wang et al. 2023, §2.2 (``zero``) and the authors' code (``mask``).
+    """
+
+    def __init__(self, positions: Tensor, layers: Collection[int], variant: str) -> None:
+        self._positions, self._layers, self._variant = positions, layers, variant
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """The layer's output, [B, H, T, D], with that of the isolated rows replaced."""
+        output = attention(call)
+        if call.layer not in self._layers:
+            return output
+        rows = self._positions.to(output.device)
+        own = call.value[:, :, rows].repeat_interleave(output.shape[1] // call.value.shape[1], 1)
+        if self._variant == "zero":
+            weights = attention_rows(call, rows.expand(len(own), -1))  # [B, H, S, T]
+            own = own * weights.gather(3, rows[:, None].expand(*own.shape[:3], 1))
+        return output.index_copy(2, rows, own.to(output.dtype))
+
+
+def settings_of(
+    variants: Sequence[str], layers: Sequence[int], draws: int, depth: int, model: str
+) -> list[Setting]:
+    """Every way to isolate that is asked for.
+
+    Raises
+    ------
+    InputError
+        If more layers are to be isolated than the model has.
+    """
+    if max(layers) > depth:
+        raise InputError(
+            f"isolation.layers: {max(layers)} is more than the {depth} layers of model {model}; "
+            "lower it."
+        )
+    chosen = [("label", 0), *(("random", draw) for draw in range(draws))]
+    return [
+        Setting(variant, positions, draw, side, count)
+        for variant in variants
+        for positions, draw in chosen
+        for side in ("first", "last")
+        for count in layers
+    ]
+
+
+def non_label_positions(prompt: Mapping[str, Any]) -> list[int]:
+    """Tokens of the demonstrations that belong to no label word.
+
+    Parameters
+    ----------
+    prompt : mapping
+        A row of ``tables.PROMPTS``.
+    """
+    formats = set(prompt["format_positions"])
+    spans = zip(
+        prompt["demonstration_starts"],
+        prompt["label_positions"],
+        prompt["demonstration_ends"],
+        strict=True,
+    )
+    return [
+        t for start, label, end in spans for t in range(start, end) if t < label or t in formats
+    ]
+
+
+def isolated_positions(setting: Setting, prompt: Mapping[str, Any]) -> list[int]:
+    """The label positions, or equally many random other tokens of the demonstrations."""
+    labels: list[int] = prompt["label_positions"]
+    if setting.positions == "label":
+        return labels
+    random = generator(prompt["seed"], prompt["task"], "isolation", setting.draw)
+    drawn = random.choice(non_label_positions(prompt), len(labels), replace=False)
+    return sorted(drawn.tolist())
+
+
+def measure_isolation(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    settings: Sequence[Setting],
+    top_tokens: int,
+    batch_tokens: int,
+) -> pl.DataFrame:
+    """Predictions of every runnable prompt with fixed demonstrations, under every setting.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``tables.PROMPTS`` of one model, task and seed.
+    settings : sequence of Setting
+        From :func:`settings_of`; the untouched run comes on top.
+    top_tokens : int
+        How many of the likeliest next tokens to keep.
+    batch_tokens : int
+        Upper bound of query tokens per batch; does not change the numbers.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``tables.ISOLATION``.
+
+    Raises
+    ------
+    InputError
+        If keys come back missing, or logits that are not finite.
+    """
+    chosen = runnable(prompts, "fixed")
+    parts = [pl.DataFrame(schema=frame_schema(ISOLATION))]
+    if not chosen.is_empty():
+        runs = _Runs(model, chosen, settings)
+        keys = chosen.select("model", "task", "seed").row(0, named=True)
+        steps = len(chosen) * (1 + len(settings))
+        with tqdm(total=steps, desc="isolation", unit="prediction", mininterval=1) as progress:
+            for batch in batches_of(chosen, batch_tokens, model.device, runs.tokens):
+                for setting, logits in runs.logits(batch):
+                    parts.append(_rows(batch, setting, logits, top_tokens, keys))
+                    progress.update(batch.size)
+    order = ("example", "variant", "positions", "draw", "side", "layers")
+    return pl.concat(parts).sort(order)
+
+
+class _Runs:
+    """One shared prefix per setting; what isolation does not reach is run only once.
+
+    Isolating rows of layer l changes the prefix from the output of l on, hence keys from layer
+    l + 1 on, hence the queries' outputs of layer l + 1 and those above it.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, prompts: pl.DataFrame, settings: Sequence[Setting]
+    ) -> None:
+        self._model = model
+        depth = model.config.get_text_config().num_hidden_layers
+        token_ids = shared_token_ids(prompts)
+        self.tokens = len(token_ids)
+        layers = {setting: setting.isolated_layers(depth) for setting in settings}
+        self._starts = {setting: isolated.start for setting, isolated in layers.items()}
+        below = {start - 1 for start in self._starts.values() if start > 0}
+        with keep_outputs(model, below) as kept:
+            self._untouched = compute_prefix(model, token_ids)
+        self._prefixes = {}
+        for setting, isolated in layers.items():
+            positions = self._positions(setting, prompts.row(0, named=True))
+            self._prefixes[setting] = compute_prefix(
+                model,
+                token_ids,
+                Isolate(positions, isolated, setting.variant),
+                resumed=kept.get(isolated.start - 1),
+                below=self._untouched,
+            )
+
+    def _positions(self, setting: Setting, prompt: Mapping[str, Any]) -> Tensor:
+        positions = isolated_positions(setting, prompt)
+        if max(positions) >= self.tokens:
+            raise InputError(
+                f"tasks.{prompt['task']}.template: its queries begin differently from one "
+                "another, so that demonstrations can't be isolated; begin it with a word."
+            )
+        return torch.tensor(positions)
+
+    def logits(self, batch: Batch) -> Iterator[tuple[Setting, Tensor]]:
+        """Next-token logits [B, vocabulary], untouched and under each setting."""
+        starts = set(self._starts.values())
+        with intervene(self._untouched), keep_outputs(self._model, starts) as kept:
+            logits = target_logits(self._model, batch)
+        yield UNTOUCHED, logits
+        for setting, prefix in self._prefixes.items():
+            with intervene(prefix), resume(self._model, kept[self._starts[setting]]):
+                logits = target_logits(self._model, batch)
+            yield setting, logits
+
+
+def _rows(
+    batch: Batch,
+    setting: Setting,
+    logits: Tensor,
+    top_tokens: int,
+    keys: Mapping[str, str | int],
+) -> pl.DataFrame:
+    probabilities = logits[:, batch.label_tokens.to(logits.device)].softmax(-1).cpu()
+    frame = pl.DataFrame(
+        {
+            "example": batch.examples,
+            "label": batch.labels.tolist(),
+            "prediction": probabilities.argmax(-1).tolist(),
+            "probabilities": probabilities.tolist(),
+            "top_tokens": logits.topk(top_tokens).indices.tolist(),
+        }
+    )
+    constants = {name: pl.lit(value) for name, value in setting._asdict().items()}
+    return keyed(frame.with_columns(**constants), keys, ISOLATION)

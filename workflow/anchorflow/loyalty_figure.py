@@ -1,0 +1,93 @@
+"""Fig. 4 of [A] for any model: loyalty when label words, or random tokens, are isolated."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from matplotlib.axes import Axes
+
+from anchorflow.figures import DASHES, MARKERS, describe, save, small_multiples
+from anchorflow.summaries import AVERAGE
+
+_AXES = {
+    "label_loyalty": "label loyalty",
+    "word_loyalty": "word loyalty",
+    "accuracy": "accuracy",
+    "divergence": "divergence (nats)",
+}
+_POSITIONS = {"label": "label words", "random": "random tokens"}
+_SIDES = ("first", "last")
+_HATCHES = ("", "////")
+_LAYERS = 5  # as in [A]; the nearest number of layers that was run is drawn
+
+
+def draw_loyalty(
+    loyalty: pl.DataFrame,
+    style: Mapping[str, Any],
+    confidence: float,
+    paths: Mapping[str, str | Path],
+) -> None:
+    """Draw ``tables.LOYALTY`` of one model: bars as in [A], and every number of layers below."""
+    averaged = loyalty.filter(pl.col("task") == AVERAGE)
+    variants = averaged["variant"].unique(maintain_order=True).to_list()
+    title = "Isolation, averaged over tasks, " + describe(loyalty, confidence, "lines")
+    with small_multiples(style, 2 * len(variants), len(_AXES), title, share=False) as (fig, axes):
+        for order, variant in enumerate(variants):
+            for column, (measure, name) in enumerate(_AXES.items()):
+                rows = averaged.filter(pl.col("variant") == variant, pl.col("measure") == measure)
+                bars, sweep = axes[2 * order][column], axes[2 * order + 1][column]
+                _draw_bars(bars, rows, style["colors"])
+                _draw_sweep(sweep, rows, style["colors"])
+                bars.set_title(f"{name} ({variant})" if len(variants) > 1 else name)
+                for panel in (bars, sweep):
+                    panel.set_ylim(bottom=0, top=None if measure == "divergence" else 1)
+                    panel.set_ylabel(name)
+        axes[0][0].legend(loc="lower right", frameon=True, framealpha=0.9, edgecolor="none")
+        axes[1][0].legend(loc="lower left", frameon=True, framealpha=0.9, edgecolor="none")
+        save(fig, paths)
+
+
+def _draw_bars(axes: Axes, rows: pl.DataFrame, colors: list[str]) -> None:
+    nearest = min(rows["layers"].unique().sort(), key=lambda layers: abs(layers - _LAYERS))
+    chosen = rows.filter(pl.col("layers") == nearest)
+    for order, (positions, name) in enumerate(_POSITIONS.items()):
+        for place, side in enumerate(_SIDES):
+            row = chosen.filter(pl.col("positions") == positions, pl.col("side") == side)
+            mean, low, high = row.select("mean", "low", "high").row(0)
+            axes.bar(
+                place + 0.4 * order - 0.2,
+                mean,
+                0.36,
+                yerr=[[max(0, mean - low)], [max(0, high - mean)]],
+                color=colors[order],
+                hatch=_HATCHES[order],
+                edgecolor="white",
+                linewidth=0,
+                error_kw={"elinewidth": 0.8, "capsize": 2},
+                label=name if place == 0 else None,
+            )
+    axes.set_xticks(range(len(_SIDES)), [f"{side} {nearest} layers" for side in _SIDES])
+
+
+def _draw_sweep(axes: Axes, rows: pl.DataFrame, colors: list[str]) -> None:
+    for order, (positions, name) in enumerate(_POSITIONS.items()):
+        for place, side in enumerate(_SIDES):
+            line = rows.filter(pl.col("positions") == positions, pl.col("side") == side)
+            line = line.sort("layers")
+            axes.errorbar(
+                line["layers"] + 0.12 * (2 * order + place - 1.5),  # so that intervals stay apart
+                line["mean"],
+                yerr=[
+                    (line["mean"] - line["low"]).clip(0),
+                    (line["high"] - line["mean"]).clip(0),
+                ],
+                color=colors[order],
+                linestyle=DASHES[place],
+                marker=MARKERS[2 * order],
+                markerfacecolor=colors[order] if place == 0 else "white",
+                elinewidth=0.7,
+                label=f"{name}, {side} layers",
+            )
+    axes.set_xticks(rows["layers"].unique().sort())
+    axes.set_xlabel("isolated layers")

@@ -1,0 +1,104 @@
+"""The demonstrations that all prompts of a seed share, run once for all of them.
+
+Keys and values of the shared tokens are computed with batch size one; every batch of queries then
+attends to them without a copy per example. Nothing else changes: the queries keep their true
+positions, so logits and attention are those of the full prompts, up to rounding.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+import polars as pl
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from anchorflow.attention_function import (
+    Attention,
+    AttentionCall,
+    Intervention,
+    LayerPrefix,
+    intervene,
+)
+from anchorflow.errors import InputError
+from anchorflow.language_model import Resumed, hidden_states, resume
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Keys and values of the shared tokens in every layer, an intervention on the queries."""
+
+    tokens: int
+    layers: Mapping[int, LayerPrefix]
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """Let the queries attend to the prefix too; [B, H, T, D]."""
+        return attention(replace(call, prefix=self.layers[call.layer]))
+
+
+class _Capture:
+    """The intervention that keeps the keys and values of every layer."""
+
+    def __init__(self) -> None:
+        self.layers: dict[int, LayerPrefix] = {}
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        self.layers[call.layer] = LayerPrefix(call.key.contiguous(), call.value.contiguous())
+        return attention(call)
+
+
+def shared_token_ids(prompts: pl.DataFrame) -> list[int]:
+    """The tokens with which all prompts begin, at most up to the first token of a query.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``tables.PROMPTS`` with fixed demonstrations of one model, task and seed; not empty.
+    """
+    first, *others = prompts["token_ids"].to_list()
+    length = int(prompts["query_start"].to_numpy().min())
+    for token_ids in others:
+        while token_ids[:length] != first[:length]:
+            length -= 1
+    shared: list[int] = first[:length]
+    return shared
+
+
+@torch.no_grad()
+def compute_prefix(
+    model: PreTrainedModel,
+    token_ids: Sequence[int],
+    *interventions: Intervention,
+    resumed: Resumed | None = None,
+    below: Prefix | None = None,
+) -> Prefix:
+    """Run the shared tokens once and keep their keys and values.
+
+    Parameters
+    ----------
+    interventions
+        In force during this run: what is done to the demonstrations.
+    resumed : Resumed
+        Where to begin, if the layers below are as in an earlier run ...
+    below : Prefix
+        ... and that run's prefix.
+
+    Raises
+    ------
+    InputError
+        If a layer does not pass its keys and values through the attention function.
+    """
+    captured = _Capture()
+    input_ids = torch.tensor([token_ids], device=model.device)
+    with intervene(captured, *interventions), resume(model, resumed) if resumed else nullcontext():
+        hidden_states(model, input_ids)
+    layers = {**(below.layers if below else {}), **captured.layers}
+    expected = model.config.get_text_config().num_hidden_layers
+    if sorted(layers) != list(range(expected)):
+        raise InputError(
+            f"the keys of {expected - len(layers)} of {expected} layers are missing: this model "
+            "does not pass its attention through the attention interface; choose a supported "
+            "architecture."
+        )
+    return Prefix(len(token_ids), layers)

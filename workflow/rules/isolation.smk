@@ -1,0 +1,27 @@
+# Predictions while label words, or random positions, may not see what precedes them ([A] §2.2).
+
+
+rule measure_isolation:
+    input:
+        prompts="results/prompts/{model}/{task}/{seed}.parquet",
+        tokenizer="results/tokenizers/{model}",
+        model="results/models/{model}",
+        code=code_of("measure_isolation"),
+    output:
+        "results/isolation/{model}/{task}/{seed}.parquet",
+    log:
+        "logs/measure_isolation/{model}/{task}/{seed}.log",
+    benchmark:
+        "results/benchmarks/measure_isolation/{model}/{task}/{seed}.tsv"
+    conda:
+        "../envs/anchorflow.yaml"
+    threads: config["compute"]["threads"]
+    resources:
+        gpu=gpus_of,
+        mem_mb=memory_of,
+    params:
+        spec=config["isolation"],
+    message:
+        "Isolating label words of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
+    script:
+        "../scripts/measure_isolation.py"

@@ -1,0 +1,11 @@
+"""Summarize how loyal one model stays under isolation, over tasks and seeds."""
+
+from anchorflow.logs import job_log
+from anchorflow.loyalty import summarize_loyalty
+from anchorflow.tables import ISOLATION, LOYALTY, read_tables, write_frame
+
+if __name__ == "__main__":
+    with job_log(snakemake.log[0]):
+        statistics = snakemake.params.statistics
+        summary = summarize_loyalty(read_tables(snakemake.input.isolation, ISOLATION), **statistics)
+        write_frame(snakemake.output[0], LOYALTY, summary, statistics)
