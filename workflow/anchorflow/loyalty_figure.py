@@ -41,9 +41,9 @@ def draw_loyalty(
                 _draw_sweep(sweep, rows, style["colors"])
                 bars.set_title(f"{name} ({variant})" if len(variants) > 1 else name)
                 for panel in (bars, sweep):
-                    panel.set_ylim(bottom=0, top=None if measure == "divergence" else 1)
+                    panel.set_ylim(bottom=0, top=None if measure == "divergence" else 1.03)
                     panel.set_ylabel(name)
-        axes[0][0].legend(loc="lower right", frameon=True, framealpha=0.9, edgecolor="none")
+        axes[0][-1].legend(loc="upper right")
         axes[1][0].legend(loc="lower left", frameon=True, framealpha=0.9, edgecolor="none")
         save(fig, paths)
 

@@ -13,6 +13,7 @@ rule measure_isolation:
         "logs/measure_isolation/{model}/{task}/{seed}.log",
     benchmark:
         "results/benchmarks/measure_isolation/{model}/{task}/{seed}.tsv"
+    priority: 3  # the longest jobs first, so that no core waits for one at the end
     conda:
         "../envs/anchorflow.yaml"
     threads: config["compute"]["threads"]

@@ -12,6 +12,7 @@ rule measure_saliency:
         "logs/measure_saliency/{model}/{task}/{seed}.log",
     benchmark:
         "results/benchmarks/measure_saliency/{model}/{task}/{seed}.tsv"
+    priority: 2
     conda:
         "../envs/anchorflow.yaml"
     threads: config["compute"]["threads"]
