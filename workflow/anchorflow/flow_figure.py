@@ -28,10 +28,12 @@ def draw_flow(
             for column, task in enumerate(tasks):
                 panel = axes[row][column]
                 rows = flow.filter(pl.col("task") == task, pl.col("scale") == scale)
+                if scale == "absolute":  # S_wp is 0 in the last layer, which has no logarithm
+                    rows = rows.filter(pl.col("low") > 0)
                 for order, (key, color) in enumerate(zip(FLOWS, style["colors"], strict=True)):
                     draw_line(panel, rows.filter(pl.col("flow") == key), color, order, _LABELS[key])
                 if scale == "absolute":
-                    panel.set_yscale("log", nonpositive="mask")
+                    panel.set_yscale("log")
                     panel.set_xlabel("layer")
                 else:
                     panel.set_ylim(0, 1)
