@@ -50,7 +50,7 @@ def prompts(values: Values = KNOWN) -> pl.DataFrame:
 def summarize(
     values: Values = KNOWN, replicates: int = 100, confidence: float = 0.95
 ) -> pl.DataFrame:
-    return summarize_flow(saliency(values), prompts(values), replicates, confidence)
+    return summarize_flow(saliency(values), prompts(values), "per_example", replicates, confidence)
 
 
 def means(summary: pl.DataFrame, task: str, scale: str) -> list[list[float]]:
@@ -132,7 +132,8 @@ def test_the_order_of_rows_does_not_matter() -> None:
     shuffled = saliency().sort("task", maintain_order=True).sample(fraction=1, shuffle=True, seed=1)
     keys = ["task", "layer", "flow", "scale"]
     first, second = (
-        summarize_flow(frame, prompts(), 100, 0.95).sort(keys) for frame in (saliency(), shuffled)
+        summarize_flow(frame, prompts(), "fixed", 100, 0.95).sort(keys)
+        for frame in (saliency(), shuffled)
     )
     assert first.equals(second)
 

@@ -106,6 +106,15 @@ def test_editing_the_saliency_module_rebuilds_saliency_and_what_follows(
     assert finished_run.planned() == cells([MEASURE], ["reviews", "news"], [0, 1]) | FLOW
 
 
+def test_saliency_s_demonstrations_rebuild_saliency_and_what_follows(
+    finished_run: Checkout,
+) -> None:
+    finished_run.config["saliency"] = {"demonstrations": "fixed"}
+    expected = cells([MEASURE], ["reviews", "news"], [0, 1])
+    assert finished_run.planned() == expected | FLOW
+    finished_run.snakemake("--cores", "2", "results/saliency/tiny/news/0.parquet")
+
+
 def test_isolated_layers_rebuild_isolation_and_what_follows(finished_run: Checkout) -> None:
     finished_run.config["isolation"]["layers"] = [2, 1]
     assert finished_run.planned() == cells([ISOLATE], ["reviews", "news"], [0, 1]) | LOYALTY

@@ -1,24 +1,43 @@
 """Saliency against autograd on eager attention, and its three means against values by hand."""
 
+import polars as pl
 import pytest
 import torch
 from torch import Tensor
 
-from anchorflow.batches import Batch
+from anchorflow.batches import Batch, batches_of
 from anchorflow.language_model import decoder_layers, recompute_activations
-from anchorflow.saliency import FlowSums, batch_saliency, flow_means
-from tiny_models import FAMILIES, plain_saliency, random_batch, single, tiny_model
+from anchorflow.prefix import shared_token_ids
+from anchorflow.saliency import (
+    ALL,
+    FlowSums,
+    SharedSaliency,
+    batch_saliency,
+    flow_means,
+    measure_saliency,
+)
+from tiny_models import (
+    FAMILIES,
+    plain_saliency,
+    random_batch,
+    shared_prompts,
+    single,
+    tiny_model,
+    whole_batch,
+)
 
 
 class WholeMatrices:
     """A sink that keeps all of I_l, [L, B, T, T]."""
 
     def __init__(self, layers: int, batch: Batch) -> None:
-        size, tokens = batch.input_ids.shape
+        size, tokens = batch.size, batch.prefix_tokens + batch.input_ids.shape[1]
         self.matrices = torch.zeros(layers, size, tokens, tokens)
 
-    def take(self, layer: int, rows: slice, keys: slice, saliency: Tensor) -> None:
-        self.matrices[layer, :, rows, keys] = saliency
+    def take(
+        self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = ALL
+    ) -> None:
+        self.matrices[layer, examples, rows, keys] = saliency
 
 
 def means_of(matrices: Tensor, example: Batch) -> Tensor:
@@ -90,3 +109,37 @@ def test_recomputed_activations_give_the_same_saliency(family: str) -> None:
     recompute_activations(model)
     batch_saliency(model, batch, recomputed)
     torch.testing.assert_close(recomputed.means(layers), kept.means(layers), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_shared_demonstrations_give_the_saliency_of_full_prompts(family: str) -> None:
+    table = shared_prompts([5, 17, 9])
+    model, eager = tiny_model(family), tiny_model(family, eager=True)
+    full = whole_batch(table)
+    shared = SharedSaliency(model, shared_token_ids(table))
+    (batch,) = batches_of(table, 1000, torch.device("cpu"), shared.prefix.tokens)
+    for _ in range(2):  # the prefix's graph is there for the next batch too
+        whole = WholeMatrices(model.config.num_hidden_layers, batch)
+        shared.measure(batch, whole)
+    for row in range(batch.size):
+        plain = plain_saliency(eager, single(full, row))
+        tokens = plain.shape[-1]
+        ours = whole.matrices[:, row, :tokens, :tokens]
+        assert (ours - plain).abs().max() <= 1e-4 * plain.abs().max()
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_fixed_demonstrations_give_the_same_table_with_and_without_sharing(
+    recompute: bool,
+) -> None:
+    model, table = tiny_model("llama"), shared_prompts([5, 17, 9, 30])
+    alone = table.with_columns(pl.lit("per_example").alias("demonstrations"))
+    plain = measure_saliency(model, alone, 100)
+    if recompute:
+        recompute_activations(model)
+    shared = measure_saliency(model, table, 100, "fixed")
+    assert shared.shape == (12, 8)
+    keys = ["example", "layer"]
+    assert shared.select(keys).equals(plain.select(keys))
+    for name in ("s_wp", "s_pq", "s_ww"):
+        assert shared[name].to_list() == pytest.approx(plain[name].to_list(), rel=1e-4, abs=1e-12)

@@ -50,6 +50,7 @@ index 0, 1, … Relative paths start at the directory in which `snakemake` runs.
 | a task's `template` | that task's prompts, and what follows from them |
 | a model, a task or a seed more or fewer | the new cells, and the summaries, figures and tables that cover them |
 | `test_examples`, `demonstrations_per_label` | all samples, and what follows from them; no texts, no weights |
+| `saliency` | saliency, and what follows from it |
 | `isolation` | the predictions under isolation, and what follows from them |
 | `compute` | nothing |
 | `statistics` | summaries, figures and tables; no model runs |

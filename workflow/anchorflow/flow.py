@@ -20,7 +20,11 @@ SCALES = ("absolute", "proportion")
 
 
 def summarize_flow(
-    saliency: pl.DataFrame, prompts: pl.DataFrame, replicates: int, confidence: float
+    saliency: pl.DataFrame,
+    prompts: pl.DataFrame,
+    demonstrations: str,
+    replicates: int,
+    confidence: float,
 ) -> pl.DataFrame:
     """S_wp, S_pq and S_ww per layer, per task and averaged over tasks, with intervals.
 
@@ -28,6 +32,8 @@ def summarize_flow(
     ----------
     saliency, prompts : DataFrame
         ``tables.SALIENCY`` and ``tables.PROMPTS`` of one model, all tasks and seeds.
+    demonstrations : str
+        The protocol that saliency was measured with, ``per_example`` or ``fixed``.
 
     Returns
     -------
@@ -50,7 +56,7 @@ def summarize_flow(
     index = [(layer, f, s) for layer in range(layers) for f in FLOWS for s in SCALES]
     keys = pl.DataFrame(index, schema=["layer", "flow", "scale"], orient="row")
     rows = summary_rows(estimates, keys, saliency, confidence)
-    counted = rows.join(skipped_prompts(prompts, "per_example"), on="task", maintain_order="left")
+    counted = rows.join(skipped_prompts(prompts, demonstrations), on="task", maintain_order="left")
     return summary_table(counted, saliency, FLOW)
 
 

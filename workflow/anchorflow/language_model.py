@@ -177,9 +177,10 @@ def _run(model: PreTrainedModel, batch: Batch) -> Tensor:
     return logits
 
 
-def hidden_states(model: PreTrainedModel, input_ids: Tensor) -> None:
+def run_layers(model: PreTrainedModel, input_ids: Tensor, differentiable: bool = False) -> None:
     """Run all layers on tokens [1, T] for what interventions see of it; the head is left out."""
-    model.base_model(input_ids, position_ids=_positions(input_ids, 0), use_cache=False)
+    with _embeddings_as_leaves(model) if differentiable else torch.no_grad():
+        model.base_model(input_ids, position_ids=_positions(input_ids, 0), use_cache=False)
 
 
 def _positions(input_ids: Tensor, first: int) -> Tensor:

@@ -22,7 +22,7 @@ from anchorflow.attention_function import (
     intervene,
 )
 from anchorflow.errors import InputError
-from anchorflow.language_model import Resumed, hidden_states, resume
+from anchorflow.language_model import Resumed, resume, run_layers
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,13 @@ def shared_token_ids(prompts: pl.DataFrame) -> list[int]:
     return shared
 
 
-@torch.no_grad()
 def compute_prefix(
     model: PreTrainedModel,
     token_ids: Sequence[int],
     *interventions: Intervention,
     resumed: Resumed | None = None,
     below: Prefix | None = None,
+    differentiable: bool = False,
 ) -> Prefix:
     """Run the shared tokens once and keep their keys and values.
 
@@ -83,6 +83,8 @@ def compute_prefix(
         Where to begin, if the layers below are as in an earlier run ...
     below : Prefix
         ... and that run's prefix.
+    differentiable : bool
+        Keep the graph from the token embeddings to the keys and values.
 
     Raises
     ------
@@ -92,7 +94,7 @@ def compute_prefix(
     captured = _Capture()
     input_ids = torch.tensor([token_ids], device=model.device)
     with intervene(captured, *interventions), resume(model, resumed) if resumed else nullcontext():
-        hidden_states(model, input_ids)
+        run_layers(model, input_ids, differentiable)
     layers = {**(below.layers if below else {}), **captured.layers}
     expected = model.config.get_text_config().num_hidden_layers
     if sorted(layers) != list(range(expected)):

@@ -6,7 +6,8 @@ only queries, keys and values; backward recomputes A in chunks of rows and reduc
 I_l on the spot.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import polars as pl
@@ -19,6 +20,7 @@ from transformers import PreTrainedModel
 from anchorflow.attention_function import (
     Attention,
     AttentionCall,
+    LayerPrefix,
     attention_gradients,
     intervene,
     plain_attention,
@@ -27,6 +29,7 @@ from anchorflow.attention_function import (
 from anchorflow.batches import Batch, batches_of, runnable
 from anchorflow.errors import InputError
 from anchorflow.language_model import label_logits
+from anchorflow.prefix import compute_prefix, shared_token_ids
 from anchorflow.tables import SALIENCY, frame_schema, keyed
 
 
@@ -82,11 +85,16 @@ def flow_means(
     )
 
 
+ALL = slice(None)
+
+
 class SaliencySink(Protocol):
     """Takes the saliency of one layer, a chunk of rows at a time."""
 
-    def take(self, layer: int, rows: slice, keys: slice, saliency: Tensor) -> None:
-        """``saliency`` is I_l(rows, keys) as [B, rows, keys], float32, zero for hidden keys."""
+    def take(
+        self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = ALL
+    ) -> None:
+        """``saliency`` is I_l(rows, keys) as [examples, rows, keys], float32, 0 for hidden keys."""
 
 
 class FlowSums:
@@ -97,25 +105,27 @@ class FlowSums:
         self._row_sums: dict[int, Tensor] = {}
         self._target_rows: dict[int, Tensor] = {}
 
-    def take(self, layer: int, rows: slice, keys: slice, saliency: Tensor) -> None:
+    def take(
+        self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = ALL
+    ) -> None:
         """Add the contributions of a chunk; the diagonal, a token's flow to itself, is left out."""
-        device = saliency.device
-        size, tokens = self._batch.input_ids.shape
+        device, batch = saliency.device, self._batch
+        tokens = batch.prefix_tokens + batch.input_ids.shape[1]
         sums = self._row_sums.setdefault(
-            layer, torch.zeros(size, tokens, dtype=torch.float64, device=device)
+            layer, torch.zeros(batch.size, tokens, dtype=torch.float64, device=device)
         )
         entries = self._target_rows.setdefault(
             layer,
-            torch.zeros(self._batch.label_positions.shape, dtype=torch.float64, device=device),
+            torch.zeros(batch.label_positions.shape, dtype=torch.float64, device=device),
         )
         saliency.diagonal(rows.start - keys.start, -2, -1).zero_()
-        sums[:, rows] = saliency.sum(-1, dtype=torch.float64)
-        target = self._batch.target_positions.to(device)
-        labels = self._batch.label_positions.to(device)
+        sums[examples, rows] = saliency.sum(-1, dtype=torch.float64)
+        target = batch.target_positions.to(device)[examples]
+        labels = batch.label_positions.to(device)[examples]
         here = ((target >= rows.start) & (target < rows.stop)).nonzero()[:, 0]
         within = labels[here] - keys.start
         picked = saliency[here, target[here] - rows.start].gather(1, within.clamp(min=0))
-        entries[here] = picked.double().masked_fill(within < 0, 0)
+        entries[examples][here] = picked.double().masked_fill(within < 0, 0)
 
     def means(self, layers: int) -> FlowMeans:
         """S_wp, S_pq and S_ww of every layer as [L, B], float64, on the CPU.
@@ -152,30 +162,54 @@ class Saliency:
 
     def __init__(self, sink: SaliencySink) -> None:
         self._sink = sink
+        self.leaves: dict[int, tuple[Tensor, Tensor]] = {}
 
     def attend(self, call: AttentionCall, _: Attention) -> Tensor:
         """Plain attention whose backward pass measures saliency; [B, H, T, D]."""
+        shared = (None, None) if call.prefix is None else self._leaves(call, call.prefix)
         output: Tensor = _MeasuredAttention.apply(
-            call.query, call.key, call.value, call, self._sink
+            call.query, call.key, call.value, *shared, call, self._sink
         )
         return output
+
+    def _leaves(self, call: AttentionCall, prefix: LayerPrefix) -> tuple[Tensor, Tensor]:
+        """The prefix's keys and values as if each example had its own, to gather gradients."""
+        if call.layer not in self.leaves:  # a layer that is computed again keeps its leaves
+            key, value = (
+                shared.detach().expand(call.query.shape[0], -1, -1, -1).requires_grad_()
+                for shared in (prefix.key, prefix.value)
+            )
+            self.leaves[call.layer] = (key, value)
+        return self.leaves[call.layer]
 
 
 class _MeasuredAttention(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, call: AttentionCall, sink: SaliencySink
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        prefix_key: Tensor | None,
+        prefix_value: Tensor | None,
+        call: AttentionCall,
+        sink: SaliencySink,
     ) -> Tensor:
-        ctx.save_for_backward(query, key, value)
+        ctx.save_for_backward(query, key, value, prefix_key, prefix_value)
         ctx.layer, ctx.how = call.layer, (call.scaling, call.sliding_window, call.softcap)
         ctx.sink = sink
         return plain_attention(call)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, prefix_key, prefix_value = ctx.saved_tensors
+        before = 0
+        if prefix_key is not None:
+            before = prefix_key.shape[2]
+            key, value = torch.cat([prefix_key, key], 2), torch.cat([prefix_value, value], 2)
         # Every chunk multiplies slices of these; they would be copied each time if not contiguous.
         output_gradient = gradients[0].contiguous()
-        saved = (tensor.contiguous() for tensor in ctx.saved_tensors)
+        saved = (tensor.contiguous() for tensor in (query, key, value))
         call = AttentionCall(ctx.layer, *saved, *ctx.how)
         query_gradient = torch.empty_like(call.query)
         key_gradient, value_gradient = torch.zeros_like(call.key), torch.zeros_like(call.value)
@@ -185,8 +219,12 @@ class _MeasuredAttention(torch.autograd.Function):
             query_gradient[:, :, start:stop] = parts[0]
             key_gradient[:, :, keys] += parts[1]
             value_gradient[:, :, keys] += parts[2]
-            ctx.sink.take(call.layer, slice(start, stop), keys, significance.abs_())
-        return query_gradient, key_gradient, value_gradient, None, None
+            rows = slice(start + before, stop + before)
+            ctx.sink.take(call.layer, rows, keys, significance.abs_())
+        own = (query_gradient, key_gradient[:, :, before:], value_gradient[:, :, before:])
+        if not before:
+            return *own, None, None, None, None
+        return *own, key_gradient[:, :, :before], value_gradient[:, :, :before], None, None
 
 
 def label_loss(logits: Tensor, batch: Batch) -> Tensor:
@@ -204,17 +242,59 @@ def batch_saliency(model: PreTrainedModel, batch: Batch, sink: SaliencySink) -> 
         loss.backward()
 
 
+class SharedSaliency:
+    """Saliency of prompts that share their demonstrations, which run forward only once.
+
+    Each example's loss has its own gradients with respect to the prefix's keys and values. They
+    are gathered while the queries run backward; then the prefix's graph, which is the same for
+    all, runs backward once per example.
+    """
+
+    def __init__(self, model: PreTrainedModel, token_ids: Sequence[int]) -> None:
+        self._model = model
+        self._sink: SaliencySink | None = None
+        self._example = 0
+        self.prefix = compute_prefix(model, token_ids, Saliency(self), differentiable=True)
+
+    def take(
+        self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = ALL
+    ) -> None:
+        """Pass the prefix's rows on as those of the example at hand."""
+        assert self._sink is not None
+        example = slice(self._example, self._example + 1)
+        self._sink.take(layer, rows, keys, saliency, example)
+
+    def measure(self, batch: Batch, sink: SaliencySink) -> None:
+        """Run one batch of queries; every layer reports its saliency to ``sink``."""
+        queries = Saliency(sink)
+        with intervene(self.prefix, queries):
+            label_loss(label_logits(self._model, batch), batch).backward()
+        self._sink = sink
+        shared = [self.prefix.layers[layer] for layer in queries.leaves]
+        outputs = [tensor for layer in shared for tensor in (layer.key, layer.value)]
+        leaves = [leaf for pair in queries.leaves.values() for leaf in pair]
+        for self._example in range(batch.size):
+            own = [leaf.grad[self._example, None] for leaf in leaves if leaf.grad is not None]
+            with intervene(Saliency(self)):
+                torch.autograd.backward(outputs, own, retain_graph=True)
+
+
 def measure_saliency(
-    model: PreTrainedModel, prompts: pl.DataFrame, batch_tokens: int
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    batch_tokens: int,
+    demonstrations: str = "per_example",
 ) -> pl.DataFrame:
-    """S_wp, S_pq and S_ww of every layer for every runnable prompt with its own demonstrations.
+    """S_wp, S_pq and S_ww of every layer for every runnable prompt.
 
     Parameters
     ----------
     prompts : DataFrame
         ``tables.PROMPTS`` of one model, task and seed.
     batch_tokens : int
-        Upper bound of tokens per batch; does not change the numbers.
+        Upper bound of tokens per batch, demonstrations included; does not change the numbers.
+    demonstrations : str
+        ``per_example`` ([A]'s protocol) or ``fixed``.
 
     Returns
     -------
@@ -226,14 +306,23 @@ def measure_saliency(
     InputError
         If gradients come back missing, zero or not finite.
     """
-    chosen = runnable(prompts, "per_example")
+    chosen = runnable(prompts, demonstrations)
+    parts = [pl.DataFrame(schema=frame_schema(SALIENCY))]
+    if chosen.is_empty():
+        return parts[0]
+    measure: Callable[[Batch, SaliencySink], None] = partial(batch_saliency, model)
+    before = 0
+    if demonstrations == "fixed":
+        shared = SharedSaliency(model, shared_token_ids(chosen))
+        measure, before = shared.measure, shared.prefix.tokens
+        longest = int(chosen["tokens"].to_numpy().max())
+        batch_tokens = batch_tokens * (longest - before) // longest
     layers: int = model.config.get_text_config().num_hidden_layers
     keys = prompts.select("model", "task", "seed").row(0, named=True)
-    parts = [pl.DataFrame(schema=frame_schema(SALIENCY))]
     with tqdm(total=len(chosen), desc="saliency", unit="example", mininterval=1) as progress:
-        for batch in batches_of(chosen, batch_tokens, model.device):
+        for batch in batches_of(chosen, batch_tokens, model.device, before):
             sink = FlowSums(batch)
-            batch_saliency(model, batch, sink)
+            measure(batch, sink)
             parts.append(_rows(batch.examples, layers, sink.means(layers), keys))
             progress.update(batch.size)
     return pl.concat(parts).sort("example", "layer")

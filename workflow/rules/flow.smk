@@ -22,6 +22,7 @@ rule summarize_flow:
     threads: 1
     params:
         statistics=config["statistics"],
+        saliency=config["saliency"],
     message:
         "Summarizing the information flows of {wildcards.model}"
     script:

@@ -19,6 +19,8 @@ rule measure_saliency:
     resources:
         gpu=gpus_of,
         mem_mb=memory_of,
+    params:
+        spec=config["saliency"],
     message:
         "Measuring how much attention matters for {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
     script:

@@ -10,7 +10,7 @@ if __name__ == "__main__":
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         compute = snakemake.config["compute"]
         model = open_for_job(snakemake.input.model, compute, snakemake.threads)
-        saliency = measure_saliency(model, prompts, compute["batch_tokens"])
-        write_frame(
-            snakemake.output[0], SALIENCY, saliency, {"model": read_card(snakemake.input.model)}
-        )
+        spec = snakemake.params.spec
+        saliency = measure_saliency(model, prompts, compute["batch_tokens"], **spec)
+        settings = {"saliency": spec, "model": read_card(snakemake.input.model)}
+        write_frame(snakemake.output[0], SALIENCY, saliency, settings)

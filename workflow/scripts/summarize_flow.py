@@ -10,6 +10,7 @@ if __name__ == "__main__":
         summary = summarize_flow(
             read_tables(snakemake.input.saliency, SALIENCY),
             read_tables(snakemake.input.prompts, PROMPTS),
+            snakemake.params.saliency["demonstrations"],
             **statistics,
         )
         write_frame(snakemake.output[0], FLOW, summary, statistics)
