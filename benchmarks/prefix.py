@@ -1,8 +1,9 @@
-r"""The shared prefix against full prompts: time, operations saved, memory per further example.
+r"""The shared prefix against full prompts: time, tokens saved, memory per further example.
 
 Both ways run in this process, on the same model and the same random prompts, with the same
 attention function and budget of tokens per batch; they differ in the prefix alone. A prompt is
-3, 5 or 10 times as long as its query.
+3, 5 or 10 times as long as its query. Operations outside attention are saved in proportion to the
+tokens that need not be run.
 
     python benchmarks/prefix.py --model results/models/gemma-3-270m
     python benchmarks/prefix.py --shape gpt2-xl --device cuda --dtype bfloat16
@@ -83,7 +84,7 @@ def isolated_in_full(
     depth = model.config.get_text_config().num_hidden_layers
     predict(model, prompts, budget, shared=False)
     for setting in settings:
-        positions = torch.tensor(isolated_positions(setting, prompts.row(0, named=True)))
+        positions = torch.tensor(isolated_positions(setting, prompts.row(0, named=True), 10**9))
         with intervene(Isolate(positions, setting.isolated_layers(depth), setting.variant)):
             predict(model, prompts, budget, shared=False)
 
@@ -94,7 +95,7 @@ def compare(model: PreTrainedModel, arguments: argparse.Namespace) -> None:
     depth = model.config.get_text_config().num_hidden_layers
     settings = settings_of(["mask"], [1, 5], 1, depth, "this model")
     print(
-        "prompt/query tokens | predictions: times as fast, operations saved, difference | "
+        "prompt/query tokens | predictions: times as fast, tokens saved, difference | "
         "isolation: times as fast | MB per further example: shared, full"
     )
     for times in arguments.times:

@@ -80,7 +80,7 @@ def test_every_key_that_is_left_out_gets_its_default() -> None:
     config = smallest()
     complete_configuration(config, SCHEMA)
     assert config["seeds"] == [0, 1, 2]
-    assert config["test_examples"] == 24
+    assert config["test_examples"] == 16
     assert config["demonstrations_per_label"] == 1
     assert config["compute"].items() >= {"device": "auto", "threads": 1}.items()
     assert config["statistics"] == {"replicates": 1000, "confidence": 0.95}
@@ -138,7 +138,8 @@ def test_every_default_satisfies_its_own_schema() -> None:
 def test_a_misspelt_key_is_told_with_the_nearest_one() -> None:
     assert refused(lambda config: config.update(seed=[1])) == (
         'seed: unknown key (did you mean "seeds"?); known here are models, tasks, seeds, '
-        "test_examples, demonstrations_per_label, compute, statistics, figures."
+        "test_examples, demonstrations_per_label, saliency, isolation, compute, statistics, "
+        "figures."
     )
 
 

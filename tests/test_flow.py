@@ -65,9 +65,9 @@ def means(summary: pl.DataFrame, task: str, scale: str) -> list[list[float]]:
 def test_the_summary_has_a_row_per_task_layer_flow_and_scale() -> None:
     summary = summarize()
     assert summary.schema == frame_schema(FLOW)
-    assert len(summary) == 3 * 2 * 3 * 2
+    assert len(summary) == 4 * 2 * 3 * 2
     assert summary.select("task", "layer", "flow", "scale").is_unique().all()
-    assert set(summary["task"]) == {"news", "reviews", "average"}
+    assert set(summary["task"]) == {"news", "reviews", "poems", "average"}
     assert set(summary["model"]) == {"tiny"}
 
 
@@ -98,12 +98,14 @@ def test_the_average_weighs_tasks_equally_however_many_examples_they_have() -> N
 def test_examples_and_seeds_are_counted() -> None:
     summary = summarize()
     counts = summary.select("task", "examples", "seeds").unique().sort("task").rows()
-    assert counts == [("average", 5, 2), ("news", 3, 2), ("reviews", 2, 2)]
+    assert counts == [("average", 5, 2), ("news", 3, 2), ("poems", 0, 0), ("reviews", 2, 2)]
 
 
 def test_skipped_prompts_are_counted_once_with_fresh_demonstrations() -> None:
-    counts = summarize().select("task", "skipped").unique().sort("task").rows()
-    assert counts == [("average", 3), ("news", 1), ("reviews", 0)]
+    summary = summarize()
+    counts = summary.select("task", "skipped").unique().sort("task").rows()
+    assert counts == [("average", 3), ("news", 1), ("poems", 2), ("reviews", 0)]
+    assert summary.filter(pl.col("task") == "poems")["mean"].is_null().all()
 
 
 def test_equal_examples_have_an_interval_without_width() -> None:

@@ -17,7 +17,7 @@ from anchorflow.isolation import (
     non_label_positions,
     settings_of,
 )
-from anchorflow.language_model import target_logits
+from anchorflow.language_model import recompute_activations, target_logits
 from tiny_models import FAMILIES, shared_prompts, tiny_model, whole_batch
 
 
@@ -57,7 +57,7 @@ def test_every_setting_equals_isolation_in_full_attention_matrices(
     measured = measure_isolation(model, table, settings, 4, 50)
     full = whole_batch(table)
     for setting in settings:
-        positions = isolated_positions(setting, table.row(0, named=True))
+        positions = isolated_positions(setting, table.row(0, named=True), 30)
         plain = PlainIsolation(positions, setting.isolated_layers(depth), variant)
         with intervene(plain):
             logits = target_logits(model, full)
@@ -110,17 +110,60 @@ def test_random_positions_are_as_many_never_label_words_and_new_in_each_draw() -
     assert {8, 18, 28}.isdisjoint(non_label_positions(wordy))
     settings = settings_of(["mask"], [1], 5, 3, "m")
     draws = {
-        s.draw: tuple(isolated_positions(s, prompt)) for s in settings if s.positions == "random"
+        s.draw: tuple(isolated_positions(s, prompt, 26))
+        for s in settings
+        if s.positions == "random"
     }
     assert len(set(draws.values())) == 5
     for positions in draws.values():
         assert len(set(positions)) == 3
         assert set(positions) <= set(non_label_positions(prompt))
+        assert max(positions) < 26
 
 
 def test_more_layers_than_the_model_has_are_refused() -> None:
     with pytest.raises(InputError, match=r"isolation.layers: 4 is more than the 3 layers of model"):
         settings_of(["mask"], [1, 4], 1, 3, "m")
+
+
+def test_without_layers_those_of_the_default_that_the_model_has_are_isolated() -> None:
+    assert {s.layers for s in settings_of(["mask"], None, 1, 6, "m")} == {1, 3, 5}
+
+
+def test_more_tokens_than_the_vocabulary_are_refused() -> None:
+    with pytest.raises(InputError, match=r"isolation.top_tokens: 98 is more than the 97 tokens"):
+        measure_isolation(tiny_model("llama"), shared_prompts([5]), [], 98, 50)
+
+
+def test_label_words_that_prompts_do_not_share_are_refused() -> None:
+    table = shared_prompts([5, 5])
+    ids = table["token_ids"].to_list()
+    ids[1][20] = (ids[1][20] + 1) % 97
+    apart = table.with_columns(pl.Series("token_ids", ids))
+    with pytest.raises(InputError, match=r"tasks.news.template: its queries begin differently"):
+        measure_isolation(tiny_model("llama"), apart, settings_of(["mask"], [1], 1, 3, "m"), 4, 50)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_what_isolation_does_not_reach_is_run_only_once(recompute: bool) -> None:
+    model, table = tiny_model("llama"), shared_prompts([5, 17])
+    settings = settings_of(["mask"], [1, 2], 1, 3, "m")
+    expected = measure_isolation(model, table, settings, 4, 500)
+    if recompute:
+        recompute_activations(model)
+    seen: dict[tuple[str, int], int] = {}
+
+    class Count:
+        def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+            key = ("queries" if len(call.query) > 1 else "prefix", call.layer)
+            seen[key] = seen.get(key, 0) + 1
+            return attention(call)
+
+    with intervene(Count()):
+        assert measure_isolation(model, table, settings, 4, 500).equals(expected)
+    # Untouched once; label and random in the first 1 and 2 layers and the last 1 and 2.
+    assert [seen["prefix", layer] for layer in range(3)] == [1 + 4, 1 + 4 + 2, 1 + 4 + 2 + 2]
+    assert [seen["queries", layer] for layer in range(3)] == [1, 1 + 4, 1 + 4 + 2]
 
 
 def test_an_artifact_holds_every_example_and_setting(finished_run: Checkout) -> None:

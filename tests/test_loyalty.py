@@ -7,8 +7,9 @@ import polars as pl
 import pytest
 
 from anchorflow.errors import InputError
-from anchorflow.loyalty import loyalty_measures, mean_over_draws, summarize_loyalty
-from anchorflow.tables import ISOLATION, LOYALTY, frame_schema
+from anchorflow.loyalty import MEASURES, loyalty_measures, mean_over_draws, summarize_loyalty
+from anchorflow.tables import ISOLATION, LOYALTY, PROMPTS, frame_schema
+from anchorflow.tabulate import tabulate_loyalty
 
 # (seed, example, positions, draw, side): true label, prediction, probabilities, likeliest tokens.
 KNOWN = {
@@ -32,6 +33,16 @@ def isolation(task: str = "news") -> pl.DataFrame:
     return pl.DataFrame(rows[::-1], schema=frame_schema(ISOLATION), orient="row")
 
 
+def prompts() -> pl.DataFrame:
+    """Prompts of the examples above, and of a task whose prompts are too long."""
+    run = [(task, seed, None) for task in ("news", "reviews") for seed in (0, 1)]
+    rows = [
+        {"task": task, "seed": seed, "demonstrations": "fixed", "skipped": reason}
+        for task, seed, reason in [*run, ("poems", 0, "99 tokens exceed the context of 16")]
+    ]
+    return pl.DataFrame(rows, schema=frame_schema(PROMPTS))
+
+
 def test_measures_compare_each_prediction_with_the_untouched_one() -> None:
     measured = loyalty_measures(isolation()).sort("seed", "positions", "draw")
     assert measured["positions"].to_list() == ["label", "random", "random"] * 2
@@ -47,9 +58,14 @@ def test_measures_compare_each_prediction_with_the_untouched_one() -> None:
 
 def test_summaries_average_draws_examples_seeds_and_tasks() -> None:
     both = pl.concat([isolation("news"), isolation("reviews")])
-    summary = summarize_loyalty(both, 200, 0.95)
+    summary = summarize_loyalty(both, prompts(), 200, 0.95)
     assert summary.schema == frame_schema(LOYALTY)
-    assert summary["task"].unique(maintain_order=True).to_list() == ["news", "reviews", "average"]
+    assert summary["task"].unique(maintain_order=True).to_list() == [
+        "news",
+        "reviews",
+        "poems",
+        "average",
+    ]
     values = {
         (row["task"], row["positions"], row["measure"]): row
         for row in summary.iter_rows(named=True)
@@ -62,6 +78,19 @@ def test_summaries_average_draws_examples_seeds_and_tasks() -> None:
     assert values["news", "random", "accuracy"]["draws"] == 2
     assert values["news", "random", "accuracy"]["examples"] == 2
     assert values["news", "random", "accuracy"]["seeds"] == 2
+    random = values["news", "random", "label_loyalty"]
+    assert random["low"] <= random["mean"] <= random["high"]
+    assert random["low"] < random["high"]
+    assert values["poems", "label", "accuracy"]["mean"] is None
+    assert values["poems", "label", "accuracy"]["skipped"] == 1
+    assert values["average", "label", "accuracy"]["skipped"] == 1
+
+
+def test_the_table_has_a_row_per_way_to_isolate() -> None:
+    table = tabulate_loyalty(summarize_loyalty(isolation(), prompts(), 100, 0.95))
+    assert table.columns == ["model", "variant", "layers", "side", "positions", *MEASURES]
+    assert table["positions"].to_list() == ["label", "random"]
+    assert table["label_loyalty"][0].startswith("0.50 [")
 
 
 def test_the_interval_covers_the_spread_between_draws() -> None:
@@ -75,4 +104,4 @@ def test_the_interval_covers_the_spread_between_draws() -> None:
 
 def test_nothing_to_summarize_is_said() -> None:
     with pytest.raises(InputError, match="every prompt exceeds"):
-        summarize_loyalty(isolation().clear(), 100, 0.95)
+        summarize_loyalty(isolation().clear(), prompts(), 100, 0.95)

@@ -3,10 +3,13 @@
 import os
 import shutil
 import time
+from pathlib import Path
 
 import polars as pl
 import pytest
 from conftest import Checkout
+
+from anchorflow.tables import read_settings
 
 MEASURE = "Measuring how much attention matters for {task} in tiny, seed {seed}"
 ATTEND = "Measuring attention to the demonstrations of {task} in tiny, seed {seed}"
@@ -112,7 +115,34 @@ def test_saliency_s_demonstrations_rebuild_saliency_and_what_follows(
     finished_run.config["saliency"] = {"demonstrations": "fixed"}
     expected = cells([MEASURE], ["reviews", "news"], [0, 1])
     assert finished_run.planned() == expected | FLOW
-    finished_run.snakemake("--cores", "2", "results/saliency/tiny/news/0.parquet")
+    finished_run.snakemake("--cores", "2", "results/flow/tiny.parquet")
+    flow = finished_run.folder / "results/flow/tiny.parquet"
+    assert read_settings(flow)["saliency"] == {"demonstrations": "fixed"}
+
+
+def test_keys_in_another_order_or_spelled_out_rebuild_nothing(finished_run: Checkout) -> None:
+    isolation = finished_run.config["isolation"]
+    finished_run.config["isolation"] = {"draws": 2, "variants": ["mask"], **isolation}
+    model = finished_run.config["models"]["tiny"]
+    finished_run.config["models"]["tiny"] = dict(reversed([*model.items(), ("memory", 4000)]))
+    assert finished_run.planned() == set()
+
+
+def test_editing_the_prefix_module_rebuilds_what_runs_the_model(finished_run: Checkout) -> None:
+    finished_run.edit("workflow/anchorflow/prefix.py", "are missing: this", "lack: this")
+    planned = finished_run.planned()
+    assert cells(MODEL, ["reviews", "news"], [0, 1]) <= planned
+    assert not cells([SAMPLE, PROMPT], ["reviews", "news"], [0, 1]) & planned
+
+
+def test_a_local_model_is_watched(finished_run: Checkout) -> None:
+    weights = Path(finished_run.config["models"]["tiny"]["path"]) / "config.json"
+    before = weights.read_text(encoding="utf-8")
+    try:
+        weights.write_text(before + "\n", encoding="utf-8")
+        assert cells([PROMPT, *MODEL], ["reviews", "news"], [0, 1]) <= finished_run.planned()
+    finally:
+        weights.write_text(before, encoding="utf-8")
 
 
 def test_isolated_layers_rebuild_isolation_and_what_follows(finished_run: Checkout) -> None:

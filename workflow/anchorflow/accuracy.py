@@ -7,7 +7,14 @@ import polars as pl
 
 from anchorflow.draws import generator
 from anchorflow.statistics import Array, Estimate, average, bootstrap
-from anchorflow.summaries import AVERAGE, per_seed, skipped_prompts, summary_rows, summary_table
+from anchorflow.summaries import (
+    AVERAGE,
+    per_seed,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+    undefined,
+)
 from anchorflow.tables import ACCURACY
 
 MEASURES = ("accuracy", "macro_f1", "majority")
@@ -64,8 +71,7 @@ def summarize_accuracy(
     for task in prompts["task"].unique(maintain_order=True):
         rows = predictions.filter(pl.col("task") == task)
         if rows.is_empty():
-            unknown = np.full((replicates, len(MEASURES)), np.nan)
-            estimates[task] = Estimate(unknown[0], unknown)
+            estimates[task] = undefined(len(MEASURES), replicates)
             continue
         classes = len(rows["probabilities"][0])
         seeds = [(f["label"].to_numpy(), f["prediction"].to_numpy()) for f in per_seed(rows)]

@@ -231,7 +231,7 @@ def plain_attention(call: AttentionCall) -> Tensor:
     windowed = call.sliding_window is not None and call.sliding_window < call.keys
     if call.softcap is None and not windowed and call.offset == 0:
         return _fused(call, call.query, call.key, call.value, is_causal=True)
-    output = torch.empty_like(call.query)
+    output = call.query.new_empty(*call.query.shape[:3], call.value.shape[3])
     for start, stop in row_chunks(call):
         visible = call.keys_of(start, stop)
         if call.softcap is None and call.prefix is None:

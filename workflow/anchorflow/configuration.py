@@ -55,6 +55,9 @@ def _add_defaults(value: Any, schema: Mapping[str, Any]) -> None:
         if "default" in part:
             default = part["default"]
             value.setdefault(key, default.copy() if isinstance(default, dict | list) else default)
+    # Snakemake compares settings as text, so the order must not be the user's.
+    for key in [known for known in properties if known in value]:
+        value[key] = value.pop(key)
     for key, item in value.items():
         part = properties.get(key, schema.get("additionalProperties"))
         if isinstance(part, dict):

@@ -12,6 +12,7 @@ from anchorflow.summaries import (
     skipped_prompts,
     summary_rows,
     summary_table,
+    undefined,
 )
 from anchorflow.tables import FLOW
 
@@ -44,13 +45,17 @@ def summarize_flow(
     require_examples(saliency)
     layers = saliency["layer"].n_unique()
     estimates: dict[str, Estimate] = {}
-    for (task,), rows in saliency.group_by("task", maintain_order=True):
+    for task in prompts["task"].unique(maintain_order=True):
+        rows = saliency.filter(pl.col("task") == task)
+        if rows.is_empty():
+            estimates[task] = undefined(layers * len(FLOWS) * len(SCALES), replicates)
+            continue
         seeds = [_values(frame, layers) for frame in per_seed(rows)]
-        estimates[str(task)] = bootstrap(
+        estimates[task] = bootstrap(
             [weighted_mean(values) for values in seeds],
             [len(values) for values in seeds],
             replicates,
-            generator(0, "flow", str(task)),
+            generator(0, "flow", task),
         )
     estimates[AVERAGE] = average(list(estimates.values()))
     index = [(layer, f, s) for layer in range(layers) for f in FLOWS for s in SCALES]

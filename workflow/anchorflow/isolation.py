@@ -61,7 +61,15 @@ class Isolate:
         self._positions, self._layers, self._variant = positions, layers, variant
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """The layer's output, [B, H, T, D], with that of the isolated rows replaced."""
+        """The layer's output, [B, H, T, D], with that of the isolated rows replaced.
+
+        Raises
+        ------
+        ValueError
+            If there is a prefix in force: positions would have to count from its first token.
+        """
+        if call.prefix is not None:
+            raise ValueError("isolation is for the demonstrations, not for what follows them")
         output = attention(call)
         if call.layer not in self._layers:
             return output
@@ -74,15 +82,28 @@ class Isolate:
 
 
 def settings_of(
-    variants: Sequence[str], layers: Sequence[int], draws: int, depth: int, model: str
+    variants: Sequence[str],
+    layers: Sequence[int] | None,
+    draws: int,
+    depth: int,
+    model: str,
 ) -> list[Setting]:
     """Every way to isolate that is asked for.
+
+    Parameters
+    ----------
+    layers : sequence of int, optional
+        How many layers to isolate; without it, those of 1, 3, 5 and 7 that the model has.
+    depth, model : int, str
+        The model's number of layers and its name.
 
     Raises
     ------
     InputError
         If more layers are to be isolated than the model has.
     """
+    if layers is None:
+        layers = [count for count in (1, 3, 5, 7) if count <= depth]
     if max(layers) > depth:
         raise InputError(
             f"isolation.layers: {max(layers)} is more than the {depth} layers of model {model}; "
@@ -99,7 +120,7 @@ def settings_of(
 
 
 def non_label_positions(prompt: Mapping[str, Any]) -> list[int]:
-    """Tokens of the demonstrations that belong to no label word.
+    """Tokens of the demonstrations that belong to no label word, increasing.
 
     Parameters
     ----------
@@ -118,13 +139,17 @@ def non_label_positions(prompt: Mapping[str, Any]) -> list[int]:
     ]
 
 
-def isolated_positions(setting: Setting, prompt: Mapping[str, Any]) -> list[int]:
-    """The label positions, or equally many random other tokens of the demonstrations."""
+def isolated_positions(setting: Setting, prompt: Mapping[str, Any], shared: int) -> list[int]:
+    """The label positions, or equally many random other tokens of the demonstrations.
+
+    Only the first ``shared`` tokens of the prompt are drawn from, those that all prompts share.
+    """
     labels: list[int] = prompt["label_positions"]
     if setting.positions == "label":
         return labels
     random = generator(prompt["seed"], prompt["task"], "isolation", setting.draw)
-    drawn = random.choice(non_label_positions(prompt), len(labels), replace=False)
+    others = [token for token in non_label_positions(prompt) if token < shared]
+    drawn = random.choice(others, len(labels), replace=False)
     return sorted(drawn.tolist())
 
 
@@ -156,8 +181,15 @@ def measure_isolation(
     Raises
     ------
     InputError
-        If keys come back missing, or logits that are not finite.
+        If keys come back missing, or logits that are not finite, or ``top_tokens`` exceeds the
+        vocabulary.
     """
+    vocabulary = model.get_output_embeddings().weight.shape[0]
+    if top_tokens > vocabulary:
+        raise InputError(
+            f"isolation.top_tokens: {top_tokens} is more than the {vocabulary} tokens of the "
+            "model's vocabulary; lower it."
+        )
     chosen = runnable(prompts, "fixed")
     parts = [pl.DataFrame(schema=frame_schema(ISOLATION))]
     if not chosen.is_empty():
@@ -204,7 +236,7 @@ class _Runs:
             )
 
     def _positions(self, setting: Setting, prompt: Mapping[str, Any]) -> Tensor:
-        positions = isolated_positions(setting, prompt)
+        positions = isolated_positions(setting, prompt, self.tokens)
         if max(positions) >= self.tokens:
             raise InputError(
                 f"tasks.{prompt['task']}.template: its queries begin differently from one "

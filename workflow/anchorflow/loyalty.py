@@ -11,8 +11,10 @@ from anchorflow.summaries import (
     AVERAGE,
     per_seed,
     require_examples,
+    skipped_prompts,
     summary_rows,
     summary_table,
+    undefined,
 )
 from anchorflow.tables import LOYALTY
 
@@ -26,7 +28,8 @@ def loyalty_measures(isolation: pl.DataFrame) -> pl.DataFrame:
 
     Label loyalty is 1 where the predicted label is the same, else 0. Word loyalty is the Jaccard
     similarity |a ∩ b| / |a ∪ b| of the likeliest tokens a and b. The divergence is
-    KL(untouched ‖ isolated) = Σ_c u_c log(u_c / i_c) of the label distributions, in nats.
+    KL(untouched ‖ isolated) = Σ_c u_c log(u_c / i_c) of the label distributions, in nats, where
+    probabilities below the smallest float32 count as that.
 
     Parameters
     ----------
@@ -64,7 +67,9 @@ def loyalty_measures(isolation: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def summarize_loyalty(isolation: pl.DataFrame, replicates: int, confidence: float) -> pl.DataFrame:
+def summarize_loyalty(
+    isolation: pl.DataFrame, prompts: pl.DataFrame, replicates: int, confidence: float
+) -> pl.DataFrame:
     """Loyalty, accuracy and divergence per setting, task and averaged, with intervals.
 
     Intervals are over seeds, over examples, and for random positions over draws: each seed's
@@ -72,13 +77,14 @@ def summarize_loyalty(isolation: pl.DataFrame, replicates: int, confidence: floa
 
     Parameters
     ----------
-    isolation : DataFrame
-        ``tables.ISOLATION`` of one model, all tasks and seeds.
+    isolation, prompts : DataFrame
+        ``tables.ISOLATION`` and ``tables.PROMPTS`` of one model, all tasks and seeds.
 
     Returns
     -------
     DataFrame
-        Columns of ``tables.LOYALTY``.
+        Columns of ``tables.LOYALTY``; ``skipped`` counts prompts with fixed demonstrations that
+        exceed the model's context.
 
     Raises
     ------
@@ -91,12 +97,16 @@ def summarize_loyalty(isolation: pl.DataFrame, replicates: int, confidence: floa
     draws = isolated.group_by(_SETTING).agg(pl.col("draw").n_unique().cast(pl.Int32).alias("draws"))
     keys = settings.join(pl.DataFrame({"measure": MEASURES}), how="cross")
     estimates: dict[str, Estimate] = {}
-    for (task,), rows in isolation.group_by("task", maintain_order=True):
+    for task in prompts["task"].unique(maintain_order=True):
+        rows = isolation.filter(pl.col("task") == task)
+        if rows.is_empty():
+            estimates[task] = undefined(len(keys), replicates)
+            continue
         measured = loyalty_measures(rows)
         by_setting = []
         for setting in settings.iter_rows(named=True):
             chosen = measured.filter(pl.col(name) == value for name, value in setting.items())
-            random = generator(0, "loyalty", str(task), *map(str, setting.values()))
+            random = generator(0, "loyalty", task, *map(str, setting.values()))
             seeds = [_by_draw(frame) for frame in per_seed(chosen)]
             by_setting.append(
                 bootstrap(
@@ -106,13 +116,15 @@ def summarize_loyalty(isolation: pl.DataFrame, replicates: int, confidence: floa
                     random,
                 )
             )
-        estimates[str(task)] = Estimate(
+        estimates[task] = Estimate(
             np.concatenate([estimate.values for estimate in by_setting]),
             np.concatenate([estimate.replicates for estimate in by_setting], 1),
         )
     estimates[AVERAGE] = average(list(estimates.values()))
     rows = summary_rows(estimates, keys, isolated, confidence)
-    counted = rows.join(draws, on=_SETTING, maintain_order="left")
+    counted = rows.join(draws, on=_SETTING, maintain_order="left").join(
+        skipped_prompts(prompts, "fixed"), on="task", maintain_order="left"
+    )
     return summary_table(counted, isolation, LOYALTY)
 
 

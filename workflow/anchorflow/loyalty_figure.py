@@ -31,7 +31,7 @@ def draw_loyalty(
     """Draw ``tables.LOYALTY`` of one model: bars as in [A], and every number of layers below."""
     averaged = loyalty.filter(pl.col("task") == AVERAGE)
     variants = averaged["variant"].unique(maintain_order=True).to_list()
-    title = "Isolation, averaged over tasks, " + describe(loyalty, confidence, "lines")
+    title = "Isolation, averaged over tasks, " + describe(loyalty, confidence, "error bars")
     with small_multiples(style, 2 * len(variants), len(_AXES), title, share=False) as (fig, axes):
         for order, variant in enumerate(variants):
             for column, (measure, name) in enumerate(_AXES.items()):

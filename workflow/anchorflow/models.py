@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
 
+from anchorflow.agreement import check_against_eager
 from anchorflow.errors import InputError
-from anchorflow.language_model import MODEL_CARD, check_against_eager
+from anchorflow.language_model import MODEL_CARD
 from anchorflow.model_sources import model_directory, without_origin
 from anchorflow.tables import replacing
 from anchorflow.tokenizer_files import read_architecture

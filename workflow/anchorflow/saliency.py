@@ -272,9 +272,9 @@ class SharedSaliency:
         self._sink = sink
         shared = [self.prefix.layers[layer] for layer in queries.leaves]
         outputs = [tensor for layer in shared for tensor in (layer.key, layer.value)]
-        leaves = [leaf for pair in queries.leaves.values() for leaf in pair]
+        gradients: list[Any] = [leaf.grad for pair in queries.leaves.values() for leaf in pair]
         for self._example in range(batch.size):
-            own = [leaf.grad[self._example, None] for leaf in leaves if leaf.grad is not None]
+            own = [gradient[self._example, None] for gradient in gradients]
             with intervene(Saliency(self)):
                 torch.autograd.backward(outputs, own, retain_graph=True)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -25,6 +26,12 @@ def require_examples(measured: pl.DataFrame) -> None:
             "every prompt exceeds the model's context, so there is nothing to analyze; lower "
             "demonstrations_per_label or choose a model with a longer context."
         )
+
+
+def undefined(values: int, replicates: int) -> Estimate:
+    """The estimate of a task none of whose prompts could be run."""
+    unknown = np.full((replicates, values), np.nan)
+    return Estimate(unknown[0], unknown)
 
 
 def skipped_prompts(prompts: pl.DataFrame, protocol: str) -> pl.DataFrame:

@@ -225,7 +225,10 @@ LOYALTY = _table(
     ),
     _field("mean", pa.float64(), "mean over seeds", "1, or nats (divergence)"),
     *_INTERVAL,
-    _field("draws", pa.int32(), "draws of the random positions averaged", "draws"),
+    _field(
+        "draws", pa.int32(), "draws of positions averaged; 1 for label words, not random", "draws"
+    ),
+    _SKIPPED,
 )
 
 FLOW = _table(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer, PretrainedConfig
 
 from anchorflow.architectures import check_architecture
 from anchorflow.errors import InputError
@@ -55,6 +55,22 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
                 "query_heads": text.num_attention_heads,
                 "key_value_heads": getattr(text, "num_key_value_heads", None)
                 or text.num_attention_heads,
-                "context": text.max_position_embeddings,
+                "context": _context(text),
             }
             (temporary / ARCHITECTURE).write_text(json.dumps(architecture, indent=2) + "\n")
+
+
+def _context(config: PretrainedConfig) -> int:
+    """How many tokens a prompt may have.
+
+    Rotary positions of some kinds change all frequencies once a prompt exceeds the length that the
+    model was first trained on; the same token would then differ from prompt to prompt.
+    """
+    longest: int = config.max_position_embeddings
+    rotary = getattr(config, "rope_parameters", None) or {}
+    if rotary.get("rope_type") not in ("longrope", "dynamic"):
+        return longest
+    original = rotary.get("original_max_position_embeddings") or getattr(
+        config, "original_max_position_embeddings", None
+    )
+    return min(longest, original or longest)

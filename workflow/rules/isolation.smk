@@ -4,7 +4,6 @@
 rule measure_isolation:
     input:
         prompts="results/prompts/{model}/{task}/{seed}.parquet",
-        tokenizer="results/tokenizers/{model}",
         model="results/models/{model}",
         code=code_of("measure_isolation"),
     output:

@@ -11,6 +11,7 @@ TABLES += expand("results/tables/loyalty.{kind}", kind=["csv", "md"])
 rule summarize_loyalty:
     input:
         isolation=cells_of("isolation"),
+        prompts=cells_of("prompts"),
         code=code_of("summarize_loyalty"),
     output:
         "results/loyalty/{model}.parquet",

@@ -3,6 +3,7 @@
 
 rule resolve_tokenizer:
     input:
+        files=model_files,
         code=code_of("resolve_tokenizer"),
     output:
         directory("results/tokenizers/{model}"),
@@ -25,6 +26,7 @@ rule resolve_tokenizer:
 rule resolve_model:
     input:
         tokenizer="results/tokenizers/{model}",
+        files=model_files,
         code=code_of("resolve_model"),
     output:
         directory("results/models/{model}"),

@@ -39,6 +39,16 @@ def samples_spec(wildcards):
     }
 
 
+def model_files(wildcards):
+    """A local model's files are inputs, so that Snakemake watches them."""
+    model = model_settings(wildcards)
+    if model["source"] != "local":
+        return []
+    folder = Path(model["path"])
+    kinds = ("*.json", "*.model", "*.safetensors")
+    return sorted(str(path) for kind in kinds for path in folder.glob(kind))
+
+
 def source_spec(wildcards):
     """Where a model comes from; what its jobs ask of the scheduler rebuilds nothing."""
     settings = model_settings(wildcards)

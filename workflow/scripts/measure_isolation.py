@@ -4,19 +4,17 @@ from anchorflow.isolation import measure_isolation, settings_of
 from anchorflow.language_model import open_for_job, read_card
 from anchorflow.logs import job_log
 from anchorflow.tables import ISOLATION, PROMPTS, read_table, write_frame
-from anchorflow.tokenizer_files import read_architecture
 
 if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         spec, compute = snakemake.params.spec, snakemake.config["compute"]
-        depth = read_architecture(snakemake.input.tokenizer)["layers"]
+        card = read_card(snakemake.input.model)
         settings = settings_of(
-            spec["variants"], spec["layers"], spec["draws"], depth, snakemake.wildcards.model
+            spec["variants"], spec.get("layers"), spec["draws"], card["layers"], card["name"]
         )
         model = open_for_job(snakemake.input.model, compute, snakemake.threads)
         isolation = measure_isolation(
             model, prompts, settings, spec["top_tokens"], compute["batch_tokens"]
         )
-        card = read_card(snakemake.input.model)
         write_frame(snakemake.output[0], ISOLATION, isolation, {"isolation": spec, "model": card})

@@ -13,4 +13,5 @@ if __name__ == "__main__":
             snakemake.params.saliency["demonstrations"],
             **statistics,
         )
-        write_frame(snakemake.output[0], FLOW, summary, statistics)
+        settings = {**statistics, "saliency": snakemake.params.saliency}
+        write_frame(snakemake.output[0], FLOW, summary, settings)
