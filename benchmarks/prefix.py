@@ -111,7 +111,8 @@ def compare(model: PreTrainedModel, arguments: argparse.Namespace) -> None:
         }
         time = {way: seconds(run, device, arguments.seconds) for way, run in ways.items()}
         run_tokens = tokens - arguments.query + arguments.examples * arguments.query
-        memory = [memory_per_example(model, prompts, way) for way in (True, False)]
+        more = random_prompts(arguments.query, times, max(72, arguments.examples))
+        memory = [memory_per_example(model, more, way) for way in (True, False)]
         print(
             f"{tokens:10d}/{arguments.query:3d} | {time['full'] / time['shared']:5.1f} "
             f"{arguments.examples * tokens / run_tokens:5.1f} {difference:8.1e} | "
@@ -121,12 +122,17 @@ def compare(model: PreTrainedModel, arguments: argparse.Namespace) -> None:
 
 
 def memory_per_example(model: PreTrainedModel, prompts: pl.DataFrame, shared: bool) -> float:
-    """Peak memory of one batch, per example above eight, in MB."""
+    """Peak memory of one batch, per example above eight, in MB; the prefix is there before."""
+    prefix = compute_prefix(model, shared_token_ids(prompts)) if shared else None
     peaks = []
     for examples in (8, len(prompts)):
-        before = reset_peak(model.device)
-        predict(model, prompts[:examples], 10**9, shared)
-        peaks.append(peak(model.device) - before)
+        before = 0 if prefix is None else prefix.tokens
+        (batch,) = batches_of(prompts[:examples], 10**9, model.device, before)
+        with intervene(*([] if prefix is None else [prefix])):
+            target_logits(model, batch)
+            start = reset_peak(model.device)
+            target_logits(model, batch)
+            peaks.append(peak(model.device) - start)
     return (peaks[1] - peaks[0]) / (len(prompts) - 8)
 
 
