@@ -53,6 +53,15 @@ _INTERVAL = (
     _field("examples", pa.int32(), "examples averaged, summed over seeds", "examples"),
     _field("seeds", pa.int32(), "seeds averaged", "seeds"),
 )
+_PREDICTED = (
+    _field("prediction", pa.int32(), "label of highest probability, index into the label words"),
+    _field(
+        "probabilities",
+        pa.list_(pa.float32()),
+        "softmax over the label words' first tokens, in label order",
+        "probability",
+    ),
+)
 _SKIPPED = _field(
     "skipped", pa.int32(), "examples not run since their prompt exceeds the context", "examples"
 )
@@ -142,13 +151,7 @@ PREDICTIONS = _table(
     _SEED,
     _EXAMPLE,
     _LABEL,
-    _field("prediction", pa.int32(), "label of highest probability, index into the label words"),
-    _field(
-        "probabilities",
-        pa.list_(pa.float32()),
-        "softmax over the label words' first tokens, in label order",
-        "probability",
-    ),
+    *_PREDICTED,
     _field("top_tokens", _INDICES, "the five likeliest next tokens of the whole vocabulary"),
     _field("top_texts", pa.list_(pa.string()), "the same tokens as text"),
     _field(
@@ -197,13 +200,7 @@ ISOLATION = _table(
     _SIDE,
     _LAYERS,
     _LABEL,
-    _field("prediction", pa.int32(), "label of highest probability, index into the label words"),
-    _field(
-        "probabilities",
-        pa.list_(pa.float32()),
-        "softmax over the label words' first tokens, in label order",
-        "probability",
-    ),
+    *_PREDICTED,
     _field("top_tokens", _INDICES, "the likeliest next tokens of the whole vocabulary, in order"),
 )
 
