@@ -18,7 +18,7 @@ from anchorflow.isolation import (
     settings_of,
 )
 from anchorflow.language_model import recompute_activations, target_logits
-from tiny_models import FAMILIES, shared_prompts, tiny_model, whole_batch
+from tiny_models import FAMILIES, full_attention, shared_prompts, tiny_model, whole_batch
 
 
 class PlainIsolation:
@@ -28,16 +28,9 @@ class PlainIsolation:
         self._positions, self._layers, self._variant = positions, layers, variant
 
     def attend(self, call: AttentionCall, _: Attention) -> Tensor:
-        heads, tokens = call.query.shape[1:3]
-        key = call.key.repeat_interleave(heads // call.key.shape[1], 1)
-        value = call.value.repeat_interleave(heads // call.value.shape[1], 1)
-        scores = call.query @ key.transpose(-1, -2) * call.scaling
-        if call.softcap is not None:
-            scores = call.softcap * torch.tanh(scores / call.softcap)
+        scores, hidden, value = full_attention(call)
+        tokens = len(hidden)
         row, column = torch.arange(tokens)[:, None], torch.arange(tokens)[None]
-        hidden = column > row
-        if call.sliding_window is not None:
-            hidden = hidden | (column <= row - call.sliding_window)
         isolated = torch.zeros(tokens, tokens, dtype=torch.bool)
         if call.layer in self._layers:
             isolated[self._positions] = (column < row)[self._positions]

@@ -413,3 +413,12 @@ def test_a_prompt_longer_than_the_context_is_kept_whole_and_marked() -> None:
     frame = build_prompts(samples(["one", "two words"]), words, TEMPLATE, LABELS, "tiny", 16)
     assert frame["skipped"].to_list() == [None, "17 tokens exceed the context of 16"]
     assert frame["token_ids"].list.len().to_list() == [16, 17]
+
+
+def test_an_empty_query_merged_with_the_separator_begins_at_the_last_token() -> None:
+    merging = StubTokenizer(r"\n+| ?[a-z]+|.")
+    template = Template.parse("{text}\n{label}")
+    prompt = build_prompt(merging, template, [("some", " yes"), ("more", " no")], "")
+    assert prompt.query_start == prompt.target_position == len(prompt.token_ids) - 1
+    assert prompt.demonstration_ends == [4, 7]
+    assert prompt.label_positions == [2, 6]

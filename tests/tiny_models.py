@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from anchorflow.attention_function import adopt, implementation_for
+from anchorflow.attention_function import AttentionCall, adopt, implementation_for
 from anchorflow.batches import Batch, batches_of
 
 VOCABULARY = 97
@@ -159,6 +159,27 @@ def plain_saliency(model: PreTrainedModel, example: Batch) -> Tensor:
     logits = output.logits[0, -1, example.label_tokens]
     torch.nn.functional.cross_entropy(logits[None], example.labels).backward()
     return torch.stack([(a * a.grad)[0].sum(0).abs() for a in output.attentions]).detach()
+
+
+def full_attention(call: AttentionCall) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention without a prefix written out in full: scores, hidden, and values of every head.
+
+    Returns
+    -------
+    tuple
+        Scores before the mask [B, H, T, T]; True where one may not attend [T, T]; [B, H, T, D].
+    """
+    heads, tokens = call.query.shape[1:3]
+    key = call.key.repeat_interleave(heads // call.key.shape[1], 1)
+    value = call.value.repeat_interleave(heads // call.value.shape[1], 1)
+    scores = call.query @ key.transpose(-1, -2) * call.scaling
+    if call.softcap is not None:
+        scores = call.softcap * torch.tanh(scores / call.softcap)
+    row, column = torch.arange(tokens)[:, None], torch.arange(tokens)[None]
+    hidden = column > row
+    if call.sliding_window is not None:
+        hidden = hidden | (column <= row - call.sliding_window)
+    return scores, hidden, value
 
 
 def shared_prompts(queries: list[int]) -> pl.DataFrame:

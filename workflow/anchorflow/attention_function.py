@@ -41,11 +41,26 @@ class LayerPrefix:
 
 
 @dataclass(frozen=True)
+class Positions:
+    """Where queries and keys stand in their prompts, where that is not one after the other."""
+
+    query: Tensor  # [1 or B, T]
+    key: Tensor  # [1 or B, K]; PADDING for a key that is none
+
+    def to(self, device: torch.device) -> "Positions":
+        """The same on a device."""
+        return Positions(self.query.to(device), self.key.to(device))
+
+
+PADDING = 2**62  # behind every query; a power of two, since torch pads by way of floats
+
+
+@dataclass(frozen=True)
 class AttentionCall:
     """What one layer gives its attention function.
 
-    Keys are counted from the prefix's first on, if there is a prefix; the queries are the last of
-    the tokens whose keys there are.
+    Keys are counted from the prefix's first on, if there is a prefix. Without ``positions``, the
+    queries are the last of the tokens whose keys there are.
     """
 
     layer: int
@@ -56,6 +71,7 @@ class AttentionCall:
     sliding_window: int | None = None
     softcap: float | None = None
     prefix: LayerPrefix | None = None
+    positions: Positions | None = None
 
     @property
     def prefix_tokens(self) -> int:
@@ -72,20 +88,55 @@ class AttentionCall:
         """The key that belongs to the first query row."""
         return self.keys - self.query.shape[2]
 
+    def values_at(self, keys: Tensor) -> Tensor:
+        """Values of some ``keys`` [B, N] of each example: [B, G, N, D]."""
+        at = keys[:, None, :, None].expand(-1, self.value.shape[1], -1, self.value.shape[3])
+        own = self.value.gather(2, (at - self.prefix_tokens).clamp(min=0))
+        if self.prefix is None:
+            return own
+        shared = self.prefix.value.expand(len(keys), -1, -1, -1)
+        shared = shared.gather(2, at.clamp(max=self.prefix_tokens - 1))
+        return torch.where(at < self.prefix_tokens, shared, own)
+
     def keys_of(self, start: int, stop: int) -> slice:
         """The keys that at least one of the query rows ``start:stop`` may attend to."""
+        if self.positions is not None:
+            return slice(0, self.keys)
         offset = self.offset
         first = 0 if self.sliding_window is None else start + offset - self.sliding_window + 1
         return slice(max(0, first), stop + offset)
 
     def hidden(self, start: int, stop: int) -> Tensor:
-        """[rows, keys] bool: True where a query row may not attend to one of :meth:`keys_of`."""
-        rows = torch.arange(start, stop, device=self.query.device)[:, None] + self.offset
-        keys = self.keys_of(start, stop)
-        columns = torch.arange(keys.start, keys.stop, device=self.query.device)[None, :]
-        hidden = columns > rows
+        """True where a query row may not attend to one of :meth:`keys_of`.
+
+        Returns
+        -------
+        Tensor
+            [1 or B, rows, keys], bool.
+        """
+        rows = torch.arange(start, stop, device=self.query.device)
+        return self.hidden_from(rows[None], self.keys_of(start, stop))
+
+    def hidden_from(self, rows: Tensor, keys: slice) -> Tensor:
+        """True where one of the query ``rows`` [1 or B, R] may not attend to one of ``keys``.
+
+        Returns
+        -------
+        Tensor
+            [1 or B, R, keys], bool.
+        """
+        if self.positions is None:
+            query = rows + self.offset
+            key = torch.arange(keys.start, keys.stop, device=rows.device)[None]
+        else:
+            there = self.positions.to(rows.device)
+            batch = max(len(rows), len(there.query))
+            query = there.query.expand(batch, -1).gather(1, rows.expand(batch, -1))
+            key = there.key[:, keys]
+        query, key = query[:, :, None], key[:, None, :]
+        hidden = key > query
         if self.sliding_window is not None:
-            hidden |= columns <= rows - self.sliding_window
+            hidden |= key <= query - self.sliding_window
         return hidden
 
 
@@ -141,11 +192,7 @@ def attention_rows(call: AttentionCall, rows: Tensor) -> Tensor:
     query = call.query.gather(2, chosen).unflatten(1, (call.key.shape[1], -1)).flatten(2, 3)
     scores = _scores(call, query, slice(0, call.keys)).unflatten(2, (-1, rows.shape[1]))
     scores = scores.flatten(1, 2)  # [B, H, R, K]
-    position = rows[:, None, :, None] + call.offset
-    columns = torch.arange(call.keys, device=rows.device)
-    hidden = columns > position
-    if call.sliding_window is not None:
-        hidden |= columns <= position - call.sliding_window
+    hidden = call.hidden_from(rows, slice(0, call.keys))[:, None]
     probabilities: Tensor = scores.masked_fill_(hidden, -torch.inf).softmax(-1)
     return probabilities
 
@@ -210,7 +257,7 @@ def chunk_probabilities(call: AttentionCall, start: int, stop: int) -> Tensor:
     keys = call.keys_of(start, stop)
     scores = _scores(call, _grouped(call, call.query, start, stop), keys)
     by_head = scores.unflatten(2, (-1, stop - start))  # [B, G, H/G, rows, keys]
-    by_head.masked_fill_(call.hidden(start, stop), -torch.inf)
+    by_head.masked_fill_(call.hidden(start, stop)[:, None, None], -torch.inf)
     return torch.softmax(scores, -1)
 
 
@@ -229,7 +276,8 @@ def plain_attention(call: AttentionCall) -> Tensor:
         [B, H, T, D] in the query's number format.
     """
     windowed = call.sliding_window is not None and call.sliding_window < call.keys
-    if call.softcap is None and not windowed and call.offset == 0:
+    straight = call.positions is None and call.offset == 0
+    if call.softcap is None and not windowed and straight:
         return _fused(call, call.query, call.key, call.value, is_causal=True)
     output = call.query.new_empty(*call.query.shape[:3], call.value.shape[3])
     for start, stop in row_chunks(call):
@@ -240,7 +288,7 @@ def plain_attention(call: AttentionCall) -> Tensor:
                 call.query[:, :, start:stop],
                 call.key[:, :, visible],
                 call.value[:, :, visible],
-                attn_mask=~call.hidden(start, stop),
+                attn_mask=~call.hidden(start, stop)[:, None],
             )
         else:
             weights = chunk_probabilities(call, start, stop)

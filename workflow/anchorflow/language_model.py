@@ -193,10 +193,45 @@ def _run(model: PreTrainedModel, batch: Batch) -> Tensor:
     return logits
 
 
-def run_layers(model: PreTrainedModel, input_ids: Tensor, differentiable: bool = False) -> None:
-    """Run all layers on tokens [1, T] for what interventions see of it; the head is left out."""
+def last_token_logits(
+    model: PreTrainedModel, input_ids: Tensor, positions: Tensor, label_tokens: Tensor
+) -> Tensor:
+    """Logits of the label words after one token per example, the only one that is run.
+
+    What precedes it has to be in force as an intervention. The graph, if any, is that of the
+    interventions.
+
+    Parameters
+    ----------
+    input_ids, positions : [B]
+        The last token of each prompt and its position.
+    label_tokens : [C]
+
+    Returns
+    -------
+    Tensor
+        [B, C], float32; not checked for being finite.
+    """
+    with _head_for(model, label_tokens):
+        output = model(
+            input_ids=input_ids[:, None], position_ids=positions[:, None], use_cache=False
+        )
+    logits: Tensor = output.logits[:, 0].float()
+    return logits
+
+
+def run_layers(
+    model: PreTrainedModel, input_ids: Tensor, first: int = 0, differentiable: bool = False
+) -> None:
+    """Run all layers for what interventions see of it; the head is left out.
+
+    Parameters
+    ----------
+    input_ids : [B, T]
+        Tokens whose positions are counted from ``first``.
+    """
     with _embeddings_as_leaves(model) if differentiable else torch.no_grad():
-        model.base_model(input_ids, position_ids=positions_from(input_ids, 0), use_cache=False)
+        model.base_model(input_ids, position_ids=positions_from(input_ids, first), use_cache=False)
 
 
 def positions_from(input_ids: Tensor, first: int) -> Tensor:

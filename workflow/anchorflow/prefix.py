@@ -37,15 +37,36 @@ class Prefix:
         return attention(replace(call, prefix=self.layers[call.layer]))
 
 
-class _Capture:
-    """The intervention that keeps the keys and values of every layer."""
+class KeepKeys:
+    """The intervention that keeps the keys and values of every layer, without a prefix's."""
 
     def __init__(self) -> None:
-        self.layers: dict[int, LayerPrefix] = {}
+        self._layers: dict[int, LayerPrefix] = {}
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        self.layers[call.layer] = LayerPrefix(call.key.contiguous(), call.value.contiguous())
+        """Keep keys and values; the layer's output stays as it is."""
+        self._layers[call.layer] = LayerPrefix(call.key.contiguous(), call.value.contiguous())
         return attention(call)
+
+    def of_every_layer(
+        self, model: PreTrainedModel, below: Mapping[int, LayerPrefix] | None = None
+    ) -> dict[int, LayerPrefix]:
+        """What was kept, on top of what is known of the layers ``below``.
+
+        Raises
+        ------
+        InputError
+            If a layer is missing.
+        """
+        layers = {**(below or {}), **self._layers}
+        expected = model.config.get_text_config().num_hidden_layers
+        if sorted(layers) != list(range(expected)):
+            raise InputError(
+                f"the keys of {expected - len(layers)} of {expected} layers are missing: this "
+                "model does not pass its attention through the attention interface; choose a "
+                "supported architecture."
+            )
+        return layers
 
 
 def shared_token_ids(prompts: pl.DataFrame) -> list[int]:
@@ -91,16 +112,8 @@ def compute_prefix(
     InputError
         If a layer does not pass its keys and values through the attention function.
     """
-    captured = _Capture()
+    kept = KeepKeys()
     input_ids = torch.tensor([token_ids], device=model.device)
-    with intervene(captured, *interventions), resume(model, resumed) if resumed else nullcontext():
-        run_layers(model, input_ids, differentiable)
-    layers = {**(below.layers if below else {}), **captured.layers}
-    expected = model.config.get_text_config().num_hidden_layers
-    if sorted(layers) != list(range(expected)):
-        raise InputError(
-            f"the keys of {expected - len(layers)} of {expected} layers are missing: this model "
-            "does not pass its attention through the attention interface; choose a supported "
-            "architecture."
-        )
-    return Prefix(len(token_ids), layers)
+    with intervene(kept, *interventions), resume(model, resumed) if resumed else nullcontext():
+        run_layers(model, input_ids, differentiable=differentiable)
+    return Prefix(len(token_ids), kept.of_every_layer(model, below.layers if below else None))

@@ -156,14 +156,15 @@ def build_prompt(
                 f"the label word {whole.text[first:last]!r} is merged with what precedes it into "
                 "one token; begin it with a blank, or end the template with a colon."
             )
+    last = len(offsets) - 1  # also where an empty query begins that is merged with the separator
     begins = [
-        next(t for t, s in enumerate(begins_in) if s is not None and s >= segment)
+        next((t for t, s in enumerate(begins_in) if s is not None and s >= segment), last)
         for segment in start_segments
     ]
     return Prompt(
         token_ids=list(encoding.ids),
         label_positions=[begins_in.index(segment) for segment in label_segments],
-        target_position=len(offsets) - 1,
+        target_position=last,
         format_positions=[
             t
             for t, segments in enumerate(segments_of)
