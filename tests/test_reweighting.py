@@ -1,0 +1,441 @@
+"""Re-weighting by one token against attention matrices of full prompts, and what it refuses."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from conftest import Checkout
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
+
+from anchorflow.attention_function import Attention, AttentionCall, intervene
+from anchorflow.baselines import attention_regression
+from anchorflow.batches import Batch
+from anchorflow.descent import (
+    Descent,
+    DivergenceError,
+    Reweight,
+    cross_validate,
+    fit_reweighting,
+)
+from anchorflow.draws import generator
+from anchorflow.errors import InputError
+from anchorflow.fitted_weights import FittedWeights, Purpose, fingerprint
+from anchorflow.language_model import recompute_activations, target_logits
+from anchorflow.last_tokens import LastTokens, keep_all_but_last, keep_together
+from anchorflow.prefix import compute_prefix, shared_token_ids
+from anchorflow.reweighting import measure_reweighting
+from anchorflow.reweighting_figure import mean_factors
+from tiny_models import (
+    FAMILIES,
+    full_attention,
+    plain_attentions,
+    shared_prompts,
+    single,
+    tiny_model,
+    whole_batch,
+)
+
+
+class PlainReweighting:
+    """Whole attention matrices, with the target's row multiplied by exp(β) at the label words."""
+
+    def __init__(self, beta: Tensor, batch: Batch) -> None:
+        self._beta, self._batch = beta, batch
+
+    def attend(self, call: AttentionCall, _: Attention) -> Tensor:
+        scores, hidden, value = full_attention(call)
+        factors = torch.ones_like(scores)
+        for example, target in enumerate(self._batch.target_positions):
+            labels = self._batch.label_positions[example]
+            factors[example, :, target, labels] = self._beta[call.layer].exp()
+        return (scores.masked_fill(hidden, -torch.inf).softmax(-1) * factors) @ value
+
+
+def last_tokens(model: PreTrainedModel, table: pl.DataFrame) -> LastTokens:
+    prefix = compute_prefix(model, shared_token_ids(table))
+    return keep_together(model, table, prefix, 10_000)
+
+
+def logits_of(model: PreTrainedModel, tokens: LastTokens, beta: Tensor | None = None) -> Tensor:
+    with intervene(tokens, *([] if beta is None else [Reweight.last(beta, tokens)])):
+        return tokens.logits(model)
+
+
+def plain_logits(model: PreTrainedModel, batch: Batch, beta: Tensor) -> Tensor:
+    with intervene(PlainReweighting(beta, batch)):
+        logits: Tensor = model(input_ids=batch.input_ids, use_cache=False).logits
+    return logits[torch.arange(batch.size), batch.target_positions][:, batch.label_tokens]
+
+
+def random_beta(model: PreTrainedModel, scale: float = 1.0) -> Tensor:
+    random = torch.Generator().manual_seed(1)
+    shape = (model.config.num_hidden_layers, model.config.num_attention_heads, 3)
+    return scale * torch.randn(shape, generator=random)
+
+
+def difference(ours: Tensor, plain: Tensor) -> float:
+    return float((ours - plain).abs().max() / plain.abs().max())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_token_gives_the_logits_of_full_prompts_under_any_weights(family: str) -> None:
+    model, table = tiny_model(family), shared_prompts([5, 17, 9, 1])
+    tokens, full = last_tokens(model, table), whole_batch(table)
+    assert tokens.examples == full.examples
+    beta = random_beta(model)
+    with torch.no_grad():
+        plain = plain_logits(model, full, beta)
+        ours = logits_of(model, tokens, beta)
+        untouched = logits_of(model, tokens)
+    assert difference(ours, plain) <= 1e-4
+    assert difference(untouched, target_logits(model, full)[:, full.label_tokens]) <= 1e-4
+    assert difference(untouched, plain) > 1e-2
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "gemma3", "phi3"])
+def test_re_weighting_full_prompts_is_the_same_intervention(family: str) -> None:
+    model, table = tiny_model(family), shared_prompts([5, 17, 9])
+    full, beta = whole_batch(table), random_beta(model)
+    with torch.no_grad():
+        plain = plain_logits(model, full, beta)
+        with intervene(Reweight(beta, full.target_rows, full.label_positions)):
+            ours = target_logits(model, full)[:, full.label_tokens]
+    assert difference(ours, plain) <= 1e-4
+
+
+def plain_descent(
+    model: PreTrainedModel, full: Batch, descent: Descent, random: np.random.Generator
+) -> tuple[Tensor, list[float]]:
+    """β and losses of the same optimization with whole prompts, by autograd through all of it."""
+    beta = nn.Parameter(torch.zeros_like(random_beta(model)))
+    optimizer = torch.optim.Adam([beta], lr=descent.learning_rate)
+    losses = []
+    for _ in range(descent.epochs):
+        order = random.permutation(full.size)
+        size = descent.batch_size or full.size
+        for start in range(0, full.size, size):
+            rows = order[start : start + size]
+            logits = plain_logits(model, full, beta)[rows]
+            loss = cross_entropy(logits, full.labels[rows])
+            losses.append(float(loss.detach()))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return beta.detach(), losses
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 0])
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma3"])
+def test_ten_epochs_follow_the_full_prompts_step_by_step(family: str, batch_size: int) -> None:
+    model, table = tiny_model(family), shared_prompts([5, 17, 9, 12, 6])
+    descent = Descent(learning_rate=0.1, epochs=10, batch_size=batch_size)
+    plain_beta, plain_losses = plain_descent(
+        model, whole_batch(table), descent, np.random.default_rng(3)
+    )
+    beta, steps = descent.fit(model, last_tokens(model, table), np.random.default_rng(3))
+    assert [step.step for step in steps] == list(range(len(plain_losses)))
+    np.testing.assert_allclose([step.loss for step in steps], plain_losses, rtol=1e-3)
+    assert difference(beta, plain_beta) <= 1e-3
+    each = len(steps) // descent.epochs
+    assert np.mean(plain_losses[-each:]) < 0.95 * np.mean(plain_losses[:each])
+
+
+def test_weights_of_zero_change_nothing() -> None:
+    model, table = tiny_model("gemma3"), shared_prompts([5, 17, 9])
+    tokens = last_tokens(model, table)
+    nothing = logits_of(model, tokens, torch.zeros_like(random_beta(model)))
+    torch.testing.assert_close(nothing, logits_of(model, tokens), rtol=0, atol=0)
+
+
+def test_weights_of_label_words_beyond_the_sliding_window_stay_zero() -> None:
+    model = tiny_model("gemma3")
+    tokens = last_tokens(model, shared_prompts([17, 20, 30]))  # the window is 12 tokens
+    beta, _ = Descent(0.1, 3, 0).fit(model, tokens, np.random.default_rng(0))
+    kinds = model.config.layer_types
+    assert set(kinds) == {"sliding_attention", "full_attention"}
+    for layer, kind in zip(beta, kinds, strict=True):
+        assert bool(layer.all()) == (kind == "full_attention")
+        assert bool(layer.any()) == (kind == "full_attention")
+
+
+def test_recomputed_activations_give_the_same_fit() -> None:
+    model, table = tiny_model("llama"), shared_prompts([5, 17, 9])
+    descent = Descent(0.1, 2, 2)
+    tokens = last_tokens(model, table)
+    beta, steps = descent.fit(model, tokens, np.random.default_rng(0))
+    recompute_activations(model)
+    again, _ = descent.fit(model, tokens, np.random.default_rng(0))
+    torch.testing.assert_close(again, beta, rtol=1e-5, atol=1e-6)
+    assert [(step.epoch, step.step) for step in steps] == [(0, 0), (0, 1), (1, 2), (1, 3)]
+
+
+def test_kept_tokens_do_not_depend_on_how_they_were_batched() -> None:
+    model, table = tiny_model("gemma3"), shared_prompts([5, 17, 9, 1])
+    prefix = compute_prefix(model, shared_token_ids(table))
+    beta = random_beta(model)
+    whole = keep_together(model, table, prefix, 10_000)
+    parts = keep_together(model, table, prefix, 20)
+    assert len(list(keep_all_but_last(model, table, prefix, 20))) == 3
+    assert parts.examples == whole.examples
+    with torch.no_grad():
+        torch.testing.assert_close(
+            logits_of(model, parts, beta), logits_of(model, whole, beta), rtol=1e-4, atol=1e-5
+        )
+
+
+def test_several_demonstrations_of_a_label_have_weights_of_their_own() -> None:
+    model = tiny_model("llama")
+    table = shared_prompts([5, 9]).with_columns(
+        demonstration_labels=pl.lit([0, 1, 0], dtype=pl.List(pl.Int64))
+    )
+    beta, _ = Descent(0.1, 3, 0).fit(model, last_tokens(model, table), np.random.default_rng(0))
+    assert beta.shape == (3, 4, 3)
+    assert not torch.allclose(beta[..., 0], beta[..., 2])
+
+
+def test_held_out_texts_are_not_learned_from() -> None:
+    model, table = tiny_model("llama"), shared_prompts([5, 17, 9, 12, 6, 8])
+    tokens = last_tokens(model, table)
+    trials = cross_validate(model, tokens, Descent(0.1, 2, 1), 0, "news")
+    assert [trial.fold for trial in trials] == [0, 1]
+    assert [len(trial.steps) for trial in trials] == [2 * 3, 2 * 3]
+    by_label = tokens.labels.argsort(stable=True)
+    learned = tokens.select(by_label[1::2])
+    beta, steps = Descent(0.1, 2, 1).fit(model, learned, generator(0, "news", "reweighting", 0))
+    assert steps == trials[0].steps
+    held_out = tokens.select(by_label[0::2])
+    assert sorted(held_out.labels.tolist()) == [0, 1, 2]
+    logits = logits_of(model, held_out, beta)
+    assert trials[0].loss == pytest.approx(cross_entropy(logits, held_out.labels).item())
+
+
+@pytest.mark.parametrize("rates", [[1e-4, 0.2], [0.2, 1e-4]])
+def test_the_rate_with_the_lowest_held_out_loss_is_taken(rates: list[float]) -> None:
+    model, table = tiny_model("llama"), shared_prompts([5, 17, 9, 12, 6, 8])
+    tokens = last_tokens(model, table)
+    spec = {"learning_rates": rates, "epochs": 3, "batch_size": 0}
+    fit = fit_reweighting(model, tokens, spec, 0, "news")
+    loss = {
+        rate: np.mean([trial.loss for trial in fit.trials if trial.learning_rate == rate])
+        for rate in rates
+    }
+    assert fit.descent.learning_rate == min(loss, key=lambda rate: loss[rate])
+    assert len(set(loss.values())) == 2
+    alone = fit.descent.fit(model, tokens, generator(0, "news", "reweighting"))
+    torch.testing.assert_close(fit.beta, alone[0], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("rates", [[0.1, 1000.0], [1000.0, 0.1]])
+def test_a_rate_that_diverges_is_not_taken(rates: list[float]) -> None:
+    model = tiny_model("llama")
+    tokens = last_tokens(model, shared_prompts([5, 17, 9, 12, 6, 8]))
+    for epochs in (1, 3):
+        spec = {"learning_rates": rates, "epochs": epochs, "batch_size": 0}
+        fit = fit_reweighting(model, tokens, spec, 0, "news")
+        assert fit.descent.learning_rate == 0.1
+        lost = [trial for trial in fit.trials if trial.learning_rate == 1000]
+        assert [trial.loss for trial in lost] == [np.inf, np.inf]
+
+
+def test_if_every_rate_diverges_the_task_and_key_are_told() -> None:
+    model = tiny_model("llama")
+    tokens = last_tokens(model, shared_prompts([5, 17, 9, 12, 6, 8]))
+    spec = {"learning_rates": [1000.0, 2000.0], "epochs": 2, "batch_size": 0}
+    with pytest.raises(
+        InputError, match=r"reweighting.learning_rates: for tasks.news, with the learning rate 1000"
+    ):
+        fit_reweighting(model, tokens, spec, 0, "news")
+
+
+@pytest.mark.parametrize("epochs", [1, 5])
+def test_a_diverging_rate_is_told_with_its_step(epochs: int) -> None:
+    model = tiny_model("llama")
+    tokens = last_tokens(model, shared_prompts([5, 17, 9]))
+    step = 1 if epochs == 1 else 2  # seen after the last step, or before the next one
+    with pytest.raises(
+        DivergenceError,
+        match=rf"with the learning rate 1000 the loss is no longer finite in step {step} "
+        rf"\(epoch {step}\); lower the rate.",
+    ):
+        Descent(1000.0, epochs, 0).fit(model, tokens, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ((0.0, 1, 1), "learning_rate: 0.0 should be more than 0"),
+        ((0.1, 0, 1), "epochs: 0 should be at least 1"),
+        ((0.1, 1, -1), "batch_size: -1 should be at least 0"),
+    ],
+)
+def test_a_descent_that_would_fit_nothing_is_refused(
+    values: tuple[float, int, int], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Descent(*values)
+
+
+PURPOSE = Purpose("", "{text}:{label}", (" a", " b", " c"), (("x", 0), ("y", 1), ("z", 2)))
+
+
+def fitted(model: PreTrainedModel) -> FittedWeights:
+    return FittedWeights(random_beta(model), purpose_of(model), 0.1, 10, 4)
+
+
+def purpose_of(model: PreTrainedModel) -> Purpose:
+    return replace(PURPOSE, model=fingerprint(model))
+
+
+def test_weights_come_back_from_their_file(tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    weights = fitted(model)
+    weights.save(tmp_path / "beta.safetensors")
+    loaded = FittedWeights.load(tmp_path / "beta.safetensors")
+    torch.testing.assert_close(loaded.beta, weights.beta, rtol=0, atol=0)
+    for name in ("purpose", "learning_rate", "epochs", "batch_size"):
+        assert getattr(loaded, name) == getattr(weights, name)
+    loaded.check(purpose_of(model), (3, 4, 3))
+    loaded.check(purpose_of(model.to(torch.bfloat16)), (3, 4, 3))
+
+
+def test_weights_for_another_purpose_are_refused_with_their_file(tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    fitted(model).save(tmp_path / "beta.safetensors")
+    weights = FittedWeights.load(tmp_path / "beta.safetensors")
+    purpose = purpose_of(model)
+    with pytest.raises(InputError, match=r"beta.safetensors: fitted for another model"):
+        weights.check(purpose, (2, 4, 3))
+    with pytest.raises(InputError, match=r"fitted for the labels \(' a', ' b', ' c'\), not for"):
+        weights.check(replace(purpose, labels=(" b", " a", " c")), (3, 4, 3))
+    with pytest.raises(InputError, match="fitted for the demonstrations"):
+        weights.check(replace(purpose, demonstrations=(("x", 0), ("y", 2), ("z", 1))), (3, 4, 3))
+    with pytest.raises(InputError, match="fitted for the template"):
+        weights.check(replace(purpose, template="{text} ={label}"), (3, 4, 3))
+    model.lm_head.weight.data[0, 0] += 1
+    with pytest.raises(InputError, match=r"beta.safetensors: fitted for another model"):
+        weights.check(purpose_of(model), (3, 4, 3))
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not a safetensors file", b"\x08" + b"\0" * 20])
+def test_a_missing_or_damaged_file_of_weights_is_told(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    path = tmp_path / "beta.safetensors"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=r"beta.safetensors: missing, damaged, or not a file"):
+        FittedWeights.load(path)
+
+
+def test_an_artifact_holds_every_weight_step_and_prediction(finished_run: Checkout) -> None:
+    folder = finished_run.folder / "results/reweighting/tiny/news/0"
+    beta = pl.read_parquet(folder / "beta.parquet")
+    assert beta.shape[0] == 3 * 4 * 4  # layers, heads, demonstrations
+    assert beta["beta"].abs().min() > 0  # every weight was fitted
+    prompts = pl.read_parquet(folder / "prompts.parquet")
+    order = prompts.filter(pl.col("demonstrations") == "training")["demonstration_labels"][0]
+    first = beta.filter(pl.col("layer") == 0, pl.col("head") == 0).sort("demonstration")
+    assert first["label"].to_list() == order.to_list()
+    descent = pl.read_parquet(folder / "descent.parquet")
+    assert descent.filter(pl.col("fold").is_null()).shape[0] == 10 * 16
+    rates = pl.read_parquet(folder / "learning_rates.parquet")
+    assert rates["chosen"].to_list() == [True]
+    predictions = pl.read_parquet(folder / "predictions.parquet")
+    assert predictions.select("example", "method").is_unique().all()
+    many = prompts.filter(pl.col("demonstrations") == "many")
+    assert predictions.shape[0] == 6 * 4 + many["skipped"].null_count()
+    before = pl.read_parquet(finished_run.folder / "results/predictions/tiny/news/0.parquet")
+    vanilla = predictions.filter(pl.col("method") == "vanilla").sort("example")
+    np.testing.assert_allclose(
+        np.array(vanilla["probabilities"].to_list()),
+        np.array(before.sort("example")["probabilities"].to_list()),
+        rtol=1e-4,
+    )
+
+
+def prompts_with(protocols: dict[str, int], classes: int = 3) -> pl.DataFrame:
+    """Prompts that share their demonstrations, so many of each protocol."""
+    count = sum(protocols.values())
+    table = shared_prompts([5 + example % 7 for example in range(count)])
+    names = [name for name, number in protocols.items() for _ in range(number)]
+    examples = [place for number in protocols.values() for place in range(number)]
+    labels = [place % classes for place in examples]
+    return table.with_columns(
+        pl.Series("demonstrations", names),
+        pl.Series("example", examples, dtype=pl.Int32),
+        pl.Series("label", labels, dtype=pl.Int32),
+    )
+
+
+SPEC = {"learning_rates": [0.1], "epochs": 2, "batch_size": 0}
+KINDS = {"fixed": 5, "training": 6, "content_free": 3, "many": 5}
+WORDS = [" a", " b", " c"]
+
+
+def test_baselines_equal_a_plain_computation_on_full_prompts() -> None:
+    model, prompts = tiny_model("llama"), prompts_with(KINDS)
+    measured = measure_reweighting(model, prompts, WORDS, SPEC, 40).predictions
+    full = whole_batch(prompts.with_columns(example=pl.int_range(pl.len(), dtype=pl.Int32)))
+    order = torch.tensor(full.examples).argsort()
+    plain = target_logits(model, full)[:, full.label_tokens].softmax(-1)[order].double().numpy()
+    test, free, many = plain[:5], plain[11:14], plain[14:]
+    divided = test / free.mean(0)
+    for method, expected in (
+        ("vanilla", test),
+        ("calibrated", divided / divided.sum(1, keepdims=True)),
+        ("many", many),
+    ):
+        ours = measured.filter(pl.col("method") == method).sort("example")
+        np.testing.assert_allclose(ours["probabilities"].to_list(), expected, rtol=1e-4)
+    eager = tiny_model("llama", eager=True)
+    features = []
+    for row in range(11):
+        _, attentions = plain_attentions(eager, single(full, full.examples.index(row)))
+        features.append(attentions[:, :, -1, [8, 18, 28]].flatten().numpy())
+    labels = prompts["label"].to_numpy()[5:11]
+    regression = attention_regression(np.stack(features[5:]), labels)
+    ours = measured.filter(pl.col("method") == "attention_regression").sort("example")
+    np.testing.assert_allclose(
+        ours["probabilities"].to_list(), regression(np.stack(features[:5])), rtol=1e-3
+    )
+
+
+def test_prompts_that_are_all_too_long_leave_empty_tables() -> None:
+    prompts = prompts_with(KINDS).with_columns(skipped=pl.lit("too long"))
+    measured = measure_reweighting(tiny_model("llama"), prompts, WORDS, SPEC, 40)
+    assert [frame.height for frame in measured] == [0, 0, 0, 0]
+
+
+def test_many_demonstrations_that_are_too_long_leave_the_other_methods() -> None:
+    long = pl.when(pl.col("demonstrations") == "many").then(pl.lit("too long"))
+    prompts = prompts_with(KINDS).with_columns(skipped=long)
+    measured = measure_reweighting(tiny_model("llama"), prompts, WORDS, SPEC, 40)
+    assert measured.predictions["method"].n_unique() == 4
+
+
+def test_a_label_whose_training_texts_are_all_too_long_is_told() -> None:
+    learned = (pl.col("demonstrations") == "training") & (pl.col("label") == 1)
+    prompts = prompts_with(KINDS).with_columns(skipped=pl.when(learned).then(pl.lit("too long")))
+    with pytest.raises(InputError, match=r'tasks.news: no training text of the label "b" gives a'):
+        measure_reweighting(tiny_model("llama"), prompts, WORDS, SPEC, 40)
+
+
+def test_the_figure_shows_the_geometric_mean_over_demonstrations_and_seeds() -> None:
+    rows = [
+        {"seed": seed, "layer": layer, "head": head, "demonstration": k, "beta": beta + seed}
+        for seed in (0, 1)
+        for layer in (0, 1)
+        for head in range(11)
+        for k, beta in enumerate((10.0 * layer, head - 1.0))
+    ]
+    factors = mean_factors(pl.DataFrame(rows).sample(fraction=1, shuffle=True, seed=0))
+    assert factors.shape == (2, 11)
+    for layer in (0, 1):
+        for head in range(11):
+            expected = np.exp((10 * layer + head - 1) / 2 + 0.5)
+            assert factors[layer, head] == pytest.approx(expected)

@@ -1,0 +1,104 @@
+"""A fitted β as a file, with the model and the labels that it belongs to."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from anchorflow.errors import InputError
+from anchorflow.tables import replacing
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What weights are fitted for; they mean nothing elsewhere."""
+
+    model: str  # fingerprint
+    template: str
+    labels: tuple[str, ...]  # label words
+    demonstrations: tuple[tuple[str, int], ...]  # text and label, in prompt order
+
+
+@dataclass(frozen=True, eq=False)
+class FittedWeights:
+    """β of every layer, query head and demonstration, and what it was fitted for."""
+
+    beta: Tensor  # [L, H, N], float32
+    purpose: Purpose
+    learning_rate: float
+    epochs: int
+    batch_size: int
+    source: str = "these weights"  # the file they come from
+
+    def save(self, path: str | Path) -> None:
+        """Write β as a safetensors file, with all else in its metadata."""
+        about = asdict(self)
+        tensors = {"beta": about.pop("beta").contiguous()}
+        del about["source"]
+        with replacing(path) as temporary:
+            save_file(tensors, temporary, metadata={"weights": json.dumps(about)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> "FittedWeights":
+        """Read what :meth:`save` wrote.
+
+        Raises
+        ------
+        InputError
+            If the file is missing or damaged, or holds something else.
+        """
+        try:
+            with safe_open(path, framework="pt") as file:
+                about = json.loads(file.metadata()["weights"])
+                beta = file.get_tensor("beta")
+            purpose = about.pop("purpose")
+            purpose["labels"] = tuple(purpose["labels"])
+            purpose["demonstrations"] = tuple((t, n) for t, n in purpose["demonstrations"])
+            return cls(beta=beta, purpose=Purpose(**purpose), **about, source=str(path))
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+            raise InputError(
+                f"{path}: missing, damaged, or not a file of fitted weights β; fit and save again."
+            ) from None
+
+    def check(self, purpose: Purpose, shape: tuple[int, int, int]) -> None:
+        """Refuse weights that were fitted for something else.
+
+        Parameters
+        ----------
+        purpose : Purpose
+            What they are to be used for.
+        shape : tuple
+            [L, H, N] there.
+
+        Raises
+        ------
+        InputError
+            Naming what differs: the model, the template, the label words or the demonstrations.
+        """
+        if self.purpose.model != purpose.model or tuple(self.beta.shape) != shape:
+            raise InputError(
+                f"{self.source}: fitted for another model; fit weights anew for this one."
+            )
+        for what in ("template", "labels", "demonstrations"):
+            fitted, asked = getattr(self.purpose, what), getattr(purpose, what)
+            if fitted != asked:
+                raise InputError(
+                    f"{self.source}: fitted for the {what} {fitted!r}, not for {asked!r}; restore "
+                    "them in this order, or fit weights anew."
+                )
+
+
+def fingerprint(model: PreTrainedModel) -> str:
+    """A digest of a few weights of every parameter, the same in float32 and bfloat16."""
+    digest = hashlib.sha256()
+    for name, parameter in model.named_parameters():
+        some = parameter.detach().flatten()[:16].to("cpu", torch.bfloat16).float()
+        digest.update(f"{name} {tuple(parameter.shape)}".encode())
+        digest.update(some.numpy().tobytes())
+    return digest.hexdigest()
