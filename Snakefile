@@ -7,6 +7,8 @@
 #   texts ─► samples ─► prompts ─┬─► attention ─┬─► deep ─────► figures, tables
 #   tokenizers ─────────┘   │    │  predictions ─┴─► accuracy ─► tables
 #   models ─────────────────┘    ├─► isolation ────► loyalty ──► figures, tables
+#                                ├─► reweighting ─┬───────────► figures
+#                                │                └► performance ► tables
 #                                └─► saliency ─────► flow ─────► figures, tables
 
 from snakemake.utils import min_version
@@ -30,9 +32,11 @@ include: "workflow/rules/prompts.smk"
 include: "workflow/rules/attention.smk"
 include: "workflow/rules/saliency.smk"
 include: "workflow/rules/isolation.smk"
+include: "workflow/rules/reweighting.smk"
 include: "workflow/rules/flow.smk"
 include: "workflow/rules/loyalty.smk"
 include: "workflow/rules/deep.smk"
+include: "workflow/rules/performance.smk"
 include: "workflow/rules/accuracy.smk"
 
 

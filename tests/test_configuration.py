@@ -138,8 +138,8 @@ def test_every_default_satisfies_its_own_schema() -> None:
 def test_a_misspelt_key_is_told_with_the_nearest_one() -> None:
     assert refused(lambda config: config.update(seed=[1])) == (
         'seed: unknown key (did you mean "seeds"?); known here are models, tasks, seeds, '
-        "test_examples, demonstrations_per_label, saliency, isolation, compute, statistics, "
-        "figures."
+        "test_examples, demonstrations_per_label, saliency, isolation, reweighting, compute, "
+        "statistics, figures."
     )
 
 
@@ -352,3 +352,22 @@ def test_an_unlisted_model_that_resembles_none_is_told_with_those_there_are() ->
     assert str(error.value) == (
         'models: "zzz" is not in the configuration; it has tiny, gpt2, gemma.'
     )
+
+
+def test_many_demonstrations_out_of_reach_are_told() -> None:
+    for wanted in (1, 6):
+        assert refused(
+            lambda config, wanted=wanted: config["tasks"]["mine"].update(many_demonstrations=wanted)
+        ) == (
+            f"tasks.mine.many_demonstrations: {wanted} should be more than "
+            "demonstrations_per_label (1) and at most that plus reweighting.examples_per_label (5)."
+        )
+
+
+def test_a_choice_among_rates_needs_texts_to_hold_out() -> None:
+    sentence = refused(
+        lambda config: config.update(
+            reweighting={"learning_rates": [0.1, 0.01], "examples_per_label": 1}
+        )
+    )
+    assert sentence.startswith("reweighting.examples_per_label: 1 leaves no training text to hold")

@@ -14,6 +14,7 @@ from anchorflow.tables import read_settings
 MEASURE = "Measuring how much attention matters for {task} in tiny, seed {seed}"
 ATTEND = "Measuring attention to the demonstrations of {task} in tiny, seed {seed}"
 ISOLATE = "Isolating label words of {task} in tiny, seed {seed}"
+REWEIGHT = "Re-weighting attention to label words of {task} in tiny, seed {seed}"
 PROMPT = "Building the prompts of {task} for tiny, seed {seed}"
 SAMPLE = "Drawing test texts and demonstrations of {task}, seed {seed}"
 FLOW = {
@@ -31,14 +32,20 @@ LOYALTY = {
     "Drawing how loyal tiny stays under isolation",
     "Tabulating how loyal all models stay under isolation",
 }
+PERFORMANCE = {
+    "Summarizing what re-weighting gains in tiny",
+    "Tabulating what re-weighting gains in all models",
+}
+WEIGHTS = {"Drawing the weights of attention to label words in tiny"}
 ACCURACY = {"Summarizing the accuracy of tiny", "Tabulating the accuracy of all models"}
 FIGURES = {
     "Drawing the information flows of tiny",
     "Drawing how attention tells the predictions of tiny",
     "Drawing how loyal tiny stays under isolation",
+    *WEIGHTS,
 }
-MODEL = [ATTEND, ISOLATE, MEASURE]
-SUMMARIES = FLOW | DEEP | LOYALTY | ACCURACY
+MODEL = [ATTEND, ISOLATE, MEASURE, REWEIGHT]
+SUMMARIES = FLOW | DEEP | LOYALTY | PERFORMANCE | WEIGHTS | ACCURACY
 
 
 def cells(templates: list[str], tasks: list[str], seeds: list[int]) -> set[str]:
@@ -155,6 +162,26 @@ def test_editing_the_isolation_module_rebuilds_isolation_and_what_follows(
 ) -> None:
     finished_run.edit("workflow/anchorflow/isolation.py", 'unit="prediction"', 'unit="run"')
     assert finished_run.planned() == cells([ISOLATE], ["reviews", "news"], [0, 1]) | LOYALTY
+
+
+def test_learning_rates_rebuild_re_weighting_and_what_follows(finished_run: Checkout) -> None:
+    finished_run.config["reweighting"] = {"learning_rates": [0.1, 0.01]}
+    expected = cells([REWEIGHT], ["reviews", "news"], [0, 1])
+    assert finished_run.planned() == expected | PERFORMANCE | WEIGHTS
+    finished_run.snakemake("--cores", "2", "results/reweighting/tiny/reviews/0/beta.parquet")
+    folder = finished_run.folder / "results/reweighting/tiny/reviews/0"
+    rates = pl.read_parquet(folder / "learning_rates.parquet")
+    assert rates["learning_rate"].to_list() == [0.1, 0.01]
+    best = rates.filter(pl.col("held_out_loss") == pl.col("held_out_loss").min())
+    assert rates.filter("chosen").equals(best)
+
+
+def test_a_task_s_many_demonstrations_rebuild_its_re_weighting_only(
+    finished_run: Checkout,
+) -> None:
+    finished_run.config["tasks"]["news"]["many_demonstrations"] = 2
+    expected = cells([REWEIGHT], ["news"], [0, 1])
+    assert finished_run.planned() == expected | PERFORMANCE | WEIGHTS
 
 
 def test_editing_a_script_rebuilds_its_rule(finished_run: Checkout) -> None:

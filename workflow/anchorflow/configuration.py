@@ -27,6 +27,7 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
     _add_defaults(config, schema)
     for name, task in config["tasks"].items():
         _check_task(f"tasks.{name}", task)
+    _check_reweighting(config)
 
 
 def listed(name: str, section: str, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,8 +65,19 @@ def _add_defaults(value: Any, schema: Mapping[str, Any]) -> None:
             _add_defaults(item, part)
 
 
-def _check_task(key: str, task: Mapping[str, Any]) -> None:
-    template, labels = task["template"], task["labels"]
+def check_wording(key: str, template: str, labels: Sequence[str]) -> None:
+    """Check a task's template and label words.
+
+    Parameters
+    ----------
+    key : str
+        Where they stand, for the error sentence, as in ``tasks.news``.
+
+    Raises
+    ------
+    InputError
+        If a placeholder is missing or out of place, or label words are blank or alike.
+    """
     for placeholder in ("{text}", "{label}"):
         if template.count(placeholder) != 1:
             raise InputError(
@@ -89,10 +101,14 @@ def _check_task(key: str, task: Mapping[str, Any]) -> None:
         raise InputError(
             f"{key}.labels: {labels} must be distinct words; blanks alone do not tell them apart."
         )
+
+
+def _check_task(key: str, task: Mapping[str, Any]) -> None:
+    check_wording(key, task["template"], task["labels"])
     values = task.get("values")
-    if values is not None and len(values) != len(labels):
+    if values is not None and len(values) != len(task["labels"]):
         raise InputError(
-            f"{key}.values: {len(values)} values for {len(labels)} label words; "
+            f"{key}.values: {len(values)} values for {len(task['labels'])} label words; "
             "give one value per label word, in the same order."
         )
     if task["source"] == "local":
@@ -102,6 +118,24 @@ def _check_task(key: str, task: Mapping[str, Any]) -> None:
                     f"{key}.{split}: there is no file {task[split]}; correct the path, which is "
                     "relative to the working directory."
                 )
+
+
+def _check_reweighting(config: Mapping[str, Any]) -> None:
+    spec, fixed = config["reweighting"], config["demonstrations_per_label"]
+    most = fixed + spec["examples_per_label"]
+    if len(spec["learning_rates"]) > 1 and spec["examples_per_label"] < 2:
+        raise InputError(
+            "reweighting.examples_per_label: 1 leaves no training text to hold out for choosing "
+            "among several learning_rates; give two or more, or a single rate."
+        )
+    for name, task in config["tasks"].items():
+        wanted = task.get("many_demonstrations")
+        if wanted is not None and not fixed < wanted <= most:
+            raise InputError(
+                f"tasks.{name}.many_demonstrations: {wanted} should be more than "
+                f"demonstrations_per_label ({fixed}) and at most that plus "
+                f"reweighting.examples_per_label ({most})."
+            )
 
 
 def _depth_first(error: ValidationError) -> tuple[int, int, str]:

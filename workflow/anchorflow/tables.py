@@ -39,11 +39,27 @@ _SEED = _field("seed", pa.int64(), "seed of all random draws")
 _PROTOCOL = _field(
     "demonstrations",
     pa.string(),
-    "per_example: drawn anew for each test example; fixed: one draw per seed",
+    "per_example: drawn anew for each test example; fixed: one draw per seed; of the prompts for "
+    "re-weighting, training: the fixed ones, before a training text; many: the fixed ones and "
+    "training texts; content_free: the fixed ones, before an input that says nothing",
 )
-_EXAMPLE = _field("example", pa.int32(), "row of the test text within the task's test split")
-_LABEL = _field("label", pa.int32(), "true label, index into the task's label words")
+_EXAMPLE = _field(
+    "example",
+    pa.int32(),
+    "row of the test text within the task's test split (training: within the training split; "
+    "content_free: which input)",
+)
+_LABEL = _field(
+    "label", pa.int32(), "true label, index into the task's label words; -1 where there is none"
+)
 _LAYER = _field("layer", pa.int32(), "transformer layer, counted from 0")
+_HEAD = _field("head", pa.int32(), "query head, counted from 0")
+_DEMONSTRATION = _field(
+    "demonstration", pa.int32(), "demonstration, counted from 0 in prompt order"
+)
+_DEMONSTRATION_LABEL = _field(
+    "label", pa.int32(), "label of the demonstration, index into the label words"
+)
 _DEMONSTRATION_LABELS = _field(
     "demonstration_labels", _INDICES, "label of each demonstration, in prompt order"
 )
@@ -123,9 +139,9 @@ ATTENTION = _table(
     _SEED,
     _EXAMPLE,
     _LAYER,
-    _field("head", pa.int32(), "query head, counted from 0"),
-    _field("demonstration", pa.int32(), "demonstration, counted from 0 in prompt order"),
-    _field("label", pa.int32(), "label of the demonstration, index into the label words"),
+    _HEAD,
+    _DEMONSTRATION,
+    _DEMONSTRATION_LABEL,
     _field(
         "attention_label", pa.float32(), "A(q, p_k): from target to the label token", "probability"
     ),
@@ -262,6 +278,95 @@ DEEP = _table(
     _field("unpredicted", pa.int32(), "classes never predicted, summed over seeds", "classes"),
 )
 
+_LEARNING_RATE = _field("learning_rate", pa.float64(), "step size of Adam", "1")
+
+BETA = _table(
+    "beta",
+    "one per (layer, head, demonstration)",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _LAYER,
+    _HEAD,
+    _DEMONSTRATION,
+    _DEMONSTRATION_LABEL,
+    _field("beta", pa.float32(), "β; attention to the label word is multiplied by exp(β)", "1"),
+)
+
+DESCENT = _table(
+    "descent",
+    "one per (learning rate, fold, step)",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _LEARNING_RATE,
+    _field(
+        "fold",
+        pa.int32(),
+        "half of the training texts that was held out, 0 or 1; null: the fit to all of them",
+    ),
+    _field("epoch", pa.int32(), "epoch, counted from 0"),
+    _field("step", pa.int32(), "step of gradient descent, counted from 0 over all epochs"),
+    _field("loss", pa.float64(), "mean cross-entropy of the step's texts before it", "nats"),
+)
+
+LEARNING_RATES = _table(
+    "learning_rates",
+    "one per learning rate in the configuration",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _LEARNING_RATE,
+    _field(
+        "held_out_loss",
+        pa.float64(),
+        "mean cross-entropy on held-out training texts; infinite if a fit diverged; null if there "
+        "is only one rate",
+        "nats",
+    ),
+    _field("chosen", pa.bool_(), "whether β was fitted with this rate"),
+)
+
+_METHOD = _field(
+    "method",
+    pa.string(),
+    "vanilla: in-context learning as it is; many: with more demonstrations; calibrated: divided by "
+    "the label probabilities for inputs without content; attention_regression: logistic regression "
+    "on attention to the label words; reweighted: with attention to them multiplied by exp(β)",
+)
+
+REWEIGHTING = _table(
+    "reweighting",
+    "one per (example, method), demonstrations fixed",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _EXAMPLE,
+    _METHOD,
+    _LABEL,
+    *_PREDICTED,
+)
+
+PERFORMANCE = _table(
+    "performance",
+    "one per (task or average, method, measure)",
+    _MODEL,
+    _AVERAGED_TASK,
+    _METHOD,
+    _field(
+        "measure",
+        pa.string(),
+        "accuracy; macro_f1; accuracy_gain and macro_f1_gain: the same minus vanilla's on the same "
+        "examples, not for vanilla itself",
+    ),
+    _field("mean", pa.float64(), "mean over seeds", "1"),
+    *_INTERVAL,
+    _SKIPPED,
+    _field(
+        "published", pa.float64(), "[A] Table 1, where model and task are the paper's; or null", "1"
+    ),
+)
+
 ACCURACY = _table(
     "accuracy",
     "one per (task or average, measure)",
@@ -290,6 +395,11 @@ TABLES: dict[str, pa.Schema] = {
         LOYALTY,
         FLOW,
         DEEP,
+        BETA,
+        DESCENT,
+        LEARNING_RATES,
+        REWEIGHTING,
+        PERFORMANCE,
         ACCURACY,
     )
 }

@@ -43,14 +43,14 @@ def code_of(rule):
     return [os.path.relpath(path) for path in [script, *modules_imported_by(script)]]
 
 
-def cells_of(stage):
-    """All tasks and seeds of one stage for the model at hand."""
+def cells_of(stage, table=None):
+    """All tasks and seeds of one stage, or of one of its tables, for the model at hand."""
     return lambda wildcards: expand(
-        "results/{stage}/{model}/{task}/{seed}.parquet",
+        "results/{stage}/{model}/{task}/{cell}.parquet",
         stage=stage,
         model=wildcards.model,
         task=config["tasks"],
-        seed=config["seeds"],
+        cell=[f"{seed}/{table}" if table else seed for seed in config["seeds"]],
     )
 
 

@@ -62,3 +62,12 @@ def weights_spec(wildcards):
 def prompts_spec(wildcards):
     task = task_settings(wildcards)
     return {"template": task["template"], "labels": task["labels"]}
+
+
+def reweighting_task(wildcards):
+    """What re-weighting needs of a task beside its test prompts: it makes further ones."""
+    task = task_settings(wildcards)
+    return {
+        **prompts_spec(wildcards),
+        "many_demonstrations": task.get("many_demonstrations"),
+    }

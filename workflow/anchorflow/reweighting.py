@@ -1,0 +1,226 @@
+"""Predictions with re-weighted attention to label words, and with what it is compared with.
+
+The rows of [A] Table 1: in-context learning as it is, with more demonstrations, and re-weighted;
+beside them contextual calibration and a logistic regression on the attention itself.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import torch
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from anchorflow.attention import RecordRows
+from anchorflow.attention_function import Intervention, intervene
+from anchorflow.baselines import attention_regression, calibrated
+from anchorflow.batches import runnable
+from anchorflow.descent import Fit, Reweight, fit_reweighting
+from anchorflow.errors import InputError
+from anchorflow.last_tokens import LastTokens, keep_all_but_last, keep_together
+from anchorflow.prefix import compute_prefix, shared_token_ids
+from anchorflow.statistics import Array
+from anchorflow.tables import BETA, DESCENT, LEARNING_RATES, REWEIGHTING, frame_schema, keyed
+
+log = logging.getLogger(__name__)
+
+
+class Reweighted(NamedTuple):
+    """What the stage writes, each with the columns of the table named."""
+
+    beta: pl.DataFrame  # BETA
+    descent: pl.DataFrame  # DESCENT
+    learning_rates: pl.DataFrame  # LEARNING_RATES
+    predictions: pl.DataFrame  # REWEIGHTING
+
+
+def measure_reweighting(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    labels: Sequence[str],
+    spec: Mapping[str, Any],
+    batch_tokens: int,
+) -> Reweighted:
+    """Fit β, and predict every runnable test text with it and without.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``tables.PROMPTS`` of one model, task and seed: the test texts with fixed demonstrations,
+        and the prompts of ``auxiliary.py``.
+    labels : sequence of str
+        Label words, in label order.
+    spec : mapping
+        ``learning_rates``, ``epochs`` and ``batch_size``, as in the configuration.
+    batch_tokens : int
+        Upper bound of tokens per batch of test texts; does not change the numbers.
+
+    Raises
+    ------
+    InputError
+        If no training text of a label fits the context, or too few to hold some out, or a loss or
+        a probability is not finite.
+    """
+    test, training, free, many = (
+        runnable(prompts, kind) for kind in ("fixed", "training", "content_free", "many")
+    )
+    if test.is_empty():
+        tables = (BETA, DESCENT, LEARNING_RATES, REWEIGHTING)
+        return Reweighted(*(pl.DataFrame(schema=frame_schema(table)) for table in tables))
+    keys = prompts.select("model", "task", "seed").row(0, named=True)
+    _require_training(prompts, labels)
+    prefix = compute_prefix(model, shared_token_ids(pl.concat([test, training, free])))
+    learned = keep_together(model, training, prefix, batch_tokens)
+    fit = fit_reweighting(model, learned, spec, keys["seed"], keys["task"])
+    log.info("Learning rate %g, last loss %.3g.", fit.descent.learning_rate, fit.steps[-1].loss)
+
+    content_free, _ = read(model, keep_together(model, free, prefix, batch_tokens))
+    _, features = read(model, learned)
+    regression = attention_regression(features, learned.labels.cpu().numpy())
+    predicted = []
+    total = len(test) + len(many)
+    with tqdm(total=total, desc="reweighting", unit="example", mininterval=1) as progress:
+        for tokens in keep_all_but_last(model, test, prefix, batch_tokens):
+            vanilla, attention = read(model, tokens)
+            reweighted = label_probabilities(model, tokens, Reweight.last(fit.beta, tokens))
+            for method, probabilities in (
+                ("vanilla", vanilla),
+                ("calibrated", calibrated(vanilla, content_free)),
+                ("attention_regression", regression(attention)),
+                ("reweighted", reweighted),
+            ):
+                predicted.append(_predictions(method, tokens, probabilities))
+            progress.update(tokens.size)
+        if not many.is_empty():
+            longer = compute_prefix(model, shared_token_ids(many))
+            for tokens in keep_all_but_last(model, many, longer, batch_tokens):
+                predicted.append(_predictions("many", tokens, label_probabilities(model, tokens)))
+                progress.update(tokens.size)
+    demonstration_labels = training["demonstration_labels"][0].to_list()
+    return Reweighted(
+        beta=keyed(_beta(fit.beta, demonstration_labels), keys, BETA),
+        descent=keyed(_descent(fit), keys, DESCENT),
+        learning_rates=keyed(_learning_rates(fit, spec), keys, LEARNING_RATES),
+        predictions=keyed(pl.concat(predicted), keys, REWEIGHTING).sort("example", "method"),
+    )
+
+
+def _require_training(prompts: pl.DataFrame, labels: Sequence[str]) -> None:
+    """Say how many training texts are too long, and refuse to go on if a label has no other."""
+    training = prompts.filter(pl.col("demonstrations") == "training")
+    short = training.filter(pl.col("skipped").is_null())
+    if len(short) < len(training):
+        log.warning(
+            "%d of %d training texts are left out: their prompts exceed the model's context.",
+            len(training) - len(short),
+            len(training),
+        )
+    for label, word in enumerate(labels):
+        if label not in short["label"]:
+            raise InputError(
+                f'tasks.{training["task"][0]}: no training text of the label "{word.strip()}" '
+                "gives a prompt within the model's context; raise reweighting.examples_per_label, "
+                "lower demonstrations_per_label or choose a model with a longer context."
+            )
+
+
+@torch.no_grad()
+def label_probabilities(
+    model: PreTrainedModel, tokens: LastTokens, *interventions: Intervention
+) -> Array:
+    """Softmax over the label words, [B, C].
+
+    Raises
+    ------
+    InputError
+        If a probability is not finite.
+    """
+    with intervene(tokens, *interventions):
+        logits = tokens.logits(model)
+    probabilities: Array = logits.softmax(-1).double().cpu().numpy()
+    if not np.isfinite(probabilities).all():
+        reweighted = any(isinstance(each, Reweight) for each in interventions)
+        weights = ", or lower the learning rate" if reweighted else ""
+        raise InputError(
+            f"{type(model).__name__} gives logits that are not finite for example "
+            f'{tokens.examples[0]} or its neighbors; try "dtype: float32" for this model{weights}.'
+        )
+    return probabilities
+
+
+def read(model: PreTrainedModel, tokens: LastTokens) -> tuple[Array, Array]:
+    """Label probabilities without β, and attention to the label words.
+
+    Returns
+    -------
+    tuple
+        [B, C]; and A_l^h(q, p_i) of all layers, heads and demonstrations as [B, L · H · N].
+    """
+    recorded = RecordRows(tokens.rows)
+    probabilities = label_probabilities(model, tokens, recorded)
+    rows = recorded.stacked(model.config.get_text_config().num_hidden_layers)  # [L, B, H, K]
+    keys = tokens.label_keys.cpu()[None, :, None].expand(*rows.shape[:3], -1)
+    features: Array = rows.gather(-1, keys).transpose(0, 1).flatten(1).double().numpy()
+    return probabilities, features
+
+
+def _predictions(method: str, tokens: LastTokens, probabilities: Array) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "example": tokens.examples,
+            "method": method,
+            "label": tokens.labels.tolist(),
+            "prediction": probabilities.argmax(1),
+            "probabilities": probabilities.tolist(),
+        }
+    )
+
+
+def _beta(beta: torch.Tensor, demonstration_labels: Sequence[int]) -> pl.DataFrame:
+    """β in long form, one row per layer, head and demonstration."""
+    layers, heads, demonstrations = np.indices(beta.shape).reshape(3, -1)
+    return pl.DataFrame(
+        {
+            "layer": layers,
+            "head": heads,
+            "demonstration": demonstrations,
+            "label": np.array(demonstration_labels)[demonstrations],
+            "beta": beta.flatten().numpy(),
+        }
+    )
+
+
+def _descent(fit: Fit) -> pl.DataFrame:
+    """The loss of every step of every fit, those to halves of the training texts first."""
+    fits = [(trial.learning_rate, trial.fold, trial.steps) for trial in fit.trials]
+    rows = [
+        {"learning_rate": rate, "fold": fold, **step._asdict()}
+        for rate, fold, steps in [*fits, (fit.descent.learning_rate, None, fit.steps)]
+        for step in steps
+    ]
+    return pl.DataFrame(rows, schema_overrides={"fold": pl.Int32})
+
+
+def _learning_rates(fit: Fit, spec: Mapping[str, Any]) -> pl.DataFrame:
+    """The rates in their order, how each did on held-out texts, and which one was chosen."""
+    trials = pl.DataFrame(
+        [(trial.learning_rate, trial.loss) for trial in fit.trials],
+        schema={"learning_rate": pl.Float64, "held_out_loss": pl.Float64},
+        orient="row",
+    )
+    return (
+        pl.DataFrame(
+            {"learning_rate": spec["learning_rates"]},
+            schema_overrides={"learning_rate": pl.Float64},
+        )
+        .join(
+            trials.group_by("learning_rate").mean(),
+            on="learning_rate",
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(chosen=pl.col("learning_rate") == fit.descent.learning_rate)
+    )
