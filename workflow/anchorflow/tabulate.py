@@ -33,8 +33,13 @@ def at_depths(summary: pl.DataFrame) -> pl.DataFrame:
 
 
 def pivoted(summary: pl.DataFrame, index: Sequence[str], column: str) -> pl.DataFrame:
-    """One row per ``index``, one column per value of ``column``, each cell with its interval."""
+    """One row per ``index``, one column per value of ``column``, each cell with its interval.
+
+    A column ``note``, if there is one, follows the interval.
+    """
     cells = [cell(*row) for row in summary.select("mean", "low", "high").iter_rows()]
+    if "note" in summary.columns:
+        cells = [text + (note or "") for text, note in zip(cells, summary["note"], strict=True)]
     return summary.with_columns(pl.Series("cell", cells)).pivot(
         column, index=list(index), values="cell", maintain_order=True
     )
@@ -82,3 +87,24 @@ def tabulate_loyalty(loyalty: pl.DataFrame) -> pl.DataFrame:
 def tabulate_deep(deep: pl.DataFrame) -> pl.DataFrame:
     """AUCROC_l and R_l at five depths, one row per model, task and layer."""
     return pivoted(at_depths(deep), ("model", "task", "layer", "unpredicted"), "measure")
+
+
+def tabulate_performance(performance: pl.DataFrame) -> pl.DataFrame:
+    """One row per model, measure and method, a column per task, as [A] Table 1.
+
+    Published figures follow ours, where there are any; skipped prompts stand behind the accuracy.
+    """
+    index = ("model", "measure", "method")
+    count = pl.format(" ({} skipped)", "skipped")
+    noted = (pl.col("skipped") > 0) & (pl.col("measure") == "accuracy")
+    ours = pivoted(performance.with_columns(note=pl.when(noted).then(count)), index, "task")
+    published = performance.filter(pl.col("published").is_not_null()).with_columns(
+        pl.col("method") + " (published)",
+        mean="published",
+        low=pl.lit(None),
+        high=pl.lit(None),
+    )
+    both = pl.concat([ours, pivoted(published, index, "task")], how="diagonal").fill_null("–")
+    measures = performance["measure"].unique(maintain_order=True).to_list()
+    order = {name: place for place, name in enumerate(measures)}
+    return both.sort("model", pl.col("measure").replace_strict(order), maintain_order=True)
