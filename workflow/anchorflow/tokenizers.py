@@ -55,12 +55,12 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
                 "query_heads": text.num_attention_heads,
                 "key_value_heads": getattr(text, "num_key_value_heads", None)
                 or text.num_attention_heads,
-                "context": _context(text),
+                "context": context_of(text),
             }
             (temporary / ARCHITECTURE).write_text(json.dumps(architecture, indent=2) + "\n")
 
 
-def _context(config: PretrainedConfig) -> int:
+def context_of(config: PretrainedConfig) -> int:
     """How many tokens a prompt may have.
 
     Rotary positions of some kinds change all frequencies once a prompt exceeds the length that the

@@ -1,0 +1,177 @@
+r"""Fitting β with one token per text against full prompts: time, and what it grows with.
+
+Both ways run in this process, on the same model, the same random texts and the same order of steps.
+The plain way runs every prompt whole, forward and backward, in every step, with the same attention
+function. Ours keeps keys and values first, which counts, and then runs one token per text. All
+epochs of the plain way are alike, so it is timed for ``--plain-epochs`` of them and multiplied.
+
+    python benchmarks/reweighting.py --model results/models/gemma-3-270m
+    python benchmarks/reweighting.py --shape gpt2-xl --device cuda --dtype bfloat16
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import torch
+from prefix import random_prompts
+from saliency import SHAPES, as_dtype, random_model
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
+
+from anchorflow.attention_function import intervene
+from anchorflow.batches import Batch, batches_of
+from anchorflow.descent import Descent, Reweight
+from anchorflow.language_model import label_logits, open_model
+from anchorflow.last_tokens import LastTokens, keep_together
+from anchorflow.prefix import compute_prefix, shared_token_ids
+from anchorflow.reweighting import label_probabilities
+
+
+def seconds_of(run: Callable[[], object], device: torch.device) -> float:
+    """Wall time of one run."""
+    start = time.perf_counter()
+    run()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def keep(model: PreTrainedModel, prompts: pl.DataFrame) -> LastTokens:
+    """Keys and values of all tokens but the last of each prompt."""
+    prefix = compute_prefix(model, shared_token_ids(prompts))
+    return keep_together(model, prompts, prefix, 1024)
+
+
+def fit(
+    model: PreTrainedModel, prompts: pl.DataFrame, descent: Descent
+) -> tuple[Tensor, list[float]]:
+    """β and losses with one token per text."""
+    beta, steps = descent.fit(model, keep(model, prompts), np.random.default_rng(0))
+    return beta, [step.loss for step in steps]
+
+
+def fit_in_full(
+    model: PreTrainedModel, prompts: pl.DataFrame, descent: Descent, epochs: int
+) -> tuple[Tensor, list[float]]:
+    """The first ``epochs`` of the same fit, with full prompts in every step."""
+    (whole,) = batches_of(prompts, 10**9, model.device)
+    config = model.config.get_text_config()
+    shape = (config.num_hidden_layers, config.num_attention_heads, whole.label_positions.shape[1])
+    beta = nn.Parameter(torch.zeros(shape, device=model.device))
+    optimizer = torch.optim.Adam([beta], lr=descent.learning_rate)
+    random, losses = np.random.default_rng(0), []
+    for _ in range(epochs):
+        order = random.permutation(whole.size)
+        size = descent.batch_size or whole.size
+        for start in range(0, whole.size, size):
+            some = rows_of(whole, order[start : start + size])
+            with intervene(Reweight(beta, some.target_rows, some.label_positions)):
+                loss = cross_entropy(label_logits(model, some), some.labels)
+                optimizer.zero_grad()
+                loss.backward()
+            losses.append(loss.item())
+            optimizer.step()
+    return beta.detach().cpu(), losses
+
+
+def rows_of(batch: Batch, rows: np.ndarray) -> Batch:
+    """Some prompts of a batch."""
+    at = torch.tensor(rows, device=batch.labels.device)
+    return Batch(
+        examples=[batch.examples[row] for row in rows],
+        label_tokens=batch.label_tokens,
+        **{
+            name: getattr(batch, name)[at]
+            for name in (
+                "input_ids",
+                "lengths",
+                "target_positions",
+                "label_positions",
+                "demonstration_starts",
+                "demonstration_ends",
+                "demonstration_labels",
+                "labels",
+            )
+        },
+    )
+
+
+@torch.no_grad()
+def evaluate_in_full(model: PreTrainedModel, prompts: pl.DataFrame, beta: Tensor) -> None:
+    """Predict with β from full prompts."""
+    for batch in batches_of(prompts, 1024, model.device):
+        with intervene(Reweight(beta, batch.target_rows, batch.label_positions)):
+            label_logits(model, batch).softmax(-1)
+
+
+def compare(model: PreTrainedModel, arguments: argparse.Namespace) -> None:
+    """Print one line per length of the prompts and batch size."""
+    device = model.device
+    print(
+        "tokens, texts in a step | ms per step: full, one token | times as fast: a step, the whole "
+        "fit, evaluating another β | largest difference of the first losses"
+    )
+    for times in arguments.times:
+        prompts = random_prompts(arguments.query, times, arguments.texts)
+        labels = pl.Series("label", [i % 4 for i in range(len(prompts))])
+        prompts = prompts.with_columns(labels)
+        for batch_size in arguments.batch_sizes:
+            descent = Descent(0.1, 10, batch_size)
+            short = Descent(0.1, arguments.plain_epochs, batch_size)
+            fit(model, prompts, Descent(0.1, 1, batch_size))  # warm-up
+            kept = keep(model, prompts)
+            beta, losses = fit(model, prompts, descent)
+            _, plain = fit_in_full(model, prompts, descent, arguments.plain_epochs)
+            steps = len(plain)
+            difference = max(abs(a - b) / b for a, b in zip(losses, plain, strict=False))
+            reweight = Reweight.last(beta, kept)
+            of = {
+                "fit": partial(fit, model, prompts, descent),
+                "steps": partial(short.fit, model, kept, np.random.default_rng(0)),
+                "full": partial(fit_in_full, model, prompts, descent, arguments.plain_epochs),
+                "evaluate": partial(label_probabilities, model, kept, reweight),
+                "evaluate in full": partial(evaluate_in_full, model, prompts, beta),
+            }
+            took = {name: seconds_of(run, device) for name, run in of.items()}
+            whole_fit = took["full"] * descent.epochs / arguments.plain_epochs
+            print(
+                f"{arguments.query * times:5d} {batch_size or arguments.texts:3d} | "
+                f"{1000 * took['full'] / steps:8.1f} {1000 * took['steps'] / steps:7.1f} | "
+                f"{took['full'] / took['steps']:6.1f} {whole_fit / took['fit']:6.1f} "
+                f"{took['evaluate in full'] / took['evaluate']:6.1f} | {difference:8.1e}",
+                flush=True,
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--model", type=Path, help="a resolved model, results/models/…")
+    source.add_argument("--shape", choices=SHAPES, help="a random model of this shape")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--query", type=int, default=40, help="tokens of a text with its template")
+    parser.add_argument("--times", type=int, nargs="+", default=[3, 5, 10, 20])
+    parser.add_argument("--texts", type=int, default=16, help="training texts")
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 4, 0])
+    parser.add_argument("--plain-epochs", type=int, default=1)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    device, dtype = torch.device(arguments.device), getattr(torch, arguments.dtype)
+    model = (
+        random_model(arguments.shape, dtype, device, eager=False)
+        if arguments.shape
+        else as_dtype(open_model(arguments.model, device), dtype)
+    )
+    compare(model, arguments)
+
+
+if __name__ == "__main__":
+    main()
