@@ -14,10 +14,10 @@ from anchorflow.isolation import (
     Isolate,
     isolated_positions,
     measure_isolation,
-    non_label_positions,
     settings_of,
 )
 from anchorflow.language_model import recompute_activations, target_logits
+from anchorflow.prompts import non_label_positions
 from tiny_models import FAMILIES, full_attention, shared_prompts, tiny_model, whole_batch
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from anchorflow.attention_function import AttentionCall, adopt, implementation_for
+from anchorflow.attention_function import Attention, AttentionCall, adopt, implementation_for
 from anchorflow.batches import Batch, batches_of
 
 VOCABULARY = 97
@@ -82,11 +82,11 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def tiny_model(family: str, eager: bool = False) -> PreTrainedModel:
+def tiny_model(family: str, eager: bool = False, vocabulary: int = VOCABULARY) -> PreTrainedModel:
     """A random float32 model of the family; the same weights with either attention."""
     kind, settings = FAMILIES[family]
     settings = {k: v for k, v in settings.items() if k != "attn_implementation"}
-    config = AutoConfig.for_model(kind, vocab_size=VOCABULARY, **settings)
+    config = AutoConfig.for_model(kind, vocab_size=vocabulary, **settings)
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(
         config, attn_implementation="eager" if eager else implementation_for(config)
@@ -180,6 +180,29 @@ def full_attention(call: AttentionCall) -> tuple[Tensor, Tensor, Tensor]:
     if call.sliding_window is not None:
         hidden = hidden | (column <= row - call.sliding_window)
     return scores, hidden, value
+
+
+class PlainCompression:
+    """Whole attention matrices in which the queries see only the kept positions of the prefix."""
+
+    def __init__(self, kept: dict[int, Tensor], shared: int = PREFIX) -> None:
+        self._kept, self._shared = kept, shared
+
+    def attend(self, call: AttentionCall, _: Attention) -> Tensor:
+        weights, value = self.weights(call)
+        return weights @ value
+
+    def weights(self, call: AttentionCall) -> tuple[Tensor, Tensor]:
+        """A [B, H, T, T] and the values of every head."""
+        scores, hidden, value = full_attention(call)
+        heads, groups = call.query.shape[1], call.key.shape[1]
+        gone = torch.ones(heads, len(hidden), dtype=torch.bool)
+        gone[:, self._shared :] = False
+        kept = self._kept[call.layer].expand(groups, -1).repeat_interleave(heads // groups, 0)
+        gone.scatter_(1, kept, False)
+        unseen = gone[:, None, :].expand(-1, len(hidden), -1).clone()
+        unseen[:, : self._shared] = False  # the demonstrations see one another as ever
+        return scores.masked_fill(hidden | unseen, -torch.inf).softmax(-1), value
 
 
 def shared_prompts(queries: list[int]) -> pl.DataFrame:

@@ -29,10 +29,15 @@ IMPLEMENTATION = "anchorflow"
 
 @dataclass(frozen=True)
 class LayerPrefix:
-    """Keys and values of the tokens that precede all queries of a batch, in one layer."""
+    """Keys and values of the tokens that precede all queries of a batch, in one layer.
+
+    Where some of the tokens were left out, ``positions`` say which are left, for all heads or for
+    each one.
+    """
 
     key: Tensor  # [1, G, P, D]
     value: Tensor  # [1, G, P, D]
+    positions: Tensor | None = None  # [1 or G, P]
 
     @property
     def tokens(self) -> int:
@@ -45,7 +50,7 @@ class Positions:
     """Where queries and keys stand in their prompts, where that is not one after the other."""
 
     query: Tensor  # [1 or B, T]
-    key: Tensor  # [1 or B, K]; PADDING for a key that is none
+    key: Tensor  # [1 or B, 1 or G, K]; PADDING for a key that is none
 
     def to(self, device: torch.device) -> "Positions":
         """The same on a device."""
@@ -112,7 +117,7 @@ class AttentionCall:
         Returns
         -------
         Tensor
-            [1 or B, rows, keys], bool.
+            [1 or B, 1 or G, rows, keys], bool.
         """
         rows = torch.arange(start, stop, device=self.query.device)
         return self.hidden_from(rows[None], self.keys_of(start, stop))
@@ -123,17 +128,17 @@ class AttentionCall:
         Returns
         -------
         Tensor
-            [1 or B, R, keys], bool.
+            [1 or B, 1 or G, R, keys], bool.
         """
         if self.positions is None:
             query = rows + self.offset
-            key = torch.arange(keys.start, keys.stop, device=rows.device)[None]
+            key = torch.arange(keys.start, keys.stop, device=rows.device)[None, None]
         else:
             there = self.positions.to(rows.device)
             batch = max(len(rows), len(there.query))
             query = there.query.expand(batch, -1).gather(1, rows.expand(batch, -1))
-            key = there.key[:, keys]
-        query, key = query[:, :, None], key[:, None, :]
+            key = there.key[:, :, keys]
+        query, key = query[:, None, :, None], key[:, :, None, :]
         hidden = key > query
         if self.sliding_window is not None:
             hidden |= key <= query - self.sliding_window
@@ -191,10 +196,9 @@ def attention_rows(call: AttentionCall, rows: Tensor) -> Tensor:
     chosen = rows[:, None, :, None].expand(-1, call.query.shape[1], -1, call.query.shape[3])
     query = call.query.gather(2, chosen).unflatten(1, (call.key.shape[1], -1)).flatten(2, 3)
     scores = _scores(call, query, slice(0, call.keys)).unflatten(2, (-1, rows.shape[1]))
-    scores = scores.flatten(1, 2)  # [B, H, R, K]
-    hidden = call.hidden_from(rows, slice(0, call.keys))[:, None]
+    hidden = call.hidden_from(rows, slice(0, call.keys))[:, :, None]
     probabilities: Tensor = scores.masked_fill_(hidden, -torch.inf).softmax(-1)
-    return probabilities
+    return probabilities.flatten(1, 2)
 
 
 def _split(call: AttentionCall, keys: slice) -> tuple[slice, slice]:
@@ -257,7 +261,7 @@ def chunk_probabilities(call: AttentionCall, start: int, stop: int) -> Tensor:
     keys = call.keys_of(start, stop)
     scores = _scores(call, _grouped(call, call.query, start, stop), keys)
     by_head = scores.unflatten(2, (-1, stop - start))  # [B, G, H/G, rows, keys]
-    by_head.masked_fill_(call.hidden(start, stop)[:, None, None], -torch.inf)
+    by_head.masked_fill_(call.hidden(start, stop)[:, :, None], -torch.inf)
     return torch.softmax(scores, -1)
 
 
@@ -282,13 +286,13 @@ def plain_attention(call: AttentionCall) -> Tensor:
     output = call.query.new_empty(*call.query.shape[:3], call.value.shape[3])
     for start, stop in row_chunks(call):
         visible = call.keys_of(start, stop)
-        if call.softcap is None and call.prefix is None:
+        if call.softcap is None and call.prefix is None and call.positions is None:
             output[:, :, start:stop] = _fused(
                 call,
                 call.query[:, :, start:stop],
                 call.key[:, :, visible],
                 call.value[:, :, visible],
-                attn_mask=~call.hidden(start, stop)[:, None],
+                attn_mask=~call.hidden(start, stop),
             )
         else:
             weights = chunk_probabilities(call, start, stop)
@@ -422,8 +426,24 @@ def implementation_for(config: PretrainedConfig) -> str:
     return "eager" if config.model_type in ADAPTED else IMPLEMENTATION
 
 
+def _check_call(_: nn.Module, __: Any, given: dict[str, Any]) -> None:
+    """Refuse what a model's caller may ask of attention and ours would silently not do."""
+    if getattr(given.get("past_key_values"), "is_compileable", False):
+        raise InputError(
+            "a static cache is not supported; leave out cache_implementation, so that the cache "
+            "grows with the text."
+        )
+    mask = given.get("attention_mask")
+    if isinstance(mask, Tensor) and not mask.all():
+        raise InputError(
+            "the attention mask hides tokens, which is not supported; run prompts of different "
+            "lengths one at a time."
+        )
+
+
 def adopt(model: nn.Module) -> None:
     """Give a loaded model our attention function where it has one of its own instead."""
     config: Any = model.config
     if config.model_type in ADAPTED:
         _ADAPTERS[config.model_type](model)
+    model.register_forward_pre_hook(_check_call, with_kwargs=True)

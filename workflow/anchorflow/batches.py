@@ -13,6 +13,7 @@ class Batch:
     """Prompts of one task side by side, padded on the right to the longest.
 
     With a shared prefix, ``input_ids`` are what follows it; positions count from its first token.
+    ``first_position`` is what the model is told of where ``input_ids`` begin.
     """
 
     examples: list[int]
@@ -26,6 +27,7 @@ class Batch:
     label_tokens: Tensor  # [C]
     labels: Tensor  # [B]
     prefix_tokens: int = 0
+    first_position: int = 0
 
     @property
     def size(self) -> int:
@@ -44,24 +46,31 @@ def runnable(prompts: pl.DataFrame, protocol: str) -> pl.DataFrame:
 
 
 def batches_of(
-    prompts: pl.DataFrame, batch_tokens: int, device: torch.device, prefix_tokens: int = 0
+    prompts: pl.DataFrame,
+    batch_tokens: int,
+    device: torch.device,
+    prefix_tokens: int = 0,
+    first_position: int | None = None,
 ) -> Iterator[Batch]:
     """Group prompts of similar length so that no batch holds more than ``batch_tokens`` tokens.
 
     Padding counts, a shared prefix of ``prefix_tokens`` does not; a prompt that is longer by
     itself still makes a batch of one. The longest come first, so a job that is going to run out of
-    memory does so at once.
+    memory does so at once. Without a ``first_position``, what follows the prefix begins there.
     """
+    first = prefix_tokens if first_position is None else first_position
     ordered = prompts.sort(["tokens", "example"], descending=True)
     start = 0
     while start < len(ordered):
         longest = ordered["tokens"][start] - prefix_tokens
         stop = min(len(ordered), start + max(1, batch_tokens // longest))
-        yield _batch(ordered[start:stop], device, prefix_tokens)
+        yield _batch(ordered[start:stop], device, prefix_tokens, first)
         start = stop
 
 
-def _batch(prompts: pl.DataFrame, device: torch.device, prefix_tokens: int) -> Batch:
+def _batch(
+    prompts: pl.DataFrame, device: torch.device, prefix_tokens: int, first_position: int
+) -> Batch:
     def column(name: str) -> Tensor:
         return torch.tensor(prompts[name].to_list(), device=device)
 
@@ -82,4 +91,5 @@ def _batch(prompts: pl.DataFrame, device: torch.device, prefix_tokens: int) -> B
         label_tokens=torch.tensor(prompts["label_tokens"][0].to_list(), device=device),
         labels=column("label"),
         prefix_tokens=prefix_tokens,
+        first_position=first_position,
     )

@@ -116,7 +116,11 @@ class Descent:
         Source: Wang et al. 2023, eq. 10.
         """
         config = model.config.get_text_config()
-        shape = (config.num_hidden_layers, config.num_attention_heads, training.label_keys.shape[1])
+        shape = (
+            config.num_hidden_layers,
+            config.num_attention_heads,
+            training.label_positions.shape[1],
+        )
         beta = torch.zeros(shape, device=training.labels.device, requires_grad=True)
         optimizer = torch.optim.Adam([beta], lr=self.learning_rate)
         steps: list[Step] = []

@@ -22,6 +22,7 @@ from anchorflow.draws import generator
 from anchorflow.errors import InputError
 from anchorflow.language_model import keep_outputs, resume, target_logits
 from anchorflow.prefix import compute_prefix, shared_token_ids
+from anchorflow.prompts import non_label_positions
 from anchorflow.tables import ISOLATION, frame_schema, keyed
 
 
@@ -116,26 +117,6 @@ def settings_of(
         for positions, draw in chosen
         for side in ("first", "last")
         for count in layers
-    ]
-
-
-def non_label_positions(prompt: Mapping[str, Any]) -> list[int]:
-    """Tokens of the demonstrations that belong to no label word, increasing.
-
-    Parameters
-    ----------
-    prompt : mapping
-        A row of ``tables.PROMPTS``.
-    """
-    formats = set(prompt["format_positions"])
-    spans = zip(
-        prompt["demonstration_starts"],
-        prompt["label_positions"],
-        prompt["demonstration_ends"],
-        strict=True,
-    )
-    return [
-        t for start, label, end in spans for t in range(start, end) if t < label or t in formats
     ]
 
 

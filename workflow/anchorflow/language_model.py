@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -181,22 +181,37 @@ def label_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
 def _run(model: PreTrainedModel, batch: Batch) -> Tensor:
     output = model(
         input_ids=batch.input_ids,
-        position_ids=positions_from(batch.input_ids, batch.prefix_tokens),
+        position_ids=positions_from(batch.input_ids, batch.first_position),
         use_cache=False,
     )
     logits: Tensor = output.logits[:, 0].float()
-    if not torch.isfinite(logits.detach()).all():
-        raise InputError(
-            f"{type(model).__name__} gives logits that are not finite for example "
-            f'{batch.examples[0]} or its neighbors; try "dtype: float32" for this model.'
-        )
+    check_finite(logits, batch.examples)
     return logits
 
 
+def check_finite(logits: Tensor, examples: Sequence[int], reweighted: bool = False) -> None:
+    """Raise InputError, naming an example, unless all logits are finite.
+
+    Parameters
+    ----------
+    reweighted : bool
+        Whether fitted weights are in force, which may be to blame.
+    """
+    if not torch.isfinite(logits.detach()).all():
+        weights = ", or lower the learning rate of re-weighting" if reweighted else ""
+        raise InputError(
+            f"the model gives logits that are not finite for example {examples[0]} or its "
+            f'neighbors; try "dtype: float32" for it{weights}.'
+        )
+
+
 def last_token_logits(
-    model: PreTrainedModel, input_ids: Tensor, positions: Tensor, label_tokens: Tensor
+    model: PreTrainedModel,
+    input_ids: Tensor,
+    positions: Tensor,
+    label_tokens: Tensor | None = None,
 ) -> Tensor:
-    """Logits of the label words after one token per example, the only one that is run.
+    """Logits after one token per example, the only one that is run.
 
     What precedes it has to be in force as an intervention. The graph, if any, is that of the
     interventions.
@@ -205,14 +220,15 @@ def last_token_logits(
     ----------
     input_ids, positions : [B]
         The last token of each prompt and its position.
-    label_tokens : [C]
+    label_tokens : [C], optional
+        Those whose logits are computed; without it, the whole vocabulary.
 
     Returns
     -------
     Tensor
-        [B, C], float32; not checked for being finite.
+        [B, C] or [B, vocabulary], float32; not checked for being finite.
     """
-    with _head_for(model, label_tokens):
+    with contextlib.nullcontext() if label_tokens is None else _head_for(model, label_tokens):
         output = model(
             input_ids=input_ids[:, None], position_ids=positions[:, None], use_cache=False
         )

@@ -7,6 +7,7 @@ Keys and values of the others are computed once; after that, a prompt costs one 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import polars as pl
 import torch
@@ -33,10 +34,12 @@ class LastTokens:
 
     examples: list[int]
     input_ids: Tensor  # [B]
-    positions: Positions  # of the last tokens [B, 1], and of all keys [B, K]
+    positions: Tensor  # [B]
+    position_ids: Tensor  # [B]: what the model is told of them
+    own_positions: Tensor  # [B, T + 1]: of the tokens after the prefix, then of the last one
     labels: Tensor  # [B]
     label_tokens: Tensor  # [C]
-    label_keys: Tensor  # [B, N]: key of each demonstration's label word
+    label_positions: Tensor  # [B, N]
     prefix: Prefix
     between: Mapping[int, LayerPrefix]  # after the prefix, [B, G, T, D], padded on the right
 
@@ -50,15 +53,22 @@ class LastTokens:
         """The query row of each last token, [B]: the only one there is."""
         return torch.zeros_like(self.labels)
 
+    @cached_property
+    def label_keys(self) -> Tensor:
+        """The key of each demonstration's label word, [B, N]; see :meth:`Prefix.keys_of`."""
+        return self.prefix.keys_of(self.label_positions)
+
     def select(self, rows: Tensor) -> "LastTokens":
         """Some of the prompts."""
         return replace(
             self,
             examples=[self.examples[row] for row in rows.tolist()],
             input_ids=self.input_ids[rows],
-            positions=Positions(self.positions.query[rows], self.positions.key[rows]),
+            positions=self.positions[rows],
+            position_ids=self.position_ids[rows],
+            own_positions=self.own_positions[rows],
             labels=self.labels[rows],
-            label_keys=self.label_keys[rows],
+            label_positions=self.label_positions[rows],
             between={
                 layer: LayerPrefix(
                     kept.key[rows.to(kept.key.device)], kept.value[rows.to(kept.value.device)]
@@ -69,25 +79,36 @@ class LastTokens:
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
         """Let each last token attend to its whole prompt; [B, H, 1, D]."""
-        before = self.between[call.layer]
+        prefix, between = self.prefix.layers[call.layer], self.between[call.layer]
+        before = prefix.positions
+        if before is None:
+            before = torch.arange(prefix.tokens, device=call.key.device)[None]
+        own = self.own_positions.to(call.key.device)[:, None]
+        key = torch.cat([before.expand(len(own), -1, -1), own.expand(-1, len(before), -1)], 2)
         whole = replace(
             call,
-            key=torch.cat([before.key, call.key], 2),
-            value=torch.cat([before.value, call.value], 2),
-            prefix=self.prefix.layers[call.layer],
-            positions=self.positions,
+            key=torch.cat([between.key, call.key], 2),
+            value=torch.cat([between.value, call.value], 2),
+            prefix=prefix,
+            positions=Positions(self.positions[:, None], key),
         )
         return attention(whole)
 
     def logits(self, model: PreTrainedModel) -> Tensor:
         """Logits of the label words, [B, C] in float32, while these last tokens are in force."""
-        return last_token_logits(
-            model, self.input_ids, self.positions.query[:, 0], self.label_tokens
-        )
+        return last_token_logits(model, self.input_ids, self.position_ids, self.label_tokens)
+
+    def vocabulary_logits(self, model: PreTrainedModel) -> Tensor:
+        """Logits of all tokens, [B, vocabulary] in float32, likewise."""
+        return last_token_logits(model, self.input_ids, self.position_ids)
 
 
 def keep_all_but_last(
-    model: PreTrainedModel, prompts: pl.DataFrame, prefix: Prefix, batch_tokens: int
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    prefix: Prefix,
+    batch_tokens: int,
+    first_position: int | None = None,
 ) -> Iterator[LastTokens]:
     """Run prompts behind their shared prefix and keep what their last tokens attend to.
 
@@ -97,40 +118,48 @@ def keep_all_but_last(
         Runnable rows of ``tables.PROMPTS`` that begin with the prefix's tokens.
     batch_tokens : int
         Upper bound of tokens run together; each batch gives its last tokens together.
+    first_position : int, optional
+        What the model is told of where queries begin; without it, after the prefix.
     """
-    for batch in batches_of(prompts, batch_tokens, model.device, prefix.tokens):
+    batches = batches_of(prompts, batch_tokens, model.device, prefix.tokens, first_position)
+    for batch in batches:
         kept = KeepKeys()
         with intervene(prefix, kept):
-            run_layers(model, batch.input_ids, prefix.tokens)
+            run_layers(model, batch.input_ids, batch.first_position)
         yield LastTokens(
             examples=batch.examples,
             input_ids=batch.input_ids.gather(1, batch.target_rows[:, None])[:, 0],
-            positions=_positions(batch),
+            positions=batch.target_positions,
+            position_ids=batch.target_rows + batch.first_position,
+            own_positions=_own_positions(batch),
             labels=batch.labels,
             label_tokens=batch.label_tokens,
-            label_keys=batch.label_positions,
+            label_positions=batch.label_positions,
             prefix=prefix,
             between=kept.of_every_layer(model),
         )
 
 
 def keep_together(
-    model: PreTrainedModel, prompts: pl.DataFrame, prefix: Prefix, batch_tokens: int
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    prefix: Prefix,
+    batch_tokens: int,
+    first_position: int | None = None,
 ) -> LastTokens:
     """As :func:`keep_all_but_last`, with the last tokens of all batches side by side."""
-    parts = list(keep_all_but_last(model, prompts, prefix, batch_tokens))
+    parts = list(keep_all_but_last(model, prompts, prefix, batch_tokens, first_position))
     longest = max(part.between[0].tokens for part in parts)
     first = parts[0]
     return replace(
         first,
         examples=[example for part in parts for example in part.examples],
         input_ids=torch.cat([part.input_ids for part in parts]),
-        positions=Positions(
-            torch.cat([part.positions.query for part in parts]),
-            torch.cat([_padded(part, longest) for part in parts]),
-        ),
+        positions=torch.cat([part.positions for part in parts]),
+        position_ids=torch.cat([part.position_ids for part in parts]),
+        own_positions=torch.cat([_padded(part.own_positions, longest) for part in parts]),
         labels=torch.cat([part.labels for part in parts]),
-        label_keys=torch.cat([part.label_keys for part in parts]),
+        label_positions=torch.cat([part.label_positions for part in parts]),
         between={
             layer: LayerPrefix(
                 torch.cat([_lengthened(part.between[layer].key, longest) for part in parts]),
@@ -146,17 +175,17 @@ def _lengthened(kept: Tensor, tokens: int) -> Tensor:
     return pad(kept, (0, 0, 0, tokens - kept.shape[2]))
 
 
-def _padded(part: LastTokens, tokens: int) -> Tensor:
-    """Positions of all keys, with padding before that of the last token."""
-    key = part.positions.key
-    more = tokens - part.between[0].tokens
-    return torch.cat([pad(key[:, :-1], (0, more), value=PADDING), key[:, -1:]], 1)
+def _padded(own_positions: Tensor, tokens: int) -> Tensor:
+    """Positions [B, T + 1] with padding before that of the last token: [B, tokens + 1]."""
+    more = tokens + 1 - own_positions.shape[1]
+    before, last = own_positions[:, :-1], own_positions[:, -1:]
+    return torch.cat([pad(before, (0, more), value=PADDING), last], 1)
 
 
-def _positions(batch: Batch) -> Positions:
-    """Of the last tokens, and of prefix, kept tokens (last one and padding left out), last one."""
+def _own_positions(batch: Batch) -> Tensor:
+    """Of the tokens after the prefix, where the last one and padding are none, and the last one."""
     size, tokens = batch.input_ids.shape
-    every = torch.arange(batch.prefix_tokens + tokens, device=batch.input_ids.device)
+    every = torch.arange(tokens, device=batch.input_ids.device) + batch.prefix_tokens
     target = batch.target_positions[:, None]
     kept = every.expand(size, -1).masked_fill(every >= target, PADDING)
-    return Positions(target, torch.cat([kept, target], 1))
+    return torch.cat([kept, target], 1)

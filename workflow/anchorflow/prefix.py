@@ -19,6 +19,7 @@ from anchorflow.attention_function import (
     AttentionCall,
     Intervention,
     LayerPrefix,
+    Positions,
     intervene,
 )
 from anchorflow.errors import InputError
@@ -27,14 +28,70 @@ from anchorflow.language_model import Resumed, resume, run_layers
 
 @dataclass(frozen=True)
 class Prefix:
-    """Keys and values of the shared tokens in every layer, an intervention on the queries."""
+    """Keys and values of the shared tokens in every layer, an intervention on the queries.
+
+    ``tokens`` counts the shared tokens, of which :meth:`keep` may have left only some; ``kept`` are
+    their positions if they are the same in every layer and head.
+    """
 
     tokens: int
     layers: Mapping[int, LayerPrefix]
+    kept: Tensor | None = None  # [K], on the CPU
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
         """Let the queries attend to the prefix too; [B, H, T, D]."""
-        return attention(replace(call, prefix=self.layers[call.layer]))
+        layer = self.layers[call.layer]
+        if layer.positions is None:
+            return attention(replace(call, prefix=layer))
+        own = torch.arange(self.tokens, self.tokens + call.key.shape[2], device=call.key.device)
+        key = torch.cat([layer.positions, own.expand(len(layer.positions), -1)], 1)
+        positions = Positions(own[None, -call.query.shape[2] :], key[None])
+        return attention(replace(call, prefix=layer, positions=positions))
+
+    def keep(self, kept: Mapping[int, Tensor]) -> "Prefix":
+        """The prefix with only some of its tokens' keys and values left.
+
+        Parameters
+        ----------
+        kept : layer to Tensor [1 or G, K], int
+            Positions that are left in each layer, for all key heads or for each one, increasing.
+        """
+        first, *others = kept.values()
+        alike = len(first) == 1 and all(torch.equal(other, first) for other in others)
+        layers = {number: _some(self.layers[number], at) for number, at in kept.items()}
+        return replace(self, layers=layers, kept=first[0].cpu() if alike else None)
+
+    def keys_of(self, positions: Tensor) -> Tensor:
+        """Which key belongs to each position, in every layer and head; positions of any shape.
+
+        Raises
+        ------
+        ValueError
+            If a position was not kept, or not as the same key everywhere.
+        """
+        if all(layer.positions is None for layer in self.layers.values()):
+            return positions
+        if self.kept is None:
+            raise ValueError("layers or heads keep different positions")
+        left, wanted = self.kept, positions.cpu().contiguous()
+        keys = torch.searchsorted(left, wanted)
+        beyond = wanted >= self.tokens
+        if not (beyond | (left[keys.clamp(max=len(left) - 1)] == wanted)).all():
+            raise ValueError("a position was not kept")
+        return torch.where(beyond, wanted - self.tokens + len(left), keys).to(positions.device)
+
+    @property
+    def bytes(self) -> int:
+        """Size of all keys and values."""
+        tensors = [t for layer in self.layers.values() for t in (layer.key, layer.value)]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _some(layer: LayerPrefix, positions: Tensor) -> LayerPrefix:
+    positions = positions.to(layer.key.device)
+    heads, size = layer.key.shape[1], layer.key.shape[3]
+    at = positions.expand(heads, -1)[None, :, :, None].expand(-1, -1, -1, size)
+    return LayerPrefix(layer.key.gather(2, at), layer.value.gather(2, at), positions)
 
 
 class KeepKeys:

@@ -7,9 +7,9 @@ template's own words and label words included.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import polars as pl
 
@@ -253,3 +253,23 @@ def build_prompts(
             }
         )
     return pl.DataFrame(rows, schema=frame_schema(PROMPTS))
+
+
+def non_label_positions(prompt: Mapping[str, Any]) -> list[int]:
+    """Tokens of the demonstrations that belong to no label word, increasing.
+
+    Parameters
+    ----------
+    prompt : mapping
+        A row of ``tables.PROMPTS``.
+    """
+    formats = set(prompt["format_positions"])
+    spans = zip(
+        prompt["demonstration_starts"],
+        prompt["label_positions"],
+        prompt["demonstration_ends"],
+        strict=True,
+    )
+    return [
+        t for start, label, end in spans for t in range(start, end) if t < label or t in formats
+    ]

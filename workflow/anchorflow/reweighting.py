@@ -20,6 +20,7 @@ from anchorflow.baselines import attention_regression, calibrated
 from anchorflow.batches import runnable
 from anchorflow.descent import Fit, Reweight, fit_reweighting
 from anchorflow.errors import InputError
+from anchorflow.language_model import check_finite
 from anchorflow.last_tokens import LastTokens, keep_all_but_last, keep_together
 from anchorflow.prefix import compute_prefix, shared_token_ids
 from anchorflow.statistics import Array
@@ -136,18 +137,13 @@ def label_probabilities(
     Raises
     ------
     InputError
-        If a probability is not finite.
+        If a logit is not finite.
     """
     with intervene(tokens, *interventions):
         logits = tokens.logits(model)
+    reweighted = any(isinstance(each, Reweight) for each in interventions)
+    check_finite(logits, tokens.examples, reweighted)
     probabilities: Array = logits.softmax(-1).double().cpu().numpy()
-    if not np.isfinite(probabilities).all():
-        reweighted = any(isinstance(each, Reweight) for each in interventions)
-        weights = ", or lower the learning rate" if reweighted else ""
-        raise InputError(
-            f"{type(model).__name__} gives logits that are not finite for example "
-            f'{tokens.examples[0]} or its neighbors; try "dtype: float32" for this model{weights}.'
-        )
     return probabilities
 
 
@@ -191,6 +187,13 @@ def _beta(beta: torch.Tensor, demonstration_labels: Sequence[int]) -> pl.DataFra
             "beta": beta.flatten().numpy(),
         }
     )
+
+
+def beta_of(table: pl.DataFrame) -> torch.Tensor:
+    """β as [L, H, N], float32, from ``tables.BETA`` of one model, task and seed."""
+    order = ("layer", "head", "demonstration")
+    shape = [0 if table.is_empty() else table[name].n_unique() for name in order]
+    return torch.tensor(table.sort(order)["beta"].to_list(), dtype=torch.float32).reshape(shape)
 
 
 def _descent(fit: Fit) -> pl.DataFrame:
