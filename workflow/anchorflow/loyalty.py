@@ -1,6 +1,6 @@
 """How loyal predictions stay to the untouched run under isolation ([A] §2.2, Fig. 4)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import polars as pl
@@ -23,13 +23,50 @@ _EXAMPLE = ["seed", "example"]
 _SETTING = ["variant", "positions", "side", "layers"]
 
 
-def loyalty_measures(isolation: pl.DataFrame) -> pl.DataFrame:
-    """The four measures of every isolated prediction against the untouched one.
+def with_loyalty(rows: pl.DataFrame, untouched: pl.DataFrame) -> pl.DataFrame:
+    """Add label loyalty, word loyalty and accuracy to every prediction.
 
-    Label loyalty is 1 where the predicted label is the same, else 0. Word loyalty is the Jaccard
-    similarity |a ∩ b| / |a ∪ b| of the likeliest tokens a and b. The divergence is
-    KL(untouched ‖ isolated) = Σ_c u_c log(u_c / i_c) of the label distributions, in nats, where
-    probabilities below the smallest float32 count as that.
+    Label loyalty is 1 where the predicted label is that of the untouched run, else 0. Word loyalty
+    is the Jaccard similarity |a ∩ b| / |a ∪ b| of the likeliest tokens a and b.
+
+    Parameters
+    ----------
+    rows, untouched : DataFrame
+        seed, example, label, prediction, probabilities and top_tokens; ``untouched`` has one row
+        per seed and example.
+
+    Returns
+    -------
+    DataFrame
+        ``rows`` with these three columns, and with ``was``, the untouched probabilities.
+
+    Source: Wang et al. 2023, §2.2.
+    """
+    before = untouched.select(
+        *_EXAMPLE,
+        pl.col("prediction").alias("before"),
+        pl.col("probabilities").alias("was"),
+        pl.col("top_tokens").alias("tokens"),
+    )
+    common = pl.col("top_tokens").list.set_intersection("tokens").list.len()
+    either = pl.col("top_tokens").list.set_union("tokens").list.len()
+    return (
+        rows.join(before, on=_EXAMPLE)
+        .with_columns(
+            (pl.col("prediction") == pl.col("before")).cast(pl.Float64).alias("label_loyalty"),
+            (common / either).alias("word_loyalty"),
+            (pl.col("prediction") == pl.col("label")).cast(pl.Float64).alias("accuracy"),
+        )
+        .drop("before", "tokens")
+    )
+
+
+def loyalty_measures(isolation: pl.DataFrame) -> pl.DataFrame:
+    """The measures of every isolated prediction against the untouched one.
+
+    To those of :func:`with_loyalty` comes the divergence KL(untouched ‖ isolated) =
+    Σ_c u_c log(u_c / i_c) of the label distributions, in nats, where probabilities below the
+    smallest float32 count as that.
 
     Parameters
     ----------
@@ -40,31 +77,15 @@ def loyalty_measures(isolation: pl.DataFrame) -> pl.DataFrame:
     -------
     DataFrame
         One row per isolated prediction: seed, example, draw, the setting, and the measures.
-
-    Source: Wang et al. 2023, §2.2 (loyalty).
     """
-    untouched = isolation.filter(pl.col("positions") == "none").select(
-        *_EXAMPLE,
-        pl.col("prediction").alias("before"),
-        pl.col("probabilities").alias("was"),
-        pl.col("top_tokens").alias("tokens"),
-    )
-    pairs = isolation.filter(pl.col("positions") != "none").join(untouched, on=_EXAMPLE)
+    untouched = pl.col("positions") == "none"
+    pairs = with_loyalty(isolation.filter(~untouched), isolation.filter(untouched))
     was = np.array(pairs["was"].to_list(), dtype=np.float64)
     now = np.array(pairs["probabilities"].to_list(), dtype=np.float64)
     tiny = np.finfo(np.float32).tiny
     divergence = (was * np.log(np.maximum(was, tiny) / np.maximum(now, tiny))).sum(-1)
-    common = pl.col("top_tokens").list.set_intersection("tokens").list.len()
-    either = pl.col("top_tokens").list.set_union("tokens").list.len()
-    return pairs.select(
-        *_EXAMPLE,
-        "draw",
-        *_SETTING,
-        (pl.col("prediction") == pl.col("before")).cast(pl.Float64).alias("label_loyalty"),
-        (common / either).alias("word_loyalty"),
-        (pl.col("prediction") == pl.col("label")).cast(pl.Float64).alias("accuracy"),
-        pl.Series("divergence", np.maximum(divergence, 0)),
-    )
+    measured = pairs.with_columns(pl.Series("divergence", np.maximum(divergence, 0)))
+    return measured.select(*_EXAMPLE, "draw", *_SETTING, *MEASURES)
 
 
 def summarize_loyalty(
@@ -102,23 +123,8 @@ def summarize_loyalty(
         if rows.is_empty():
             estimates[task] = undefined(len(keys), replicates)
             continue
-        measured = loyalty_measures(rows)
-        by_setting = []
-        for setting in settings.iter_rows(named=True):
-            chosen = measured.filter(pl.col(name) == value for name, value in setting.items())
-            random = generator(0, "loyalty", task, *map(str, setting.values()))
-            seeds = [_by_draw(frame) for frame in per_seed(chosen)]
-            by_setting.append(
-                bootstrap(
-                    [mean_over_draws(values, replicates, random) for values in seeds],
-                    [values.shape[1] for values in seeds],
-                    replicates,
-                    random,
-                )
-            )
-        estimates[task] = Estimate(
-            np.concatenate([estimate.values for estimate in by_setting]),
-            np.concatenate([estimate.replicates for estimate in by_setting], 1),
+        estimates[task] = bootstrap_settings(
+            loyalty_measures(rows), settings, MEASURES, replicates, "loyalty", task
         )
     estimates[AVERAGE] = average(list(estimates.values()))
     rows = summary_rows(estimates, keys, isolated, confidence)
@@ -128,11 +134,58 @@ def summarize_loyalty(
     return summary_table(counted, isolation, LOYALTY)
 
 
-def _by_draw(rows: pl.DataFrame) -> Array:
+def bootstrap_settings(
+    measured: pl.DataFrame,
+    settings: pl.DataFrame,
+    measures: Sequence[str],
+    replicates: int,
+    *purpose: str,
+) -> Estimate:
+    """The measures of one setting after the other, over seeds, examples and draws.
+
+    Parameters
+    ----------
+    measured : DataFrame
+        One row per seed, example, draw and setting.
+    settings : DataFrame
+        The S settings; its columns are among those of ``measured``.
+    measures : sequence of str
+        M columns of ``measured``.
+    purpose
+        Names the random generators.
+
+    Returns
+    -------
+    Estimate
+        [S · M] values.
+    """
+    by_setting = []
+    for setting in settings.iter_rows(named=True):
+        chosen = measured.filter(pl.col(n).eq_missing(value) for n, value in setting.items())
+        if chosen.is_empty():
+            by_setting.append(undefined(len(measures), replicates))
+            continue
+        random = generator(0, *purpose, *map(str, setting.values()))
+        seeds = [_by_draw(frame, measures) for frame in per_seed(chosen)]
+        by_setting.append(
+            bootstrap(
+                [mean_over_draws(values, replicates, random) for values in seeds],
+                [values.shape[1] for values in seeds],
+                replicates,
+                random,
+            )
+        )
+    return Estimate(
+        np.concatenate([estimate.values for estimate in by_setting]),
+        np.concatenate([estimate.replicates for estimate in by_setting], 1),
+    )
+
+
+def _by_draw(rows: pl.DataFrame, measures: Sequence[str]) -> Array:
     """[draws, examples, measures] of one setting and seed."""
     draws = rows["draw"].n_unique()
-    values = rows.sort("draw", "example").select(MEASURES).to_numpy()
-    return values.reshape(draws, -1, len(MEASURES))
+    values = rows.sort("draw", "example").select(measures).to_numpy()
+    return values.reshape(draws, -1, len(measures))
 
 
 def mean_over_draws(

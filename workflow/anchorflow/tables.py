@@ -347,6 +347,105 @@ REWEIGHTING = _table(
     *_PREDICTED,
 )
 
+_COMPRESSED = _field(
+    "method",
+    pa.string(),
+    "what is left of the demonstrations: full: everything; text_anchor: formatting and label words "
+    "as text; hidden_anchor: their keys and values; hidden_random: formatting and as many random "
+    "tokens; label_only; format_only; recent; attention_sink: the first four and the last; even; "
+    "key_norm, key_diff, tova, snapkv: by keys, or by attention from the demonstrations' last "
+    "tokens; hidden_random_oracle, hidden_random_top: the most loyal draw, chosen on the same "
+    "examples or on other ones; reweighted: everything, attention to "
+    "label words re-weighted; reweighted_anchor: hidden_anchor re-weighted",
+)
+_SHARE = _field(
+    "share",
+    pa.float64(),
+    "largest share of the demonstrations' tokens to keep; null: as many as there are anchors, or "
+    "as the method says",
+    "1",
+)
+
+COMPRESSION = _table(
+    "compression",
+    "one per (example, method, share, draw), demonstrations fixed",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _EXAMPLE,
+    _COMPRESSED,
+    _SHARE,
+    _field("draw", pa.int32(), "draw of random positions, counted from 0"),
+    _field("kept", pa.int32(), "tokens kept in every layer and head", "tokens"),
+    _field("shared", pa.int32(), "tokens of all demonstrations", "tokens"),
+    _LABEL,
+    *_PREDICTED,
+    _field("top_tokens", _INDICES, "the five likeliest next tokens of the whole vocabulary"),
+)
+
+RETENTION = _table(
+    "retention",
+    "one per (task or average, method, share, measure)",
+    _MODEL,
+    _AVERAGED_TASK,
+    _COMPRESSED,
+    _SHARE,
+    _field(
+        "measure",
+        pa.string(),
+        "label_loyalty: share of predictions as with everything kept; word_loyalty: Jaccard "
+        "similarity of the five likeliest tokens with those; accuracy; kept_share: tokens kept, of "
+        "all tokens of the demonstrations",
+    ),
+    _field("mean", pa.float64(), "mean over seeds", "1"),
+    *_INTERVAL,
+    _field("draws", pa.int32(), "draws of positions averaged", "draws"),
+    _SKIPPED,
+    _field(
+        "published",
+        pa.float64(),
+        "[A] Table 2, where model and tasks are the paper's; or null",
+        "1",
+    ),
+)
+
+TIMING = _table(
+    "timing",
+    "one per way to answer queries; depends on the machine",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _field(
+        "way",
+        pa.string(),
+        "full_prompt: demonstrations and query anew each time; the others keep a cache of the "
+        "demonstrations, as in the compression table",
+    ),
+    _field("batch_size", pa.int32(), "queries answered together", "queries"),
+    _field("milliseconds", pa.float64(), "median time per query", "ms"),
+    _field("low", pa.float64(), "lower quartile over queries and repetitions", "ms"),
+    _field("high", pa.float64(), "upper quartile over queries and repetitions", "ms"),
+    _field("runs", pa.int32(), "batches timed", "batches"),
+    _field(
+        "build",
+        pa.float64(),
+        "median time to build the cache; null for re-weighting, which takes a fit besides",
+        "ms",
+    ),
+    _field(
+        "break_even",
+        pa.float64(),
+        "queries after which building the cache has paid, against full prompts; null if never, or "
+        "if it was not timed",
+        "queries",
+    ),
+    _field("prompt_tokens", pa.float64(), "mean length of the full prompts", "tokens"),
+    _field("kept", pa.int32(), "tokens in the cache, in every layer and head", "tokens"),
+    _field("kept_bytes", pa.int64(), "size of the cache", "bytes"),
+    _field("device", pa.string(), "cpu, or the GPU's name"),
+    _field("threads", pa.int32(), "CPU threads", "threads"),
+)
+
 PERFORMANCE = _table(
     "performance",
     "one per (task or average, method, measure)",
@@ -400,6 +499,9 @@ TABLES: dict[str, pa.Schema] = {
         LEARNING_RATES,
         REWEIGHTING,
         PERFORMANCE,
+        COMPRESSION,
+        RETENTION,
+        TIMING,
         ACCURACY,
     )
 }

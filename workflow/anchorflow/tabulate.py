@@ -108,3 +108,66 @@ def tabulate_performance(performance: pl.DataFrame) -> pl.DataFrame:
     measures = performance["measure"].unique(maintain_order=True).to_list()
     order = {name: place for place, name in enumerate(measures)}
     return both.sort("model", pl.col("measure").replace_strict(order), maintain_order=True)
+
+
+def tabulate_retention(retention: pl.DataFrame) -> pl.DataFrame:
+    """The measures averaged over tasks, one row per model, method and share, as [A] Table 2."""
+    averaged = retention.filter(pl.col("task") == AVERAGE)
+    named = averaged.with_columns(
+        pl.col("share").cast(pl.String).fill_null("–"),
+    )
+    index = ("model", "method", "share")
+    ours = pivoted(named, index, "measure")
+    published = averaged.filter(pl.col("published").is_not_null()).with_columns(
+        pl.col("method") + " (published)",
+        share=pl.lit("–"),
+        mean="published",
+        low=pl.lit(None),
+        high=pl.lit(None),
+    )
+    return pl.concat([ours, pivoted(published, index, "measure")], how="diagonal").fill_null("–")
+
+
+def tabulate_timing(timing: pl.DataFrame, retention: pl.DataFrame) -> pl.DataFrame:
+    """One row per model, task and way to answer queries, as [A] Table 3, with what it predicts."""
+    plain = timing.filter(pl.col("way") == "full_prompt")
+    speeds = timing.join(
+        plain.select("model", "task", pl.col("milliseconds").alias("plain")), on=["model", "task"]
+    )
+    of_way = {"full_prompt": "full"}
+    measured = (
+        retention.filter(
+            pl.col("share").is_null(),
+            pl.col("measure").is_in(["accuracy", "label_loyalty"]),
+        )
+        .pipe(pivoted, ("model", "task", "method"), "measure")
+        .rename({"method": "measured", "label_loyalty": "label loyalty"})
+    )
+    rows = speeds.with_columns(pl.col("way").replace(of_way).alias("measured")).join(
+        measured, on=["model", "task", "measured"], maintain_order="left"
+    )
+    milliseconds = [
+        f"{mean:.3g} [{low:.3g}, {high:.3g}]"
+        for mean, low, high in rows.select("milliseconds", "low", "high").iter_rows()
+    ]
+    return (
+        rows.select(
+            "model",
+            "task",
+            "way",
+            "accuracy",
+            "label loyalty",
+            pl.Series("ms", milliseconds),
+            (pl.col("plain") / pl.col("milliseconds")).round(2).alias("times as fast"),
+            pl.col("build").round_sig_figs(3).alias("build (ms)"),
+            pl.col("break_even").ceil().cast(pl.Int64).alias("break-even (queries)"),
+            "kept",
+            (pl.col("kept_bytes") / 1e6).round(2).alias("kept (MB)"),
+            pl.col("prompt_tokens").round(0).cast(pl.Int64).alias("prompt (tokens)"),
+            pl.col("batch_size").alias("batch"),
+            "device",
+            "threads",
+        )
+        .cast(pl.String)
+        .fill_null("–")
+    )
