@@ -1,0 +1,91 @@
+# What compression saves, and whether accuracy and speed improve together ([A] Table 3).
+
+FIGURES += expand(
+    "results/figures/timing/{model}.{kind}", model=config["models"], kind=["pdf", "png"]
+)
+TABLES += expand("results/tables/timing.{kind}", kind=["csv", "md"])
+
+
+def timings_of(wildcards):
+    """Timings of all tasks of the model at hand; they are taken for the first seed only."""
+    return expand(
+        "results/timing/{model}/{task}/{seed}.parquet",
+        model=wildcards.model,
+        task=config["tasks"],
+        seed=config["seeds"][0],
+    )
+
+
+rule measure_timing:
+    input:
+        prompts="results/prompts/{model}/{task}/{seed}.parquet",
+        model="results/models/{model}",
+        code=code_of("measure_timing"),
+    output:
+        "results/timing/{model}/{task}/{seed}.parquet",
+    log:
+        "logs/measure_timing/{model}/{task}/{seed}.log",
+    benchmark:
+        "results/benchmarks/measure_timing/{model}/{task}/{seed}.tsv"
+    conda:
+        "../envs/anchorflow.yaml"
+    # All cores, so that nothing else runs beside it.
+    threads: workflow.cores or config["compute"]["threads"]
+    resources:
+        gpu=gpus_of,
+        mem_mb=memory_of,
+    params:
+        spec=config["timing"],
+    message:
+        "Timing queries of {wildcards.task} with compressed demonstrations in {wildcards.model}"
+    script:
+        "../scripts/measure_timing.py"
+
+
+rule draw_timing:
+    input:
+        timing=timings_of,
+        retention="results/retention/{model}.parquet",
+        code=code_of("draw_timing"),
+    output:
+        pdf="results/figures/timing/{model}.pdf",
+        png="results/figures/timing/{model}.png",
+    log:
+        "logs/draw_timing/{model}.log",
+    benchmark:
+        "results/benchmarks/draw_timing/{model}.tsv"
+    conda:
+        "../envs/anchorflow.yaml"
+    threads: 1
+    params:
+        style=config["figures"],
+    message:
+        "Drawing accuracy against time per query in {wildcards.model}"
+    script:
+        "../scripts/draw_timing.py"
+
+
+rule tabulate_timing:
+    input:
+        timing=expand(
+            "results/timing/{model}/{task}/{seed}.parquet",
+            model=config["models"],
+            task=config["tasks"],
+            seed=config["seeds"][0],
+        ),
+        retention=expand("results/retention/{model}.parquet", model=config["models"]),
+        code=code_of("tabulate_timing"),
+    output:
+        csv="results/tables/timing.csv",
+        md="results/tables/timing.md",
+    log:
+        "logs/tabulate_timing.log",
+    benchmark:
+        "results/benchmarks/tabulate_timing.tsv"
+    conda:
+        "../envs/anchorflow.yaml"
+    threads: 1
+    message:
+        "Tabulating accuracy and time per query of all models"
+    script:
+        "../scripts/tabulate_timing.py"
