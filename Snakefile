@@ -4,12 +4,14 @@
 # {model} out, summaries leave {task} and {seed} out. A stage's word names its rule file here, its
 # module in workflow/anchorflow, its folder in results and its test.
 #
-#   texts ─► samples ─► prompts ─┬─► attention ─┬─► deep ─────► figures, tables
-#   tokenizers ─────────┘   │    │  predictions ─┴─► accuracy ─► tables
-#   models ─────────────────┘    ├─► isolation ────► loyalty ──► figures, tables
-#                                ├─► reweighting ─┬───────────► figures
-#                                │                └► performance ► tables
-#                                └─► saliency ─────► flow ─────► figures, tables
+#   texts ─► samples ─► prompts ─┬─► attention ─┬─► deep ─────────► figures, tables
+#   tokenizers ─────────┘   │    │  predictions ─┴─► accuracy ─────► tables
+#   models ─────────────────┘    ├─► isolation ────► loyalty ──────► figures, tables
+#                                ├─► saliency ─────► flow ─────────► figures, tables
+#                                ├─► reweighting ─┬────────────────► figures
+#                                │                ├► performance ──► tables
+#                                │                └► compression ──► retention ─┬─► figures, tables
+#                                └─► timing ────────────────────────────────────┴─► figures, tables
 
 from snakemake.utils import min_version
 
@@ -33,6 +35,8 @@ include: "workflow/rules/attention.smk"
 include: "workflow/rules/saliency.smk"
 include: "workflow/rules/isolation.smk"
 include: "workflow/rules/reweighting.smk"
+include: "workflow/rules/compression.smk"
+include: "workflow/rules/timing.smk"
 include: "workflow/rules/flow.smk"
 include: "workflow/rules/loyalty.smk"
 include: "workflow/rules/deep.smk"

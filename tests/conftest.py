@@ -68,6 +68,12 @@ def small_configuration(model: Path) -> dict[str, Any]:
         "seeds": [0, 1],
         "test_examples": 6,
         "isolation": {"layers": [1, 2]},
+        "compression": {
+            "methods": ["hidden_anchor", "text_anchor", "hidden_random", "recent", "snapkv"],
+            "draws": 2,
+            "shares": [0.5],
+        },
+        "timing": {"queries": 2, "repetitions": 1},
         "statistics": {"replicates": 100},
         "figures": {"resolution": 60},
     }

@@ -15,6 +15,7 @@ MEASURE = "Measuring how much attention matters for {task} in tiny, seed {seed}"
 ATTEND = "Measuring attention to the demonstrations of {task} in tiny, seed {seed}"
 ISOLATE = "Isolating label words of {task} in tiny, seed {seed}"
 REWEIGHT = "Re-weighting attention to label words of {task} in tiny, seed {seed}"
+COMPRESS = "Compressing the demonstrations of {task} for tiny, seed {seed}"
 PROMPT = "Building the prompts of {task} for tiny, seed {seed}"
 SAMPLE = "Drawing test texts and demonstrations of {task}, seed {seed}"
 FLOW = {
@@ -36,16 +37,29 @@ PERFORMANCE = {
     "Summarizing what re-weighting gains in tiny",
     "Tabulating what re-weighting gains in all models",
 }
+RETENTION = {
+    "Summarizing what compressed prompts retain in tiny",
+    "Drawing what compressed prompts retain in tiny",
+    "Tabulating what compressed prompts retain in all models",
+}
+TIME = "Timing queries of {task} with compressed demonstrations in tiny"
+TIMING = {
+    "Drawing accuracy against time per query in tiny",
+    "Tabulating accuracy and time per query of all models",
+}
 WEIGHTS = {"Drawing the weights of attention to label words in tiny"}
 ACCURACY = {"Summarizing the accuracy of tiny", "Tabulating the accuracy of all models"}
 FIGURES = {
     "Drawing the information flows of tiny",
     "Drawing how attention tells the predictions of tiny",
     "Drawing how loyal tiny stays under isolation",
+    "Drawing what compressed prompts retain in tiny",
+    "Drawing accuracy against time per query in tiny",
     *WEIGHTS,
 }
-MODEL = [ATTEND, ISOLATE, MEASURE, REWEIGHT]
-SUMMARIES = FLOW | DEEP | LOYALTY | PERFORMANCE | WEIGHTS | ACCURACY
+MODEL = [ATTEND, ISOLATE, MEASURE, REWEIGHT, COMPRESS]
+SUMMARIES = FLOW | DEEP | LOYALTY | PERFORMANCE | WEIGHTS | RETENTION | TIMING | ACCURACY
+FITTED = PERFORMANCE | WEIGHTS | RETENTION | TIMING  # what follows from fitted weights
 
 
 def cells(templates: list[str], tasks: list[str], seeds: list[int]) -> set[str]:
@@ -99,13 +113,13 @@ def test_a_new_seed_computes_its_cells_and_the_aggregates(finished_run: Checkout
 def test_a_new_task_computes_its_cells_and_the_aggregates(finished_run: Checkout) -> None:
     tasks = finished_run.config["tasks"]
     tasks["more"] = {**tasks["reviews"], "template": "Text: {text}\nSentiment:{label}"}
-    expected = cells([SAMPLE, PROMPT, *MODEL], ["more"], [0, 1]) | SUMMARIES
+    expected = cells([SAMPLE, PROMPT, *MODEL, TIME], ["more"], [0, 1]) | SUMMARIES
     assert finished_run.planned() == expected | {"Reading and checking the texts of more"}
 
 
 def test_a_template_rebuilds_its_task_only(finished_run: Checkout) -> None:
     finished_run.config["tasks"]["news"]["template"] = "Story: {text}\nAnswer:{label}"
-    expected = cells([PROMPT, *MODEL], ["news"], [0, 1]) | SUMMARIES
+    expected = cells([PROMPT, *MODEL, TIME], ["news"], [0, 1]) | SUMMARIES
     assert finished_run.planned() == expected
 
 
@@ -166,8 +180,8 @@ def test_editing_the_isolation_module_rebuilds_isolation_and_what_follows(
 
 def test_learning_rates_rebuild_re_weighting_and_what_follows(finished_run: Checkout) -> None:
     finished_run.config["reweighting"] = {"learning_rates": [0.1, 0.01]}
-    expected = cells([REWEIGHT], ["reviews", "news"], [0, 1])
-    assert finished_run.planned() == expected | PERFORMANCE | WEIGHTS
+    expected = cells([REWEIGHT, COMPRESS], ["reviews", "news"], [0, 1])
+    assert finished_run.planned() == expected | FITTED
     finished_run.snakemake("--cores", "2", "results/reweighting/tiny/reviews/0/beta.parquet")
     folder = finished_run.folder / "results/reweighting/tiny/reviews/0"
     rates = pl.read_parquet(folder / "learning_rates.parquet")
@@ -180,8 +194,19 @@ def test_a_task_s_many_demonstrations_rebuild_its_re_weighting_only(
     finished_run: Checkout,
 ) -> None:
     finished_run.config["tasks"]["news"]["many_demonstrations"] = 2
-    expected = cells([REWEIGHT], ["news"], [0, 1])
-    assert finished_run.planned() == expected | PERFORMANCE | WEIGHTS
+    expected = cells([REWEIGHT, COMPRESS], ["news"], [0, 1])
+    assert finished_run.planned() == expected | FITTED
+
+
+def test_shares_rebuild_compression_and_what_follows(finished_run: Checkout) -> None:
+    finished_run.config["compression"]["shares"] = [0.25]
+    expected = cells([COMPRESS], ["reviews", "news"], [0, 1])
+    assert finished_run.planned() == expected | RETENTION | TIMING
+
+
+def test_how_often_is_timed_rebuilds_timings_only(finished_run: Checkout) -> None:
+    finished_run.config["timing"]["repetitions"] = 2
+    assert finished_run.planned() == cells([TIME], ["reviews", "news"], [0]) | TIMING
 
 
 def test_editing_a_script_rebuilds_its_rule(finished_run: Checkout) -> None:

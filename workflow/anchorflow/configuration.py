@@ -28,6 +28,12 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
     for name, task in config["tasks"].items():
         _check_task(f"tasks.{name}", task)
     _check_reweighting(config)
+    queries, together = config["timing"]["queries"], config["timing"]["batch_size"]
+    if queries % together:
+        raise InputError(
+            f"timing.batch_size: {together} does not divide timing.queries ({queries}); choose "
+            "numbers that fit, so that all batches are of one size."
+        )
 
 
 def listed(name: str, section: str, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,8 +51,10 @@ index 0, 1, … Relative paths start at the directory in which `snakemake` runs.
 | a model, a task or a seed more or fewer | the new cells, and the summaries, figures and tables that cover them |
 | `test_examples`, `demonstrations_per_label` | all samples, and what follows from them; no texts, no weights |
 | `saliency` | saliency, and what follows from it |
-| a task's `many_demonstrations` | that task's re-weighting, and what follows from it |
-| `reweighting` | re-weighting, and what follows from it |
+| a task's `many_demonstrations` | that task's re-weighting and compression, and what follows from them |
+| `reweighting` | re-weighting, compression, and what follows from them |
+| `compression` | compression, and what follows from it |
+| `timing` | timings |
 | `isolation` | the predictions under isolation, and what follows from them |
 | `compute` | nothing |
 | `statistics` | summaries, figures and tables; no model runs |
