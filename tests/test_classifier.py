@@ -8,9 +8,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from anchorflow.attention_function import intervene
 from anchorflow.classifier import InContextClassifier
+from anchorflow.compression import observe
 from anchorflow.errors import InputError
 from anchorflow.fitted_weights import FittedWeights
+from anchorflow.kept_positions import METHODS
+from tiny_models import FAMILIES, PlainCompression, tiny_model
 
 TEMPLATE = "Review: {text}\nSentiment:{label}"
 LABELS = [" Negative", " Positive"]
@@ -27,23 +31,30 @@ def classifier(tiny_model_directory: Path) -> InContextClassifier:
     return InContextClassifier(*loaded(tiny_model_directory), TEMPLATE, LABELS, DEMONSTRATIONS)
 
 
-def readme_example() -> str:
-    """The README's block of Python that fits weights."""
+def readme_example(call: str) -> str:
+    """The README's block of Python with a certain call."""
     readme = Path(__file__).parent.parent / "README.md"
     blocks = readme.read_text(encoding="utf-8").split("```python\n")[1:]
-    (block,) = [b.partition("```")[0] for b in blocks if "classifier.fit" in b]
+    (block,) = [b.partition("```")[0] for b in blocks if call in b]
     return block
 
 
-def test_the_readme_s_example_runs_and_has_ten_lines_at_most(
-    tiny_model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("call", ["classifier.fit", "model.generate"])
+def test_the_readme_s_examples_run_and_have_ten_lines_at_most(
+    call: str, tiny_model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-model").symlink_to(tiny_model_directory)
-    block = readme_example()
+    block = readme_example(call)
     assert len([line for line in block.splitlines() if line.strip()]) <= 10
-    exec(compile(block, "README.md", "exec"), {})
-    assert FittedWeights.load(tmp_path / "beta.safetensors").purpose.labels == tuple(LABELS)
+    names: dict[str, Any] = {}
+    exec(compile(block, "README.md", "exec"), names)
+    if "weights" in names:
+        weights = FittedWeights.load(tmp_path / "beta.safetensors")
+        assert weights.purpose.labels == tuple(LABELS)
+    else:
+        own = names["cache"].query("A small wonder.")["input_ids"].shape[1]
+        assert names["output"].shape[1] > own
 
 
 def test_predictions_are_those_of_transformers_on_the_whole_prompt(
@@ -119,3 +130,80 @@ def test_a_bad_template_or_label_is_told(tiny_model_directory: Path) -> None:
         InContextClassifier(model, tokenizer, TEMPLATE, LABELS, [("a", 2)])
     with pytest.raises(InputError, match="there are no demonstrations"):
         InContextClassifier(model, tokenizer, TEMPLATE, LABELS, [])
+
+
+VOCABULARY = 1200  # of the tiny tokenizer
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2"])
+def test_with_everything_kept_generate_goes_on_as_after_the_full_prompt(
+    family: str, tiny_model_directory: Path
+) -> None:
+    _, tokenizer = loaded(tiny_model_directory)
+    model, eager = (tiny_model(family, eager, VOCABULARY) for eager in (False, True))
+    classifier = InContextClassifier(model, tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS)
+    cache = classifier.compress("full")
+    how = {"max_new_tokens": 20, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    for text in TEXTS:
+        (ids,) = classifier.prompts([text], [0])["token_ids"].to_list()
+        whole = torch.tensor([ids])
+        plain = eager.generate(whole, attention_mask=torch.ones_like(whole), **how)
+        query = cache.query(text)
+        with cache.in_front():
+            ours = model.generate(**query, **how)
+        assert ours[0, query["input_ids"].shape[1] :].tolist() == plain[0, len(ids) :].tolist()
+        assert cache.tokens + query["input_ids"].shape[1] == len(ids)
+
+
+@pytest.mark.parametrize("method", ["hidden_anchor", "snapkv"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_generate_after_compression_sees_what_is_kept_and_no_more(
+    family: str, method: str, tiny_model_directory: Path
+) -> None:
+    _, tokenizer = loaded(tiny_model_directory)
+    model = tiny_model(family, vocabulary=VOCABULARY)
+    classifier = InContextClassifier(model, tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS)
+    cache = classifier.compress(method, 0.5 if method == "snapkv" else None)
+    prompts = classifier.prompts(TEXTS[:1], [0])
+    (ids,) = prompts["token_ids"].to_list()
+    query = cache.query(TEXTS[0])
+    own = query["input_ids"].shape[1]
+    shown = observe(model, ids[: len(ids) - own], prompts.row(0, named=True))
+    kept = METHODS[method](shown, int(0.5 * shown.prefix.tokens), 0)
+    how = {"max_new_tokens": 12, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    with cache.in_front():
+        ours = model.generate(**query, **how)[0, own:].tolist()
+    plain = torch.tensor([ids])
+    with torch.no_grad(), intervene(PlainCompression(dict(kept), len(ids) - own)):
+        for _ in range(12):
+            logits = model(plain, use_cache=False).logits[:, -1:]
+            plain = torch.cat([plain, logits.argmax(-1)], 1)
+    assert ours == plain[0, len(ids) :].tolist()
+
+
+@pytest.mark.parametrize("family", ["llama", "gptj", "gpt-neo"])
+def test_what_generate_could_silently_get_wrong_is_refused(
+    family: str, tiny_model_directory: Path
+) -> None:
+    _, tokenizer = loaded(tiny_model_directory)
+    model = tiny_model(family, vocabulary=VOCABULARY)
+    classifier = InContextClassifier(model, tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS)
+    cache = classifier.compress()
+    query = cache.query(TEXTS[0])
+    with cache.in_front(), pytest.raises(InputError, match="a static cache is not supported"):
+        model.generate(**query, max_new_tokens=2, cache_implementation="static")
+    query["attention_mask"][0, 0] = 0
+    with cache.in_front(), pytest.raises(InputError, match="attention mask hides tokens"):
+        model.generate(**query, max_new_tokens=2)
+
+
+def test_an_unknown_method_or_a_share_it_cannot_keep_is_told(
+    classifier: InContextClassifier,
+) -> None:
+    with pytest.raises(InputError, match="there is no method 'anchors'; choose one of full, hid"):
+        classifier.compress("anchors")
+    with pytest.raises(InputError, match="label_only keeps what it is about, not a share"):
+        classifier.compress("label_only", 0.5)
+    with pytest.raises(InputError, match=r"share: 1.5 should be more than 0 and at most 1"):
+        classifier.compress("recent", 1.5)
+    assert classifier.compress("recent", 0.5).tokens == classifier.compress("even", 0.5).tokens

@@ -1,21 +1,26 @@
 """In-context classification with a model of one's own, without the workflow."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
+import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from anchorflow.architectures import check_architecture
-from anchorflow.attention_function import adopt, implementation_for
+from anchorflow.attention_function import adopt, implementation_for, intervene
 from anchorflow.auxiliary import NO_LABEL
 from anchorflow.batches import runnable
+from anchorflow.compression import Cache, Setting, compress, observe
 from anchorflow.configuration import check_wording
 from anchorflow.descent import Descent, Reweight
 from anchorflow.errors import InputError
 from anchorflow.fitted_weights import FittedWeights, Purpose, fingerprint
+from anchorflow.kept_positions import AT_ANY_BUDGET, METHODS
+from anchorflow.language_model import positions_from
 from anchorflow.last_tokens import keep_all_but_last, keep_together
 from anchorflow.prefix import compute_prefix, shared_token_ids
 from anchorflow.prompts import Template, build_prompts
@@ -102,7 +107,7 @@ class InContextClassifier:
         """
         self._check_labels(labels)
         descent = Descent(learning_rate, epochs, batch_size)
-        prompts = self._prompts(texts, labels)
+        prompts = self.prompts(texts, labels)
         prefix = compute_prefix(self.model, shared_token_ids(prompts))
         training = keep_together(self.model, prompts, prefix, batch_tokens)
         beta, _ = descent.fit(self.model, training, np.random.default_rng(seed))
@@ -128,13 +133,43 @@ class InContextClassifier:
             shape = (config.num_hidden_layers, config.num_attention_heads, len(self.demonstrations))
             weights.check(self._purpose(), shape)
             beta = weights.beta
-        prompts = self._prompts(texts, [NO_LABEL] * len(texts))
+        prompts = self.prompts(texts, [NO_LABEL] * len(texts))
         prefix = compute_prefix(self.model, shared_token_ids(prompts))
         probabilities = np.empty((len(texts), len(self.labels)))
         for tokens in keep_all_but_last(self.model, prompts, prefix, batch_tokens):
             reweight = [] if beta is None else [Reweight.last(beta, tokens)]
             probabilities[tokens.examples] = label_probabilities(self.model, tokens, *reweight)
         return probabilities
+
+    def compress(self, method: str = "hidden_anchor", share: float | None = None) -> "AnchorCache":
+        """Keep keys and values of only some of the demonstrations' tokens ([A] §3.2).
+
+        Parameters
+        ----------
+        method : str
+            One of ``kept_positions.METHODS``, or ``text_anchor``.
+        share : float, optional
+            The share of the tokens to keep, for methods that can keep any.
+
+        Raises
+        ------
+        InputError
+            If there is no such method, or it can't keep such a share.
+        """
+        if method not in METHODS and method != "text_anchor":
+            known = ", ".join([*METHODS, "text_anchor"])
+            raise InputError(f"there is no method {method!r}; choose one of {known}.")
+        if share is not None and method not in AT_ANY_BUDGET:
+            raise InputError(
+                f"{method} keeps what it is about, not a share; leave the share out, or choose one "
+                f"of {', '.join(AT_ANY_BUDGET)}."
+            )
+        if share is not None and not 0 < share <= 1:
+            raise InputError(f"share: {share} should be more than 0 and at most 1.")
+        prompts = self.prompts(_ANY_TEXTS, [NO_LABEL] * len(_ANY_TEXTS))
+        token_ids = shared_token_ids(prompts)
+        shown = observe(self.model, token_ids, prompts.row(0, named=True))
+        return AnchorCache(self, token_ids, compress(self.model, shown, Setting(method, share)))
 
     def _purpose(self) -> Purpose:
         return Purpose(fingerprint(self.model), self.template, self.labels, self.demonstrations)
@@ -147,8 +182,14 @@ class InContextClassifier:
                     f"the label words {list(self.labels)}; correct it."
                 )
 
-    def _prompts(self, texts: Sequence[str], labels: Sequence[int]) -> pl.DataFrame:
-        """One row of ``tables.PROMPTS`` per text, in their order."""
+    def prompts(self, texts: Sequence[str], labels: Sequence[int]) -> pl.DataFrame:
+        """One row of ``tables.PROMPTS`` per text, in their order.
+
+        Raises
+        ------
+        InputError
+            If there are no texts, or a prompt exceeds the model's context.
+        """
         if isinstance(texts, str):
             raise InputError("texts is a single string; give a list of texts.")
         if len(texts) == 0:
@@ -187,4 +228,61 @@ class InContextClassifier:
         return runnable(prompts, "fixed")
 
 
+class AnchorCache:
+    """Compressed demonstrations, for prompts of one's own and transformers' ``generate``.
+
+    Parameters
+    ----------
+    classifier : InContextClassifier
+        Whose demonstrations they are.
+    token_ids : list of int
+        The demonstrations' tokens, with which every prompt begins.
+    cache : Cache
+        From ``compression.compress``.
+    """
+
+    def __init__(self, classifier: InContextClassifier, token_ids: list[int], cache: Cache) -> None:
+        self._classifier, self._token_ids, self._cache = classifier, token_ids, cache
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens are kept, in every layer and head."""
+        return self._cache.kept
+
+    @contextlib.contextmanager
+    def in_front(self) -> Iterator[None]:
+        """Let the model see the demonstrations in front of what it is given in this block."""
+        with intervene(self._cache.prefix):
+            yield
+
+    def query(self, text: str) -> dict[str, Tensor]:
+        """What the model is to be given for one text: the prompt behind the demonstrations.
+
+        Returns
+        -------
+        dict
+            ``input_ids``, ``attention_mask`` and ``position_ids``, each [1, T].
+
+        Raises
+        ------
+        InputError
+            If the prompt exceeds the model's context, or does not begin with the tokens that are
+            cached.
+        """
+        (token_ids,) = self._classifier.prompts([text], [NO_LABEL])["token_ids"].to_list()
+        cached = len(self._token_ids)
+        if token_ids[:cached] != self._token_ids:
+            raise InputError(
+                f"the prompt of {text!r} does not begin with the tokens of the demonstrations; "
+                "begin the template with a word."
+            )
+        input_ids = torch.tensor([token_ids[cached:]], device=self._classifier.model.device)
+        return {
+            "input_ids": input_ids,
+            "attention_mask": torch.ones_like(input_ids),
+            "position_ids": positions_from(input_ids, self._cache.first_position),
+        }
+
+
+_ANY_TEXTS = ("x", "N/A")  # to see with which tokens all prompts begin
 _NAME = "classifier"  # in error sentences, for model and task
