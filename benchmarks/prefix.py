@@ -12,11 +12,11 @@ tokens that need not be run.
 import argparse
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import polars as pl
 import torch
-from saliency import SHAPES, as_dtype, peak, random_model, reset_peak, seconds
+from models import model_of, model_parser, seconds
+from saliency import peak, reset_peak
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -29,7 +29,7 @@ from anchorflow.isolation import (
     measure_isolation,
     settings_of,
 )
-from anchorflow.language_model import open_model, target_logits
+from anchorflow.language_model import target_logits
 from anchorflow.prefix import compute_prefix, shared_token_ids
 
 DEMONSTRATIONS = 4
@@ -137,27 +137,14 @@ def memory_per_example(model: PreTrainedModel, prompts: pl.DataFrame, shared: bo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--model", type=Path, help="a resolved model, results/models/…")
-    source.add_argument("--shape", choices=SHAPES, help="a random model of this shape")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser = model_parser(__doc__.splitlines()[0])
     parser.add_argument("--query", type=int, default=40, help="tokens of a query")
     parser.add_argument("--times", type=int, nargs="+", default=[3, 5, 10])
     parser.add_argument("--examples", type=int, default=40)
     parser.add_argument("--batch-tokens", type=int, default=1024)
     parser.add_argument("--seconds", type=float, default=10.0, help="per measurement")
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    device, dtype = torch.device(arguments.device), getattr(torch, arguments.dtype)
-    model = (
-        random_model(arguments.shape, dtype, device, eager=False)
-        if arguments.shape
-        else as_dtype(open_model(arguments.model, device), dtype)
-    )
-    compare(model, arguments)
+    compare(model_of(arguments), arguments)
 
 
 if __name__ == "__main__":

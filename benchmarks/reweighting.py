@@ -13,13 +13,12 @@ import argparse
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import torch
+from models import model_of, model_parser
 from prefix import random_prompts
-from saliency import SHAPES, as_dtype, random_model
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
@@ -27,7 +26,7 @@ from transformers import PreTrainedModel
 from anchorflow.attention_function import intervene
 from anchorflow.batches import Batch, batches_of
 from anchorflow.descent import Descent, Reweight
-from anchorflow.language_model import label_logits, open_model
+from anchorflow.language_model import label_logits
 from anchorflow.last_tokens import LastTokens, keep_together
 from anchorflow.prefix import compute_prefix, shared_token_ids
 from anchorflow.reweighting import label_probabilities
@@ -150,27 +149,14 @@ def compare(model: PreTrainedModel, arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--model", type=Path, help="a resolved model, results/models/…")
-    source.add_argument("--shape", choices=SHAPES, help="a random model of this shape")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser = model_parser(__doc__.splitlines()[0])
     parser.add_argument("--query", type=int, default=40, help="tokens of a text with its template")
     parser.add_argument("--times", type=int, nargs="+", default=[3, 5, 10, 20])
     parser.add_argument("--texts", type=int, default=16, help="training texts")
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 4, 0])
     parser.add_argument("--plain-epochs", type=int, default=1)
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    device, dtype = torch.device(arguments.device), getattr(torch, arguments.dtype)
-    model = (
-        random_model(arguments.shape, dtype, device, eager=False)
-        if arguments.shape
-        else as_dtype(open_model(arguments.model, device), dtype)
-    )
-    compare(model, arguments)
+    compare(model_of(arguments), arguments)
 
 
 if __name__ == "__main__":

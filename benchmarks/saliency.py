@@ -15,19 +15,17 @@ import argparse
 import ctypes
 import gc
 import json
-import statistics
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import torch
+from models import as_dtype, model_parser, random_model, seconds
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
-from anchorflow.attention_function import adopt, implementation_for
 from anchorflow.batches import Batch
 from anchorflow.language_model import MODEL_CARD, open_model, read_card, recompute_activations
 from anchorflow.saliency import (
@@ -42,52 +40,6 @@ from anchorflow.tables import PROMPTS, read_tables
 
 # Ours, ours with activations computed again in the backward pass, and the plain way.
 WAYS = ("ours", "recomputed", "plain")
-
-SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
-    "gpt2": ("gpt2", {"n_positions": 2048}),
-    "smollm2-135m": (
-        "llama",
-        {
-            "hidden_size": 576,
-            "intermediate_size": 1536,
-            "num_hidden_layers": 30,
-            "num_attention_heads": 9,
-            "num_key_value_heads": 3,
-            "vocab_size": 49152,
-            "max_position_embeddings": 8192,
-        },
-    ),
-    "gpt2-xl": ("gpt2", {"n_embd": 1600, "n_layer": 48, "n_head": 25, "n_positions": 2048}),
-    "llama-8b": (
-        "llama",
-        {
-            "hidden_size": 4096,
-            "intermediate_size": 14336,
-            "num_hidden_layers": 32,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 8,
-            "vocab_size": 128256,
-            "max_position_embeddings": 8192,
-        },
-    ),
-}
-
-
-def random_model(shape: str, dtype: torch.dtype, device: torch.device, eager: bool) -> Any:
-    """A model of a well-known shape with random weights."""
-    kind, settings = SHAPES[shape]
-    config = AutoConfig.for_model(kind, **settings)
-    torch.manual_seed(0)
-    with torch.device(device):
-        model = AutoModelForCausalLM.from_config(
-            config,
-            dtype=dtype,
-            attn_implementation="eager" if eager else implementation_for(config),
-        )
-    if not eager:
-        adopt(model)
-    model.requires_grad_(False)
-    return model.eval()
 
 
 def random_prompts(tokens: int, size: int, vocabulary: int, device: torch.device) -> Batch:
@@ -171,21 +123,6 @@ def peak(device: torch.device) -> float:
     return int(line.split()[1]) / 1e3
 
 
-def seconds(run: Callable[[], object], device: torch.device, budget: float) -> float:
-    """Median seconds of a run, after one to warm up, over about ``budget`` seconds."""
-    times: list[float] = []
-    run()
-    while not times or (sum(times) < budget and len(times) < 20):
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        start = time.perf_counter()
-        run()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
 def matrix_rate(dtype: torch.dtype, device: torch.device) -> float:
     """Floating-point operations per second of a large matrix product."""
     side = 8192 if device.type == "cuda" else 2048
@@ -257,13 +194,6 @@ def compare(arguments: argparse.Namespace, dtype: torch.dtype, device: torch.dev
         )
 
 
-def as_dtype(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
-    """The model in another number format; buffers of rotary positions stay float32."""
-    for parameter in model.parameters():
-        parameter.data = parameter.data.to(dtype)
-    return model
-
-
 def compare_formats(arguments: argparse.Namespace, device: torch.device) -> None:
     """Print what bfloat16 costs in S_wp, S_pq and S_ww averaged over real prompts, and saves."""
     prompts = read_tables(arguments.prompts, PROMPTS)
@@ -299,14 +229,8 @@ def with_dtype(folder: Path, dtype: torch.dtype) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--model", type=Path, help="a resolved model, results/models/…")
-    source.add_argument("--shape", choices=SHAPES, help="a random model of this shape")
+    parser = model_parser(__doc__.splitlines()[0])
     parser.add_argument("--prompts", type=Path, nargs="+", help="compare number formats on these")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--tokens", type=int, nargs="+", default=[128, 256, 512, 1024, 2048])
     parser.add_argument("--batch-tokens", type=int, default=2048)
     parser.add_argument("--budget", type=float, default=15.0, help="seconds per measurement")
