@@ -7,6 +7,7 @@
 #   texts ─► samples ─► prompts ─┬─► attention ─┬─► deep ─────────► figures, tables
 #   tokenizers ─────────┘   │    │  predictions ─┴─► accuracy ─────► tables
 #   models ─────────────────┘    ├─► isolation ────► loyalty ──────► figures, tables
+#                                ├─► diagnosis, predictions ► confusion ► figures, tables
 #                                ├─► saliency ─────► flow ─────────► figures, tables
 #                                ├─► reweighting ─┬────────────────► figures
 #                                │                ├► performance ──► tables
@@ -41,6 +42,7 @@ include: "workflow/rules/flow.smk"
 include: "workflow/rules/loyalty.smk"
 include: "workflow/rules/deep.smk"
 include: "workflow/rules/performance.smk"
+include: "workflow/rules/diagnosis.smk"
 include: "workflow/rules/accuracy.smk"
 
 

@@ -16,6 +16,7 @@ ATTEND = "Measuring attention to the demonstrations of {task} in tiny, seed {see
 ISOLATE = "Isolating label words of {task} in tiny, seed {seed}"
 REWEIGHT = "Re-weighting attention to label words of {task} in tiny, seed {seed}"
 COMPRESS = "Compressing the demonstrations of {task} for tiny, seed {seed}"
+DIAGNOSE = "Measuring key distances of label words of {task} in tiny, seed {seed}"
 PROMPT = "Building the prompts of {task} for tiny, seed {seed}"
 SAMPLE = "Drawing test texts and demonstrations of {task}, seed {seed}"
 FLOW = {
@@ -48,6 +49,11 @@ TIMING = {
     "Tabulating accuracy and time per query of all models",
 }
 WEIGHTS = {"Drawing the weights of attention to label words in tiny"}
+CONFUSION = {
+    "Summarizing which labels tiny confuses",
+    "Drawing which labels tiny confuses",
+    "Tabulating which labels all models confuse",
+}
 ACCURACY = {"Summarizing the accuracy of tiny", "Tabulating the accuracy of all models"}
 FIGURES = {
     "Drawing the information flows of tiny",
@@ -55,10 +61,13 @@ FIGURES = {
     "Drawing how loyal tiny stays under isolation",
     "Drawing what compressed prompts retain in tiny",
     "Drawing accuracy against time per query in tiny",
+    "Drawing which labels tiny confuses",
     *WEIGHTS,
 }
-MODEL = [ATTEND, ISOLATE, MEASURE, REWEIGHT, COMPRESS]
-SUMMARIES = FLOW | DEEP | LOYALTY | PERFORMANCE | WEIGHTS | RETENTION | TIMING | ACCURACY
+MODEL = [ATTEND, ISOLATE, MEASURE, REWEIGHT, COMPRESS, DIAGNOSE]
+SUMMARIES = (
+    FLOW | DEEP | LOYALTY | PERFORMANCE | WEIGHTS | RETENTION | TIMING | CONFUSION | ACCURACY
+)
 FITTED = PERFORMANCE | WEIGHTS | RETENTION | TIMING  # what follows from fitted weights
 
 

@@ -134,6 +134,38 @@ def one_vs_one_auc(scores: Array, labels: NDArray[np.int64]) -> Callable[[Array]
     return statistic
 
 
+def pairwise_auc(scores: Array, labels: NDArray[np.int64]) -> Callable[[Array], Array]:
+    """The statistic "AUC of each pair of classes", for :func:`bootstrap`.
+
+    For classes a < b, how well score a minus score b tells examples of a from those of b.
+
+    Parameters
+    ----------
+    scores : [examples, C]
+        For example log probabilities, so that the ratio of two probabilities is told.
+    labels : [examples], int
+
+    Returns
+    -------
+    function
+        From weights [R, examples] to [R, C (C - 1) / 2], pairs in lexical order; NaN where a class
+        has no weight.
+    """
+
+    def statistic(weights: Array) -> Array:
+        aucs = []
+        for a, b in combinations(range(scores.shape[1]), 2):
+            difference = scores[:, [a]] - scores[:, [b]]
+            won = _wins(difference[labels == a], difference[labels == b])[:, :, 0]
+            weight_a, weight_b = weights[:, labels == a], weights[:, labels == b]
+            pairs = weight_a.sum(1) * weight_b.sum(1)
+            total = ((weight_a @ won) * weight_b).sum(1)
+            aucs.append(np.divide(total, pairs, out=np.full(len(pairs), np.nan), where=pairs > 0))
+        return np.stack(aucs, 1)
+
+    return statistic
+
+
 def _wins(of_a: Array, of_b: Array) -> Array:
     """[a, b, L]: 1 where the example of a has the larger score, 0.5 where they tie."""
     difference = of_a[:, None] - of_b[None]

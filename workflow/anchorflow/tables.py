@@ -446,6 +446,54 @@ TIMING = _table(
     _field("threads", pa.int32(), "CPU threads", "threads"),
 )
 
+_PAIR = (
+    _field("label", pa.int32(), "one label of a pair, index into the label words"),
+    _field("other", pa.int32(), "the other label of the pair, the larger index"),
+)
+
+DIAGNOSIS = _table(
+    "diagnosis",
+    "one per (layer, pair of labels)",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _LAYER,
+    *_PAIR,
+    _field(
+        "distance",
+        pa.float64(),
+        "distance of the label words' keys along the principal components of the targets' queries, "
+        "divided by the largest of the layer, hence 1 for two labels; null if queries do not vary",
+        "1",
+    ),
+)
+
+CONFUSION = _table(
+    "confusion",
+    "one per (task, pair of labels) for auc, (task, layer, pair) for distance, (task or average, "
+    "layer) for correlation",
+    _MODEL,
+    _AVERAGED_TASK,
+    _field(
+        "measure",
+        pa.string(),
+        "auc: how well the ratio of two labels' probabilities tells their examples apart; "
+        "distance: of their label words' keys; correlation: Spearman's rank correlation of the two "
+        "over pairs of labels",
+    ),
+    _field("layer", pa.int32(), "transformer layer, counted from 0; null for auc"),
+    _field("label", pa.int32(), "one label of a pair; null for correlation"),
+    _field("other", pa.int32(), "the other label of the pair; null for correlation"),
+    _field(
+        "mean",
+        pa.float64(),
+        "mean over seeds; null where undefined, as a correlation over fewer than three pairs",
+        "1",
+    ),
+    *_INTERVAL,
+    _SKIPPED,
+)
+
 PERFORMANCE = _table(
     "performance",
     "one per (task or average, method, measure)",
@@ -502,6 +550,8 @@ TABLES: dict[str, pa.Schema] = {
         COMPRESSION,
         RETENTION,
         TIMING,
+        DIAGNOSIS,
+        CONFUSION,
         ACCURACY,
     )
 }

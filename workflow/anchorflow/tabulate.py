@@ -171,3 +171,14 @@ def tabulate_timing(timing: pl.DataFrame, retention: pl.DataFrame) -> pl.DataFra
         .cast(pl.String)
         .fill_null("–")
     )
+
+
+def tabulate_confusion(confusion: pl.DataFrame) -> pl.DataFrame:
+    """The rank correlation at five depths, one row per model and layer.
+
+    A column for each task that has one in some layer, and for the average.
+    """
+    correlation = confusion.filter(pl.col("measure") == "correlation")
+    defined = correlation.filter(pl.col("mean").is_not_null())["task"]
+    shown = correlation.filter((pl.col("task") == AVERAGE) | pl.col("task").is_in(defined.unique()))
+    return pivoted(at_depths(shown), ("model", "layer"), "task").fill_null("–")

@@ -71,3 +71,8 @@ def reweighting_task(wildcards):
         **prompts_spec(wildcards),
         "many_demonstrations": task.get("many_demonstrations"),
     }
+
+
+def label_words(wildcards):
+    """Label words of every task, as figures name them."""
+    return {name: task["labels"] for name, task in config["tasks"].items()}
