@@ -149,6 +149,8 @@ def test_the_table_says_how_many_times_as_fast_as_full_prompts() -> None:
     table = tabulate_timing(timing_rows, retention_of(["news", "mine"]))
     assert table["times as fast"].to_list() == ["1.0", "2.0", "3.0", "4.0", "5.0", "6.0"] * 2
     assert table["break-even (queries)"][0] == "5"
+    assert table["ms"][0] == "10 [1, 50]"
+    assert table["ms"][2] == "3.33 [1, 50]"
     assert table["accuracy"][0] == "0.50 [0.40, 0.90]"
     assert table["accuracy"][3] == "0.75 [0.40, 0.90]"
 

@@ -62,7 +62,7 @@ def draw_confusion(
             right.set_ylim(-1.05, 1.05)
             right.set_ylabel("rank correlation")
             right.set_xlabel("layer")
-            right.set_title("average" if task == AVERAGE else f"{task}: correlation of the two")
+            right.set_title("average" if task == AVERAGE else f"{task}: correlation")
             if task == AVERAGE:
                 left.set_axis_off()
                 middle.set_axis_off()

@@ -147,7 +147,7 @@ def tabulate_timing(timing: pl.DataFrame, retention: pl.DataFrame) -> pl.DataFra
         measured, on=["model", "task", "measured"], maintain_order="left"
     )
     milliseconds = [
-        f"{mean:.3g} [{low:.3g}, {high:.3g}]"
+        f"{_three_digits(mean)} [{_three_digits(low)}, {_three_digits(high)}]"
         for mean, low, high in rows.select("milliseconds", "low", "high").iter_rows()
     ]
     return (
@@ -171,6 +171,11 @@ def tabulate_timing(timing: pl.DataFrame, retention: pl.DataFrame) -> pl.DataFra
         .cast(pl.String)
         .fill_null("–")
     )
+
+
+def _three_digits(value: float) -> str:
+    """A number with three significant digits, or all those before the point."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def tabulate_confusion(confusion: pl.DataFrame) -> pl.DataFrame:
