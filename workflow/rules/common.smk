@@ -54,6 +54,16 @@ def cells_of(stage, table=None):
     )
 
 
+def timings_of(wildcards):
+    """Timings of all tasks of the model at hand; they are taken for the first seed only."""
+    return expand(
+        "results/timing/{model}/{task}/{seed}.parquet",
+        model=wildcards.model,
+        task=config["tasks"],
+        seed=config["seeds"][0],
+    )
+
+
 def memory_of(wildcards):
     return model_settings(wildcards)["memory"]
 

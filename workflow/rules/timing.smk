@@ -6,16 +6,6 @@ FIGURES += expand(
 TABLES += expand("results/tables/timing.{kind}", kind=["csv", "md"])
 
 
-def timings_of(wildcards):
-    """Timings of all tasks of the model at hand; they are taken for the first seed only."""
-    return expand(
-        "results/timing/{model}/{task}/{seed}.parquet",
-        model=wildcards.model,
-        task=config["tasks"],
-        seed=config["seeds"][0],
-    )
-
-
 rule measure_timing:
     input:
         prompts="results/prompts/{model}/{task}/{seed}.parquet",
