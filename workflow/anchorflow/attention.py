@@ -1,5 +1,6 @@
 """Attention from the target position to every demonstration, and the model's predictions."""
 
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from anchorflow.attention_function import Attention, AttentionCall, attention_ro
 from anchorflow.batches import Batch, batches_of, runnable
 from anchorflow.errors import InputError
 from anchorflow.language_model import target_logits
-from anchorflow.prefix import compute_prefix, shared_token_ids
+from anchorflow.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.tables import ATTENTION, PREDICTIONS, frame_schema, keyed
 
 TOP_TOKENS = 5
@@ -117,27 +118,39 @@ def measure_attention(
     if chosen.is_empty():
         return empty[0], empty[1]
     prefix = compute_prefix(model, shared_token_ids(chosen))
-    layers: int = model.config.get_text_config().num_hidden_layers
     keys = prompts.select("model", "task", "seed").row(0, named=True)
     attention, predictions = [], []
-    with tqdm(total=len(chosen), desc="attention", unit="example", mininterval=1) as progress:
-        for batch in batches_of(chosen, batch_tokens, model.device, prefix.tokens):
-            recorded = RecordRows(batch.target_rows)
-            with intervene(prefix, recorded):
-                logits = target_logits(model, batch)
-            rows = by_demonstration(recorded.stacked(layers), batch)
-            attention.append(_attention_rows(batch, rows, keys))
-            predictions.append(_prediction_rows(batch, logits, tokenizer, keys))
-            progress.update(batch.size)
+    for batch, rows, logits in rows_and_logits(model, chosen, prefix, batch_tokens):
+        attention.append(attention_frame(batch, by_demonstration(rows, batch), keys))
+        predictions.append(prediction_frame(batch, logits, tokenizer, keys))
     return (
         pl.concat([empty[0], *attention]).sort("example", "layer", "head", "demonstration"),
         pl.concat([empty[1], *predictions]).sort("example"),
     )
 
 
-def _attention_rows(
-    batch: Batch, rows: DemonstrationAttention, keys: dict[str, str | int]
+def rows_and_logits(
+    model: PreTrainedModel, prompts: pl.DataFrame, prefix: Prefix, batch_tokens: int
+) -> Iterator[tuple[Batch, Tensor, Tensor]]:
+    """Batches of prompts that begin with ``prefix``, each with its attention rows and logits.
+
+    The rows A_l(q, :) are [L, B, H, T], prefix included; the next-token logits at the target
+    position [B, vocabulary].
+    """
+    layers: int = model.config.get_text_config().num_hidden_layers
+    with tqdm(total=len(prompts), desc="attention", unit="example", mininterval=1) as progress:
+        for batch in batches_of(prompts, batch_tokens, model.device, prefix.tokens):
+            recorded = RecordRows(batch.target_rows)
+            with intervene(prefix, recorded):
+                logits = target_logits(model, batch)
+            yield batch, recorded.stacked(layers), logits
+            progress.update(batch.size)
+
+
+def attention_frame(
+    batch: Batch, rows: DemonstrationAttention, keys: Mapping[str, str | int]
 ) -> pl.DataFrame:
+    """``tables.ATTENTION`` of one batch."""
     layer, example, head, demonstration = np.indices(rows.label.shape)
     frame = pl.DataFrame(
         {
@@ -156,24 +169,40 @@ def _attention_rows(
     return keyed(frame, keys, ATTENTION)
 
 
-def _prediction_rows(
-    batch: Batch, logits: Tensor, tokenizer: Tokenizer, keys: dict[str, str | int]
+def prediction_frame(
+    batch: Batch, logits: Tensor, tokenizer: Tokenizer, keys: Mapping[str, str | int]
 ) -> pl.DataFrame:
-    probabilities = logits[:, batch.label_tokens.to(logits.device)].softmax(-1).cpu()
+    """``tables.PREDICTIONS`` of one batch, from next-token logits [B, vocabulary]."""
     top = logits.softmax(-1).topk(TOP_TOKENS)
     tokens = top.indices.cpu().tolist()
-    frame = pl.DataFrame(
+    frame = label_predictions(batch, logits).with_columns(
+        pl.Series("top_tokens", tokens),
+        pl.Series(
+            "top_texts",
+            [
+                [tokenizer.decode([token], skip_special_tokens=False) for token in row]
+                for row in tokens
+            ],
+        ),
+        pl.Series("top_probabilities", top.values.cpu().tolist()),
+    )
+    return keyed(frame, keys, PREDICTIONS)
+
+
+def label_predictions(batch: Batch, logits: Tensor) -> pl.DataFrame:
+    """True label, prediction and label probabilities of each example of one batch.
+
+    Parameters
+    ----------
+    logits : [B, vocabulary]
+        Of the next token at the target position.
+    """
+    probabilities = logits[:, batch.label_tokens.to(logits.device)].softmax(-1).cpu()
+    return pl.DataFrame(
         {
             "example": batch.examples,
             "label": batch.labels.tolist(),
             "prediction": probabilities.argmax(-1).tolist(),
             "probabilities": probabilities.tolist(),
-            "top_tokens": tokens,
-            "top_texts": [
-                [tokenizer.decode([token], skip_special_tokens=False) for token in row]
-                for row in tokens
-            ],
-            "top_probabilities": top.values.cpu().tolist(),
         }
     )
-    return keyed(frame, keys, PREDICTIONS)

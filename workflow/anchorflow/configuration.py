@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from anchorflow.errors import InputError
+from anchorflow.task_names import OWN, cell_name, task_of, words_of
 
 
 def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> None:
@@ -52,6 +53,57 @@ def listed(name: str, section: str, config: Mapping[str, Any]) -> dict[str, Any]
         )
     settings: dict[str, Any] = config[section][name]
     return settings
+
+
+def task_settings(cell: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a cell's task, with the cell's label words as its ``labels``.
+
+    Parameters
+    ----------
+    cell : str
+        A task's name, or as in ``reviews+symbols`` a task's and that of other label words.
+
+    Raises
+    ------
+    InputError
+        If there is no such task, or it has no such label words; names the nearest that there are.
+    """
+    task, words = task_of(cell), words_of(cell)
+    settings = listed(task, "tasks", config)
+    if words is None:
+        return settings
+    known: Mapping[str, list[str]] = settings.get("label_words", {})
+    if words not in known:
+        raise InputError(
+            f'tasks.{task}.label_words: "{words}" is not in the configuration'
+            f"{_nearest(words, list(known))}; it has {', '.join(known) or 'none'}."
+        )
+    return {**settings, "labels": known[words]}
+
+
+def label_word_sets(config: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
+    """Label words by name, the task's own first, of every task that has others."""
+    return {
+        name: {OWN: task["labels"], **task["label_words"]}
+        for name, task in config["tasks"].items()
+        if "label_words" in task
+    }
+
+
+def cells_with_words(config: Mapping[str, Any]) -> list[str]:
+    """The cells of all tasks that have other label words: with their own words, and with those.
+
+    Raises
+    ------
+    InputError
+        If no task has any.
+    """
+    sets = label_word_sets(config)
+    if not sets:
+        raise InputError(
+            "tasks: none of them has label_words to compare its own with; give some to one."
+        )
+    return [cell_name(task, words) for task, named in sets.items() for words in named]
 
 
 def _add_defaults(value: Any, schema: Mapping[str, Any]) -> None:
@@ -101,16 +153,27 @@ def check_wording(key: str, template: str, labels: Sequence[str]) -> None:
             f"{key}.template: {template!r} needs some words between {{text}} and {{label}}; the "
             "last of them is the target position."
         )
-    if len({label.strip() for label in labels}) < len(labels) or not all(
-        label.strip() for label in labels
+    _check_words(f"{key}.labels", labels)
+
+
+def _check_words(key: str, words: Sequence[str]) -> None:
+    if len({word.strip() for word in words}) < len(words) or not all(
+        word.strip() for word in words
     ):
         raise InputError(
-            f"{key}.labels: {labels} must be distinct words; blanks alone do not tell them apart."
+            f"{key}: {words} must be distinct words; blanks alone do not tell them apart."
         )
 
 
 def _check_task(key: str, task: Mapping[str, Any]) -> None:
     check_wording(key, task["template"], task["labels"])
+    for name, words in task.get("label_words", {}).items():
+        _check_words(f"{key}.label_words.{name}", words)
+        if len(words) != len(task["labels"]):
+            raise InputError(
+                f"{key}.label_words.{name}: {len(words)} words for {len(task['labels'])} labels; "
+                "give one word per label, in the same order."
+            )
     values = task.get("values")
     if values is not None and len(values) != len(task["labels"]):
         raise InputError(
@@ -166,9 +229,10 @@ def _sentence(error: ValidationError, schema: Mapping[str, Any]) -> str:
         missing = next(name for name in wanted if name not in value)
         return f'{key}: the key "{missing}" is missing; {_description(error, missing, schema)}'
     if "propertyNames" in error.absolute_schema_path:
+        most, taken = (32, OWN) if key.endswith(".label_words") else (64, "average")
         return (
-            f"{key}: {value!r} can't be a name; use up to 64 letters, digits, '.', '_' "
-            "and '-', beginning with a letter or digit (and not \"average\")."
+            f"{key}: {value!r} can't be a name; use up to {most} letters, digits, '.', '_' "
+            f"and '-', beginning with a letter or digit (and not \"{taken}\")."
         )
     hint = ""
     if error.validator == "enum" and isinstance(value, str):

@@ -50,18 +50,25 @@ index 0, 1, … Relative paths start at the directory in which `snakemake` runs.
 | a task's `template` | that task's prompts, and what follows from them |
 | a model, a task or a seed more or fewer | the new cells, and the summaries, figures and tables that cover them |
 | `test_examples`, `demonstrations_per_label` | all samples, and what follows from them; no texts, no weights |
-| `saliency` | saliency, and what follows from it |
+| `saliency` | saliency, and what follows from it; information-flow pages |
 | a task's `many_demonstrations` | that task's re-weighting and compression, and what follows from them |
+| a task's `label_words` | what those of a new or changed name predict, and the summary, figure and table of label words |
 | `reweighting` | re-weighting, compression, and what follows from them |
 | `compression` | compression, and what follows from it |
 | `timing` | timings |
+| `encoder.path` | all embeddings, and what follows from them |
+| `retrieval` | retrieval, and what follows from it |
+| `encoder.temperature` | regressions on embeddings, their figure and table; no embeddings |
+| `kernel` | what many demonstrations are shown for, and what follows from it |
+| `probes` | probes, and what follows from them |
+| `flow_page` | information-flow pages |
 | `isolation` | the predictions under isolation, and what follows from them |
 | `compute` | nothing |
 | `statistics` | summaries, figures and tables; no model runs |
 | `figures` | figures |
 
-The contents of local text files and of the corpora under `data/` are watched too. `snakemake -n`
-lists what a change would run.
+The contents of local text files, of the corpora under `data/` and of a local encoder's directory
+are watched too. `snakemake -n` lists what a change would run.
 
 ## How to read the tables below
 
@@ -109,7 +116,10 @@ def _inner_rows(part: Mapping[str, Any], prefix: str) -> Iterator[Row]:
         pattern = part.get("propertyNames", {}).get("pattern")
         kind = f"mapping; `<name>` matches `{pattern}`" if pattern else "mapping"
         default = "at least one" if part.get("minProperties") else "none"
-        yield Row(f"{prefix}.<name>", kind, default, "One entry; its keys follow.")
+        description = "One entry; its keys follow."
+        if not _is_mapping(named):
+            kind, description = kind.replace("mapping", _kind(named), 1), named["description"]
+        yield Row(f"{prefix}.<name>", kind, default, description)
         yield from _inner_rows(named, f"{prefix}.<name>")
     for key, inner in part.get("properties", {}).items():
         yield _row(part, key, inner, f"{prefix}.{key}")

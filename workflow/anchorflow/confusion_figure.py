@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
+from anchorflow.depth import last_third
 from anchorflow.figures import describe, draw_line, save, small_multiples
 from anchorflow.statistics import Array
 from anchorflow.summaries import AVERAGE
@@ -48,7 +49,7 @@ def draw_confusion(
     ]
     last_row = [AVERAGE] if len(tasks) != 1 else []
     layers = confusion.filter(pl.col("measure") == "correlation")["layer"].n_unique()
-    late = layers - max(1, layers // 3)
+    late = last_third(layers).start
     title = "Confusion of labels and distance of their keys,\n"
     title += describe(confusion, confidence)
     with small_multiples(style, len(tasks) + len(last_row), 3, title, share=False) as (fig, axes):

@@ -1,10 +1,12 @@
 """How well label-word attention tells the model's predictions, by layer ([A] §2.3, Fig. 5)."""
 
+from collections.abc import Callable
+
 import numpy as np
 import polars as pl
 
 from anchorflow.draws import generator
-from anchorflow.statistics import Estimate, average, bootstrap, one_vs_one_auc
+from anchorflow.statistics import Array, Estimate, average, bootstrap, one_vs_one_auc
 from anchorflow.summaries import AVERAGE, per_seed, require_examples, summary_rows, summary_table
 from anchorflow.tables import DEEP
 
@@ -57,6 +59,26 @@ def class_scores(attention: pl.DataFrame, classes: int) -> np.ndarray:
     return shares
 
 
+def auc_of_predictions(
+    attention: pl.DataFrame, predictions: pl.DataFrame
+) -> Callable[[Array], Array]:
+    """The statistic "AUCROC_l of :func:`class_scores` against the model's own predictions".
+
+    Parameters
+    ----------
+    attention, predictions : DataFrame
+        ``tables.ATTENTION`` and ``tables.PREDICTIONS`` of one model, task and seed.
+
+    Returns
+    -------
+    function
+        From weights of the examples [R, examples] to [R, L], for ``statistics.bootstrap``.
+    """
+    scores = class_scores(attention, len(predictions["probabilities"][0]))
+    predicted = predictions.sort("example")["prediction"].to_numpy().astype(np.int64)
+    return one_vs_one_auc(scores, predicted)
+
+
 def summarize_deep(
     attention: pl.DataFrame, predictions: pl.DataFrame, replicates: int, confidence: float
 ) -> pl.DataFrame:
@@ -84,10 +106,9 @@ def summarize_deep(
         of_task = predictions.filter(pl.col("task") == task)
         classes = len(of_task["probabilities"][0])
         for frame, predicted in zip(per_seed(rows), per_seed(of_task), strict=True):
-            labels = predicted.sort("example")["prediction"].to_numpy().astype(np.int64)
-            statistics.append(one_vs_one_auc(class_scores(frame, classes), labels))
-            sizes.append(len(labels))
-            unpredicted[str(task)] += classes - len(np.unique(labels))
+            statistics.append(auc_of_predictions(frame, predicted))
+            sizes.append(len(predicted))
+            unpredicted[str(task)] += classes - predicted["prediction"].n_unique()
         aucs[str(task)] = bootstrap(statistics, sizes, replicates, generator(0, "deep", str(task)))
     aucs[AVERAGE] = average(list(aucs.values()))
     unpredicted[AVERAGE] = sum(unpredicted.values())

@@ -50,9 +50,9 @@ def summarize_flow(
         if rows.is_empty():
             estimates[task] = undefined(layers * len(FLOWS) * len(SCALES), replicates)
             continue
-        seeds = [_values(frame, layers) for frame in per_seed(rows)]
+        seeds = [flows_and_shares(frame, layers) for frame in per_seed(rows)]
         estimates[task] = bootstrap(
-            [weighted_mean(values) for values in seeds],
+            [weighted_mean(values.reshape(len(values), -1)) for values in seeds],
             [len(values) for values in seeds],
             replicates,
             generator(0, "flow", task),
@@ -65,11 +65,11 @@ def summarize_flow(
     return summary_table(counted, saliency, FLOW)
 
 
-def _values(frame: pl.DataFrame, layers: int) -> np.ndarray:
-    """[examples, L · flows · scales] of one task and seed."""
+def flows_and_shares(frame: pl.DataFrame, layers: int) -> np.ndarray:
+    """S_wp, S_pq and S_ww of one task and seed, and their shares: [examples, L, flows, scales]."""
     ordered = frame.sort("example", "layer")
     flows = ordered.select(FLOWS).to_numpy().reshape(-1, layers, len(FLOWS))
     total = flows.sum(-1, keepdims=True)
     shares = np.divide(flows, total, out=np.zeros_like(flows), where=total > 0)
-    values: np.ndarray = np.stack([flows, shares], -1).reshape(len(flows), -1)
+    values: np.ndarray = np.stack([flows, shares], -1)
     return values

@@ -24,6 +24,7 @@ from anchorflow.language_model import keep_outputs, resume, target_logits
 from anchorflow.prefix import compute_prefix, shared_token_ids
 from anchorflow.prompts import non_label_positions
 from anchorflow.tables import ISOLATION, frame_schema, keyed
+from anchorflow.task_names import task_of
 
 
 class Setting(NamedTuple):
@@ -124,11 +125,12 @@ def isolated_positions(setting: Setting, prompt: Mapping[str, Any], shared: int)
     """The label positions, or equally many random other tokens of the demonstrations.
 
     Only the first ``shared`` tokens of the prompt are drawn from, those that all prompts share.
+    The same ones are drawn whatever the label words are.
     """
     labels: list[int] = prompt["label_positions"]
     if setting.positions == "label":
         return labels
-    random = generator(prompt["seed"], prompt["task"], "isolation", setting.draw)
+    random = generator(prompt["seed"], task_of(prompt["task"]), "isolation", setting.draw)
     others = [token for token in non_label_positions(prompt) if token < shared]
     drawn = random.choice(others, len(labels), replace=False)
     return sorted(drawn.tolist())
@@ -220,7 +222,7 @@ class _Runs:
         positions = isolated_positions(setting, prompt, self.tokens)
         if max(positions) >= self.tokens:
             raise InputError(
-                f"tasks.{prompt['task']}.template: its queries begin differently from one "
+                f"tasks.{task_of(prompt['task'])}.template: its queries begin differently from one "
                 "another, so that demonstrations can't be isolated; begin it with a word."
             )
         return torch.tensor(positions)

@@ -17,6 +17,7 @@ from transformers.utils import logging as transformers_logging
 
 from anchorflow.attention_function import adopt, implementation_for
 from anchorflow.batches import Batch
+from anchorflow.devices import choose_device
 from anchorflow.errors import InputError
 
 MODEL_CARD = "model.json"
@@ -32,18 +33,6 @@ def read_card(folder: str | Path) -> dict[str, Any]:
             f"{path}: missing or damaged; delete {folder} and run again to rebuild it."
         ) from None
     return card
-
-
-def choose_device(wish: str) -> torch.device:
-    """The device for ``compute.device``; raises InputError if a GPU is asked for and missing."""
-    if wish == "cpu" or (wish == "auto" and not torch.cuda.is_available()):
-        return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise InputError(
-            f'compute.device: "{wish}" needs a CUDA GPU and torch sees none; '
-            'set "auto" or "cpu", or install a CUDA build of torch.'
-        )
-    return torch.device("cuda")
 
 
 def open_for_job(folder: str | Path, compute: Mapping[str, Any], threads: int) -> PreTrainedModel:

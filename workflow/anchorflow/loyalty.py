@@ -166,7 +166,7 @@ def bootstrap_settings(
             by_setting.append(undefined(len(measures), replicates))
             continue
         random = generator(0, *purpose, *map(str, setting.values()))
-        seeds = [_by_draw(frame, measures) for frame in per_seed(chosen)]
+        seeds = [by_draw(frame, measures) for frame in per_seed(chosen)]
         by_setting.append(
             bootstrap(
                 [mean_over_draws(values, replicates, random) for values in seeds],
@@ -181,7 +181,7 @@ def bootstrap_settings(
     )
 
 
-def _by_draw(rows: pl.DataFrame, measures: Sequence[str]) -> Array:
+def by_draw(rows: pl.DataFrame, measures: Sequence[str]) -> Array:
     """[draws, examples, measures] of one setting and seed."""
     draws = rows["draw"].n_unique()
     values = rows.sort("draw", "example").select(measures).to_numpy()

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import hashlib
-import importlib.util
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from transformers import PretrainedConfig
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.errors import InputError
+from anchorflow.packaged_files import packaged
 
 _CONFIGURATION_FILES = ["*.json", "*.txt", "*.model"]
 
@@ -102,17 +102,7 @@ def _join_parts(name: str, settings: Mapping[str, Any], path: Path) -> None:
 
 
 def _part(name: str, part: str) -> Path:
-    package, colon, inner = part.partition(":")
-    if not colon:
-        path = Path(part)
-    else:
-        found = importlib.util.find_spec(package) if package.isidentifier() else None
-        if found is None or found.origin is None:
-            raise InputError(
-                f'models.{name}.files: the Python package "{package}" is not installed; install it '
-                "with pip, or correct the name."
-            )
-        path = Path(found.origin).parent / inner
+    path = packaged(f"models.{name}.files", part)
     if not path.is_file():
         raise InputError(f"models.{name}.files: there is no file {path}; correct the path.")
     return path

@@ -61,6 +61,14 @@ class Prefix:
         layers = {number: _some(self.layers[number], at) for number, at in kept.items()}
         return replace(self, layers=layers, kept=first[0].cpu() if alike else None)
 
+    def first(self, tokens: int) -> "Prefix":
+        """The prefix of the first ``tokens`` tokens alone, of a prefix with everything kept."""
+        layers = {
+            number: LayerPrefix(layer.key[:, :, :tokens], layer.value[:, :, :tokens])
+            for number, layer in self.layers.items()
+        }
+        return Prefix(tokens, layers)
+
     def keys_of(self, positions: Tensor) -> Tensor:
         """Which key belongs to each position, in every layer and head; positions of any shape.
 

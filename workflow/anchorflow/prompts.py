@@ -15,6 +15,7 @@ import polars as pl
 
 from anchorflow.errors import InputError
 from anchorflow.tables import PROMPTS, frame_schema
+from anchorflow.task_names import labels_key
 
 SEPARATOR = "\n"
 
@@ -184,7 +185,7 @@ def label_tokens(
     Parameters
     ----------
     name, model : str
-        The task's and the model's name, for the error sentence.
+        The cell's and the model's name, for the error sentence.
 
     Raises
     ------
@@ -196,11 +197,11 @@ def label_tokens(
         try:
             prompt = build_prompt(tokenizer, template, [("x", word)], "x")
         except InputError as error:
-            raise InputError(f"tasks.{name}.labels: for model {model}, {error}") from None
+            raise InputError(f"{labels_key(name)}: for model {model}, {error}") from None
         token = prompt.token_ids[prompt.label_positions[0]]
         if token in first:
             raise InputError(
-                f'tasks.{name}.labels: "{first[token].strip()}" and "{word.strip()}" begin with '
+                f'{labels_key(name)}: "{first[token].strip()}" and "{word.strip()}" begin with '
                 f"the same token for model {model}; choose label words whose first tokens differ."
             )
         first[token] = word
@@ -214,11 +215,17 @@ def build_prompts(
     labels: Sequence[str],
     model: str,
     context: int,
+    task: str | None = None,
 ) -> pl.DataFrame:
     """Tokenize every sampled prompt of one task and seed for one model.
 
     A prompt is never truncated; one that is longer than the model's context of ``context`` tokens
     is kept as a row whose ``skipped`` says so.
+
+    Parameters
+    ----------
+    task : str, optional
+        What to call the prompts, where ``labels`` are not the words of the samples' own task.
 
     Returns
     -------
@@ -230,7 +237,7 @@ def build_prompts(
     InputError
         If the label words can't be told apart by their first tokens.
     """
-    task = samples["task"][0]
+    task = task or str(samples["task"][0])
     first_tokens = label_tokens(task, tokenizer, template, labels, model)
     rows = []
     for sample in samples.iter_rows(named=True):

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anchorflow.draws import generator
+from anchorflow.draws import halves
 from anchorflow.loyalty import bootstrap_settings, with_loyalty
 from anchorflow.published import table_2
 from anchorflow.statistics import Estimate, average
@@ -53,13 +53,6 @@ def retention_measures(compression: pl.DataFrame) -> pl.DataFrame:
     if random.is_empty():
         return measured
     return pl.concat([measured, _best_draws(random, "oracle"), _best_draws(random, "top")])
-
-
-def halves(examples: pl.Series, seed: int) -> pl.DataFrame:
-    """Columns ``example`` and ``half``, 0 or 1, drawn for a seed."""
-    distinct = examples.unique().sort()
-    order = generator(seed, "halves").permutation(len(distinct))
-    return pl.DataFrame({"example": distinct, "half": order % 2})
 
 
 def _best_draws(random: pl.DataFrame, chosen_on: str) -> pl.DataFrame:

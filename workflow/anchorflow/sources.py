@@ -5,13 +5,14 @@ from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
+_SUFFIXES = (".py", ".html", ".css", ".js")
 
 
 def modules_imported_by(script: str | Path) -> list[str]:
     """Paths of all modules of this package that ``script`` imports, directly or through others.
 
-    The package's ``__init__`` holds no code and is left out, so that editing its docstring
-    rebuilds nothing.
+    A page's template, style and script, of a module's name, come with it. The package's
+    ``__init__`` holds no code and is left out, so that editing its docstring rebuilds nothing.
     """
     found: set[Path] = set()
     waiting = [Path(script)]
@@ -20,7 +21,12 @@ def modules_imported_by(script: str | Path) -> list[str]:
             if module not in found:
                 found.add(module)
                 waiting.append(module)
-    return sorted(str(module) for module in found)
+    return sorted(
+        str(path)
+        for module in found
+        for suffix in _SUFFIXES
+        if (path := module.with_suffix(suffix)).is_file()
+    )
 
 
 @cache

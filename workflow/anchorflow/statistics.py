@@ -93,6 +93,19 @@ def weighted_mean(values: Array) -> Callable[[Array], Array]:
     return lambda weights: (weights @ values) / weights.sum(1, keepdims=True)
 
 
+def weighted_mean_where_defined(values: Array) -> Callable[[Array], Array]:
+    """As :func:`weighted_mean`, leaving out NaN; NaN where no example with a value has weight."""
+    defined = ~np.isnan(values)
+
+    def statistic(weights: Array) -> Array:
+        count = weights @ defined
+        total = weights @ np.where(defined, values, 0)
+        mean: Array = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+        return mean
+
+    return statistic
+
+
 def one_vs_one_auc(scores: Array, labels: NDArray[np.int64]) -> Callable[[Array], Array]:
     """The statistic "one-vs-one macro AUC" of several score tables, for :func:`bootstrap`.
 

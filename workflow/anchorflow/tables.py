@@ -28,8 +28,9 @@ def _field(name: str, kind: pa.DataType, description: str, unit: str = "") -> pa
     return pa.field(name, kind, metadata={"description": description, "unit": unit})
 
 
-def _table(name: str, rows: str, *fields: pa.Field) -> pa.Schema:
-    return pa.schema(fields, metadata={"table": name, "rows": rows})
+def _table(name: str, rows: str, *fields: pa.Field, keys: str) -> pa.Schema:
+    """A schema; ``keys`` are the columns, in order, that together tell its rows apart."""
+    return pa.schema(fields, metadata={"table": name, "rows": rows, "keys": keys})
 
 
 _INDICES = pa.list_(pa.int32())
@@ -41,7 +42,10 @@ _PROTOCOL = _field(
     pa.string(),
     "per_example: drawn anew for each test example; fixed: one draw per seed; of the prompts for "
     "re-weighting, training: the fixed ones, before a training text; many: the fixed ones and "
-    "training texts; content_free: the fixed ones, before an input that says nothing",
+    "training texts; content_free: the fixed ones, before an input that says nothing; of the "
+    "prompts for retrieval, nearest: the training texts most similar to the test text; "
+    "nearest_per_label: those of each label; of those for kernel regression, kernel: one draw per "
+    "seed, as many as a budget of tokens allows; alone: none",
 )
 _EXAMPLE = _field(
     "example",
@@ -81,6 +85,19 @@ _PREDICTED = (
 _SKIPPED = _field(
     "skipped", pa.int32(), "examples not run since their prompt exceeds the context", "examples"
 )
+_KINDS_OF_WEIGHTS = (
+    "which attention a_i is taken as a demonstration's weight: max, the largest to any of its "
+    "tokens; label, that to its label token; mean, over its tokens"
+)
+_WEIGHTS = _field("weights", pa.string(), _KINDS_OF_WEIGHTS)
+_WEIGHTS_OR_NULL = _field(
+    "weights", pa.string(), f"{_KINDS_OF_WEIGHTS}; null for methods other than heads"
+)
+_SEGMENT = _field(
+    "segment",
+    pa.string(),
+    "part of a demonstration: before_text and before_label (template), text, label (word), after",
+)
 _AVERAGED_TASK = _field(
     "task", pa.string(), "name of the task, or 'average' for the mean over tasks"
 )
@@ -93,6 +110,7 @@ TEXTS = _table(
     _field("row", pa.int32(), "row within the split, counted from 0"),
     _field("text", pa.string(), "the text as the source has it"),
     _LABEL,
+    keys="task split row",
 )
 
 SAMPLES = _table(
@@ -107,6 +125,7 @@ SAMPLES = _table(
     _field("demonstration_rows", _INDICES, "row of each demonstration within the train split"),
     _field("demonstration_texts", pa.list_(pa.string()), "text of each demonstration, in order"),
     _DEMONSTRATION_LABELS,
+    keys="task seed demonstrations example",
 )
 
 PROMPTS = _table(
@@ -129,6 +148,7 @@ PROMPTS = _table(
     _field("query_start", pa.int32(), "first token of the query"),
     _DEMONSTRATION_LABELS,
     _field("label_tokens", _INDICES, "first token id of each label word, in label order"),
+    keys="model task seed demonstrations example",
 )
 
 ATTENTION = _table(
@@ -157,6 +177,7 @@ ATTENTION = _table(
         "mean attention from the target to the demonstration's tokens",
         "probability",
     ),
+    keys="model task seed example layer head demonstration",
 )
 
 PREDICTIONS = _table(
@@ -176,6 +197,7 @@ PREDICTIONS = _table(
         "their probabilities over the whole vocabulary",
         "probability",
     ),
+    keys="model task seed example",
 )
 
 SALIENCY = _table(
@@ -189,6 +211,7 @@ SALIENCY = _table(
     _field("s_wp", pa.float64(), "S_wp: mean significance, earlier tokens to label words", "nats"),
     _field("s_pq", pa.float64(), "S_pq: mean significance, label words to the target", "nats"),
     _field("s_ww", pa.float64(), "S_ww: mean significance of all other token pairs", "nats"),
+    keys="model task seed example layer",
 )
 
 _VARIANT = _field(
@@ -218,6 +241,7 @@ ISOLATION = _table(
     _LABEL,
     *_PREDICTED,
     _field("top_tokens", _INDICES, "the likeliest next tokens of the whole vocabulary, in order"),
+    keys="model task seed example variant positions draw side layers",
 )
 
 LOYALTY = _table(
@@ -242,6 +266,7 @@ LOYALTY = _table(
         "draws", pa.int32(), "draws of positions averaged; 1 for label words, not random", "draws"
     ),
     _SKIPPED,
+    keys="model task variant positions side layers measure",
 )
 
 FLOW = _table(
@@ -259,6 +284,7 @@ FLOW = _table(
     _field("mean", pa.float64(), "mean over examples, then over seeds", "nats, or 1 (proportion)"),
     *_INTERVAL,
     _SKIPPED,
+    keys="model task layer flow scale",
 )
 
 DEEP = _table(
@@ -276,6 +302,7 @@ DEEP = _table(
     _field("mean", pa.float64(), "mean over seeds; null where undefined", "1"),
     *_INTERVAL,
     _field("unpredicted", pa.int32(), "classes never predicted, summed over seeds", "classes"),
+    keys="model task layer measure",
 )
 
 _LEARNING_RATE = _field("learning_rate", pa.float64(), "step size of Adam", "1")
@@ -291,6 +318,7 @@ BETA = _table(
     _DEMONSTRATION,
     _DEMONSTRATION_LABEL,
     _field("beta", pa.float32(), "β; attention to the label word is multiplied by exp(β)", "1"),
+    keys="model task seed layer head demonstration",
 )
 
 DESCENT = _table(
@@ -308,6 +336,7 @@ DESCENT = _table(
     _field("epoch", pa.int32(), "epoch, counted from 0"),
     _field("step", pa.int32(), "step of gradient descent, counted from 0 over all epochs"),
     _field("loss", pa.float64(), "mean cross-entropy of the step's texts before it", "nats"),
+    keys="model task seed learning_rate fold step",
 )
 
 LEARNING_RATES = _table(
@@ -325,6 +354,7 @@ LEARNING_RATES = _table(
         "nats",
     ),
     _field("chosen", pa.bool_(), "whether β was fitted with this rate"),
+    keys="model task seed learning_rate",
 )
 
 _METHOD = _field(
@@ -345,6 +375,7 @@ REWEIGHTING = _table(
     _METHOD,
     _LABEL,
     *_PREDICTED,
+    keys="model task seed example method",
 )
 
 _COMPRESSED = _field(
@@ -381,6 +412,7 @@ COMPRESSION = _table(
     _LABEL,
     *_PREDICTED,
     _field("top_tokens", _INDICES, "the five likeliest next tokens of the whole vocabulary"),
+    keys="model task seed example method share draw",
 )
 
 RETENTION = _table(
@@ -407,6 +439,7 @@ RETENTION = _table(
         "[A] Table 2, where model and tasks are the paper's; or null",
         "1",
     ),
+    keys="model task method share measure",
 )
 
 TIMING = _table(
@@ -444,6 +477,7 @@ TIMING = _table(
     _field("kept_bytes", pa.int64(), "size of the cache", "bytes"),
     _field("device", pa.string(), "cpu, or the GPU's name"),
     _field("threads", pa.int32(), "CPU threads", "threads"),
+    keys="model task seed way",
 )
 
 _PAIR = (
@@ -466,6 +500,7 @@ DIAGNOSIS = _table(
         "divided by the largest of the layer, hence 1 for two labels; null if queries do not vary",
         "1",
     ),
+    keys="model task seed layer label other",
 )
 
 CONFUSION = _table(
@@ -492,6 +527,492 @@ CONFUSION = _table(
     ),
     *_INTERVAL,
     _SKIPPED,
+    keys="model task measure layer label other",
+)
+
+EMBEDDINGS = _table(
+    "embeddings",
+    "one per text of the task's train and test split",
+    _TASK,
+    _field("split", pa.string(), "train or test"),
+    _field("row", pa.int32(), "row within the split, counted from 0"),
+    _field(
+        "embedding",
+        pa.list_(pa.float32()),
+        "the text's vector of unit length, by the sentence encoder",
+        "1",
+    ),
+    keys="task split row",
+)
+
+_CHOICE = _field(
+    "choice",
+    pa.string(),
+    "which training texts are the demonstrations: random: one draw per seed; nearest: those most "
+    "similar to the test text, nearest_per_label: those of each label, the most similar last",
+)
+
+RETRIEVAL = _table(
+    "retrieval",
+    "one per (example, choice of demonstrations)",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _EXAMPLE,
+    _CHOICE,
+    _LABEL,
+    *_PREDICTED,
+    _field(
+        "similarity",
+        pa.float64(),
+        "cosine similarity of the demonstrations' texts with the test text, averaged",
+        "1",
+    ),
+    _field(
+        "same_label", pa.float64(), "share of the demonstrations that carry the true label", "1"
+    ),
+    keys="model task seed example choice",
+)
+
+NEIGHBORS = _table(
+    "neighbors",
+    "one per (task or average, choice of demonstrations, measure)",
+    _MODEL,
+    _AVERAGED_TASK,
+    _CHOICE,
+    _field(
+        "measure",
+        pa.string(),
+        "accuracy; similarity and same_label, as in the retrieval table; accuracy_gain: accuracy "
+        "minus that with random demonstrations, on the examples run with both, not for random",
+    ),
+    _field("mean", pa.float64(), "mean over seeds", "1"),
+    *_INTERVAL,
+    _SKIPPED,
+    keys="model task choice measure",
+)
+
+KERNEL_ATTENTION = _table(
+    "kernel_attention",
+    "one per (example, layer, head), with as many demonstrations as the budget allows",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _EXAMPLE,
+    _LAYER,
+    _HEAD,
+    _field(
+        "attention_max",
+        pa.list_(pa.float32()),
+        "largest attention from the target to a token of each demonstration, in prompt order",
+        "probability",
+    ),
+    _field(
+        "attention_label",
+        pa.list_(pa.float32()),
+        "attention from the target to each demonstration's label token",
+        "probability",
+    ),
+    _field(
+        "attention_mean",
+        pa.list_(pa.float32()),
+        "mean attention from the target to each demonstration's tokens",
+        "probability",
+    ),
+    keys="model task seed example layer head",
+)
+
+KERNEL = _table(
+    "kernel",
+    "one per (example, layer, head, weights), with as many demonstrations as the budget allows",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _EXAMPLE,
+    _LAYER,
+    _HEAD,
+    _WEIGHTS,
+    _field(
+        "prediction",
+        pa.int32(),
+        "label of the largest Σ a_i e(y_i), index into the label words; null if all weights are 0",
+    ),
+    _field(
+        "correlation",
+        pa.float64(),
+        "Pearson's correlation of weights and similarity over demonstrations; null if undefined",
+        "1",
+    ),
+    keys="model task seed example layer head weights",
+)
+
+SEGMENTED = _table(
+    "segments",
+    "one per (example, layer, head, segment), as many demonstrations as the budget allows",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _EXAMPLE,
+    _LAYER,
+    _HEAD,
+    _SEGMENT,
+    _field(
+        "attention",
+        pa.float32(),
+        "attention from the target to this segment of all demonstrations together",
+        "probability",
+    ),
+    _field("tokens", pa.int32(), "tokens of this segment in all demonstrations", "tokens"),
+    _field(
+        "width",
+        pa.float64(),
+        "the segment's share of a demonstration's tokens, averaged over demonstrations",
+        "1",
+    ),
+    keys="model task seed example layer head segment",
+)
+
+_PLACE = _field(
+    "place", pa.float64(), "where on a demonstration, of 0 (begin) to 1 (end, separator included)"
+)
+
+PLACED = _table(
+    "places",
+    "one per (example, layer, place), averaged over heads and demonstrations",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _EXAMPLE,
+    _LAYER,
+    _PLACE,
+    _field(
+        "attention",
+        pa.float32(),
+        "attention from the target to the token at this place",
+        "probability",
+    ),
+    keys="model task seed example layer place",
+)
+
+SIMILARITY = _table(
+    "similarity",
+    "one per (example, demonstration), as many demonstrations as the budget allows",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _EXAMPLE,
+    _DEMONSTRATION,
+    _DEMONSTRATION_LABEL,
+    _field(
+        "similarity",
+        pa.float64(),
+        "Σ_o P(o|x) P(o|x_i) over next tokens, each text in its template without demonstrations",
+        "1",
+    ),
+    keys="model task seed example demonstration",
+)
+
+_OFFSET = _field("offset", pa.int32(), "position relative to the label word's first token")
+
+STATES = _table(
+    "states",
+    "one per (layer, key-value head, demonstration, offset)",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _LAYER,
+    _field("head", pa.int32(), "key-value head, counted from 0"),
+    _DEMONSTRATION,
+    _OFFSET,
+    _DEMONSTRATION_LABEL,
+    _field(
+        "next_token",
+        pa.int32(),
+        "likeliest token after the demonstration's text in its template, without demonstrations",
+    ),
+    _field("key", pa.list_(pa.float32()), "the key as attention sees it, rotated if keys are"),
+    _field("value", pa.list_(pa.float32()), "the value"),
+    keys="model task seed layer head demonstration offset",
+)
+
+COUNTS = _table(
+    "counts",
+    "one per (number of demonstrations, example)",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _EXAMPLE,
+    _field(
+        "demonstrations_per_label",
+        pa.int32(),
+        "demonstrations of each label in the prompt, the first of those in the kernel table",
+        "demonstrations",
+    ),
+    _LABEL,
+    *_PREDICTED,
+    keys="model task seed demonstrations_per_label example",
+)
+
+_SOURCE = _field("source", pa.string(), "what is decoded: key or value")
+_DECODED = _field(
+    "target",
+    pa.string(),
+    "what is decoded from it: next_token (the likeliest one after the demonstration's text in its "
+    "template, without demonstrations) or label",
+)
+
+PROBES = _table(
+    "probes",
+    "one per (layer, key-value head, offset, source, target, demonstration)",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _LAYER,
+    _field("head", pa.int32(), "key-value head, counted from 0"),
+    _OFFSET,
+    _SOURCE,
+    _DECODED,
+    _DEMONSTRATION,
+    _field(
+        "correct", pa.bool_(), "whether ridge regression on the other folds' demonstrations tells"
+    ),
+    _field(
+        "shuffled",
+        pa.float32(),
+        "share of shuffles of the targets among demonstrations in which it tells: chance; labels "
+        "are shuffled within rounds, each of which has every label once",
+        "1",
+    ),
+    keys="model task seed layer head offset source target demonstration",
+)
+
+HEADS = _table(
+    "heads",
+    "one per (task or average, layer, head, weights, measure)",
+    _MODEL,
+    _AVERAGED_TASK,
+    _LAYER,
+    _HEAD,
+    _WEIGHTS,
+    _field(
+        "measure",
+        pa.string(),
+        "agreement: share of examples in which kernel regression on the head's attention predicts "
+        "as the model does; accuracy: as is true; correlation: Pearson's, of attention with the "
+        "similarity of the texts, over demonstrations, averaged over examples",
+    ),
+    _field("mean", pa.float64(), "mean over seeds; null where undefined", "1"),
+    *_INTERVAL,
+    _SKIPPED,
+    keys="model task layer head weights measure",
+)
+
+LANDING = _table(
+    "landing",
+    "one per (task or average, layer, segment) and one per (task or average, layer, place)",
+    _MODEL,
+    _AVERAGED_TASK,
+    _LAYER,
+    _field(
+        "segment",
+        pa.string(),
+        "before_text, text, before_label, label or after; null for a place",
+    ),
+    _field("place", pa.float64(), "see the places table; null for a segment"),
+    _field(
+        "measure",
+        pa.string(),
+        "per_token: attention from the target to one token; share: to this segment, of that to all "
+        "demonstrations; length: tokens of this segment, of the demonstrations' tokens; width: the "
+        "segment's share of a demonstration, averaged over them",
+    ),
+    _field(
+        "mean",
+        pa.float64(),
+        "mean over heads and examples, then seeds",
+        "probability (per_token), 1",
+    ),
+    *_INTERVAL,
+    _SKIPPED,
+    keys="model task layer segment place measure",
+)
+
+REGRESSORS = _table(
+    "regressors",
+    "one per (task or average, method, number of demonstrations, measure)",
+    _MODEL,
+    _AVERAGED_TASK,
+    _field(
+        "method",
+        pa.string(),
+        "in_context: the model itself; head_chosen_here, head_held_out: kernel regression on the "
+        "attention of the head that agrees most with the model, chosen on the same examples, which "
+        "flatters it, or on the other half of the texts; encoder: kernel regression with a "
+        "sentence encoder; encoder_logistic: logistic regression on its embeddings",
+    ),
+    _WEIGHTS_OR_NULL,
+    _field(
+        "demonstrations_per_label",
+        pa.int32(),
+        "demonstrations of each label; null: as many as the budget allows",
+        "demonstrations",
+    ),
+    _field(
+        "demonstrations",
+        pa.float64(),
+        "all demonstrations in the prompt, mean over seeds",
+        "demonstrations",
+    ),
+    _field(
+        "measure",
+        pa.string(),
+        "accuracy, or agreement with the model's own predictions with the same demonstrations",
+    ),
+    _field("mean", pa.float64(), "mean over seeds", "1"),
+    *_INTERVAL,
+    _SKIPPED,
+    keys="model task method weights demonstrations_per_label measure",
+)
+
+DECODING = _table(
+    "decoding",
+    "one per (task or average, layer, offset, source, target, measure)",
+    _MODEL,
+    _AVERAGED_TASK,
+    _LAYER,
+    _OFFSET,
+    _SOURCE,
+    _DECODED,
+    _field(
+        "measure",
+        pa.string(),
+        "accuracy of ridge probes on held-out demonstrations, mean over heads; shuffled: the same "
+        "for shuffled targets, which is chance; gain: their difference",
+    ),
+    _field("mean", pa.float64(), "mean over seeds", "1"),
+    _field("low", pa.float64(), "lower end of the bootstrap interval", "as mean"),
+    _field("high", pa.float64(), "upper end of the bootstrap interval", "as mean"),
+    _field("decoded", pa.int32(), "demonstrations averaged, summed over seeds", "demonstrations"),
+    _field("seeds", pa.int32(), "seeds averaged", "seeds"),
+    keys="model task layer offset source target measure",
+)
+
+LABEL_WORDS = _table(
+    "label_words",
+    "one per (task or average, words, measure), and per layer where the measure is by layer",
+    _MODEL,
+    _field(
+        "task",
+        pa.string(),
+        "name of the task, or 'average' for the mean over all tasks that have other words; null "
+        "there for words that some of them lack",
+    ),
+    _field(
+        "words",
+        pa.string(),
+        "words: the task's own label words; or the name of others in the configuration",
+    ),
+    _field(
+        "measure",
+        pa.string(),
+        "accuracy: share of predictions that are the word shown with the true label; "
+        "accuracy_change: accuracy minus that with the own words on the same examples; "
+        "follows_meaning: accuracy if a predicted word counts as the label that it names among the "
+        "own words, where they are the own ones in another order; s_wp_share, s_pq_share: S_wp and "
+        "S_pq divided by S_wp + S_pq + S_ww of the same example; s_wp_early, s_pq_late: their "
+        "means over the first and the last third of the layers; loyalty_label, loyalty_random: "
+        "share of predictions as in the untouched run while label words, or random tokens, are "
+        "isolated in the first layers, as many as at most were; loyalty_drop: the second minus the "
+        "first",
+    ),
+    _field("layer", pa.int32(), "transformer layer, counted from 0; null unless by layer"),
+    _field("mean", pa.float64(), "mean over seeds; null where undefined", "1"),
+    *_INTERVAL,
+    _SKIPPED,
+    keys="model task words measure layer",
+)
+
+CLAIMS = _table(
+    "claims",
+    "one per (claim, task or average)",
+    _MODEL,
+    _AVERAGED_TASK,
+    _field("claim", pa.string(), "name of the claim"),
+    _field("statement", pa.string(), "what it says, in words"),
+    _field("source", pa.string(), "paper and section that it is from"),
+    _field("compared", pa.string(), "the difference that is above 0 where the claim holds"),
+    _field("unit", pa.string(), "unit of the difference"),
+    _field(
+        "effect",
+        pa.float64(),
+        "the difference, mean over seeds; null where it is undefined or not tested",
+        "as the unit column says",
+    ),
+    _field(
+        "low",
+        pa.float64(),
+        "lower end of the bootstrap interval; of time, the full prompts' lower quartile over the "
+        "anchors' upper one, minus 1, and null over tasks",
+        "as effect",
+    ),
+    _field(
+        "high",
+        pa.float64(),
+        "upper end of the bootstrap interval; of time, the full prompts' upper quartile over the "
+        "anchors' lower one, minus 1, and null over tasks",
+        "as effect",
+    ),
+    _field(
+        "examples",
+        pa.int32(),
+        "examples, or pairs of the same example, summed over seeds; of time, batches timed",
+        "examples, or batches",
+    ),
+    _field("seeds", pa.int32(), "seeds averaged; over tasks, the most that a task has", "seeds"),
+    _field("rule", pa.string(), "what decides the verdict"),
+    _field("verdict", pa.string(), "supported, not supported, inconclusive or not tested"),
+    _field(
+        "reason",
+        pa.string(),
+        "why it was not tested or has no effect, or which tasks the average lacks; null otherwise",
+    ),
+    keys="model task claim",
+)
+
+TOKEN_SALIENCY = _table(
+    "token_saliency",
+    "one per (example, layer, token), for the examples that have an information-flow page",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _EXAMPLE,
+    _LAYER,
+    _field("token", pa.int32(), "i: the token that information flows to, counted from 0"),
+    _field(
+        "significance",
+        pa.list_(pa.float32()),
+        "I_l(i, j): significance of the flow from each earlier token j < i, in order",
+        "nats",
+    ),
+    keys="model task seed example layer token",
+)
+
+SHOWN_PROMPTS = _table(
+    "shown_prompts",
+    "one per example that has an information-flow page",
+    _MODEL,
+    _TASK,
+    _SEED,
+    _PROTOCOL,
+    _EXAMPLE,
+    _LABEL,
+    *_PREDICTED,
+    _field(
+        "texts",
+        pa.list_(pa.string()),
+        "each token of the prompt as text; U+FFFD for bytes that are no text by themselves",
+    ),
+    keys="model task seed example",
 )
 
 PERFORMANCE = _table(
@@ -512,6 +1033,7 @@ PERFORMANCE = _table(
     _field(
         "published", pa.float64(), "[A] Table 1, where model and task are the paper's; or null", "1"
     ),
+    keys="model task method measure",
 )
 
 ACCURACY = _table(
@@ -527,6 +1049,7 @@ ACCURACY = _table(
     _field("mean", pa.float64(), "mean over seeds", "1"),
     *_INTERVAL,
     _SKIPPED,
+    keys="model task measure",
 )
 
 TABLES: dict[str, pa.Schema] = {
@@ -546,12 +1069,31 @@ TABLES: dict[str, pa.Schema] = {
         DESCENT,
         LEARNING_RATES,
         REWEIGHTING,
+        EMBEDDINGS,
+        RETRIEVAL,
+        NEIGHBORS,
         PERFORMANCE,
         COMPRESSION,
         RETENTION,
         TIMING,
         DIAGNOSIS,
         CONFUSION,
+        LABEL_WORDS,
+        KERNEL_ATTENTION,
+        TOKEN_SALIENCY,
+        SHOWN_PROMPTS,
+        CLAIMS,
+        KERNEL,
+        SEGMENTED,
+        PLACED,
+        SIMILARITY,
+        STATES,
+        COUNTS,
+        PROBES,
+        HEADS,
+        LANDING,
+        REGRESSORS,
+        DECODING,
         ACCURACY,
     )
 }
@@ -611,7 +1153,8 @@ def write_table(
     """
     if set(columns) != set(schema.names):
         raise ValueError(f"columns {sorted(columns)} are not those of the schema {schema.names}")
-    table = pa.table([pa.array(columns[f.name], type=f.type) for f in schema], schema=schema)
+    arrays = [_as_array(columns[field.name], field.type) for field in schema]
+    table = pa.table(arrays, schema=schema)
     metadata = {
         **schema.metadata,
         "schema_version": str(SCHEMA_VERSION),
@@ -622,6 +1165,13 @@ def write_table(
         pq.write_table(
             table.replace_schema_metadata(metadata), temporary, compression="zstd", version="2.6"
         )
+
+
+def _as_array(values: Any, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """Arrow's own arrays are cast as they are: making arrays from them goes value by value."""
+    if isinstance(values, pa.ChunkedArray):
+        return values.cast(kind)
+    return pa.array(values, type=kind)
 
 
 def frame_schema(schema: pa.Schema) -> pl.Schema:
@@ -645,7 +1195,7 @@ def write_frame(
     write_table(
         path,
         schema,
-        {n: arrow.column(n).cast(schema.field(n).type) for n in schema.names},
+        {name: arrow.column(name) for name in schema.names},
         settings,
     )
 

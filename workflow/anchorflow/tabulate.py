@@ -1,13 +1,15 @@
-"""Summaries as tables that people read: CSV with all rows, Markdown with the main ones."""
+"""Summaries as tables that people read: CSV with all rows; the main ones as Markdown and HTML."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
+from anchorflow.html_table import html_table
 from anchorflow.summaries import AVERAGE
 from anchorflow.tables import replacing
+from anchorflow.verdicts import NOT_TESTED
 
 _DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -51,19 +53,51 @@ def write_csv(path: str | Path, frame: pl.DataFrame) -> None:
         frame.write_csv(temporary)
 
 
-def write_markdown(path: str | Path, title: str, note: str, frame: pl.DataFrame) -> None:
-    """Write a title, the table, and a note on how to read it."""
-    lines = [
-        f"# {title}",
-        "",
+def write_markdown(
+    path: str | Path,
+    title: str,
+    note: str,
+    frame: pl.DataFrame,
+    further: Mapping[str, pl.DataFrame] | None = None,
+) -> None:
+    """Write a title, the table, a note on how to read it, and further tables by their titles."""
+    lines = [f"# {title}", "", *_markdown_lines(frame), "", note]
+    for name, other in (further or {}).items():
+        lines += ["", f"## {name}", "", *_markdown_lines(other)]
+    with replacing(path) as temporary:
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _markdown_lines(frame: pl.DataFrame) -> list[str]:
+    return [
         "| " + " | ".join(frame.columns) + " |",
         "|" + "---|" * len(frame.columns),
         *("| " + " | ".join(str(value) for value in row) + " |" for row in frame.iter_rows()),
-        "",
-        note,
     ]
+
+
+def write_html(
+    path: str | Path,
+    title: str,
+    note: str,
+    frame: pl.DataFrame,
+    further: Mapping[str, pl.DataFrame] | None = None,
+) -> None:
+    """Write the same as a page; see :func:`write_markdown`."""
     with replacing(path) as temporary:
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        temporary.write_text(html_table(title, note, frame, further), encoding="utf-8")
+
+
+def write_readable(
+    paths: Mapping[str, str | Path],
+    title: str,
+    note: str,
+    frame: pl.DataFrame,
+    further: Mapping[str, pl.DataFrame] | None = None,
+) -> None:
+    """Write tables as Markdown to ``paths["md"]`` and as a page to ``paths["html"]``."""
+    write_markdown(paths["md"], title, note, frame, further)
+    write_html(paths["html"], title, note, frame, further)
 
 
 def tabulate_accuracy(accuracy: pl.DataFrame) -> pl.DataFrame:
@@ -187,3 +221,113 @@ def tabulate_confusion(confusion: pl.DataFrame) -> pl.DataFrame:
     defined = correlation.filter(pl.col("mean").is_not_null())["task"]
     shown = correlation.filter((pl.col("task") == AVERAGE) | pl.col("task").is_in(defined.unique()))
     return pivoted(at_depths(shown), ("model", "layer"), "task").fill_null("–")
+
+
+def tabulate_neighbors(neighbors: pl.DataFrame) -> pl.DataFrame:
+    """One row per model, task and choice of demonstrations, a column per measure.
+
+    Skipped prompts, and skipped pairs of the gain, stand behind the interval.
+    """
+    noted = (pl.col("skipped") > 0) & pl.col("measure").str.starts_with("accuracy")
+    count = pl.when(noted).then(pl.format(" ({} skipped)", "skipped"))
+    order = {name: at for at, name in enumerate(neighbors["task"].unique(maintain_order=True))}
+    rows = neighbors.with_columns(note=count).sort(
+        "model", pl.col("task").replace_strict(order), maintain_order=True
+    )
+    return pivoted(rows, ("model", "task", "choice"), "measure").fill_null("–")
+
+
+def tabulate_heads(heads: pl.DataFrame, most: int = 5) -> pl.DataFrame:
+    """The ``most`` heads of highest agreement, by their largest attention, per model and task."""
+    largest = heads.filter(pl.col("weights") == "max")
+    best = (
+        largest.filter(pl.col("measure") == "agreement")
+        .sort("mean", descending=True, maintain_order=True)
+        .group_by("model", "task", maintain_order=True)
+        .head(most)
+        .select("model", "task", "layer", "head", pl.int_range(pl.len()).alias("rank"))
+    )
+    tasks = pl.Enum(heads["task"].unique(maintain_order=True))
+    shown = best.join(largest, on=["model", "task", "layer", "head"]).sort(
+        "model", pl.col("task").cast(tasks), "rank", maintain_order=True
+    )
+    return pivoted(shown, ("model", "task", "layer", "head"), "measure").fill_null("–")
+
+
+def tabulate_landing(landing: pl.DataFrame) -> pl.DataFrame:
+    """Shares of attention by segment at five depths, one row per model and layer."""
+    averaged = landing.filter(pl.col("task") == AVERAGE, pl.col("segment").is_not_null())
+    shares = at_depths(averaged.filter(pl.col("measure") == "share"))
+    lengths = averaged.filter(pl.col("measure") == "length", pl.col("layer") == 0)
+    both = pl.concat(
+        [
+            shares.with_columns(pl.col("layer").cast(pl.String)),
+            lengths.with_columns(pl.lit("tokens").alias("layer")),
+        ]
+    )
+    return pivoted(both.sort("model", maintain_order=True), ("model", "layer"), "segment")
+
+
+def tabulate_regressors(regressors: pl.DataFrame) -> pl.DataFrame:
+    """One row per model, measure and method, a column per task, as [K] Table 2."""
+    full = regressors.filter(
+        pl.col("demonstrations_per_label").is_null(),
+        pl.col("weights").is_null() | (pl.col("weights") == "max"),
+    ).with_columns(pl.col("method").str.replace_all("_", " "))
+    return (
+        pivoted(full, ("model", "measure", "method"), "task")
+        .sort("model", "measure", maintain_order=True)
+        .fill_null("–")
+    )
+
+
+def tabulate_decoding(decoding: pl.DataFrame) -> pl.DataFrame:
+    """The layer of largest gain, one row per model, source, target and offset, over tasks."""
+    averaged = decoding.filter(pl.col("task") == AVERAGE)
+    index = ["model", "source", "target", "offset"]
+    best = (
+        averaged.filter(pl.col("measure") == "gain")
+        .sort("mean", descending=True, nulls_last=True, maintain_order=True)
+        .group_by(index, maintain_order=True)
+        .first()
+        .select(*index, "layer")
+    )
+    shown = averaged.join(best, on=[*index, "layer"]).sort(index, maintain_order=True)
+    return pivoted(shown, (*index, "layer"), "measure").fill_null("–")
+
+
+def tabulate_label_words(label_words: pl.DataFrame) -> pl.DataFrame:
+    """One row per model, task and kind of label words; those of single layers are left out."""
+    shown = [
+        "accuracy",
+        "accuracy_change",
+        "follows_meaning",
+        "loyalty_label",
+        "loyalty_random",
+        "s_wp_early",
+        "s_pq_late",
+    ]
+    index = ("model", "task", "words")
+    counts = label_words.filter(pl.col("measure") == "accuracy")
+    cells = pivoted(label_words.filter(pl.col("measure").is_in(shown)), index, "measure")
+    present = [measure for measure in shown if measure in cells.columns]
+    counted = cells.join(counts.select(*index, "examples", "skipped"), on=index)
+    return counted.select(*index, "examples", "skipped", *present).fill_null("–")
+
+
+def tabulate_claims(claims: pl.DataFrame) -> pl.DataFrame:
+    """One row per claim over tasks, a column per model with effect, interval and verdict."""
+    averaged = claims.filter(pl.col("task") == AVERAGE)
+    verdicts = averaged.rename({"effect": "mean"}).with_columns(
+        note=pl.when(pl.col("verdict") == NOT_TESTED)
+        .then(pl.format(" not tested: {}", "reason"))
+        .otherwise(pl.format(" {}", "verdict") + pl.format(" ({})", "reason").fill_null(""))
+    )
+    return pivoted(verdicts, ("statement", "source", "compared", "unit"), "model")
+
+
+def tabulate_verdicts(claims: pl.DataFrame) -> pl.DataFrame:
+    """One row per model and claim, a column per task with the verdict."""
+    return claims.pivot(
+        "task", index=["model", "claim"], values="verdict", maintain_order=True
+    ).fill_null("–")

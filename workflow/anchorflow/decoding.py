@@ -1,0 +1,83 @@
+"""What ridge probes decode from keys and values, against chance ([K] §5.3)."""
+
+import numpy as np
+import polars as pl
+
+from anchorflow.draws import generator
+from anchorflow.statistics import Array, Estimate, average, bootstrap, weighted_mean_where_defined
+from anchorflow.summaries import AVERAGE, per_seed, summary_rows, summary_table, undefined
+from anchorflow.tables import DECODING, frame_schema
+
+MEASURES = ("accuracy", "shuffled", "gain")
+_KEYS = ["layer", "offset", "source", "target"]
+
+
+def summarize_decoding(
+    probes: pl.DataFrame, prompts: pl.DataFrame, replicates: int, confidence: float
+) -> pl.DataFrame:
+    """Accuracy of the probes of every layer and offset, averaged over heads, with intervals.
+
+    Parameters
+    ----------
+    probes, prompts : DataFrame
+        ``tables.PROBES``, and ``tables.PROMPTS`` with the same demonstrations, of one model, all
+        tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``tables.DECODING``; intervals are over seeds and demonstrations. Without rows
+        if no task has two demonstrations of each label.
+    """
+    if probes.is_empty():
+        return pl.DataFrame(schema=frame_schema(DECODING))
+    means = (
+        probes.group_by("task", "seed", "demonstration", *_KEYS)
+        .agg(
+            pl.col("correct").cast(pl.Float64).mean().alias("accuracy"),
+            pl.col("shuffled").cast(pl.Float64).mean(),
+        )
+        .with_columns((pl.col("accuracy") - pl.col("shuffled")).alias("gain"))
+        .unpivot(MEASURES, index=["task", "seed", "demonstration", *_KEYS], variable_name="measure")
+    )
+    order = pl.Enum(MEASURES)
+    keys = (
+        means.select(*_KEYS, pl.col("measure").cast(order)).unique().sort(*_KEYS, "measure")
+    ).with_columns(pl.col("measure").cast(pl.String))
+    estimates: dict[str, Estimate] = {}
+    for task in prompts["task"].unique(maintain_order=True):
+        rows = means.filter(pl.col("task") == task)
+        if rows.is_empty():
+            estimates[task] = undefined(len(keys), replicates)
+            continue
+        values = [_values(seed, keys) for seed in per_seed(rows)]
+        estimates[task] = bootstrap(
+            [weighted_mean_where_defined(seed) for seed in values],
+            [len(seed) for seed in values],
+            replicates,
+            generator(0, "decoding", task),
+        )
+    estimates[AVERAGE] = average(list(estimates.values()))
+    decoded = means.group_by("task", *_KEYS, "measure").agg(pl.len().alias("decoded"))
+    both = pl.concat(
+        [
+            decoded,
+            decoded.group_by(*_KEYS, "measure")
+            .agg(pl.col("decoded").sum())
+            .select(pl.lit(AVERAGE).alias("task"), pl.all()),
+        ]
+    )
+    counted = summary_rows(
+        estimates, keys, probes.rename({"demonstration": "example"}), confidence
+    ).join(both, on=["task", *_KEYS, "measure"], how="left", maintain_order="left")
+    return summary_table(counted.with_columns(pl.col("decoded").fill_null(0)), probes, DECODING)
+
+
+def _values(rows: pl.DataFrame, keys: pl.DataFrame) -> Array:
+    """[demonstrations, keys] of one task and seed; NaN where a demonstration lacks an offset."""
+    every = rows.select("demonstration").unique().sort("demonstration")
+    filled = every.join(keys, how="cross").join(
+        rows, on=["demonstration", *keys.columns], how="left", maintain_order="left"
+    )
+    column: Array = filled["value"].fill_null(np.nan).to_numpy()
+    return column.reshape(len(every), len(keys))

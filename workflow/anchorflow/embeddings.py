@@ -1,0 +1,142 @@
+"""Texts as vectors of a sentence encoder, whose cosine says how similar two texts are."""
+
+import hashlib
+import logging
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import torch
+from transformers.utils import logging as transformers_logging
+
+from anchorflow.errors import InputError
+from anchorflow.packaged_files import packaged
+from anchorflow.tables import EMBEDDINGS, frame_schema
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+log = logging.getLogger(__name__)
+
+
+def encoder_directory(path: str) -> Path:
+    """The directory that ``encoder.path`` names, with safetensors weights inside.
+
+    Raises
+    ------
+    InputError
+        If the package is not installed, or the directory is not there or holds no encoder.
+    """
+    folder = packaged("encoder.path", path)
+    if not (folder / "modules.json").is_file():
+        raise InputError(
+            f"encoder.path: {folder} is no directory in sentence-transformers' format (it has no "
+            "modules.json); install the package again with pip, or correct the path."
+        )
+    if not weight_files(folder):
+        raise InputError(
+            f"encoder.path: {folder} has no safetensors weights, and pickled ones are not read; "
+            "save them with sentence-transformers' save_pretrained, or correct the path."
+        )
+    return folder
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """An encoder's weights, those of its modules in subfolders included."""
+    return sorted(folder.rglob("*.safetensors"))
+
+
+def encoder_identity(path: str, folder: Path) -> dict[str, Any]:
+    """Which encoder made the embeddings: its path as configured, and SHA-256 of its weights."""
+    sums = {}
+    for file in weight_files(folder):
+        with open(file, "rb") as weights:
+            digest = hashlib.file_digest(weights, "sha256").hexdigest()
+        sums[file.relative_to(folder).as_posix()] = digest
+    return {"path": path, "sha256": sums}
+
+
+def open_encoder(folder: Path, device: torch.device) -> "SentenceTransformer":
+    """Open a sentence encoder in float32, from local files only.
+
+    Raises
+    ------
+    InputError
+        If the directory can't be read.
+    """
+    # Imported here since it takes seconds, which whoever needs the rest of this module is spared.
+    from sentence_transformers import SentenceTransformer
+
+    transformers_logging.disable_progress_bar()
+    try:
+        return SentenceTransformer(
+            str(folder),
+            device=str(device),
+            local_files_only=True,
+            model_kwargs={"dtype": torch.float32, "use_safetensors": True},
+        )
+    except Exception as error:  # damaged files end in errors of many libraries
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"encoder.path: {folder} can't be read as a sentence encoder ({reason}); replace it "
+            "with a complete copy, or install the package again with pip."
+        ) from None
+
+
+def embed_texts(texts: pl.DataFrame, encoder: "SentenceTransformer") -> pl.DataFrame:
+    """Embed every text of one task; equal texts get equal vectors.
+
+    A text that is longer than the encoder's limit counts with its beginning; how many there are
+    is logged.
+
+    Parameters
+    ----------
+    texts : DataFrame
+        ``tables.TEXTS`` of one task.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``tables.EMBEDDINGS``, in the texts' order.
+
+    Raises
+    ------
+    InputError
+        If a text gets a vector without a direction, or one that is not finite.
+    """
+    distinct = texts["text"].unique(maintain_order=True)
+    _log_truncated(encoder, distinct.to_list())
+    vectors = encoder.encode(
+        distinct.to_list(), normalize_embeddings=True, show_progress_bar=True
+    ).astype(np.float32)
+    bad = np.flatnonzero(~(np.abs(np.linalg.norm(vectors, axis=1) - 1) < 1e-3))
+    if len(bad):
+        where = texts.filter(pl.col("text") == distinct[int(bad[0])]).row(0, named=True)
+        raise InputError(
+            f"encoder.path: it gives {where['split']} text {where['row']} of {where['task']} a "
+            "vector of length zero, or one that is not finite; choose another encoder."
+        )
+    embedded = pl.DataFrame(
+        {"text": distinct, "embedding": pl.Series(vectors).cast(pl.List(pl.Float32))}
+    )
+    return texts.join(embedded, on="text", how="left", maintain_order="left").select(
+        frame_schema(EMBEDDINGS).names()
+    )
+
+
+def _log_truncated(encoder: "SentenceTransformer", texts: list[str]) -> None:
+    limit = encoder.max_seq_length
+    if limit is None or math.isinf(limit):
+        return
+    tokens = encoder.tokenizer(texts, truncation=False, verbose=False)["input_ids"]
+    longer = sum(len(ids) > limit for ids in tokens)
+    if longer:
+        log.warning(
+            "%d of %d texts are longer than the %d tokens that the encoder reads; it sees only "
+            "how they begin.",
+            longer,
+            len(texts),
+            limit,
+        )

@@ -1,0 +1,107 @@
+"""How well kernel regression on each head's attention reconstructs predictions ([K] §5.1)."""
+
+import numpy as np
+import polars as pl
+
+from anchorflow.draws import generator
+from anchorflow.statistics import Array, Estimate, average, bootstrap, weighted_mean_where_defined
+from anchorflow.summaries import (
+    AVERAGE,
+    per_seed,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+    undefined,
+)
+from anchorflow.tables import HEADS
+
+MEASURES = ("agreement", "accuracy", "correlation")
+
+
+def head_keys(kernel: pl.DataFrame) -> pl.DataFrame:
+    """Weights, layer and head of each kernel regression, in the order of :func:`head_measures`."""
+    return kernel.select("weights", "layer", "head").unique().sort("weights", "layer", "head")
+
+
+def head_measures(kernel: pl.DataFrame, predictions: pl.DataFrame) -> dict[str, Array]:
+    """The measures of every kernel regression on every example of one model, task and seed.
+
+    Parameters
+    ----------
+    kernel, predictions : DataFrame
+        ``tables.KERNEL``, and ``tables.PREDICTIONS`` with the same demonstrations.
+
+    Returns
+    -------
+    dict
+        ``agreement``: 1 where it predicts as the model does; ``accuracy``: 1 where it predicts
+        the true label; ``correlation``: as in the table. Each [examples, regressions]; examples
+        in increasing order.
+    """
+    compared = (
+        kernel.rename({"prediction": "told"})
+        .join(predictions.select("example", "label", "prediction"), on="example")
+        .sort("example", "weights", "layer", "head")
+        .select(
+            pl.col("told").eq_missing(pl.col("prediction")).cast(pl.Float64).alias("agreement"),
+            pl.col("told").eq_missing(pl.col("label")).cast(pl.Float64).alias("accuracy"),
+            "correlation",
+        )
+    )
+    return {
+        measure: compared[measure].fill_null(np.nan).to_numpy().reshape(len(predictions), -1)
+        for measure in MEASURES
+    }
+
+
+def summarize_heads(
+    kernel: pl.DataFrame,
+    predictions: pl.DataFrame,
+    prompts: pl.DataFrame,
+    replicates: int,
+    confidence: float,
+) -> pl.DataFrame:
+    """Agreement, accuracy and correlation of every layer and head, with intervals.
+
+    Parameters
+    ----------
+    kernel, predictions, prompts : DataFrame
+        ``tables.KERNEL`` and, with the same demonstrations, ``tables.PREDICTIONS`` and
+        ``tables.PROMPTS`` of one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``tables.HEADS``.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    require_examples(predictions)
+    keys = pl.DataFrame({"measure": MEASURES}).join(head_keys(kernel), how="cross")
+    estimates: dict[str, Estimate] = {}
+    for task in prompts["task"].unique(maintain_order=True):
+        rows = kernel.filter(pl.col("task") == task)
+        if rows.is_empty():
+            estimates[task] = undefined(len(keys), replicates)
+            continue
+        of_task = predictions.filter(pl.col("task") == task)
+        measured = [
+            np.concatenate(list(head_measures(*seed).values()), 1)
+            for seed in zip(per_seed(rows), per_seed(of_task), strict=True)
+        ]
+        estimates[task] = bootstrap(
+            [weighted_mean_where_defined(values) for values in measured],
+            [len(values) for values in measured],
+            replicates,
+            generator(0, "heads", task),
+        )
+    estimates[AVERAGE] = average(list(estimates.values()))
+    skipped = skipped_prompts(prompts, "kernel")
+    counted = summary_rows(estimates, keys, predictions, confidence).join(
+        skipped, on="task", maintain_order="left"
+    )
+    return summary_table(counted, predictions, HEADS)

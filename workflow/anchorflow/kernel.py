@@ -1,0 +1,383 @@
+"""In-context learning as kernel regression ([K]): attention as weights of labels.
+
+With many demonstrations in the prompt, attention from the target to each of them is taken as kernel
+weights over their labels, in every layer and head. Beside it: where on the demonstrations it lands,
+whether it follows the similarity of the texts as the model itself sees it, the keys and values
+around the label words, and how predictions change with the number of demonstrations.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from anchorflow.attention import (
+    DemonstrationAttention,
+    by_demonstration,
+    label_predictions,
+    prediction_frame,
+    rows_and_logits,
+)
+from anchorflow.attention_function import intervene
+from anchorflow.batches import Batch, batches_of, runnable
+from anchorflow.language_model import target_logits
+from anchorflow.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.segments import (
+    PLACES,
+    SEGMENTS,
+    attention_by_place,
+    segment_matrix,
+    segment_widths,
+)
+from anchorflow.statistics import Array
+from anchorflow.tables import (
+    COUNTS,
+    KERNEL,
+    KERNEL_ATTENTION,
+    PLACED,
+    PREDICTIONS,
+    SEGMENTED,
+    SIMILARITY,
+    STATES,
+    frame_schema,
+    keyed,
+)
+
+WEIGHTS = ("max", "label", "mean")
+
+
+SCHEMAS = {
+    "attention": KERNEL_ATTENTION,
+    "predictions": PREDICTIONS,
+    "kernel": KERNEL,
+    "segments": SEGMENTED,
+    "places": PLACED,
+    "similarity": SIMILARITY,
+    "states": STATES,
+    "counts": COUNTS,
+}
+
+
+class KernelTables(NamedTuple):
+    """What is measured with many demonstrations, each with the columns of its ``SCHEMAS``."""
+
+    attention: pl.DataFrame
+    predictions: pl.DataFrame
+    kernel: pl.DataFrame
+    segments: pl.DataFrame
+    places: pl.DataFrame
+    similarity: pl.DataFrame
+    states: pl.DataFrame
+    counts: pl.DataFrame
+
+
+def kernel_estimates(weights: Array, labels: Sequence[int], classes: int) -> Array:
+    """ŷ = Σ_i a_i e(y_i) / Σ_i a_i.
+
+    Parameters
+    ----------
+    weights : [..., N]
+        a_i ≥ 0, of each demonstration.
+    labels : sequence of int, N
+        y_i.
+
+    Returns
+    -------
+    Array
+        [..., C]; NaN where all weights are 0.
+
+    Source: Han et al. 2023, eq. 5 and §5.
+    """
+    total = weights.sum(-1, keepdims=True)
+    sums = weights @ np.eye(classes)[np.asarray(labels)]
+    estimates: Array = np.divide(sums, total, out=np.full(sums.shape, np.nan), where=total > 0)
+    return estimates
+
+
+def kernel_predictions(estimates: Array) -> NDArray[np.int64]:
+    """The label of the largest estimate, [...]; -1 where there is none."""
+    unknown = np.isnan(estimates).any(-1)
+    return np.where(unknown, -1, np.nan_to_num(estimates).argmax(-1))
+
+
+def correlations(weights: Array, similarity: Array) -> Array:
+    """Pearson's correlation of two sets of numbers over the last axis.
+
+    NaN if one of them is constant, and for fewer than three numbers, which any line fits.
+    """
+    if similarity.shape[-1] < 3:
+        return np.full(np.broadcast_shapes(weights.shape, similarity.shape)[:-1], np.nan)
+    a = weights - weights.mean(-1, keepdims=True)
+    b = similarity - similarity.mean(-1, keepdims=True)
+    scale = np.sqrt((a**2).sum(-1) * (b**2).sum(-1))
+    covariance = (a * b).sum(-1)
+    varies = (np.ptp(weights, -1) > 0) & (np.ptp(similarity, -1) > 0) & (scale > 0)
+    r: Array = np.divide(covariance, scale, out=np.full(scale.shape, np.nan), where=varies)
+    return r
+
+
+@torch.no_grad()
+def measure_kernel(
+    model: PreTrainedModel,
+    tokenizer: Tokenizer,
+    prompts: pl.DataFrame,
+    smaller: Mapping[int, pl.DataFrame],
+    alone: tuple[pl.DataFrame, pl.DataFrame],
+    offsets: Sequence[int],
+    batch_tokens: int,
+) -> KernelTables:
+    """Measure everything that needs the model, for one model, task and seed.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``tables.PROMPTS``, all with the same demonstrations, one of each label after the other.
+    smaller : number of demonstrations per label to DataFrame
+        The same prompts with the first of these demonstrations only.
+    alone : tuple of DataFrame
+        ``tables.PROMPTS`` of the test texts and of the demonstrations' texts, each as a query by
+        itself.
+    offsets : sequence of int
+        Positions around each label word whose keys and values are kept.
+    batch_tokens : int
+        Upper bound of query tokens per batch; does not change the numbers.
+
+    Raises
+    ------
+    InputError
+        If attentions come back missing, or logits that are not finite.
+    """
+    parts = {name: [pl.DataFrame(schema=frame_schema(schema))] for name, schema in SCHEMAS.items()}
+    chosen = runnable(prompts, "kernel")
+    if chosen.is_empty():
+        return KernelTables(**{name: frames[0] for name, frames in parts.items()})
+    keys = chosen.select("model", "task", "seed").row(0, named=True)
+    prefix = compute_prefix(model, shared_token_ids(chosen))
+    similarity, next_tokens = text_similarity(model, *alone, batch_tokens)
+    of_example = {row["example"]: row for row in chosen.iter_rows(named=True)}
+    for batch, rows, logits in rows_and_logits(model, chosen, prefix, batch_tokens):
+        attention = by_demonstration(rows, batch)
+        similar = np.stack([similarity[example] for example in batch.examples])
+        own = [of_example[example] for example in batch.examples]
+        parts["predictions"].append(prediction_frame(batch, logits, tokenizer, keys))
+        parts["attention"].append(_attention_frame(batch, attention, keys))
+        parts["kernel"].append(_kernel_frame(batch, attention, similar, keys))
+        parts["segments"].append(_segments_frame(batch, rows, own, keys))
+        parts["places"].append(_places_frame(batch, rows, keys))
+        parts["similarity"].append(_similarity_frame(batch, similar, keys))
+    prompt = chosen.row(0, named=True)
+    parts["states"] += _states_frames(prompt, prefix, offsets, next_tokens, keys)
+    for count, fewer in smaller.items():
+        predicted = predict_with_first(model, prefix, prompt["token_ids"], fewer, batch_tokens)
+        per_label = predicted.with_columns(pl.lit(count).alias("demonstrations_per_label"))
+        parts["counts"].append(keyed(per_label, keys, COUNTS))
+    order = ["demonstrations_per_label", "example", "layer", "head", "demonstration", "offset"]
+    tables = {}
+    for name, frames in parts.items():
+        by = [column for column in order if column in frames[0].columns]
+        tables[name] = pl.concat(frames).sort(by, maintain_order=True)
+    return KernelTables(**tables)
+
+
+def text_similarity(
+    model: PreTrainedModel, tests: pl.DataFrame, demonstrations: pl.DataFrame, batch_tokens: int
+) -> tuple[dict[int, Array], list[int]]:
+    """How alike the model's next tokens are after two texts, each alone: Σ_o P(o|x) P(o|x_i).
+
+    Parameters
+    ----------
+    tests, demonstrations : DataFrame
+        ``tables.PROMPTS`` of queries without demonstrations.
+
+    Returns
+    -------
+    tuple
+        For each test text that is short enough to run, the similarity to every demonstration [N];
+        and the likeliest next token of each demonstration.
+
+    Source: Han et al. 2023, §5.3.
+    """
+    shown: dict[int, Tensor] = {}
+    for batch in batches_of(demonstrations, batch_tokens, model.device):
+        probabilities = target_logits(model, batch).softmax(-1)
+        shown |= dict(zip(batch.examples, probabilities, strict=True))
+    matrix = torch.stack([shown[number] for number in sorted(shown)])  # [N, vocabulary]
+    similar: dict[int, Array] = {}
+    for batch in batches_of(runnable(tests, "alone"), batch_tokens, model.device):
+        products = (target_logits(model, batch).softmax(-1) @ matrix.T).double().cpu().numpy()
+        similar |= dict(zip(batch.examples, products, strict=True))
+    return similar, matrix.argmax(-1).tolist()
+
+
+def _attention_frame(
+    batch: Batch, attention: DemonstrationAttention, keys: Mapping[str, str | int]
+) -> pl.DataFrame:
+    layer, example, head = np.indices(attention.label.shape[:3])
+    frame = pl.DataFrame(
+        {
+            "example": np.array(batch.examples)[example.ravel()],
+            "layer": layer.ravel(),
+            "head": head.ravel(),
+            "attention_max": attention.largest.flatten(0, 2).numpy(),
+            "attention_label": attention.label.flatten(0, 2).numpy(),
+            "attention_mean": attention.mean.flatten(0, 2).numpy(),
+        }
+    )
+    return keyed(frame, keys, KERNEL_ATTENTION)
+
+
+def _of_kinds(attention: DemonstrationAttention) -> dict[str, Array]:
+    kinds = {"max": attention.largest, "label": attention.label, "mean": attention.mean}
+    return {name: kinds[name].double().numpy() for name in WEIGHTS}
+
+
+def _kernel_frame(
+    batch: Batch,
+    attention: DemonstrationAttention,
+    similarity: Array,
+    keys: Mapping[str, str | int],
+) -> pl.DataFrame:
+    labels, classes = batch.demonstration_labels[0].tolist(), len(batch.label_tokens)
+    parts = []
+    for name, weights in _of_kinds(attention).items():
+        layer, example, head = np.indices(weights.shape[:3])
+        r = correlations(weights, similarity[None, :, None])
+        parts.append(
+            pl.DataFrame(
+                {
+                    "example": np.array(batch.examples)[example.ravel()],
+                    "layer": layer.ravel(),
+                    "head": head.ravel(),
+                    "weights": [name] * layer.size,
+                    "prediction": kernel_predictions(
+                        kernel_estimates(weights, labels, classes)
+                    ).ravel(),
+                    "correlation": r.ravel(),
+                }
+            )
+        )
+    frame = pl.concat(parts).with_columns(
+        pl.col("prediction").replace(-1, None), pl.col("correlation").fill_nan(None)
+    )
+    return keyed(frame, keys, KERNEL)
+
+
+def _segments_frame(
+    batch: Batch, rows: Tensor, prompts: list[dict[str, Any]], keys: Mapping[str, str | int]
+) -> pl.DataFrame:
+    matrix, widths = segment_matrix(prompts, rows.shape[-1]), segment_widths(prompts)
+    total = torch.einsum("lbht,bst->lbhs", rows, matrix).numpy()
+    layer, example, head, segment = np.indices(total.shape)
+    frame = pl.DataFrame(
+        {
+            "example": np.array(batch.examples)[example.ravel()],
+            "layer": layer.ravel(),
+            "head": head.ravel(),
+            "segment": np.array(SEGMENTS)[segment.ravel()],
+            "attention": total.ravel(),
+            "tokens": matrix.sum(-1).numpy()[example.ravel(), segment.ravel()],
+            "width": widths[example.ravel(), segment.ravel()],
+        }
+    )
+    return keyed(frame, keys, SEGMENTED)
+
+
+def _places_frame(batch: Batch, rows: Tensor, keys: Mapping[str, str | int]) -> pl.DataFrame:
+    starts, ends = batch.demonstration_starts.cpu(), batch.demonstration_ends.cpu()
+    of_heads = rows.mean(2, keepdim=True)
+    mean = attention_by_place(of_heads, starts, ends)[:, :, 0].numpy()  # [L, B, PLACES]
+    layer, example, place = np.indices(mean.shape)
+    frame = pl.DataFrame(
+        {
+            "example": np.array(batch.examples)[example.ravel()],
+            "layer": layer.ravel(),
+            "place": (place.ravel() + 0.5) / PLACES,
+            "attention": mean.ravel(),
+        }
+    )
+    return keyed(frame, keys, PLACED)
+
+
+def _similarity_frame(
+    batch: Batch, similarity: Array, keys: Mapping[str, str | int]
+) -> pl.DataFrame:
+    example, demonstration = np.indices(similarity.shape)
+    frame = pl.DataFrame(
+        {
+            "example": np.array(batch.examples)[example.ravel()],
+            "demonstration": demonstration.ravel(),
+            "label": batch.demonstration_labels.cpu().numpy().ravel(),
+            "similarity": similarity.ravel(),
+        }
+    )
+    return keyed(frame.with_columns(pl.col("similarity").fill_nan(None)), keys, SIMILARITY)
+
+
+def _states_frames(
+    prompt: Mapping[str, list[int]],
+    prefix: Prefix,
+    offsets: Sequence[int],
+    next_tokens: Sequence[int],
+    keys: Mapping[str, str | int],
+) -> Iterator[pl.DataFrame]:
+    """Keys and values around each label word, where all prompts still share their tokens."""
+    shared = [
+        (demonstration, offset, position + offset)
+        for demonstration, position in enumerate(prompt["label_positions"])
+        for offset in offsets
+        if 0 <= position + offset < prefix.tokens
+    ]
+    if not shared:
+        return
+    demonstrations, shifts, positions = (list(column) for column in zip(*shared, strict=True))
+    for layer, kept in prefix.layers.items():
+        for head in range(kept.key.shape[1]):
+            frame = pl.DataFrame(
+                {
+                    "demonstration": demonstrations,
+                    "offset": shifts,
+                    "label": [prompt["demonstration_labels"][d] for d in demonstrations],
+                    "next_token": [next_tokens[d] for d in demonstrations],
+                    "key": kept.key[0, head, positions].float().cpu().numpy(),
+                    "value": kept.value[0, head, positions].float().cpu().numpy(),
+                }
+            )
+            yield keyed(frame, {**keys, "layer": layer, "head": head}, STATES)
+
+
+@torch.no_grad()
+def predict_with_first(
+    model: PreTrainedModel,
+    whole: Prefix,
+    whole_ids: Sequence[int],
+    prompts: pl.DataFrame,
+    batch_tokens: int,
+) -> pl.DataFrame:
+    """Predictions with fewer demonstrations, whose keys and values are the first of ``whole``.
+
+    Parameters
+    ----------
+    whole, whole_ids
+        All demonstrations, run, and a prompt's token ids that begin with them.
+    prompts : DataFrame
+        ``tables.PROMPTS`` with the first of the demonstrations only.
+
+    Returns
+    -------
+    DataFrame
+        Columns example, label, prediction, probabilities.
+    """
+    chosen = runnable(prompts, "kernel")
+    alike = [a == b for a, b in zip(shared_token_ids(chosen), whole_ids, strict=False)]
+    prefix = whole.first(([*alike, False]).index(False))
+    parts = []
+    for batch in batches_of(chosen, batch_tokens, model.device, prefix.tokens):
+        with intervene(prefix):
+            parts.append(label_predictions(batch, target_logits(model, batch)))
+    return pl.concat(parts)

@@ -1,0 +1,112 @@
+"""Where on the demonstrations attention lands, by segment and by place ([K] Fig. 2)."""
+
+import numpy as np
+import polars as pl
+
+from anchorflow.draws import generator
+from anchorflow.statistics import Array, Estimate, average, bootstrap, weighted_mean_where_defined
+from anchorflow.summaries import (
+    AVERAGE,
+    per_seed,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+    undefined,
+)
+from anchorflow.tables import LANDING
+
+MEASURES = ("per_token", "share", "length", "width")
+
+
+def segment_measures(segments: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
+    """Attention to each segment, averaged over heads, for every example of one seed.
+
+    Parameters
+    ----------
+    segments : DataFrame
+        ``tables.SEGMENTED`` of one model, task and seed.
+
+    Returns
+    -------
+    tuple
+        Keys layer, segment, measure of each value; and the values [examples, keys], examples in
+        increasing order. A segment without tokens has no attention per token.
+    """
+    means = segments.group_by("example", "layer", "segment", maintain_order=True).agg(
+        pl.col("attention").cast(pl.Float64).mean(), pl.col("tokens", "width").first()
+    )
+    measured = means.with_columns(
+        pl.when(pl.col("tokens") > 0)
+        .then(pl.col("attention") / pl.col("tokens"))
+        .alias("per_token"),
+        (pl.col("attention") / pl.col("attention").sum().over("example", "layer")).alias("share"),
+        (pl.col("tokens") / pl.col("tokens").sum().over("example", "layer")).alias("length"),
+    )
+    long = measured.unpivot(
+        MEASURES, index=["example", "layer", "segment"], variable_name="measure"
+    ).sort("example", maintain_order=True)
+    keys = long.filter(pl.col("example") == long["example"][0]).select(
+        "layer", "segment", "measure"
+    )
+    values = long["value"].fill_null(np.nan).to_numpy().reshape(-1, len(keys))
+    return keys, values
+
+
+def place_measures(places: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
+    """As :func:`segment_measures`, for ``tables.PLACED``, whose measure is per token."""
+    rows = places.sort("example", "layer", "place")
+    keys = rows.filter(pl.col("example") == rows["example"][0]).select(
+        "layer", "place", pl.lit("per_token").alias("measure")
+    )
+    return keys, rows["attention"].cast(pl.Float64).to_numpy().reshape(-1, len(keys))
+
+
+def summarize_landing(
+    segments: pl.DataFrame,
+    places: pl.DataFrame,
+    prompts: pl.DataFrame,
+    replicates: int,
+    confidence: float,
+) -> pl.DataFrame:
+    """Attention by segment and by place, per layer, with intervals.
+
+    Parameters
+    ----------
+    segments, places, prompts : DataFrame
+        ``tables.SEGMENTED``, ``tables.PLACED`` and ``tables.PROMPTS`` of one model, all tasks and
+        seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``tables.LANDING``.
+
+    Raises
+    ------
+    InputError
+        If nothing was measured.
+    """
+    require_examples(segments)
+    parts = []
+    for measured, of_seed in ((segments, segment_measures), (places, place_measures)):
+        keys, _ = of_seed(next(per_seed(measured.filter(pl.col("task") == measured["task"][0]))))
+        estimates: dict[str, Estimate] = {}
+        for task in prompts["task"].unique(maintain_order=True):
+            rows = measured.filter(pl.col("task") == task)
+            if rows.is_empty():
+                estimates[task] = undefined(len(keys), replicates)
+                continue
+            values = [of_seed(seed)[1] for seed in per_seed(rows)]
+            estimates[task] = bootstrap(
+                [weighted_mean_where_defined(of_examples) for of_examples in values],
+                [len(of_examples) for of_examples in values],
+                replicates,
+                generator(0, "landing", task),
+            )
+        estimates[AVERAGE] = average(list(estimates.values()))
+        parts.append(summary_rows(estimates, keys, measured, confidence))
+    counted = pl.concat(parts, how="diagonal").join(
+        skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"
+    )
+    return summary_table(counted, segments, LANDING)

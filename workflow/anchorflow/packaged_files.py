@@ -1,0 +1,33 @@
+"""Files and folders inside installed Python packages, written as package:file."""
+
+import importlib.util
+from pathlib import Path
+
+from anchorflow.errors import InputError
+
+
+def packaged(key: str, path: str) -> Path:
+    """Where ``path`` lies: inside an installed package if it is package:file, else as it stands.
+
+    The package is found, not imported.
+
+    Parameters
+    ----------
+    key : str
+        Where the path stands in the configuration, for the error sentence.
+
+    Raises
+    ------
+    InputError
+        If the package is not installed.
+    """
+    package, colon, inner = path.partition(":")
+    if not colon:
+        return Path(path)
+    found = importlib.util.find_spec(package) if package.isidentifier() else None
+    if found is None or found.origin is None:
+        raise InputError(
+            f'{key}: the Python package "{package}" is not installed; install it '
+            "with pip, or correct the name."
+        )
+    return Path(found.origin).parent / inner

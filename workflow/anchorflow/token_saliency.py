@@ -1,0 +1,128 @@
+"""Saliency between every pair of tokens, for the few prompts that are shown as a page ([A] Fig. 1).
+
+The same numbers as stage saliency averages, kept in full: memory grows with the square of the
+prompt's length, so prompts run one at a time.
+"""
+
+import logging
+
+import polars as pl
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from anchorflow.attention_function import intervene
+from anchorflow.batches import Batch, batches_of, runnable
+from anchorflow.language_model import label_logits
+from anchorflow.saliency import ALL, FlowSums, Saliency, label_loss
+from anchorflow.tables import SHOWN_PROMPTS, TOKEN_SALIENCY, frame_schema, keyed
+
+log = logging.getLogger(__name__)
+
+
+class TokenSaliency(FlowSums):
+    """A sink that keeps I_l of one prompt as ``matrices`` [L, T, T], beside its sums."""
+
+    def __init__(self, batch: Batch, layers: int) -> None:
+        super().__init__(batch)
+        tokens = batch.input_ids.shape[1]
+        self.matrices = torch.zeros(layers, tokens, tokens)
+
+    def take(
+        self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = ALL
+    ) -> None:
+        """Keep a chunk; the diagonal, a token's flow to itself, is left out."""
+        super().take(layer, rows, keys, saliency, examples)
+        self.matrices[layer, rows, keys] = saliency[0].cpu()
+
+
+def measure_token_saliency(
+    model: PreTrainedModel,
+    tokenizer: Tokenizer,
+    prompts: pl.DataFrame,
+    examples: int,
+    demonstrations: str = "per_example",
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """I_l(i, j) of all tokens j < i in every layer, for the first runnable prompts by row.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``tables.PROMPTS`` of one model, task and seed.
+    examples : int
+        How many prompts to take; fewer if fewer are short enough to run.
+    demonstrations : str
+        ``per_example`` or ``fixed``, as stage saliency takes them.
+
+    Returns
+    -------
+    tuple of DataFrame
+        Columns of ``tables.TOKEN_SALIENCY`` and of ``tables.SHOWN_PROMPTS``, ordered by example.
+
+    Raises
+    ------
+    InputError
+        If gradients come back missing, zero or not finite.
+
+    Source: Wang et al. 2023, eq. 1.
+    """
+    chosen = runnable(prompts, demonstrations).sort("example").head(examples)
+    if len(chosen) < examples:
+        log.info("Of %d prompts that are asked for, %d can be run.", examples, len(chosen))
+    flows = [pl.DataFrame(schema=frame_schema(TOKEN_SALIENCY))]
+    shown = [pl.DataFrame(schema=frame_schema(SHOWN_PROMPTS))]
+    layers: int = model.config.get_text_config().num_hidden_layers
+    alone = batches_of(chosen, 1, model.device)
+    for batch in tqdm(alone, total=len(chosen), desc="token saliency", unit="example"):
+        keys = chosen.select("model", "task", "seed").row(0, named=True)
+        keys["example"] = batch.examples[0]
+        sink = TokenSaliency(batch, layers)
+        with intervene(Saliency(sink)):
+            logits = label_logits(model, batch)
+            label_loss(logits, batch).backward()
+        sink.means(layers)  # raises if a layer is missing or nothing flows
+        flows.append(keyed(_rows(sink.matrices), keys, TOKEN_SALIENCY))
+        probabilities = logits.detach().softmax(-1).cpu()
+        frame = pl.DataFrame(
+            {
+                "demonstrations": demonstrations,
+                "label": batch.labels.tolist(),
+                "prediction": probabilities.argmax(-1).tolist(),
+                "probabilities": probabilities.tolist(),
+                "texts": [token_texts(tokenizer, batch.input_ids[0].tolist())],
+            }
+        )
+        shown.append(keyed(frame, keys, SHOWN_PROMPTS))
+    return pl.concat(flows).sort("example", "layer", "token"), pl.concat(shown).sort("example")
+
+
+def token_texts(tokenizer: Tokenizer, token_ids: list[int]) -> list[str]:
+    """Each token as text, its leading blank included; U+FFFD for bytes that are no text alone.
+
+    Some tokenizers drop the blank of the first token that they decode. The text of a token is
+    therefore what it adds after itself.
+    """
+    texts = []
+    for token in token_ids:
+        once = tokenizer.decode([token], skip_special_tokens=False)
+        twice = tokenizer.decode([token, token], skip_special_tokens=False)
+        texts.append(twice[len(once) :] if twice.startswith(once) else once)
+    return texts
+
+
+def _rows(matrices: Tensor) -> pl.DataFrame:
+    """The part below the diagonal of [L, T, T], one row per layer and token."""
+    layers, tokens = matrices.shape[:2]
+    values = matrices.numpy()
+    return pl.DataFrame(
+        {
+            "layer": [layer for layer in range(layers) for _ in range(tokens)],
+            "token": [token for _ in range(layers) for token in range(tokens)],
+            "significance": pl.Series(
+                [values[layer, i, :i] for layer in range(layers) for i in range(tokens)],
+                dtype=pl.List(pl.Float32),
+            ),
+        }
+    )
