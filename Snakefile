@@ -7,16 +7,26 @@
 #   texts ─► samples ─► prompts ─┬─► attention ─┬─► deep ─────────► figures, tables
 #   tokenizers ─────────┘   │    │  predictions ─┴─► accuracy ─────► tables
 #   models ─────────────────┘    ├─► isolation ────► loyalty ──────► figures, tables
+#                                ├─► isolation, saliency, predictions ► label_words ► figures, tables
 #                                ├─► diagnosis, predictions ► confusion ► figures, tables
+#                                ├─► embeddings of texts ► retrieval ► neighbors ► figures, tables
+#                                ├─► kernel ─┬─► heads, landing ──────────────────► figures, tables
+#                                │           ├─► embeddings of texts ► regressors ► figures, tables
+#                                │           └─► probes ► decoding ───────────────► figures, tables
 #                                ├─► saliency ─────► flow ─────────► figures, tables
+#                                ├─► token_saliency, shown_prompts ► flow_page
 #                                ├─► reweighting ─┬────────────────► figures
 #                                │                ├► performance ──► tables
 #                                │                └► compression ──► retention ─┬─► figures, tables
 #                                └─► timing ────────────────────────────────────┴─► figures, tables
+#   all that is measured ─► claims ─► figures, tables
 
 from snakemake.utils import min_version
 
 min_version("9.27")
+
+
+report: "workflow/report/workflow.rst"
 
 
 # A configuration given on the command line takes the place of the default one; Snakemake would
@@ -38,11 +48,21 @@ include: "workflow/rules/isolation.smk"
 include: "workflow/rules/reweighting.smk"
 include: "workflow/rules/compression.smk"
 include: "workflow/rules/timing.smk"
+include: "workflow/rules/embeddings.smk"
+include: "workflow/rules/retrieval.smk"
 include: "workflow/rules/flow.smk"
+include: "workflow/rules/flow_page.smk"
 include: "workflow/rules/loyalty.smk"
 include: "workflow/rules/deep.smk"
+include: "workflow/rules/label_words.smk"
 include: "workflow/rules/performance.smk"
 include: "workflow/rules/diagnosis.smk"
+include: "workflow/rules/kernel.smk"
+include: "workflow/rules/heads.smk"
+include: "workflow/rules/landing.smk"
+include: "workflow/rules/regressors.smk"
+include: "workflow/rules/probes.smk"
+include: "workflow/rules/claims.smk"
 include: "workflow/rules/accuracy.smk"
 
 

@@ -1,6 +1,6 @@
 # Accuracy of the in-context predictions, and how many prompts were too long to run.
 
-TABLES += expand("results/tables/accuracy.{kind}", kind=["csv", "md"])
+TABLES += expand("results/tables/accuracy.{kind}", kind=["csv", "md", "html"])
 
 
 rule summarize_accuracy:
@@ -32,6 +32,10 @@ rule tabulate_accuracy:
     output:
         csv="results/tables/accuracy.csv",
         md="results/tables/accuracy.md",
+        html=report(
+            "results/tables/accuracy.html",
+            **table("accuracy", ACCURACY, "Accuracy and skipped prompts"),
+        ),
     log:
         "logs/tabulate_accuracy.log",
     benchmark:

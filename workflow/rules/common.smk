@@ -6,9 +6,11 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from anchorflow.configuration import complete_configuration, listed
+from anchorflow import configuration
+from anchorflow.configuration import complete_configuration, label_word_sets, listed
 from anchorflow.errors import InputError
 from anchorflow.sources import modules_imported_by
+from anchorflow.task_names import task_of
 
 ROOT = Path(workflow.basedir)
 
@@ -18,9 +20,12 @@ except InputError as error:
     raise WorkflowError(str(error))
 
 
+NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
+
+
 wildcard_constraints:
-    model="[A-Za-z0-9][A-Za-z0-9._-]*",
-    task="[A-Za-z0-9][A-Za-z0-9._-]*",
+    model=NAME,
+    task=rf"{NAME}(?:\+{NAME})?",  # "reviews", or with other label words "reviews+symbols"
     seed="[0-9]+",
 
 
@@ -28,13 +33,44 @@ wildcard_constraints:
 FIGURES = []
 TABLES = []
 
+# Categories of the report, which shows them in the order of their names.
+CLAIMS = "1 Claims"
+INFORMATION = "2 Label words as anchors"
+ANCHORS = "3 Anchors put to use"
+KERNEL = "4 Kernel regression"
+ACCURACY = "5 Accuracy"
+
+
+def figure(name, category, shows):
+    """How the report shows a model's figure; the caption is workflow/report/{name}.rst.
+
+    A label of two values that all figures of a category have becomes a switch, so a label that
+    does not apply is left out.
+    """
+    return {
+        "caption": f"../report/{name}.rst",
+        "category": category,
+        "subcategory": "Figures",
+        "labels": {"figure": shows, "model": "{model}"},
+    }
+
+
+def table(name, category, shows):
+    """How the report shows a table over all models; the caption is workflow/report/{name}.rst."""
+    return {
+        "caption": f"../report/{name}.rst",
+        "category": category,
+        "subcategory": "Tables",
+        "labels": {"table": shows},
+    }
+
 
 def model_settings(wildcards):
     return listed(wildcards.model, "models", config)
 
 
 def task_settings(wildcards):
-    return listed(wildcards.task, "tasks", config)
+    return configuration.task_settings(wildcards.task, config)
 
 
 def code_of(rule):
@@ -54,10 +90,36 @@ def cells_of(stage, table=None):
     )
 
 
+def cells_with_words(stage):
+    """All cells of the tasks that have other label words, those with their own words included."""
+    return lambda wildcards: expand(
+        "results/{stage}/{model}/{task}/{seed}.parquet",
+        stage=stage,
+        model=wildcards.model,
+        task=configuration.cells_with_words(config),
+        seed=config["seeds"],
+    )
+
+
+def samples_of(wildcards):
+    """A task's samples, which its prompts with other label words share."""
+    return f"results/samples/{task_of(wildcards.task)}/{wildcards.seed}.parquet"
+
+
 def timings_of(wildcards):
     """Timings of all tasks of the model at hand; they are taken for the first seed only."""
     return expand(
         "results/timing/{model}/{task}/{seed}.parquet",
+        model=wildcards.model,
+        task=config["tasks"],
+        seed=config["seeds"][0],
+    )
+
+
+def shown_of(path):
+    """What all tasks have for the pages of the model at hand; they show the first seed only."""
+    return lambda wildcards: expand(
+        f"results/{path}",
         model=wildcards.model,
         task=config["tasks"],
         seed=config["seeds"][0],

@@ -5,7 +5,7 @@ FIGURES += expand(
     model=config["models"],
     kind=["pdf", "png"],
 )
-TABLES += expand("results/tables/retention.{kind}", kind=["csv", "md"])
+TABLES += expand("results/tables/retention.{kind}", kind=["csv", "md", "html"])
 
 
 rule measure_compression:
@@ -65,7 +65,12 @@ rule draw_retention:
         code=code_of("draw_retention"),
     output:
         pdf="results/figures/retention/{model}.pdf",
-        png="results/figures/retention/{model}.png",
+        png=report(
+            "results/figures/retention/{model}.png",
+            **figure(
+                "retention", ANCHORS, "Compressed demonstrations (Table 2 of [A])"
+            ),
+        ),
     log:
         "logs/draw_retention/{model}.log",
     benchmark:
@@ -88,6 +93,12 @@ rule tabulate_retention:
     output:
         csv="results/tables/retention.csv",
         md="results/tables/retention.md",
+        html=report(
+            "results/tables/retention.html",
+            **table(
+                "retention", ANCHORS, "Compressed demonstrations (Table 2 of [A])"
+            ),
+        ),
     log:
         "logs/tabulate_retention.log",
     benchmark:

@@ -3,7 +3,7 @@
 FIGURES += expand(
     "results/figures/deep/{model}.{kind}", model=config["models"], kind=["pdf", "png"]
 )
-TABLES += expand("results/tables/deep.{kind}", kind=["csv", "md"])
+TABLES += expand("results/tables/deep.{kind}", kind=["csv", "md", "html"])
 
 
 rule summarize_deep:
@@ -34,7 +34,12 @@ rule draw_deep:
         code=code_of("draw_deep"),
     output:
         pdf="results/figures/deep/{model}.pdf",
-        png="results/figures/deep/{model}.png",
+        png=report(
+            "results/figures/deep/{model}.png",
+            **figure(
+                "deep", INFORMATION, "AUCROC and R over the layers (Fig. 5 of [A])"
+            ),
+        ),
     log:
         "logs/draw_deep/{model}.log",
     benchmark:
@@ -57,6 +62,10 @@ rule tabulate_deep:
     output:
         csv="results/tables/deep.csv",
         md="results/tables/deep.md",
+        html=report(
+            "results/tables/deep.html",
+            **table("deep", INFORMATION, "AUCROC and R"),
+        ),
     log:
         "logs/tabulate_deep.log",
     benchmark:

@@ -5,7 +5,7 @@ FIGURES += expand(
     model=config["models"],
     kind=["pdf", "png"],
 )
-TABLES += expand("results/tables/confusion.{kind}", kind=["csv", "md"])
+TABLES += expand("results/tables/confusion.{kind}", kind=["csv", "md", "html"])
 
 
 rule measure_diagnosis:
@@ -60,7 +60,14 @@ rule draw_confusion:
         code=code_of("draw_confusion"),
     output:
         pdf="results/figures/confusion/{model}.pdf",
-        png="results/figures/confusion/{model}.png",
+        png=report(
+            "results/figures/confusion/{model}.png",
+            **figure(
+                "confusion",
+                ANCHORS,
+                "Confused labels and key distances (Fig. 6 of [A])",
+            ),
+        ),
     log:
         "logs/draw_confusion/{model}.log",
     benchmark:
@@ -84,6 +91,10 @@ rule tabulate_confusion:
     output:
         csv="results/tables/confusion.csv",
         md="results/tables/confusion.md",
+        html=report(
+            "results/tables/confusion.html",
+            **table("confusion", ANCHORS, "Confused labels and key distances"),
+        ),
     log:
         "logs/tabulate_confusion.log",
     benchmark:

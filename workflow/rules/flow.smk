@@ -3,7 +3,7 @@
 FIGURES += expand(
     "results/figures/flow/{model}.{kind}", model=config["models"], kind=["pdf", "png"]
 )
-TABLES += expand("results/tables/flow.{kind}", kind=["csv", "md"])
+TABLES += expand("results/tables/flow.{kind}", kind=["csv", "md", "html"])
 
 
 rule summarize_flow:
@@ -35,7 +35,12 @@ rule draw_flow:
         code=code_of("draw_flow"),
     output:
         pdf="results/figures/flow/{model}.pdf",
-        png="results/figures/flow/{model}.png",
+        png=report(
+            "results/figures/flow/{model}.png",
+            **figure(
+                "flow", INFORMATION, "Information flow over the layers (Fig. 3 of [A])"
+            ),
+        ),
     log:
         "logs/draw_flow/{model}.log",
     benchmark:
@@ -58,6 +63,10 @@ rule tabulate_flow:
     output:
         csv="results/tables/flow.csv",
         md="results/tables/flow.md",
+        html=report(
+            "results/tables/flow.html",
+            **table("flow", INFORMATION, "Shares of the information flows"),
+        ),
     log:
         "logs/tabulate_flow.log",
     benchmark:

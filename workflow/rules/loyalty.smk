@@ -5,7 +5,7 @@ FIGURES += expand(
     model=config["models"],
     kind=["pdf", "png"],
 )
-TABLES += expand("results/tables/loyalty.{kind}", kind=["csv", "md"])
+TABLES += expand("results/tables/loyalty.{kind}", kind=["csv", "md", "html"])
 
 
 rule summarize_loyalty:
@@ -36,7 +36,12 @@ rule draw_loyalty:
         code=code_of("draw_loyalty"),
     output:
         pdf="results/figures/loyalty/{model}.pdf",
-        png="results/figures/loyalty/{model}.png",
+        png=report(
+            "results/figures/loyalty/{model}.png",
+            **figure(
+                "loyalty", INFORMATION, "Loyalty under isolation (Fig. 4 of [A])"
+            ),
+        ),
     log:
         "logs/draw_loyalty/{model}.log",
     benchmark:
@@ -59,6 +64,10 @@ rule tabulate_loyalty:
     output:
         csv="results/tables/loyalty.csv",
         md="results/tables/loyalty.md",
+        html=report(
+            "results/tables/loyalty.html",
+            **table("loyalty", INFORMATION, "Loyalty under isolation"),
+        ),
     log:
         "logs/tabulate_loyalty.log",
     benchmark:

@@ -1,6 +1,6 @@
 # How well re-weighted attention predicts, against in-context learning as it is ([A] Table 1).
 
-TABLES += expand("results/tables/performance.{kind}", kind=["csv", "md"])
+TABLES += expand("results/tables/performance.{kind}", kind=["csv", "md", "html"])
 
 
 rule summarize_performance:
@@ -35,6 +35,14 @@ rule tabulate_performance:
     output:
         csv="results/tables/performance.csv",
         md="results/tables/performance.md",
+        html=report(
+            "results/tables/performance.html",
+            **table(
+                "performance",
+                ANCHORS,
+                "Re-weighting and its baselines (Table 1 of [A])",
+            ),
+        ),
     log:
         "logs/tabulate_performance.log",
     benchmark:

@@ -3,7 +3,7 @@
 
 rule build_prompts:
     input:
-        samples="results/samples/{task}/{seed}.parquet",
+        samples=samples_of,
         tokenizer="results/tokenizers/{model}",
         code=code_of("build_prompts"),
     output:

@@ -47,7 +47,10 @@ rule draw_reweighting:
         code=code_of("draw_reweighting"),
     output:
         pdf="results/figures/reweighting/{model}.pdf",
-        png="results/figures/reweighting/{model}.png",
+        png=report(
+            "results/figures/reweighting/{model}.png",
+            **figure("reweighting", ANCHORS, "Fitted weights by layer and head"),
+        ),
     log:
         "logs/draw_reweighting/{model}.log",
     benchmark:

@@ -11,6 +11,8 @@ rule draw_samples:
         "logs/draw_samples/{task}/{seed}.log",
     benchmark:
         "results/benchmarks/draw_samples/{task}/{seed}.tsv"
+    wildcard_constraints:
+        task=NAME,  # whatever the label words
     priority: 20
     conda:
         "../envs/anchorflow.yaml"

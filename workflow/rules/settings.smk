@@ -49,6 +49,20 @@ def model_files(wildcards):
     return sorted(str(path) for kind in kinds for path in folder.glob(kind))
 
 
+def encoder_files(wildcards):
+    """A local encoder's files are inputs, so that Snakemake watches them; a package's are not."""
+    path = config["encoder"]["path"]
+    if ":" in path:
+        return []
+    kinds = ("*.json", "*.txt", "*.model", "*.safetensors")
+    return sorted(str(file) for kind in kinds for file in Path(path).rglob(kind))
+
+
+def encoder_spec(wildcards):
+    """What embeddings depend on; how they are compared is another stage's."""
+    return {"path": config["encoder"]["path"]}
+
+
 def source_spec(wildcards):
     """Where a model comes from; what its jobs ask of the scheduler rebuilds nothing."""
     settings = model_settings(wildcards)
@@ -70,6 +84,39 @@ def reweighting_task(wildcards):
     return {
         **prompts_spec(wildcards),
         "many_demonstrations": task.get("many_demonstrations"),
+    }
+
+
+def words_spec(wildcards):
+    """What the comparison of label words depends on, beside the cells themselves."""
+    return {
+        "words": label_word_sets(config),
+        "demonstrations": config["saliency"]["demonstrations"],
+        "variant": config["isolation"]["variants"][0],
+    }
+
+
+def claims_spec(wildcards):
+    """What the claims depend on, beside the cells themselves."""
+    return {
+        "tasks": list(config["tasks"]),
+        "variant": config["isolation"]["variants"][0],
+    }
+
+
+def shown_spec(wildcards):
+    """Which prompts' saliency is kept in full, those of stage saliency."""
+    return {
+        "examples": config["flow_page"]["examples"],
+        "demonstrations": config["saliency"]["demonstrations"],
+    }
+
+
+def page_spec(wildcards):
+    """Looks of information-flow pages, and the label words that they name."""
+    return {
+        "labels": task_settings(wildcards)["labels"],
+        "colors": config["figures"]["colors"],
     }
 
 

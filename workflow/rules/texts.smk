@@ -11,6 +11,8 @@ rule read_texts:
         "logs/read_texts/{task}.log",
     benchmark:
         "results/benchmarks/read_texts/{task}.tsv"
+    wildcard_constraints:
+        task=NAME,  # whatever the label words
     priority: 20
     conda:
         "../envs/anchorflow.yaml"

@@ -3,7 +3,7 @@
 FIGURES += expand(
     "results/figures/timing/{model}.{kind}", model=config["models"], kind=["pdf", "png"]
 )
-TABLES += expand("results/tables/timing.{kind}", kind=["csv", "md"])
+TABLES += expand("results/tables/timing.{kind}", kind=["csv", "md", "html"])
 
 
 rule measure_timing:
@@ -19,8 +19,8 @@ rule measure_timing:
         "results/benchmarks/measure_timing/{model}/{task}/{seed}.tsv"
     conda:
         "../envs/anchorflow.yaml"
-    # All cores, so that nothing else runs beside it.
-    threads: workflow.cores or config["compute"]["threads"]
+    # All cores, so that nothing else runs beside it; --report and some executors name none.
+    threads: workflow.resource_settings.cores or config["compute"]["threads"]
     resources:
         gpu=gpus_of,
         mem_mb=memory_of,
@@ -39,7 +39,12 @@ rule draw_timing:
         code=code_of("draw_timing"),
     output:
         pdf="results/figures/timing/{model}.pdf",
-        png="results/figures/timing/{model}.png",
+        png=report(
+            "results/figures/timing/{model}.png",
+            **figure(
+                "timing", ANCHORS, "Accuracy against time per query (Table 3 of [A])"
+            ),
+        ),
     log:
         "logs/draw_timing/{model}.log",
     benchmark:
@@ -68,6 +73,10 @@ rule tabulate_timing:
     output:
         csv="results/tables/timing.csv",
         md="results/tables/timing.md",
+        html=report(
+            "results/tables/timing.html",
+            **table("timing", ANCHORS, "Accuracy and time per query (Table 3 of [A])"),
+        ),
     log:
         "logs/tabulate_timing.log",
     benchmark:

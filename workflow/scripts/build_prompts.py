@@ -15,5 +15,6 @@ if __name__ == "__main__":
             spec["labels"],
             snakemake.wildcards.model,
             read_architecture(snakemake.input.tokenizer)["context"],
+            snakemake.wildcards.task,
         )
         write_frame(snakemake.output[0], PROMPTS, prompts, spec)

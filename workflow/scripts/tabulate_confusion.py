@@ -1,8 +1,8 @@
-"""Write the confusion of labels of all models as CSV and Markdown."""
+"""Write the confusion of labels of all models as CSV, Markdown and HTML."""
 
 from anchorflow.logs import job_log
 from anchorflow.tables import CONFUSION, read_tables
-from anchorflow.tabulate import tabulate_confusion, write_csv, write_markdown
+from anchorflow.tabulate import tabulate_confusion, write_csv, write_readable
 
 NOTE = (
     "Spearman's rank correlation, over pairs of labels, of how well two labels' examples are told "
@@ -18,8 +18,8 @@ if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         confusion = read_tables(snakemake.input.confusion, CONFUSION)
         write_csv(snakemake.output.csv, confusion)
-        write_markdown(
-            snakemake.output.md,
+        write_readable(
+            dict(snakemake.output.items()),
             "Confusion of labels and distance of their keys",
             NOTE,
             tabulate_confusion(confusion),

@@ -1,8 +1,8 @@
-"""Write the deep summary of all models as CSV and Markdown."""
+"""Write the deep summary of all models as CSV, Markdown and HTML."""
 
 from anchorflow.logs import job_log
 from anchorflow.tables import DEEP, read_tables
-from anchorflow.tabulate import tabulate_deep, write_csv, write_markdown
+from anchorflow.tabulate import tabulate_deep, write_csv, write_readable
 
 NOTE = (
     "Layers counted from 0, five depths per model. auc: AUCROC_l (0.5 is chance); "
@@ -16,8 +16,8 @@ if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         deep = read_tables(snakemake.input.deep, DEEP)
         write_csv(snakemake.output.csv, deep)
-        write_markdown(
-            snakemake.output.md,
+        write_readable(
+            dict(snakemake.output.items()),
             "Label-word attention as a predictor of the model's own predictions",
             NOTE,
             tabulate_deep(deep),

@@ -1,8 +1,8 @@
-"""Write the flow summary of all models as CSV and Markdown."""
+"""Write the flow summary of all models as CSV, Markdown and HTML."""
 
 from anchorflow.logs import job_log
 from anchorflow.tables import FLOW, read_tables
-from anchorflow.tabulate import tabulate_flow, write_csv, write_markdown
+from anchorflow.tabulate import tabulate_flow, write_csv, write_readable
 
 NOTE = (
     "Layers counted from 0, five depths per model; each cell is S / (S_wp + S_pq + "
@@ -15,6 +15,9 @@ if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         flow = read_tables(snakemake.input.flow, FLOW)
         write_csv(snakemake.output.csv, flow)
-        write_markdown(
-            snakemake.output.md, "Shares of the three information flows", NOTE, tabulate_flow(flow)
+        write_readable(
+            dict(snakemake.output.items()),
+            "Shares of the three information flows",
+            NOTE,
+            tabulate_flow(flow),
         )

@@ -1,8 +1,8 @@
-"""Write the loyalty summary of all models as CSV and Markdown."""
+"""Write the loyalty summary of all models as CSV, Markdown and HTML."""
 
 from anchorflow.logs import job_log
 from anchorflow.tables import LOYALTY, read_tables
-from anchorflow.tabulate import tabulate_loyalty, write_csv, write_markdown
+from anchorflow.tabulate import tabulate_loyalty, write_csv, write_readable
 
 NOTE = (
     "Means over tasks and seeds with bootstrap intervals over seeds, examples and draws of random "
@@ -17,6 +17,9 @@ if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         loyalty = read_tables(snakemake.input.loyalty, LOYALTY)
         write_csv(snakemake.output.csv, loyalty)
-        write_markdown(
-            snakemake.output.md, "Loyalty under isolation", NOTE, tabulate_loyalty(loyalty)
+        write_readable(
+            dict(snakemake.output.items()),
+            "Loyalty under isolation",
+            NOTE,
+            tabulate_loyalty(loyalty),
         )

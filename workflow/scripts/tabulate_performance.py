@@ -1,8 +1,8 @@
-"""Write the performance of all models as CSV and Markdown."""
+"""Write the performance of all models as CSV, Markdown and HTML."""
 
 from anchorflow.logs import job_log
 from anchorflow.tables import PERFORMANCE, read_tables
-from anchorflow.tabulate import tabulate_performance, write_csv, write_markdown
+from anchorflow.tabulate import tabulate_performance, write_csv, write_readable
 
 NOTE = (
     "Means over seeds with bootstrap intervals over seeds and examples; demonstrations fixed per "
@@ -19,8 +19,8 @@ if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         performance = read_tables(snakemake.input.performance, PERFORMANCE)
         write_csv(snakemake.output.csv, performance)
-        write_markdown(
-            snakemake.output.md,
+        write_readable(
+            dict(snakemake.output.items()),
             "Re-weighted attention to label words",
             NOTE,
             tabulate_performance(performance),

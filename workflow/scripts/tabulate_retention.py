@@ -1,8 +1,8 @@
-"""Write what compressed prompts retain in all models as CSV and Markdown."""
+"""Write what compressed prompts retain in all models as CSV, Markdown and HTML."""
 
 from anchorflow.logs import job_log
 from anchorflow.tables import RETENTION, read_tables
-from anchorflow.tabulate import tabulate_retention, write_csv, write_markdown
+from anchorflow.tabulate import tabulate_retention, write_csv, write_readable
 
 NOTE = (
     "Means over tasks and seeds with bootstrap intervals over seeds, examples and draws; "
@@ -19,6 +19,9 @@ if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         retention = read_tables(snakemake.input.retention, RETENTION)
         write_csv(snakemake.output.csv, retention)
-        write_markdown(
-            snakemake.output.md, "Compressed demonstrations", NOTE, tabulate_retention(retention)
+        write_readable(
+            dict(snakemake.output.items()),
+            "Compressed demonstrations",
+            NOTE,
+            tabulate_retention(retention),
         )

@@ -1,8 +1,8 @@
-"""Write accuracy and time per query of all models as CSV and Markdown."""
+"""Write accuracy and time per query of all models as CSV, Markdown and HTML."""
 
 from anchorflow.logs import job_log
 from anchorflow.tables import RETENTION, TIMING, read_tables
-from anchorflow.tabulate import tabulate_timing, write_csv, write_markdown
+from anchorflow.tabulate import tabulate_timing, write_csv, write_readable
 
 NOTE = (
     "ms: median time per query [quartiles over queries and repetitions]; times as fast: as full "
@@ -17,8 +17,8 @@ if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         timing = read_tables(snakemake.input.timing, TIMING)
         write_csv(snakemake.output.csv, timing)
-        write_markdown(
-            snakemake.output.md,
+        write_readable(
+            dict(snakemake.output.items()),
             "Accuracy and time per query",
             NOTE,
             tabulate_timing(timing, read_tables(snakemake.input.retention, RETENTION)),
