@@ -28,23 +28,35 @@ def draw_loyalty(
     confidence: float,
     paths: Mapping[str, str | Path],
 ) -> None:
-    """Draw ``tables.LOYALTY`` of one model: bars as in [A], and every number of layers below."""
+    """Draw ``tables.LOYALTY`` of one model: bars as in [A], and below every number of layers.
+
+    With one number of layers there is nothing below.
+    """
     averaged = loyalty.filter(pl.col("task") == AVERAGE)
     variants = averaged["variant"].unique(maintain_order=True).to_list()
+    swept = averaged.filter(pl.col("layers") > 0)["layers"].n_unique() > 1
+    height = 2 if swept else 1
     title = "Isolation, averaged over tasks, " + describe(loyalty, confidence, "error bars")
-    with small_multiples(style, 2 * len(variants), len(_AXES), title, share=False) as (fig, axes):
+    with small_multiples(style, height * len(variants), len(_AXES), title, share=False) as (
+        fig,
+        axes,
+    ):
         for order, variant in enumerate(variants):
             for column, (measure, name) in enumerate(_AXES.items()):
                 rows = averaged.filter(pl.col("variant") == variant, pl.col("measure") == measure)
-                bars, sweep = axes[2 * order][column], axes[2 * order + 1][column]
+                bars = axes[height * order][column]
                 _draw_bars(bars, rows, style["colors"])
-                _draw_sweep(sweep, rows, style["colors"])
                 bars.set_title(f"{name} ({variant})" if len(variants) > 1 else name)
-                for panel in (bars, sweep):
+                panels = [bars]
+                if swept:
+                    panels.append(axes[height * order + 1][column])
+                    _draw_sweep(panels[1], rows, style["colors"])
+                for panel in panels:
                     panel.set_ylim(bottom=0, top=None if measure == "divergence" else 1.03)
                     panel.set_ylabel(name)
         axes[0][-1].legend(loc="upper right")
-        axes[1][0].legend(loc="lower left", frameon=True, framealpha=0.9, edgecolor="none")
+        if swept:
+            axes[1][0].legend(loc="lower left", frameon=True, framealpha=0.9, edgecolor="none")
         save(fig, paths)
 
 
