@@ -11,7 +11,9 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 TASKS = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))["tasks"]
-CORPORA = {task["corpus"]: task for task in TASKS.values()}
+SHOWN = (ROOT / "data/README.md").read_text(encoding="utf-8").split("```")[1]
+FURTHER = yaml.safe_load(SHOWN.removeprefix("yaml"))  # not part of the default run
+CORPORA = {task["corpus"]: task for task in (TASKS | FURTHER).values()}
 SPLITS = ("train", "test")
 
 
@@ -32,7 +34,7 @@ def trigrams(text: str) -> set[tuple[str, ...]]:
     return {tuple(words[i : i + 3]) for i in range(len(words) - 2)}
 
 
-def test_every_file_belongs_to_a_corpus_of_the_default_run() -> None:
+def test_every_file_belongs_to_a_corpus_of_the_default_run_or_of_the_readme() -> None:
     expected = {f"{corpus}_{split}.csv" for corpus in CORPORA for split in SPLITS}
     assert {path.name for path in (ROOT / "data").glob("*.csv")} == expected
 
