@@ -121,7 +121,7 @@ def measure_attention(
     keys = prompts.select("model", "task", "seed").row(0, named=True)
     attention, predictions = [], []
     for batch, rows, logits in rows_and_logits(model, chosen, prefix, batch_tokens):
-        attention.append(attention_frame(batch, by_demonstration(rows, batch), keys))
+        attention.append(_attention_frame(batch, by_demonstration(rows, batch), keys))
         predictions.append(prediction_frame(batch, logits, tokenizer, keys))
     return (
         pl.concat([empty[0], *attention]).sort("example", "layer", "head", "demonstration"),
@@ -147,7 +147,7 @@ def rows_and_logits(
             progress.update(batch.size)
 
 
-def attention_frame(
+def _attention_frame(
     batch: Batch, rows: DemonstrationAttention, keys: Mapping[str, str | int]
 ) -> pl.DataFrame:
     """``tables.ATTENTION`` of one batch."""

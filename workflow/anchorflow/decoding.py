@@ -3,9 +3,8 @@
 import numpy as np
 import polars as pl
 
-from anchorflow.draws import generator
-from anchorflow.statistics import Array, Estimate, average, bootstrap, weighted_mean_where_defined
-from anchorflow.summaries import AVERAGE, per_seed, summary_rows, summary_table, undefined
+from anchorflow.statistics import Array
+from anchorflow.summaries import AVERAGE, mean_by_task, summary_rows, summary_table
 from anchorflow.tables import DECODING, frame_schema
 
 MEASURES = ("accuracy", "shuffled", "gain")
@@ -44,20 +43,10 @@ def summarize_decoding(
     keys = (
         means.select(*_KEYS, pl.col("measure").cast(order)).unique().sort(*_KEYS, "measure")
     ).with_columns(pl.col("measure").cast(pl.String))
-    estimates: dict[str, Estimate] = {}
-    for task in prompts["task"].unique(maintain_order=True):
-        rows = means.filter(pl.col("task") == task)
-        if rows.is_empty():
-            estimates[task] = undefined(len(keys), replicates)
-            continue
-        values = [_values(seed, keys) for seed in per_seed(rows)]
-        estimates[task] = bootstrap(
-            [weighted_mean_where_defined(seed) for seed in values],
-            [len(seed) for seed in values],
-            replicates,
-            generator(0, "decoding", task),
-        )
-    estimates[AVERAGE] = average(list(estimates.values()))
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+    estimates = mean_by_task(
+        means, tasks, lambda seed: _values(seed, keys), len(keys), replicates, "decoding"
+    )
     decoded = means.group_by("task", *_KEYS, "measure").agg(pl.len().alias("decoded"))
     both = pl.concat(
         [

@@ -3,16 +3,13 @@
 import numpy as np
 import polars as pl
 
-from anchorflow.draws import generator
-from anchorflow.statistics import Array, Estimate, average, bootstrap, weighted_mean_where_defined
+from anchorflow.statistics import Array
 from anchorflow.summaries import (
-    AVERAGE,
-    per_seed,
+    mean_by_task,
     require_examples,
     skipped_prompts,
     summary_rows,
     summary_table,
-    undefined,
 )
 from anchorflow.tables import HEADS
 
@@ -82,24 +79,14 @@ def summarize_heads(
     """
     require_examples(predictions)
     keys = pl.DataFrame({"measure": MEASURES}).join(head_keys(kernel), how="cross")
-    estimates: dict[str, Estimate] = {}
-    for task in prompts["task"].unique(maintain_order=True):
-        rows = kernel.filter(pl.col("task") == task)
-        if rows.is_empty():
-            estimates[task] = undefined(len(keys), replicates)
-            continue
-        of_task = predictions.filter(pl.col("task") == task)
-        measured = [
-            np.concatenate(list(head_measures(*seed).values()), 1)
-            for seed in zip(per_seed(rows), per_seed(of_task), strict=True)
-        ]
-        estimates[task] = bootstrap(
-            [weighted_mean_where_defined(values) for values in measured],
-            [len(values) for values in measured],
-            replicates,
-            generator(0, "heads", task),
-        )
-    estimates[AVERAGE] = average(list(estimates.values()))
+
+    def of_seed(rows: pl.DataFrame) -> Array:
+        same_cell = rows.select("task", "seed").unique()
+        of_model = predictions.join(same_cell, on=["task", "seed"])
+        return np.concatenate(list(head_measures(rows, of_model).values()), 1)
+
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+    estimates = mean_by_task(kernel, tasks, of_seed, len(keys), replicates, "heads")
     skipped = skipped_prompts(prompts, "kernel")
     counted = summary_rows(estimates, keys, predictions, confidence).join(
         skipped, on="task", maintain_order="left"

@@ -1,21 +1,22 @@
 """Where on the demonstrations attention lands, by segment and by place ([K] Fig. 2)."""
 
+from collections.abc import Callable
+
 import numpy as np
 import polars as pl
 
-from anchorflow.draws import generator
-from anchorflow.statistics import Array, Estimate, average, bootstrap, weighted_mean_where_defined
+from anchorflow.statistics import Array
 from anchorflow.summaries import (
-    AVERAGE,
+    mean_by_task,
     per_seed,
     require_examples,
     skipped_prompts,
     summary_rows,
     summary_table,
-    undefined,
 )
 from anchorflow.tables import LANDING
 
+Measures = Callable[[pl.DataFrame], tuple[pl.DataFrame, Array]]
 MEASURES = ("per_token", "share", "length", "width")
 
 
@@ -88,23 +89,15 @@ def summarize_landing(
         If nothing was measured.
     """
     require_examples(segments)
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
     parts = []
     for measured, of_seed in ((segments, segment_measures), (places, place_measures)):
         keys, _ = of_seed(next(per_seed(measured.filter(pl.col("task") == measured["task"][0]))))
-        estimates: dict[str, Estimate] = {}
-        for task in prompts["task"].unique(maintain_order=True):
-            rows = measured.filter(pl.col("task") == task)
-            if rows.is_empty():
-                estimates[task] = undefined(len(keys), replicates)
-                continue
-            values = [of_seed(seed)[1] for seed in per_seed(rows)]
-            estimates[task] = bootstrap(
-                [weighted_mean_where_defined(of_examples) for of_examples in values],
-                [len(of_examples) for of_examples in values],
-                replicates,
-                generator(0, "landing", task),
-            )
-        estimates[AVERAGE] = average(list(estimates.values()))
+
+        def values(rows: pl.DataFrame, of_seed: Measures = of_seed) -> Array:
+            return of_seed(rows)[1]
+
+        estimates = mean_by_task(measured, tasks, values, len(keys), replicates, "landing")
         parts.append(summary_rows(estimates, keys, measured, confidence))
     counted = pl.concat(parts, how="diagonal").join(
         skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"

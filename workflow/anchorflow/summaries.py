@@ -1,13 +1,20 @@
 """What all analyses share: estimates per task and averaged, as rows with their counts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from anchorflow.draws import generator
 from anchorflow.errors import InputError
-from anchorflow.statistics import Estimate
+from anchorflow.statistics import (
+    Array,
+    Estimate,
+    average,
+    bootstrap,
+    weighted_mean_where_defined,
+)
 from anchorflow.tables import keyed
 
 AVERAGE = "average"
@@ -32,6 +39,44 @@ def undefined(values: int, replicates: int) -> Estimate:
     """The estimate of a task none of whose prompts could be run."""
     unknown = np.full((replicates, values), np.nan)
     return Estimate(unknown[0], unknown)
+
+
+def mean_by_task(
+    measured: pl.DataFrame,
+    tasks: Sequence[str],
+    of_seed: Callable[[pl.DataFrame], Array],
+    values: int,
+    replicates: int,
+    purpose: str,
+) -> dict[str, Estimate]:
+    """Means over examples and seeds of every task, with a bootstrap, and their average.
+
+    Parameters
+    ----------
+    measured : DataFrame
+        Of all tasks and seeds.
+    of_seed : function
+        From the rows of one task and seed to values [examples, K], NaN where undefined.
+    values : int
+        K, for tasks without rows, whose means are undefined.
+    purpose : str
+        Names the draws.
+    """
+    estimates: dict[str, Estimate] = {}
+    for task in tasks:
+        rows = measured.filter(pl.col("task") == task)
+        if rows.is_empty():
+            estimates[task] = undefined(values, replicates)
+            continue
+        seeds = [of_seed(seed) for seed in per_seed(rows)]
+        estimates[task] = bootstrap(
+            [weighted_mean_where_defined(of_examples) for of_examples in seeds],
+            [len(of_examples) for of_examples in seeds],
+            replicates,
+            generator(0, purpose, task),
+        )
+    estimates[AVERAGE] = average(list(estimates.values()))
+    return estimates
 
 
 def skipped_prompts(prompts: pl.DataFrame, protocol: str) -> pl.DataFrame:
