@@ -19,7 +19,7 @@
 #                                │                ├► performance ──► tables
 #                                │                └► compression ──► retention ─┬─► figures, tables
 #                                └─► timing ────────────────────────────────────┴─► figures, tables
-#   all that is measured ─► claims ─► figures, tables
+#   all that is measured ─► claims ─► figures, tables; of several models ─► comparison ─► figures
 
 from snakemake.utils import min_version
 
@@ -63,6 +63,7 @@ include: "workflow/rules/landing.smk"
 include: "workflow/rules/regressors.smk"
 include: "workflow/rules/probes.smk"
 include: "workflow/rules/claims.smk"
+include: "workflow/rules/comparison.smk"
 include: "workflow/rules/accuracy.smk"
 
 

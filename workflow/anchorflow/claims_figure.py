@@ -46,15 +46,18 @@ def draw_claims(
         for panel, group, limits in zip(panels, groups, _LIMITS, strict=True):
             panel.set_xlim(*limits)
             for place, name in enumerate(group):
-                _draw_effect(panel, claims.filter(pl.col("claim") == name), place, style)
+                draw_effect(panel, claims.filter(pl.col("claim") == name), place, style)
             _name_lines(panel, claims, group, style)
         panels[1].set_xlabel("effect, in the unit at the right; above 0 where the claim holds")
-        figure.legend(handles=_legend(style), loc="outside lower center", ncols=4)
+        figure.legend(handles=legend_of_verdicts(style), loc="outside lower center", ncols=4)
         save(figure, paths)
 
 
-def _draw_effect(axes: Axes, rows: pl.DataFrame, place: int, style: Mapping[str, Any]) -> None:
-    """One claim's average with its interval, and its tasks a little below."""
+def draw_effect(axes: Axes, rows: pl.DataFrame, place: int, style: Mapping[str, Any]) -> None:
+    """One claim on one model: the average with its interval, and the tasks a little below.
+
+    ``rows`` has columns of ``tables.CLAIMS``; the unit and the verdict stand at the right.
+    """
     for effect in rows.filter(pl.col("task") != AVERAGE)["effect"].drop_nulls():
         _draw_point(axes, effect, place + 0.25, ".", {"color": "0.6", "markersize": 3})
     row = rows.row(by_predicate=pl.col("task") == AVERAGE, named=True)
@@ -98,7 +101,8 @@ def _name_lines(
     axes.grid(axis="y", linewidth=0.3, color="0.85")
 
 
-def _legend(style: Mapping[str, Any]) -> list[Line2D]:
+def legend_of_verdicts(style: Mapping[str, Any]) -> list[Line2D]:
+    """What the markers of ``draw_effect`` mean."""
     verdicts = [
         Line2D([], [], marker=marker, label=verdict, **_look(verdict, style))
         for verdict, marker in _MARKERS.items()

@@ -65,21 +65,22 @@ def small_multiples(
             plt.close(figure)
 
 
-def draw_line(axes: Axes, rows: pl.DataFrame, color: str, order: int, label: str) -> None:
-    """One line over layers with its interval as a band; ``rows`` has layer, mean, low, high."""
-    rows = rows.sort("layer")
-    axes.fill_between(
-        rows["layer"], rows["low"], rows["high"], color=color, alpha=0.18, linewidth=0
-    )
+def draw_line(
+    axes: Axes, rows: pl.DataFrame, color: str, order: int, label: str, x: str = "layer"
+) -> None:
+    """One line over layers with its interval as a band; ``rows`` has x, mean, low, high."""
+    rows = rows.sort(x)
+    axes.fill_between(rows[x], rows["low"], rows["high"], color=color, alpha=0.18, linewidth=0)
     axes.plot(
-        rows["layer"],
+        rows[x],
         rows["mean"],
         color=color,
         linestyle=DASHES[order % len(DASHES)],
         marker=MARKERS[order % len(MARKERS)],
         label=label,
     )
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if x == "layer":
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def tasks_in_order(summary: pl.DataFrame) -> list[str]:

@@ -27,7 +27,7 @@ rule summarize_accuracy:
 
 rule tabulate_accuracy:
     input:
-        accuracy=expand("results/accuracy/{model}.parquet", model=config["models"]),
+        accuracy=of_models("accuracy"),
         code=code_of("tabulate_accuracy"),
     output:
         csv="results/tables/accuracy.csv",

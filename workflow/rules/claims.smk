@@ -67,7 +67,7 @@ rule draw_claims:
 
 rule tabulate_claims:
     input:
-        claims=expand("results/claims/{model}.parquet", model=config["models"]),
+        claims=of_models("claims"),
         code=code_of("tabulate_claims"),
     output:
         csv="results/tables/claims.csv",

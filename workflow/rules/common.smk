@@ -90,6 +90,13 @@ def cells_of(stage, table=None):
     )
 
 
+def of_models(stage):
+    """A stage's summaries of all models."""
+    return expand(
+        "results/{stage}/{model}.parquet", stage=stage, model=config["models"]
+    )
+
+
 def cells_with_words(stage):
     """All cells of the tasks that have other label words, those with their own words included."""
     return lambda wildcards: expand(

@@ -88,7 +88,7 @@ rule draw_retention:
 
 rule tabulate_retention:
     input:
-        retention=expand("results/retention/{model}.parquet", model=config["models"]),
+        retention=of_models("retention"),
         code=code_of("tabulate_retention"),
     output:
         csv="results/tables/retention.csv",

@@ -57,7 +57,7 @@ rule draw_deep:
 
 rule tabulate_deep:
     input:
-        deep=expand("results/deep/{model}.parquet", model=config["models"]),
+        deep=of_models("deep"),
         code=code_of("tabulate_deep"),
     output:
         csv="results/tables/deep.csv",

@@ -86,7 +86,7 @@ rule draw_confusion:
 
 rule tabulate_confusion:
     input:
-        confusion=expand("results/confusion/{model}.parquet", model=config["models"]),
+        confusion=of_models("confusion"),
         code=code_of("tabulate_confusion"),
     output:
         csv="results/tables/confusion.csv",

@@ -58,7 +58,7 @@ rule draw_flow:
 
 rule tabulate_flow:
     input:
-        flow=expand("results/flow/{model}.parquet", model=config["models"]),
+        flow=of_models("flow"),
         code=code_of("tabulate_flow"),
     output:
         csv="results/tables/flow.csv",

@@ -60,7 +60,7 @@ rule draw_heads:
 
 rule tabulate_heads:
     input:
-        heads=expand("results/heads/{model}.parquet", model=config["models"]),
+        heads=of_models("heads"),
         code=code_of("tabulate_heads"),
     output:
         csv="results/tables/heads.csv",

@@ -58,7 +58,7 @@ rule draw_landing:
 
 rule tabulate_landing:
     input:
-        landing=expand("results/landing/{model}.parquet", model=config["models"]),
+        landing=of_models("landing"),
         code=code_of("tabulate_landing"),
     output:
         csv="results/tables/landing.csv",

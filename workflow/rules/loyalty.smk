@@ -59,7 +59,7 @@ rule draw_loyalty:
 
 rule tabulate_loyalty:
     input:
-        loyalty=expand("results/loyalty/{model}.parquet", model=config["models"]),
+        loyalty=of_models("loyalty"),
         code=code_of("tabulate_loyalty"),
     output:
         csv="results/tables/loyalty.csv",

@@ -78,7 +78,7 @@ rule draw_decoding:
 
 rule tabulate_decoding:
     input:
-        decoding=expand("results/decoding/{model}.parquet", model=config["models"]),
+        decoding=of_models("decoding"),
         code=code_of("tabulate_decoding"),
     output:
         csv="results/tables/decoding.csv",

@@ -64,7 +64,7 @@ rule draw_regressors:
 
 rule tabulate_regressors:
     input:
-        regressors=expand("results/regressors/{model}.parquet", model=config["models"]),
+        regressors=of_models("regressors"),
         code=code_of("tabulate_regressors"),
     output:
         csv="results/tables/regressors.csv",

@@ -90,7 +90,7 @@ rule draw_neighbors:
 
 rule tabulate_neighbors:
     input:
-        neighbors=expand("results/neighbors/{model}.parquet", model=config["models"]),
+        neighbors=of_models("neighbors"),
         code=code_of("tabulate_neighbors"),
     output:
         csv="results/tables/neighbors.csv",

@@ -68,7 +68,7 @@ rule tabulate_timing:
             task=config["tasks"],
             seed=config["seeds"][0],
         ),
-        retention=expand("results/retention/{model}.parquet", model=config["models"]),
+        retention=of_models("retention"),
         code=code_of("tabulate_timing"),
     output:
         csv="results/tables/timing.csv",
