@@ -27,6 +27,7 @@ CELL = "0.25 [0.12, 0.50]"
         (0.5, None, None, "0.50"),
         (None, None, None, "–"),
         (1.0, 1.0, 1.0, "1.00 [1.00, 1.00]"),
+        (-0.001, -0.01, -0.0, "0.00 [-0.01, 0.00]"),
     ],
 )
 def test_a_cell_shows_a_value_with_its_interval(

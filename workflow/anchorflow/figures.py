@@ -58,7 +58,7 @@ def small_multiples(
             sharex=share,
             layout="constrained",
         )
-        figure.suptitle(title, fontsize=style["font_size"] + 1)
+        figure.suptitle(title, fontsize=style["font_size"] + 1, wrap=True)
         try:
             yield figure, axes.tolist()
         finally:

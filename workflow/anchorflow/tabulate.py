@@ -19,8 +19,8 @@ def cell(mean: float | None, low: float | None, high: float | None) -> str:
     if mean is None:
         return "–"
     if low is None or high is None:
-        return f"{mean:.2f}"
-    return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+        return f"{mean:z.2f}"
+    return f"{mean:z.2f} [{low:z.2f}, {high:z.2f}]"
 
 
 def at_depths(summary: pl.DataFrame) -> pl.DataFrame:
