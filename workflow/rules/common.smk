@@ -12,7 +12,9 @@ from anchorflow.errors import InputError
 from anchorflow.sources import modules_imported_by
 from anchorflow.task_names import task_of
 
-ROOT = Path(workflow.basedir)
+# The repository's folder, also where another workflow uses this one as a module: workflow.basedir
+# is the other one's then.
+ROOT = Path(str(workflow.current_basedir)).parents[1]
 
 try:
     complete_configuration(config, ROOT / "workflow/schemas/config.schema.yaml")
