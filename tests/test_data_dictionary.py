@@ -42,8 +42,9 @@ def test_every_column_of_every_table_stands_in_the_section_of_its_table() -> Non
         rows = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
         assert rows == schema.names
         assert all(f"`{pattern}`" in section for pattern in FILES[table])
-    assert "| `probabilities` | list of float32 | probability | softmax over" in sections[4]
-    assert "Keys: `model`, `task`, `seed`, `example`, `layer`." in sections[5]
+    of = dict(zip(TABLES, sections, strict=True))
+    assert "| `probabilities` | list of float32 | probability | softmax over" in of["predictions"]
+    assert "Keys: `model`, `task`, `seed`, `example`, `layer`." in of["saliency"]
 
 
 @pytest.mark.parametrize("name", TABLES)

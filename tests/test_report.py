@@ -25,6 +25,16 @@ CATEGORIES = [
     "4 Kernel regression",
     "5 Accuracy",
 ]
+MODELS = ("tiny", "twin")
+COMPARED = "comparison/flow_early.png"  # a figure of both
+# Figures and tables that the rules put into the report, with their categories' names in common.smk.
+RULES = "".join(
+    path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk")
+)
+SHOWN = {
+    kind: dict(re.findall(rf'\*\*{kind}\(\s*"(\w+)",\s*(\w+),', RULES))
+    for kind in ("figure", "table")
+}
 # Snakemake's page brings its style sheet's compiler along, which says so on the console.
 KNOWN = ("cdn.tailwindcss.com should not be used in production",)
 SENT = "Network.requestWillBeSent"
@@ -36,7 +46,8 @@ def reports(
 ) -> Iterator[dict[str, Path]]:
     """The report of one model as a page and as a folder; of two, with other label words, as a page.
 
-    The second model's figures, and all of other label words, are copies: the report reads no table.
+    The second model's figures, those of both models, and all of other label words are copies: the
+    report reads no table.
     """
     folder = tmp_path_factory.mktemp("report") / "run"
     shutil.copytree(_finished.folder, folder, symlinks=True)
@@ -50,8 +61,9 @@ def reports(
         run.config["models"]["twin"] = run.config["models"]["tiny"]
         run.config["tasks"]["reviews"]["label_words"] = {"symbols": [" A", " B"]}
         results = folder / "results"
-        (results / "figures/label_words").mkdir()
-        shutil.copy(results / "figures/flow/tiny.png", results / "figures/label_words/tiny.png")
+        for copy in ("label_words/tiny.png", COMPARED):
+            (results / "figures" / copy).parent.mkdir()
+            shutil.copy(results / "figures/flow/tiny.png", results / "figures" / copy)
         shutil.copy(results / "tables/flow.html", results / "tables/label_words.html")
         for figure in (results / "figures").glob("*/tiny.png"):
             shutil.copy(figure, figure.with_name("twin.png"))
@@ -76,9 +88,11 @@ def test_every_figure_and_table_of_the_run_is_in_the_report(reports: dict[str, P
     run = reports["one"].parent
     drawn = {str(path.relative_to(run)) for path in run.glob("results/figures/*/*.png")}
     tables = {str(path.relative_to(run)) for path in run.glob("results/tables/*.html")}
-    assert len(drawn) == 2 * 14 and len(tables) == 15
+    figures = {f"results/figures/{name}/{m}.png" for name in SHOWN["figure"] for m in MODELS}
+    assert drawn == figures | {f"results/figures/{COMPARED}"}
+    assert tables == {f"results/tables/{name}.html" for name in SHOWN["table"]}
     assert set(results_of(reports["two"])) == drawn | tables
-    copied = {path for path in drawn | tables if "twin" in path or "label_words" in path}
+    copied = {p for p in drawn | tables if re.search("twin|label_words|comparison", p)}
     assert set(results_of(reports["one"])) == (drawn | tables) - copied
 
 
@@ -88,20 +102,20 @@ def test_captions_name_models_tasks_seeds_texts_and_where_counts_are(
     for path, result in results_of(reports["two"]).items():
         text = re.sub(r"\s+", " ", re.sub(r"<(?!/?tt)[^>]+>", " ", result["caption"]))
         text = re.sub(r"<[^>]+>", "", text)
-        model = Path(path).stem if "figures" in path else "tiny, twin"
-        assert (
-            f"Model: {model} Tasks: news, reviews Seeds: 0, 1 "
-            "Test texts per task and seed: up to 6 "
-        ) in text, path
+        models = Path(path).stem if Path(path).stem in MODELS else "tiny, twin"
+        assert re.search(
+            f"Models?: {models} Tasks: news, reviews Seeds: 0, 1 "
+            "Test texts per task and seed: up to 6 ",
+            text,
+        ), path
         assert re.search(r"skipped|too long|not to test texts|how many texts", text), path
         assert "system-message" not in result["caption"], path  # what docutils does not understand
 
 
 def test_the_caption_files_are_those_that_the_rules_name() -> None:
-    rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
-    named = set(re.findall(r'\*\*(?:figure|table)\(\s*"(\w+)"', rules))
+    alone = set(re.findall(r'caption="\.\./report/(\w+)\.rst"', RULES))
     captions = {path.stem for path in (ROOT / "workflow/report").glob("*.rst")}
-    assert captions == named | {"workflow"}
+    assert captions == {*SHOWN["figure"], *SHOWN["table"], *alone, "workflow"}
 
 
 def test_captions_rebuild_nothing(finished_run: Checkout) -> None:
@@ -251,12 +265,13 @@ def test_with_two_models_a_switch_turns_every_figure_to_the_other_one(
     reader.wait("tbody tr")
     switch = reader.wait("fieldset")
     assert [label.text for label in switch.find_elements(By.TAG_NAME, "label")] == ["tiny", "twin"]
-    assert len(reader.driver.find_elements(By.CSS_SELECTOR, "tbody tr")) == 5
+    shown = list(SHOWN["figure"].values()).count("KERNEL")
+    assert len(reader.driver.find_elements(By.CSS_SELECTOR, "tbody tr")) == shown
     reader.click("Where attention lands (Fig. 2 of [K])", 0)
     reader.image()
     switch.find_elements(By.TAG_NAME, "label")[1].click()
     assert reader.image()
-    shown = reader.driver.execute_script("return app.state.resultPath;")
-    assert shown == "results/figures/landing/twin.png"
+    path = reader.driver.execute_script("return app.state.resultPath;")
+    assert path == "results/figures/landing/twin.png"
     assert reader.complaints() == []
     assert reader.requested() == set()
