@@ -9,9 +9,12 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from anchorflow.attention_function import LayerPrefix
 from anchorflow.compression import observe
+from anchorflow.configuration_readme import read_schema
 from anchorflow.kept_positions import AT_ANY_BUDGET, METHODS, Demonstrations
+from anchorflow.method_looks import LOOKS
 from anchorflow.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.prompts import Template, build_prompt
+from anchorflow.tables import COMPRESSION
 from tiny_models import FAMILIES, PREFIX, shared_prompts, tiny_model
 
 REVIEWS = [("It drags on", " Negative"), ("Warm and clever", " Positive")]
@@ -156,6 +159,15 @@ def test_snapkv_keeps_its_window_and_what_it_attends_to() -> None:
             pooled = [float(votes[max(0, p - 2) : p + 3].sum()) / 5 for p in range(18)]
             expected = sorted(sorted(range(18), key=lambda p: -pooled[p])[:6])
             assert positions[head].tolist() == [*expected, 18, 19]
+
+
+def test_every_method_can_be_chosen_and_has_a_look_of_its_own_in_figures() -> None:
+    methods = read_schema()["properties"]["compression"]["properties"]["methods"]
+    assert set(methods["items"]["enum"]) == {"text_anchor", *METHODS} - {"full"}
+    assert {"text_anchor", *METHODS} <= set(LOOKS)
+    assert len({look[1:] for look in LOOKS.values()}) == len(LOOKS)
+    described = COMPRESSION.field("method").metadata[b"description"].decode()
+    assert [method for method in METHODS if method not in described] == []
 
 
 def every_choice() -> Iterator[tuple[str, int]]:
