@@ -11,6 +11,7 @@ import yaml
 from anchorflow.configuration import complete_configuration
 from anchorflow.configuration_readme import (
     README_FILE,
+    ROOT,
     SCHEMA_FILE,
     configuration_readme,
     read_schema,
@@ -59,4 +60,5 @@ def test_the_five_line_example_is_a_complete_configuration(
         (tmp_path / f"{split}.csv").touch()
     (example,) = re.findall(r"```yaml\n(.*?)```", configuration_readme(read_schema()), re.DOTALL)
     assert len(example.splitlines()) == 5
+    assert example in (ROOT / "README.md").read_text(encoding="utf-8")
     complete_configuration(yaml.safe_load(example), SCHEMA_FILE)
