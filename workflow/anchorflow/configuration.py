@@ -1,16 +1,35 @@
 """The configuration: checked against its schema, filled with defaults, told in sentences."""
 
 import difflib
-from collections.abc import Mapping, Sequence
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
 from anchorflow.errors import InputError
+from anchorflow.plain_values import check_values
 from anchorflow.task_names import OWN, cell_name, task_of, words_of
+
+
+def _whole(_: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
+    """As a pattern of JSON schema, but "$" does not match before a newline at the end."""
+    if isinstance(value, str) and not re.fullmatch(pattern, value):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+# Python slices and counts with integers alone, so 16.0 is none here.
+_Validator = validators.extend(
+    Draft202012Validator,
+    {"pattern": _whole},
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
+    ),
+)
 
 
 def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> None:
@@ -21,13 +40,22 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
     InputError
         Naming the first bad key, its value and what is expected there.
     """
+    check_values(config)
     schema = yaml.safe_load(Path(schema_file).read_text(encoding="utf-8"))
-    errors = sorted(Draft202012Validator(schema).iter_errors(config), key=_depth_first)
+    errors = sorted(_Validator(schema).iter_errors(config), key=_depth_first)
     if errors:
         raise InputError(_sentence(errors[0], schema))
     _add_defaults(config, schema)
+    for section in ("models", "tasks"):
+        _check_names(section, list(config[section]))
+    for name, model in config["models"].items():
+        if model["source"] == "local":
+            _check_watched(f"models.{name}.path", model["path"])
     for name, task in config["tasks"].items():
+        if name.lower() == "index.html":
+            raise InputError(f"tasks: {name!r} is what the list of all pages is called; rename it.")
         _check_task(f"tasks.{name}", task)
+    _check_watched("encoder.path", config["encoder"]["path"])
     _check_reweighting(config)
     queries, together = config["timing"]["queries"], config["timing"]["batch_size"]
     if queries % together:
@@ -165,8 +193,27 @@ def _check_words(key: str, words: Sequence[str]) -> None:
         )
 
 
+def _check_names(key: str, names: Sequence[str]) -> None:
+    """Names are parts of paths, which some file systems do not tell apart by case."""
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(name.lower(), name)
+        if other != name:
+            raise InputError(
+                f'{key}: "{other}" and "{name}" differ in case alone, and some file systems take '
+                "their results for the same; rename one."
+            )
+
+
+def _check_watched(key: str, path: str) -> None:
+    """Snakemake takes braces in the paths that it watches for wildcards."""
+    if "{" in path or "}" in path:
+        raise InputError(f"{key}: {path!r} has braces, which can't be in a path here; rename it.")
+
+
 def _check_task(key: str, task: Mapping[str, Any]) -> None:
     check_wording(key, task["template"], task["labels"])
+    _check_names(f"{key}.label_words", list(task.get("label_words", {})))
     for name, words in task.get("label_words", {}).items():
         _check_words(f"{key}.label_words.{name}", words)
         if len(words) != len(task["labels"]):
@@ -180,9 +227,15 @@ def _check_task(key: str, task: Mapping[str, Any]) -> None:
             f"{key}.values: {len(values)} values for {len(task['labels'])} label words; "
             "give one value per label word, in the same order."
         )
+    if values is not None and len({str(value) for value in values}) < len(values):
+        raise InputError(
+            f"{key}.values: {values} are not distinct once written as text, as label columns are "
+            "compared; give each label a value of its own."
+        )
     if task["source"] == "local":
         for split in ("train", "test"):
-            if not Path(task[split]).is_file():
+            _check_watched(f"{key}.{split}", task[split])
+            if not os.path.isfile(task[split]):
                 raise InputError(
                     f"{key}.{split}: there is no file {task[split]}; correct the path, which is "
                     "relative to the working directory."
@@ -228,6 +281,8 @@ def _sentence(error: ValidationError, schema: Mapping[str, Any]) -> str:
     if error.validator == "required":
         missing = next(name for name in wanted if name not in value)
         return f'{key}: the key "{missing}" is missing; {_description(error, missing, schema)}'
+    if "propertyNames" in error.absolute_schema_path and not isinstance(value, str):
+        return f"{key}: the name {value!r} is no text; {_quoting(value)}."
     if "propertyNames" in error.absolute_schema_path:
         most, taken = (32, OWN) if key.endswith(".label_words") else (64, "average")
         return (
@@ -237,7 +292,13 @@ def _sentence(error: ValidationError, schema: Mapping[str, Any]) -> str:
     hint = ""
     if error.validator == "enum" and isinstance(value, str):
         hint = _nearest(value, [str(choice) for choice in wanted])
+    if error.validator == "type" and "string" in wanted and not isinstance(value, list | dict):
+        hint = f" ({_quoting(value)})"
     return f"{key}: {error.message}{hint}; {_description(error, None, schema)}"
+
+
+def _quoting(value: Any) -> str:
+    return f"YAML reads it as {type(value).__name__}, so put it in quotes"
 
 
 def _description(error: ValidationError, key: str | None, schema: Mapping[str, Any]) -> str:

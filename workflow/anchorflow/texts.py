@@ -1,6 +1,10 @@
 """Labelled texts of one task, from whichever source, as one checked table."""
 
-from collections.abc import Mapping, Sequence
+import codecs
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +13,17 @@ import polars as pl
 from anchorflow.errors import InputError
 
 SPLITS = ("train", "test")
+MOST_ROWS = 10_000_000  # of one file
+MOST_BYTES = 2**31  # of one file, and of its texts
+
+_TEXT = (pl.String, pl.Categorical, pl.Enum)
+# gzip, zlib and Zstandard, which polars would unpack to whatever size
+_COMPRESSED = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda", b"\x28\xb5\x2f\xfd")
+# polars makes U+0000 of it
+_HALF_A_PAIR = re.compile(
+    rb"\\u[dD][89abAB][\da-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][\da-fA-F]{2})\\u[dD][c-fC-F]"
+)
 
 
 def read_texts(name: str, task: Mapping[str, Any], files: Mapping[str, str | Path]) -> pl.DataFrame:
@@ -39,22 +54,19 @@ def read_texts(name: str, task: Mapping[str, Any], files: Mapping[str, str | Pat
 
 
 def _read_split(name: str, split: str, task: Mapping[str, Any], path: Path) -> pl.DataFrame:
-    frame = _read_file(path)
     columns = task["columns"]
     text_columns = [columns["text"]] if isinstance(columns["text"], str) else list(columns["text"])
-    for role, column in [*(("text", c) for c in text_columns), ("label", columns["label"])]:
-        if column not in frame.columns:
-            raise InputError(
-                f'{path}: there is no column "{column}" (it has {", ".join(frame.columns)}); '
-                f"set tasks.{name}.columns.{role}."
-            )
-    for column in text_columns:
-        if frame.schema[column] not in (pl.String, pl.Null):
-            raise InputError(
-                f'{path}: column "{column}" holds {frame.schema[column]}, not text; '
-                f"set tasks.{name}.columns.text."
-            )
-    texts = frame.select(pl.concat_str(text_columns, separator=" ")).to_series()
+    with _reading(path):
+        table = _table(path)
+        schema = table.collect_schema()
+    _check_columns(name, text_columns, columns["label"], schema, path)
+    with _reading(path):
+        wanted = table.select(list(dict.fromkeys([*text_columns, columns["label"]])))
+        _check_size(wanted, path)
+        frame = wanted.collect()
+    texts = frame.select(
+        pl.concat_str([pl.col(column).cast(pl.String) for column in text_columns], separator=" ")
+    ).to_series()
     blank = (texts.is_null() | (texts.str.strip_chars().str.len_chars() == 0)).arg_true()
     if len(blank):
         raise InputError(
@@ -73,29 +85,91 @@ def _read_split(name: str, split: str, task: Mapping[str, Any], path: Path) -> p
     )
 
 
-def _read_file(path: Path) -> pl.DataFrame:
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Tell a damaged file in one sentence; a few kinds of damage make polars panic."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"{path}: not a readable {path.suffix[1:]} file ({reason}); "
+            "replace it with an intact copy."
+        ) from None
+
+
+def _table(path: Path) -> pl.LazyFrame:
+    """What a file holds; of Parquet, nothing is read yet."""
+    whole = path.absolute()  # else polars would expand "~", and take "s3:" for another machine
     readers = {
-        ".csv": lambda: pl.read_csv(path, infer_schema_length=None),
-        ".jsonl": lambda: pl.read_ndjson(path, infer_schema_length=None),
-        ".ndjson": lambda: pl.read_ndjson(path, infer_schema_length=None),
-        ".parquet": lambda: pl.read_parquet(path, hive_partitioning=False),
+        ".csv": lambda: pl.read_csv(whole, infer_schema_length=None, glob=False).lazy(),
+        ".jsonl": lambda: _json_lines(path),
+        ".ndjson": lambda: _json_lines(path),
+        ".parquet": lambda: pl.scan_parquet(whole, hive_partitioning=False, glob=False),
     }
     if path.suffix not in readers:
         raise InputError(
             f"{path}: texts are read from {', '.join(readers)} files; convert it to one."
         )
-    try:
-        frame = readers[path.suffix]()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; correct the path in the configuration.") from None
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(
-            f"{path}: not a readable {path.suffix[1:]} file ({str(error).splitlines()[0]}); "
-            "replace it with an intact copy."
-        ) from None
-    if not len(frame):
+    if not os.path.isfile(path):
+        raise InputError(f"{path}: no such file; correct the path in the configuration.")
+    _refuse_more(path, path.stat().st_size, MOST_BYTES, "bytes")
+    with open(path, "rb") as file:
+        beginning = file.read(4)
+    if path.suffix != ".parquet" and beginning.startswith(_COMPRESSED):
+        raise InputError(f"{path}: the file is compressed; unpack it.")
+    return readers[path.suffix]()
+
+
+def _json_lines(path: Path) -> pl.LazyFrame:
+    content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    if b"\\ud" in content.lower():
+        for row, line in enumerate(content.splitlines(), 1):
+            if _HALF_A_PAIR.search(line.replace(b"\\\\", b".")):
+                raise InputError(
+                    f"{path}: line {row} has half of a surrogate pair (as \\ud800), which is no "
+                    "character; remove it."
+                )
+    return pl.read_ndjson(content, infer_schema_length=None).lazy()
+
+
+def _check_columns(
+    name: str, texts: Sequence[str], label: str, schema: pl.Schema, path: Path
+) -> None:
+    for role, column in [*(("text", c) for c in texts), ("label", label)]:
+        key = f"tasks.{name}.columns.{role}"
+        if column not in schema:
+            raise InputError(
+                f'{path}: there is no column "{column}" (it has {", ".join(schema)}); set {key}.'
+            )
+        if path.suffix == ".csv" and f"{column}_duplicated_0" in schema:
+            raise InputError(
+                f'{path}: several columns are called "{column}"; rename one, or set {key}.'
+            )
+        kind = schema[column]
+        if role == "text" and kind not in (*_TEXT, pl.Null):
+            raise InputError(f'{path}: column "{column}" holds {kind}, not text; set {key}.')
+        if kind.is_nested() or kind == pl.Binary:
+            raise InputError(f'{path}: column "{column}" holds {kind}, not labels; set {key}.')
+
+
+def _check_size(table: pl.LazyFrame, path: Path) -> None:
+    """Refuse what is too large before it is in memory; Parquet can expand a thousandfold."""
+    rows = table.select(pl.len()).collect().item()
+    if not rows:
         raise InputError(f"{path}: the file holds no rows; texts are needed.")
-    return frame
+    _refuse_more(path, rows, MOST_ROWS, "rows")
+    of_text = [column for column, kind in table.collect_schema().items() if kind in _TEXT]
+    lengths = pl.col(of_text).cast(pl.String).str.len_bytes().cast(pl.Int64).sum()
+    sizes = table.select(lengths).collect(engine="streaming").row(0) if of_text else ()
+    _refuse_more(path, sum(sizes), MOST_BYTES, "bytes of text")
+
+
+def _refuse_more(path: Path, amount: int, most: int, unit: str) -> None:
+    if amount > most:
+        raise InputError(
+            f"{path}: {amount} {unit} are more than the {most} that are read; keep a part of them."
+        )
 
 
 def _labels(name: str, task: Mapping[str, Any], column: pl.Series, path: Path) -> Sequence[int]:
@@ -105,6 +179,13 @@ def _labels(name: str, task: Mapping[str, Any], column: pl.Series, path: Path) -
         index = {str(value): label for label, value in enumerate(task["values"])}
     elif column.dtype.is_integer():
         index = {str(label): label for label in range(len(words))}
+        if any(index.get(word, label) != label for label, word in enumerate(words)):
+            raise InputError(
+                f"{path}: the labels are whole numbers, and {', '.join(words)} could be meant or "
+                f"their indices; set tasks.{name}.values."
+            )
+    elif column.dtype == pl.Boolean:
+        index = {word.capitalize(): label for label, word in enumerate(words)}
     else:
         index = {word: label for label, word in enumerate(words)}
     labels = []

@@ -9,6 +9,7 @@ from snakemake.exceptions import WorkflowError
 from anchorflow import configuration
 from anchorflow.configuration import complete_configuration, label_word_sets, listed
 from anchorflow.errors import InputError
+from anchorflow.plain_values import check_file
 from anchorflow.sources import modules_imported_by
 from anchorflow.task_names import task_of
 
@@ -17,6 +18,8 @@ from anchorflow.task_names import task_of
 ROOT = Path(str(workflow.current_basedir)).parents[1]
 
 try:
+    for file in workflow.configfiles:
+        check_file(file)
     complete_configuration(config, ROOT / "workflow/schemas/config.schema.yaml")
 except InputError as error:
     raise WorkflowError(str(error))

@@ -13,7 +13,7 @@ def text_files(wildcards):
             s: os.path.relpath(ROOT / "data" / f"{corpus}_{s}.csv")
             for s in ("train", "test")
         }
-    return {"train": task["train"], "test": task["test"]}
+    return {s: str(Path(task[s])) for s in ("train", "test")}
 
 
 def texts_spec(wildcards):
