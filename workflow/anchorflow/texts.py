@@ -4,11 +4,14 @@ import codecs
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from anchorflow.errors import InputError
 
@@ -16,6 +19,13 @@ SPLITS = ("train", "test")
 MOST_ROWS = 10_000_000  # of one file
 MOST_BYTES = 2**31  # of one file, and of its texts
 
+_DAMAGE = (
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+    pa.ArrowException,
+    OSError,
+    ValueError,
+)
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 # gzip, zlib and Zstandard, which polars would unpack to whatever size
 _COMPRESSED = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda", b"\x28\xb5\x2f\xfd")
@@ -56,14 +66,16 @@ def read_texts(name: str, task: Mapping[str, Any], files: Mapping[str, str | Pat
 def _read_split(name: str, split: str, task: Mapping[str, Any], path: Path) -> pl.DataFrame:
     columns = task["columns"]
     text_columns = [columns["text"]] if isinstance(columns["text"], str) else list(columns["text"])
+    roles = [*(("text", column) for column in text_columns), ("label", columns["label"])]
+    wanted = list(dict.fromkeys(column for _, column in roles))
     with _reading(path):
-        table = _table(path)
-        schema = table.collect_schema()
-    _check_columns(name, text_columns, columns["label"], schema, path)
+        table = _open(path)
+    _check_names(name, roles, _names(table), path)
     with _reading(path):
-        wanted = table.select(list(dict.fromkeys([*text_columns, columns["label"]])))
-        _check_size(wanted, path)
-        frame = wanted.collect()
+        kinds = _kinds(table, wanted)
+    _check_kinds(name, roles, kinds, path)
+    with _reading(path):
+        frame = _rows(table, wanted, path)
     texts = frame.select(
         pl.concat_str([pl.col(column).cast(pl.String) for column in text_columns], separator=" ")
     ).to_series()
@@ -87,10 +99,10 @@ def _read_split(name: str, split: str, task: Mapping[str, Any], path: Path) -> p
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Tell a damaged file in one sentence; a few kinds of damage make polars panic."""
+    """Tell a damaged file in one sentence."""
     try:
         yield
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+    except _DAMAGE as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(
             f"{path}: not a readable {path.suffix[1:]} file ({reason}); "
@@ -98,14 +110,13 @@ def _reading(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _table(path: Path) -> pl.LazyFrame:
-    """What a file holds; of Parquet, nothing is read yet."""
-    whole = path.absolute()  # else polars would expand "~", and take "s3:" for another machine
-    readers = {
-        ".csv": lambda: pl.read_csv(whole, infer_schema_length=None, glob=False).lazy(),
-        ".jsonl": lambda: _json_lines(path),
-        ".ndjson": lambda: _json_lines(path),
-        ".parquet": lambda: pl.scan_parquet(whole, hive_partitioning=False, glob=False),
+def _open(path: Path) -> "pl.DataFrame | pq.ParquetFile":
+    """All of a text file; of a Parquet file, which polars does not survive if damaged, nothing."""
+    readers: dict[str, Callable[[Path], pl.DataFrame | pq.ParquetFile]] = {
+        ".csv": _csv,
+        ".jsonl": _json_lines,
+        ".ndjson": _json_lines,
+        ".parquet": pq.ParquetFile,
     }
     if path.suffix not in readers:
         raise InputError(
@@ -118,10 +129,15 @@ def _table(path: Path) -> pl.LazyFrame:
         beginning = file.read(4)
     if path.suffix != ".parquet" and beginning.startswith(_COMPRESSED):
         raise InputError(f"{path}: the file is compressed; unpack it.")
-    return readers[path.suffix]()
+    return readers[path.suffix](path)
 
 
-def _json_lines(path: Path) -> pl.LazyFrame:
+def _csv(path: Path) -> pl.DataFrame:
+    whole = path.absolute()  # else polars would expand "~", and take "s3:" for another machine
+    return pl.read_csv(whole, infer_schema_length=None, glob=False)
+
+
+def _json_lines(path: Path) -> pl.DataFrame:
     content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     if b"\\ud" in content.lower():
         for row, line in enumerate(content.splitlines(), 1):
@@ -130,39 +146,80 @@ def _json_lines(path: Path) -> pl.LazyFrame:
                     f"{path}: line {row} has half of a surrogate pair (as \\ud800), which is no "
                     "character; remove it."
                 )
-    return pl.read_ndjson(content, infer_schema_length=None).lazy()
+    return pl.read_ndjson(content, infer_schema_length=None)
 
 
-def _check_columns(
-    name: str, texts: Sequence[str], label: str, schema: pl.Schema, path: Path
+def _names(table: "pl.DataFrame | pq.ParquetFile") -> list[str]:
+    return table.columns if isinstance(table, pl.DataFrame) else list(table.schema_arrow.names)
+
+
+def _kinds(table: "pl.DataFrame | pq.ParquetFile", columns: list[str]) -> pl.Schema:
+    if isinstance(table, pl.DataFrame):
+        return table.select(columns).schema
+    fields = [pa.field(name, table.schema_arrow.field(name).type) for name in columns]
+    empty = pl.from_arrow(pa.schema(fields).empty_table())
+    assert isinstance(empty, pl.DataFrame)
+    return empty.schema
+
+
+def _check_names(
+    name: str, roles: Sequence[tuple[str, str]], there: Sequence[str], path: Path
 ) -> None:
-    for role, column in [*(("text", c) for c in texts), ("label", label)]:
+    for role, column in roles:
         key = f"tasks.{name}.columns.{role}"
-        if column not in schema:
+        if column not in there:
             raise InputError(
-                f'{path}: there is no column "{column}" (it has {", ".join(schema)}); set {key}.'
+                f'{path}: there is no column "{column}" (it has {", ".join(there)}); set {key}.'
             )
-        if path.suffix == ".csv" and f"{column}_duplicated_0" in schema:
+        twin = f"{column}_duplicated_0" if path.suffix == ".csv" else None
+        if there.count(column) > 1 or twin in there:
             raise InputError(
                 f'{path}: several columns are called "{column}"; rename one, or set {key}.'
             )
-        kind = schema[column]
+
+
+def _check_kinds(
+    name: str, roles: Sequence[tuple[str, str]], kinds: Mapping[str, Any], path: Path
+) -> None:
+    for role, column in roles:
+        kind, key = kinds[column], f"tasks.{name}.columns.{role}"
         if role == "text" and kind not in (*_TEXT, pl.Null):
             raise InputError(f'{path}: column "{column}" holds {kind}, not text; set {key}.')
         if kind.is_nested() or kind == pl.Binary:
             raise InputError(f'{path}: column "{column}" holds {kind}, not labels; set {key}.')
 
 
-def _check_size(table: pl.LazyFrame, path: Path) -> None:
-    """Refuse what is too large before it is in memory; Parquet can expand a thousandfold."""
-    rows = table.select(pl.len()).collect().item()
+def _rows(table: "pl.DataFrame | pq.ParquetFile", columns: list[str], path: Path) -> pl.DataFrame:
+    rows = len(table) if isinstance(table, pl.DataFrame) else table.metadata.num_rows
     if not rows:
         raise InputError(f"{path}: the file holds no rows; texts are needed.")
     _refuse_more(path, rows, MOST_ROWS, "rows")
-    of_text = [column for column, kind in table.collect_schema().items() if kind in _TEXT]
-    lengths = pl.col(of_text).cast(pl.String).str.len_bytes().cast(pl.Int64).sum()
-    sizes = table.select(lengths).collect(engine="streaming").row(0) if of_text else ()
-    _refuse_more(path, sum(sizes), MOST_BYTES, "bytes of text")
+    if isinstance(table, pl.DataFrame):
+        return table.select(columns)
+    return pl.concat(_parquet_batches(columns, path))
+
+
+def _parquet_batches(columns: list[str], path: Path) -> Iterator[pl.DataFrame]:
+    """Rows of a Parquet file, a few at a time: it may expand a thousandfold.
+
+    Texts are measured as dictionary and indices, before each is copied to where it stands.
+    """
+    size = 0
+    for batch in pq.ParquetFile(path, read_dictionary=columns).iter_batches(
+        10_000, columns=columns
+    ):
+        arrays = []
+        for array in batch.columns:
+            if pa.types.is_dictionary(array.type):
+                lengths = pc.binary_length(array.dictionary).cast(pa.int64())
+                size += pc.sum(lengths.take(array.indices)).as_py() or 0
+                _refuse_more(path, size, MOST_BYTES, "bytes of text")
+                array = array.dictionary_decode().cast(pa.large_string())
+            array.validate(full=True)
+            arrays.append(array)
+        frame = pl.from_arrow(pa.table(arrays, names=columns))
+        assert isinstance(frame, pl.DataFrame)
+        yield frame
 
 
 def _refuse_more(path: Path, amount: int, most: int, unit: str) -> None:
