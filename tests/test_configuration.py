@@ -1,7 +1,9 @@
 """The configuration: defaults filled in, and every mistake told in one sentence with its key."""
 
 import copy
+import os
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +177,8 @@ def test_an_unknown_key_that_is_no_text_is_told_all_the_same() -> None:
         ({"seeds": [0, 0]}, "seeds: [0, 0] has non-unique elements; Seeds of all"),
         ({"seeds": [0, "a"]}, "seeds.1: 'a' is not of type 'integer'; Seeds of all"),
         ({"seeds": [-1]}, "seeds.0: -1 is less than the minimum of 0; Seeds of all"),
+        ({"test_examples": 16.0}, "test_examples: 16.0 is not of type 'integer'; Test texts"),
+        ({"figures": {"colors": ["#000000\n"] * 3}}, "figures.colors.0: '#000000\\n' does not"),
         ({"seeds": [True]}, "seeds.0: True is not of type 'integer'; Seeds of all"),
         ({"tasks": None}, "tasks: None is not of type 'object'; Labelled text data sets"),
         ({"models": {}}, "models: {} should be non-empty; Language models to analyze"),
@@ -244,8 +248,29 @@ def test_a_revision_that_is_no_full_commit_hash_is_refused(revision: str) -> Non
 
 
 @pytest.mark.parametrize("section", ["models", "tasks"])
-@pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "-x", "a b", "é", "x" * 65, 1])
-def test_a_name_that_can_t_be_part_of_a_path_is_refused(section: str, name: str | int) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../x",
+        "a/b",
+        "",
+        ".hidden",
+        "-x",
+        "a b",
+        "é",
+        "x" * 65,
+        "/etc",
+        "..",
+        "a:b",
+        "ｔiny",
+        "tіny",
+        "a\u202eb",
+        "$x$",
+        "a|b",
+        "{task}",
+    ],
+)
+def test_a_name_that_can_t_be_part_of_a_path_is_refused(section: str, name: str) -> None:
     def rename(config: dict[str, Any]) -> None:
         config[section] = {name: next(iter(config[section].values()))}
 
@@ -253,6 +278,56 @@ def test_a_name_that_can_t_be_part_of_a_path_is_refused(section: str, name: str 
         f"{section}: {name!r} can't be a name; use up to 64 letters, digits, '.', '_' and '-', "
         'beginning with a letter or digit (and not "average").'
     )
+
+
+@pytest.mark.parametrize("section", ["models", "tasks"])
+@pytest.mark.parametrize("name", [1, False, None, 1.5, date(2020, 1, 1)])
+def test_a_name_that_yaml_takes_for_something_else_is_told_to_be_quoted(
+    section: str, name: Any
+) -> None:
+    def rename(config: dict[str, Any]) -> None:
+        config[section] = {name: next(iter(config[section].values()))}
+
+    assert refused(rename) == (
+        f"{section}: the name {name!r} is no text; YAML reads it as {type(name).__name__}, so put "
+        "it in quotes."
+    )
+
+
+@pytest.mark.parametrize("word", [False, 1, None, date(2020, 1, 1)])
+def test_a_label_word_that_yaml_takes_for_something_else_is_told_to_be_quoted(word: Any) -> None:
+    assert refused_task(labels=[word, " yes"]).startswith(
+        f"tasks.reviews.labels.0: {word!r} is not of type 'string' (YAML reads it as "
+        f"{type(word).__name__}, so put it in quotes); Label words as they continue"
+    )
+
+
+@pytest.mark.parametrize("section", ["models", "tasks"])
+def test_names_that_a_file_system_may_take_for_the_same_are_refused(section: str) -> None:
+    def add(config: dict[str, Any]) -> None:
+        first = next(iter(config[section]))
+        config[section][first.upper()] = config[section][first]
+
+    first = next(iter(SMALLEST[section]))
+    assert refused(add) == (
+        f'{section}: "{first}" and "{first.upper()}" differ in case alone, and some file systems '
+        "take their results for the same; rename one."
+    )
+
+
+def test_names_of_label_words_that_a_file_system_may_take_for_the_same_are_refused() -> None:
+    words = {"symbols": [" A", " B"], "Symbols": [" C", " D"]}
+    assert refused_task(label_words=words).startswith(
+        'tasks.reviews.label_words: "symbols" and "Symbols" differ in case alone'
+    )
+
+
+@pytest.mark.parametrize("name", ["index.html", "Index.HTML"])
+def test_a_task_can_t_take_the_place_of_the_list_of_pages(name: str) -> None:
+    def rename(config: dict[str, Any]) -> None:
+        config["tasks"][name] = config["tasks"].pop("reviews")
+
+    assert refused(rename) == f"tasks: {name!r} is what the list of all pages is called; rename it."
 
 
 def test_average_is_no_name_of_a_task_since_tables_use_it() -> None:
@@ -285,6 +360,13 @@ def test_a_template_needs_each_placeholder_exactly_once(template: str, placehold
         f"tasks.reviews.template: {template!r} must contain {placeholder} exactly once, "
         'as in "Review: {text}\\nSentiment:{label}".'
     )
+
+
+@pytest.mark.parametrize(
+    "template", ["{text.__class__}:{label}", "{text!r}:{label}", "{0}:{label}", "%s:{label}"]
+)
+def test_a_template_knows_no_other_way_to_name_the_text(template: str) -> None:
+    assert "must contain {text} exactly once" in refused_task(template=template)
 
 
 @pytest.mark.parametrize("template", ["{label}: {text}", "{text}:{label}.", "{text}:{label}\n"])
@@ -349,6 +431,38 @@ def test_a_name_of_label_words_that_can_t_be_part_of_a_path_is_refused(name: str
         f"tasks.reviews.label_words: {name!r} can't be a name; use up to 32 letters, digits, '.', "
         "'_' and '-', beginning with a letter or digit (and not \"words\")."
     )
+
+
+@pytest.mark.parametrize("values", [[1, "1"], [True, "True"]])
+def test_values_that_are_written_alike_are_refused(values: list[Any]) -> None:
+    assert refused_task(values=values) == (
+        f"tasks.reviews.values: {values} are not distinct once written as text, as label columns "
+        "are compared; give each label a value of its own."
+    )
+
+
+@pytest.mark.parametrize("path", ["x" * 5000 + ".csv", "folder", "pipe", "train.csv/x"])
+def test_what_is_no_file_is_told_whatever_it_is(path: str) -> None:
+    Path("folder").mkdir()
+    os.mkfifo("pipe")
+    sentence = refused(lambda config: config["tasks"]["mine"].update(train=path))
+    assert sentence.startswith(f"tasks.mine.train: there is no file {path[:1000]}")
+
+
+def test_braces_in_a_path_are_refused_since_snakemake_would_fill_them_in() -> None:
+    for path in ("data/{task}.csv", "}.csv"):
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).touch()
+        told = f"{path!r} has braces, which can't be in a path here; rename it."
+        assert refused(lambda config, path=path: config["tasks"]["mine"].update(test=path)) == (
+            f"tasks.mine.test: {told}"
+        )
+        assert refused(lambda config, path=path: config["models"]["tiny"].update(path=path)) == (
+            f"models.tiny.path: {told}"
+        )
+        assert refused(lambda config, path=path: config.update(encoder={"path": path})) == (
+            f"encoder.path: {told}"
+        )
 
 
 @pytest.mark.parametrize("split", ["train", "test"])

@@ -239,6 +239,23 @@ def test_a_run_without_three_labels_has_no_correlation_and_still_a_table_and_fig
     assert (tmp_path / "figure.png").stat().st_size > 1000
 
 
+def test_label_words_that_mean_something_to_a_figure_are_drawn_as_they_are(tmp_path: Path) -> None:
+    predictions, diagnosis = cell("many", 0, 4, [1.0] * 6)
+    summary = summarize_confusion(predictions, diagnosis, prompts_of(predictions), 100, 0.9)
+    words = [" $\\frac$", " {model} $5", " two\nlines <b>|", " long" * 1000]
+    style = {"panel_width": 2, "font_size": 8, "resolution": 50, "colors": ["#000000"] * 3}
+    paths = {kind: tmp_path / f"figure.{kind}" for kind in ("svg", "png", "pdf")}
+    draw_confusion(summary, {"many": words}, style, 0.9, paths)
+    drawn = paths["svg"].read_text(encoding="utf-8")
+    for shown in (
+        "$\\frac$",
+        "{model} $5",
+        "two lines &lt;b&gt;|",
+        "long long long long long long…",
+    ):
+        assert f"<!-- {shown}" in drawn
+
+
 def test_a_task_that_was_skipped_whole_keeps_a_row_and_its_count() -> None:
     predictions, diagnosis = cell("mine", 0, 3, [0.2, 0.6, 1.0])
     prompts = prompts_of(predictions)

@@ -1,6 +1,7 @@
 """Prompts: every position is where construction put it, for any tokenizer and any text."""
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,7 @@ from tokenizers import (
     Tokenizer,
     decoders,
     models,
+    normalizers,
     pre_tokenizers,
     processors,
     trainers,
@@ -115,6 +117,19 @@ def _sentencepiece(model: str) -> Tokenizer:
     return tokenizer
 
 
+def _normalizing(steps: list[normalizers.Normalizer]) -> Tokenizer:
+    """A BPE that changes the text first and falls back to bytes, as in Llama 2."""
+    specials = ["<s>", "</s>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    trainer = trainers.BpeTrainer(vocab_size=450, special_tokens=specials, show_progress=False)
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 0)]
+    )
+    return tokenizer
+
+
 MAKERS: dict[str, Callable[[], Tokenizer]] = {
     "byte-level": lambda: _byte_level(bos=False, trim=False),
     "byte-level with BOS": lambda: _byte_level(bos=True, trim=False),
@@ -123,12 +138,18 @@ MAKERS: dict[str, Callable[[], Tokenizer]] = {
     "sentencepiece BPE": lambda: _sentencepiece("bpe"),
     "sentencepiece Unigram": lambda: _sentencepiece("unigram"),
 }
+NORMALIZING: dict[str, Callable[[], Tokenizer]] = {
+    "sentencepiece BPE with NFKC": lambda: _normalizing([normalizers.NFKC()]),
+    "blanks replaced before tokenization": lambda: _normalizing(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    ),
+}
 BYTE_LEVEL = [name for name in MAKERS if name.startswith("byte-level")]
 
 
 @cache
 def trained(name: str) -> Tokenizer:
-    return MAKERS[name]()
+    return (MAKERS | NORMALIZING)[name]()
 
 
 @dataclass(frozen=True)
@@ -339,6 +360,20 @@ def test_a_tokenizer_that_ends_prompts_with_a_special_token_is_refused() -> None
         build_prompt(tokenizer, TEMPLATE, [("x", " Positive")], "y")
 
 
+def test_a_prompt_that_a_tokenizer_makes_nothing_of_is_refused() -> None:
+    with pytest.raises(InputError, match="makes no tokens of 'Review: y"):
+        build_prompt(StubTokenizer("never"), TEMPLATE, [], "y")
+
+
+def test_braces_and_other_people_s_placeholders_in_a_template_are_plain_text() -> None:
+    template = Template.parse("{{text}} {0} %s ${x} {{ y }} {% z %} {model}={label}")
+    assert template == Template("{", "} {0} %s ${x} {{ y }} {% z %} {model}=")
+    prompt = build_prompt(StubTokenizer("(?s)."), template, [("{a}", " {b}")], "{label}")
+    written = "".join(map(chr, prompt.token_ids))
+    middle = "} {0} %s ${x} {{ y }} {% z %} {model}="
+    assert written == "{{a}" + middle + " {b}\n{{label}" + middle
+
+
 def test_label_words_that_begin_with_the_same_token_are_refused() -> None:
     with pytest.raises(InputError) as error:
         label_tokens("trec", StubTokenizer(r"(?s).{1,3}"), TEMPLATE, [" Person", " Personal"], "m")
@@ -415,6 +450,31 @@ def test_a_prompt_longer_than_the_context_is_kept_whole_and_marked() -> None:
     assert frame["token_ids"].list.len().to_list() == [16, 17]
 
 
+def test_a_label_word_merged_in_one_prompt_alone_is_told_with_task_and_text() -> None:
+    template = Template.parse("{text}={label}")
+    sampled = samples(["one"]).with_columns(demonstration_texts=pl.Series([["dull", "q"]]))
+    with pytest.raises(InputError) as error:
+        build_prompts(sampled, StubTokenizer(r"(?s)q=.|."), template, ["no", "yes"], "m", 100)
+    assert str(error.value).startswith(
+        "tasks.reviews.labels: for model m and test text 10, the label word 'yes' is merged with"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "piece"),
+    [("byte-level", "word "), ("sentencepiece BPE", "x")],
+)
+def test_a_text_of_a_million_characters_is_counted_as_too_long_within_seconds(
+    name: str, piece: str
+) -> None:
+    long = piece * (10**6 // len(piece))
+    begun = time.monotonic()
+    frame = build_prompts(samples([long, "one"]), trained(name), TEMPLATE, LABELS, "tiny", 1024)
+    assert time.monotonic() - begun < 60
+    assert frame["skipped"].is_not_null().to_list() == [True, False]
+    assert frame["tokens"][0] > 1024
+
+
 def test_an_empty_query_merged_with_the_separator_begins_at_the_last_token() -> None:
     merging = StubTokenizer(r"\n+| ?[a-z]+|.")
     template = Template.parse("{text}\n{label}")
@@ -422,3 +482,70 @@ def test_an_empty_query_merged_with_the_separator_begins_at_the_last_token() -> 
     assert prompt.query_start == prompt.target_position == len(prompt.token_ids) - 1
     assert prompt.demonstration_ends == [4, 7]
     assert prompt.label_positions == [2, 6]
+
+
+PIECES = [
+    " ",
+    "\n",
+    ":",
+    "é",
+    "😀",
+    "e\u0301",
+    "\u200b",
+    "\u202e",
+    "\0",
+    "\ufeff",
+    "ﬁ",
+    "<s>",
+    "a",
+    "film",
+]
+PIECE = st.lists(st.sampled_from(PIECES) | ANY_TEXT, min_size=1, max_size=4).map("".join)
+SAID = PIECE.filter(str.strip)  # neither texts nor words are blank
+TEMPLATES = st.builds(Template, st.just("") | PIECE, PIECE)
+WORDS = st.builds(lambda blank, word: blank + word, st.sampled_from(["", " "]), SAID)
+
+
+@pytest.mark.parametrize("name", [*MAKERS, *NORMALIZING])
+@settings(max_examples=150, deadline=None)
+@given(template=TEMPLATES, demonstrations=st.lists(st.tuples(SAID, WORDS), max_size=3), query=SAID)
+def test_any_template_texts_and_words_give_a_correct_prompt_or_one_sentence(
+    name: str, template: Template, demonstrations: list[tuple[str, str]], query: str
+) -> None:
+    tokenizer = trained(name)
+    try:
+        prompt = build_prompt(tokenizer, template, demonstrations, query)
+    except InputError as error:
+        assert re.fullmatch(r"the (label word|tokenizer) .*; .*\.", str(error))
+        return
+    whole, starts, words = "", [], []
+    for text, word in [*demonstrations, (query, "")]:
+        starts.append(len(whole))
+        whole += template.start + text + template.middle
+        if len(starts) <= len(demonstrations):
+            words.append((len(whole), len(whole) + len(word)))
+            whole += word + "\n"
+    encoding = tokenizer.encode(whole)
+    offsets = encoding.offsets
+    assert prompt.token_ids == encoding.ids
+    assert prompt.target_position == len(offsets) - 1
+
+    for position, (first, last) in zip(prompt.label_positions, words, strict=True):
+        assert first <= offsets[position][0] < last
+        assert all(end <= first for _, end in offsets[:position])
+
+    edges = [*prompt.demonstration_starts, prompt.query_start]
+    assert prompt.demonstration_ends == edges[1:]
+    for position, start, end in zip(prompt.label_positions, edges, edges[1:], strict=False):
+        assert start <= position < end
+    for edge, start in zip(edges, starts, strict=True):
+        assert all(first < start for first, last in offsets[:edge] if last > first)
+        assert offsets[edge][0] >= start
+
+    merged = any(first < start < last for first, last in offsets for start in starts)
+    if name in BYTE_LEVEL and not merged:
+        spans = zip(edges, [*edges[1:], len(offsets)], strict=True)
+        decoded = [
+            tokenizer.decode(prompt.token_ids[a:b], skip_special_tokens=False) for a, b in spans
+        ]
+        assert decoded == [whole[a:b] for a, b in pairwise([*starts, len(whole)])]

@@ -14,6 +14,7 @@ from anchorflow.tabulate import (
     tabulate_flow,
     write_csv,
     write_markdown,
+    write_readable,
 )
 
 INTERVAL = (0.25, 0.125, 0.5, 10, 2)  # mean, low, high, examples, seeds
@@ -106,6 +107,16 @@ def test_markdown_is_a_title_a_table_and_a_note(tmp_path: Path) -> None:
     assert (tmp_path / "table.md").read_text(encoding="utf-8") == (
         "# Depth\n\n| model | auc |\n|---|---|\n| a | 0.50 |\n| b | – |\n\nHow to read it.\n"
     )
+
+
+def test_no_cell_ends_its_cell_or_row(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"a|b": ["x | y\nz"], "<b>": ["<script>"]})
+    write_readable({kind: tmp_path / kind for kind in ("md", "html")}, "Title", "Note.", frame)
+    lines = (tmp_path / "md").read_text(encoding="utf-8").splitlines()
+    assert lines[2:5] == [r"| a\|b | <b> |", "|---|---|", r"| x \| y z | <script> |"]
+    page = (tmp_path / "html").read_text(encoding="utf-8")
+    assert "<td>&lt;script&gt;</td>" in page
+    assert "<script>" not in page
 
 
 def test_csv_holds_all_rows_and_leaves_undefined_values_empty(tmp_path: Path) -> None:

@@ -1,15 +1,25 @@
 """Texts: labels in all their forms, and every bad file told in one sentence with its row."""
 
+import gzip
 import json
+import os
+import time
+import zlib
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from anchorflow.errors import InputError
 from anchorflow.tables import TEXTS, frame_schema
-from anchorflow.texts import download_texts, read_texts
+from anchorflow.texts import MOST_BYTES, MOST_ROWS, download_texts, read_texts
 
 COLUMNS = {"text": "text", "label": "label"}
 LABELS = [" Negative", " Positive"]
@@ -29,6 +39,12 @@ def read(folder: Path, train: str | bytes, task: dict[str, Any] = TASK, kind: st
     ).with_columns(pl.lit(str(task.get("values", ["Negative"])[0])).alias(task["columns"]["label"]))
     good.write_csv(files["test"])
     return read_texts("reviews", task, files)
+
+
+def parquet(folder: Path, columns: dict[str, pa.Array]) -> bytes:
+    """Content of a Parquet file that does not say how pyarrow held it."""
+    pq.write_table(pa.table(columns), folder / "source.parquet", store_schema=False)
+    return (folder / "source.parquet").read_bytes()
 
 
 def train_labels(frame: pl.DataFrame) -> list[int]:
@@ -216,6 +232,198 @@ def test_a_truncated_parquet_file_is_refused_as_unreadable(tmp_path: Path) -> No
     pl.DataFrame({"text": ["x"] * 50, "label": [1] * 50}).write_parquet(source)
     half = source.read_bytes()[: source.stat().st_size // 2]
     assert "not a readable parquet file" in refused(tmp_path, half, kind="parquet")
+
+
+def test_a_label_column_of_truth_values_is_matched_with_words_of_that_name(tmp_path: Path) -> None:
+    task = {"columns": COLUMNS, "labels": [" true", " False"]}
+    files = {"train": tmp_path / "train.csv", "test": tmp_path / "train.csv"}
+    files["train"].write_text("text,label\nx,true\ny,false\n", encoding="utf-8")
+    assert train_labels(read_texts("reviews", task, files)) == [0, 1]
+
+
+@pytest.mark.parametrize("labels", [[" 1", " 0"], [" 1", " 2"]])
+def test_whole_numbers_that_could_be_words_or_indices_are_refused(
+    tmp_path: Path, labels: list[str]
+) -> None:
+    words = ", ".join(word.strip() for word in labels)
+    assert refused(tmp_path, "text,label\nx,1\ny,1\n", {**TASK, "labels": labels}) == (
+        f"train.csv: the labels are whole numbers, and {words} could be meant or their indices; "
+        "set tasks.reviews.values."
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a\0b", "\u202eabc\u2069", "\u200b", "e\u0301\ufeff", "x" * 10**6, "=1+1", "{x} $y$ <b>|"],
+)
+def test_strange_texts_are_kept_as_they_are(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, f"text,label\n{text},Positive\n")["text"][0] == text
+    line = json.dumps({"text": text, "label": "Positive"}) + "\n"
+    assert read(tmp_path, line, kind="jsonl")["text"][0] == text
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_a_text(
+    tmp_path: Path, end: str
+) -> None:
+    assert read(tmp_path, f"\ufefftext,label{end}x,Positive{end}")["text"][0] == "x"
+    line = f'\ufeff{{"text": "x", "label": "Positive"}}{end}'
+    assert read(tmp_path, line, kind="jsonl")["text"][0] == "x"
+
+
+@pytest.mark.parametrize("half", [r"\ud800", r"\uDC00", r"\ud800\ud800", r"\ud83d\\\ude00"])
+def test_half_a_surrogate_pair_is_refused_which_polars_would_turn_into_nul(
+    tmp_path: Path, half: str
+) -> None:
+    lines = f'{{"text": "a", "label": "Positive"}}\n{{"text": "b{half}c", "label": "Positive"}}\n'
+    assert refused(tmp_path, lines, kind="jsonl") == (
+        "train.jsonl: line 2 has half of a surrogate pair (as \\ud800), which is no character; "
+        "remove it."
+    )
+
+
+def test_whole_surrogate_pairs_and_backslashes_are_read(tmp_path: Path) -> None:
+    line = r'{"text": "\ud83d\ude00 \\ud800", "label": "Positive"}'
+    assert read(tmp_path, line, kind="jsonl")["text"][0] == "😀 \\ud800"
+
+
+def test_a_column_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    assert refused(tmp_path, "text,text,label\na,b,Positive\n") == (
+        'train.csv: several columns are called "text"; rename one, or set '
+        "tasks.reviews.columns.text."
+    )
+
+
+@pytest.mark.parametrize("name", ["a*.csv", "[x].csv", "{x}.csv", "~", "s3:", "a 'b\" $(touch c)"])
+def test_a_path_names_one_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path(name) if name.endswith(".csv") else Path(name) / "x.csv"
+    path.parent.mkdir(exist_ok=True)
+    for file in (path, Path("another.csv"), Path("x.csv")):
+        file.write_text(f"text,label\n{file == path},Positive\n", encoding="utf-8")
+    path.write_text("text,label\nthis one,Positive\n", encoding="utf-8")
+    assert read_texts("reviews", TASK, {"train": path, "test": path})["text"].to_list() == [
+        "this one",
+        "this one",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    for make in (os.mkfifo, os.mkdir):
+        path = tmp_path / f"{make.__name__}.{kind}"
+        make(path)
+        with pytest.raises(InputError, match="no such file"):
+            read_texts("reviews", TASK, {"train": path, "test": path})
+
+
+KINDS: list[tuple[pa.Array, str]] = [
+    (pa.array([["a"]]), "List(String)"),
+    (pa.array([{"a": 1}]), "Struct({'a': Int64})"),
+    (pa.array([b"a"]), "Binary"),
+    (pa.array([Decimal("1.5")]), "Decimal(precision=2, scale=1)"),
+    (pa.array([datetime(2020, 1, 1)]), "Datetime(time_unit='us', time_zone=None)"),
+]
+
+
+@pytest.mark.parametrize(("texts", "kind"), KINDS)
+def test_a_parquet_column_that_is_no_text_is_told_with_its_kind(
+    tmp_path: Path, texts: pa.Array, kind: str
+) -> None:
+    content = parquet(tmp_path, {"text": texts, "label": pa.array([0])})
+    assert refused(tmp_path, content, kind="parquet") == (
+        f'train.parquet: column "text" holds {kind}, not text; set tasks.reviews.columns.text.'
+    )
+
+
+@pytest.mark.parametrize(("labels", "kind"), KINDS)
+def test_a_parquet_column_that_is_no_label_is_told(
+    tmp_path: Path, labels: pa.Array, kind: str
+) -> None:
+    content = parquet(tmp_path, {"text": pa.array(["x"]), "label": labels})
+    sentence = refused(tmp_path, content, kind="parquet")
+    told = f'column "label" holds {kind}, not labels' if kind[0] in "LSB" else "row 1 has the label"
+    assert sentence.startswith(f"train.parquet: {told}")
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+)
+def test_text_of_every_parquet_kind_is_read(tmp_path: Path, kind: pa.DataType) -> None:
+    words = pa.array(["x", "y", "x"]).cast(kind)
+    content = parquet(tmp_path, {"text": words, "label": pa.array([0, 1, 1])})
+    frame = read(tmp_path, content, kind="parquet")
+    assert frame["text"].to_list()[:3] == ["x", "y", "x"]
+    assert train_labels(frame) == [0, 1, 1]
+
+
+def test_columns_that_are_not_asked_for_may_hold_anything(tmp_path: Path) -> None:
+    columns = {"text": pa.array(["x"]), "label": pa.array([0]), "more": pa.array([[b"\xff"]])}
+    assert read(tmp_path, parquet(tmp_path, columns), kind="parquet")["text"][0] == "x"
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zlib.compress])
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_compressed_file_is_refused_which_could_hold_any_amount(
+    tmp_path: Path, compress: Callable[[bytes], bytes], kind: str
+) -> None:
+    sentence = refused(tmp_path, compress(GOOD.encode()), kind=kind)
+    assert sentence == f"train.{kind}: the file is compressed; unpack it."
+
+
+def test_a_file_beyond_the_limit_is_refused_unread(tmp_path: Path) -> None:
+    for kind in ("csv", "jsonl", "parquet"):
+        path = tmp_path / f"large.{kind}"
+        with open(path, "wb") as file:
+            file.truncate(MOST_BYTES + 1)
+        with pytest.raises(InputError, match=f"{MOST_BYTES + 1} bytes are more than the"):
+            read_texts("reviews", TASK, {"train": path, "test": path})
+
+
+def test_a_small_parquet_file_that_expands_to_gigabytes_is_refused(tmp_path: Path) -> None:
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 5000, pa.int32()), ["x" * 10**6])
+    content = parquet(tmp_path, {"text": text, "label": pa.array([1] * 5000)})
+    assert len(content) < 10**5
+    assert "5000000000 bytes of text are more than the 2147483648 that are read" in refused(
+        tmp_path, content, kind="parquet"
+    )
+
+
+def test_a_small_parquet_file_of_endless_rows_is_refused(tmp_path: Path) -> None:
+    zeros = pa.array(np.zeros(MOST_ROWS + 1, np.int8))
+    text = pa.DictionaryArray.from_arrays(zeros, ["x"])
+    content = parquet(tmp_path, {"text": text, "label": zeros})
+    assert len(content) < 10**5
+    assert "10000001 rows are more than the 10000000 that are read" in refused(
+        tmp_path, content, kind="parquet"
+    )
+
+
+def test_a_flipped_byte_gives_texts_or_one_sentence(tmp_path: Path) -> None:
+    columns = {"text": pa.array(["x é", "y", "z"] * 9), "label": pa.array([0, 1, 1] * 9)}
+    content = parquet(tmp_path, columns)
+    random = np.random.default_rng(0)
+    ends = set()
+    for place in random.integers(len(content), size=300):
+        damaged = bytearray(content)
+        damaged[place] ^= random.integers(1, 256)
+        try:
+            assert len(read(tmp_path, bytes(damaged), kind="parquet")) > 0
+            ends.add("read")
+        except InputError as error:
+            assert str(error).endswith(".")
+            ends.add("refused")
+    assert ends == {"read", "refused"}
+
+
+def test_a_hundred_thousand_rows_are_read_in_seconds(tmp_path: Path) -> None:
+    rows = "".join(f"text number {row},{LABELS[row % 2].strip()}\n" for row in range(100_000))
+    begun = time.monotonic()
+    labels = train_labels(read(tmp_path, "text,label\n" + rows))
+    assert time.monotonic() - begun < 30
+    assert labels == [0, 1] * 50_000
 
 
 def test_a_file_with_only_a_header_holds_no_texts(tmp_path: Path) -> None:

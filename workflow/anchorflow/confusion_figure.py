@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from anchorflow.depth import last_third
-from anchorflow.figures import describe, draw_line, save, small_multiples
+from anchorflow.figures import as_shown, describe, draw_line, save, small_multiples
 from anchorflow.statistics import Array
 from anchorflow.summaries import AVERAGE
 
@@ -83,7 +83,7 @@ def draw_confusion(
 
 def _draw_matrix(axes: Axes, matrix: Array, labels: Sequence[str], lowest: float) -> None:
     image = axes.imshow(matrix, _COLORS, vmin=lowest, vmax=1, interpolation="nearest")
-    words = [word.strip() for word in labels]
+    words = [as_shown(word) for word in labels]
     axes.set_xticks(range(len(words)), words, rotation=45, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(len(words)), words)
     axes.figure.colorbar(image, ax=axes, shrink=0.8, extend="min" if lowest > 0 else "neither")

@@ -21,6 +21,8 @@ matplotlib.use("Agg")
 DASHES = ("-", "--", ":")
 MARKERS = ("o", "s", "^")
 
+_LONGEST_WORD = 30  # characters
+
 
 @contextmanager
 def small_multiples(
@@ -63,6 +65,13 @@ def small_multiples(
             yield figure, axes.tolist()
         finally:
             plt.close(figure)
+
+
+def as_shown(word: str) -> str:
+    """A label word as figures show it: a short line, in which "$" begins no formula."""
+    line = " ".join(word.split())
+    short = line if len(line) <= _LONGEST_WORD else line[: _LONGEST_WORD - 1] + "…"
+    return short.replace("$", r"\$")
 
 
 def draw_line(

@@ -7,7 +7,15 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
-from anchorflow.figures import MARKERS, describe, draw_line, save, small_multiples, tasks_in_order
+from anchorflow.figures import (
+    MARKERS,
+    as_shown,
+    describe,
+    draw_line,
+    save,
+    small_multiples,
+    tasks_in_order,
+)
 from anchorflow.summaries import AVERAGE
 from anchorflow.task_names import OWN, Words
 
@@ -85,7 +93,7 @@ def _kind(name: str) -> str:
 
 def _spelled_out(name: str, words: Sequence[str]) -> str:
     """The name and the first label words, each on a line of its own."""
-    shown = [word.strip() for word in words[:_SPELLED_OUT]] + ["…"] * (len(words) > _SPELLED_OUT)
+    shown = [as_shown(word) for word in words[:_SPELLED_OUT]] + ["…"] * (len(words) > _SPELLED_OUT)
     return "\n".join([_kind(name), *shown])
 
 

@@ -8,7 +8,7 @@ template's own words and label words included.
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import polars as pl
@@ -125,8 +125,8 @@ def build_prompt(
     Raises
     ------
     InputError
-        If a label word does not begin a token of its own, or the tokenizer ends the prompt with a
-        special token.
+        If a label word does not begin a token of its own, or the tokenizer makes no tokens of the
+        prompt or ends it with a special one.
     """
     whole = _Text()
     for text, word in demonstrations:
@@ -142,6 +142,10 @@ def build_prompt(
     encoding = tokenizer.encode(whole.text)
     offsets = whole.with_blanks(encoding.offsets)
     segments_of = whole.segments_of(offsets)
+    if not segments_of:
+        raise InputError(
+            f"the tokenizer makes no tokens of {whole.text!r}; choose a template that it knows."
+        )
     if not segments_of[-1]:
         raise InputError(
             f"the tokenizer ends every prompt with a special token ({encoding.ids[-1]}), after "
@@ -243,7 +247,12 @@ def build_prompts(
     for sample in samples.iter_rows(named=True):
         words = [labels[label] for label in sample["demonstration_labels"]]
         demonstrations = list(zip(sample["demonstration_texts"], words, strict=True))
-        prompt = build_prompt(tokenizer, template, demonstrations, sample["text"])
+        try:
+            prompt = build_prompt(tokenizer, template, demonstrations, sample["text"])
+        except InputError as error:
+            raise InputError(
+                f"{labels_key(task)}: for model {model} and test text {sample['example']}, {error}"
+            ) from None
         length = len(prompt.token_ids)
         rows.append(
             {
@@ -254,7 +263,7 @@ def build_prompts(
                 "skipped": f"{length} tokens exceed the context of {context}"
                 if length > context
                 else None,
-                **asdict(prompt),
+                **vars(prompt),
                 "demonstration_labels": sample["demonstration_labels"],
                 "label_tokens": first_tokens,
             }

@@ -70,10 +70,15 @@ def write_markdown(
 
 def _markdown_lines(frame: pl.DataFrame) -> list[str]:
     return [
-        "| " + " | ".join(frame.columns) + " |",
+        _markdown_row(frame.columns),
         "|" + "---|" * len(frame.columns),
-        *("| " + " | ".join(str(value) for value in row) + " |" for row in frame.iter_rows()),
+        *(_markdown_row(row) for row in frame.iter_rows()),
     ]
+
+
+def _markdown_row(values: Sequence[object]) -> str:
+    cells = (" ".join(str(value).split()).replace("|", r"\|") for value in values)
+    return f"| {' | '.join(cells)} |"
 
 
 def write_html(
