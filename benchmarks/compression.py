@@ -64,7 +64,10 @@ def shared(model: PreTrainedModel, prompts: pl.DataFrame, draws: int, budget: in
     for setting in sets_of(draws):
         cache = compress(model, shown, setting)
         parts = []
-        for tokens in keep_all_but_last(model, prompts, cache.prefix, budget, cache.first_position):
+        for batch in batches_of(
+            prompts, budget, model.device, cache.prefix.tokens, cache.first_position
+        ):
+            tokens = keep_all_but_last(model, batch, cache.prefix)
             with intervene(tokens):
                 parts.append(tokens.vocabulary_logits(model))
         logits.append(torch.cat(parts))

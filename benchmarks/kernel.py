@@ -22,7 +22,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from anchorflow.attention import rows_and_logits
-from anchorflow.batches import batches_of
+from anchorflow.batches import Budget, batches_of
 from anchorflow.kernel import predict_with_first
 from anchorflow.language_model import open_model, target_logits
 from anchorflow.prefix import compute_prefix, shared_token_ids
@@ -51,7 +51,8 @@ def with_first(prompts: pl.DataFrame, tokens: int) -> pl.DataFrame:
 def attention_rows(model: PreTrainedModel, prompts: pl.DataFrame, budget: int) -> list[Tensor]:
     """Attention from each target [L, B, H, T], with the demonstrations run once."""
     prefix = compute_prefix(model, shared_token_ids(prompts))
-    return [rows for _, rows, _ in rows_and_logits(model, prompts, prefix, budget)]
+    batches = batches_of(prompts, budget, model.device, prefix.tokens)
+    return [rows_and_logits(model, batch, prefix)[0] for batch in batches]
 
 
 @torch.no_grad()
@@ -71,7 +72,7 @@ def predict(
     """Label probabilities [examples, C] with fewer demonstrations, from one run of all of them."""
     ids = whole["token_ids"][0].to_list()
     prefix = compute_prefix(model, shared_token_ids(whole))
-    told = [predict_with_first(model, prefix, ids, prompts, budget) for prompts in fewer]
+    told = [predict_with_first(model, prefix, ids, prompts, Budget(budget)) for prompts in fewer]
     return [torch.tensor(rows["probabilities"].to_list()) for rows in told]
 
 

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from anchorflow.attention_function import Attention, AttentionCall, intervene
 from anchorflow.baselines import attention_regression
-from anchorflow.batches import Batch
+from anchorflow.batches import Batch, batches_of
 from anchorflow.descent import (
     Descent,
     DivergenceError,
@@ -26,7 +26,7 @@ from anchorflow.draws import generator
 from anchorflow.errors import InputError
 from anchorflow.fitted_weights import FittedWeights, Purpose, fingerprint
 from anchorflow.language_model import recompute_activations, target_logits
-from anchorflow.last_tokens import LastTokens, keep_all_but_last, keep_together
+from anchorflow.last_tokens import LastTokens, keep_together
 from anchorflow.prefix import compute_prefix, shared_token_ids
 from anchorflow.reweighting import measure_reweighting
 from anchorflow.reweighting_figure import mean_factors
@@ -180,7 +180,7 @@ def test_kept_tokens_do_not_depend_on_how_they_were_batched() -> None:
     beta = random_beta(model)
     whole = keep_together(model, table, prefix, 10_000)
     parts = keep_together(model, table, prefix, 20)
-    assert len(list(keep_all_but_last(model, table, prefix, 20))) == 3
+    assert len(list(batches_of(table, 20, model.device, prefix.tokens))) == 3
     assert parts.examples == whole.examples
     with torch.no_grad():
         torch.testing.assert_close(

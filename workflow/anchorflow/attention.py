@@ -1,6 +1,6 @@
 """Attention from the target position to every demonstration, and the model's predictions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.attention_function import Attention, AttentionCall, attention_rows, intervene
-from anchorflow.batches import Batch, batches_of, runnable
+from anchorflow.batches import Batch, Budget, run_batches, runnable
 from anchorflow.errors import InputError
 from anchorflow.language_model import target_logits
 from anchorflow.prefix import Prefix, compute_prefix, shared_token_ids
@@ -119,32 +119,36 @@ def measure_attention(
         return empty[0], empty[1]
     prefix = compute_prefix(model, shared_token_ids(chosen))
     keys = prompts.select("model", "task", "seed").row(0, named=True)
-    attention, predictions = [], []
-    for batch, rows, logits in rows_and_logits(model, chosen, prefix, batch_tokens):
-        attention.append(_attention_frame(batch, by_demonstration(rows, batch), keys))
-        predictions.append(prediction_frame(batch, logits, tokenizer, keys))
+
+    def measure(batch: Batch) -> tuple[pl.DataFrame, pl.DataFrame]:
+        rows, logits = rows_and_logits(model, batch, prefix)
+        attention = _attention_frame(batch, by_demonstration(rows, batch), keys)
+        return attention, prediction_frame(batch, logits, tokenizer, keys)
+
+    attention, predictions = [empty[0]], [empty[1]]
+    with tqdm(total=len(chosen), desc="attention", unit="example", mininterval=1) as progress:
+        for batch, frames in run_batches(
+            chosen, Budget(batch_tokens), model.device, measure, prefix.tokens
+        ):
+            attention.append(frames[0])
+            predictions.append(frames[1])
+            progress.update(batch.size)
     return (
-        pl.concat([empty[0], *attention]).sort("example", "layer", "head", "demonstration"),
-        pl.concat([empty[1], *predictions]).sort("example"),
+        pl.concat(attention).sort("example", "layer", "head", "demonstration"),
+        pl.concat(predictions).sort("example"),
     )
 
 
-def rows_and_logits(
-    model: PreTrainedModel, prompts: pl.DataFrame, prefix: Prefix, batch_tokens: int
-) -> Iterator[tuple[Batch, Tensor, Tensor]]:
-    """Batches of prompts that begin with ``prefix``, each with its attention rows and logits.
+def rows_and_logits(model: PreTrainedModel, batch: Batch, prefix: Prefix) -> tuple[Tensor, Tensor]:
+    """Attention rows and logits of prompts that begin with ``prefix``.
 
     The rows A_l(q, :) are [L, B, H, T], prefix included; the next-token logits at the target
     position [B, vocabulary].
     """
-    layers: int = model.config.get_text_config().num_hidden_layers
-    with tqdm(total=len(prompts), desc="attention", unit="example", mininterval=1) as progress:
-        for batch in batches_of(prompts, batch_tokens, model.device, prefix.tokens):
-            recorded = RecordRows(batch.target_rows)
-            with intervene(prefix, recorded):
-                logits = target_logits(model, batch)
-            yield batch, recorded.stacked(layers), logits
-            progress.update(batch.size)
+    recorded = RecordRows(batch.target_rows)
+    with intervene(prefix, recorded):
+        logits = target_logits(model, batch)
+    return recorded.stacked(model.config.get_text_config().num_hidden_layers), logits
 
 
 def _attention_frame(

@@ -1,11 +1,20 @@
-"""Prompts as right-padded batches under a token budget."""
+"""Prompts as right-padded batches under a token budget, which shrinks when memory runs out."""
 
-from collections.abc import Iterator
+import gc
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import polars as pl
 import torch
 from torch import Tensor
+
+from anchorflow.errors import MORE_MEMORY, InputError, is_out_of_memory
+
+log = logging.getLogger(__name__)
+
+Measured = TypeVar("Measured")
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,40 @@ class Batch:
         return self.target_positions - self.prefix_tokens
 
 
+@dataclass
+class Budget:
+    """How many tokens may run together: as configured, and less once memory has run out.
+
+    Loops that share one need not run out of memory again.
+    """
+
+    tokens: int
+
+    def lower(self, batch: Batch) -> None:
+        """Halve it, seen from a batch that did not fit.
+
+        Raises
+        ------
+        InputError
+            If the batch is a single prompt.
+        """
+        longest = batch.input_ids.shape[1]
+        if batch.size == 1:
+            tokens = batch.prefix_tokens + longest
+            raise InputError(
+                f"example {batch.examples[0]}: its prompt of {tokens} tokens does not fit into "
+                f"memory by itself; {MORE_MEMORY}."
+            )
+        self.tokens = batch.size * longest // 2
+        log.warning(
+            "Memory does not hold %d prompts of up to %d tokens at once; going on with batches of "
+            "%d tokens (compute.batch_tokens).",
+            batch.size,
+            longest,
+            self.tokens,
+        )
+
+
 def runnable(prompts: pl.DataFrame, protocol: str) -> pl.DataFrame:
     """The prompts of one demonstration protocol that are short enough to run."""
     return prompts.filter(pl.col("demonstrations") == protocol, pl.col("skipped").is_null())
@@ -58,19 +101,64 @@ def batches_of(
     itself still makes a batch of one. The longest come first, so a job that is going to run out of
     memory does so at once. Without a ``first_position``, what follows the prefix begins there.
     """
-    first = prefix_tokens if first_position is None else first_position
-    ordered = prompts.sort(["tokens", "example"], descending=True)
-    start = 0
-    while start < len(ordered):
-        longest = ordered["tokens"][start] - prefix_tokens
-        stop = min(len(ordered), start + max(1, batch_tokens // longest))
-        yield _batch(ordered[start:stop], device, prefix_tokens, first)
-        start = stop
+    left = _longest_first(prompts)
+    while not left.is_empty():
+        batch = _first_batch(left, batch_tokens, device, prefix_tokens, first_position)
+        yield batch
+        left = left[batch.size :]
 
 
-def _batch(
-    prompts: pl.DataFrame, device: torch.device, prefix_tokens: int, first_position: int
+def run_batches(
+    prompts: pl.DataFrame,
+    budget: Budget,
+    device: torch.device,
+    measure: Callable[[Batch], Measured],
+    prefix_tokens: int = 0,
+    first_position: int | None = None,
+) -> Iterator[tuple[Batch, Measured]]:
+    """The batches of :func:`batches_of`, each with what ``measure`` gives for it.
+
+    When memory runs out, the budget is halved and what remains is grouped anew, the batch at hand
+    included. Everything that takes memory therefore belongs into ``measure``, which may be called
+    in vain and should change nothing but what it returns.
+
+    Raises
+    ------
+    InputError
+        If a single prompt does not fit.
+    """
+    left = _longest_first(prompts)
+    while not left.is_empty():
+        batch = _first_batch(left, budget.tokens, device, prefix_tokens, first_position)
+        try:
+            measured = measure(batch)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        else:
+            yield batch, measured
+            left = left[batch.size :]
+            continue
+        # Not in the handler, where the error still holds on to whatever the batch has computed.
+        budget.lower(batch)
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def _longest_first(prompts: pl.DataFrame) -> pl.DataFrame:
+    return prompts.sort(["tokens", "example"], descending=True)
+
+
+def _first_batch(
+    ordered: pl.DataFrame,
+    batch_tokens: int,
+    device: torch.device,
+    prefix_tokens: int,
+    first_position: int | None,
 ) -> Batch:
+    """As many of the first prompts as the budget allows; the first is the longest."""
+    prompts = ordered[: max(1, batch_tokens // (ordered["tokens"][0] - prefix_tokens))]
+
     def column(name: str) -> Tensor:
         return torch.tensor(prompts[name].to_list(), device=device)
 
@@ -91,5 +179,5 @@ def _batch(
         label_tokens=torch.tensor(prompts["label_tokens"][0].to_list(), device=device),
         labels=column("label"),
         prefix_tokens=prefix_tokens,
-        first_position=first_position,
+        first_position=prefix_tokens if first_position is None else first_position,
     )

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from anchorflow.architectures import check_architecture
 from anchorflow.attention_function import adopt, implementation_for, intervene
 from anchorflow.auxiliary import NO_LABEL
-from anchorflow.batches import runnable
+from anchorflow.batches import Batch, Budget, run_batches, runnable
 from anchorflow.compression import Cache, Setting, compress, observe
 from anchorflow.configuration import check_wording
 from anchorflow.descent import Descent, Reweight
@@ -136,9 +136,16 @@ class InContextClassifier:
         prompts = self.prompts(texts, [NO_LABEL] * len(texts))
         prefix = compute_prefix(self.model, shared_token_ids(prompts))
         probabilities = np.empty((len(texts), len(self.labels)))
-        for tokens in keep_all_but_last(self.model, prompts, prefix, batch_tokens):
+
+        def measure(batch: Batch) -> Array:
+            tokens = keep_all_but_last(self.model, batch, prefix)
             reweight = [] if beta is None else [Reweight.last(beta, tokens)]
-            probabilities[tokens.examples] = label_probabilities(self.model, tokens, *reweight)
+            return label_probabilities(self.model, tokens, *reweight)
+
+        for batch, found in run_batches(
+            prompts, Budget(batch_tokens), self.model.device, measure, prefix.tokens
+        ):
+            probabilities[batch.examples] = found
         return probabilities
 
     def compress(self, method: str = "hidden_anchor", share: float | None = None) -> "AnchorCache":

@@ -8,6 +8,7 @@ to the label words re-weighted by β, with everything kept and with the anchors 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -18,7 +19,7 @@ from transformers import PreTrainedModel
 
 from anchorflow.attention import TOP_TOKENS
 from anchorflow.attention_function import Attention, AttentionCall, attention_rows, intervene
-from anchorflow.batches import runnable
+from anchorflow.batches import Batch, Budget, run_batches, runnable
 from anchorflow.descent import Reweight, fit_reweighting
 from anchorflow.errors import InputError
 from anchorflow.kept_positions import AT_ANY_BUDGET, METHODS, Demonstrations
@@ -186,13 +187,14 @@ def measure_compression(
     token_ids = shared_token_ids(pl.concat([test, training]))
     shown = observe(model, token_ids, test.row(0, named=True))
     settings = settings_of(spec["methods"], spec["shares"], spec["draws"])
+    budget = Budget(batch_tokens)
     with tqdm(total=len(settings), desc="compression", unit="cache", mininterval=1) as progress:
         for setting in settings:
             cache = compress(model, shown, setting, spec["positions"])
             betas = {FULL: beta} if setting == FULL else {}
             if setting == ANCHOR:
                 learned = keep_together(
-                    model, training, cache.prefix, batch_tokens, cache.first_position
+                    model, training, cache.prefix, budget.tokens, cache.first_position
                 )
                 fit = fit_reweighting(model, learned, reweighting, keys["seed"], keys["task"])
                 log.info(
@@ -202,17 +204,26 @@ def measure_compression(
                 )
                 betas = {ANCHOR: fit.beta}
             constants = {**keys, "kept": cache.kept, "shared": len(token_ids)}
-            for tokens in keep_all_but_last(
-                model, test, cache.prefix, batch_tokens, cache.first_position
+            measure = partial(_predictions, model, cache, setting, betas.get(setting))
+            for _, rows in run_batches(
+                test, budget, model.device, measure, cache.prefix.tokens, cache.first_position
             ):
-                for way, logits in _logits(model, tokens, setting, betas.get(setting)):
-                    check_finite(logits, tokens.examples, way in REWEIGHTED.values())
-                    rows = _rows(tokens, logits).with_columns(
-                        **{name: pl.lit(value) for name, value in way._asdict().items()}
-                    )
-                    parts.append(keyed(rows, constants, COMPRESSION))
+                parts.append(keyed(rows, constants, COMPRESSION))
             progress.update()
     return pl.concat(parts).sort("example", "method", "share", "draw", nulls_last=False)
+
+
+def _predictions(
+    model: PreTrainedModel, cache: Cache, setting: Setting, beta: Tensor | None, batch: Batch
+) -> pl.DataFrame:
+    """Predictions of one batch from one cache, without β and, if there is one, with it."""
+    tokens = keep_all_but_last(model, batch, cache.prefix)
+    parts = []
+    for way, logits in _logits(model, tokens, setting, beta):
+        check_finite(logits, tokens.examples, way in REWEIGHTED.values())
+        names = {name: pl.lit(value) for name, value in way._asdict().items()}
+        parts.append(_rows(tokens, logits).with_columns(**names))
+    return pl.concat(parts)
 
 
 @torch.no_grad()

@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from anchorflow.attention_function import Attention, AttentionCall, intervene
-from anchorflow.batches import runnable
+from anchorflow.batches import Batch, Budget, run_batches, runnable
 from anchorflow.errors import InputError
 from anchorflow.last_tokens import keep_all_but_last
 from anchorflow.prefix import compute_prefix, shared_token_ids
@@ -116,12 +116,15 @@ def measure_diagnosis(
             f"tasks.{chosen['task'][0]}.template: its queries begin differently from one another, "
             "so that label words have no common keys; begin it with a word."
         )
-    parts = []
-    for tokens in keep_all_but_last(model, chosen, prefix, batch_tokens):
-        recorded = RecordQueries()
+
+    def measure(batch: Batch) -> dict[int, Tensor]:
+        tokens, recorded = keep_all_but_last(model, batch, prefix), RecordQueries()
         with intervene(tokens, recorded):
             tokens.logits(model)
-        parts.append(recorded.queries)
+        return recorded.queries
+
+    batches = run_batches(chosen, Budget(batch_tokens), model.device, measure, prefix.tokens)
+    parts = [queries for _, queries in batches]
     prompt = chosen.row(0, named=True)
     classes = len(prompt["label_tokens"])
     rows = []

@@ -1,4 +1,12 @@
-"""The one kind of error that is the user's to mend."""
+"""The kinds of error that are the user's to mend."""
+
+# How torch says on CPU and GPU that memory ran out, beside an error class of its own.
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
+
+MORE_MEMORY = (
+    'choose a smaller model, "dtype: bfloat16" for it, "device: spread" if there are several GPUs, '
+    '"recompute: true" if saliency is measured, or a machine with more memory'
+)
 
 _LONGEST = 3000  # characters of a sentence
 
@@ -18,3 +26,10 @@ class InputError(Exception):
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out, the computer's or a GPU's."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.attention_function import Attention, AttentionCall, attention_rows, intervene
-from anchorflow.batches import Batch, batches_of, runnable
+from anchorflow.batches import Batch, Budget, run_batches, runnable
 from anchorflow.draws import generator
 from anchorflow.errors import InputError
 from anchorflow.language_model import keep_outputs, resume, target_logits
@@ -178,12 +178,15 @@ def measure_isolation(
     if not chosen.is_empty():
         runs = _Runs(model, chosen, settings)
         keys = chosen.select("model", "task", "seed").row(0, named=True)
-        steps = len(chosen) * (1 + len(settings))
-        with tqdm(total=steps, desc="isolation", unit="prediction", mininterval=1) as progress:
-            for batch in batches_of(chosen, batch_tokens, model.device, runs.tokens):
-                for setting, logits in runs.logits(batch):
-                    parts.append(_rows(batch, setting, logits, top_tokens, keys))
-                    progress.update(batch.size)
+
+        def measure(batch: Batch) -> list[pl.DataFrame]:
+            return [_rows(batch, *each, top_tokens, keys) for each in runs.logits(batch)]
+
+        budget = Budget(batch_tokens)
+        with tqdm(total=len(chosen), desc="isolation", unit="example", mininterval=1) as progress:
+            for batch, rows in run_batches(chosen, budget, model.device, measure, runs.tokens):
+                parts += rows
+                progress.update(batch.size)
     order = ("example", "variant", "positions", "draw", "side", "layers")
     return pl.concat(parts).sort(order)
 

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
+from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.attention import (
@@ -25,7 +26,7 @@ from anchorflow.attention import (
     rows_and_logits,
 )
 from anchorflow.attention_function import intervene
-from anchorflow.batches import Batch, batches_of, runnable
+from anchorflow.batches import Batch, Budget, run_batches, runnable
 from anchorflow.language_model import target_logits
 from anchorflow.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.segments import (
@@ -159,22 +160,33 @@ def measure_kernel(
         return KernelTables(**{name: frames[0] for name, frames in parts.items()})
     keys = chosen.select("model", "task", "seed").row(0, named=True)
     prefix = compute_prefix(model, shared_token_ids(chosen))
-    similarity, next_tokens = text_similarity(model, *alone, batch_tokens)
+    budget = Budget(batch_tokens)
+    similarity, next_tokens = text_similarity(model, *alone, budget)
     of_example = {row["example"]: row for row in chosen.iter_rows(named=True)}
-    for batch, rows, logits in rows_and_logits(model, chosen, prefix, batch_tokens):
+
+    def measure(batch: Batch) -> dict[str, pl.DataFrame]:
+        rows, logits = rows_and_logits(model, batch, prefix)
         attention = by_demonstration(rows, batch)
         similar = np.stack([similarity[example] for example in batch.examples])
         own = [of_example[example] for example in batch.examples]
-        parts["predictions"].append(prediction_frame(batch, logits, tokenizer, keys))
-        parts["attention"].append(_attention_frame(batch, attention, keys))
-        parts["kernel"].append(_kernel_frame(batch, attention, similar, keys))
-        parts["segments"].append(_segments_frame(batch, rows, own, keys))
-        parts["places"].append(_places_frame(batch, rows, keys))
-        parts["similarity"].append(_similarity_frame(batch, similar, keys))
+        return {
+            "predictions": prediction_frame(batch, logits, tokenizer, keys),
+            "attention": _attention_frame(batch, attention, keys),
+            "kernel": _kernel_frame(batch, attention, similar, keys),
+            "segments": _segments_frame(batch, rows, own, keys),
+            "places": _places_frame(batch, rows, keys),
+            "similarity": _similarity_frame(batch, similar, keys),
+        }
+
+    with tqdm(total=len(chosen), desc="attention", unit="example", mininterval=1) as progress:
+        for batch, measured in run_batches(chosen, budget, model.device, measure, prefix.tokens):
+            for name, frame in measured.items():
+                parts[name].append(frame)
+            progress.update(batch.size)
     prompt = chosen.row(0, named=True)
     parts["states"] += _states_frames(prompt, prefix, offsets, next_tokens, keys)
     for count, fewer in smaller.items():
-        predicted = predict_with_first(model, prefix, prompt["token_ids"], fewer, batch_tokens)
+        predicted = predict_with_first(model, prefix, prompt["token_ids"], fewer, budget)
         per_label = predicted.with_columns(pl.lit(count).alias("demonstrations_per_label"))
         parts["counts"].append(keyed(per_label, keys, COUNTS))
     order = ["demonstrations_per_label", "example", "layer", "head", "demonstration", "offset"]
@@ -186,7 +198,7 @@ def measure_kernel(
 
 
 def text_similarity(
-    model: PreTrainedModel, tests: pl.DataFrame, demonstrations: pl.DataFrame, batch_tokens: int
+    model: PreTrainedModel, tests: pl.DataFrame, demonstrations: pl.DataFrame, budget: Budget
 ) -> tuple[dict[int, Array], list[int]]:
     """How alike the model's next tokens are after two texts, each alone: Σ_o P(o|x) P(o|x_i).
 
@@ -203,14 +215,21 @@ def text_similarity(
 
     Source: Han et al. 2023, §5.3.
     """
+
+    def next_token(batch: Batch) -> Tensor:
+        return target_logits(model, batch).softmax(-1)
+
     shown: dict[int, Tensor] = {}
-    for batch in batches_of(demonstrations, batch_tokens, model.device):
-        probabilities = target_logits(model, batch).softmax(-1)
+    for batch, probabilities in run_batches(demonstrations, budget, model.device, next_token):
         shown |= dict(zip(batch.examples, probabilities, strict=True))
     matrix = torch.stack([shown[number] for number in sorted(shown)])  # [N, vocabulary]
+
+    def likeness(batch: Batch) -> Array:
+        products: Array = (next_token(batch) @ matrix.T).double().cpu().numpy()
+        return products
+
     similar: dict[int, Array] = {}
-    for batch in batches_of(runnable(tests, "alone"), batch_tokens, model.device):
-        products = (target_logits(model, batch).softmax(-1) @ matrix.T).double().cpu().numpy()
+    for batch, products in run_batches(runnable(tests, "alone"), budget, model.device, likeness):
         similar |= dict(zip(batch.examples, products, strict=True))
     return similar, matrix.argmax(-1).tolist()
 
@@ -357,7 +376,7 @@ def predict_with_first(
     whole: Prefix,
     whole_ids: Sequence[int],
     prompts: pl.DataFrame,
-    batch_tokens: int,
+    budget: Budget,
 ) -> pl.DataFrame:
     """Predictions with fewer demonstrations, whose keys and values are the first of ``whole``.
 
@@ -376,8 +395,10 @@ def predict_with_first(
     chosen = runnable(prompts, "kernel")
     alike = [a == b for a, b in zip(shared_token_ids(chosen), whole_ids, strict=False)]
     prefix = whole.first(([*alike, False]).index(False))
-    parts = []
-    for batch in batches_of(chosen, batch_tokens, model.device, prefix.tokens):
+
+    def measure(batch: Batch) -> pl.DataFrame:
         with intervene(prefix):
-            parts.append(label_predictions(batch, target_logits(model, batch)))
-    return pl.concat(parts)
+            return label_predictions(batch, target_logits(model, batch))
+
+    batches = run_batches(chosen, budget, model.device, measure, prefix.tokens)
+    return pl.concat([rows for _, rows in batches])

@@ -5,9 +5,9 @@ Keys and values of the others are computed once; after that, a prompt costs one 
 ([A] §3.1: what re-weighting needs).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import polars as pl
 import torch
@@ -23,7 +23,7 @@ from anchorflow.attention_function import (
     Positions,
     intervene,
 )
-from anchorflow.batches import Batch, batches_of
+from anchorflow.batches import Batch, Budget, run_batches
 from anchorflow.language_model import last_token_logits, run_layers
 from anchorflow.prefix import KeepKeys, Prefix
 
@@ -103,41 +103,23 @@ class LastTokens:
         return last_token_logits(model, self.input_ids, self.position_ids)
 
 
-def keep_all_but_last(
-    model: PreTrainedModel,
-    prompts: pl.DataFrame,
-    prefix: Prefix,
-    batch_tokens: int,
-    first_position: int | None = None,
-) -> Iterator[LastTokens]:
-    """Run prompts behind their shared prefix and keep what their last tokens attend to.
-
-    Parameters
-    ----------
-    prompts : DataFrame
-        Runnable rows of ``tables.PROMPTS`` that begin with the prefix's tokens.
-    batch_tokens : int
-        Upper bound of tokens run together; each batch gives its last tokens together.
-    first_position : int, optional
-        What the model is told of where queries begin; without it, after the prefix.
-    """
-    batches = batches_of(prompts, batch_tokens, model.device, prefix.tokens, first_position)
-    for batch in batches:
-        kept = KeepKeys()
-        with intervene(prefix, kept):
-            run_layers(model, batch.input_ids, batch.first_position)
-        yield LastTokens(
-            examples=batch.examples,
-            input_ids=batch.input_ids.gather(1, batch.target_rows[:, None])[:, 0],
-            positions=batch.target_positions,
-            position_ids=batch.target_rows + batch.first_position,
-            own_positions=_own_positions(batch),
-            labels=batch.labels,
-            label_tokens=batch.label_tokens,
-            label_positions=batch.label_positions,
-            prefix=prefix,
-            between=kept.of_every_layer(model),
-        )
+def keep_all_but_last(model: PreTrainedModel, batch: Batch, prefix: Prefix) -> LastTokens:
+    """Run a batch behind its shared prefix and keep what its last tokens attend to."""
+    kept = KeepKeys()
+    with intervene(prefix, kept):
+        run_layers(model, batch.input_ids, batch.first_position)
+    return LastTokens(
+        examples=batch.examples,
+        input_ids=batch.input_ids.gather(1, batch.target_rows[:, None])[:, 0],
+        positions=batch.target_positions,
+        position_ids=batch.target_rows + batch.first_position,
+        own_positions=_own_positions(batch),
+        labels=batch.labels,
+        label_tokens=batch.label_tokens,
+        label_positions=batch.label_positions,
+        prefix=prefix,
+        between=kept.of_every_layer(model),
+    )
 
 
 def keep_together(
@@ -147,8 +129,26 @@ def keep_together(
     batch_tokens: int,
     first_position: int | None = None,
 ) -> LastTokens:
-    """As :func:`keep_all_but_last`, with the last tokens of all batches side by side."""
-    parts = list(keep_all_but_last(model, prompts, prefix, batch_tokens, first_position))
+    """As :func:`keep_all_but_last`, with the last tokens of all batches side by side.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        Runnable rows of ``tables.PROMPTS`` that begin with the prefix's tokens.
+    batch_tokens : int
+        Upper bound of tokens run together.
+    first_position : int, optional
+        What the model is told of where queries begin; without it, after the prefix.
+    """
+    batches = run_batches(
+        prompts,
+        Budget(batch_tokens),
+        model.device,
+        partial(keep_all_but_last, model, prefix=prefix),
+        prefix.tokens,
+        first_position,
+    )
+    parts = [tokens for _, tokens in batches]
     longest = max(part.between[0].tokens for part in parts)
     first = parts[0]
     return replace(

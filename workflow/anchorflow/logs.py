@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from anchorflow.errors import InputError
+from anchorflow.errors import MORE_MEMORY, InputError, is_out_of_memory
 
 
 class _Tee:
@@ -47,8 +47,8 @@ def _log_file(path: str) -> Iterator[TextIO]:
 def job_log(path: str) -> Iterator[None]:
     """Send standard error, logging and progress bars to ``path`` as well as to the console.
 
-    An :class:`InputError` or a full disk ends the process with its one sentence; any other
-    exception is a defect, so its traceback stays visible in both places.
+    An :class:`InputError`, a full disk or full memory ends the process with its one sentence; any
+    other exception is a defect, so its traceback stays visible in both places.
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with _log_file(path) as file:
@@ -71,9 +71,12 @@ def job_log(path: str) -> Iterator[None]:
                     f"{error.filename or 'results'}: no space left on the device; "
                     "free some space and run again, finished artifacts are kept."
                 )
-            except Exception:
-                traceback.print_exc()
-                raise SystemExit(1) from None
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    traceback.print_exc()
+                    raise SystemExit(1) from None
+                reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+                sentence = f"memory ran out ({reason}); {MORE_MEMORY}."
             if sentence is not None:
                 print(f"ERROR: {sentence}", file=sys.stderr)
                 sys.stderr.flush()

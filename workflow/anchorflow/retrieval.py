@@ -17,7 +17,7 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.attention import label_predictions
-from anchorflow.batches import batches_of, runnable
+from anchorflow.batches import Batch, Budget, run_batches, runnable
 from anchorflow.errors import InputError
 from anchorflow.language_model import target_logits
 from anchorflow.statistics import Array
@@ -222,10 +222,15 @@ def measure_retrieval(
             pl.lit(RANDOM).alias("choice"), "example", "label", "prediction", "probabilities"
         )
     ]
+
+    def measure(batch: Batch) -> pl.DataFrame:
+        return label_predictions(batch, target_logits(model, batch))
+
+    budget = Budget(batch_tokens)
     with tqdm(total=len(run), desc="retrieval", unit="prompt", mininterval=1) as progress:
         for choice in choices:
-            for batch in batches_of(runnable(prompts, choice), batch_tokens, model.device):
-                rows = label_predictions(batch, target_logits(model, batch))
+            chosen_prompts = runnable(prompts, choice)
+            for batch, rows in run_batches(chosen_prompts, budget, model.device, measure):
                 chosen = rows.select(pl.lit(choice).alias("choice"), pl.all())
                 parts.append(chosen.cast(parts[0].schema))
                 progress.update(batch.size)

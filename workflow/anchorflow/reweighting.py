@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from anchorflow.attention import RecordRows
 from anchorflow.attention_function import Intervention, intervene
 from anchorflow.baselines import attention_regression, calibrated
-from anchorflow.batches import runnable
+from anchorflow.batches import Batch, Budget, run_batches, runnable
 from anchorflow.descent import Fit, Reweight, fit_reweighting
 from anchorflow.errors import InputError
 from anchorflow.language_model import check_finite
@@ -74,32 +74,45 @@ def measure_reweighting(
     keys = prompts.select("model", "task", "seed").row(0, named=True)
     _require_training(prompts, labels)
     prefix = compute_prefix(model, shared_token_ids(pl.concat([test, training, free])))
-    learned = keep_together(model, training, prefix, batch_tokens)
+    budget = Budget(batch_tokens)
+    learned = keep_together(model, training, prefix, budget.tokens)
     fit = fit_reweighting(model, learned, spec, keys["seed"], keys["task"])
     log.info("Learning rate %g, last loss %.3g.", fit.descent.learning_rate, fit.steps[-1].loss)
 
-    content_free, _ = read(model, keep_together(model, free, prefix, batch_tokens))
+    content_free, _ = read(model, keep_together(model, free, prefix, budget.tokens))
     _, features = read(model, learned)
     regression = attention_regression(features, learned.labels.cpu().numpy())
+
+    def predict(batch: Batch) -> pl.DataFrame:
+        tokens = keep_all_but_last(model, batch, prefix)
+        vanilla, attention = read(model, tokens)
+        reweighted = label_probabilities(model, tokens, Reweight.last(fit.beta, tokens))
+        ways = {
+            "vanilla": vanilla,
+            "calibrated": calibrated(vanilla, content_free),
+            "attention_regression": regression(attention),
+            "reweighted": reweighted,
+        }
+        return pl.concat([_predictions(way, tokens, found) for way, found in ways.items()])
+
     predicted = []
     total = len(test) + len(many)
     with tqdm(total=total, desc="reweighting", unit="example", mininterval=1) as progress:
-        for tokens in keep_all_but_last(model, test, prefix, batch_tokens):
-            vanilla, attention = read(model, tokens)
-            reweighted = label_probabilities(model, tokens, Reweight.last(fit.beta, tokens))
-            for method, probabilities in (
-                ("vanilla", vanilla),
-                ("calibrated", calibrated(vanilla, content_free)),
-                ("attention_regression", regression(attention)),
-                ("reweighted", reweighted),
-            ):
-                predicted.append(_predictions(method, tokens, probabilities))
-            progress.update(tokens.size)
+        for batch, rows in run_batches(test, budget, model.device, predict, prefix.tokens):
+            predicted.append(rows)
+            progress.update(batch.size)
         if not many.is_empty():
             longer = compute_prefix(model, shared_token_ids(many))
-            for tokens in keep_all_but_last(model, many, longer, batch_tokens):
-                predicted.append(_predictions("many", tokens, label_probabilities(model, tokens)))
-                progress.update(tokens.size)
+
+            def predict_with_many(batch: Batch) -> pl.DataFrame:
+                tokens = keep_all_but_last(model, batch, longer)
+                return _predictions("many", tokens, label_probabilities(model, tokens))
+
+            for batch, rows in run_batches(
+                many, budget, model.device, predict_with_many, longer.tokens
+            ):
+                predicted.append(rows)
+                progress.update(batch.size)
     demonstration_labels = training["demonstration_labels"][0].to_list()
     return Reweighted(
         beta=keyed(_beta(fit.beta, demonstration_labels), keys, BETA),

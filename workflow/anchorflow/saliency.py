@@ -26,7 +26,7 @@ from anchorflow.attention_function import (
     plain_attention,
     row_chunks,
 )
-from anchorflow.batches import Batch, batches_of, runnable
+from anchorflow.batches import Batch, Budget, run_batches, runnable
 from anchorflow.errors import InputError
 from anchorflow.language_model import label_logits
 from anchorflow.prefix import compute_prefix, shared_token_ids
@@ -310,20 +310,25 @@ def measure_saliency(
     parts = [pl.DataFrame(schema=frame_schema(SALIENCY))]
     if chosen.is_empty():
         return parts[0]
-    measure: Callable[[Batch, SaliencySink], None] = partial(batch_saliency, model)
+    report: Callable[[Batch, SaliencySink], None] = partial(batch_saliency, model)
     before = 0
     if demonstrations == "fixed":
         shared = SharedSaliency(model, shared_token_ids(chosen))
-        measure, before = shared.measure, shared.prefix.tokens
+        report, before = shared.measure, shared.prefix.tokens
         longest = int(chosen["tokens"].to_numpy().max())
         batch_tokens = batch_tokens * (longest - before) // longest
     layers: int = model.config.get_text_config().num_hidden_layers
     keys = prompts.select("model", "task", "seed").row(0, named=True)
+
+    def measure(batch: Batch) -> pl.DataFrame:
+        sink = FlowSums(batch)
+        report(batch, sink)
+        return _rows(batch.examples, layers, sink.means(layers), keys)
+
+    budget = Budget(batch_tokens)
     with tqdm(total=len(chosen), desc="saliency", unit="example", mininterval=1) as progress:
-        for batch in batches_of(chosen, batch_tokens, model.device, before):
-            sink = FlowSums(batch)
-            measure(batch, sink)
-            parts.append(_rows(batch.examples, layers, sink.means(layers), keys))
+        for batch, rows in run_batches(chosen, budget, model.device, measure, before):
+            parts.append(rows)
             progress.update(batch.size)
     return pl.concat(parts).sort("example", "layer")
 

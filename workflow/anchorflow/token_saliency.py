@@ -14,7 +14,7 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.attention_function import intervene
-from anchorflow.batches import Batch, batches_of, runnable
+from anchorflow.batches import Batch, Budget, run_batches, runnable
 from anchorflow.language_model import label_logits
 from anchorflow.saliency import ALL, FlowSums, Saliency, label_loss
 from anchorflow.tables import SHOWN_PROMPTS, TOKEN_SALIENCY, frame_schema, keyed
@@ -74,8 +74,8 @@ def measure_token_saliency(
     flows = [pl.DataFrame(schema=frame_schema(TOKEN_SALIENCY))]
     shown = [pl.DataFrame(schema=frame_schema(SHOWN_PROMPTS))]
     layers: int = model.config.get_text_config().num_hidden_layers
-    alone = batches_of(chosen, 1, model.device)
-    for batch in tqdm(alone, total=len(chosen), desc="token saliency", unit="example"):
+
+    def measure(batch: Batch) -> tuple[pl.DataFrame, pl.DataFrame]:
         keys = chosen.select("model", "task", "seed").row(0, named=True)
         keys["example"] = batch.examples[0]
         sink = TokenSaliency(batch, layers)
@@ -83,7 +83,6 @@ def measure_token_saliency(
             logits = label_logits(model, batch)
             label_loss(logits, batch).backward()
         sink.means(layers)  # raises if a layer is missing or nothing flows
-        flows.append(keyed(_rows(sink.matrices), keys, TOKEN_SALIENCY))
         probabilities = logits.detach().softmax(-1).cpu()
         frame = pl.DataFrame(
             {
@@ -94,7 +93,13 @@ def measure_token_saliency(
                 "texts": [token_texts(tokenizer, batch.input_ids[0].tolist())],
             }
         )
-        shown.append(keyed(frame, keys, SHOWN_PROMPTS))
+        flow = keyed(_rows(sink.matrices), keys, TOKEN_SALIENCY)
+        return flow, keyed(frame, keys, SHOWN_PROMPTS)
+
+    alone = run_batches(chosen, Budget(1), model.device, measure)
+    for _, frames in tqdm(alone, total=len(chosen), desc="token saliency", unit="example"):
+        flows.append(frames[0])
+        shown.append(frames[1])
     return pl.concat(flows).sort("example", "layer", "token"), pl.concat(shown).sort("example")
 
 
