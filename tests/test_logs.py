@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
-from anchorflow.errors import InputError
+from anchorflow.errors import MORE_MEMORY, InputError
 from anchorflow.logs import job_log
 
 FULL_DISK = Path("/dev/full")
@@ -115,3 +116,13 @@ def test_an_interruption_is_no_error_of_the_job(log: Path) -> None:
     with pytest.raises(KeyboardInterrupt), job_log(str(log)):
         raise KeyboardInterrupt
     assert log.read_text(encoding="utf-8") == ""
+
+
+def test_memory_that_ran_out_is_one_sentence(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit), job_log(str(log)):
+        torch.empty(2**60)
+    told = log.read_text(encoding="utf-8")
+    assert told.startswith("ERROR: memory ran out (")
+    assert told.endswith("; " + MORE_MEMORY + ".\n")
+    assert "Traceback" not in told
+    assert capsys.readouterr().err == told

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -19,6 +20,7 @@ from anchorflow.attention_function import adopt, implementation_for
 from anchorflow.batches import Batch
 from anchorflow.devices import choose_device
 from anchorflow.errors import InputError
+from anchorflow.memory import check_job
 
 MODEL_CARD = "model.json"
 
@@ -35,10 +37,41 @@ def read_card(folder: str | Path) -> dict[str, Any]:
     return card
 
 
-def open_for_job(folder: str | Path, compute: Mapping[str, Any], threads: int) -> PreTrainedModel:
-    """Open a resolved model as the configuration's ``compute`` says, with so many CPU threads."""
+def open_for_job(
+    folder: str | Path,
+    compute: Mapping[str, Any],
+    threads: int,
+    prompts: pl.DataFrame,
+    gradients: bool = False,
+) -> PreTrainedModel:
+    """Open a resolved model as the configuration's ``compute`` says, if it fits into memory.
+
+    Parameters
+    ----------
+    threads : int
+        CPU threads.
+    prompts : DataFrame
+        ``tables.PROMPTS``: what is going to be run.
+    gradients : bool
+        Whether whole prompts are run backward too.
+
+    Raises
+    ------
+    InputError
+        If weights and the longest prompt need more memory than is available.
+    """
     torch.set_num_threads(threads)
-    device = choose_device(compute["device"])
+    device, card = choose_device(compute["device"]), read_card(folder)
+    longest = prompts.filter(pl.col("skipped").is_null())["tokens"].to_list()
+    check_job(
+        card["name"],
+        AutoConfig.from_pretrained(folder),
+        card["dtype"],
+        device,
+        compute,
+        max(longest, default=0),
+        gradients,
+    )
     model = open_model(folder, device, spread=compute["device"] == "spread")
     if compute["recompute"]:
         recompute_activations(model)

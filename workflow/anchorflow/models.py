@@ -12,6 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
 from anchorflow.agreement import check_against_eager
 from anchorflow.errors import InputError
 from anchorflow.language_model import MODEL_CARD
+from anchorflow.memory import check_conversion
 from anchorflow.model_sources import model_directory, without_origin
 from anchorflow.tables import replacing
 from anchorflow.tokenizer_files import read_architecture
@@ -31,10 +32,13 @@ def resolve_model(
     Raises
     ------
     InputError
-        If the source can't be had, is not in safetensors format, fails its checksum, or does not
-        give the same logits with our attention function.
+        If the source can't be had, is not in safetensors format, fails its checksum, does not fit
+        into memory, or does not give the same logits with our attention function.
     """
     config = AutoConfig.from_pretrained(tokenizer)
+    # Weights that stay in their number format are mapped from their files, whatever their size.
+    if settings["source"] == "gguf" or config.dtype != getattr(torch, settings["dtype"]):
+        check_conversion(name, config, settings["dtype"])
     with (
         model_directory(name, settings, weights=True) as (directory, gguf),
         replacing(folder) as target,

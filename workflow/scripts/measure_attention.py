@@ -11,7 +11,7 @@ if __name__ == "__main__":
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         tokenizer = open_tokenizer(snakemake.input.tokenizer)
         compute = snakemake.config["compute"]
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         attention, predictions = measure_attention(
             model, tokenizer, prompts, compute["batch_tokens"]
         )

@@ -18,7 +18,7 @@ if __name__ == "__main__":
             ]
         )
         beta = beta_of(read_table(snakemake.input.beta, BETA))
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         compression = measure_compression(
             model, prompts, beta, spec, snakemake.params.reweighting, compute["batch_tokens"]
         )

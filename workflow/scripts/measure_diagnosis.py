@@ -9,7 +9,7 @@ if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         compute = snakemake.config["compute"]
         prompts = read_table(snakemake.input.prompts, PROMPTS)
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         diagnosis = measure_diagnosis(model, prompts, compute["batch_tokens"])
         settings = {"model": read_card(snakemake.input.model)}
         write_frame(snakemake.output[0], DIAGNOSIS, diagnosis, settings)

@@ -13,7 +13,7 @@ if __name__ == "__main__":
         settings = settings_of(
             spec["variants"], spec.get("layers"), spec["draws"], card["layers"], card["name"]
         )
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         isolation = measure_isolation(
             model, prompts, settings, spec["top_tokens"], compute["batch_tokens"]
         )

@@ -45,7 +45,7 @@ if __name__ == "__main__":
         }
         tests, demonstrations = alone(samples)
         tables = measure_kernel(
-            open_for_job(snakemake.input.model, compute, snakemake.threads),
+            open_for_job(snakemake.input.model, compute, snakemake.threads, prompts),
             tokenizer,
             prompts,
             smaller,

@@ -36,7 +36,7 @@ if __name__ == "__main__":
             card["name"],
             read_architecture(snakemake.input.tokenizer)["context"],
         )
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         predictions = measure_retrieval(
             model,
             prompts,

@@ -40,7 +40,7 @@ if __name__ == "__main__":
             read_architecture(snakemake.input.tokenizer)["context"],
         )
         prompts = pl.concat([read_table(snakemake.input.prompts, PROMPTS), auxiliary])
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         reweighted = measure_reweighting(
             model, prompts, task["labels"], spec, compute["batch_tokens"]
         )

@@ -9,7 +9,7 @@ if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         compute = snakemake.config["compute"]
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts, True)
         spec = snakemake.params.spec
         saliency = measure_saliency(model, prompts, compute["batch_tokens"], **spec)
         settings = {"saliency": spec, "model": read_card(snakemake.input.model)}

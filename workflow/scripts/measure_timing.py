@@ -9,6 +9,6 @@ if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         spec, compute = snakemake.params.spec, snakemake.config["compute"]
         prompts = read_table(snakemake.input.prompts, PROMPTS)
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         settings = {"timing": spec, "model": read_card(snakemake.input.model)}
         write_frame(snakemake.output[0], TIMING, measure_timing(model, prompts, spec), settings)
