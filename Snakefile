@@ -65,6 +65,7 @@ include: "workflow/rules/probes.smk"
 include: "workflow/rules/claims.smk"
 include: "workflow/rules/comparison.smk"
 include: "workflow/rules/accuracy.smk"
+include: "workflow/rules/gather.smk"
 
 
 rule all:

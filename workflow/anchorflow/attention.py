@@ -1,6 +1,6 @@
 """Attention from the target position to every demonstration, and the model's predictions."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.attention_function import Attention, AttentionCall, attention_rows, intervene
-from anchorflow.batches import Batch, Budget, run_batches, runnable
+from anchorflow.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.errors import InputError
 from anchorflow.language_model import target_logits
 from anchorflow.prefix import Prefix, compute_prefix, shared_token_ids
@@ -93,6 +93,7 @@ def measure_attention(
     tokenizer: Tokenizer,
     prompts: pl.DataFrame,
     batch_tokens: int,
+    examples: Collection[int] | None = None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Attention rows and predictions for every runnable prompt with fixed demonstrations.
 
@@ -102,6 +103,8 @@ def measure_attention(
         ``tables.PROMPTS`` of one model, task and seed.
     batch_tokens : int
         Upper bound of query tokens per batch; does not change the numbers.
+    examples : collection of int, optional
+        Measure these test texts only; does not change their numbers.
 
     Returns
     -------
@@ -115,7 +118,8 @@ def measure_attention(
     """
     chosen = runnable(prompts, "fixed")
     empty = [pl.DataFrame(schema=frame_schema(table)) for table in (ATTENTION, PREDICTIONS)]
-    if chosen.is_empty():
+    measured = among(chosen, examples)
+    if measured.is_empty():
         return empty[0], empty[1]
     prefix = compute_prefix(model, shared_token_ids(chosen))
     keys = prompts.select("model", "task", "seed").row(0, named=True)
@@ -126,9 +130,9 @@ def measure_attention(
         return attention, prediction_frame(batch, logits, tokenizer, keys)
 
     attention, predictions = [empty[0]], [empty[1]]
-    with tqdm(total=len(chosen), desc="attention", unit="example", mininterval=1) as progress:
+    with tqdm(total=len(measured), desc="attention", unit="example", mininterval=1) as progress:
         for batch, frames in run_batches(
-            chosen, Budget(batch_tokens), model.device, measure, prefix.tokens
+            measured, Budget(batch_tokens), model.device, measure, prefix.tokens
         ):
             attention.append(frames[0])
             predictions.append(frames[1])

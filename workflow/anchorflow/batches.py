@@ -2,7 +2,7 @@
 
 import gc
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -86,6 +86,14 @@ class Budget:
 def runnable(prompts: pl.DataFrame, protocol: str) -> pl.DataFrame:
     """The prompts of one demonstration protocol that are short enough to run."""
     return prompts.filter(pl.col("demonstrations") == protocol, pl.col("skipped").is_null())
+
+
+def among(prompts: pl.DataFrame, examples: Collection[int] | None) -> pl.DataFrame:
+    """The prompts of these test texts; all of them without ``examples``."""
+    if examples is None:
+        return prompts
+    wanted = pl.Series(list(examples), dtype=pl.Int32)
+    return prompts.filter(pl.col("example").is_in(wanted.implode()))
 
 
 def batches_of(

@@ -6,7 +6,7 @@ to the label words re-weighted by β, with everything kept and with the anchors 
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 
 from anchorflow.attention import TOP_TOKENS
 from anchorflow.attention_function import Attention, AttentionCall, attention_rows, intervene
-from anchorflow.batches import Batch, Budget, run_batches, runnable
+from anchorflow.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.descent import Reweight, fit_reweighting
 from anchorflow.errors import InputError
 from anchorflow.kept_positions import AT_ANY_BUDGET, METHODS, Demonstrations
@@ -154,6 +154,7 @@ def measure_compression(
     spec: Mapping[str, Any],
     reweighting: Mapping[str, Any],
     batch_tokens: int,
+    examples: Collection[int] | None = None,
 ) -> pl.DataFrame:
     """Predictions of every runnable test text from every compressed cache.
 
@@ -168,6 +169,8 @@ def measure_compression(
         ``compression`` and ``reweighting`` of the configuration.
     batch_tokens : int
         Upper bound of query tokens per batch; does not change the numbers.
+    examples : collection of int, optional
+        Predict these test texts only; does not change their numbers.
 
     Returns
     -------
@@ -180,8 +183,9 @@ def measure_compression(
         If a method leaves no token, or logits or losses are not finite.
     """
     test, training = runnable(prompts, "fixed"), runnable(prompts, "training")
+    measured = among(test, examples)
     parts = [pl.DataFrame(schema=frame_schema(COMPRESSION))]
-    if test.is_empty():
+    if measured.is_empty():
         return parts[0]
     keys = test.select("model", "task", "seed").row(0, named=True)
     token_ids = shared_token_ids(pl.concat([test, training]))
@@ -206,7 +210,7 @@ def measure_compression(
             constants = {**keys, "kept": cache.kept, "shared": len(token_ids)}
             measure = partial(_predictions, model, cache, setting, betas.get(setting))
             for _, rows in run_batches(
-                test, budget, model.device, measure, cache.prefix.tokens, cache.first_position
+                measured, budget, model.device, measure, cache.prefix.tokens, cache.first_position
             ):
                 parts.append(keyed(rows, constants, COMPRESSION))
             progress.update()

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.attention_function import Attention, AttentionCall, attention_rows, intervene
-from anchorflow.batches import Batch, Budget, run_batches, runnable
+from anchorflow.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.draws import generator
 from anchorflow.errors import InputError
 from anchorflow.language_model import keep_outputs, resume, target_logits
@@ -142,6 +142,7 @@ def measure_isolation(
     settings: Sequence[Setting],
     top_tokens: int,
     batch_tokens: int,
+    examples: Collection[int] | None = None,
 ) -> pl.DataFrame:
     """Predictions of every runnable prompt with fixed demonstrations, under every setting.
 
@@ -155,6 +156,8 @@ def measure_isolation(
         How many of the likeliest next tokens to keep.
     batch_tokens : int
         Upper bound of query tokens per batch; does not change the numbers.
+    examples : collection of int, optional
+        Predict these test texts only; does not change their numbers.
 
     Returns
     -------
@@ -175,7 +178,8 @@ def measure_isolation(
         )
     chosen = runnable(prompts, "fixed")
     parts = [pl.DataFrame(schema=frame_schema(ISOLATION))]
-    if not chosen.is_empty():
+    measured = among(chosen, examples)
+    if not measured.is_empty():
         runs = _Runs(model, chosen, settings)
         keys = chosen.select("model", "task", "seed").row(0, named=True)
 
@@ -183,8 +187,8 @@ def measure_isolation(
             return [_rows(batch, *each, top_tokens, keys) for each in runs.logits(batch)]
 
         budget = Budget(batch_tokens)
-        with tqdm(total=len(chosen), desc="isolation", unit="example", mininterval=1) as progress:
-            for batch, rows in run_batches(chosen, budget, model.device, measure, runs.tokens):
+        with tqdm(total=len(measured), desc="isolation", unit="example", mininterval=1) as progress:
+            for batch, rows in run_batches(measured, budget, model.device, measure, runs.tokens):
                 parts += rows
                 progress.update(batch.size)
     order = ("example", "variant", "positions", "draw", "side", "layers")

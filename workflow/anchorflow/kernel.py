@@ -6,7 +6,7 @@ whether it follows the similarity of the texts as the model itself sees it, the 
 around the label words, and how predictions change with the number of demonstrations.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from anchorflow.attention import (
     rows_and_logits,
 )
 from anchorflow.attention_function import intervene
-from anchorflow.batches import Batch, Budget, run_batches, runnable
+from anchorflow.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.language_model import target_logits
 from anchorflow.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.segments import (
@@ -132,6 +132,7 @@ def measure_kernel(
     alone: tuple[pl.DataFrame, pl.DataFrame],
     offsets: Sequence[int],
     batch_tokens: int,
+    examples: Collection[int] | None = None,
 ) -> KernelTables:
     """Measure everything that needs the model, for one model, task and seed.
 
@@ -148,6 +149,8 @@ def measure_kernel(
         Positions around each label word whose keys and values are kept.
     batch_tokens : int
         Upper bound of query tokens per batch; does not change the numbers.
+    examples : collection of int, optional
+        Measure these test texts only; does not change their numbers, nor the demonstrations'.
 
     Raises
     ------
@@ -161,8 +164,10 @@ def measure_kernel(
     keys = chosen.select("model", "task", "seed").row(0, named=True)
     prefix = compute_prefix(model, shared_token_ids(chosen))
     budget = Budget(batch_tokens)
-    similarity, next_tokens = text_similarity(model, *alone, budget)
-    of_example = {row["example"]: row for row in chosen.iter_rows(named=True)}
+    tests, demonstrations = alone
+    similarity, next_tokens = text_similarity(model, among(tests, examples), demonstrations, budget)
+    measured = among(chosen, examples)
+    of_example = {row["example"]: row for row in measured.iter_rows(named=True)}
 
     def measure(batch: Batch) -> dict[str, pl.DataFrame]:
         rows, logits = rows_and_logits(model, batch, prefix)
@@ -178,22 +183,22 @@ def measure_kernel(
             "similarity": _similarity_frame(batch, similar, keys),
         }
 
-    with tqdm(total=len(chosen), desc="attention", unit="example", mininterval=1) as progress:
-        for batch, measured in run_batches(chosen, budget, model.device, measure, prefix.tokens):
-            for name, frame in measured.items():
+    with tqdm(total=len(measured), desc="attention", unit="example", mininterval=1) as progress:
+        for batch, frames in run_batches(measured, budget, model.device, measure, prefix.tokens):
+            for name, frame in frames.items():
                 parts[name].append(frame)
             progress.update(batch.size)
     prompt = chosen.row(0, named=True)
     parts["states"] += _states_frames(prompt, prefix, offsets, next_tokens, keys)
     for count, fewer in smaller.items():
-        predicted = predict_with_first(model, prefix, prompt["token_ids"], fewer, budget)
+        predicted = predict_with_first(model, prefix, prompt["token_ids"], fewer, budget, examples)
         per_label = predicted.with_columns(pl.lit(count).alias("demonstrations_per_label"))
         parts["counts"].append(keyed(per_label, keys, COUNTS))
-    order = ["demonstrations_per_label", "example", "layer", "head", "demonstration", "offset"]
+    order = ["example", "demonstrations_per_label", "layer", "head", "demonstration", "offset"]
     tables = {}
-    for name, frames in parts.items():
-        by = [column for column in order if column in frames[0].columns]
-        tables[name] = pl.concat(frames).sort(by, maintain_order=True)
+    for name, rows in parts.items():
+        by = [column for column in order if column in rows[0].columns]
+        tables[name] = pl.concat(rows).sort(by, maintain_order=True)
     return KernelTables(**tables)
 
 
@@ -377,6 +382,7 @@ def predict_with_first(
     whole_ids: Sequence[int],
     prompts: pl.DataFrame,
     budget: Budget,
+    examples: Collection[int] | None = None,
 ) -> pl.DataFrame:
     """Predictions with fewer demonstrations, whose keys and values are the first of ``whole``.
 
@@ -386,6 +392,8 @@ def predict_with_first(
         All demonstrations, run, and a prompt's token ids that begin with them.
     prompts : DataFrame
         ``tables.PROMPTS`` with the first of the demonstrations only.
+    examples : collection of int, optional
+        Predict these test texts only.
 
     Returns
     -------
@@ -396,9 +404,15 @@ def predict_with_first(
     alike = [a == b for a, b in zip(shared_token_ids(chosen), whole_ids, strict=False)]
     prefix = whole.first(([*alike, False]).index(False))
 
+    schema = frame_schema(COUNTS)
+    columns = ("example", "label", "prediction", "probabilities")
+    parts = [pl.DataFrame(schema={name: schema[name] for name in columns})]
+
     def measure(batch: Batch) -> pl.DataFrame:
         with intervene(prefix):
             return label_predictions(batch, target_logits(model, batch))
 
-    batches = run_batches(chosen, budget, model.device, measure, prefix.tokens)
-    return pl.concat([rows for _, rows in batches])
+    measured = among(chosen, examples)
+    for _, rows in run_batches(measured, budget, model.device, measure, prefix.tokens):
+        parts.append(rows.cast(parts[0].schema))
+    return pl.concat(parts)

@@ -84,7 +84,7 @@ def choose_demonstrations(
     Returns
     -------
     DataFrame
-        Columns of ``tables.SAMPLES``, one row per (choice, test text); ``demonstrations`` is the
+        Columns of ``tables.SAMPLES``, one row per (test text, choice); ``demonstrations`` is the
         choice.
 
     Raises
@@ -114,8 +114,6 @@ def choose_demonstrations(
                     "demonstration_labels": found,
                 }
             )
-    order = {choice: place for place, choice in enumerate(choices)}
-    rows.sort(key=lambda row: order[row["demonstrations"]])
     return pl.DataFrame(rows, schema=frame_schema(SAMPLES))
 
 
@@ -208,6 +206,8 @@ def measure_retrieval(
     InputError
         If a logit is not finite.
     """
+    if prompts.is_empty():
+        return pl.DataFrame(schema=frame_schema(RETRIEVAL))
     choices = prompts["demonstrations"].unique(maintain_order=True).to_list()
     run = prompts.filter(pl.col("skipped").is_null())
     if len(run) < len(prompts):

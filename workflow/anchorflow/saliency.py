@@ -6,7 +6,7 @@ only queries, keys and values; backward recomputes A in chunks of rows and reduc
 I_l on the spot.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -26,7 +26,7 @@ from anchorflow.attention_function import (
     plain_attention,
     row_chunks,
 )
-from anchorflow.batches import Batch, Budget, run_batches, runnable
+from anchorflow.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.errors import InputError
 from anchorflow.language_model import label_logits
 from anchorflow.prefix import compute_prefix, shared_token_ids
@@ -284,6 +284,7 @@ def measure_saliency(
     prompts: pl.DataFrame,
     batch_tokens: int,
     demonstrations: str = "per_example",
+    examples: Collection[int] | None = None,
 ) -> pl.DataFrame:
     """S_wp, S_pq and S_ww of every layer for every runnable prompt.
 
@@ -295,6 +296,8 @@ def measure_saliency(
         Upper bound of tokens per batch, demonstrations included; does not change the numbers.
     demonstrations : str
         ``per_example`` ([A]'s protocol) or ``fixed``.
+    examples : collection of int, optional
+        Measure these test texts only; does not change their numbers.
 
     Returns
     -------
@@ -307,15 +310,16 @@ def measure_saliency(
         If gradients come back missing, zero or not finite.
     """
     chosen = runnable(prompts, demonstrations)
+    measured = among(chosen, examples)
     parts = [pl.DataFrame(schema=frame_schema(SALIENCY))]
-    if chosen.is_empty():
+    if measured.is_empty():
         return parts[0]
     report: Callable[[Batch, SaliencySink], None] = partial(batch_saliency, model)
     before = 0
     if demonstrations == "fixed":
         shared = SharedSaliency(model, shared_token_ids(chosen))
         report, before = shared.measure, shared.prefix.tokens
-        longest = int(chosen["tokens"].to_numpy().max())
+        longest = int(measured["tokens"].to_numpy().max())
         batch_tokens = batch_tokens * (longest - before) // longest
     layers: int = model.config.get_text_config().num_hidden_layers
     keys = prompts.select("model", "task", "seed").row(0, named=True)
@@ -326,8 +330,8 @@ def measure_saliency(
         return _rows(batch.examples, layers, sink.means(layers), keys)
 
     budget = Budget(batch_tokens)
-    with tqdm(total=len(chosen), desc="saliency", unit="example", mininterval=1) as progress:
-        for batch, rows in run_batches(chosen, budget, model.device, measure, before):
+    with tqdm(total=len(measured), desc="saliency", unit="example", mininterval=1) as progress:
+        for batch, rows in run_batches(measured, budget, model.device, measure, before):
             parts.append(rows)
             progress.update(batch.size)
     return pl.concat(parts).sort("example", "layer")

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from anchorflow.errors import InputError
 
 SCHEMA_VERSION = 1
+REMEDY = "delete it and run again to rebuild it."
 _SOFTWARE = ("anchorflow", "torch", "transformers", "tokenizers", "numpy", "polars", "pyarrow")
 
 
@@ -737,7 +738,7 @@ STATES = _table(
 
 COUNTS = _table(
     "counts",
-    "one per (number of demonstrations, example)",
+    "one per (example, number of demonstrations)",
     _MODEL,
     _TASK,
     _SEED,
@@ -750,7 +751,7 @@ COUNTS = _table(
     ),
     _LABEL,
     *_PREDICTED,
-    keys="model task seed demonstrations_per_label example",
+    keys="model task seed example demonstrations_per_label",
 )
 
 _SOURCE = _field("source", pa.string(), "what is decoded: key or value")
@@ -1208,25 +1209,56 @@ def read_table(path: str | Path, schema: pa.Schema) -> pl.DataFrame:
     InputError
         If the file is missing or damaged, or holds another table or schema version.
     """
-    name = schema.metadata[b"table"].decode()
-    remedy = "delete it and run again to rebuild it."
-    try:
+    with readable(path, _name(schema)):
         table = pq.read_table(path, partitioning=None)
+    check_schema(path, table.schema, schema)
+    frame = pl.from_arrow(pa.Table.from_arrays(table.columns, schema=schema))
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+@contextlib.contextmanager
+def readable(path: str | Path, name: str) -> Iterator[None]:
+    """Tell in a sentence what keeps a file from being read, of the table of this name.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged.
+    """
+    try:
+        yield
     except FileNotFoundError:
         raise InputError(
             f"{path}: the {name} table is missing; run the workflow to build it."
         ) from None
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"{path}: not a readable Parquet file ({reason}); {remedy}") from None
-    metadata = table.schema.metadata or {}
-    if metadata.get(b"table") != schema.metadata[b"table"] or not table.schema.equals(schema):
-        raise InputError(f"{path}: its columns are not those of the {name} table; {remedy}")
+        raise InputError(f"{path}: not a readable Parquet file ({reason}); {REMEDY}") from None
+
+
+def check_schema(path: str | Path, found: pa.Schema, schema: pa.Schema) -> None:
+    """Check that a file's schema, as read, is that of the table it should be.
+
+    Raises
+    ------
+    InputError
+        If it is that of another table or schema version.
+    """
+    metadata = found.metadata or {}
+    if metadata.get(b"table") != schema.metadata[b"table"] or not found.equals(schema):
+        raise InputError(
+            f"{path}: its columns are not those of the {_name(schema)} table; {REMEDY}"
+        )
     if metadata.get(b"schema_version") != str(SCHEMA_VERSION).encode():
-        raise InputError(f"{path}: written with another version of the {name} table; {remedy}")
-    frame = pl.from_arrow(pa.Table.from_arrays(table.columns, schema=schema))
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+        raise InputError(
+            f"{path}: written with another version of the {_name(schema)} table; {REMEDY}"
+        )
+
+
+def _name(schema: pa.Schema) -> str:
+    name: bytes = schema.metadata[b"table"]
+    return name.decode()
 
 
 def read_tables(paths: Sequence[str | Path], schema: pa.Schema) -> pl.DataFrame:

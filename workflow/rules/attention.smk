@@ -8,12 +8,12 @@ rule measure_attention:
         model="results/models/{model}",
         code=code_of("measure_attention"),
     output:
-        attention="results/attention/{model}/{task}/{seed}.parquet",
-        predictions="results/predictions/{model}/{task}/{seed}.parquet",
+        attention=measured("attention"),
+        predictions=measured("predictions"),
     log:
-        "logs/measure_attention/{model}/{task}/{seed}.log",
+        f"logs/measure_attention/{PART}.log",
     benchmark:
-        "results/benchmarks/measure_attention/{model}/{task}/{seed}.tsv"
+        f"results/benchmarks/measure_attention/{PART}.tsv"
     conda:
         "../envs/anchorflow.yaml"
     threads: config["compute"]["threads"]
@@ -22,5 +22,6 @@ rule measure_attention:
         mem_mb=memory_of,
     message:
         "Measuring attention to the demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
+        + OF_PART
     script:
         "../scripts/measure_attention.py"

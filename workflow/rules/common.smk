@@ -10,6 +10,7 @@ from anchorflow import configuration
 from anchorflow.configuration import complete_configuration, label_word_sets, listed
 from anchorflow.errors import InputError
 from anchorflow.plain_values import check_file
+from anchorflow.shards import shard_names
 from anchorflow.sources import modules_imported_by
 from anchorflow.task_names import task_of
 
@@ -32,6 +33,24 @@ wildcard_constraints:
     model=NAME,
     task=rf"{NAME}(?:\+{NAME})?",  # "reviews", or with other label words "reviews+symbols"
     seed="[0-9]+",
+    examples="[0-9]+-[0-9]+",  # a shard: places of its test texts, "100-200" without the last
+
+
+# Large test sets are measured in shards, one job each, which gather.smk puts together. Stages that
+# fit something to all test texts, or run few of them, are not sharded.
+SHARDED = (
+    "attention",
+    "saliency",
+    "isolation",
+    "compression",
+    "retrieval",
+    "kernel",
+)
+SHARDS = shard_names(config["test_examples"], config["compute"]["examples_per_shard"])
+
+# What one job measures: the test texts of a model, task and seed, or a shard of them.
+PART = "{model}/{task}/{seed}/{examples}" if SHARDS else "{model}/{task}/{seed}"
+OF_PART = ", test texts {wildcards.examples}" if SHARDS else ""
 
 
 # Each rule file adds the figures and tables that it ends in.
@@ -82,6 +101,14 @@ def code_of(rule):
     """A rule's script and every module that it imports: an edit rebuilds what depends on it."""
     script = ROOT / "workflow" / "scripts" / f"{rule}.py"
     return [os.path.relpath(path) for path in [script, *modules_imported_by(script)]]
+
+
+def measured(stage, table=None):
+    """Where a job leaves a stage, or one of its tables: in its own place, or in a shard."""
+    path = f"{stage}/{PART}/{table}" if table else f"{stage}/{PART}"
+    return (
+        temp(f"results/shards/{path}.parquet") if SHARDS else f"results/{path}.parquet"
+    )
 
 
 def cells_of(stage, table=None):

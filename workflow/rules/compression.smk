@@ -16,11 +16,11 @@ rule measure_compression:
         model="results/models/{model}",
         code=code_of("measure_compression"),
     output:
-        "results/compression/{model}/{task}/{seed}.parquet",
+        measured("compression"),
     log:
-        "logs/measure_compression/{model}/{task}/{seed}.log",
+        f"logs/measure_compression/{PART}.log",
     benchmark:
-        "results/benchmarks/measure_compression/{model}/{task}/{seed}.tsv"
+        f"results/benchmarks/measure_compression/{PART}.tsv"
     priority: 2
     conda:
         "../envs/anchorflow.yaml"
@@ -33,6 +33,7 @@ rule measure_compression:
         reweighting=config["reweighting"],
     message:
         "Compressing the demonstrations of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
+        + OF_PART
     script:
         "../scripts/measure_compression.py"
 

@@ -7,11 +7,11 @@ rule measure_isolation:
         model="results/models/{model}",
         code=code_of("measure_isolation"),
     output:
-        "results/isolation/{model}/{task}/{seed}.parquet",
+        measured("isolation"),
     log:
-        "logs/measure_isolation/{model}/{task}/{seed}.log",
+        f"logs/measure_isolation/{PART}.log",
     benchmark:
-        "results/benchmarks/measure_isolation/{model}/{task}/{seed}.tsv"
+        f"results/benchmarks/measure_isolation/{PART}.tsv"
     priority: 3  # the longest jobs first, so that no core waits for one at the end
     conda:
         "../envs/anchorflow.yaml"
@@ -23,5 +23,6 @@ rule measure_isolation:
         spec=config["isolation"],
     message:
         "Isolating label words of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
+        + OF_PART
     script:
         "../scripts/measure_isolation.py"

@@ -10,20 +10,20 @@ rule measure_kernel:
         model="results/models/{model}",
         code=code_of("measure_kernel"),
     output:
-        samples="results/kernel/{model}/{task}/{seed}/samples.parquet",
-        prompts="results/kernel/{model}/{task}/{seed}/prompts.parquet",
-        attention="results/kernel/{model}/{task}/{seed}/attention.parquet",
-        predictions="results/kernel/{model}/{task}/{seed}/predictions.parquet",
-        kernel="results/kernel/{model}/{task}/{seed}/kernel.parquet",
-        segments="results/kernel/{model}/{task}/{seed}/segments.parquet",
-        places="results/kernel/{model}/{task}/{seed}/places.parquet",
-        similarity="results/kernel/{model}/{task}/{seed}/similarity.parquet",
-        states="results/kernel/{model}/{task}/{seed}/states.parquet",
-        counts="results/kernel/{model}/{task}/{seed}/counts.parquet",
+        samples=measured("kernel", "samples"),
+        prompts=measured("kernel", "prompts"),
+        attention=measured("kernel", "attention"),
+        predictions=measured("kernel", "predictions"),
+        kernel=measured("kernel", "kernel"),
+        segments=measured("kernel", "segments"),
+        places=measured("kernel", "places"),
+        similarity=measured("kernel", "similarity"),
+        states=measured("kernel", "states"),
+        counts=measured("kernel", "counts"),
     log:
-        "logs/measure_kernel/{model}/{task}/{seed}.log",
+        f"logs/measure_kernel/{PART}.log",
     benchmark:
-        "results/benchmarks/measure_kernel/{model}/{task}/{seed}.tsv"
+        f"results/benchmarks/measure_kernel/{PART}.tsv"
     conda:
         "../envs/anchorflow.yaml"
     threads: config["compute"]["threads"]
@@ -35,5 +35,6 @@ rule measure_kernel:
         task=prompts_spec,
     message:
         "Measuring kernel weights of many demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
+        + OF_PART
     script:
         "../scripts/measure_kernel.py"

@@ -18,13 +18,13 @@ rule measure_retrieval:
         model="results/models/{model}",
         code=code_of("measure_retrieval"),
     output:
-        samples="results/retrieval/{model}/{task}/{seed}/samples.parquet",
-        prompts="results/retrieval/{model}/{task}/{seed}/prompts.parquet",
-        predictions="results/retrieval/{model}/{task}/{seed}/predictions.parquet",
+        samples=measured("retrieval", "samples"),
+        prompts=measured("retrieval", "prompts"),
+        predictions=measured("retrieval", "predictions"),
     log:
-        "logs/measure_retrieval/{model}/{task}/{seed}.log",
+        f"logs/measure_retrieval/{PART}.log",
     benchmark:
-        "results/benchmarks/measure_retrieval/{model}/{task}/{seed}.tsv"
+        f"results/benchmarks/measure_retrieval/{PART}.tsv"
     conda:
         "../envs/anchorflow.yaml"
     threads: config["compute"]["threads"]
@@ -36,6 +36,7 @@ rule measure_retrieval:
         task=prompts_spec,
     message:
         "Predicting with the nearest demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
+        + OF_PART
     script:
         "../scripts/measure_retrieval.py"
 

@@ -7,11 +7,11 @@ rule measure_saliency:
         model="results/models/{model}",
         code=code_of("measure_saliency"),
     output:
-        "results/saliency/{model}/{task}/{seed}.parquet",
+        measured("saliency"),
     log:
-        "logs/measure_saliency/{model}/{task}/{seed}.log",
+        f"logs/measure_saliency/{PART}.log",
     benchmark:
-        "results/benchmarks/measure_saliency/{model}/{task}/{seed}.tsv"
+        f"results/benchmarks/measure_saliency/{PART}.tsv"
     priority: 2
     conda:
         "../envs/anchorflow.yaml"
@@ -23,5 +23,6 @@ rule measure_saliency:
         spec=config["saliency"],
     message:
         "Measuring how much attention matters for {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
+        + OF_PART
     script:
         "../scripts/measure_saliency.py"

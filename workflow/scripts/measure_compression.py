@@ -6,6 +6,7 @@ from anchorflow.compression import measure_compression
 from anchorflow.language_model import open_for_job, read_card
 from anchorflow.logs import job_log
 from anchorflow.reweighting import beta_of
+from anchorflow.shards import examples_of
 from anchorflow.tables import BETA, COMPRESSION, PROMPTS, read_table, write_frame
 
 if __name__ == "__main__":
@@ -17,10 +18,17 @@ if __name__ == "__main__":
                 read_table(snakemake.input.training, PROMPTS),
             ]
         )
+        examples = examples_of(snakemake.wildcards.get("examples"), prompts)
         beta = beta_of(read_table(snakemake.input.beta, BETA))
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         compression = measure_compression(
-            model, prompts, beta, spec, snakemake.params.reweighting, compute["batch_tokens"]
+            model,
+            prompts,
+            beta,
+            spec,
+            snakemake.params.reweighting,
+            compute["batch_tokens"],
+            examples,
         )
         settings = {
             "compression": spec,

@@ -3,11 +3,13 @@
 from anchorflow.isolation import measure_isolation, settings_of
 from anchorflow.language_model import open_for_job, read_card
 from anchorflow.logs import job_log
+from anchorflow.shards import examples_of
 from anchorflow.tables import ISOLATION, PROMPTS, read_table, write_frame
 
 if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         prompts = read_table(snakemake.input.prompts, PROMPTS)
+        examples = examples_of(snakemake.wildcards.get("examples"), prompts)
         spec, compute = snakemake.params.spec, snakemake.config["compute"]
         card = read_card(snakemake.input.model)
         settings = settings_of(
@@ -15,6 +17,6 @@ if __name__ == "__main__":
         )
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         isolation = measure_isolation(
-            model, prompts, settings, spec["top_tokens"], compute["batch_tokens"]
+            model, prompts, settings, spec["top_tokens"], compute["batch_tokens"], examples
         )
         write_frame(snakemake.output[0], ISOLATION, isolation, {"isolation": spec, "model": card})

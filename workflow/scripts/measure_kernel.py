@@ -2,11 +2,13 @@
 
 from functools import partial
 
+from anchorflow.batches import among
 from anchorflow.kernel import SCHEMAS, measure_kernel
 from anchorflow.kernel_prompts import alone, draw_kernel_samples, smaller_counts, with_first
 from anchorflow.language_model import open_for_job, read_card
 from anchorflow.logs import job_log
 from anchorflow.prompts import Template, build_prompts
+from anchorflow.shards import examples_of, is_first
 from anchorflow.tables import PROMPTS, SAMPLES, TEXTS, read_table, write_frame
 from anchorflow.tokenizer_files import open_tokenizer, read_architecture
 
@@ -14,6 +16,9 @@ if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         spec, task = snakemake.params.spec, snakemake.params.task
         compute = snakemake.config["compute"]
+        shard = snakemake.wildcards.get("examples")
+        drawn = read_table(snakemake.input.samples, SAMPLES)
+        examples = examples_of(shard, drawn)
         card = read_card(snakemake.input.model)
         tokenizer = open_tokenizer(snakemake.input.tokenizer)
         template, labels = Template.parse(task["template"]), task["labels"]
@@ -21,7 +26,7 @@ if __name__ == "__main__":
         samples = draw_kernel_samples(
             read_table(snakemake.input.texts, TEXTS),
             read_table(snakemake.input.prompts, PROMPTS),
-            read_table(snakemake.input.samples, SAMPLES),
+            drawn,
             tokenizer,
             template,
             labels,
@@ -52,9 +57,12 @@ if __name__ == "__main__":
             (build(tests), build(demonstrations)),
             spec["offsets"],
             compute["batch_tokens"],
+            examples,
         )
         settings = {"kernel": spec, "task": task, "model": card}
-        write_frame(snakemake.output.samples, SAMPLES, samples, settings)
-        write_frame(snakemake.output.prompts, PROMPTS, prompts, settings)
+        if not is_first(shard):  # what belongs to no test text comes with the first shard alone
+            tables = tables._replace(states=tables.states.clear())
+        write_frame(snakemake.output.samples, SAMPLES, among(samples, examples), settings)
+        write_frame(snakemake.output.prompts, PROMPTS, among(prompts, examples), settings)
         for name, schema in SCHEMAS.items():
             write_frame(snakemake.output[name], schema, getattr(tables, name), settings)

@@ -2,10 +2,12 @@
 
 import polars as pl
 
+from anchorflow.batches import among
 from anchorflow.language_model import open_for_job, read_card
 from anchorflow.logs import job_log
 from anchorflow.prompts import Template, build_prompts
 from anchorflow.retrieval import choose_demonstrations, describe_demonstrations, measure_retrieval
+from anchorflow.shards import examples_of
 from anchorflow.tables import (
     EMBEDDINGS,
     PREDICTIONS,
@@ -25,6 +27,8 @@ if __name__ == "__main__":
         compute = snakemake.config["compute"]
         card = read_card(snakemake.input.model)
         fixed = read_table(snakemake.input.samples, SAMPLES).filter(demonstrations="fixed")
+        examples = examples_of(snakemake.wildcards.get("examples"), fixed)
+        fixed = among(fixed, examples)
         embeddings = read_table(snakemake.input.embeddings, EMBEDDINGS)
         texts = read_table(snakemake.input.texts, TEXTS)
         samples = choose_demonstrations(texts, fixed, embeddings, spec["choices"], task["labels"])
@@ -35,12 +39,13 @@ if __name__ == "__main__":
             task["labels"],
             card["name"],
             read_architecture(snakemake.input.tokenizer)["context"],
+            snakemake.wildcards.task,
         )
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         predictions = measure_retrieval(
             model,
             prompts,
-            read_table(snakemake.input.predictions, PREDICTIONS),
+            among(read_table(snakemake.input.predictions, PREDICTIONS), examples),
             describe_demonstrations(pl.concat([fixed, samples]), embeddings),
             compute["batch_tokens"],
         )

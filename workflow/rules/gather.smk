@@ -1,0 +1,28 @@
+# Shards of large test sets, put into the files that one job would have written.
+
+for stage in SHARDED if SHARDS else ():
+    shards = list(getattr(rules, f"measure_{stage}").output)
+
+    rule:
+        name:
+            f"gather_{stage}"
+        input:
+            shards=expand(shards, examples=SHARDS, allow_missing=True),
+            code=code_of("gather"),
+        output:
+            [
+                path.replace("/shards/", "/").replace("/{examples}", "")
+                for path in shards
+            ],
+        log:
+            f"logs/gather_{stage}/{{model}}/{{task}}/{{seed}}.log",
+        benchmark:
+            f"results/benchmarks/gather_{stage}/{{model}}/{{task}}/{{seed}}.tsv"
+        conda:
+            "../envs/anchorflow.yaml"
+        threads: 1
+        message:
+            f"Gathering the shards of {stage}"
+            " of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
+        script:
+            "../scripts/gather.py"
