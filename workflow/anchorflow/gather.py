@@ -8,22 +8,30 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anchorflow.errors import InputError
-from anchorflow.tables import REMEDY, TABLES, check_schema, readable, replacing
+from anchorflow.tables import (
+    REMEDY,
+    ROWS_PER_GROUP,
+    TABLES,
+    check_schema,
+    readable,
+    replacing,
+    table_writer,
+)
 
-ROWS = 2**17
+READ = 2**16  # rows at a time
 
 
-def gather(shards: Sequence[str | Path], path: str | Path, rows: int = ROWS) -> None:
+def gather(shards: Sequence[str | Path], path: str | Path, rows: int = ROWS_PER_GROUP) -> None:
     """Write the rows of all shards, in their order, as one file with the shards' metadata.
 
-    Equal rows make equal bytes, however they are split.
+    Equal rows make the bytes that ``tables.write_table`` makes of them, however they are split.
 
     Parameters
     ----------
     shards
         Files of one table, each of its own test texts, which increase from shard to shard.
     rows : int
-        Of a row group, wherever shards end.
+        Of a row group, wherever shards end; so many are held in memory.
 
     Raises
     ------
@@ -41,11 +49,8 @@ def gather(shards: Sequence[str | Path], path: str | Path, rows: int = ROWS) -> 
                     "be gathered; delete the older of the two and run again to rebuild it."
                 )
     schema = schema.with_metadata(metadata[0])
-    with (
-        replacing(path) as temporary,
-        pq.ParquetWriter(temporary, schema, version="2.6", compression="zstd") as writer,
-    ):
-        for group in _in_groups(_batches(shards, schema, rows), schema, rows):
+    with replacing(path) as temporary, table_writer(temporary, schema) as writer:
+        for group in _in_groups(_batches(shards, schema), schema, rows):
             writer.write_table(group)
 
 
@@ -53,13 +58,14 @@ def _in_groups(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int
 ) -> Iterator[pa.Table]:
     """The batches' rows as tables of ``rows`` rows, the last one with what is left."""
-    waiting = schema.empty_table()
+    waiting, full = schema.empty_table(), 0
     for batch in batches:
         waiting = pa.concat_tables([waiting, pa.Table.from_batches([batch])])
         while len(waiting) >= rows:
             yield waiting.slice(0, rows).combine_chunks()
+            full += 1
             waiting = waiting.slice(rows)
-    if len(waiting):
+    if len(waiting) or not full:
         yield waiting.combine_chunks()
 
 
@@ -82,15 +88,13 @@ def _metadata(shard: str | Path, schema: pa.Schema) -> dict[bytes, bytes]:
     return metadata
 
 
-def _batches(
-    shards: Sequence[str | Path], schema: pa.Schema, rows: int
-) -> Iterator[pa.RecordBatch]:
+def _batches(shards: Sequence[str | Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of all shards; checks that no test text comes before or twice."""
     reached = -1
     for shard in shards:
         last = reached
         with readable(shard, "sharded"), pq.ParquetFile(shard) as file:
-            for batch in file.iter_batches(rows):
+            for batch in file.iter_batches(READ):
                 if "example" in schema.names and len(batch):
                     span = pc.min_max(batch["example"])
                     if span["min"].as_py() <= reached:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from anchorflow.errors import InputError
 
 SCHEMA_VERSION = 1
+ROWS_PER_GROUP = 2**20
 REMEDY = "delete it and run again to rebuild it."
 _SOFTWARE = ("anchorflow", "torch", "transformers", "tokenizers", "numpy", "polars", "pyarrow")
 
@@ -1155,17 +1156,24 @@ def write_table(
     if set(columns) != set(schema.names):
         raise ValueError(f"columns {sorted(columns)} are not those of the schema {schema.names}")
     arrays = [_as_array(columns[field.name], field.type) for field in schema]
-    table = pa.table(arrays, schema=schema)
     metadata = {
         **schema.metadata,
         "schema_version": str(SCHEMA_VERSION),
         "settings": json.dumps(settings, ensure_ascii=False),
         "software": json.dumps(_versions()),
     }
-    with replacing(path) as temporary:
-        pq.write_table(
-            table.replace_schema_metadata(metadata), temporary, compression="zstd", version="2.6"
-        )
+    table = pa.table(arrays, schema=schema.with_metadata(metadata))
+    with replacing(path) as temporary, table_writer(temporary, table.schema) as writer:
+        for start in range(0, max(1, len(table)), ROWS_PER_GROUP):
+            writer.write_table(table.slice(start, ROWS_PER_GROUP).combine_chunks())
+
+
+def table_writer(path: str | Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """What writes every file of this project, in row groups of one chunk each.
+
+    How rows were split in memory then leaves no trace in the file.
+    """
+    return pq.ParquetWriter(path, schema, compression="zstd", version="2.6")
 
 
 def _as_array(values: Any, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
