@@ -19,6 +19,7 @@
 #                                │                ├► performance ──► tables
 #                                │                └► compression ──► retention ─┬─► figures, tables
 #                                └─► timing ────────────────────────────────────┴─► figures, tables
+#   shards of attention, saliency, isolation, compression, retrieval or kernel, if any ─► gather
 #   all that is measured ─► claims ─► figures, tables; of several models ─► comparison ─► figures
 
 from snakemake.utils import min_version

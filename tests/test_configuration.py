@@ -184,6 +184,7 @@ def test_an_unknown_key_that_is_no_text_is_told_all_the_same() -> None:
         ({"models": {}}, "models: {} should be non-empty; Language models to analyze"),
         ({"statistics": {"confidence": 1}}, "statistics.confidence: 1 is greater than or equal"),
         ({"compute": {"device": "gpu"}}, "compute.device: 'gpu' is not one of ['auto', 'cpu',"),
+        ({"compute": {"examples_per_shard": 0}}, "compute.examples_per_shard: 0 is less than the"),
         ({"figures": {"colors": ["red"] * 3}}, "figures.colors.0: 'red' does not match"),
     ],
 )

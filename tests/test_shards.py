@@ -363,3 +363,39 @@ def test_each_shard_is_a_job_and_each_table_is_gathered_once(
         for task in ("reviews", "news")
         for seed in (0, 1)
     }
+
+
+CELL_FILES = [
+    *(f"results/{stage}/tiny/news/0.parquet" for stage in ("attention", "predictions")),
+    *(f"results/{stage}/tiny/news/0.parquet" for stage in ("saliency", "isolation", "compression")),
+    *(f"results/retrieval/tiny/news/0/{n}.parquet" for n in ("samples", "prompts", "predictions")),
+    *(f"results/kernel/tiny/news/0/{n}.parquet" for n in ("samples", "prompts", *KERNEL_TABLES)),
+]
+
+
+def test_a_run_in_shards_leaves_the_files_of_a_run_without(finished_run: Checkout) -> None:
+    folder = finished_run.folder
+    whole = {file: pl.read_parquet(folder / file) for file in CELL_FILES}
+    schemas = {file: pq.read_schema(folder / file) for file in CELL_FILES}
+    for file in CELL_FILES:
+        (folder / file).unlink()
+    finished_run.config["compute"] = {"examples_per_shard": 4}
+    finished_run.snakemake("--cores", "2", *CELL_FILES)
+    for file in CELL_FILES:
+        assert_same(pl.read_parquet(folder / file), whole[file])
+        assert pq.read_schema(folder / file).equals(schemas[file], check_metadata=True)
+    assert not list((folder / "results/shards").rglob("*.parquet"))
+    assert finished_run.planned(*CELL_FILES) == set()
+
+
+def test_another_size_of_shards_rebuilds_nothing_that_was_touched(finished_run: Checkout) -> None:
+    finished_run.config["compute"] = {"examples_per_shard": 4}
+    assert gathering(finished_run.planned())
+    before = (finished_run.folder / CELL_FILES[0]).read_bytes()
+    finished_run.snakemake("--cores", "1", "--touch")
+    assert finished_run.planned() == set()
+    assert (finished_run.folder / CELL_FILES[0]).read_bytes() == before
+    finished_run.edit("workflow/anchorflow/saliency.py", 'unit="example"', 'unit="prompt"')
+    split = cells([MEASURE], ["reviews", "news"], [0, 1])
+    shards = {f"{job}, test texts {part}" for job in split for part in ("0-4", "4-6")}
+    assert shards <= finished_run.planned()

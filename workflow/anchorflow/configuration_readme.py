@@ -63,12 +63,17 @@ index 0, 1, … Relative paths start at the directory in which `snakemake` runs.
 | `probes` | probes, and what follows from them |
 | `flow_page` | information-flow pages |
 | `isolation` | the predictions under isolation, and what follows from them |
-| `compute` | nothing |
+| `compute.examples_per_shard` | attention, saliency, isolation, compression, retrieval and kernel, and what follows from them; nothing after `snakemake --touch`, see below |
+| the rest of `compute` | nothing |
 | `statistics` | summaries, figures and tables; no model runs |
 | `figures` | figures |
 
 The contents of local text files, of the corpora under `data/` and of a local encoder's directory
 are watched too. `snakemake -n` lists what a change would run.
+
+With another `compute.examples_per_shard`, files are gathered from other shards, so Snakemake makes
+them again. To keep what is finished, run `snakemake --touch` once, with the arguments of the run,
+when this key is all that has changed: it takes finished files to be up to date, and makes none.
 
 ## How to read the tables below
 

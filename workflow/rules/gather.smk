@@ -1,4 +1,6 @@
 # Shards of large test sets, put into the files that one job would have written.
+#
+# Gathered shards are deleted, so an edit of what gathers them measures them again.
 
 for stage in SHARDED if SHARDS else ():
     shards = list(getattr(rules, f"measure_{stage}").output)
