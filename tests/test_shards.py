@@ -28,7 +28,7 @@ from anchorflow.kernel import SCHEMAS as KERNEL_TABLES
 from anchorflow.kernel import measure_kernel
 from anchorflow.retrieval import measure_retrieval
 from anchorflow.saliency import measure_saliency
-from anchorflow.shards import examples_of, is_first, shard_names
+from anchorflow.shards import examples_of, gathered, is_first, shard_names
 from anchorflow.tables import SALIENCY, TABLES, frame_schema, keyed, read_table, write_frame
 from tiny_models import shared_prompts, tiny_model
 
@@ -194,6 +194,13 @@ def test_shards_cover_every_test_text_once() -> None:
     covered = [examples_of(shard, CELL) for shard in shard_names(7, 3)]
     assert covered == [[0, 1, 2], [3, 4, 5], [6]]
     assert [is_first(shard) for shard in (None, *shard_names(30, 10))] == [True, True, False, False]
+
+
+def test_shards_are_gathered_where_one_job_would_write() -> None:
+    cell = "{model}/{task}/{seed}"
+    assert gathered(f"results/shards/kernel/{cell}/{{examples}}/states.parquet") == (
+        f"results/kernel/{cell}/states.parquet"
+    )
 
 
 @pytest.mark.parametrize("size", [None, 7, 100])

@@ -5,7 +5,10 @@ to the one before the last. What all prompts of a cell share is taken from all o
 shard, so that no number depends on the shards.
 """
 
-import polars as pl
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the rules import this module, and every job reads the rules
+    import polars as pl
 
 
 def shard_names(test_examples: int, examples_per_shard: int | None) -> list[str]:
@@ -27,7 +30,18 @@ def is_first(shard: str | None) -> bool:
     return shard is None or shard.startswith("0-")
 
 
-def examples_of(shard: str | None, rows: pl.DataFrame) -> list[int] | None:
+def gathered(shard: str) -> str:
+    """Where the shards of a path pattern are gathered: its file without shards.
+
+    Parameters
+    ----------
+    shard : str
+        As in ``results/shards/saliency/{model}/{task}/{seed}/{examples}.parquet``.
+    """
+    return shard.replace("results/shards/", "results/").replace("/{examples}", "")
+
+
+def examples_of(shard: str | None, rows: "pl.DataFrame") -> list[int] | None:
     """The test texts that a shard measures, the same whatever the demonstrations are.
 
     Parameters
@@ -46,5 +60,5 @@ def examples_of(shard: str | None, rows: pl.DataFrame) -> list[int] | None:
     if shard is None:
         return None
     first, last = (int(place) for place in shard.split("-"))
-    fixed = rows.filter(pl.col("demonstrations") == "fixed")
+    fixed = rows.filter(demonstrations="fixed")
     return fixed["example"].unique().sort()[first:last].to_list()

@@ -10,7 +10,7 @@ from anchorflow import configuration
 from anchorflow.configuration import complete_configuration, label_word_sets, listed
 from anchorflow.errors import InputError
 from anchorflow.plain_values import check_file
-from anchorflow.shards import shard_names
+from anchorflow.shards import gathered, shard_names
 from anchorflow.sources import modules_imported_by
 from anchorflow.task_names import task_of
 

@@ -12,10 +12,7 @@ for stage in SHARDED if SHARDS else ():
             shards=expand(shards, examples=SHARDS, allow_missing=True),
             code=code_of("gather"),
         output:
-            [
-                path.replace("/shards/", "/").replace("/{examples}", "")
-                for path in shards
-            ],
+            [gathered(path) for path in shards],
         log:
             f"logs/gather_{stage}/{{model}}/{{task}}/{{seed}}.log",
         benchmark:
