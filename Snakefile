@@ -21,6 +21,7 @@
 #                                └─► timing ────────────────────────────────────┴─► figures, tables
 #   shards of attention, saliency, isolation, compression, retrieval or kernel, if any ─► gather
 #   all that is measured ─► claims ─► figures, tables; of several models ─► comparison ─► figures
+#   all artifacts ─► manifest
 
 from snakemake.utils import min_version
 
@@ -67,6 +68,7 @@ include: "workflow/rules/claims.smk"
 include: "workflow/rules/comparison.smk"
 include: "workflow/rules/accuracy.smk"
 include: "workflow/rules/gather.smk"
+include: "workflow/rules/manifest.smk"
 
 
 rule all:
@@ -74,6 +76,7 @@ rule all:
     input:
         FIGURES,
         TABLES,
+        "results/manifest.json",
 
 
 rule figures:

@@ -14,7 +14,6 @@ is attention itself. Both run in this process, on the same model and the same ra
 import argparse
 import ctypes
 import gc
-import json
 import time
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from anchorflow.batches import Batch
+from anchorflow.checksums import fingerprints, write_json
 from anchorflow.language_model import MODEL_CARD, open_model, read_card, recompute_activations
 from anchorflow.saliency import (
     FlowMeans,
@@ -223,8 +223,9 @@ def with_dtype(folder: Path, dtype: torch.dtype) -> Path:
     view.mkdir(exist_ok=True)
     card = {"directory": str(folder.resolve()), **read_card(folder)}
     card["dtype"] = str(dtype).removeprefix("torch.")
-    (view / MODEL_CARD).write_text(json.dumps(card), encoding="utf-8")
     (view / "config.json").write_text((folder / "config.json").read_text(), encoding="utf-8")
+    card["files"] = fingerprints([view / "config.json"])
+    write_json(view / MODEL_CARD, card)
     return view
 
 

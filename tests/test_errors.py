@@ -151,7 +151,7 @@ def test_a_corrupt_artifact_is_named_with_the_remedy(finished_run: Checkout) -> 
     path.write_bytes(b"PAR1" + bytes(200) + b"PAR1")
     (finished_run.folder / "results/flow/tiny.parquet").unlink()
     printed = finished_run.snakemake("--cores", "2", "results/flow/tiny.parquet", ok=False)
-    assert "results/saliency/tiny/news/0.parquet: not a readable Parquet file" in printed
+    assert "results/saliency/tiny/news/0.parquet: damaged, or not a table that" in printed
     assert "Traceback" not in printed
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,6 +111,54 @@ def test_a_defect_keeps_its_traceback_in_both_places(
         assert told.startswith("Traceback (most recent call last):")
         assert "raise error" in told
         assert "a defect" in told.splitlines()[-1]
+
+
+@pytest.mark.parametrize("size", [10, 2**20 + 1])
+def test_an_input_that_changed_meanwhile_ends_the_job_with_one_sentence(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int
+) -> None:
+    path = tmp_path / "input"
+    path.write_bytes(bytes(size))
+    with pytest.raises(SystemExit) as ended, job_log(str(log), [str(path)]):
+        path.write_bytes(bytes(size - 1) + b"x")
+        later = path.stat().st_mtime_ns + 10**9
+        os.utime(path, ns=(later, later))
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == (
+        f"ERROR: {path}: changed while a job was running that depends on it; run again, so that "
+        "the job sees the new one.\n"
+    )
+
+
+def test_an_input_that_vanished_meanwhile_is_told_too(log: Path, tmp_path: Path) -> None:
+    path = tmp_path / "input"
+    path.touch()
+    with pytest.raises(SystemExit), job_log(str(log), [str(path)]):
+        path.unlink()
+    assert f"{path}: changed while a job was running" in log.read_text(encoding="utf-8")
+
+
+def test_a_new_time_stamp_or_a_file_in_a_folder_is_no_change_of_an_input(
+    log: Path, tmp_path: Path
+) -> None:
+    path, folder = tmp_path / "input", tmp_path / "folder"
+    path.write_text("same", encoding="utf-8")
+    folder.mkdir()
+    (folder / "file").touch()
+    with job_log(str(log), [str(path), str(folder), str(tmp_path / "never there")]):
+        path.write_text("same", encoding="utf-8")
+        os.utime(path, (0, 0))
+        (folder / "file").write_text("more", encoding="utf-8")
+    assert log.read_text(encoding="utf-8") == ""
+
+
+def test_a_defect_is_told_rather_than_that_an_input_changed(log: Path, tmp_path: Path) -> None:
+    path = tmp_path / "input"
+    path.touch()
+    with pytest.raises(SystemExit), job_log(str(log), [str(path)]):
+        path.unlink()
+        raise ValueError("a defect")
+    assert log.read_text(encoding="utf-8").endswith("ValueError: a defect\n")
 
 
 def test_an_interruption_is_no_error_of_the_job(log: Path) -> None:

@@ -31,7 +31,7 @@ def check_against_eager(name: str, folder: str | Path) -> float:
     ------
     InputError
         If the difference exceeds what rounding explains: some part of this model's attention
-        (an unusual mask, for example) is not followed.
+        (an unusual mask, for example) is not followed. Or if a logit is not finite.
     """
     cpu, card = torch.device("cpu"), read_card(folder)
     model = open_model(folder, cpu)
@@ -42,6 +42,11 @@ def check_against_eager(name: str, folder: str | Path) -> float:
         ours.append(_last_logits(model, input_ids, prefix.tokens))
     del model, prefix
     plain = _last_logits(open_model(folder, cpu, eager=True), input_ids, 0)
+    if not all(bool(torch.isfinite(logits).all()) for logits in (*ours, plain)):
+        raise InputError(
+            f"models.{name}: its logits are not finite on a random prompt; replace its weights "
+            'with a complete copy, or try "dtype: float32".'
+        )
     difference = max(float((logits - plain).abs().max() / plain.abs().max()) for logits in ours)
     if not difference <= _TOLERANCE[getattr(torch, card["dtype"])]:
         raise InputError(

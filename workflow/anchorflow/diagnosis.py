@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from anchorflow.attention_function import Attention, AttentionCall, intervene
 from anchorflow.batches import Batch, Budget, run_batches, runnable
 from anchorflow.errors import InputError
+from anchorflow.language_model import check_finite
 from anchorflow.last_tokens import keep_all_but_last
 from anchorflow.prefix import compute_prefix, shared_token_ids
 from anchorflow.statistics import Array
@@ -105,7 +106,7 @@ def measure_diagnosis(
     Raises
     ------
     InputError
-        If the prompts do not share their label words.
+        If the prompts do not share their label words, or logits are not finite.
     """
     chosen = runnable(prompts, "fixed")
     if chosen.is_empty():
@@ -120,7 +121,7 @@ def measure_diagnosis(
     def measure(batch: Batch) -> dict[int, Tensor]:
         tokens, recorded = keep_all_but_last(model, batch, prefix), RecordQueries()
         with intervene(tokens, recorded):
-            tokens.logits(model)
+            check_finite(tokens.logits(model), tokens.examples)
         return recorded.queries
 
     batches = run_batches(chosen, Budget(batch_tokens), model.device, measure, prefix.tokens)

@@ -1,5 +1,9 @@
 """The kinds of error that are the user's to mend."""
 
+import errno
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 # How torch says on CPU and GPU that memory ran out, beside an error class of its own.
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
 
@@ -33,3 +37,18 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
+
+
+def disk_is_full(error: BaseException) -> bool:
+    """Whether an error comes from a full disk or a used-up quota, whichever library raises it."""
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return True
+    return any(f"(os error {code})" in str(error) for code in _FULL)  # of libraries in Rust
+
+
+def full_disk_sentence(where: object) -> str:
+    """What a full disk is told as."""
+    return (
+        f"{where}: no space left on the device; free some space and run again, finished artifacts "
+        "are kept."
+    )

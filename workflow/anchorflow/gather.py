@@ -12,8 +12,8 @@ from anchorflow.tables import (
     REMEDY,
     ROWS_PER_GROUP,
     TABLES,
+    check_intact,
     check_schema,
-    readable,
     replacing,
     table_writer,
 )
@@ -39,6 +39,8 @@ def gather(shards: Sequence[str | Path], path: str | Path, rows: int = ROWS_PER_
         If a shard is missing or damaged, is not of the first one's table or has another schema
         version, was made with other settings or software, or repeats test texts; names the file.
     """
+    for shard in shards:
+        check_intact(shard, "shard")
     schema = _schema(shards[0])
     metadata = [_metadata(shard, schema) for shard in shards]
     for key in (b"settings", b"software"):
@@ -71,8 +73,7 @@ def _in_groups(
 
 def _schema(shard: str | Path) -> pa.Schema:
     """Of the table that a shard says it is."""
-    with readable(shard, "sharded"):
-        metadata = pq.read_schema(shard).metadata or {}
+    metadata = pq.read_schema(shard).metadata or {}
     name = metadata.get(b"table", b"").decode()
     if name not in TABLES:
         raise InputError(f"{shard}: it is no table of this project; {REMEDY}")
@@ -81,8 +82,7 @@ def _schema(shard: str | Path) -> pa.Schema:
 
 def _metadata(shard: str | Path, schema: pa.Schema) -> dict[bytes, bytes]:
     """The metadata of a shard that is the table it should be."""
-    with readable(shard, "sharded"):
-        found = pq.read_schema(shard)
+    found = pq.read_schema(shard)
     check_schema(shard, found, schema)
     metadata: dict[bytes, bytes] = found.metadata
     return metadata
@@ -93,7 +93,7 @@ def _batches(shards: Sequence[str | Path], schema: pa.Schema) -> Iterator[pa.Rec
     reached = -1
     for shard in shards:
         last = reached
-        with readable(shard, "sharded"), pq.ParquetFile(shard) as file:
+        with pq.ParquetFile(shard) as file:
             for batch in file.iter_batches(READ):
                 if "example" in schema.names and len(batch):
                     span = pc.min_max(batch["example"])

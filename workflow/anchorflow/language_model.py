@@ -1,7 +1,6 @@
 """A causal language model, opened for measurement: frozen, deterministic, our attention inside."""
 
 import contextlib
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
@@ -18,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 
 from anchorflow.attention_function import adopt, implementation_for
 from anchorflow.batches import Batch
+from anchorflow.checksums import changed_file, read_json
 from anchorflow.devices import choose_device
 from anchorflow.errors import InputError
 from anchorflow.memory import check_job
@@ -27,14 +28,9 @@ MODEL_CARD = "model.json"
 
 def read_card(folder: str | Path) -> dict[str, Any]:
     """The description of a resolved model: architecture, layers, heads, context, identity."""
-    path = Path(folder) / MODEL_CARD
-    try:
-        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise InputError(
-            f"{path}: missing or damaged; delete {folder} and run again to rebuild it."
-        ) from None
-    return card
+    return read_json(
+        Path(folder) / MODEL_CARD, remedy=f"delete {folder} and run again to rebuild it"
+    )
 
 
 def open_for_job(
@@ -125,26 +121,30 @@ def open_model(
     Raises
     ------
     InputError
-        If the weights are gone, or the model does not fit on the GPUs.
+        If the weights are gone, damaged or no longer those that were resolved, or the model does
+        not fit on the GPUs.
     """
     transformers_logging.disable_progress_bar()
     card = read_card(folder)
-    weights = card.get("directory", folder)
-    if not Path(weights).is_dir():
-        raise InputError(
-            f"models.{card['name']}: its weights are no longer in {weights}; put them back, or "
-            f"delete {folder} and run again."
-        )
+    weights = _unchanged(folder, card)
     config = AutoConfig.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(
-        weights,
-        config=config,
-        dtype=getattr(torch, card["dtype"]),
-        attn_implementation="eager" if eager else implementation_for(config),
-        use_safetensors=True,
-        local_files_only=True,
-        device_map="auto" if spread else None,
-    )
+    with _told_as_damage(card["name"], weights):
+        model, found = AutoModelForCausalLM.from_pretrained(
+            weights,
+            config=config,
+            dtype=getattr(torch, card["dtype"]),
+            attn_implementation="eager" if eager else implementation_for(config),
+            use_safetensors=True,
+            local_files_only=True,
+            device_map="auto" if spread else None,
+            output_loading_info=True,
+        )
+    lacking = sorted(found["missing_keys"])
+    if lacking:
+        raise InputError(
+            f"models.{card['name']}: {weights} lacks the weights {lacking[0]}, which would be "
+            "random; replace it with a complete copy."
+        )
     if not spread:
         model.to(device)
     elif any(parameter.is_meta for parameter in model.parameters()):
@@ -156,6 +156,39 @@ def open_model(
         adopt(model)
     model.requires_grad_(False)
     return model.eval()
+
+
+def _unchanged(folder: str | Path, card: Mapping[str, Any]) -> Path:
+    """Where the weights lie; raises InputError if a file is not what it was when resolved."""
+    weights = Path(card.get("directory", folder))
+    since = Path(folder) / MODEL_CARD
+    own = changed_file(Path(folder), card["files"], since)
+    if own:
+        raise InputError(f"{own}: missing or damaged; delete {folder} and run again to rebuild it.")
+    theirs = changed_file(weights, card.get("weights", {}), since)
+    if theirs:
+        raise InputError(
+            f"models.{card['name']}: {theirs} is missing or not what it was when the model was "
+            f"resolved; put it back, or delete {folder} and run again with the new weights."
+        )
+    return weights
+
+
+@contextlib.contextmanager
+def _told_as_damage(name: str, weights: Path) -> Iterator[None]:
+    """Tell weights that can't be read in one sentence."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if isinstance(error, RuntimeError):
+            if "ignore_mismatched_sizes" not in reason:
+                raise
+            reason = "they have other sizes than its configuration says"
+        raise InputError(
+            f"models.{name}: the weights in {weights} can't be read ({reason}); replace them with "
+            "a complete copy."
+        ) from None
 
 
 @torch.no_grad()

@@ -1,6 +1,5 @@
 """Weights, resolved once from the Hub, a directory or a GGUF file."""
 
-import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
 
 from anchorflow.agreement import check_against_eager
+from anchorflow.checksums import fingerprints, write_json
 from anchorflow.errors import InputError
 from anchorflow.language_model import MODEL_CARD
 from anchorflow.memory import check_conversion
@@ -27,7 +27,8 @@ def resolve_model(
 
     GGUF weights are dequantized into a safetensors file in ``folder``; weights from the Hub stay
     in its cache and local ones where they are, and ``model.json`` points there. The model is then
-    opened and its logits compared with those of transformers' eager attention.
+    opened and its logits compared with those of transformers' eager attention. ``model.json`` has
+    the checksums of all files, so that a job that opens the model later knows them again.
 
     Raises
     ------
@@ -47,26 +48,30 @@ def resolve_model(
         without_origin(config).save_pretrained(target)
         if gguf:
             _convert_gguf(directory, gguf["gguf_file"], config, settings["dtype"], target)
-            identity = {"sha256": settings["sha256"]}
+            identity: dict[str, Any] = {"sha256": settings["sha256"]}
         else:
             if not any(directory.glob("*.safetensors")):
                 raise InputError(
                     f"models.{name}: {directory} has no safetensors weights, and pickled ones are "
                     "not read; convert them with transformers' save_pretrained."
                 )
-            identity = {"directory": str(directory.resolve())}
+            identity = {
+                "directory": str(directory.resolve()),
+                "weights": fingerprints(directory.glob("*.safetensors*")),
+            }
             if settings["source"] == "hub":
                 identity |= {"repository": settings["repository"], "revision": settings["revision"]}
         card = {
             "name": name,
             "source": settings["source"],
             **identity,
+            "files": fingerprints(path for path in target.iterdir() if path.name != MODEL_CARD),
             "dtype": settings["dtype"],
             **read_architecture(tokenizer),
         }
-        (target / MODEL_CARD).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+        write_json(target / MODEL_CARD, card)
         card["difference_from_eager"] = check_against_eager(name, target)
-        (target / MODEL_CARD).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+        write_json(target / MODEL_CARD, card)
 
 
 def _convert_gguf(

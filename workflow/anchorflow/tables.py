@@ -2,9 +2,12 @@
 
 Every field carries a description and a unit. Every file carries the table's name and schema
 version, the settings its values depend on, and the versions of the software that computed them.
+A checksum of the whole file, inside it, tells a damaged one from one that holds other numbers.
 """
 
 import contextlib
+import errno
+import glob
 import importlib.metadata
 import json
 import os
@@ -18,7 +21,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anchorflow.errors import InputError
+from anchorflow.checksums import is_sealed, seal
+from anchorflow.errors import InputError, disk_is_full, full_disk_sentence
 
 SCHEMA_VERSION = 1
 ROWS_PER_GROUP = 2**20
@@ -1101,7 +1105,8 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 
-def _versions() -> dict[str, str]:
+def software_versions() -> dict[str, str]:
+    """Versions of this package and of those that its numbers depend on."""
     versions = {}
     for name in _SOFTWARE:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -1116,21 +1121,55 @@ def replacing(path: str | Path) -> Iterator[Path]:
     It takes the place of ``path`` when the block succeeds.
 
     A reader sees the old file or the whole new one; a failed or killed block leaves ``path``
-    as it was.
+    as it was. What a killed block left beside it goes when the next one begins.
+
+    Raises
+    ------
+    InputError
+        If the folder can't be written, or the disk is full.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _writable(path.parent)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        _remove(left)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         yield temporary
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         os.replace(temporary, path)
+    except Exception as error:
+        if disk_is_full(error):
+            raise InputError(full_disk_sentence(path)) from None
+        raise
     finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary)
-        else:
-            temporary.unlink(missing_ok=True)
+        _remove(temporary)
+
+
+def _writable(folder: Path) -> None:
+    """Make a folder unless it is there; raises InputError if it can't be made or written."""
+    reason = "it is read-only"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        effective = os.access in os.supports_effective_ids
+        if os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
+            return
+    except (PermissionError, FileExistsError, NotADirectoryError) as error:
+        reason = str(error.strerror)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+    raise InputError(
+        f"{folder}: nothing can be written there ({reason}); make the folder writable, or run in "
+        "another one."
+    )
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def write_table(
@@ -1160,7 +1199,7 @@ def write_table(
         **schema.metadata,
         "schema_version": str(SCHEMA_VERSION),
         "settings": json.dumps(settings, ensure_ascii=False),
-        "software": json.dumps(_versions()),
+        "software": json.dumps(software_versions()),
     }
     table = pa.table(arrays, schema=schema.with_metadata(metadata))
     with replacing(path) as temporary, table_writer(temporary, table.schema) as writer:
@@ -1168,12 +1207,15 @@ def write_table(
             writer.write_table(table.slice(start, ROWS_PER_GROUP).combine_chunks())
 
 
-def table_writer(path: str | Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """What writes every file of this project, in row groups of one chunk each.
+@contextlib.contextmanager
+def table_writer(path: str | Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    """What writes every file of this project, in row groups of one chunk each; sealed at the end.
 
     How rows were split in memory then leaves no trace in the file.
     """
-    return pq.ParquetWriter(path, schema, compression="zstd", version="2.6")
+    with pq.ParquetWriter(path, schema, compression="zstd", version="2.6") as writer:
+        yield writer
+    seal(path)
 
 
 def _as_array(values: Any, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
@@ -1217,32 +1259,30 @@ def read_table(path: str | Path, schema: pa.Schema) -> pl.DataFrame:
     InputError
         If the file is missing or damaged, or holds another table or schema version.
     """
-    with readable(path, _name(schema)):
-        table = pq.read_table(path, partitioning=None)
+    check_intact(path, f"{_name(schema)} table")
+    table = pq.read_table(path, partitioning=None)
     check_schema(path, table.schema, schema)
     frame = pl.from_arrow(pa.Table.from_arrays(table.columns, schema=schema))
     assert isinstance(frame, pl.DataFrame)
     return frame
 
 
-@contextlib.contextmanager
-def readable(path: str | Path, name: str) -> Iterator[None]:
-    """Tell in a sentence what keeps a file from being read, of the table of this name.
+def check_intact(path: str | Path, what: str) -> None:
+    """Check that a file is, to the bit, one that this project wrote.
 
     Raises
     ------
     InputError
-        If the file is missing or damaged.
+        If it is missing or damaged.
     """
     try:
-        yield
+        intact = is_sealed(path)
     except FileNotFoundError:
-        raise InputError(
-            f"{path}: the {name} table is missing; run the workflow to build it."
-        ) from None
-    except (OSError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path}: not a readable Parquet file ({reason}); {REMEDY}") from None
+        raise InputError(f"{path}: the {what} is missing; run the workflow to build it.") from None
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror}); {REMEDY}") from None
+    if not intact:
+        raise InputError(f"{path}: damaged, or not a table that this workflow wrote; {REMEDY}")
 
 
 def check_schema(path: str | Path, found: pa.Schema, schema: pa.Schema) -> None:
@@ -1274,7 +1314,20 @@ def read_tables(paths: Sequence[str | Path], schema: pa.Schema) -> pl.DataFrame:
     return pl.concat([read_table(path, schema) for path in paths])
 
 
+def read_metadata(path: str | Path) -> dict[bytes, bytes]:
+    """What a file of this project says of itself: ``table``, ``settings``, ``software`` and so on.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged.
+    """
+    check_intact(path, "table")
+    metadata: dict[bytes, bytes] = pq.read_schema(path).metadata
+    return metadata
+
+
 def read_settings(path: str | Path) -> dict[str, Any]:
-    """The settings that :func:`write_table` stored in a file of this project."""
-    settings: dict[str, Any] = json.loads(pq.read_schema(path).metadata[b"settings"])
+    """The settings that :func:`write_table` stored in a file; see :func:`read_metadata`."""
+    settings: dict[str, Any] = json.loads(read_metadata(path)[b"settings"])
     return settings

@@ -1,11 +1,11 @@
 """A resolved tokenizer, opened without the weight of transformers and torch."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
+from anchorflow.checksums import changed_file, read_json
 from anchorflow.errors import InputError
 
 TOKENIZER = "tokenizer.json"
@@ -21,6 +21,9 @@ def open_tokenizer(folder: str | Path) -> Tokenizer:
         If the file is missing or damaged.
     """
     path = Path(folder) / TOKENIZER
+    changed = changed_file(Path(folder), _described(folder)["files"], Path(folder) / ARCHITECTURE)
+    if changed:
+        raise InputError(f"{changed}: missing or damaged; delete {folder} and run again.")
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises plain Exception
@@ -40,9 +43,8 @@ def read_architecture(folder: str | Path) -> dict[str, Any]:
     InputError
         If the file is missing or damaged.
     """
-    path = Path(folder) / ARCHITECTURE
-    try:
-        architecture: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise InputError(f"{path}: missing or damaged; delete {folder} and run again.") from None
-    return architecture
+    return {key: value for key, value in _described(folder).items() if key != "files"}
+
+
+def _described(folder: str | Path) -> dict[str, Any]:
+    return read_json(Path(folder) / ARCHITECTURE, remedy=f"delete {folder} and run again")

@@ -1,6 +1,5 @@
 """A model's tokenizer and architecture, resolved once and without its weights."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig
 
 from anchorflow.architectures import check_architecture
+from anchorflow.checksums import fingerprints, write_json
 from anchorflow.errors import InputError
 from anchorflow.model_sources import model_directory, reading, without_origin
 from anchorflow.tables import replacing
@@ -57,7 +57,10 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
                 or text.num_attention_heads,
                 "context": context_of(text),
             }
-            (temporary / ARCHITECTURE).write_text(json.dumps(architecture, indent=2) + "\n")
+            write_json(
+                temporary / ARCHITECTURE,
+                {**architecture, "files": fingerprints(temporary.iterdir())},
+            )
 
 
 def context_of(config: PretrainedConfig) -> int:

@@ -6,7 +6,7 @@ from anchorflow.tables import PROMPTS, SAMPLES, read_table, write_frame
 from anchorflow.tokenizer_files import open_tokenizer, read_architecture
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         spec = snakemake.params.spec
         prompts = build_prompts(
             read_table(snakemake.input.samples, SAMPLES),

@@ -17,7 +17,7 @@ from anchorflow.tables import (
 SUMMARIES = {"flow": FLOW, "loyalty": LOYALTY, "deep": DEEP, "confusion": CONFUSION, "heads": HEADS}
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]), replacing(snakemake.output[0]) as folder:
+    with job_log(snakemake.log[0], snakemake.input), replacing(snakemake.output[0]) as folder:
         folder.mkdir()
         draw_comparison(
             read_tables(snakemake.input.claims, CLAIMS),

@@ -5,7 +5,7 @@ from anchorflow.logs import job_log
 from anchorflow.tables import PROMPTS, SHOWN_PROMPTS, TOKEN_SALIENCY, read_table, replacing
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]), replacing(snakemake.output[0]) as folder:
+    with job_log(snakemake.log[0], snakemake.input), replacing(snakemake.output[0]) as folder:
         folder.mkdir()
         pages = flow_pages(
             read_table(snakemake.input.saliency, TOKEN_SALIENCY),

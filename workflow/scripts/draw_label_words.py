@@ -5,7 +5,7 @@ from anchorflow.logs import job_log
 from anchorflow.tables import LABEL_WORDS, read_settings, read_table
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         path = snakemake.input.label_words
         settings = read_settings(path)
         draw_label_words(

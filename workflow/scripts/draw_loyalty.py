@@ -5,7 +5,7 @@ from anchorflow.loyalty_figure import draw_loyalty
 from anchorflow.tables import LOYALTY, read_settings, read_table
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         path = snakemake.input.loyalty
         draw_loyalty(
             read_table(path, LOYALTY),

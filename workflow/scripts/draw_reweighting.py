@@ -5,7 +5,7 @@ from anchorflow.reweighting_figure import draw_reweighting
 from anchorflow.tables import BETA, read_tables
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         draw_reweighting(
             read_tables(snakemake.input.beta, BETA),
             snakemake.params.style,

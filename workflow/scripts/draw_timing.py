@@ -5,7 +5,7 @@ from anchorflow.tables import RETENTION, TIMING, read_settings, read_table, read
 from anchorflow.timing_figure import draw_timing
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         path = snakemake.input.retention
         draw_timing(
             read_tables(snakemake.input.timing, TIMING),

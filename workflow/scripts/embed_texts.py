@@ -8,7 +8,7 @@ from anchorflow.logs import job_log
 from anchorflow.tables import EMBEDDINGS, TEXTS, read_table, write_frame
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         path = snakemake.params.spec["path"]
         torch.set_num_threads(snakemake.threads)
         folder = encoder_directory(path)

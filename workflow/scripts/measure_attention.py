@@ -8,7 +8,7 @@ from anchorflow.tables import ATTENTION, PREDICTIONS, PROMPTS, read_table, write
 from anchorflow.tokenizer_files import open_tokenizer
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
         tokenizer = open_tokenizer(snakemake.input.tokenizer)

@@ -10,7 +10,7 @@ from anchorflow.shards import examples_of
 from anchorflow.tables import BETA, COMPRESSION, PROMPTS, read_table, write_frame
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         spec, compute = snakemake.params.spec, snakemake.config["compute"]
         prompts = pl.concat(
             [

@@ -6,7 +6,7 @@ from anchorflow.logs import job_log
 from anchorflow.tables import DIAGNOSIS, PROMPTS, read_table, write_frame
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         compute = snakemake.config["compute"]
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)

@@ -7,7 +7,7 @@ from anchorflow.token_saliency import measure_token_saliency
 from anchorflow.tokenizer_files import open_tokenizer
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         spec, compute = snakemake.params.spec, snakemake.config["compute"]
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         tokenizer = open_tokenizer(snakemake.input.tokenizer)

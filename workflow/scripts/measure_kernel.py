@@ -13,7 +13,7 @@ from anchorflow.tables import PROMPTS, SAMPLES, TEXTS, read_table, write_frame
 from anchorflow.tokenizer_files import open_tokenizer, read_architecture
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         spec, task = snakemake.params.spec, snakemake.params.task
         compute = snakemake.config["compute"]
         shard = snakemake.wildcards.get("examples")

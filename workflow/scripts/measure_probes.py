@@ -5,7 +5,7 @@ from anchorflow.probes import measure_probes
 from anchorflow.tables import PROBES, STATES, read_settings, read_table, write_frame
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         path, spec = snakemake.input.states, snakemake.params.spec
         probes = measure_probes(read_table(path, STATES), spec["penalty"])
         settings = {"probes": spec, **read_settings(path)}

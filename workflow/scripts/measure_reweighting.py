@@ -21,7 +21,7 @@ from anchorflow.tables import (
 from anchorflow.tokenizer_files import open_tokenizer, read_architecture
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         spec, task = snakemake.params.spec, snakemake.params.task
         compute = snakemake.config["compute"]
         card = read_card(snakemake.input.model)

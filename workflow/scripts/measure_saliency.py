@@ -7,7 +7,7 @@ from anchorflow.shards import examples_of
 from anchorflow.tables import PROMPTS, SALIENCY, read_table, write_frame
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
         compute = snakemake.config["compute"]

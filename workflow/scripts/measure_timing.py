@@ -6,7 +6,7 @@ from anchorflow.tables import PROMPTS, TIMING, read_table, write_frame
 from anchorflow.timing import measure_timing
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         spec, compute = snakemake.params.spec, snakemake.config["compute"]
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)

@@ -5,7 +5,7 @@ from anchorflow.logs import job_log
 from anchorflow.tables import ACCURACY, PREDICTIONS, PROMPTS, read_tables, write_frame
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         statistics = snakemake.params.statistics
         summary = summarize_accuracy(
             read_tables(snakemake.input.predictions, PREDICTIONS),

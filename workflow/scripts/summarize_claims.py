@@ -34,7 +34,7 @@ READ = {
 }
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         statistics, spec = snakemake.params.statistics, snakemake.params.spec
         tables = {name: read_tables(snakemake.input[name], schema) for name, schema in READ.items()}
         summary = summarize_claims(tables, **spec, **statistics)

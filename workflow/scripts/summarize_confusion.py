@@ -13,7 +13,7 @@ from anchorflow.tables import (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         statistics = snakemake.params.statistics
         summary = summarize_confusion(
             read_tables(snakemake.input.predictions, PREDICTIONS),

@@ -5,7 +5,7 @@ from anchorflow.logs import job_log
 from anchorflow.tables import DECODING, PROBES, PROMPTS, read_settings, read_tables, write_frame
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         statistics = snakemake.params.statistics
         summary = summarize_decoding(
             read_tables(snakemake.input.probes, PROBES),

@@ -14,7 +14,7 @@ from anchorflow.tables import (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         statistics, spec = snakemake.params.statistics, snakemake.params.spec
         summary = summarize_label_words(
             read_tables(snakemake.input.predictions, PREDICTIONS),

@@ -5,7 +5,7 @@ from anchorflow.loyalty import summarize_loyalty
 from anchorflow.tables import ISOLATION, LOYALTY, PROMPTS, read_settings, read_tables, write_frame
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         statistics = snakemake.params.statistics
         summary = summarize_loyalty(
             read_tables(snakemake.input.isolation, ISOLATION),

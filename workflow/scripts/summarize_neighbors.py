@@ -14,7 +14,7 @@ from anchorflow.tables import (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         predictions = read_tables(snakemake.input.predictions, RETRIEVAL)
         fixed = read_tables(snakemake.input.prompts, PROMPTS).filter(demonstrations="fixed")
         prompts = pl.concat([fixed, read_tables(snakemake.input.retrieved, PROMPTS)])

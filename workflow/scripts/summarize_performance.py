@@ -14,7 +14,7 @@ from anchorflow.tables import (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         predictions = read_tables(snakemake.input.predictions, REWEIGHTING)
         prompts = pl.concat(
             [

@@ -16,7 +16,7 @@ from anchorflow.tables import (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         statistics, temperature = snakemake.params.statistics, snakemake.params.temperature
         summary = summarize_regressors(
             read_tables(snakemake.input.kernel, KERNEL),

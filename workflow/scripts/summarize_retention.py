@@ -12,7 +12,7 @@ from anchorflow.tables import (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         statistics = snakemake.params.statistics
         summary = summarize_retention(
             read_tables(snakemake.input.compression, COMPRESSION),

@@ -12,7 +12,7 @@ NOTE = (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         accuracy = read_tables(snakemake.input.accuracy, ACCURACY)
         write_csv(snakemake.output.csv, accuracy)
         write_readable(

@@ -26,7 +26,7 @@ NOTE = (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         claims = read_tables(snakemake.input.claims, CLAIMS)
         confidence = read_settings(snakemake.input.claims[0])["confidence"]
         write_csv(snakemake.output.csv, claims)

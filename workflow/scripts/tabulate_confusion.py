@@ -15,7 +15,7 @@ NOTE = (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         confusion = read_tables(snakemake.input.confusion, CONFUSION)
         write_csv(snakemake.output.csv, confusion)
         write_readable(

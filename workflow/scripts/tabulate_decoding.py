@@ -16,7 +16,7 @@ NOTE = (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         decoding = read_tables(snakemake.input.decoding, DECODING)
         write_csv(snakemake.output.csv, decoding)
         write_readable(

@@ -13,7 +13,7 @@ NOTE = (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         deep = read_tables(snakemake.input.deep, DEEP)
         write_csv(snakemake.output.csv, deep)
         write_readable(

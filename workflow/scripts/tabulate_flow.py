@@ -12,7 +12,7 @@ NOTE = (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         flow = read_tables(snakemake.input.flow, FLOW)
         write_csv(snakemake.output.csv, flow)
         write_readable(

@@ -15,7 +15,7 @@ NOTE = (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         heads = read_tables(snakemake.input.heads, HEADS)
         write_csv(snakemake.output.csv, heads)
         write_readable(

@@ -18,7 +18,7 @@ NOTE = (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         label_words = read_tables(snakemake.input.label_words, LABEL_WORDS)
         write_csv(snakemake.output.csv, label_words)
         write_readable(

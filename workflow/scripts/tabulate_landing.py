@@ -14,7 +14,7 @@ NOTE = (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         landing = read_tables(snakemake.input.landing, LANDING)
         write_csv(snakemake.output.csv, landing)
         write_readable(

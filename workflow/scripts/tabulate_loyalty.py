@@ -14,7 +14,7 @@ NOTE = (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         loyalty = read_tables(snakemake.input.loyalty, LOYALTY)
         write_csv(snakemake.output.csv, loyalty)
         write_readable(

@@ -16,7 +16,7 @@ NOTE = (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         neighbors = read_tables(snakemake.input.neighbors, NEIGHBORS)
         write_csv(snakemake.output.csv, neighbors)
         write_readable(

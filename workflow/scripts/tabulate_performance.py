@@ -16,7 +16,7 @@ NOTE = (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         performance = read_tables(snakemake.input.performance, PERFORMANCE)
         write_csv(snakemake.output.csv, performance)
         write_readable(

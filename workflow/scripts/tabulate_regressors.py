@@ -15,7 +15,7 @@ NOTE = (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         regressors = read_tables(snakemake.input.regressors, REGRESSORS)
         write_csv(snakemake.output.csv, regressors)
         write_readable(

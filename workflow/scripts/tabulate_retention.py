@@ -16,7 +16,7 @@ NOTE = (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         retention = read_tables(snakemake.input.retention, RETENTION)
         write_csv(snakemake.output.csv, retention)
         write_readable(

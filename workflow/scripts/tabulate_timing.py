@@ -14,7 +14,7 @@ NOTE = (
 )
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         timing = read_tables(snakemake.input.timing, TIMING)
         write_csv(snakemake.output.csv, timing)
         write_readable(
