@@ -248,6 +248,7 @@ def test_weights_that_are_incomplete_or_broken_are_refused_when_they_are_resolve
     assert sorted(os.listdir(folder)) == ["source", "tokenizer"]
 
 
+# One artifact of every rule that runs the model; none of these jobs depends on another one.
 MODEL_STAGES = [
     "results/attention/tiny/news/0.parquet",
     "results/saliency/tiny/news/0.parquet",
@@ -257,7 +258,7 @@ MODEL_STAGES = [
     "results/timing/tiny/news/0.parquet",
     "results/diagnosis/tiny/news/0.parquet",
     "results/kernel/tiny/news/0/kernel.parquet",
-    "results/retrieval/tiny/news/0/predictions.parquet",
+    "results/retrieval/tiny/news/1/predictions.parquet",
     "results/token_saliency/tiny/news/0.parquet",
 ]
 
@@ -275,11 +276,11 @@ def test_logits_that_are_not_finite_end_every_stage_in_one_sentence_without_an_a
     write_json(model / "model.json", card)
     for path in MODEL_STAGES:
         (finished_run.folder / path).unlink()
-    arguments = ["--cores", "2", "--keep-going", "--rerun-triggers", "input"]
+    arguments = ["--rerun-triggers", "input", "--keep-going", "--cores", "2"]
     printed = finished_run.snakemake(*arguments, *MODEL_STAGES, ok=False)
     assert "Traceback" not in printed
-    sentence = "ERROR: the model gives logits that are not finite for example "
-    assert printed.count(sentence) == len(MODEL_STAGES)
+    sentence = r"^ERROR: .*(?:not|no longer) finite .*try .dtype: float32. for"
+    assert len(re.findall(sentence, printed, re.MULTILINE)) == len(MODEL_STAGES)
     assert not [path for path in MODEL_STAGES if (finished_run.folder / path).exists()]
 
 

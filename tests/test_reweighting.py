@@ -260,7 +260,7 @@ def test_a_diverging_rate_is_told_with_its_step(epochs: int) -> None:
     with pytest.raises(
         DivergenceError,
         match=rf"with the learning rate 1000 the loss is no longer finite in step {step} "
-        rf"\(epoch {step}\); lower the rate.",
+        rf"\(epoch {step}\); lower the rate, or if it is step 1 already, try .dtype: float32. for",
     ):
         Descent(1000.0, epochs, 0).fit(model, tokens, np.random.default_rng(0))
 

@@ -141,7 +141,8 @@ class Descent:
         if not np.isfinite(loss):
             raise DivergenceError(
                 f"with the learning rate {self.learning_rate:g} the loss is no longer finite in "
-                f"step {step} (epoch {epoch + 1}); lower the rate."
+                f"step {step} (epoch {epoch + 1}); lower the rate, or if it is step 1 already, try "
+                '"dtype: float32" for the model.'
             )
 
     def _batches(self, order: np.ndarray) -> Iterator[np.ndarray]:
