@@ -1,16 +1,6 @@
 # Every artifact of the run with its checksum, once all figures and tables are there.
 
 
-def named_in_run():
-    """The models, tasks and seeds of the run, as they stand in its paths."""
-    words = configuration.cells_with_words(config) if label_word_sets(config) else []
-    return {
-        "model": list(config["models"]),
-        "task": list(dict.fromkeys([*config["tasks"], *words])),
-        "seed": [str(seed) for seed in config["seeds"]],
-    }
-
-
 rule write_manifest:
     input:
         finished=FIGURES + TABLES,

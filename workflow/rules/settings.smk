@@ -123,3 +123,13 @@ def page_spec(wildcards):
 def label_words(wildcards):
     """Label words of every task, as figures name them."""
     return {name: task["labels"] for name, task in config["tasks"].items()}
+
+
+def named_in_run():
+    """The models, tasks and seeds of the run, as they stand in its paths."""
+    words = configuration.cells_with_words(config) if label_word_sets(config) else []
+    return {
+        "model": list(config["models"]),
+        "task": list(dict.fromkeys([*config["tasks"], *words])),
+        "seed": [str(seed) for seed in config["seeds"]],
+    }
