@@ -56,7 +56,7 @@ $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/pip
 
 $(VENV)/installed-develop: $(VENV)/installed
 	@echo "Installing the developers' tools into $(VENV)."
-	@$(PIP) install -q -c constraints.txt -e '.[models,develop]'
+	@$(PIP) install -q -c constraints.txt -e '.[models,slurm,develop]'
 	@touch $@
 
 $(BIN)/pip:

@@ -38,6 +38,11 @@ if not workflow.config_settings.configfiles:
     configfile: "config/config.yaml"
 
 
+# GPUs are counted per machine: on a cluster every job has its own.
+resource_scopes:
+    gpu="local",
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/settings.smk"
 include: "workflow/rules/texts.smk"

@@ -1,17 +1,32 @@
 """Where torch computes, and that it computes the same there each time."""
 
+import fcntl
+import logging
 import os
+import tempfile
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import TextIO
 
 import torch
 
 from anchorflow.errors import InputError
 
+log = logging.getLogger(__name__)
+
+_held: list[TextIO] = []  # locks last as long as their files are open: to the end of the process
+
 
 def choose_device(wish: str) -> torch.device:
     """The device for ``compute.device``; raises InputError if a GPU is asked for and missing.
 
-    On a GPU, torch is told to take algorithms whose results repeat.
+    On a GPU, torch is told to take algorithms whose results repeat. Where there are several GPUs,
+    this process sees only one of them from here on, another one than other processes as long as
+    there are enough; with "spread" it sees all.
     """
+    if wish in ("auto", "cuda"):
+        _see_one_gpu()
     if wish == "cpu" or (wish == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     if not torch.cuda.is_available():
@@ -31,3 +46,43 @@ def _repeat_on_gpu() -> None:
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def _see_one_gpu() -> None:
+    """Name one GPU in CUDA_VISIBLE_DEVICES, which counts only until CUDA has been initialized."""
+    gpus = torch.cuda.device_count()  # asks the driver's library and does not initialize CUDA
+    if gpus < 2:
+        return
+    devices = named_devices(os.environ.get("CUDA_VISIBLE_DEVICES"), gpus)
+    folder = Path(tempfile.gettempdir()) / f"anchorflow-gpus-{os.getuid()}"
+    device = claim_device(devices, folder)
+    os.environ["CUDA_VISIBLE_DEVICES"] = device
+    log.info("Computing on GPU %s of %s.", device, ", ".join(devices))
+
+
+def named_devices(visible: str | None, gpus: int) -> list[str]:
+    """Names of the GPUs as CUDA_VISIBLE_DEVICES lists them, or their numbers if it is not set."""
+    if visible is None:
+        return [str(number) for number in range(gpus)]
+    return [name.strip() for name in visible.split(",")][:gpus]
+
+
+def claim_device(devices: Sequence[str], folder: Path) -> str:
+    """One of the devices, held by fewest processes, until this process ends in whatever way.
+
+    Every device has a row of files in ``folder``, one per process that may hold it; the first
+    file whose lock is free is taken. The system frees the locks of a process that was killed.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for holders in count():
+        for device in devices:
+            path = folder / f"{device.replace('/', '_')}.{holders}"
+            file = open(path, "w", encoding="utf-8")  # noqa: SIM115
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.close()
+                continue
+            _held.append(file)
+            return device
+    raise AssertionError("count() does not end")

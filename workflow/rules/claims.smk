@@ -31,6 +31,7 @@ rule summarize_claims:
     threads: 1
     resources:
         mem_mb=memory_of,
+        runtime=runtime_of,
     params:
         statistics=config["statistics"],
         spec=claims_spec,

@@ -165,13 +165,26 @@ def shown_of(path):
     )
 
 
-def memory_of(wildcards):
-    return model_settings(wildcards)["memory"]
+def memory_of(wildcards, attempt):
+    """MB, more with every retry, since too little memory is what a scheduler kills jobs for."""
+    return attempt * model_settings(wildcards)["memory"]
+
+
+def runtime_of(wildcards, attempt):
+    """Minutes, for schedulers that end what takes longer: a model's memory tells its size."""
+    return attempt * (30 + 5 * model_settings(wildcards)["memory"] // 1000)
+
+
+# Jobs take turns on this machine's GPU, unless --resources or a profile names more of them.
+workflow.global_resources.setdefault("gpu", 1)
 
 
 def gpus_of(wildcards):
-    """One of the `gpu` resource for jobs that will run on a GPU, so that --resources gpu=1 queues them."""
+    """GPUs of a job: a machine's all for `spread`, one for others if it will run on a GPU."""
     wanted = config["compute"]["device"]
+    if wanted == "spread":
+        return workflow.global_resources["gpu"].value
     return int(
-        wanted != "cpu" and (wanted != "auto" or shutil.which("nvidia-smi") is not None)
+        wanted == "cuda"
+        or (wanted == "auto" and shutil.which("nvidia-smi") is not None)
     )

@@ -28,6 +28,7 @@ rule measure_compression:
     resources:
         gpu=gpus_of,
         mem_mb=memory_of,
+        runtime=runtime_of,
     params:
         spec=config["compression"],
         reweighting=config["reweighting"],

@@ -25,6 +25,7 @@ rule measure_diagnosis:
     resources:
         gpu=gpus_of,
         mem_mb=memory_of,
+        runtime=runtime_of,
     message:
         "Measuring key distances of label words of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
     script:

@@ -29,6 +29,7 @@ rule measure_flow_page:
     resources:
         gpu=gpus_of,
         mem_mb=memory_of,
+        runtime=runtime_of,
     params:
         spec=shown_spec,
     message:

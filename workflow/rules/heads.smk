@@ -25,6 +25,7 @@ rule summarize_heads:
     threads: 1
     resources:
         mem_mb=memory_of,
+        runtime=runtime_of,
     params:
         statistics=config["statistics"],
     message:

@@ -19,6 +19,7 @@ rule measure_isolation:
     resources:
         gpu=gpus_of,
         mem_mb=memory_of,
+        runtime=runtime_of,
     params:
         spec=config["isolation"],
     message:

@@ -30,6 +30,7 @@ rule measure_kernel:
     resources:
         gpu=gpus_of,
         mem_mb=memory_of,
+        runtime=runtime_of,
     params:
         spec=config["kernel"],
         task=prompts_spec,

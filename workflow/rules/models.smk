@@ -40,6 +40,7 @@ rule resolve_model:
     threads: 1
     resources:
         mem_mb=memory_of,
+        runtime=runtime_of,
     params:
         spec=weights_spec,
     message:

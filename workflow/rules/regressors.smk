@@ -28,6 +28,7 @@ rule summarize_regressors:
     threads: 1
     resources:
         mem_mb=memory_of,
+        runtime=runtime_of,
     params:
         statistics=config["statistics"],
         temperature=config["encoder"]["temperature"],

@@ -31,6 +31,7 @@ rule measure_retrieval:
     resources:
         gpu=gpus_of,
         mem_mb=memory_of,
+        runtime=runtime_of,
     params:
         spec=config["retrieval"],
         task=prompts_spec,

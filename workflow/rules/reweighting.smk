@@ -32,6 +32,7 @@ rule measure_reweighting:
     resources:
         gpu=gpus_of,
         mem_mb=memory_of,
+        runtime=runtime_of,
     params:
         spec=config["reweighting"],
         task=reweighting_task,

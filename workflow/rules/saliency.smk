@@ -19,6 +19,7 @@ rule measure_saliency:
     resources:
         gpu=gpus_of,
         mem_mb=memory_of,
+        runtime=runtime_of,
     params:
         spec=config["saliency"],
     message:

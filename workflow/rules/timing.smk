@@ -24,6 +24,7 @@ rule measure_timing:
     resources:
         gpu=gpus_of,
         mem_mb=memory_of,
+        runtime=runtime_of,
     params:
         spec=config["timing"],
     message:
