@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
-from anchorflow.claims import REGISTRY
+from anchorflow.claims import QUARTILES, REGISTRY, Claim
 from anchorflow.claims_figure import draw_effect, legend_of_verdicts
 from anchorflow.comparison import ISOLATED, OVER_DEPTH, isolated_depths, over_depth
 from anchorflow.figures import DASHES, MARKERS, draw_line, save, small_multiples
@@ -44,11 +44,10 @@ def draw_comparison(
     for claim in REGISTRY:
         rows = claims.filter(claim=claim.name)
         panels = len(_panel_names(claim.name))
-        title = (
-            f"{claim.statement} ({claim.source})\n{claim.compared}\n"
-            f"averaged over tasks, {_examples(rows)} examples per model; "
-            f"bars and bands are {confidence:.0%} bootstrap intervals"
-        )
+        title = f"{claim.statement} ({claim.source})\n{claim.compared}\n"
+        title += f"averaged over tasks, {_counted(claim, rows)}"
+        if claim.rule != QUARTILES:
+            title += f"; bars and bands are {confidence:.0%} bootstrap intervals"
         with small_multiples(style, 1, 1 + panels, title, share=False) as (figure, (axes,)):
             width, height = figure.get_size_inches()
             figure.set_size_inches(
@@ -143,6 +142,7 @@ def _share_heights(axes: Sequence[Axes]) -> None:
             axis.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
 
 
-def _examples(rows: pl.DataFrame) -> str:
+def _counted(claim: Claim, rows: pl.DataFrame) -> str:
     counts = rows.filter(task=AVERAGE)["examples"].unique().sort()
-    return " and ".join(str(count) for count in counts)
+    what = "timed batches" if claim.rule == QUARTILES else "examples"
+    return f"{' and '.join(str(count) for count in counts)} {what} per model"
