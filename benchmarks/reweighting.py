@@ -24,7 +24,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from anchorflow.attention_function import intervene
-from anchorflow.batches import Batch, batches_of
+from anchorflow.batches import Batch, Budget, batches_of
 from anchorflow.descent import Descent, Reweight
 from anchorflow.language_model import label_logits
 from anchorflow.last_tokens import LastTokens, keep_together
@@ -44,7 +44,7 @@ def seconds_of(run: Callable[[], object], device: torch.device) -> float:
 def keep(model: PreTrainedModel, prompts: pl.DataFrame) -> LastTokens:
     """Keys and values of all tokens but the last of each prompt."""
     prefix = compute_prefix(model, shared_token_ids(prompts))
-    return keep_together(model, prompts, prefix, 1024)
+    return keep_together(model, prompts, prefix, Budget(1024))
 
 
 def fit(

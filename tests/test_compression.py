@@ -8,7 +8,7 @@ from conftest import Checkout
 from torch import Tensor
 
 from anchorflow.attention_function import Attention, AttentionCall, intervene
-from anchorflow.batches import Batch
+from anchorflow.batches import Batch, Budget
 from anchorflow.compression import (
     ANCHOR,
     Setting,
@@ -121,7 +121,7 @@ def test_weights_are_fitted_to_the_compressed_cache(family: str) -> None:
     full = whole_batch(table)
     shown = observe(model, shared_token_ids(table), table.row(0, named=True))
     cache = compress(model, shown, ANCHOR)
-    learned = keep_together(model, table, cache.prefix, 1000)
+    learned = keep_together(model, table, cache.prefix, Budget(1000))
     beta, steps = Descent(0.1, 2, 0).fit(model, learned, generator(0, "news", "reweighting"))
     kept = dict(METHODS["hidden_anchor"](shown, 0, 0))
     plain_beta = torch.nn.Parameter(torch.zeros_like(beta))

@@ -174,7 +174,8 @@ def test_the_commands_that_rebuild_name_folders_that_one_job_makes(
     assert main([str(MANIFEST)]) == 1
     paths = "results/figures/comparison results/flow/tiny.parquet results/models/tiny"
     assert capsys.readouterr().out.endswith(
-        f"To rebuild:\nrm -rf {paths}\nsnakemake --cores all {paths}\n"
+        f"To rebuild:\nrm -rf {paths}\nsnakemake --cores all {paths} {MANIFEST}\n"
+        "with --configfile, if the run had one, after that.\n"
     )
 
 

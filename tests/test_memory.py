@@ -1,7 +1,6 @@
 """What a model needs in memory, what there is, and what is said where that is too little."""
 
 import copy
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig
 
+from anchorflow.checksums import fingerprints, write_json
 from anchorflow.errors import InputError
 from anchorflow.language_model import open_for_job
 from anchorflow.memory import available_bytes, left_in_control_groups, weight_bytes, work_bytes
@@ -29,8 +29,8 @@ def folder(tmp_path: Path) -> Path:
     """A resolved tiny model."""
     model = tiny_model("llama")
     model.save_pretrained(tmp_path)
-    card = {"name": "tiny", "dtype": "float32"}
-    (tmp_path / "model.json").write_text(json.dumps(card), encoding="utf-8")
+    card = {"name": "tiny", "dtype": "float32", "files": fingerprints(tmp_path.glob("*.*"))}
+    write_json(tmp_path / "model.json", card)
     return tmp_path
 
 

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from anchorflow.attention_function import Attention, AttentionCall, intervene
 from anchorflow.baselines import attention_regression
-from anchorflow.batches import Batch, batches_of
+from anchorflow.batches import Batch, Budget, batches_of
 from anchorflow.descent import (
     Descent,
     DivergenceError,
@@ -58,7 +58,7 @@ class PlainReweighting:
 
 def last_tokens(model: PreTrainedModel, table: pl.DataFrame) -> LastTokens:
     prefix = compute_prefix(model, shared_token_ids(table))
-    return keep_together(model, table, prefix, 10_000)
+    return keep_together(model, table, prefix, Budget(10_000))
 
 
 def logits_of(model: PreTrainedModel, tokens: LastTokens, beta: Tensor | None = None) -> Tensor:
@@ -178,8 +178,8 @@ def test_kept_tokens_do_not_depend_on_how_they_were_batched() -> None:
     model, table = tiny_model("gemma3"), shared_prompts([5, 17, 9, 1])
     prefix = compute_prefix(model, shared_token_ids(table))
     beta = random_beta(model)
-    whole = keep_together(model, table, prefix, 10_000)
-    parts = keep_together(model, table, prefix, 20)
+    whole = keep_together(model, table, prefix, Budget(10_000))
+    parts = keep_together(model, table, prefix, Budget(20))
     assert len(list(batches_of(table, 20, model.device, prefix.tokens))) == 3
     assert parts.examples == whole.examples
     with torch.no_grad():

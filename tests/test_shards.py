@@ -315,9 +315,9 @@ def repeated(paths: list[Path]) -> None:
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
-        (truncated, "not a readable Parquet file"),
-        (overwritten, "not a readable Parquet file"),
-        (missing, "the sharded table is missing; run the workflow to build it."),
+        (truncated, "damaged, or not a table that this workflow wrote"),
+        (overwritten, "damaged, or not a table that this workflow wrote"),
+        (missing, "the shard is missing; run the workflow to build it."),
         (of_another_table, "its columns are not those of the saliency table; delete it and run"),
         (of_other_settings, "its settings differ from those of .*0.parquet, so they can't be"),
         (repeated, "it holds test texts of the shards before it; delete it and run again"),

@@ -257,3 +257,12 @@ def test_an_interrupted_block_leaves_nothing_half_written(tmp_path: Path) -> Non
         temporary.write_text("ne", encoding="utf-8")
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == []
+
+
+def test_what_a_killed_job_left_goes_but_not_what_others_are_writing(tmp_path: Path) -> None:
+    left, others = tmp_path / ".qwen2.0123abcd.part", tmp_path / ".qwen2.5.0123abcd.part"
+    left.mkdir()
+    others.mkdir()
+    with replacing(tmp_path / "qwen2") as temporary:
+        temporary.mkdir()
+    assert not left.exists() and others.exists()

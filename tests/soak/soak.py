@@ -9,7 +9,6 @@ from that of an undisturbed run by a byte.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import random
@@ -22,11 +21,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+from anchorflow.checksums import sha256_of
 
 ROOT = Path(__file__).parent.parent.parent
 COPIED = ("Snakefile", "workflow", "profiles", "data", "config")
-# Time is measured, and so is what is drawn and told of it; logs and benchmarks are no artifacts.
-TIMED = ("timing", "benchmarks", "claims", "retention", "comparison", "shards")
 VICTIMS = ("everything", "one process", "snakemake alone")
 
 
@@ -60,14 +60,15 @@ class Workflow:
     def start(self) -> "subprocess.Popen[bytes]":
         """Start, or take up, the run in a session of its own."""
         self.starts += 1
-        return subprocess.Popen(
-            [sys.executable, "-m", "snakemake", *self.arguments],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(self.folder / "workflow")},
-            stdout=self._output.open("wb"),
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with self._output.open("wb") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "snakemake", *self.arguments],
+                cwd=self.folder,
+                env={**os.environ, "PYTHONPATH": str(self.folder / "workflow")},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def unlock(self) -> None:
         """What Snakemake says to do after a kill."""
@@ -87,15 +88,25 @@ class Workflow:
     def _output(self) -> Path:
         return self.folder / f"start_{self.starts}.txt"
 
-    def artifacts(self) -> dict[str, str]:
-        """SHA-256 by path of everything under results that does not tell of time."""
+    def expected(self) -> dict[str, str | None]:
+        """What the manifest lists: SHA-256 by path, None where another run has other bytes."""
+        manifest = json.loads((self.folder / "results/manifest.json").read_text(encoding="utf-8"))
+        files: dict[str, dict[str, Any]] = manifest["files"]
+        return {path: e["sha256"] if e["repeatable"] else None for path, e in files.items()}
+
+    def lost(self, expected: dict[str, str | None]) -> list[str]:
+        """Which of these files are missing or have other bytes."""
+        return [
+            path
+            for path, digest in expected.items()
+            if not (self.folder / path).is_file()
+            or (digest and digest != sha256_of(self.folder / path))
+        ]
+
+    def left_over(self) -> list[str]:
+        """Files that an undisturbed run leaves none of: half-written ones, and shards."""
         results = self.folder / "results"
-        files = sorted(path for path in results.rglob("*") if path.is_file())
-        return {
-            str(path.relative_to(results)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in files
-            if not set(path.relative_to(results).with_suffix("").parts) & set(TIMED)
-        }
+        return [str(path) for path in (*results.rglob(".*.part"), *results.glob("shards/*"))]
 
 
 def processes(session: int) -> list[int]:
@@ -139,7 +150,10 @@ def disturbed(
     for _ in range(kills):
         running = workflow.start()
         try:
-            running.wait(chance.uniform(1, seconds / kills))
+            if running.wait(chance.uniform(1, seconds / kills)):
+                raise RuntimeError(
+                    f"a start fails although nothing is killed:\n{workflow.output()}"
+                )
         except subprocess.TimeoutExpired:
             victim = chance.choice(VICTIMS)
             kill(running.pid, victim, chance)
@@ -166,12 +180,11 @@ def soak(runs: int, kills: int, arguments: list[str], folder: Path, seed: int) -
         raise RuntimeError(f"the undisturbed run fails:\n{reference.output()}")
     seconds = time.monotonic() - began
     reference.count_jobs()
-    expected = reference.artifacts()
+    expected = reference.expected()
     for number in range(runs):
         workflow = Workflow(folder / f"run_{number}", arguments)
         killed = list(disturbed(workflow, kills, seconds, chance))
-        found = workflow.artifacts()
-        lost = [path for path, digest in expected.items() if found.get(path) != digest]
+        lost = workflow.lost(expected)
         figures.runs += 1
         figures.kills += len(killed)
         figures.starts += workflow.starts
@@ -179,7 +192,7 @@ def soak(runs: int, kills: int, arguments: list[str], folder: Path, seed: int) -
         figures.jobs_undisturbed += reference.jobs
         figures.artifacts += len(expected)
         figures.lost += len(lost)
-        figures.left_over += len(set(found) - set(expected))
+        figures.left_over += len(workflow.left_over())
         print(json.dumps({"run": number, "killed": killed, "lost": lost}), flush=True)
         shutil.rmtree(workflow.folder)
     return figures

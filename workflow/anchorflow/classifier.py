@@ -109,7 +109,7 @@ class InContextClassifier:
         descent = Descent(learning_rate, epochs, batch_size)
         prompts = self.prompts(texts, labels)
         prefix = compute_prefix(self.model, shared_token_ids(prompts))
-        training = keep_together(self.model, prompts, prefix, batch_tokens)
+        training = keep_together(self.model, prompts, prefix, Budget(batch_tokens))
         beta, _ = descent.fit(self.model, training, np.random.default_rng(seed))
         return FittedWeights(beta, self._purpose(), **vars(descent))
 

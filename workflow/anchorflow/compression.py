@@ -197,9 +197,7 @@ def measure_compression(
             cache = compress(model, shown, setting, spec["positions"])
             betas = {FULL: beta} if setting == FULL else {}
             if setting == ANCHOR:
-                learned = keep_together(
-                    model, training, cache.prefix, budget.tokens, cache.first_position
-                )
+                learned = keep_together(model, training, cache.prefix, budget, cache.first_position)
                 fit = fit_reweighting(model, learned, reweighting, keys["seed"], keys["task"])
                 log.info(
                     "Anchors alone: learning rate %g, last loss %.3g.",

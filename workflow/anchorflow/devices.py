@@ -57,6 +57,8 @@ def _see_one_gpu() -> None:
     folder = Path(tempfile.gettempdir()) / f"anchorflow-gpus-{os.getuid()}"
     device = claim_device(devices, folder)
     os.environ["CUDA_VISIBLE_DEVICES"] = device
+    if torch.cuda.device_count() > 1:  # CUDA was initialized by counting, and sees all of them
+        torch.cuda.set_device(devices.index(device))
     log.info("Computing on GPU %s of %s.", device, ", ".join(devices))
 
 
@@ -74,6 +76,11 @@ def claim_device(devices: Sequence[str], folder: Path) -> str:
     file whose lock is free is taken. The system frees the locks of a process that was killed.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(
+            f"{folder}: GPUs are shared out by files there, which can't be written; remove it, or "
+            "set TMPDIR to a folder of your own."
+        )
     for holders in count():
         for device in devices:
             path = folder / f"{device.replace('/', '_')}.{holders}"

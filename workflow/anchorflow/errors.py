@@ -9,7 +9,8 @@ _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
 
 MORE_MEMORY = (
     'choose a smaller model, "dtype: bfloat16" for it, "device: spread" if there are several GPUs, '
-    '"recompute: true" if saliency is measured, or a machine with more memory'
+    '"recompute: true" if saliency is measured, a machine with more memory, or on a cluster a '
+    "larger `memory` of the model"
 )
 
 _LONGEST = 3000  # characters of a sentence

@@ -126,7 +126,7 @@ def keep_together(
     model: PreTrainedModel,
     prompts: pl.DataFrame,
     prefix: Prefix,
-    batch_tokens: int,
+    budget: Budget,
     first_position: int | None = None,
 ) -> LastTokens:
     """As :func:`keep_all_but_last`, with the last tokens of all batches side by side.
@@ -135,14 +135,14 @@ def keep_together(
     ----------
     prompts : DataFrame
         Runnable rows of ``tables.PROMPTS`` that begin with the prefix's tokens.
-    batch_tokens : int
-        Upper bound of tokens run together.
+    budget : Budget
+        Of tokens run together.
     first_position : int, optional
         What the model is told of where queries begin; without it, after the prefix.
     """
     batches = run_batches(
         prompts,
-        Budget(batch_tokens),
+        budget,
         model.device,
         partial(keep_all_but_last, model, prefix=prefix),
         prefix.tokens,

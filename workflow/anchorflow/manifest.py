@@ -27,6 +27,8 @@ _FOLDERS = (
     "results/flow_page/{model}/{task}/{seed}",
     "results/figures/comparison",
 )
+# What a run leaves out without several models, or without other label words.
+_OPTIONAL = ("comparison", "label_words")
 # Stages whose numbers include measured time, which no two runs share.
 _TIMED = {"timing", "claims", "comparison"}
 _MODEL_CARD = "model.json"
@@ -53,7 +55,7 @@ def write_manifest(
     InputError
         If a Parquet file is damaged.
     """
-    sums = _sums_of_weights(Path("results/models"))
+    sums = _sums_of_weights(Path("results/models"), run["model"])
     files = {file: _entry(file, sums) for file in sorted(_artifacts(finished, run))}
     software = {
         **software_versions(),
@@ -68,11 +70,13 @@ def write_manifest(
 def _artifacts(finished: Iterable[str], run: Mapping[str, Collection[str]]) -> set[str]:
     """Files that the run ends in, and what is there of the tables that they are made from."""
     found = {file for path in finished for file in _files_in(Path(path))}
+    absent = {stage for stage in _OPTIONAL if stage not in map(_stage_of, found)}
     patterns = [pattern for patterns in FILES.values() for pattern in patterns]
     patterns += [f"{folder}/{{file}}" for folder in _FOLDERS]
     expressions = [_expression(pattern, run) for pattern in patterns]
     for file in _files_in(Path("results")):
-        if any(expression.fullmatch(file) for expression in expressions):
+        known = any(expression.fullmatch(file) for expression in expressions)
+        if known and _stage_of(file) not in absent:
             found.add(file)
     return found
 
@@ -115,10 +119,12 @@ def _stage_of(file: str) -> str:
     return Path(inner[0]).stem if stage in ("figures", "tables") else stage
 
 
-def _sums_of_weights(models: Path) -> dict[str, str]:
+def _sums_of_weights(folder: Path, models: Collection[str]) -> dict[str, str]:
     """SHA-256 of resolved models' files as their cards have it: gigabytes are not read again."""
     sums = {}
-    for card in models.glob(f"*/{_MODEL_CARD}"):
+    for card in (folder / model / _MODEL_CARD for model in models):
+        if not card.is_file():
+            continue
         for name, known in _read_card(card)["files"].items():
             sums[(card.parent / name).as_posix()] = known["sha256"]
     return sums
@@ -191,7 +197,10 @@ def main(arguments: list[str]) -> int:
         print(fault.sentence)
     if faults:
         paths = " ".join(sorted({str(fault.path) for fault in faults}))
-        print(f"To rebuild:\nrm -rf {paths}\nsnakemake --cores all {paths}")
+        print(
+            f"To rebuild:\nrm -rf {paths}\nsnakemake --cores all {paths} {manifest}\n"
+            "with --configfile, if the run had one, after that."
+        )
         return 1
     print(f"{manifest}: all artifacts are what the run wrote.")
     return 0

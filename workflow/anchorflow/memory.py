@@ -1,8 +1,9 @@
 """Whether a model fits into memory, told from its configuration before any weights are read.
 
 Weights are counted exactly. What it takes to run prompts depends on the architecture and on what is
-measured; the least of it is estimated, so that no model is refused that would have run. (Where keys
-and values are not kept, as with the nearest demonstrations, it can be less than that.)
+measured; the least of it is estimated, so that what is refused would have run out of memory, or
+would have read its weights from the disk again for every batch. (Where keys and values are not
+kept, as with the nearest demonstrations, it can take less than estimated.)
 """
 
 import logging

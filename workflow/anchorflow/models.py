@@ -71,6 +71,11 @@ def resolve_model(
         }
         write_json(target / MODEL_CARD, card)
         card["difference_from_eager"] = check_against_eager(name, target)
+        if "weights" in card and card["weights"] != fingerprints(directory.glob("*.safetensors*")):
+            raise InputError(
+                f"models.{name}: the weights in {directory} changed while they were checked; run "
+                "again with the new ones."
+            )
         write_json(target / MODEL_CARD, card)
 
 

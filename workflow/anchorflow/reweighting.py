@@ -75,11 +75,11 @@ def measure_reweighting(
     _require_training(prompts, labels)
     prefix = compute_prefix(model, shared_token_ids(pl.concat([test, training, free])))
     budget = Budget(batch_tokens)
-    learned = keep_together(model, training, prefix, budget.tokens)
+    learned = keep_together(model, training, prefix, budget)
     fit = fit_reweighting(model, learned, spec, keys["seed"], keys["task"])
     log.info("Learning rate %g, last loss %.3g.", fit.descent.learning_rate, fit.steps[-1].loss)
 
-    content_free, _ = read(model, keep_together(model, free, prefix, budget.tokens))
+    content_free, _ = read(model, keep_together(model, free, prefix, budget))
     _, features = read(model, learned)
     regression = attention_regression(features, learned.labels.cpu().numpy())
 

@@ -1130,7 +1130,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     _writable(path.parent)
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}.part"):
         _remove(left)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:

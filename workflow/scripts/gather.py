@@ -4,7 +4,7 @@ from anchorflow.gather import gather
 from anchorflow.logs import job_log
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0]):
+    with job_log(snakemake.log[0], snakemake.input):
         shards, tables = snakemake.input.shards, snakemake.output
         count = len(shards) // len(tables)
         for place, table in enumerate(tables):
