@@ -235,7 +235,7 @@ def test_damaged_artifacts_are_rebuilt_by_the_commands_that_the_check_prints(
     for name in damaged:
         assert f"{name}: not what the run wrote; delete it.\n" in printed
     assert "results/deep/tiny.parquet: missing.\n" in printed
-    remove, build = (line.split() for line in printed.splitlines()[-2:])
+    remove, build = (line.split() for line in printed.splitlines()[-3:-1])
     subprocess.run(remove, cwd=folder, check=True)
     assert build[0] == "snakemake"
     finished_run.snakemake(*build[1:])
