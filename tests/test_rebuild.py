@@ -234,7 +234,7 @@ def test_isolated_layers_rebuild_isolation_and_what_follows(finished_run: Checko
 def test_editing_the_isolation_module_rebuilds_isolation_and_what_follows(
     finished_run: Checkout,
 ) -> None:
-    finished_run.edit("workflow/anchorflow/isolation.py", 'unit="prediction"', 'unit="run"')
+    finished_run.edit("workflow/anchorflow/isolation.py", 'unit="example"', 'unit="prompt"')
     expected = cells([ISOLATE], ["reviews", "news"], [0, 1]) | LOYALTY | CLAIMS
     assert finished_run.planned() == expected
 

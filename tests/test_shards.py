@@ -135,7 +135,11 @@ def unsharded(stage: str) -> Tables:
 
 
 def assert_same(found: pl.DataFrame, expected: pl.DataFrame) -> None:
-    """Floats within 1e-5 of a column's largest, everything else equal, rows in the same order."""
+    """Floats within 1e-5 of a column's largest, everything else equal, rows in the same order.
+
+    Correlations within 2e-3: a tiny random model attends almost evenly, so that they are of weights
+    whose differences are hardly larger than rounding. The weights themselves are compared at 1e-5.
+    """
     assert found.schema == expected.schema
     for name, kind in expected.schema.items():
         inner = kind.inner if isinstance(kind, pl.List) else kind
@@ -147,7 +151,8 @@ def assert_same(found: pl.DataFrame, expected: pl.DataFrame) -> None:
             for frame in (found, expected)
         )
         largest = np.nanmax(np.abs(theirs), initial=0)
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5 * largest, err_msg=name)
+        near = 2e-3 if name == "correlation" else 1e-5 * largest
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=near, err_msg=name)
 
 
 def write(folder: Path, table: str, shards: Sequence[pl.DataFrame]) -> list[Path]:
