@@ -1,11 +1,14 @@
 """Run the workflow again and again, kill it at random moments, and count what is lost.
 
-    python tests/soak/soak.py --runs 10 --kills 3 --cores 2 --configfile config/config.yaml
+    python tests/soak/soak.py --runs 10 --kills 3 --cores 2 --folder soak
 
 Every run starts from nothing in a fresh copy of the checkout. At random moments, everything, one
 of its processes or Snakemake alone is killed (SIGKILL, so that nothing can clean up); then the run
 is taken up again, until it completes. An artifact is lost if it is missing at the end, or differs
 from that of an undisturbed run by a byte.
+
+The folder keeps the undisturbed run and a line of figures for every other; the same command goes
+on from there.
 """
 
 import argparse
@@ -30,28 +33,35 @@ COPIED = ("Snakefile", "workflow", "profiles", "data", "config")
 VICTIMS = ("everything", "one process", "snakemake alone")
 
 
-@dataclass
-class Figures:
-    """What the runs came to."""
+@dataclass(frozen=True)
+class Undisturbed:
+    """What a run comes to that nobody kills."""
 
-    runs: int = 0
-    kills: int = 0
-    starts: int = 0
-    jobs: int = 0
-    jobs_undisturbed: int = 0
-    artifacts: int = 0
-    lost: int = 0
-    left_over: int = 0
+    seconds: float
+    jobs: int
+
+
+@dataclass(frozen=True)
+class Disturbed:
+    """What a run with kills came to."""
+
+    killed: list[str]
+    seconds: float
+    starts: int
+    jobs: int
+    artifacts: int
+    lost: list[str]
+    left_over: list[str]
 
 
 class Workflow:
-    """One copy of the checkout and the workflow running in it."""
+    """One copy of a checkout and the workflow running in it."""
 
-    def __init__(self, folder: Path, arguments: list[str]) -> None:
+    def __init__(self, folder: Path, arguments: list[str], checkout: Path = ROOT) -> None:
         folder.mkdir(parents=True)
         for name in COPIED:
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
-            copy(ROOT / name, folder / name)
+            copy = shutil.copytree if (checkout / name).is_dir() else shutil.copy2
+            copy(checkout / name, folder / name)
         self.folder = folder
         self.arguments = arguments
         self.starts = 0
@@ -88,12 +98,6 @@ class Workflow:
     def _output(self) -> Path:
         return self.folder / f"start_{self.starts}.txt"
 
-    def expected(self) -> dict[str, str | None]:
-        """What the manifest lists: SHA-256 by path, None where another run has other bytes."""
-        manifest = json.loads((self.folder / "results/manifest.json").read_text(encoding="utf-8"))
-        files: dict[str, dict[str, Any]] = manifest["files"]
-        return {path: e["sha256"] if e["repeatable"] else None for path, e in files.items()}
-
     def lost(self, expected: dict[str, str | None]) -> list[str]:
         """Which of these files are missing or have other bytes."""
         return [
@@ -107,6 +111,13 @@ class Workflow:
         """Files that an undisturbed run leaves none of: half-written ones, and shards."""
         results = self.folder / "results"
         return [str(path) for path in (*results.rglob(".*.part"), *results.glob("shards/*"))]
+
+
+def manifest(folder: Path) -> dict[str, str | None]:
+    """What a run made: SHA-256 by path, None where another run has other bytes."""
+    content = json.loads((folder / "results/manifest.json").read_text(encoding="utf-8"))
+    files: dict[str, dict[str, Any]] = content["files"]
+    return {path: e["sha256"] if e["repeatable"] else None for path, e in files.items()}
 
 
 def processes(session: int) -> list[int]:
@@ -170,32 +181,77 @@ def disturbed(
     workflow.count_jobs()
 
 
-def soak(runs: int, kills: int, arguments: list[str], folder: Path, seed: int) -> Figures:
-    """One undisturbed run and so many disturbed ones; see the module's docstring."""
-    chance = random.Random(seed)
-    figures = Figures()
-    reference = Workflow(folder / "undisturbed", arguments)
+def run_undisturbed(folder: Path, arguments: list[str]) -> Undisturbed:
+    """The run that all others are compared with; made once for a folder."""
+    record = folder / "undisturbed.json"
+    if not record.exists():
+        shutil.rmtree(folder / "undisturbed", ignore_errors=True)
+        workflow = Workflow(folder / "undisturbed", arguments)
+        began = time.monotonic()
+        if workflow.start().wait():
+            raise RuntimeError(f"the undisturbed run fails:\n{workflow.output()}")
+        seconds = time.monotonic() - began
+        workflow.count_jobs()
+        line = json.dumps(asdict(Undisturbed(seconds, workflow.jobs)))
+        record.write_text(line, encoding="utf-8")
+    return Undisturbed(**json.loads(record.read_text(encoding="utf-8")))
+
+
+def run_disturbed(
+    number: int, kills: int, arguments: list[str], folder: Path, seed: int
+) -> Disturbed:
+    """A run with kills, of the undisturbed run's code, compared with it and then deleted."""
+    undisturbed = run_undisturbed(folder, arguments)
+    expected = manifest(folder / "undisturbed")
+    place = folder / f"run_{number}"
+    shutil.rmtree(place, ignore_errors=True)
+    workflow = Workflow(place, arguments, checkout=folder / "undisturbed")
     began = time.monotonic()
-    if reference.start().wait():
-        raise RuntimeError(f"the undisturbed run fails:\n{reference.output()}")
-    seconds = time.monotonic() - began
-    reference.count_jobs()
-    expected = reference.expected()
-    for number in range(runs):
-        workflow = Workflow(folder / f"run_{number}", arguments)
-        killed = list(disturbed(workflow, kills, seconds, chance))
-        lost = workflow.lost(expected)
-        figures.runs += 1
-        figures.kills += len(killed)
-        figures.starts += workflow.starts
-        figures.jobs += workflow.jobs
-        figures.jobs_undisturbed += reference.jobs
-        figures.artifacts += len(expected)
-        figures.lost += len(lost)
-        figures.left_over += len(workflow.left_over())
-        print(json.dumps({"run": number, "killed": killed, "lost": lost}), flush=True)
-        shutil.rmtree(workflow.folder)
-    return figures
+    chance = random.Random(f"{seed} {number}")
+    killed = list(disturbed(workflow, kills, undisturbed.seconds, chance))
+    came_to = Disturbed(
+        killed=killed,
+        seconds=time.monotonic() - began,
+        starts=workflow.starts,
+        jobs=workflow.jobs,
+        artifacts=len(expected),
+        lost=workflow.lost(expected),
+        left_over=workflow.left_over(),
+    )
+    shutil.rmtree(place)
+    return came_to
+
+
+def soak(runs: int, kills: int, arguments: list[str], folder: Path, seed: int) -> list[Disturbed]:
+    """One undisturbed run and so many disturbed ones; those on record are not made again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    run_undisturbed(folder, arguments)
+    record = folder / "runs.jsonl"
+    lines = record.read_text(encoding="utf-8").splitlines() if record.exists() else []
+    made = [Disturbed(**json.loads(line)) for line in lines]
+    for number in range(len(made), runs):
+        made.append(run_disturbed(number, kills, arguments, folder, seed))
+        line = json.dumps(asdict(made[-1]))
+        with record.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+        print(line, flush=True)
+    return made
+
+
+def figures(undisturbed: Undisturbed, made: list[Disturbed]) -> dict[str, int]:
+    """What the runs came to together."""
+    return {
+        "runs": len(made),
+        "kills": sum(len(run.killed) for run in made),
+        "reruns_needed": sum(run.starts - 1 for run in made),
+        "jobs": sum(run.jobs for run in made),
+        "jobs_undisturbed": undisturbed.jobs * len(made),
+        "seconds": round(sum(run.seconds for run in made)),
+        "seconds_undisturbed": round(undisturbed.seconds * len(made)),
+        "artifacts": sum(run.artifacts for run in made),
+        "artifacts_lost": sum(len(run.lost) for run in made),
+        "files_left_over": sum(len(run.left_over) for run in made),
+    }
 
 
 def main() -> None:
@@ -209,10 +265,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where to run; a temporary folder by default")
     options = parser.parse_args()
     arguments = ["--cores", options.cores, "--configfile", str(options.configfile.resolve())]
-    folder = options.folder or Path(tempfile.mkdtemp(prefix="soak."))
-    figures = soak(options.runs, options.kills, arguments, folder, options.seed)
-    print(json.dumps(asdict(figures), indent=2))
-    sys.exit(1 if figures.lost or figures.left_over else 0)
+    folder = (options.folder or Path(tempfile.mkdtemp(prefix="soak."))).resolve()
+    made = soak(options.runs, options.kills, arguments, folder, options.seed)
+    total = figures(run_undisturbed(folder, arguments), made)
+    print(json.dumps(total, indent=2))
+    sys.exit(1 if total["artifacts_lost"] or total["files_left_over"] else 0)
 
 
 if __name__ == "__main__":
