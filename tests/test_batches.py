@@ -8,6 +8,7 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 import torch
+from out_of_memory import limit, limit_backward, run_out
 from polars.testing import assert_frame_equal
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -18,7 +19,6 @@ from anchorflow.compression import measure_compression
 from anchorflow.diagnosis import measure_diagnosis
 from anchorflow.errors import InputError
 from anchorflow.isolation import measure_isolation, settings_of
-from anchorflow.language_model import decoder_layers
 from anchorflow.retrieval import measure_retrieval
 from anchorflow.reweighting import measure_reweighting
 from anchorflow.saliency import measure_saliency
@@ -26,11 +26,6 @@ from tiny_models import shared_prompts, tiny_model
 
 CPU = torch.device("cpu")
 LENGTHS = [5, 17, 9, 30, 12, 8]
-
-
-def run_out(_: object = None) -> None:
-    """Ask for more memory than any computer has, so that torch says in its words that it is out."""
-    torch.empty(2**60)
 
 
 def python_runs_out() -> None:
@@ -125,36 +120,6 @@ def test_what_a_batch_has_computed_is_freed_before_the_next_try() -> None:
     finally:
         gc.enable()
     assert [size for _, size in run] == [1, 1, 1, 1]
-
-
-def limit(model: PreTrainedModel, tokens: int) -> list[int]:
-    """Let the last layer run out of memory above so many tokens; returns when it did."""
-    failed: list[int] = []
-
-    def check(_: object, inputs: tuple[Tensor, ...], __: object) -> None:
-        size, length = inputs[0].shape[:2]
-        if size * length > tokens:
-            failed.append(size * length)
-            run_out()
-
-    decoder_layers(model)[-1].register_forward_hook(check)
-    return failed
-
-
-def limit_backward(model: PreTrainedModel, tokens: int) -> list[int]:
-    """The same in the backward pass, when all layers above the first one have reported."""
-    failed: list[int] = []
-
-    def watch(_: object, __: object, output: Tensor) -> None:
-        def check(gradient: Tensor) -> None:
-            if gradient.shape[0] * gradient.shape[1] > tokens:
-                failed.append(gradient.shape[0] * gradient.shape[1])
-                run_out()
-
-        output.register_hook(check)
-
-    decoder_layers(model)[0].register_forward_hook(watch)
-    return failed
 
 
 class Decoder:

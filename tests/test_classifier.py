@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from out_of_memory import limit
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from anchorflow.attention_function import intervene
@@ -86,6 +87,16 @@ def test_fitted_weights_learn_the_training_texts_and_repeat(
     assert np.log(after[true]).mean() > np.log(before[true]).mean()
     small_batches = classifier.predict(TEXTS, weights, batch_tokens=1)
     np.testing.assert_allclose(small_batches, after, rtol=1e-4)
+
+
+def test_running_out_of_memory_changes_no_prediction(classifier: InContextClassifier) -> None:
+    weights = classifier.fit(TEXTS, [0, 1, 0, 1], epochs=1)
+    expected = classifier.predict(TEXTS, weights)
+    shown = classifier.prompts(TEXTS, [0] * len(TEXTS))
+    failed = limit(classifier.model, shown["query_start"][0])  # the demonstrations just fit
+    again = classifier.fit(TEXTS, [0, 1, 0, 1], epochs=1)
+    np.testing.assert_allclose(classifier.predict(TEXTS, again), expected, rtol=1e-4)
+    assert failed
 
 
 def test_weights_for_another_order_of_labels_are_refused(

@@ -7,6 +7,8 @@ import polars as pl
 import pytest
 import torch
 from conftest import Checkout
+from out_of_memory import limit
+from polars.testing import assert_frame_equal
 from transformers import DynamicCache
 
 from anchorflow.kernel import correlations, kernel_estimates, kernel_predictions, measure_kernel
@@ -174,6 +176,18 @@ def test_everything_equals_full_prompts_under_eager_attention(family: str) -> No
                 atol=1e-5,
             )
     assert tables.states["next_token"].unique().to_list() == sorted(set(shown.argmax(-1).tolist()))
+
+
+def test_running_out_of_memory_changes_no_table() -> None:
+    model, prompts = tiny_model("llama"), kernel_prompts([5, 17, 9])
+    fewer, alone = with_one_demonstration(prompts), each_alone(prompts)
+    plain = measure_kernel(model, Decoder(), prompts, {1: fewer}, alone, OFFSETS, 1000)
+    failed = limit(model, 40)
+    ours = measure_kernel(model, Decoder(), prompts, {1: fewer}, alone, OFFSETS, 1000)
+    assert failed
+    for table, expected in zip(ours, plain, strict=True):
+        assert expected.height > 0
+        assert_frame_equal(table, expected, rel_tol=1e-4, abs_tol=1e-6)
 
 
 def test_prompts_that_are_all_too_long_leave_empty_tables() -> None:
