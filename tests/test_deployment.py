@@ -45,8 +45,9 @@ def elsewhere(tmp_path: Path, tiny_model_directory: Path) -> Path:
     """A folder with a configuration and nothing else."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
-    config = yaml.safe_dump(small_configuration(tiny_model_directory))
-    (folder / "small.yaml").write_text(config, encoding="utf-8")
+    config = small_configuration(tiny_model_directory)
+    config["compute"] = {"examples_per_shard": 4}
+    (folder / "small.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     return folder
 
 
@@ -54,6 +55,7 @@ def test_another_directory_and_another_workflow_run_the_same_jobs(elsewhere: Pat
     config = ("--configfile", str(elsewhere / "small.yaml"))
     there = planned(elsewhere, "--snakefile", str(ROOT / "Snakefile"), *config)
     assert "Building the prompts of news for tiny, seed 0" in there
+    assert "Gathering the shards of saliency of news in tiny, seed 0" in there
     assert "Tabulating which claims hold for all models" in there
     assert planned(ROOT, "--directory", str(elsewhere), *config) == there
     (elsewhere / "Snakefile").write_text(MODULE, encoding="utf-8")
