@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,18 @@ def test_a_figure_that_is_drawn_again_renews_the_manifest(finished_run: Checkout
     finished_run.config["figures"]["font_size"] = 9
     planned = finished_run.snakemake("--dry-run", "--cores", "2")
     assert "Listing all artifacts with their checksums" in planned
+
+
+def test_a_run_from_nothing_elsewhere_gives_the_same_bytes(
+    finished_run: Checkout, copy_checkout: Callable[[], Checkout]
+) -> None:
+    other = copy_checkout()
+    other.snakemake("--cores", "2")
+    first, second = listed_in(finished_run), listed_in(other)
+    assert first.keys() == second.keys()
+    changed = {name for name in first if first[name] != second[name]}
+    assert not [name for name in changed if first[name]["repeatable"]]
+    assert [name for name in changed if "/timing/" in name]  # measured anew, not copied
 
 
 def test_summaries_figures_and_tables_have_the_same_bytes_when_they_are_made_again(
