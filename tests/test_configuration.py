@@ -52,9 +52,11 @@ SMALLEST: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files of the local task, in the working directory."""
+    """The files of the local task and model, in the working directory."""
     for name in ("train.csv", "test.csv"):
         (tmp_path / name).touch()
+    (tmp_path / "models/tiny").mkdir(parents=True)
+    (tmp_path / "models/tiny/config.json").touch()
     monkeypatch.chdir(tmp_path)
 
 
@@ -471,6 +473,52 @@ def test_a_local_file_that_is_not_there_is_told_with_its_key(split: str) -> None
     assert refused(lambda config: config["tasks"]["mine"].update({split: "none.csv"})) == (
         f"tasks.mine.{split}: there is no file none.csv; correct the path, which is relative to "
         "the working directory."
+    )
+
+
+@pytest.mark.parametrize("path", ["nowhere", "train.csv", "x" * 5000])
+def test_what_is_no_model_directory_is_told_before_anything_runs(path: str) -> None:
+    sentence = refused(lambda config: config["models"]["tiny"].update(path=path))
+    assert sentence == (
+        f"models.tiny.path: {path!r} is no model directory (it has no config.json); correct the "
+        "path, which is relative to the working directory."
+    )
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b/c", "a b", "--", "/a", "a/", ""])
+def test_what_can_be_no_repository_is_refused(name: str) -> None:
+    for section, key in (("models", "gpt2"), ("tasks", "sst2")):
+        told = refused(
+            lambda config, place=(section, key): config[place[0]][place[1]].update(repository=name)
+        )
+        assert told.startswith(f"{section}.{key}.repository: {name!r} does not match")
+
+
+@pytest.mark.parametrize("file", ["../../t.parquet", "/etc/t.parquet", "t.csv", "a//t.parquet"])
+def test_what_can_be_no_file_of_a_repository_is_refused(file: str) -> None:
+    told = refused(lambda config: config["tasks"]["sst2"].update(test=file))
+    assert told.startswith(f"tasks.sst2.test: {file!r} is no path of a Parquet file within the")
+
+
+@pytest.mark.parametrize(
+    ("key", "settings"),
+    [
+        ("test_examples", {"test_examples": 10**20}),
+        ("isolation.layers.0", {"isolation": {"layers": [10**20]}}),
+        ("kernel.demonstration_tokens", {"kernel": {"demonstration_tokens": 10**20}}),
+        ("compute.threads", {"compute": {"threads": 10**20}}),
+    ],
+)
+def test_numbers_beyond_all_reason_are_refused(key: str, settings: dict[str, Any]) -> None:
+    told = refused(lambda config: config.update(settings))
+    assert told.startswith(f"{key}: {10**20} is beyond all reason; give at most")
+
+
+def test_more_shards_than_snakemake_can_plan_are_refused() -> None:
+    settings = {"test_examples": 30_000, "compute": {"examples_per_shard": 2}}
+    assert refused(lambda config: config.update(settings)) == (
+        "compute.examples_per_shard: 2 makes 15000 shards of test_examples (30000), more than "
+        "10000; choose more examples per shard."
     )
 
 

@@ -13,7 +13,7 @@ from conftest import Checkout
 
 from anchorflow.embeddings import embed_texts, encoder_directory, encoder_identity, open_encoder
 from anchorflow.errors import InputError
-from anchorflow.packaged_files import packaged
+from anchorflow.named_files import packaged
 from anchorflow.tables import EMBEDDINGS, TEXTS, frame_schema, read_settings
 from tiny_encoder import LIMIT, plain_embedding, tiny_encoder
 
@@ -100,6 +100,14 @@ def test_a_directory_that_is_no_encoder_is_told(tmp_path: Path) -> None:
 def test_weights_that_are_only_pickled_are_refused(broken: Path) -> None:
     (broken / "model.safetensors").rename(broken / "pytorch_model.bin")
     with pytest.raises(InputError, match="has no safetensors weights, and pickled ones are not"):
+        encoder_directory(str(broken))
+
+
+def test_an_encoder_with_code_of_its_own_is_refused(broken: Path) -> None:
+    modules = (broken / "modules.json").read_text(encoding="utf-8")
+    own = modules.replace("sentence_transformers.models.Pooling", "own.Pooling")
+    (broken / "modules.json").write_text(own, encoding="utf-8")
+    with pytest.raises(InputError, match="has modules that are code of its own, which is not run"):
         encoder_directory(str(broken))
 
 

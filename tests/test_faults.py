@@ -24,6 +24,7 @@ from safetensors.torch import load_file, save_file
 from anchorflow.checksums import changed_file, fingerprints, read_json, write_json
 from anchorflow.errors import InputError
 from anchorflow.figures import save
+from anchorflow.fitted_weights import FittedWeights, Purpose
 from anchorflow.language_model import open_model, read_card
 from anchorflow.models import resolve_model
 from anchorflow.tables import (
@@ -216,9 +217,14 @@ def not_finite(tensors: dict[str, torch.Tensor]) -> None:
     tensors["model.norm.weight"][0] = torch.nan
 
 
+def of_one_more_layer(tensors: dict[str, torch.Tensor]) -> None:
+    tensors["model.layers.3.mlp.up_proj.weight"] = torch.zeros(48, 32)
+
+
 @pytest.mark.parametrize(
     ("break_it", "sentence"),
     [
+        (of_one_more_layer, "layers that its configuration does not count (model.layers.3.mlp.up"),
         (lacking, "lacks the weights model.layers.1.mlp.up_proj.weight, which would be random; re"),
         (of_other_size, "can't be read (they have other sizes than its configuration says); repl"),
         (not_finite, "its logits are not finite on a random prompt; replace its weights with a c"),
@@ -246,6 +252,85 @@ def test_weights_that_are_incomplete_or_broken_are_refused_when_they_are_resolve
     assert sentence in str(error.value)
     assert "\n" not in str(error.value)
     assert sorted(os.listdir(folder)) == ["source", "tokenizer"]
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "value"),
+    [
+        ("config.json", "num_attention_heads", 0),
+        ("config.json", "num_attention_heads", "x"),
+        ("config.json", "num_hidden_layers", None),
+        ("config.json", "hidden_size", -4),
+        ("config.json", "max_position_embeddings", None),
+        ("config.json", "model_type", ["llama"]),
+        ("config.json", "dtype", "nope"),
+        ("config.json", None, []),
+        ("tokenizer_config.json", None, []),
+        ("tokenizer.json", None, {}),
+    ],
+)
+def test_a_model_s_description_that_makes_no_sense_is_told_in_one_sentence(
+    tiny_model_directory: Path, tmp_path: Path, file: str, key: str | None, value: Any
+) -> None:
+    shutil.copytree(tiny_model_directory, tmp_path / "source")
+    path = tmp_path / "source" / file
+    content = {**json.loads(path.read_text(encoding="utf-8")), key: value} if key else value
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        resolve(tmp_path)
+    assert str(error.value).startswith("models.tiny: ")
+    assert "\n" not in str(error.value)
+    assert os.listdir(tmp_path) == ["source"]
+
+
+OWN_CODE = """
+from pathlib import Path
+from transformers import LlamaConfig
+Path("{trace}").touch()
+class Own(LlamaConfig):
+    model_type = "own"
+"""
+
+
+@pytest.mark.parametrize("kind", ["llama", "own"])
+def test_code_beside_a_model_is_never_run(
+    tiny_model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    source, trace = tmp_path / "source", tmp_path / "trace"
+    shutil.copytree(tiny_model_directory, source)
+    (source / "own.py").write_text(OWN_CODE.format(trace=trace), encoding="utf-8")
+    for file, named in (("config.json", "AutoConfig"), ("tokenizer_config.json", "AutoTokenizer")):
+        content = json.loads((source / file).read_text(encoding="utf-8"))
+        content["auto_map"] = {named: "own.Own", "AutoModelForCausalLM": "own.Own"}
+        if file == "config.json":
+            content["model_type"] = kind
+        (source / file).write_text(json.dumps(content), encoding="utf-8")
+    monkeypatch.setattr("builtins.input", lambda _="": "y")  # to whether code should be run
+    if kind == "llama":
+        resolve(tmp_path)
+        open_model(tmp_path / "model", CPU)
+    else:
+        with pytest.raises(InputError, match="can't be read as a transformers model"):
+            resolve(tmp_path)
+    assert not trace.exists()
+
+
+def test_every_flipped_bit_of_fitted_weights_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "beta.safetensors"
+    purpose = Purpose("model", "{text}:{label}", (" a", " b"), (("text", 1),))
+    weights = FittedWeights(torch.rand(3, 4, 2), purpose, 0.1, 10, 1)
+    weights.save(path)
+    torch.testing.assert_close(FittedWeights.load(path).beta, weights.beta, rtol=0, atol=0)
+    content = path.read_bytes()
+    for bit in random.Random(0).sample(range(8 * len(content)), 400):
+        path.write_bytes(flipped(content, bit))
+        try:
+            loaded = FittedWeights.load(path)
+        except InputError as error:
+            assert str(error).startswith(f"{path}: missing, damaged, or not a file of fitted")
+        else:  # some bits of safetensors' own header mean nothing
+            assert torch.equal(loaded.beta, weights.beta)
+            assert loaded.purpose == purpose
 
 
 # One artifact of every rule that runs the model; none of these jobs depends on another one.
@@ -309,10 +394,16 @@ def signalled(checkout: Checkout, by: str, before: list[str]) -> dict[str, str]:
 def at_start(checkout: Checkout, code: str) -> dict[str, str]:
     """The environment in which every Python runs this code first."""
     folder = checkout.folder / "first"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "sitecustomize.py").write_text(code, encoding="utf-8")
     return {"PYTHONPATH": "first:workflow"}
 
+
+DRAWN = [
+    *("claims", "confusion", "decoding", "deep", "flow", "heads", "landing", "loyalty"),
+    *("neighbors", "regressors", "retention"),
+]
+SUMMARIES = [*DRAWN, "accuracy", "performance"]
 
 # What is killed at once does not depend on one another.
 KILLED = {
@@ -328,11 +419,12 @@ KILLED = {
         "results/probes/tiny/news/1.parquet",
     ],
     "summaries": [
-        "results/flow/tiny.parquet",
-        "results/claims/tiny.parquet",
+        *(f"results/{stage}/tiny.parquet" for stage in SUMMARIES),
         "results/flow_page/tiny/reviews/0",
-        "results/figures/loyalty/tiny.png",
-        "results/tables/accuracy.md",
+    ],
+    "figures and tables": [
+        *(f"results/figures/{stage}/tiny.png" for stage in DRAWN),
+        *(f"results/tables/{stage}.md" for stage in SUMMARIES),
     ],
     "manifest": ["results/manifest.json"],
 }
@@ -354,8 +446,9 @@ def test_what_was_killed_before_it_was_finished_is_made_again_with_the_same_byte
         shutil.rmtree(folder / path) if (folder / path).is_dir() else (folder / path).unlink()
     environment = signalled(finished_run, "SIGKILL", before=paths)
     finished_run.snakemake("--cores", "2", "--keep-going", *paths, ok=False, **environment)
-    left = {path.name.split(".part")[0][1:-9] for path in folder.rglob("results/**/.*.part")}
-    assert left == {Path(path).name for path in paths}  # they were killed with the file at hand
+    left = [path.relative_to(folder) for path in folder.rglob("results/**/.*.part")]
+    at_hand = {str(path.with_name(path.name[1:].rsplit(".", 2)[0])) for path in left}
+    assert at_hand == set(paths)  # they were killed with the file at hand
     assert not [path for path in paths if (folder / path).exists()]
     finished_run.snakemake("--cores", "2", *paths)
     for path in paths:
@@ -363,6 +456,31 @@ def test_what_was_killed_before_it_was_finished_is_made_again_with_the_same_byte
         assert rebuilt == undisturbed[path] or "timing" in path or "claims" in path, path
         assert rebuilt.keys() == undisturbed[path].keys() != set()
     assert not list(folder.rglob("results/**/*.part"))
+
+
+def test_a_gathering_that_was_killed_between_its_files_still_has_all_shards(
+    finished_run: Checkout,
+) -> None:
+    folder = finished_run.folder
+    finished_run.config["compute"] = {"examples_per_shard": 4}
+    gathered = [f"results/{stage}/tiny/news/0.parquet" for stage in ("attention", "predictions")]
+    shard = "results/shards/attention/tiny/news/0/4-6.parquet"
+
+    def run(ok: bool, **environment: str) -> str:
+        for path in gathered:
+            (folder / path).unlink(missing_ok=True)
+        return finished_run.snakemake("--cores", "2", *gathered, ok=ok, **environment)
+
+    run(ok=True)
+    undisturbed = {path: contents(folder, path) for path in gathered}
+    run(ok=False, **signalled(finished_run, "SIGKILL", before=[shard]))
+    assert not (folder / shard).exists()
+    run(ok=False, **signalled(finished_run, "SIGKILL", before=gathered[1:]))
+    assert (folder / shard).exists()
+    printed = run(ok=True)
+    assert "Measuring attention" not in printed  # no shard is lost with the gathering
+    assert {path: contents(folder, path) for path in gathered} == undisturbed
+    assert not list((folder / "results/shards").rglob("*.parquet"))
 
 
 def test_a_killed_run_says_how_to_unlock_its_folder_and_then_finishes_with_the_same_bytes(

@@ -34,7 +34,11 @@ def test_profiles_name_rules_that_there_are() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "gpus"),
-    [([], 1), (["--profile", "profiles/gpu"], 2), (["--resources", "gpu=4"], 4)],
+    [
+        ([], 1),
+        (["--profile", "profiles/gpu"], 1),
+        (["--profile", "profiles/gpu", "--resources", "gpu=4"], 4),
+    ],
 )
 def test_jobs_take_turns_on_a_gpu_unless_there_are_more(
     copy_checkout: Callable[[], Checkout], arguments: list[str], gpus: int

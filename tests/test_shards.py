@@ -29,7 +29,15 @@ from anchorflow.kernel import correlations, measure_kernel
 from anchorflow.retrieval import measure_retrieval
 from anchorflow.saliency import measure_saliency
 from anchorflow.shards import examples_of, gathered, is_first, shard_names
-from anchorflow.tables import SALIENCY, TABLES, frame_schema, keyed, read_table, write_frame
+from anchorflow.tables import (
+    EMBEDDINGS,
+    SALIENCY,
+    TABLES,
+    frame_schema,
+    keyed,
+    read_table,
+    write_frame,
+)
 from tiny_models import shared_prompts, tiny_model
 
 Tables = dict[str, pl.DataFrame]
@@ -263,6 +271,21 @@ def test_a_gathered_file_is_the_one_that_one_job_writes(examples: int, tmp_path:
     write_frame(tmp_path / "one.parquet", SALIENCY, pl.concat([parts[0], rows[3:]]), {"spec": 1})
     assert (tmp_path / "gathered.parquet").read_bytes() == (tmp_path / "one.parquet").read_bytes()
     assert read_table(tmp_path / "gathered.parquet", SALIENCY).equals(rows)
+
+
+def test_wide_rows_make_smaller_groups_however_they_are_gathered(tmp_path: Path) -> None:
+    rows = pl.DataFrame(
+        {"task": "t", "split": "train", "row": range(40_000), "embedding": [[0.5, 1.0]] * 40_000},
+        schema=frame_schema(EMBEDDINGS),
+    )
+    whole = tmp_path / "whole.parquet"
+    write_frame(whole, EMBEDDINGS, rows, {"spec": 1})
+    parts = [tmp_path / f"{number}.parquet" for number in range(2)]
+    for path, part in zip(parts, (rows[:33_000], rows[33_000:]), strict=True):
+        write_frame(path, EMBEDDINGS, part, {"spec": 1})
+    gather(parts, tmp_path / "gathered.parquet")
+    assert (tmp_path / "gathered.parquet").read_bytes() == whole.read_bytes()
+    assert pq.ParquetFile(whole).num_row_groups == 2
 
 
 def peak_of_gathering(shards: Sequence[Path], path: Path) -> int:

@@ -432,12 +432,6 @@ def test_a_file_with_only_a_header_holds_no_texts(tmp_path: Path) -> None:
     )
 
 
-def test_a_data_set_file_that_is_not_parquet_is_refused_before_any_download() -> None:
-    task = {"repository": "a/b", "revision": "0" * 40, "train": "train.py", "test": "test.parquet"}
-    with pytest.raises(InputError, match=r"tasks\.reviews\.train: 'train\.py' must be a Parquet"):
-        download_texts("reviews", task)
-
-
 def test_an_unreachable_hub_is_told_with_a_way_to_work_offline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

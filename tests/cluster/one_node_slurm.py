@@ -102,14 +102,17 @@ def install() -> None:
         ["apt-get", "-qq", "update"],
         ["apt-get", "-qq", "install", "-y", "--no-install-recommends", *PACKAGES],
     ):
-        finished = subprocess.run(
-            command,
-            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-        )
+        try:
+            finished = subprocess.run(
+                command,
+                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=300,
+            )
+        except subprocess.TimeoutExpired:
+            raise UnavailableError(f"{' '.join(command)} took more than five minutes") from None
         if finished.returncode != 0:
             raise UnavailableError(f"{' '.join(command)} failed: {finished.stdout.strip()[-300:]}")
 

@@ -12,8 +12,12 @@ from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
 from anchorflow.errors import InputError
+from anchorflow.named_files import local_model
 from anchorflow.plain_values import check_values
+from anchorflow.shards import shard_names
 from anchorflow.task_names import OWN, cell_name, task_of, words_of
+
+MOST_SHARDS = 10_000  # of a test set; Snakemake plans a job for each, model, task, seed and stage
 
 
 def _whole(_: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
@@ -51,12 +55,20 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
     for name, model in config["models"].items():
         if model["source"] == "local":
             _check_watched(f"models.{name}.path", model["path"])
+            local_model(name, model["path"])
     for name, task in config["tasks"].items():
         if name.lower() == "index.html":
             raise InputError(f"tasks: {name!r} is what the list of all pages is called; rename it.")
         _check_task(f"tasks.{name}", task)
     _check_watched("encoder.path", config["encoder"]["path"])
     _check_reweighting(config)
+    shards = len(shard_names(config["test_examples"], config["compute"]["examples_per_shard"]))
+    if shards > MOST_SHARDS:
+        raise InputError(
+            f"compute.examples_per_shard: {config['compute']['examples_per_shard']} makes {shards} "
+            f"shards of test_examples ({config['test_examples']}), more than {MOST_SHARDS}; choose "
+            "more examples per shard."
+        )
     queries, together = config["timing"]["queries"], config["timing"]["batch_size"]
     if queries % together:
         raise InputError(
@@ -232,6 +244,13 @@ def _check_task(key: str, task: Mapping[str, Any]) -> None:
             f"{key}.values: {values} are not distinct once written as text, as label columns are "
             "compared; give each label a value of its own."
         )
+    if task["source"] == "hub":
+        for split in ("train", "test"):
+            if not re.fullmatch(r"(?!.*\.\.)[\w.-]+(/[\w.-]+)*\.parquet", task[split], re.ASCII):
+                raise InputError(
+                    f"{key}.{split}: {task[split]!r} is no path of a Parquet file within the "
+                    "repository; correct it, as in plain_text/train-00000-of-00001.parquet."
+                )
     if task["source"] == "local":
         for split in ("train", "test"):
             _check_watched(f"{key}.{split}", task[split])

@@ -23,7 +23,9 @@ One YAML file describes a run. Without `--configfile` it is `config/config.yaml`
 `snakemake --configfile my.yaml` takes its place as a whole, so nothing of the default run is mixed
 into yours. `snakemake --config test_examples=12` changes one top-level key for one run, of the
 default file or of the one given. Every key that is not known, and every value that does not fit,
-is refused with one sentence before anything runs.
+is refused with one sentence before anything runs. Snakemake reads the file first: it tells a file
+that is no UTF-8, or is nested thousands deep, in its own words, and it runs Python code in a file
+that says `__use_yte__: true`. So read a configuration file that is not yours before you use it.
 
 Your own model and your own data, in five lines; everything else keeps its default:
 

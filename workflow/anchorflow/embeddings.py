@@ -1,6 +1,7 @@
 """Texts as vectors of a sentence encoder, whose cosine says how similar two texts are."""
 
 import hashlib
+import json
 import logging
 import math
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.errors import InputError
-from anchorflow.packaged_files import packaged
+from anchorflow.named_files import packaged
 from anchorflow.tables import EMBEDDINGS, frame_schema
 
 if TYPE_CHECKING:
@@ -35,12 +36,26 @@ def encoder_directory(path: str) -> Path:
             f"encoder.path: {folder} is no directory in sentence-transformers' format (it has no "
             "modules.json); install the package again with pip, or correct the path."
         )
+    if not all(kind.startswith("sentence_transformers.") for kind in _module_types(folder)):
+        raise InputError(
+            f"encoder.path: {folder} has modules that are code of its own, which is not run; "
+            "choose an encoder of sentence-transformers' modules alone."
+        )
     if not weight_files(folder):
         raise InputError(
             f"encoder.path: {folder} has no safetensors weights, and pickled ones are not read; "
             "save them with sentence-transformers' save_pretrained, or correct the path."
         )
     return folder
+
+
+def _module_types(folder: Path) -> list[str]:
+    """What an encoder's modules.json says to import; nothing if it is damaged."""
+    try:
+        modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+        return [str(module["type"]) for module in modules]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -42,7 +42,9 @@ class FittedWeights:
         tensors = {"beta": about.pop("beta").contiguous()}
         del about["source"]
         with replacing(path) as temporary:
-            save_file(tensors, temporary, metadata={"weights": json.dumps(about)})
+            written = json.dumps(about)
+            checksum = _checksum(tensors["beta"], written)
+            save_file(tensors, temporary, metadata={"weights": written, "checksum": checksum})
 
     @classmethod
     def load(cls, path: str | Path) -> "FittedWeights":
@@ -55,8 +57,11 @@ class FittedWeights:
         """
         try:
             with safe_open(path, framework="pt") as file:
-                about = json.loads(file.metadata()["weights"])
+                metadata = file.metadata()
                 beta = file.get_tensor("beta")
+            if metadata["checksum"] != _checksum(beta, metadata["weights"]):
+                raise ValueError("another checksum")
+            about = json.loads(metadata["weights"])
             purpose = about.pop("purpose")
             purpose["labels"] = tuple(purpose["labels"])
             purpose["demonstrations"] = tuple((t, n) for t, n in purpose["demonstrations"])
@@ -92,6 +97,10 @@ class FittedWeights:
                     f"{self.source}: fitted for the {what} {fitted!r}, not for {asked!r}; restore "
                     "them in this order, or fit weights anew."
                 )
+
+
+def _checksum(beta: Tensor, about: str) -> str:
+    return hashlib.sha256(beta.numpy().tobytes() + about.encode()).hexdigest()
 
 
 def fingerprint(model: PreTrainedModel) -> str:

@@ -10,18 +10,18 @@ import pyarrow.parquet as pq
 from anchorflow.errors import InputError
 from anchorflow.tables import (
     REMEDY,
-    ROWS_PER_GROUP,
     TABLES,
     check_intact,
     check_schema,
     replacing,
+    rows_per_group,
     table_writer,
 )
 
-READ = 2**16  # rows at a time
+READ = 2**16  # rows at a time, at most
 
 
-def gather(shards: Sequence[str | Path], path: str | Path, rows: int = ROWS_PER_GROUP) -> None:
+def gather(shards: Sequence[str | Path], path: str | Path, rows: int | None = None) -> None:
     """Write the rows of all shards, in their order, as one file with the shards' metadata.
 
     Equal rows make the bytes that ``tables.write_table`` makes of them, however they are split.
@@ -30,8 +30,9 @@ def gather(shards: Sequence[str | Path], path: str | Path, rows: int = ROWS_PER_
     ----------
     shards
         Files of one table, each of its own test texts, which increase from shard to shard.
-    rows : int
-        Of a row group, wherever shards end; so many are held in memory.
+    rows : int, optional
+        Of a row group, wherever shards end; so many are held in memory. Without it, those of
+        ``tables.rows_per_group``.
 
     Raises
     ------
@@ -51,8 +52,9 @@ def gather(shards: Sequence[str | Path], path: str | Path, rows: int = ROWS_PER_
                     "be gathered; delete the older of the two and run again to rebuild it."
                 )
     schema = schema.with_metadata(metadata[0])
+    rows = rows or rows_per_group(schema)
     with replacing(path) as temporary, table_writer(temporary, schema) as writer:
-        for group in _in_groups(_batches(shards, schema), schema, rows):
+        for group in _in_groups(_batches(shards, schema, min(READ, rows)), schema, rows):
             writer.write_table(group)
 
 
@@ -88,13 +90,15 @@ def _metadata(shard: str | Path, schema: pa.Schema) -> dict[bytes, bytes]:
     return metadata
 
 
-def _batches(shards: Sequence[str | Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(
+    shards: Sequence[str | Path], schema: pa.Schema, rows: int
+) -> Iterator[pa.RecordBatch]:
     """The rows of all shards; checks that no test text comes before or twice."""
     reached = -1
     for shard in shards:
         last = reached
         with pq.ParquetFile(shard) as file:
-            for batch in file.iter_batches(READ):
+            for batch in file.iter_batches(rows):
                 if "example" in schema.names and len(batch):
                     span = pc.min_max(batch["example"])
                     if span["min"].as_py() <= reached:

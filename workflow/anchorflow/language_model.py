@@ -1,6 +1,7 @@
 """A causal language model, opened for measurement: frozen, deterministic, our attention inside."""
 
 import contextlib
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -61,7 +62,7 @@ def open_for_job(
     longest = prompts.filter(pl.col("skipped").is_null())["tokens"].to_list()
     check_job(
         card["name"],
-        AutoConfig.from_pretrained(folder),
+        AutoConfig.from_pretrained(folder, trust_remote_code=False),
         card["dtype"],
         device,
         compute,
@@ -127,7 +128,7 @@ def open_model(
     transformers_logging.disable_progress_bar()
     card = read_card(folder)
     weights = _unchanged(folder, card)
-    config = AutoConfig.from_pretrained(folder)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     with _told_as_damage(card["name"], weights):
         model, found = AutoModelForCausalLM.from_pretrained(
             weights,
@@ -135,6 +136,7 @@ def open_model(
             dtype=getattr(torch, card["dtype"]),
             attn_implementation="eager" if eager else implementation_for(config),
             use_safetensors=True,
+            trust_remote_code=False,
             local_files_only=True,
             device_map="auto" if spread else None,
             output_loading_info=True,
@@ -144,6 +146,12 @@ def open_model(
         raise InputError(
             f"models.{card['name']}: {weights} lacks the weights {lacking[0]}, which would be "
             "random; replace it with a complete copy."
+        )
+    surplus = _of_further_layers(model, found["unexpected_keys"])
+    if surplus:
+        raise InputError(
+            f"models.{card['name']}: {weights} has weights of layers that its configuration does "
+            f"not count ({surplus[0]}); replace it with a complete copy."
         )
     if not spread:
         model.to(device)
@@ -156,6 +164,16 @@ def open_model(
         adopt(model)
     model.requires_grad_(False)
     return model.eval()
+
+
+def _of_further_layers(model: PreTrainedModel, names: Collection[str]) -> list[str]:
+    """Those of weights that were not read which belong to layers above the last one."""
+    layers = decoder_layers(model)
+    places = {id(module): name for name, module in model.base_model.named_modules()}
+    own = re.escape(places[id(layers[-1])].rpartition(".")[0])
+    numbered = re.compile(rf"(?:{model.base_model_prefix}\.)?{own}\.(\d+)\.")
+    found = ((name, numbered.match(name)) for name in names)
+    return sorted(name for name, layer in found if layer and int(layer[1]) >= len(layers))
 
 
 def _unchanged(folder: str | Path, card: Mapping[str, Any]) -> Path:

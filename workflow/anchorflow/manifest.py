@@ -27,8 +27,16 @@ _FOLDERS = (
     "results/flow_page/{model}/{task}/{seed}",
     "results/figures/comparison",
 )
-# What a run leaves out without several models, or without other label words.
-_OPTIONAL = ("comparison", "label_words")
+# What a run leaves out without several models, other label words or pages: the stages, and the one
+# whose figures tell that they are not left out.
+_OPTIONAL = {
+    "comparison": "comparison",
+    "label_words": "label_words",
+    "flow_page": "flow_page",
+    "token_saliency": "flow_page",
+    "shown_prompts": "flow_page",
+}
+_OF_FIRST_SEED = {"timing", "flow_page", "token_saliency", "shown_prompts"}
 # Stages whose numbers include measured time, which no two runs share.
 _TIMED = {"timing", "claims", "comparison"}
 _MODEL_CARD = "model.json"
@@ -47,8 +55,8 @@ def write_manifest(
     finished : paths
         Figures and tables that the run ends in, files or folders.
     run : mapping
-        Names of its ``model``, ``task`` and ``seed``; what lies in ``results`` of others is left
-        out.
+        Names of its ``model``, ``task`` and ``seed``, in their order; what lies in ``results`` of
+        others is left out.
 
     Raises
     ------
@@ -70,10 +78,15 @@ def write_manifest(
 def _artifacts(finished: Iterable[str], run: Mapping[str, Collection[str]]) -> set[str]:
     """Files that the run ends in, and what is there of the tables that they are made from."""
     found = {file for path in finished for file in _files_in(Path(path))}
-    absent = {stage for stage in _OPTIONAL if stage not in map(_stage_of, found)}
+    finished_stages = {_stage_of(file) for file in found}
+    absent = {stage for stage, shown in _OPTIONAL.items() if shown not in finished_stages}
     patterns = [pattern for patterns in FILES.values() for pattern in patterns]
     patterns += [f"{folder}/{{file}}" for folder in _FOLDERS]
-    expressions = [_expression(pattern, run) for pattern in patterns]
+    first = {**run, "seed": list(run["seed"])[:1]}
+    expressions = [
+        _expression(pattern, first if _stage_of(pattern) in _OF_FIRST_SEED else run)
+        for pattern in patterns
+    ]
     for file in _files_in(Path("results")):
         known = any(expression.fullmatch(file) for expression in expressions)
         if known and _stage_of(file) not in absent:
@@ -142,7 +155,7 @@ class Fault:
     sentence: str
 
 
-def check_manifest(manifest: Path = MANIFEST) -> list[Fault]:
+def check_manifest() -> list[Fault]:
     """Compare every artifact with the manifest, and every model's weights with its card.
 
     Raises
@@ -150,7 +163,7 @@ def check_manifest(manifest: Path = MANIFEST) -> list[Fault]:
     InputError
         If the manifest is missing or damaged.
     """
-    files = read_json(manifest, remedy="delete it and run again to write it")["files"]
+    files = read_json(MANIFEST, remedy="delete it and run again to write it")["files"]
     faults = []
     for file, entry in files.items():
         path = Path(file)
@@ -185,11 +198,10 @@ def _target(file: str) -> Path:
     return Path(file)
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Print a sentence per fault and how to rebuild; returns the exit code, 0 without faults."""
-    manifest = Path(arguments[0]) if arguments else MANIFEST
     try:
-        faults = check_manifest(manifest)
+        faults = check_manifest()
     except InputError as error:
         print(f"ERROR: {error}", file=sys.stderr)
         return 1
@@ -198,13 +210,13 @@ def main(arguments: list[str]) -> int:
     if faults:
         paths = " ".join(sorted({str(fault.path) for fault in faults}))
         print(
-            f"To rebuild:\nrm -rf {paths}\nsnakemake --cores all {paths} {manifest}\n"
+            f"To rebuild:\nrm -rf {paths}\nsnakemake --cores all {paths} {MANIFEST}\n"
             "with --configfile, if the run had one, after that."
         )
         return 1
-    print(f"{manifest}: all artifacts are what the run wrote.")
+    print(f"{MANIFEST}: all artifacts are what the run wrote.")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

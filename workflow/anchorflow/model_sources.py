@@ -13,7 +13,7 @@ from transformers import PretrainedConfig
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.errors import InputError
-from anchorflow.packaged_files import packaged
+from anchorflow.named_files import local_model, packaged
 
 _CONFIGURATION_FILES = ["*.json", "*.txt", "*.model"]
 
@@ -45,13 +45,7 @@ def model_directory(
             _join_parts(name, settings, Path(temporary) / "model.gguf")
             yield Path(temporary), {"gguf_file": "model.gguf"}
     elif source == "local":
-        directory = Path(settings["path"])
-        if not (directory / "config.json").is_file():
-            raise InputError(
-                f"models.{name}.path: {directory} is no model directory (it has no config.json); "
-                "correct the path."
-            )
-        yield directory, {}
+        yield local_model(name, settings["path"]), {}
     else:
         yield _download(name, settings, weights), {}
 
@@ -78,7 +72,7 @@ def _download(name: str, settings: Mapping[str, Any], weights: bool) -> Path:
                 settings["repository"], revision=settings["revision"], allow_patterns=patterns
             )
         )
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         raise InputError(
             f"models.{name}: could not fetch {settings['repository']} at revision "
             f"{settings['revision'][:12]} from the Hugging Face Hub ({type(error).__name__}); "
@@ -113,8 +107,10 @@ def reading(name: str, directory: Path) -> Iterator[None]:
     """Tell a damaged or incomplete model directory in one sentence."""
     try:
         yield
-    except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0]
+    except InputError:
+        raise
+    except Exception as error:  # damaged files end in errors of many libraries
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
             f"models.{name}: {directory} can't be read as a transformers model ({reason}); "
             "replace it with a complete copy."

@@ -36,7 +36,7 @@ def resolve_model(
         If the source can't be had, is not in safetensors format, fails its checksum, does not fit
         into memory, or does not give the same logits with our attention function.
     """
-    config = AutoConfig.from_pretrained(tokenizer)
+    config = AutoConfig.from_pretrained(tokenizer, trust_remote_code=False)
     # Weights that stay in their number format are mapped from their files, whatever their size.
     if settings["source"] == "gguf" or config.dtype != getattr(torch, settings["dtype"]):
         check_conversion(name, config, settings["dtype"])
@@ -84,7 +84,11 @@ def _convert_gguf(
 ) -> None:
     log.info("Dequantizing %s; this takes up to a minute and happens once.", file)
     model = AutoModelForCausalLM.from_pretrained(
-        directory, gguf_file=file, config=config, dtype=getattr(torch, dtype)
+        directory,
+        gguf_file=file,
+        config=config,
+        dtype=getattr(torch, dtype),
+        trust_remote_code=False,
     )
     model.hf_quantizer = None  # the weights are plain numbers from here on
     without_origin(model.config)

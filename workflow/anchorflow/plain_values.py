@@ -15,6 +15,7 @@ from anchorflow.errors import InputError
 MOST_BYTES = 1_000_000  # of a configuration file
 MOST_VALUES = 100_000  # of a configuration, where an anchor counts as often as it is used
 DEEPEST = 20
+LARGEST = 2**32 - 1  # of whole numbers: the largest seed
 _BLANKS = "\t\n\r"  # control characters that texts have
 
 
@@ -83,8 +84,9 @@ def check_values(config: Mapping[str, Any]) -> None:
     Raises
     ------
     InputError
-        For what anchors have blown up or tied to itself, for NaN and infinity, and for text with
-        control characters or halves of surrogate pairs; names the key.
+        For what anchors have blown up or tied to itself, for NaN, infinity and whole numbers that
+        nothing here counts to, and for text with control characters or halves of surrogate pairs;
+        names the key.
     """
     waiting: list[tuple[str, Any, int]] = [("the configuration", config, 0)]
     values = 0
@@ -114,6 +116,8 @@ def _check_value(key: str, value: Any) -> None:
         _check_text(key, value, _BLANKS)
     elif isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{key}: {value} is nothing to compute with; give a finite number.")
+    elif isinstance(value, int) and abs(value) > LARGEST:
+        raise InputError(f"{key}: {value} is beyond all reason; give at most {LARGEST}.")
 
 
 def _check_text(key: str, text: str, allowed: str) -> None:

@@ -25,9 +25,11 @@ from anchorflow.checksums import is_sealed, seal
 from anchorflow.errors import InputError, disk_is_full, full_disk_sentence
 
 SCHEMA_VERSION = 1
-ROWS_PER_GROUP = 2**20
 REMEDY = "delete it and run again to rebuild it."
-_SOFTWARE = ("anchorflow", "torch", "transformers", "tokenizers", "numpy", "polars", "pyarrow")
+_SOFTWARE = (
+    *("anchorflow", "torch", "transformers", "tokenizers", "sentence-transformers"),
+    *("numpy", "scipy", "scikit-learn", "polars", "pyarrow"),
+)
 
 
 def _field(name: str, kind: pa.DataType, description: str, unit: str = "") -> pa.Field:
@@ -1203,8 +1205,14 @@ def write_table(
     }
     table = pa.table(arrays, schema=schema.with_metadata(metadata))
     with replacing(path) as temporary, table_writer(temporary, table.schema) as writer:
-        for start in range(0, max(1, len(table)), ROWS_PER_GROUP):
-            writer.write_table(table.slice(start, ROWS_PER_GROUP).combine_chunks())
+        rows = rows_per_group(schema)
+        for start in range(0, max(1, len(table)), rows):
+            writer.write_table(table.slice(start, rows).combine_chunks())
+
+
+def rows_per_group(schema: pa.Schema) -> int:
+    """Rows of a file's row groups, fewer of a table with lists, so that a group fits in memory."""
+    return 2**15 if any(pa.types.is_nested(field.type) for field in schema) else 2**20
 
 
 @contextlib.contextmanager

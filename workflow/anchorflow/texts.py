@@ -276,15 +276,11 @@ def download_texts(name: str, task: Mapping[str, Any]) -> dict[str, Path]:
     files = {}
     for split in SPLITS:
         file = task[split]
-        if not file.endswith(".parquet"):
-            raise InputError(
-                f"tasks.{name}.{split}: {file!r} must be a Parquet file of the repository."
-            )
         try:
             found = hf_hub_download(
                 task["repository"], file, repo_type="dataset", revision=task["revision"]
             )
-        except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
             raise InputError(
                 f"tasks.{name}: could not fetch {file} of the data set {task['repository']} at "
                 f"revision {task['revision'][:12]} from the Hugging Face Hub "

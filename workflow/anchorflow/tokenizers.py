@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig
 
 from anchorflow.architectures import check_architecture
 from anchorflow.checksums import fingerprints, write_json
 from anchorflow.errors import InputError
+from anchorflow.memory import weight_bytes
 from anchorflow.model_sources import model_directory, reading, without_origin
 from anchorflow.tables import replacing
 from anchorflow.tokenizer_files import ARCHITECTURE, TOKENIZER
@@ -35,10 +37,12 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
     """
     with model_directory(name, settings, weights=False) as (directory, gguf):
         with reading(name, directory):
-            config = AutoConfig.from_pretrained(directory, **gguf)
+            config = AutoConfig.from_pretrained(directory, trust_remote_code=False, **gguf)
         check_architecture(name, config)
         with reading(name, directory):
-            tokenizer = AutoTokenizer.from_pretrained(directory, **gguf)
+            weight_bytes(config, torch.float32)  # builds the model without memory for its weights
+        with reading(name, directory):
+            tokenizer = AutoTokenizer.from_pretrained(directory, trust_remote_code=False, **gguf)
         if not tokenizer.is_fast:
             raise InputError(
                 f"models.{name}: its tokenizer gives no character offsets, from which positions "

@@ -1,6 +1,7 @@
-"""Files and folders inside installed Python packages, written as package:file."""
+"""Files and folders that the configuration names; those in installed packages as package:file."""
 
 import importlib.util
+import os
 from pathlib import Path
 
 from anchorflow.errors import InputError
@@ -31,3 +32,20 @@ def packaged(key: str, path: str) -> Path:
             "with pip, or correct the name."
         )
     return Path(found.origin).parent / inner
+
+
+def local_model(name: str, path: str) -> Path:
+    """The directory of the local model called ``name``.
+
+    Raises
+    ------
+    InputError
+        If it is no model directory.
+    """
+    directory = Path(path)
+    if not os.path.isfile(directory / "config.json"):  # also where the name is too long for one
+        raise InputError(
+            f"models.{name}.path: {path!r} is no model directory (it has no config.json); correct "
+            "the path, which is relative to the working directory."
+        )
+    return directory
