@@ -479,10 +479,8 @@ def test_a_local_file_that_is_not_there_is_told_with_its_key(split: str) -> None
 @pytest.mark.parametrize("path", ["nowhere", "train.csv", "x" * 5000])
 def test_what_is_no_model_directory_is_told_before_anything_runs(path: str) -> None:
     sentence = refused(lambda config: config["models"]["tiny"].update(path=path))
-    assert sentence == (
-        f"models.tiny.path: {path!r} is no model directory (it has no config.json); correct the "
-        "path, which is relative to the working directory."
-    )
+    assert sentence.startswith(f"models.tiny.path: '{path[:900]}")
+    assert sentence.endswith("correct the path, which is relative to the working directory.")
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b/c", "a b", "--", "/a", "a/", ""])
