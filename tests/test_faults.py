@@ -254,6 +254,21 @@ def test_weights_that_are_incomplete_or_broken_are_refused_when_they_are_resolve
     assert sorted(os.listdir(folder)) == ["source", "tokenizer"]
 
 
+def test_layers_that_predict_further_tokens_are_left_unread(
+    tiny_model_directory: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(tiny_model_directory, source)
+    config = json.loads((source / "config.json").read_text(encoding="utf-8"))
+    config["num_nextn_predict_layers"] = 1
+    (source / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    tensors = load_file(source / "model.safetensors")
+    of_one_more_layer(tensors)
+    save_file(tensors, source / "model.safetensors", metadata={"format": "pt"})
+    resolve(tmp_path)
+    assert open_model(tmp_path / "model", CPU).config.num_hidden_layers == 3
+
+
 @pytest.mark.parametrize(
     ("file", "key", "value"),
     [

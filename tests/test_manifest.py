@@ -197,9 +197,9 @@ def test_a_missing_or_damaged_manifest_is_told_in_one_sentence(
 # In a finished run
 
 
-def check(checkout: Checkout, *arguments: str, ok: bool = True) -> str:
+def check(checkout: Checkout, ok: bool = True) -> str:
     finished = subprocess.run(
-        [sys.executable, "-m", "anchorflow.manifest", *arguments],
+        [sys.executable, "-m", "anchorflow.manifest"],
         cwd=checkout.folder,
         env={**os.environ, "PYTHONPATH": "workflow"},
         capture_output=True,

@@ -36,7 +36,6 @@ def test_profiles_name_rules_that_there_are() -> None:
     ("arguments", "gpus"),
     [
         ([], 1),
-        (["--profile", "profiles/gpu"], 1),
         (["--profile", "profiles/gpu", "--resources", "gpu=4"], 4),
     ],
 )

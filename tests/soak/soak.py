@@ -7,8 +7,8 @@ of its processes or Snakemake alone is killed (SIGKILL, so that nothing can clea
 is taken up again, until it completes. An artifact is lost if it is missing at the end, or differs
 from that of an undisturbed run by a byte.
 
-The folder keeps the undisturbed run and a line of figures for every other; the same command goes
-on from there.
+The folder keeps the configuration, the undisturbed run, and a record of all others; the same
+command goes on from there.
 """
 
 import argparse
@@ -27,9 +27,11 @@ from pathlib import Path
 from typing import Any
 
 from anchorflow.checksums import sha256_of
+from anchorflow.tables import replacing
 
 ROOT = Path(__file__).parent.parent.parent
 COPIED = ("Snakefile", "workflow", "profiles", "data", "config")
+RECORD = "record.json"
 VICTIMS = ("everything", "one process", "snakemake alone")
 
 
@@ -52,6 +54,24 @@ class Disturbed:
     artifacts: int
     lost: list[str]
     left_over: list[str]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What has to stay the same from one sitting to the next."""
+
+    kills: int  # at most so many per run
+    cores: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """All that was done in one folder."""
+
+    settings: Settings
+    undisturbed: Undisturbed
+    made: list[Disturbed]
 
 
 class Workflow:
@@ -182,33 +202,28 @@ def disturbed(
 
 
 def run_undisturbed(folder: Path, arguments: list[str]) -> Undisturbed:
-    """The run that all others are compared with; made once for a folder."""
-    record = folder / "undisturbed.json"
-    if not record.exists():
-        shutil.rmtree(folder / "undisturbed", ignore_errors=True)
-        workflow = Workflow(folder / "undisturbed", arguments)
-        began = time.monotonic()
-        if workflow.start().wait():
-            raise RuntimeError(f"the undisturbed run fails:\n{workflow.output()}")
-        seconds = time.monotonic() - began
-        workflow.count_jobs()
-        line = json.dumps(asdict(Undisturbed(seconds, workflow.jobs)))
-        record.write_text(line, encoding="utf-8")
-    return Undisturbed(**json.loads(record.read_text(encoding="utf-8")))
+    """The run that all others are compared with."""
+    shutil.rmtree(folder / "undisturbed", ignore_errors=True)
+    workflow = Workflow(folder / "undisturbed", arguments)
+    began = time.monotonic()
+    if workflow.start().wait():
+        raise RuntimeError(f"the undisturbed run fails:\n{workflow.output()}")
+    seconds = time.monotonic() - began
+    workflow.count_jobs()
+    return Undisturbed(seconds, workflow.jobs)
 
 
 def run_disturbed(
-    number: int, kills: int, arguments: list[str], folder: Path, seed: int
+    number: int, settings: Settings, arguments: list[str], folder: Path, undisturbed: Undisturbed
 ) -> Disturbed:
     """A run with kills, of the undisturbed run's code, compared with it and then deleted."""
-    undisturbed = run_undisturbed(folder, arguments)
     expected = manifest(folder / "undisturbed")
     place = folder / f"run_{number}"
     shutil.rmtree(place, ignore_errors=True)
     workflow = Workflow(place, arguments, checkout=folder / "undisturbed")
     began = time.monotonic()
-    chance = random.Random(f"{seed} {number}")
-    killed = list(disturbed(workflow, kills, undisturbed.seconds, chance))
+    chance = random.Random(f"{settings.seed} {number}")
+    killed = list(disturbed(workflow, settings.kills, undisturbed.seconds, chance))
     came_to = Disturbed(
         killed=killed,
         seconds=time.monotonic() - began,
@@ -222,24 +237,50 @@ def run_disturbed(
     return came_to
 
 
-def soak(runs: int, kills: int, arguments: list[str], folder: Path, seed: int) -> list[Disturbed]:
+def read_record(folder: Path, settings: Settings) -> Record | None:
+    """What the folder has of earlier sittings; None if the undisturbed run is not finished.
+
+    Raises
+    ------
+    SystemExit
+        If those had other settings.
+    """
+    if not (folder / RECORD).exists():
+        return None
+    content = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    if content["settings"] != asdict(settings):
+        sys.exit(f"{folder}: begun with {content['settings']}; go on with these, or elsewhere.")
+    made = [Disturbed(**run) for run in content["made"]]
+    return Record(settings, Undisturbed(**content["undisturbed"]), made)
+
+
+def write_record(folder: Path, record: Record) -> None:
+    """Keep what there is for the next sitting."""
+    with replacing(folder / RECORD) as temporary:
+        temporary.write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
+
+
+def soak(runs: int, settings: Settings, configuration: Path, folder: Path) -> Record:
     """One undisturbed run and so many disturbed ones; those on record are not made again."""
     folder.mkdir(parents=True, exist_ok=True)
-    run_undisturbed(folder, arguments)
-    record = folder / "runs.jsonl"
-    lines = record.read_text(encoding="utf-8").splitlines() if record.exists() else []
-    made = [Disturbed(**json.loads(line)) for line in lines]
-    for number in range(len(made), runs):
-        made.append(run_disturbed(number, kills, arguments, folder, seed))
-        line = json.dumps(asdict(made[-1]))
-        with record.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
-        print(line, flush=True)
-    return made
+    record = read_record(folder, settings)
+    own = folder / "configuration.yaml"
+    arguments = ["--cores", settings.cores, "--configfile", str(own)]
+    if record is None:
+        shutil.copy(configuration, own)
+        record = Record(settings, run_undisturbed(folder, arguments), [])
+        write_record(folder, record)
+    for number in range(len(record.made), runs):
+        came_to = run_disturbed(number, settings, arguments, folder, record.undisturbed)
+        record.made.append(came_to)
+        write_record(folder, record)
+        print(json.dumps(asdict(came_to)), flush=True)
+    return record
 
 
-def figures(undisturbed: Undisturbed, made: list[Disturbed]) -> dict[str, int]:
+def figures(record: Record) -> dict[str, int]:
     """What the runs came to together."""
+    made, undisturbed = record.made, record.undisturbed
     return {
         "runs": len(made),
         "kills": sum(len(run.killed) for run in made),
@@ -264,10 +305,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, help="where to run; a temporary folder by default")
     options = parser.parse_args()
-    arguments = ["--cores", options.cores, "--configfile", str(options.configfile.resolve())]
+    settings = Settings(options.kills, options.cores, options.seed)
     folder = (options.folder or Path(tempfile.mkdtemp(prefix="soak."))).resolve()
-    made = soak(options.runs, options.kills, arguments, folder, options.seed)
-    total = figures(run_undisturbed(folder, arguments), made)
+    total = figures(soak(options.runs, settings, options.configfile, folder))
     print(json.dumps(total, indent=2))
     sys.exit(1 if total["artifacts_lost"] or total["files_left_over"] else 0)
 

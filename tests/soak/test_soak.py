@@ -1,11 +1,21 @@
 """That the soak test's counting finds what is lost and what is left over."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from soak import Disturbed, Undisturbed, Workflow, figures, manifest, soak
+from soak import (
+    Disturbed,
+    Record,
+    Settings,
+    Undisturbed,
+    Workflow,
+    figures,
+    manifest,
+    read_record,
+    soak,
+    write_record,
+)
 
 from anchorflow.checksums import sha256_of
 
@@ -32,10 +42,13 @@ def test_what_is_missing_changed_or_left_over_is_counted(tmp_path: Path) -> None
     assert workflow.left_over() == [str(results / ".same.0123abcd.part")]
 
 
+CALM = Disturbed(["everything"], 12.0, 2, 11, 5, [], [])
+LOSSY = Disturbed(["one process", "everything"], 20.5, 3, 14, 5, ["a", "b"], ["c"])
+RECORD = Record(Settings(3, "2", 0), Undisturbed(10.0, 9), [CALM, LOSSY])
+
+
 def test_figures_add_up_over_runs() -> None:
-    calm = Disturbed(["everything"], 12.0, 2, 11, 5, [], [])
-    lossy = Disturbed(["one process", "everything"], 20.5, 3, 14, 5, ["a", "b"], ["c"])
-    assert figures(Undisturbed(10.0, 9), [calm, lossy]) == {
+    assert figures(RECORD) == {
         "runs": 2,
         "kills": 3,
         "reruns_needed": 3,
@@ -49,16 +62,13 @@ def test_figures_add_up_over_runs() -> None:
     }
 
 
-def test_runs_on_record_are_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    undisturbed = tmp_path / "undisturbed.json"
-    undisturbed.write_text(json.dumps(asdict(Undisturbed(10.0, 9))), encoding="utf-8")
-    asked = []
+def test_runs_on_record_are_taken_as_they_are(tmp_path: Path) -> None:
+    assert read_record(tmp_path, RECORD.settings) is None
+    write_record(tmp_path, RECORD)
+    assert soak(2, RECORD.settings, tmp_path / "configuration.yaml", tmp_path) == RECORD
 
-    def run(number: int, kills: int, arguments: list[str], folder: Path, seed: int) -> Disturbed:
-        asked.append(number)
-        return Disturbed(["everything"] * kills, 12.0, kills + 1, 9 + number, 5, [], [])
 
-    monkeypatch.setattr("soak.run_disturbed", run)
-    first = soak(2, 3, [], tmp_path, 0)
-    assert soak(4, 3, [], tmp_path, 0)[:2] == first
-    assert asked == [0, 1, 2, 3]
+def test_a_folder_begun_with_other_settings_is_refused(tmp_path: Path) -> None:
+    write_record(tmp_path, RECORD)
+    with pytest.raises(SystemExit, match=r"begun with .*'kills': 3.*; go on with these, or else"):
+        read_record(tmp_path, Settings(4, "2", 0))

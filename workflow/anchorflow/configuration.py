@@ -14,7 +14,6 @@ from jsonschema.exceptions import ValidationError
 from anchorflow.errors import InputError
 from anchorflow.named_files import local_model
 from anchorflow.plain_values import check_values
-from anchorflow.shards import shard_names
 from anchorflow.task_names import OWN, cell_name, task_of, words_of
 
 MOST_SHARDS = 10_000  # of a test set; Snakemake plans a job for each, model, task, seed and stage
@@ -62,12 +61,12 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
         _check_task(f"tasks.{name}", task)
     _check_watched("encoder.path", config["encoder"]["path"])
     _check_reweighting(config)
-    shards = len(shard_names(config["test_examples"], config["compute"]["examples_per_shard"]))
+    examples, per_shard = config["test_examples"], config["compute"]["examples_per_shard"]
+    shards = -(-examples // per_shard) if per_shard else 0
     if shards > MOST_SHARDS:
         raise InputError(
-            f"compute.examples_per_shard: {config['compute']['examples_per_shard']} makes {shards} "
-            f"shards of test_examples ({config['test_examples']}), more than {MOST_SHARDS}; choose "
-            "more examples per shard."
+            f"compute.examples_per_shard: {per_shard} makes {shards} shards of test_examples "
+            f"({examples}), more than {MOST_SHARDS}; choose more examples per shard."
         )
     queries, together = config["timing"]["queries"], config["timing"]["batch_size"]
     if queries % together:
@@ -246,7 +245,8 @@ def _check_task(key: str, task: Mapping[str, Any]) -> None:
         )
     if task["source"] == "hub":
         for split in ("train", "test"):
-            if not re.fullmatch(r"(?!.*\.\.)[\w.-]+(/[\w.-]+)*\.parquet", task[split], re.ASCII):
+            unnamed = {"", ".", ".."} & set(task[split].split("/"))
+            if unnamed or not task[split].endswith(".parquet"):
                 raise InputError(
                     f"{key}.{split}: {task[split]!r} is no path of a Parquet file within the "
                     "repository; correct it, as in plain_text/train-00000-of-00001.parquet."

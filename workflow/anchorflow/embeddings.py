@@ -53,8 +53,8 @@ def _module_types(folder: Path) -> list[str]:
     """What an encoder's modules.json says to import; nothing if it is damaged."""
     try:
         modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
-        return [str(module["type"]) for module in modules]
-    except (OSError, ValueError, KeyError, TypeError):
+        return [str(module.get("type")) for module in modules]
+    except (OSError, ValueError, AttributeError, TypeError):
         return []
 
 

@@ -151,7 +151,8 @@ def open_model(
     if surplus:
         raise InputError(
             f"models.{card['name']}: {weights} has weights of layers that its configuration does "
-            f"not count ({surplus[0]}); replace it with a complete copy."
+            f"not count ({surplus[0]}); correct num_hidden_layers in its config.json, or replace "
+            "it with a complete copy."
         )
     if not spread:
         model.to(device)
@@ -167,13 +168,17 @@ def open_model(
 
 
 def _of_further_layers(model: PreTrainedModel, names: Collection[str]) -> list[str]:
-    """Those of weights that were not read which belong to layers above the last one."""
+    """Those of weights that were not read which belong to layers that nothing accounts for.
+
+    Layers that predict further tokens follow the last one in some files, and are never read.
+    """
     layers = decoder_layers(model)
+    last = len(layers) + (getattr(model.config, "num_nextn_predict_layers", 0) or 0)
     places = {id(module): name for name, module in model.base_model.named_modules()}
     own = re.escape(places[id(layers[-1])].rpartition(".")[0])
     numbered = re.compile(rf"(?:{model.base_model_prefix}\.)?{own}\.(\d+)\.")
     found = ((name, numbered.match(name)) for name in names)
-    return sorted(name for name, layer in found if layer and int(layer[1]) >= len(layers))
+    return sorted(name for name, layer in found if layer and int(layer[1]) >= last)
 
 
 def _unchanged(folder: str | Path, card: Mapping[str, Any]) -> Path:

@@ -8,7 +8,7 @@ import importlib.metadata
 import platform
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ _MODEL_CARD = "model.json"
 
 
 def write_manifest(
-    finished: Iterable[str], run: Mapping[str, Collection[str]], path: str | Path
+    finished: Iterable[str], run: Mapping[str, Sequence[str]], path: str | Path
 ) -> None:
     """List all artifacts of a run with size (bytes), SHA-256, table and schema version.
 
@@ -75,14 +75,14 @@ def write_manifest(
         write_json(temporary, {"software": software, "files": files})
 
 
-def _artifacts(finished: Iterable[str], run: Mapping[str, Collection[str]]) -> set[str]:
+def _artifacts(finished: Iterable[str], run: Mapping[str, Sequence[str]]) -> set[str]:
     """Files that the run ends in, and what is there of the tables that they are made from."""
     found = {file for path in finished for file in _files_in(Path(path))}
     finished_stages = {_stage_of(file) for file in found}
     absent = {stage for stage, shown in _OPTIONAL.items() if shown not in finished_stages}
     patterns = [pattern for patterns in FILES.values() for pattern in patterns]
     patterns += [f"{folder}/{{file}}" for folder in _FOLDERS]
-    first = {**run, "seed": list(run["seed"])[:1]}
+    first = {**run, "seed": run["seed"][:1]}
     expressions = [
         _expression(pattern, first if _stage_of(pattern) in _OF_FIRST_SEED else run)
         for pattern in patterns

@@ -12,7 +12,7 @@ import gguf
 from transformers import PretrainedConfig
 from transformers.utils import logging as transformers_logging
 
-from anchorflow.errors import InputError
+from anchorflow.errors import InputError, disk_is_full, is_out_of_memory
 from anchorflow.named_files import local_model, packaged
 
 _CONFIGURATION_FILES = ["*.json", "*.txt", "*.model"]
@@ -107,9 +107,14 @@ def reading(name: str, directory: Path) -> Iterator[None]:
     """Tell a damaged or incomplete model directory in one sentence."""
     try:
         yield
-    except InputError:
-        raise
     except Exception as error:  # damaged files end in errors of many libraries
+        if disk_is_full(error) or is_out_of_memory(error):
+            raise
+        if isinstance(error, ImportError):
+            told = " ".join(str(error).split())
+            raise InputError(
+                f"models.{name}: it needs a library that is not here: {told}"
+            ) from None
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
             f"models.{name}: {directory} can't be read as a transformers model ({reason}); "

@@ -43,7 +43,7 @@ def local_model(name: str, path: str) -> Path:
         If it is no model directory.
     """
     directory = Path(path)
-    if not os.path.isfile(directory / "config.json"):  # also where the name is too long for one
+    if not os.path.isfile(directory / "config.json"):  # Path.is_file raises for too long names
         raise InputError(
             f"models.{name}.path: {path!r} is no model directory (it has no config.json); correct "
             "the path, which is relative to the working directory."

@@ -15,7 +15,7 @@ from anchorflow.errors import InputError
 MOST_BYTES = 1_000_000  # of a configuration file
 MOST_VALUES = 100_000  # of a configuration, where an anchor counts as often as it is used
 DEEPEST = 20
-LARGEST = 2**32 - 1  # of whole numbers: the largest seed
+LARGEST = 2**63 - 1  # of whole numbers, as far as tables go
 _BLANKS = "\t\n\r"  # control characters that texts have
 
 
@@ -117,7 +117,7 @@ def _check_value(key: str, value: Any) -> None:
     elif isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{key}: {value} is nothing to compute with; give a finite number.")
     elif isinstance(value, int) and abs(value) > LARGEST:
-        raise InputError(f"{key}: {value} is beyond all reason; give at most {LARGEST}.")
+        raise InputError(f"{key}: a whole number beyond {LARGEST}; give a smaller one.")
 
 
 def _check_text(key: str, text: str, allowed: str) -> None:
