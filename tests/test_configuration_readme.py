@@ -58,6 +58,8 @@ def test_the_five_line_example_is_a_complete_configuration(
     monkeypatch.chdir(tmp_path)
     for split in ("train", "test"):
         (tmp_path / f"{split}.csv").touch()
+    (tmp_path / "path/to/model").mkdir(parents=True)
+    (tmp_path / "path/to/model/config.json").touch()
     (example,) = re.findall(r"```yaml\n(.*?)```", configuration_readme(read_schema()), re.DOTALL)
     assert len(example.splitlines()) == 5
     assert example in (ROOT / "README.md").read_text(encoding="utf-8")
