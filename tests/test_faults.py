@@ -694,6 +694,38 @@ def test_a_file_where_a_folder_should_be_is_told_in_one_sentence(tmp_path: Path)
         write_frame(tmp_path / "results/texts/x.parquet", SALIENCY, SALIENCIES, {})
 
 
+WITHOUT_ROOM = """
+import resource, sys
+if "/.snakemake/scripts/" in " ".join(sys.orig_argv):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+"""
+
+
+def test_a_run_whose_disk_is_full_ends_in_one_sentence_and_goes_on_when_there_is_room(
+    copy_checkout: Callable[[], Checkout],
+) -> None:
+    checkout, target = copy_checkout(), "results/texts/news.parquet"
+    environment = at_start(checkout, WITHOUT_ROOM)
+    printed = checkout.snakemake("--cores", "2", target, ok=False, **environment)
+    assert f"ERROR: {target}: no space left on the device; free some space" in printed
+    assert "Traceback" not in printed
+    assert not list((checkout.folder / "results/texts").rglob("*"))
+    checkout.snakemake("--cores", "2", target)
+    assert (checkout.folder / target).exists()
+
+
+@pytest.mark.parametrize("name", ["results", "logs"])
+def test_a_run_whose_folders_can_t_be_written_says_so_before_the_first_job(
+    copy_checkout: Callable[[], Checkout], name: str
+) -> None:
+    checkout, target = copy_checkout(), "results/texts/news.parquet"
+    (checkout.folder / name).touch()
+    printed = checkout.snakemake("--cores", "2", target, ok=False)
+    assert f"{name}: nothing can be written there (File exists); make the folder wri" in printed
+    assert "Traceback" not in printed
+    assert "Reading and checking the texts of news" not in printed
+
+
 def test_what_a_killed_job_left_goes_when_the_file_is_written_again(tmp_path: Path) -> None:
     (tmp_path / ".table.csv.12ab34cd.part").write_text("half", encoding="utf-8")
     (tmp_path / ".folder.12ab34cd.part").mkdir()

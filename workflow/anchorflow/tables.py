@@ -1131,7 +1131,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         If the folder can't be written, or the disk is full.
     """
     path = Path(path)
-    _writable(path.parent)
+    make_writable(path.parent)
     for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}.part"):
         _remove(left)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -1148,7 +1148,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         _remove(temporary)
 
 
-def _writable(folder: Path) -> None:
+def make_writable(folder: Path) -> None:
     """Make a folder unless it is there; raises InputError if it can't be made or written."""
     reason = "it is read-only"
     try:

@@ -12,6 +12,7 @@ from anchorflow.errors import InputError
 from anchorflow.plain_values import check_file
 from anchorflow.shards import gathered, shard_names
 from anchorflow.sources import modules_imported_by
+from anchorflow.tables import make_writable
 from anchorflow.task_names import task_of
 
 # The repository's folder, also where another workflow uses this one as a module: workflow.basedir
@@ -24,6 +25,15 @@ try:
     complete_configuration(config, ROOT / "workflow/schemas/config.schema.yaml")
 except InputError as error:
     raise WorkflowError(str(error))
+
+
+# Snakemake itself would meet a folder that can't be written with a traceback.
+onstart:
+    try:
+        for folder in ("results", "logs"):
+            make_writable(Path(folder))
+    except InputError as error:
+        raise WorkflowError(str(error))
 
 
 NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
