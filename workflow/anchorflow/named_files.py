@@ -49,3 +49,20 @@ def local_model(name: str, path: str) -> Path:
             "the path, which is relative to the working directory."
         )
     return directory
+
+
+def local_encoder(path: str) -> Path:
+    """The directory of a sentence encoder that ``encoder.path`` names.
+
+    Raises
+    ------
+    InputError
+        If it is no encoder's directory, or in a package that is not installed.
+    """
+    directory = packaged("encoder.path", path)
+    if not os.path.isfile(directory / "modules.json"):
+        raise InputError(
+            f"encoder.path: {str(directory)!r} is no directory in sentence-transformers' format "
+            "(it has no modules.json); correct the path, or install its package again with pip."
+        )
+    return directory
