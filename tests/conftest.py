@@ -1,4 +1,4 @@
-"""A small complete run of the workflow, in a copy of the checkout, shared by the tests."""
+"""A small complete run of the workflow, in a copy of the checkout, for the tests of a process."""
 
 import os
 import shutil

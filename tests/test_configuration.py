@@ -487,7 +487,13 @@ def test_what_is_no_model_directory_is_told_before_anything_runs(path: str) -> N
 def test_what_is_no_encoder_directory_is_told_before_anything_runs(path: str) -> None:
     sentence = refused(lambda config: config.update(encoder={"path": path}))
     assert sentence.startswith(f"encoder.path: '{path[:900]}")
-    assert sentence.endswith("correct the path, or install its package again with pip.")
+    assert sentence.endswith("correct the path, which is relative to the working directory.")
+
+
+def test_an_encoder_in_a_package_is_left_to_the_jobs() -> None:
+    config = smallest() | {"encoder": {"path": "no_such_package:model"}}
+    complete_configuration(config, SCHEMA)
+    assert config["encoder"]["path"] == "no_such_package:model"
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b/c", "a b", "--", "/a", "a/", ""])

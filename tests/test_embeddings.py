@@ -93,7 +93,7 @@ def test_a_directory_that_is_no_encoder_is_told(tmp_path: Path) -> None:
         encoder_directory(str(tmp_path))
     assert str(error.value) == (
         f"encoder.path: '{tmp_path}' is no directory in sentence-transformers' format (it has no "
-        "modules.json); correct the path, or install its package again with pip."
+        "modules.json); correct the path, which is relative to the working directory."
     )
 
 

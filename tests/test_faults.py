@@ -680,7 +680,7 @@ def test_a_read_only_folder_is_told_in_one_sentence(read_only: Path, inner: str)
         write_frame(path, SALIENCY, SALIENCIES, {})
     assert re.fullmatch(
         rf"{path.parent}: nothing can be written there \(.*\); make the folder writable, or run in "
-        "another one.",
+        "another folder.",
         str(error.value),
     )
     assert os.listdir(read_only) == []
@@ -689,7 +689,7 @@ def test_a_read_only_folder_is_told_in_one_sentence(read_only: Path, inner: str)
 def test_a_file_where_a_folder_should_be_is_told_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "results").touch()
     with pytest.raises(
-        InputError, match=r"results/texts: nothing can be written there \(Not a dir"
+        InputError, match=r"results/texts: nothing can be written there \(a file is"
     ):
         write_frame(tmp_path / "results/texts/x.parquet", SALIENCY, SALIENCIES, {})
 
@@ -721,7 +721,8 @@ def test_a_run_whose_folders_can_t_be_written_says_so_before_the_first_job(
     checkout, target = copy_checkout(), "results/texts/news.parquet"
     (checkout.folder / name).touch()
     printed = checkout.snakemake("--cores", "2", target, ok=False)
-    assert f"{name}: nothing can be written there (File exists); make the folder wri" in printed
+    told = "nothing can be written there (a file is where a folder should be); move it away"
+    assert f"{name}: {told}" in printed
     assert "Traceback" not in printed
     assert "Reading and checking the texts of news" not in printed
 

@@ -202,7 +202,7 @@ def _free_port() -> int:
 
 def _wait_until_idle(cluster: Cluster, daemons: list[subprocess.Popen]) -> None:
     state = "no answer"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline and all(daemon.poll() is None for daemon in daemons):
         with contextlib.suppress(subprocess.SubprocessError):
             state = cluster.run("sinfo", "--noheader", "--partition=cpu", "--format=%T")

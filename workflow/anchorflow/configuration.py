@@ -61,7 +61,7 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
         _check_task(f"tasks.{name}", task)
     encoder = config["encoder"]["path"]
     _check_watched("encoder.path", encoder)
-    if ":" not in encoder:
+    if ":" not in encoder:  # a package is that of the Python that runs the job
         local_encoder(encoder)
     _check_reweighting(config)
     examples, per_shard = config["test_examples"], config["compute"]["examples_per_shard"]

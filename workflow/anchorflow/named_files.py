@@ -60,9 +60,14 @@ def local_encoder(path: str) -> Path:
         If it is no encoder's directory, or in a package that is not installed.
     """
     directory = packaged("encoder.path", path)
-    if not os.path.isfile(directory / "modules.json"):
+    if not os.path.isfile(directory / "modules.json"):  # as above
+        remedy = (
+            "install the package again with pip, or correct the path."
+            if ":" in path
+            else "correct the path, which is relative to the working directory."
+        )
         raise InputError(
-            f"encoder.path: {str(directory)!r} is no directory in sentence-transformers' format "
-            "(it has no modules.json); correct the path, or install its package again with pip."
+            f"encoder.path: {path!r} is no directory in sentence-transformers' format (it has no "
+            f"modules.json); {remedy}"
         )
     return directory

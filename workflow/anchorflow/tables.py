@@ -6,7 +6,6 @@ A checksum of the whole file, inside it, tells a damaged one from one that holds
 """
 
 import contextlib
-import errno
 import glob
 import importlib.metadata
 import json
@@ -23,6 +22,7 @@ import pyarrow.parquet as pq
 
 from anchorflow.checksums import is_sealed, seal
 from anchorflow.errors import InputError, disk_is_full, full_disk_sentence
+from anchorflow.folders import make_writable
 
 SCHEMA_VERSION = 1
 REMEDY = "delete it and run again to rebuild it."
@@ -1146,25 +1146,6 @@ def replacing(path: str | Path) -> Iterator[Path]:
         raise
     finally:
         _remove(temporary)
-
-
-def make_writable(folder: Path) -> None:
-    """Make a folder unless it is there; raises InputError if it can't be made or written."""
-    reason = "it is read-only"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        effective = os.access in os.supports_effective_ids
-        if os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
-            return
-    except (PermissionError, FileExistsError, NotADirectoryError) as error:
-        reason = str(error.strerror)
-    except OSError as error:
-        if error.errno != errno.EROFS:
-            raise
-    raise InputError(
-        f"{folder}: nothing can be written there ({reason}); make the folder writable, or run in "
-        "another one."
-    )
 
 
 def _remove(path: Path) -> None:

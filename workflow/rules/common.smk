@@ -9,10 +9,10 @@ from snakemake.exceptions import WorkflowError
 from anchorflow import configuration
 from anchorflow.configuration import complete_configuration, label_word_sets, listed
 from anchorflow.errors import InputError
+from anchorflow.folders import make_writable
 from anchorflow.plain_values import check_file
 from anchorflow.shards import gathered, shard_names
 from anchorflow.sources import modules_imported_by
-from anchorflow.tables import make_writable
 from anchorflow.task_names import task_of
 
 # The repository's folder, also where another workflow uses this one as a module: workflow.basedir
@@ -27,7 +27,8 @@ except InputError as error:
     raise WorkflowError(str(error))
 
 
-# Snakemake itself would meet a folder that can't be written with a traceback.
+# Snakemake itself would meet a folder that can't be written with a traceback; it does where this is
+# not run: with --no-hooks, and where another workflow uses this one as a module.
 onstart:
     try:
         for folder in ("results", "logs"):
