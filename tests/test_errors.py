@@ -121,7 +121,9 @@ TARGETS = {
 }
 
 
-@pytest.mark.parametrize(("break_it", "stage", "sentence"), CASES, ids=lambda x: str(x)[:30])
+@pytest.mark.parametrize(
+    ("break_it", "stage", "sentence"), CASES, ids=[break_it.__name__ for break_it, *_ in CASES]
+)
 def test_a_mistake_is_told_in_one_sentence_without_a_traceback(
     copy_checkout: Callable[[], Checkout], break_it: Break, stage: str, sentence: str
 ) -> None:
