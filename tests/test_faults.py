@@ -706,6 +706,7 @@ def test_a_run_whose_disk_is_full_ends_in_one_sentence_and_goes_on_when_there_is
 ) -> None:
     checkout, target = copy_checkout(), "results/texts/news.parquet"
     environment = at_start(checkout, WITHOUT_ROOM)
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python leaves bytecode half-written
     printed = checkout.snakemake("--cores", "2", target, ok=False, **environment)
     assert f"ERROR: {target}: no space left on the device; free some space" in printed
     assert "Traceback" not in printed
