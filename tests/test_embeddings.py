@@ -97,6 +97,15 @@ def test_a_directory_that_is_no_encoder_is_told(tmp_path: Path) -> None:
     )
 
 
+def test_a_package_that_holds_no_encoder_is_told() -> None:
+    with pytest.raises(InputError) as error:
+        encoder_directory("anchorflow:rules")
+    assert str(error.value) == (
+        "encoder.path: 'anchorflow:rules' is no directory in sentence-transformers' format (it has "
+        "no modules.json); install the package again with pip, or correct the path."
+    )
+
+
 def test_weights_that_are_only_pickled_are_refused(broken: Path) -> None:
     (broken / "model.safetensors").rename(broken / "pytorch_model.bin")
     with pytest.raises(InputError, match="has no safetensors weights, and pickled ones are not"):

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
 from anchorflow.errors import InputError
-from anchorflow.named_files import local_encoder, local_model
+from anchorflow.named_files import encoder_folder, local_model
 from anchorflow.plain_values import check_values
 from anchorflow.task_names import OWN, cell_name, task_of, words_of
 
@@ -62,7 +62,7 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
     encoder = config["encoder"]["path"]
     _check_watched("encoder.path", encoder)
     if ":" not in encoder:  # a package is that of the Python that runs the job
-        local_encoder(encoder)
+        encoder_folder(encoder)
     _check_reweighting(config)
     examples, per_shard = config["test_examples"], config["compute"]["examples_per_shard"]
     shards = -(-examples // per_shard) if per_shard else 0

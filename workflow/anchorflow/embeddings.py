@@ -13,7 +13,7 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.errors import InputError
-from anchorflow.named_files import local_encoder
+from anchorflow.named_files import encoder_folder
 from anchorflow.tables import EMBEDDINGS, frame_schema
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def encoder_directory(path: str) -> Path:
     InputError
         If the package is not installed, or the directory is not there or holds no encoder.
     """
-    folder = local_encoder(path)
+    folder = encoder_folder(path)
     if not all(kind.startswith("sentence_transformers.") for kind in _module_types(folder)):
         raise InputError(
             f"encoder.path: {folder} has modules that are code of its own, which is not run; "

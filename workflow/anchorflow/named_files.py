@@ -43,7 +43,7 @@ def local_model(name: str, path: str) -> Path:
         If it is no model directory.
     """
     directory = Path(path)
-    if not os.path.isfile(directory / "config.json"):  # Path.is_file raises for too long names
+    if not _has(directory, "config.json"):
         raise InputError(
             f"models.{name}.path: {path!r} is no model directory (it has no config.json); correct "
             "the path, which is relative to the working directory."
@@ -51,7 +51,7 @@ def local_model(name: str, path: str) -> Path:
     return directory
 
 
-def local_encoder(path: str) -> Path:
+def encoder_folder(path: str) -> Path:
     """The directory of a sentence encoder that ``encoder.path`` names.
 
     Raises
@@ -60,7 +60,7 @@ def local_encoder(path: str) -> Path:
         If it is no encoder's directory, or in a package that is not installed.
     """
     directory = packaged("encoder.path", path)
-    if not os.path.isfile(directory / "modules.json"):  # as above
+    if not _has(directory, "modules.json"):
         remedy = (
             "install the package again with pip, or correct the path."
             if ":" in path
@@ -71,3 +71,7 @@ def local_encoder(path: str) -> Path:
             f"modules.json); {remedy}"
         )
     return directory
+
+
+def _has(directory: Path, file: str) -> bool:
+    return os.path.isfile(directory / file)  # Path.is_file raises for too long names
