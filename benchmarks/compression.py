@@ -1,8 +1,8 @@
-r"""Random sets of kept tokens: evaluated behind one shared prefix against re-running the prompts.
+r"""Compression with one shared prefix, compared with full prompts for every set of kept tokens.
 
-Both ways run in this process, on the same model, random prompts and sets. The plain way runs every
-prompt whole for every set, with the tokens that were not kept hidden from the query. Ours runs the
-demonstrations once and gathers keys and values for each set.
+Both ways run in this process, on the same model, random prompts, and random sets of kept tokens.
+The plain way runs every prompt in full for every set, with all other tokens hidden from the query.
+Ours runs the demonstrations once and gathers keys and values for each set.
 
     python benchmarks/compression.py --model results/models/gemma-3-270m
     python benchmarks/compression.py --shape gpt2-xl --device cuda --dtype bfloat16
@@ -19,13 +19,13 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
 
-from anchorflow.attention_function import Attention, AttentionCall, intervene
-from anchorflow.batches import batches_of
-from anchorflow.compression import Setting, compress, observe
 from anchorflow.kept_positions import METHODS, Demonstrations
-from anchorflow.language_model import target_logits
-from anchorflow.last_tokens import keep_all_but_last
-from anchorflow.prefix import shared_token_ids
+from anchorflow.measure.compression import Setting, compress, observe
+from anchorflow.model.attention_function import Attention, AttentionCall, intervene
+from anchorflow.model.batches import batches_of
+from anchorflow.model.language_model import target_logits
+from anchorflow.model.last_tokens import keep_all_but_last
+from anchorflow.model.prefix import shared_token_ids
 
 
 class Hide:
@@ -35,7 +35,7 @@ class Hide:
         self._kept, self._shared = kept, shared
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """Attention with a mask; for prompts that are shorter than any sliding window."""
+        """Attention with a mask, for prompts shorter than any sliding window."""
         visible = ~call.hidden(0, call.keys)[0, 0]
         gone = torch.ones(call.keys, dtype=torch.bool, device=visible.device)
         gone[self._shared :] = False
@@ -52,7 +52,7 @@ class Hide:
 
 
 def sets_of(draws: int) -> list[Setting]:
-    """Random tokens in place of the label words, so many draws."""
+    """Settings with random tokens in place of the label words, one per draw."""
     return [Setting("hidden_random", draw=draw) for draw in range(draws)]
 
 
@@ -78,7 +78,7 @@ def shared(model: PreTrainedModel, prompts: pl.DataFrame, draws: int, budget: in
 def again(
     model: PreTrainedModel, prompts: pl.DataFrame, draws: int, budget: int, shown: Demonstrations
 ) -> list[Tensor]:
-    """The same from whole prompts, run anew for every set."""
+    """The same from full prompts, run again for every set."""
     logits = []
     for setting in sets_of(draws):
         kept = METHODS[setting.method](shown, 0, setting.draw)[0][0]
@@ -90,7 +90,7 @@ def again(
 
 
 def compare(model: PreTrainedModel, arguments: argparse.Namespace) -> None:
-    """Print one line per length of the prompts."""
+    """Print one line per prompt length."""
     device, budget, draws = model.device, arguments.batch_tokens, arguments.draws
     print("prompt/query tokens, sets | seconds: whole prompts, shared | times as fast | difference")
     for times in arguments.times:

@@ -1,10 +1,10 @@
-r"""Many demonstrations: attention to them, and predictions with ever fewer, against the plain way.
+r"""Attention to many demonstrations, and predictions with fewer, compared with the plain way.
 
 Both ways run in this process, on the same weights and random prompts. The plain way runs every
-prompt whole under transformers' eager attention: with ``output_attentions``, which keeps every
+prompt in full under transformers' eager attention: with ``output_attentions``, which keeps every
 matrix, for attention; and once more for each number of demonstrations. Ours runs the demonstrations
-once, keeps the target's row of attention, and takes the first part of the same keys and values
-where there are fewer demonstrations.
+once, records the target's attention row, and uses the first part of the same keys and values for
+fewer demonstrations.
 
     python benchmarks/kernel.py --model results/models/gemma-3-270m
     python benchmarks/kernel.py --shape gpt2-xl --device cuda --dtype bfloat16
@@ -21,11 +21,11 @@ from prefix import random_prompts
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from anchorflow.attention import rows_and_logits
-from anchorflow.batches import Budget, batches_of
-from anchorflow.kernel import predict_with_first
-from anchorflow.language_model import open_model, target_logits
-from anchorflow.prefix import compute_prefix, shared_token_ids
+from anchorflow.measure.attention import rows_and_logits
+from anchorflow.measure.kernel import predict_with_first
+from anchorflow.model.batches import Budget, batches_of
+from anchorflow.model.language_model import open_model, target_logits
+from anchorflow.model.prefix import compute_prefix, shared_token_ids
 
 
 def eager_model(arguments: argparse.Namespace) -> PreTrainedModel:
@@ -57,7 +57,7 @@ def attention_rows(model: PreTrainedModel, prompts: pl.DataFrame, budget: int) -
 
 @torch.no_grad()
 def plain_rows(model: PreTrainedModel, prompts: pl.DataFrame) -> list[Tensor]:
-    """The same from whole prompts, one after the other."""
+    """The same from full prompts, one at a time."""
     rows = []
     for batch in batches_of(prompts, 1, model.device):
         output = model(batch.input_ids, output_attentions=True, use_cache=False, logits_to_keep=1)
@@ -80,7 +80,7 @@ def predict(
 def plain_predict(
     model: PreTrainedModel, fewer: Sequence[pl.DataFrame], budget: int
 ) -> list[Tensor]:
-    """The same from whole prompts."""
+    """The same from full prompts."""
     probabilities = []
     for prompts in fewer:
         batches = batches_of(prompts, budget, model.device)
@@ -90,7 +90,7 @@ def plain_predict(
 
 
 def compare(model: PreTrainedModel, eager: PreTrainedModel, arguments: argparse.Namespace) -> None:
-    """Print one line per length of the prompts."""
+    """Print one line per prompt length."""
     device, budget = model.device, arguments.batch_tokens
     print(
         "demonstration/query tokens | attention: times as fast | fewer: times as fast, difference"

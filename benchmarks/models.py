@@ -1,4 +1,4 @@
-"""The models that benchmarks run, how the command line names them, and how a run is timed."""
+"""Models for benchmarks, their command-line options, and timing."""
 
 import argparse
 import statistics
@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from anchorflow.attention_function import adopt, implementation_for
-from anchorflow.language_model import open_model
+from anchorflow.model.attention_function import adopt, implementation_for
+from anchorflow.model.language_model import open_model
 
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2": ("gpt2", {"n_positions": 2048}),
@@ -61,14 +61,14 @@ def random_model(shape: str, dtype: torch.dtype, device: torch.device, eager: bo
 
 
 def as_dtype(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
-    """The model in another number format; buffers of rotary positions stay float32."""
+    """The model in another number format; buffers of rotary positions remain float32."""
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
     return model
 
 
 def model_parser(description: str) -> argparse.ArgumentParser:
-    """A parser with the options that name a model and where and how it runs."""
+    """A parser with options for the model, device, number format, and threads."""
     parser = argparse.ArgumentParser(description=description)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--model", type=Path, help="a resolved model, results/models/…")
@@ -80,7 +80,7 @@ def model_parser(description: str) -> argparse.ArgumentParser:
 
 
 def model_of(arguments: argparse.Namespace) -> PreTrainedModel:
-    """The model that the command line names, on its device, with our attention function."""
+    """The model given on the command line, on its device, with our attention function."""
     torch.set_num_threads(arguments.threads)
     device, dtype = torch.device(arguments.device), getattr(torch, arguments.dtype)
     if arguments.shape:
@@ -90,7 +90,7 @@ def model_of(arguments: argparse.Namespace) -> PreTrainedModel:
 
 
 def seconds(run: Callable[[], object], device: torch.device, budget: float) -> float:
-    """Median seconds of a run, after one to warm up, over about ``budget`` seconds."""
+    """Median seconds of a run after one warm-up, measured for about ``budget`` seconds."""
     times: list[float] = []
     run()
     while not times or (sum(times) < budget and len(times) < 20):

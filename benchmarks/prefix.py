@@ -1,9 +1,9 @@
-r"""The shared prefix against full prompts: time, tokens saved, memory per further example.
+r"""The shared prefix compared with full prompts: time, tokens saved, memory per additional example.
 
 Both ways run in this process, on the same model and the same random prompts, with the same
-attention function and budget of tokens per batch; they differ in the prefix alone. A prompt is
-3, 5 or 10 times as long as its query. Operations outside attention are saved in proportion to the
-tokens that need not be run.
+attention function and budget of tokens per batch; they differ only in the prefix. A prompt is 3, 5,
+or 10 times as long as its query. Operations outside attention are saved in proportion to the tokens
+that are not run.
 
     python benchmarks/prefix.py --model results/models/gemma-3-270m
     python benchmarks/prefix.py --shape gpt2-xl --device cuda --dtype bfloat16
@@ -20,17 +20,17 @@ from saliency import peak, reset_peak
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from anchorflow.attention_function import intervene
-from anchorflow.batches import batches_of
-from anchorflow.isolation import (
+from anchorflow.measure.isolation import (
     Isolate,
     Setting,
     isolated_positions,
     measure_isolation,
     settings_of,
 )
-from anchorflow.language_model import target_logits
-from anchorflow.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.attention_function import intervene
+from anchorflow.model.batches import batches_of
+from anchorflow.model.language_model import target_logits
+from anchorflow.model.prefix import compute_prefix, shared_token_ids
 
 DEMONSTRATIONS = 4
 
@@ -80,7 +80,7 @@ def predict(model: PreTrainedModel, prompts: pl.DataFrame, budget: int, shared: 
 def isolated_in_full(
     model: PreTrainedModel, prompts: pl.DataFrame, settings: Sequence[Setting], budget: int
 ) -> None:
-    """Make the predictions of ``measure_isolation``, from full prompts."""
+    """Make the predictions of ``measure_isolation`` from full prompts."""
     depth = model.config.get_text_config().num_hidden_layers
     predict(model, prompts, budget, shared=False)
     for setting in settings:
@@ -90,7 +90,7 @@ def isolated_in_full(
 
 
 def compare(model: PreTrainedModel, arguments: argparse.Namespace) -> None:
-    """Print one line per length of the prompts."""
+    """Print one line per prompt length."""
     device, budget = model.device, arguments.batch_tokens
     depth = model.config.get_text_config().num_hidden_layers
     settings = settings_of(["mask"], [1, 5], 1, depth, "this model")
@@ -122,7 +122,7 @@ def compare(model: PreTrainedModel, arguments: argparse.Namespace) -> None:
 
 
 def memory_per_example(model: PreTrainedModel, prompts: pl.DataFrame, shared: bool) -> float:
-    """Peak memory of one batch, per example above eight, in MB; the prefix is there before."""
+    """Peak memory of one batch in MB, per example beyond eight, excluding the prefix."""
     prefix = compute_prefix(model, shared_token_ids(prompts)) if shared else None
     peaks = []
     for examples in (8, len(prompts)):

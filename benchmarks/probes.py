@@ -1,7 +1,7 @@
-r"""Ridge probes: all targets and shuffles fitted to one head's keys at once, against one by one.
+r"""Ridge probes fitted jointly for all targets and shuffles, compared with one at a time.
 
 Both ways run in this process on the same random keys. The plain way fits scikit-learn's
-``RidgeClassifier`` for each fold, target and shuffle; ours fits all columns of a fold together.
+``RidgeClassifier`` for each fold, target, and shuffle; ours fits all columns of a fold jointly.
 
     python benchmarks/probes.py
 """
@@ -14,7 +14,7 @@ import torch
 from models import seconds
 from sklearn.linear_model import RidgeClassifier
 
-from anchorflow.probes import SHUFFLES, probe
+from anchorflow.measure.probes import SHUFFLES, probe
 
 CLASSES = 4
 
@@ -22,7 +22,7 @@ CLASSES = 4
 def one_by_one(
     features: np.ndarray, targets: list[np.ndarray], folds: np.ndarray, penalty: float
 ) -> list[np.ndarray]:
-    """The same as ``probe``, a classifier for each fold and column."""
+    """The same as ``probe``, with one classifier per fold and column."""
     told = [np.zeros(target.shape, bool) for target in targets]
     for target, correct in zip(targets, told, strict=True):
         for column in range(target.shape[1]):

@@ -1,9 +1,9 @@
-r"""Fitting β with one token per text against full prompts: time, and what it grows with.
+r"""Fitting β with one token per text compared with full prompts, by prompt length and batch size.
 
-Both ways run in this process, on the same model, the same random texts and the same order of steps.
-The plain way runs every prompt whole, forward and backward, in every step, with the same attention
-function. Ours keeps keys and values first, which counts, and then runs one token per text. All
-epochs of the plain way are alike, so it is timed for ``--plain-epochs`` of them and multiplied.
+Both ways run in this process, on the same model, random texts, and order of steps. The plain way
+runs every prompt in full, forward and backward, in every step, with the same attention function.
+Ours first computes keys and values, included in its time, and then runs one token per text. All
+epochs of the plain way cost the same, so ``--plain-epochs`` of them are timed and scaled up.
 
     python benchmarks/reweighting.py --model results/models/gemma-3-270m
     python benchmarks/reweighting.py --shape gpt2-xl --device cuda --dtype bfloat16
@@ -23,13 +23,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
-from anchorflow.attention_function import intervene
-from anchorflow.batches import Batch, Budget, batches_of
-from anchorflow.descent import Descent, Reweight
-from anchorflow.language_model import label_logits
-from anchorflow.last_tokens import LastTokens, keep_together
-from anchorflow.prefix import compute_prefix, shared_token_ids
-from anchorflow.reweighting import label_probabilities
+from anchorflow.measure.beta_fit import Descent, Reweight
+from anchorflow.measure.reweighting import label_probabilities
+from anchorflow.model.attention_function import intervene
+from anchorflow.model.batches import Batch, Budget, batches_of
+from anchorflow.model.language_model import label_logits
+from anchorflow.model.last_tokens import LastTokens, keep_together
+from anchorflow.model.prefix import compute_prefix, shared_token_ids
 
 
 def seconds_of(run: Callable[[], object], device: torch.device) -> float:
@@ -110,7 +110,7 @@ def evaluate_in_full(model: PreTrainedModel, prompts: pl.DataFrame, beta: Tensor
 
 
 def compare(model: PreTrainedModel, arguments: argparse.Namespace) -> None:
-    """Print one line per length of the prompts and batch size."""
+    """Print one line per prompt length and batch size."""
     device = model.device
     print(
         "tokens, texts in a step | ms per step: full, one token | times as fast: a step, the whole "

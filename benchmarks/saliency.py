@@ -1,9 +1,9 @@
-r"""Saliency against the plain way: examples per second, memory, and the cost of bfloat16.
+r"""Saliency compared with the plain way: examples per second, memory, and the cost of bfloat16.
 
-The plain way is what [A]'s authors do: transformers' eager attention with ``output_attentions``,
-``retain_grad`` on every attention matrix, autograd, one example at a time. It is given frozen
-parameters and the language-model head at one position only, as ours has, so that what is compared
-is attention itself. Both run in this process, on the same model and the same random prompts.
+The plain way is that of [A]'s authors: transformers' eager attention with ``output_attentions``,
+``retain_grad`` on every attention matrix, autograd, one example at a time. As in ours, parameters
+are frozen and the language-model head runs at one position only, so that the comparison is about
+attention. Both run in this process, on the same model and the same random prompts.
 
     python benchmarks/saliency.py --model results/models/gemma-3-270m
     python benchmarks/saliency.py --shape gpt2-xl --device cuda --dtype bfloat16
@@ -25,10 +25,7 @@ from models import as_dtype, model_parser, random_model, seconds
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from anchorflow.batches import Batch
-from anchorflow.checksums import fingerprints, write_json
-from anchorflow.language_model import MODEL_CARD, open_model, read_card, recompute_activations
-from anchorflow.saliency import (
+from anchorflow.measure.saliency import (
     FlowMeans,
     FlowSums,
     batch_saliency,
@@ -36,9 +33,13 @@ from anchorflow.saliency import (
     label_loss,
     measure_saliency,
 )
-from anchorflow.tables import PROMPTS, read_tables
+from anchorflow.model.batches import Batch
+from anchorflow.model.language_model import MODEL_CARD, open_model, read_card, recompute_activations
+from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.store.checksums import fingerprints, write_json
+from anchorflow.store.parquet import read_tables
 
-# Ours, ours with activations computed again in the backward pass, and the plain way.
+# Ours, ours with activations recomputed in the backward pass, and the plain way.
 WAYS = ("ours", "recomputed", "plain")
 
 
@@ -61,14 +62,14 @@ def random_prompts(tokens: int, size: int, vocabulary: int, device: torch.device
 
 
 def ours(model: PreTrainedModel, batch: Batch, layers: int) -> FlowMeans:
-    """S_wp, S_pq, S_ww of a batch, our way."""
+    """S_wp, S_pq, and S_ww of a batch, our way."""
     sums = FlowSums(batch)
     batch_saliency(model, batch, sums)
     return sums.means(layers)
 
 
 def plain(model: PreTrainedModel, batch: Batch) -> list[Tensor]:
-    """The same, one example at a time with every attention matrix and its gradient kept."""
+    """The same, one example at a time, keeping every attention matrix and its gradient."""
     means = []
     for row in range(batch.size):
         ids = batch.input_ids[row : row + 1]
@@ -104,7 +105,7 @@ def plain(model: PreTrainedModel, batch: Batch) -> list[Tensor]:
 
 
 def reset_peak(device: torch.device) -> float:
-    """Give freed memory back and start a new peak; returns the memory in use now, in MB."""
+    """Release freed memory and reset the peak; returns the memory in use, in MB."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
@@ -115,7 +116,7 @@ def reset_peak(device: torch.device) -> float:
 
 
 def peak(device: torch.device) -> float:
-    """Highest memory use since :func:`reset_peak`, in MB."""
+    """Peak memory use since :func:`reset_peak`, in MB."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated() / 1e6
     status = Path("/proc/self/status").read_text()
@@ -131,7 +132,7 @@ def matrix_rate(dtype: torch.dtype, device: torch.device) -> float:
 
 
 def operations(model: PreTrainedModel, tokens: int) -> float:
-    """Operations that the saliency of one example needs, forward and backward.
+    """Floating-point operations for the saliency of one example, forward and backward.
 
     4 · parameters outside embeddings · tokens, plus seven products of attention (two forward,
     five backward) over the visible pairs.
@@ -195,7 +196,7 @@ def compare(arguments: argparse.Namespace, dtype: torch.dtype, device: torch.dev
 
 
 def compare_formats(arguments: argparse.Namespace, device: torch.device) -> None:
-    """Print what bfloat16 costs in S_wp, S_pq and S_ww averaged over real prompts, and saves."""
+    """Print the error of bfloat16 in S_wp, S_pq, and S_ww over real prompts, and its speedup."""
     prompts = read_tables(arguments.prompts, PROMPTS)
     results, times = {}, {}
     for dtype in (torch.float32, torch.bfloat16):
@@ -218,7 +219,7 @@ def compare_formats(arguments: argparse.Namespace, device: torch.device) -> None
 
 
 def with_dtype(folder: Path, dtype: torch.dtype) -> Path:
-    """A view of a resolved model whose card asks for another number format."""
+    """A view of a resolved model whose card requests another number format."""
     view = folder.parent / f".{folder.name}-{str(dtype).removeprefix('torch.')}"
     view.mkdir(exist_ok=True)
     card = {"directory": str(folder.resolve()), **read_card(folder)}

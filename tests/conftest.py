@@ -1,101 +1,96 @@
-"""A small complete run of the workflow, in a copy of the checkout, for the tests of a process."""
+"""Fixtures for all tests: tiny models, copies of the checkout, a finished run and a browser."""
 
 import os
 import shutil
-import subprocess
-import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import yaml
+from filelock import FileLock
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from browser import open_browser
+from checkout import ROOT, Checkout, copy_sources, fresh_checkout, small_configuration, state
+from resolved_models import resolve
 from tiny_encoder import tiny_encoder
-
-ROOT = Path(__file__).parent.parent
-COPIED = ("Snakefile", "workflow", "profiles", "data", "config")
 
 torch.set_num_threads(1)
 
-
-@dataclass
-class Checkout:
-    """A copy of the project in which the workflow runs."""
-
-    folder: Path
-    config: dict[str, Any] = field(default_factory=dict)
-
-    def snakemake(self, *arguments: str, ok: bool = True, **environment: str) -> str:
-        """Run snakemake here and return all that it prints; fails the test unless as expected."""
-        (self.folder / "small.yaml").write_text(yaml.safe_dump(self.config), encoding="utf-8")
-        finished = subprocess.run(
-            [sys.executable, "-m", "snakemake", "--configfile", "small.yaml", *arguments],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": "workflow", "HF_HUB_OFFLINE": "1", **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=900,
-        )
-        if (finished.returncode == 0) != ok:
-            pytest.fail(finished.stdout[-8000:])
-        return finished.stdout
-
-    def planned(self, *targets: str) -> set[str]:
-        """Messages of the jobs that snakemake would run now.
-
-        Without the target rules, and without the manifest, which follows whatever runs.
-        """
-        lines = self.snakemake("--dry-run", "--cores", "2", *targets).splitlines()
-        return {
-            line.partition(": ")[2]
-            for line in lines
-            if line.startswith("Job ") and line.split(":")[0].removeprefix("Job ").isdigit()
-        } - {"Listing all artifacts with their checksums"}
-
-    def edit(self, file: str, old: str, new: str) -> None:
-        """Replace a piece of one file; fails if it is not there."""
-        path = self.folder / file
-        text = path.read_text(encoding="utf-8")
-        assert old in text
-        path.write_text(text.replace(old, new), encoding="utf-8")
+_KEPT = 3600  # seconds that a folder shared by tests of other code is kept
+_SHARED = pytest.StashKey[Path]()
 
 
-def small_configuration(model: Path) -> dict[str, Any]:
-    """Two built-in tasks with a tiny local model, two seeds, a handful of examples."""
-    default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text(encoding="utf-8"))
-    tasks = {name: default["tasks"][name] for name in ("reviews", "news")}
-    tasks["reviews"].pop("label_words")  # tests/test_label_words.py adds some
-    return {
-        "models": {"tiny": {"source": "local", "path": str(model)}},
-        "tasks": tasks,
-        "seeds": [0, 1],
-        "test_examples": 6,
-        "isolation": {"layers": [1, 2]},
-        "compression": {
-            "methods": ["hidden_anchor", "text_anchor", "hidden_random", "recent", "snapkv"],
-            "draws": 2,
-            "shares": [0.5],
-        },
-        "timing": {"queries": 2, "repetitions": 1},
-        "kernel": {"demonstration_tokens": 500},
-        "encoder": {"path": str(tiny_encoder(model.parent / "encoder"))},
-        "statistics": {"replicates": 100},
-        "figures": {"resolution": 60},
-    }
+def pytest_configure(config: pytest.Config) -> None:
+    """Take the code's state once per session; processes of pytest-xdist are told of it."""
+    told = getattr(config, "workerinput", {}).get("shared")
+    config.stash[_SHARED] = Path(told) if told else _shared_folder()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["shared"] = str(node.config.stash[_SHARED])
+
+
+def _shared_folder() -> Path:
+    """The folder of the code as it is now, with a copy of it that later edits do not reach.
+
+    Its name is a digest of all that the workflow and its small run consist of.
+    """
+    place = ROOT / ".pytest_cache" / "shared"
+    place.mkdir(parents=True, exist_ok=True)
+    sources = Path(tempfile.mkdtemp(prefix="unfinished-", dir=place))
+    copy_sources(ROOT, sources)
+    folder = place / state(sources, also=[Path(__file__)])
+    with FileLock(place / "lock"):
+        if folder.exists():
+            shutil.rmtree(sources)
+        else:
+            folder.mkdir()
+            sources.rename(folder / "sources")
+        os.utime(folder)  # in use, and not to be removed
+        for other in place.iterdir():
+            if other.is_dir() and time.time() - other.stat().st_mtime > _KEPT:
+                shutil.rmtree(other, ignore_errors=True)
+    return folder
 
 
 @pytest.fixture(scope="session")
-def tiny_model_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_folder(pytestconfig: pytest.Config) -> Path:
+    """A folder that all processes of tests, and later ones of the same code, have in common."""
+    return pytestconfig.stash[_SHARED]
+
+
+def made_once(folder: Path, make: Callable[[Path], object]) -> Path:
+    """A folder that the first process to ask for it makes, while the others wait.
+
+    It is made in its place, since what a run resolves names where the model lies.
+    """
+    made = folder.with_name(f"{folder.name}.made")
+    with FileLock(f"{folder}.lock"):
+        os.utime(folder.parent)
+        if not made.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            make(folder)
+            made.touch()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_model_directory(shared_folder: Path) -> Path:
     """A random Llama with a byte-level tokenizer trained on the built-in texts."""
+    made_once(shared_folder / "encoder", tiny_encoder)  # which the small configuration names
+    return made_once(shared_folder / "tiny", _make_tiny_model)
+
+
+def _make_tiny_model(folder: Path) -> None:
     from tokenizers import ByteLevelBPETokenizer
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    folder = tmp_path_factory.mktemp("models") / "tiny"
     trained = ByteLevelBPETokenizer()
     trained.train(
         [str(path) for path in sorted((ROOT / "data").glob("*_train.csv"))],
@@ -115,7 +110,24 @@ def tiny_model_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+@pytest.fixture(scope="session")
+def resolved(tmp_path_factory: pytest.TempPathFactory, tiny_model_directory: Path) -> Path:
+    """A folder with a tokenizer, and with a model whose weights lie in ``source``."""
+    folder = tmp_path_factory.mktemp("resolved")
+    shutil.copytree(tiny_model_directory, folder / "source")
+    resolve(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def words() -> Tokenizer:
+    """A tokenizer that has one word for each of the tiny models' tokens."""
+    vocabulary = {f"w{token}": token for token in range(97)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="w0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    return tokenizer
 
 
 @pytest.fixture(scope="session")
@@ -126,31 +138,26 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def copy_checkout(tmp_path: Path, tiny_model_directory: Path) -> Callable[[], Checkout]:
+def copy_checkout(
+    tmp_path: Path, shared_folder: Path, tiny_model_directory: Path
+) -> Callable[[], Checkout]:
     """Make a fresh copy of the project, without results."""
 
     def make() -> Checkout:
-        return _copied(tmp_path / "checkout", tiny_model_directory)
+        sources = shared_folder / "sources"
+        return fresh_checkout(tmp_path / "checkout", sources, tiny_model_directory)
 
     return make
 
 
-def _copied(folder: Path, model: Path) -> Checkout:
-    folder.mkdir()
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy2(source, folder / name)
-    return Checkout(folder, small_configuration(model))
-
-
 @pytest.fixture(scope="session")
-def _finished(tmp_path_factory: pytest.TempPathFactory, tiny_model_directory: Path) -> Checkout:
-    checkout = _copied(tmp_path_factory.mktemp("run") / "checkout", tiny_model_directory)
-    checkout.snakemake("--cores", "2")
-    return checkout
+def _finished(shared_folder: Path, tiny_model_directory: Path) -> Checkout:
+    def run(folder: Path) -> None:
+        checkout = fresh_checkout(folder, shared_folder / "sources", tiny_model_directory)
+        checkout.snakemake("--cores", "2")
+
+    folder = made_once(shared_folder / "finished", run)
+    return Checkout(folder, small_configuration(Path("models") / tiny_model_directory.name))
 
 
 @pytest.fixture

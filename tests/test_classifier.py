@@ -1,4 +1,4 @@
-"""In-context classification with one's own model: the README's ten lines, and what it refuses."""
+"""In-context classification with one's own model: the documented ten lines, and what it refuses."""
 
 from pathlib import Path
 from typing import Any
@@ -6,15 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from out_of_memory import limit
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from anchorflow.attention_function import intervene
 from anchorflow.classifier import InContextClassifier
-from anchorflow.compression import observe
-from anchorflow.errors import InputError
+from anchorflow.config.errors import InputError
 from anchorflow.fitted_weights import FittedWeights
 from anchorflow.kept_positions import METHODS
+from anchorflow.measure.compression import observe
+from anchorflow.model.attention_function import intervene
+from documentation import python_example
+from out_of_memory import limit
 from tiny_models import FAMILIES, PlainCompression, tiny_model
 
 TEMPLATE = "Review: {text}\nSentiment:{label}"
@@ -32,24 +33,16 @@ def classifier(tiny_model_directory: Path) -> InContextClassifier:
     return InContextClassifier(*loaded(tiny_model_directory), TEMPLATE, LABELS, DEMONSTRATIONS)
 
 
-def readme_example(call: str) -> str:
-    """The README's block of Python with a certain call."""
-    readme = Path(__file__).parent.parent / "README.md"
-    blocks = readme.read_text(encoding="utf-8").split("```python\n")[1:]
-    (block,) = [b.partition("```")[0] for b in blocks if call in b]
-    return block
-
-
 @pytest.mark.parametrize("call", ["classifier.fit", "model.generate"])
-def test_the_readme_s_examples_run_and_have_ten_lines_at_most(
+def test_the_documentation_s_examples_run_and_have_ten_lines_at_most(
     call: str, tiny_model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-model").symlink_to(tiny_model_directory)
-    block = readme_example(call)
+    block = python_example(call)
     assert len([line for line in block.splitlines() if line.strip()]) <= 10
     names: dict[str, Any] = {}
-    exec(compile(block, "README.md", "exec"), names)
+    exec(compile(block, "documentation", "exec"), names)
     if "weights" in names:
         weights = FittedWeights.load(tmp_path / "beta.safetensors")
         assert weights.purpose.labels == tuple(LABELS)
@@ -121,7 +114,7 @@ def _tokenizer(classifier: InContextClassifier) -> Any:
     [
         ([], [], "there are no texts"),
         (["a"], [0, 1], "there are 2 labels for 1 texts"),
-        (["a"], [2], "the label 2 is none of 0 to 1"),
+        (["a"], [2], "the label 2 is not between 0 and 1"),
         ("a", [0], "texts is a single string"),
         (["word " * 2000], [0], r"text 0: its prompt's \d+ tokens exceed the context of 1024"),
     ],
@@ -137,7 +130,7 @@ def test_a_bad_template_or_label_is_told(tiny_model_directory: Path) -> None:
     model, tokenizer = loaded(tiny_model_directory)
     with pytest.raises(InputError, match=r"must contain \{text\} exactly once"):
         InContextClassifier(model, tokenizer, "Review\nSentiment:{label}", LABELS, DEMONSTRATIONS)
-    with pytest.raises(InputError, match="the label 2 is none of 0 to 1"):
+    with pytest.raises(InputError, match="the label 2 is not between 0 and 1"):
         InContextClassifier(model, tokenizer, TEMPLATE, LABELS, [("a", 2)])
     with pytest.raises(InputError, match="there are no demonstrations"):
         InContextClassifier(model, tokenizer, TEMPLATE, LABELS, [])
@@ -211,9 +204,11 @@ def test_what_generate_could_silently_get_wrong_is_refused(
 def test_an_unknown_method_or_a_share_it_cannot_keep_is_told(
     classifier: InContextClassifier,
 ) -> None:
-    with pytest.raises(InputError, match="there is no method 'anchors'; choose one of full, hid"):
+    with pytest.raises(
+        InputError, match="there is no method 'anchors'; choose one of attention_sink, "
+    ):
         classifier.compress("anchors")
-    with pytest.raises(InputError, match="label_only keeps what it is about, not a share"):
+    with pytest.raises(InputError, match="label_only keeps a fixed set of tokens, not a share"):
         classifier.compress("label_only", 0.5)
     with pytest.raises(InputError, match=r"share: 1.5 should be more than 0 and at most 1"):
         classifier.compress("recent", 1.5)

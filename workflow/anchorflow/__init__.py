@@ -8,7 +8,7 @@ head h in layer l.
 
 Papers: [A] Wang et al., "Label Words are Anchors", EMNLP 2023.
 [K] Han et al., "Understanding Emergent In-Context Learning from a Kernel Regression
-Perspective", 2023.
+Perspective", TMLR 2025.
 """
 
 __version__ = "0.1.0"

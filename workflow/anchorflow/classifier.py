@@ -1,4 +1,4 @@
-"""In-context classification with a model of one's own, without the workflow."""
+"""In-context classification with your own model, without the workflow."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -10,39 +10,40 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from anchorflow.architectures import check_architecture
-from anchorflow.attention_function import adopt, implementation_for, intervene
-from anchorflow.auxiliary import NO_LABEL
-from anchorflow.batches import Batch, Budget, run_batches, runnable
-from anchorflow.compression import Cache, Setting, compress, observe
-from anchorflow.configuration import check_wording
-from anchorflow.descent import Descent, Reweight
-from anchorflow.errors import InputError
+from anchorflow.arrays import Array
+from anchorflow.config.configuration import check_wording
+from anchorflow.config.errors import InputError
 from anchorflow.fitted_weights import FittedWeights, Purpose, fingerprint
 from anchorflow.kept_positions import AT_ANY_BUDGET, METHODS
-from anchorflow.language_model import positions_from
-from anchorflow.last_tokens import keep_all_but_last, keep_together
-from anchorflow.prefix import compute_prefix, shared_token_ids
-from anchorflow.prompts import Template, build_prompts
-from anchorflow.reweighting import label_probabilities
-from anchorflow.statistics import Array
-from anchorflow.tables import SAMPLES, frame_schema
-from anchorflow.tokenizers import context_of
+from anchorflow.measure.beta_fit import Descent, Reweight
+from anchorflow.measure.compression import Cache, Setting, compress, observe
+from anchorflow.measure.reweighting import label_probabilities
+from anchorflow.model.architectures import check_architecture
+from anchorflow.model.attention_function import adopt, implementation_for, intervene
+from anchorflow.model.batches import Batch, Budget, run_batches, runnable
+from anchorflow.model.language_model import positions_from
+from anchorflow.model.last_tokens import keep_all_but_last, keep_together
+from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.prepare.prompts import Template, build_prompts
+from anchorflow.prepare.reweighting_samples import NO_LABEL
+from anchorflow.prepare.tokenizer import context_of
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.samples import SAMPLES
 
 
 class InContextClassifier:
-    r"""A language model that labels texts by the example of demonstrations.
+    r"""A language model that classifies texts in context, given demonstrations.
 
-    The model is taken over: frozen, in evaluation mode, and with our attention function.
+    The model is modified: frozen, set to evaluation mode, and given our attention function.
 
     Parameters
     ----------
     model, tokenizer
-        As transformers loads them; the tokenizer a fast one.
+        As loaded by transformers; the tokenizer must be a fast one.
     template : str
         One demonstration, for example ``"Review: {text}\nSentiment:{label}"``.
     labels : sequence of str
-        Label words with their leading blank; their order is that of the classes.
+        Label words with their leading space, in class order.
     demonstrations : sequence of (text, label)
         In prompt order; each label is an index into ``labels``.
 
@@ -50,7 +51,7 @@ class InContextClassifier:
     ------
     InputError
         If the architecture is not supported, the tokenizer gives no character offsets, the
-        template lacks a placeholder, or a label is none.
+        template lacks a placeholder, or a label is out of range.
     """
 
     def __init__(
@@ -93,17 +94,17 @@ class InContextClassifier:
         Parameters
         ----------
         batch_size : int
-            Texts in one step; all at once with 0.
+            Texts per gradient step; 0 for all at once.
         seed : int
-            Of the order in which texts are passed.
+            Seed of the order of training texts.
         batch_tokens : int
-            Upper bound of tokens per batch, before the fit runs one token per text.
+            Upper bound on tokens per batch of full prompts, which run once before the fit.
 
         Raises
         ------
         InputError
-            If a label is none, a prompt exceeds the model's context, two label words begin with the
-            same token, or the loss is no longer finite.
+            If a label is out of range, a prompt exceeds the model's context, two label words begin
+            with the same token, or the loss is no longer finite.
         """
         self._check_labels(labels)
         descent = Descent(learning_rate, epochs, batch_size)
@@ -119,7 +120,7 @@ class InContextClassifier:
         weights: FittedWeights | None = None,
         batch_tokens: int = 1024,
     ) -> Array:
-        """Label probabilities of each text, [texts, C], with weights β or without.
+        """Label probabilities of each text, [texts, C], with or without weights β.
 
         Raises
         ------
@@ -156,20 +157,20 @@ class InContextClassifier:
         method : str
             One of ``kept_positions.METHODS``, or ``text_anchor``.
         share : float, optional
-            The share of the tokens to keep, for methods that can keep any.
+            Share of tokens to keep, for methods that accept any budget.
 
         Raises
         ------
         InputError
-            If there is no such method, or it can't keep such a share.
+            If the method is unknown or does not accept this share.
         """
         if method not in METHODS and method != "text_anchor":
             known = ", ".join([*METHODS, "text_anchor"])
             raise InputError(f"there is no method {method!r}; choose one of {known}.")
         if share is not None and method not in AT_ANY_BUDGET:
             raise InputError(
-                f"{method} keeps what it is about, not a share; leave the share out, or choose one "
-                f"of {', '.join(AT_ANY_BUDGET)}."
+                f"{method} keeps a fixed set of tokens, not a share; leave the share out, or "
+                f"choose one of {', '.join(AT_ANY_BUDGET)}."
             )
         if share is not None and not 0 < share <= 1:
             raise InputError(f"share: {share} should be more than 0 and at most 1.")
@@ -185,12 +186,12 @@ class InContextClassifier:
         for label in labels:
             if label not in range(len(self.labels)):
                 raise InputError(
-                    f"the label {label!r} is none of 0 to {len(self.labels) - 1}, the indices of "
-                    f"the label words {list(self.labels)}; correct it."
+                    f"the label {label!r} is not between 0 and {len(self.labels) - 1}, the indices "
+                    f"of the label words {list(self.labels)}; correct it."
                 )
 
     def prompts(self, texts: Sequence[str], labels: Sequence[int]) -> pl.DataFrame:
-        """One row of ``tables.PROMPTS`` per text, in their order.
+        """One row of ``PROMPTS`` per text, in their order.
 
         Raises
         ------
@@ -203,7 +204,7 @@ class InContextClassifier:
             raise InputError("there are no texts; give at least one.")
         if len(texts) != len(labels):
             raise InputError(
-                f"there are {len(labels)} labels for {len(texts)} texts; give as many."
+                f"there are {len(labels)} labels for {len(texts)} texts; give one label per text."
             )
         samples = pl.DataFrame(
             [
@@ -236,14 +237,14 @@ class InContextClassifier:
 
 
 class AnchorCache:
-    """Compressed demonstrations, for prompts of one's own and transformers' ``generate``.
+    """Compressed demonstrations, for your own prompts and transformers' ``generate``.
 
     Parameters
     ----------
     classifier : InContextClassifier
-        Whose demonstrations they are.
+        The classifier with these demonstrations.
     token_ids : list of int
-        The demonstrations' tokens, with which every prompt begins.
+        Token ids of the demonstrations, with which every prompt begins.
     cache : Cache
         From ``compression.compress``.
     """
@@ -253,28 +254,27 @@ class AnchorCache:
 
     @property
     def tokens(self) -> int:
-        """How many tokens are kept, in every layer and head."""
+        """Number of tokens kept in each layer and head."""
         return self._cache.kept
 
     @contextlib.contextmanager
     def in_front(self) -> Iterator[None]:
-        """Let the model see the demonstrations in front of what it is given in this block."""
+        """Prepend the cached demonstrations to all inputs of the model in this block."""
         with intervene(self._cache.prefix):
             yield
 
     def query(self, text: str) -> dict[str, Tensor]:
-        """What the model is to be given for one text: the prompt behind the demonstrations.
+        """Model inputs for one text: the part of its prompt after the demonstrations.
 
         Returns
         -------
         dict
-            ``input_ids``, ``attention_mask`` and ``position_ids``, each [1, T].
+            ``input_ids``, ``attention_mask``, and ``position_ids``, each [1, T].
 
         Raises
         ------
         InputError
-            If the prompt exceeds the model's context, or does not begin with the tokens that are
-            cached.
+            If the prompt exceeds the model's context, or does not begin with the cached tokens.
         """
         (token_ids,) = self._classifier.prompts([text], [NO_LABEL])["token_ids"].to_list()
         cached = len(self._token_ids)
@@ -291,5 +291,5 @@ class AnchorCache:
         }
 
 
-_ANY_TEXTS = ("x", "N/A")  # to see with which tokens all prompts begin
-_NAME = "classifier"  # in error sentences, for model and task
+_ANY_TEXTS = ("x", "N/A")  # placeholders, to find the tokens that all prompts share
+_NAME = "classifier"  # stands for model and task in error messages

@@ -1,4 +1,4 @@
-"""A fitted β as a file, with the model and the labels that it belongs to."""
+"""Fitted weights β as a file, together with what they were fitted for."""
 
 import hashlib
 import json
@@ -11,13 +11,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from anchorflow.errors import InputError
-from anchorflow.tables import replacing
+from anchorflow.config.errors import InputError
+from anchorflow.store.replacing import replacing
 
 
 @dataclass(frozen=True)
 class Purpose:
-    """What weights are fitted for; they mean nothing elsewhere."""
+    """What weights were fitted for; they are meaningless elsewhere."""
 
     model: str  # fingerprint
     template: str
@@ -27,17 +27,17 @@ class Purpose:
 
 @dataclass(frozen=True, eq=False)
 class FittedWeights:
-    """β of every layer, query head and demonstration, and what it was fitted for."""
+    """β of every layer, query head, and demonstration, and what it was fitted for."""
 
     beta: Tensor  # [L, H, N], float32
     purpose: Purpose
     learning_rate: float
     epochs: int
     batch_size: int
-    source: str = "these weights"  # the file they come from
+    source: str = "these weights"  # the file, in error messages
 
     def save(self, path: str | Path) -> None:
-        """Write β as a safetensors file, with all else in its metadata."""
+        """Write β as a safetensors file, with everything else in its metadata."""
         about = asdict(self)
         tensors = {"beta": about.pop("beta").contiguous()}
         del about["source"]
@@ -72,19 +72,19 @@ class FittedWeights:
             ) from None
 
     def check(self, purpose: Purpose, shape: tuple[int, int, int]) -> None:
-        """Refuse weights that were fitted for something else.
+        """Check that the weights were fitted for this purpose.
 
         Parameters
         ----------
         purpose : Purpose
-            What they are to be used for.
+            What the weights are to be used for.
         shape : tuple
-            [L, H, N] there.
+            Expected shape of β, [L, H, N].
 
         Raises
         ------
         InputError
-            Naming what differs: the model, the template, the label words or the demonstrations.
+            If the model, template, label words, or demonstrations differ; the error says which.
         """
         if self.purpose.model != purpose.model or tuple(self.beta.shape) != shape:
             raise InputError(
@@ -104,7 +104,7 @@ def _checksum(beta: Tensor, about: str) -> str:
 
 
 def fingerprint(model: PreTrainedModel) -> str:
-    """A digest of a few weights of every parameter, the same in float32 and bfloat16."""
+    """A digest of the first weights of every parameter, equal in float32 and bfloat16."""
     digest = hashlib.sha256()
     for name, parameter in model.named_parameters():
         some = parameter.detach().flatten()[:16].to("cpu", torch.bfloat16).float()

@@ -1,34 +1,46 @@
-# What all rules share: the checked configuration, the cells of the run, and the code each rule needs.
+# Shared by all rules: the checked configuration, the cells of the run, and the code of each rule.
 
 import os
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 from snakemake.exceptions import WorkflowError
 
-from anchorflow import configuration
-from anchorflow.configuration import complete_configuration, label_word_sets, listed
-from anchorflow.errors import InputError
-from anchorflow.folders import make_writable
-from anchorflow.plain_values import check_file
-from anchorflow.shards import gathered, shard_names
-from anchorflow.sources import modules_imported_by
-from anchorflow.task_names import task_of
+# The repository's folder, also if another workflow uses this one as a module.
+ROOT = Path(folder_of_rules()).parents[1]
 
-# The repository's folder, also where another workflow uses this one as a module: workflow.basedir
-# is the other one's then.
-ROOT = Path(str(workflow.current_basedir)).parents[1]
+# Rules use the package of this checkout, whether or not it is installed; so do jobs, see below.
+sys.path.insert(0, str(ROOT / "workflow"))
+
+from anchorflow.config import code, configuration
+from anchorflow.config.cells import task_of
+from anchorflow.config.configuration import (
+    complete_configuration,
+    label_word_sets,
+    listed,
+)
+from anchorflow.config.errors import InputError
+from anchorflow.config.folders import make_writable
+from anchorflow.config.import_path import share_with_jobs
+from anchorflow.config.registry import entries
+from anchorflow.config.shards import gathered, shard_names
+from anchorflow.config.stages import MEASURED, PRESENTED, SHARDED, STAGES
+from anchorflow.config.yaml_values import check_file
+
+share_with_jobs(ROOT / "workflow")
 
 try:
-    for file in workflow.configfiles:
+    for file in configuration_files():
         check_file(file)
     complete_configuration(config, ROOT / "workflow/schemas/config.schema.yaml")
 except InputError as error:
     raise WorkflowError(str(error))
 
 
-# Snakemake itself would meet a folder that can't be written with a traceback; it does where this is
-# not run: with --no-hooks, and where another workflow uses this one as a module.
+# Without this, Snakemake reports a folder that is not writable with a traceback. It still does with
+# --no-hooks, and if another workflow uses this one as a module.
 onstart:
     try:
         for folder in ("results", "logs"):
@@ -42,62 +54,30 @@ NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
 
 wildcard_constraints:
     model=NAME,
-    task=rf"{NAME}(?:\+{NAME})?",  # "reviews", or with other label words "reviews+symbols"
+    task=rf"{NAME}(?:\+{NAME})?",  # "reviews", or "reviews+symbols" with other label words
     seed="[0-9]+",
-    examples="[0-9]+-[0-9]+",  # a shard: places of its test texts, "100-200" without the last
+    examples="[0-9]+-[0-9]+",  # a shard: indices of its test texts, "100-200" excluding 200
 
 
-# Large test sets are measured in shards, one job each, which gather.smk puts together. Stages that
-# fit something to all test texts, or run few of them, are not sharded.
-SHARDED = (
-    "attention",
-    "saliency",
-    "isolation",
-    "compression",
-    "retrieval",
-    "kernel",
-)
+# Large test sets are measured in shards, one job each, which gather.smk combines.
 SHARDS = shard_names(config["test_examples"], config["compute"]["examples_per_shard"])
 
-# What one job measures: the test texts of a model, task and seed, or a shard of them.
+# What one job measures: the test texts of a model, task, and seed, or a shard of them.
 PART = "{model}/{task}/{seed}/{examples}" if SHARDS else "{model}/{task}/{seed}"
 OF_PART = ", test texts {wildcards.examples}" if SHARDS else ""
 
+# Where and how fast jobs compute. Snakemake compares only params of builtin types, so a change of
+# device, threads, or batch size reruns nothing.
+COMPUTE = SimpleNamespace(**config["compute"])
 
-# Each rule file adds the figures and tables that it ends in.
+# Each rule file adds its final figures and tables.
 FIGURES = []
 TABLES = []
 
-# Categories of the report, which shows them in the order of their names.
-CLAIMS = "1 Claims"
-INFORMATION = "2 Label words as anchors"
-ANCHORS = "3 Anchors put to use"
-KERNEL = "4 Kernel regression"
-ACCURACY = "5 Accuracy"
 
-
-def figure(name, category, shows):
-    """How the report shows a model's figure; the caption is workflow/report/{name}.rst.
-
-    A label of two values that all figures of a category have becomes a switch, so a label that
-    does not apply is left out.
-    """
-    return {
-        "caption": f"../report/{name}.rst",
-        "category": category,
-        "subcategory": "Figures",
-        "labels": {"figure": shows, "model": "{model}"},
-    }
-
-
-def table(name, category, shows):
-    """How the report shows a table over all models; the caption is workflow/report/{name}.rst."""
-    return {
-        "caption": f"../report/{name}.rst",
-        "category": category,
-        "subcategory": "Tables",
-        "labels": {"table": shows},
-    }
+def rule_files(folder):
+    """The rule files in a folder of workflow/rules, in the order of their names."""
+    return sorted(map(str, (ROOT / "workflow" / "rules" / folder).glob("*.smk")))
 
 
 def model_settings(wildcards):
@@ -108,93 +88,65 @@ def task_settings(wildcards):
     return configuration.task_settings(wildcards.task, config)
 
 
-def code_of(rule):
-    """A rule's script and every module that it imports: an edit rebuilds what depends on it."""
-    script = ROOT / "workflow" / "scripts" / f"{rule}.py"
-    return [os.path.relpath(path) for path in [script, *modules_imported_by(script)]]
+def code_of(script, *modules):
+    """The params by which an edit of a rule's code reruns it, with the name of the edited file."""
+    try:
+        return code.code_of(ROOT / "workflow" / "scripts" / f"{script}.py", modules)
+    except InputError as error:
+        raise WorkflowError(str(error))
 
 
 def measured(stage, table=None):
-    """Where a job leaves a stage, or one of its tables: in its own place, or in a shard."""
+    """Path to which a job writes a stage, or one of its tables: its own, or that of a shard."""
     path = f"{stage}/{PART}/{table}" if table else f"{stage}/{PART}"
     return (
         temp(f"results/shards/{path}.parquet") if SHARDS else f"results/{path}.parquet"
     )
 
 
-def cells_of(stage, table=None):
-    """All tasks and seeds of one stage, or of one of its tables, for the model at hand."""
-    return lambda wildcards: expand(
-        "results/{stage}/{model}/{task}/{cell}.parquet",
-        stage=stage,
-        model=wildcards.model,
-        task=config["tasks"],
-        cell=[f"{seed}/{table}" if table else seed for seed in config["seeds"]],
-    )
+def files_of(read, with_words=False, all_models=False):
+    """The files of a stage, or of ``stage/file``, that a job for one or for all models reads."""
+    name, _, file = read.partition("/")
+    stage = STAGES[name]
+    pattern = {own: path for own, _, path in stage.files()}[file]
+    seeds = config["seeds"][:1] if stage.first_seed else config["seeds"]
 
+    def files(wildcards):
+        words = configuration.cells_with_words
+        return expand(
+            pattern,
+            model=config["models"] if all_models else wildcards.model,
+            task=words(config) if with_words else config["tasks"],
+            seed=seeds,
+        )
 
-def of_models(stage):
-    """A stage's summaries of all models."""
-    return expand(
-        "results/{stage}/{model}.parquet", stage=stage, model=config["models"]
-    )
-
-
-def cells_with_words(stage):
-    """All cells of the tasks that have other label words, those with their own words included."""
-    return lambda wildcards: expand(
-        "results/{stage}/{model}/{task}/{seed}.parquet",
-        stage=stage,
-        model=wildcards.model,
-        task=configuration.cells_with_words(config),
-        seed=config["seeds"],
-    )
+    return files
 
 
 def samples_of(wildcards):
-    """A task's samples, which its prompts with other label words share."""
+    """The samples of a task, which prompts with other label words share."""
     return f"results/samples/{task_of(wildcards.task)}/{wildcards.seed}.parquet"
 
 
-def timings_of(wildcards):
-    """Timings of all tasks of the model at hand; they are taken for the first seed only."""
-    return expand(
-        "results/timing/{model}/{task}/{seed}.parquet",
-        model=wildcards.model,
-        task=config["tasks"],
-        seed=config["seeds"][0],
-    )
-
-
-def shown_of(path):
-    """What all tasks have for the pages of the model at hand; they show the first seed only."""
-    return lambda wildcards: expand(
-        f"results/{path}",
-        model=wildcards.model,
-        task=config["tasks"],
-        seed=config["seeds"][0],
-    )
-
-
 def memory_of(wildcards, attempt):
-    """MB, more with every retry, since too little memory is what a scheduler kills jobs for."""
+    """MB, more with every retry, since schedulers kill jobs that exceed their memory."""
     return attempt * model_settings(wildcards)["memory"]
 
 
 def runtime_of(wildcards, attempt):
-    """Minutes, for schedulers that end what takes longer: a model's memory tells its size."""
+    """Minutes, for schedulers with time limits; a model's memory is a proxy for its size."""
     return attempt * (30 + 5 * model_settings(wildcards)["memory"] // 1000)
 
 
-# Jobs take turns on this machine's GPU, unless --resources or a profile names more of them.
-workflow.global_resources.setdefault("gpu", 1)
+# Jobs take turns on this machine's GPU, unless --resources or a profile provides more.
+set_default_resource("gpu", 1)
 
 
 def gpus_of(wildcards):
-    """GPUs of a job: a machine's all for `spread`, one for others if it will run on a GPU."""
+    """GPUs of a job: all of the machine with `spread`; otherwise one if the job uses a GPU."""
     wanted = config["compute"]["device"]
     if wanted == "spread":
-        return workflow.global_resources["gpu"].value
+        return provided("gpu")
     return int(
         wanted == "cuda"
         or (wanted == "auto" and shutil.which("nvidia-smi") is not None)

@@ -1,38 +1,36 @@
-# The papers' claims on several models, side by side and over relative depth.
+# The papers' claims for several models, side by side and over relative depth.
 
 if len(config["models"]) > 1:
     FIGURES.append("results/figures/comparison")
 
+COMPARED = ("claims", "flow", "loyalty", "deep", "confusion", "heads")
 
-rule draw_comparison:
+
+rule plot_comparison:
     input:
-        claims=of_models("claims"),
-        flow=of_models("flow"),
-        loyalty=of_models("loyalty"),
-        deep=of_models("deep"),
-        confusion=of_models("confusion"),
-        heads=of_models("heads"),
-        code=code_of("draw_comparison"),
+        **{name: files_of(name, all_models=True) for name in COMPARED},
     output:
         report(
             directory("results/figures/comparison"),
             patterns=["{claim}.png"],
             caption="../report/comparison.rst",
-            category=CLAIMS,
+            category="1 Claims",
             subcategory="Models compared",
             labels={"claim": "{claim}"},
         ),
     log:
-        "logs/draw_comparison.log",
+        "logs/plot_comparison.log",
     benchmark:
-        "results/benchmarks/draw_comparison.tsv"
+        "results/benchmarks/plot_comparison.tsv"
+    group:
+        "presenting"
     conda:
         "../envs/anchorflow.yaml"
     threads: 1
     params:
-        style=config["figures"],
-        variant=config["isolation"]["variants"][0],
+        **{part: SLICES[part] for part in ("style", "comparison")},
+        **code_of("plot_comparison", *claim_modules()),
     message:
-        "Drawing the claims on all models"
+        "Plotting the claims on all models"
     script:
-        "../scripts/draw_comparison.py"
+        "../scripts/plot_comparison.py"

@@ -1,6 +1,4 @@
-# Shards of large test sets, put into the files that one job would have written.
-#
-# Gathered shards are deleted, so an edit of what gathers them measures them again.
+# Shards of large test sets, combined into the files that a single job would write.
 
 for stage in SHARDED if SHARDS else ():
     shards = list(getattr(rules, f"measure_{stage}").output)
@@ -10,7 +8,6 @@ for stage in SHARDED if SHARDS else ():
             f"gather_{stage}"
         input:
             shards=expand(shards, examples=SHARDS, allow_missing=True),
-            code=code_of("gather"),
         output:
             [gathered(path) for path in shards],
         log:

@@ -1,10 +1,9 @@
-# Every artifact of the run with its checksum, once all figures and tables are there.
+# A list of all artifacts of the run with checksums, once all figures and tables exist.
 
 
 rule write_manifest:
     input:
         finished=FIGURES + TABLES,
-        code=code_of("write_manifest"),
     output:
         "results/manifest.json",
     log:
@@ -15,6 +14,7 @@ rule write_manifest:
         "../envs/anchorflow.yaml"
     threads: 1
     params:
+        **code_of("write_manifest"),
         run=named_in_run(),
     message:
         "Listing all artifacts with their checksums"

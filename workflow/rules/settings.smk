@@ -1,9 +1,9 @@
-# Slices of the configuration, one per step. What is in a slice decides what a changed key rebuilds.
-# Each is one builtin dict, since Snakemake compares params without their names.
+# Slices of the configuration, one per step; a changed key rebuilds the steps whose slice has it.
+# Each slice is one builtin dict, since Snakemake compares params without their names.
 
 
 def text_files(wildcards):
-    """Local files are inputs, so that Snakemake watches them; the Hub's are pinned by revision."""
+    """Local files are inputs, so that Snakemake tracks them; Hub files are pinned by revision."""
     task = task_settings(wildcards)
     if task["source"] == "hub":
         return {}
@@ -40,7 +40,7 @@ def samples_spec(wildcards):
 
 
 def model_files(wildcards):
-    """A local model's files are inputs, so that Snakemake watches them."""
+    """A local model's files are inputs, so that Snakemake tracks them."""
     model = model_settings(wildcards)
     if model["source"] != "local":
         return []
@@ -50,7 +50,7 @@ def model_files(wildcards):
 
 
 def encoder_files(wildcards):
-    """A local encoder's files are inputs, so that Snakemake watches them; a package's are not."""
+    """A local encoder's files are inputs, so that Snakemake tracks them; a package's are not."""
     path = config["encoder"]["path"]
     if ":" in path:
         return []
@@ -59,12 +59,12 @@ def encoder_files(wildcards):
 
 
 def encoder_spec(wildcards):
-    """What embeddings depend on; how they are compared is another stage's."""
+    """The encoder that embeddings depend on; the temperature belongs to another stage."""
     return {"path": config["encoder"]["path"]}
 
 
 def source_spec(wildcards):
-    """Where a model comes from; what its jobs ask of the scheduler rebuilds nothing."""
+    """Where a model comes from; its memory, which only schedulers use, rebuilds nothing."""
     settings = model_settings(wildcards)
     return {key: settings[key] for key in settings if key not in ("memory", "dtype")}
 
@@ -79,7 +79,7 @@ def prompts_spec(wildcards):
 
 
 def reweighting_task(wildcards):
-    """What re-weighting needs of a task beside its test prompts: it makes further ones."""
+    """What re-weighting needs of a task to build its additional prompts."""
     task = task_settings(wildcards)
     return {
         **prompts_spec(wildcards),
@@ -87,25 +87,8 @@ def reweighting_task(wildcards):
     }
 
 
-def words_spec(wildcards):
-    """What the comparison of label words depends on, beside the cells themselves."""
-    return {
-        "words": label_word_sets(config),
-        "demonstrations": config["saliency"]["demonstrations"],
-        "variant": config["isolation"]["variants"][0],
-    }
-
-
-def claims_spec(wildcards):
-    """What the claims depend on, beside the cells themselves."""
-    return {
-        "tasks": list(config["tasks"]),
-        "variant": config["isolation"]["variants"][0],
-    }
-
-
 def shown_spec(wildcards):
-    """Which prompts' saliency is kept in full, those of stage saliency."""
+    """Number and protocol of the prompts whose saliency is kept in full."""
     return {
         "examples": config["flow_page"]["examples"],
         "demonstrations": config["saliency"]["demonstrations"],
@@ -113,20 +96,62 @@ def shown_spec(wildcards):
 
 
 def page_spec(wildcards):
-    """Looks of information-flow pages, and the label words that they name."""
+    """Colors and label words of information-flow pages."""
     return {
         "labels": task_settings(wildcards)["labels"],
         "colors": config["figures"]["colors"],
     }
 
 
-def label_words(wildcards):
-    """Label words of every task, as figures name them."""
-    return {name: task["labels"] for name, task in config["tasks"].items()}
+# Slices for the rules in present.smk, by their names in PRESENTED: mappings whose entries are
+# arguments of the functions that summarize and plot.
+SLICES = {
+    "statistics": config["statistics"],
+    "style": {"style": config["figures"]},
+    "saliency": config["saliency"],
+    "temperature": {"temperature": config["encoder"]["temperature"]},
+    "baselines": {"baselines": config["reweighting"]["baselines"]},
+    "labels": {
+        "labels": {name: task["labels"] for name, task in config["tasks"].items()}
+    },
+    "label_word_sets": {"words": label_word_sets(config)},
+    "words": {
+        "words": label_word_sets(config),
+        "demonstrations": config["saliency"]["demonstrations"],
+        "variant": config["isolation"]["variants"][0],
+    },
+    "claims": {
+        "tasks": list(config["tasks"]),
+        "variant": config["isolation"]["variants"][0],
+    },
+    "comparison": {"variant": config["isolation"]["variants"][0]},
+}
+
+
+def entry_modules(folder, names):
+    """Files of some entries of a folder of the package, in the form that ``code_of`` takes."""
+    return [f"{folder}/{name}.py" for name in names]
+
+
+def method_modules():
+    """The files of all ways to compress that jobs load."""
+    folder = "measure/compression_methods"
+    chosen = config["compression"]["methods"]
+    return entry_modules(folder, [name for name in entries(folder) if name in chosen])
+
+
+def baseline_modules():
+    """The files of all baselines that jobs load."""
+    return entry_modules("measure/baselines", config["reweighting"]["baselines"])
+
+
+def claim_modules():
+    """The files of all claims."""
+    return entry_modules("summarize/claims", entries("summarize/claims"))
 
 
 def named_in_run():
-    """The models, tasks and seeds of the run, as they stand in its paths."""
+    """The models, tasks, and seeds of the run, as they appear in paths."""
     words = configuration.cells_with_words(config) if label_word_sets(config) else []
     return {
         "model": list(config["models"]),

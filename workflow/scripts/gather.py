@@ -1,10 +1,10 @@
-"""Put the shards of one stage's tables, of a model, task and seed, into one file per table."""
+"""Combine the shards of a stage's tables into one file per table, for one model, task, and seed."""
 
-from anchorflow.gather import gather
-from anchorflow.logs import job_log
+from anchorflow.store.gather import gather
+from anchorflow.store.job import job
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0], snakemake.input):
+    with job(snakemake):
         shards, tables = snakemake.input.shards, snakemake.output
         count = len(shards) // len(tables)
         for place, table in enumerate(tables):

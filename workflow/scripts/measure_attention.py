@@ -1,18 +1,21 @@
-"""Measure attention to every demonstration, and the predictions, of one model, task and seed."""
+"""Measure attention to every demonstration and predictions, for one model, task, and seed."""
 
-from anchorflow.attention import measure_attention
-from anchorflow.language_model import open_for_job, read_card
-from anchorflow.logs import job_log
-from anchorflow.shards import examples_of
-from anchorflow.tables import ATTENTION, PREDICTIONS, PROMPTS, read_table, write_frame
-from anchorflow.tokenizer_files import open_tokenizer
+from anchorflow.config.shards import examples_of
+from anchorflow.measure.attention import measure_attention
+from anchorflow.model.language_model import open_for_job, read_card
+from anchorflow.model.tokenizer import open_tokenizer
+from anchorflow.schemas.attention import ATTENTION
+from anchorflow.schemas.predictions import PREDICTIONS
+from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.store.job import job
+from anchorflow.store.parquet import read_table, write_frame
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0], snakemake.input):
+    with job(snakemake):
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
         tokenizer = open_tokenizer(snakemake.input.tokenizer)
-        compute = snakemake.config["compute"]
+        compute = vars(snakemake.params.compute)
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         attention, predictions = measure_attention(
             model, tokenizer, prompts, compute["batch_tokens"], examples

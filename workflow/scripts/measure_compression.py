@@ -1,23 +1,19 @@
-"""Predict from compressed demonstrations, for every prompt of one model, task and seed."""
+"""Predict from compressed demonstrations, for every prompt of one model, task, and seed."""
 
-import polars as pl
-
-from anchorflow.compression import measure_compression
-from anchorflow.language_model import open_for_job, read_card
-from anchorflow.logs import job_log
-from anchorflow.reweighting import beta_of
-from anchorflow.shards import examples_of
-from anchorflow.tables import BETA, COMPRESSION, PROMPTS, read_table, write_frame
+from anchorflow.config.shards import examples_of
+from anchorflow.measure.compression import measure_compression
+from anchorflow.measure.reweighting import beta_of
+from anchorflow.model.language_model import open_for_job, read_card
+from anchorflow.schemas.compression import COMPRESSION
+from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.schemas.reweighting import BETA
+from anchorflow.store.job import job
+from anchorflow.store.parquet import read_table, read_tables, write_frame
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0], snakemake.input):
-        spec, compute = snakemake.params.spec, snakemake.config["compute"]
-        prompts = pl.concat(
-            [
-                read_table(snakemake.input.prompts, PROMPTS),
-                read_table(snakemake.input.training, PROMPTS),
-            ]
-        )
+    with job(snakemake):
+        spec, compute = snakemake.params.spec, vars(snakemake.params.compute)
+        prompts = read_tables([snakemake.input.prompts, snakemake.input.training], PROMPTS)
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
         beta = beta_of(read_table(snakemake.input.beta, BETA))
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)

@@ -1,13 +1,15 @@
-"""Measure distances between the label words' keys, for one model, task and seed."""
+"""Measure distances between the label words' keys, for one model, task, and seed."""
 
-from anchorflow.diagnosis import measure_diagnosis
-from anchorflow.language_model import open_for_job, read_card
-from anchorflow.logs import job_log
-from anchorflow.tables import DIAGNOSIS, PROMPTS, read_table, write_frame
+from anchorflow.measure.diagnosis import measure_diagnosis
+from anchorflow.model.language_model import open_for_job, read_card
+from anchorflow.schemas.diagnosis import DIAGNOSIS
+from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.store.job import job
+from anchorflow.store.parquet import read_table, write_frame
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0], snakemake.input):
-        compute = snakemake.config["compute"]
+    with job(snakemake):
+        compute = vars(snakemake.params.compute)
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         diagnosis = measure_diagnosis(model, prompts, compute["batch_tokens"])

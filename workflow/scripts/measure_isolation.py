@@ -1,16 +1,18 @@
-"""Predict with isolated positions, for every prompt of one model, task and seed."""
+"""Predict with isolated positions, for every prompt of one model, task, and seed."""
 
-from anchorflow.isolation import measure_isolation, settings_of
-from anchorflow.language_model import open_for_job, read_card
-from anchorflow.logs import job_log
-from anchorflow.shards import examples_of
-from anchorflow.tables import ISOLATION, PROMPTS, read_table, write_frame
+from anchorflow.config.shards import examples_of
+from anchorflow.measure.isolation import measure_isolation, settings_of
+from anchorflow.model.language_model import open_for_job, read_card
+from anchorflow.schemas.isolation import ISOLATION
+from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.store.job import job
+from anchorflow.store.parquet import read_table, write_frame
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0], snakemake.input):
+    with job(snakemake):
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
-        spec, compute = snakemake.params.spec, snakemake.config["compute"]
+        spec, compute = snakemake.params.spec, vars(snakemake.params.compute)
         card = read_card(snakemake.input.model)
         settings = settings_of(
             spec["variants"], spec.get("layers"), spec["draws"], card["layers"], card["name"]

@@ -1,11 +1,13 @@
-"""Decode keys and values around the label words, for one model, task and seed."""
+"""Probe keys and values around the label words, for one model, task, and seed."""
 
-from anchorflow.logs import job_log
-from anchorflow.probes import measure_probes
-from anchorflow.tables import PROBES, STATES, read_settings, read_table, write_frame
+from anchorflow.measure.probes import measure_probes
+from anchorflow.schemas.kernel import STATES
+from anchorflow.schemas.probes import PROBES
+from anchorflow.store.job import job
+from anchorflow.store.parquet import read_settings, read_table, write_frame
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0], snakemake.input):
+    with job(snakemake):
         path, spec = snakemake.input.states, snakemake.params.spec
         probes = measure_probes(read_table(path, STATES), spec["penalty"])
         settings = {"probes": spec, **read_settings(path)}

@@ -1,57 +1,48 @@
-"""Predict with the nearest training texts as demonstrations, for one model, task and seed."""
+"""Predict with the nearest training texts as demonstrations, for one model, task, and seed."""
 
-import polars as pl
-
-from anchorflow.batches import among
-from anchorflow.language_model import open_for_job, read_card
-from anchorflow.logs import job_log
-from anchorflow.prompts import Template, build_prompts
-from anchorflow.retrieval import choose_demonstrations, describe_demonstrations, measure_retrieval
-from anchorflow.shards import examples_of
-from anchorflow.tables import (
-    EMBEDDINGS,
-    PREDICTIONS,
-    PROMPTS,
-    RETRIEVAL,
-    SAMPLES,
-    TEXTS,
-    read_settings,
-    read_table,
-    write_frame,
+from anchorflow.config.shards import examples_of
+from anchorflow.measure.retrieval import (
+    choose_demonstrations,
+    describe_demonstrations,
+    measure_retrieval,
 )
-from anchorflow.tokenizer_files import open_tokenizer, read_architecture
+from anchorflow.model.batches import among
+from anchorflow.model.language_model import open_for_job, read_card
+from anchorflow.prepare.prompts import PromptBuilder
+from anchorflow.schemas.embeddings import EMBEDDINGS
+from anchorflow.schemas.predictions import PREDICTIONS
+from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.schemas.retrieval import RETRIEVAL
+from anchorflow.schemas.samples import SAMPLES
+from anchorflow.schemas.texts import TEXTS
+from anchorflow.store.job import job
+from anchorflow.store.parquet import read_settings, read_table, write_frame
 
 if __name__ == "__main__":
-    with job_log(snakemake.log[0], snakemake.input):
+    with job(snakemake):
         spec, task = snakemake.params.spec, snakemake.params.task
-        compute = snakemake.config["compute"]
-        card = read_card(snakemake.input.model)
+        compute, card = vars(snakemake.params.compute), read_card(snakemake.input.model)
         fixed = read_table(snakemake.input.samples, SAMPLES).filter(demonstrations="fixed")
         examples = examples_of(snakemake.wildcards.get("examples"), fixed)
         fixed = among(fixed, examples)
         embeddings = read_table(snakemake.input.embeddings, EMBEDDINGS)
         texts = read_table(snakemake.input.texts, TEXTS)
         samples = choose_demonstrations(texts, fixed, embeddings, spec["choices"], task["labels"])
-        prompts = build_prompts(
-            samples,
-            open_tokenizer(snakemake.input.tokenizer),
-            Template.parse(task["template"]),
-            task["labels"],
-            card["name"],
-            read_architecture(snakemake.input.tokenizer)["context"],
-            snakemake.wildcards.task,
-        )
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
+        prompts = PromptBuilder.open(
+            snakemake.input.tokenizer, task, card["name"], snakemake.wildcards.task
+        ).build(samples)
         predictions = measure_retrieval(
-            model,
+            open_for_job(snakemake.input.model, compute, snakemake.threads, prompts),
             prompts,
             among(read_table(snakemake.input.predictions, PREDICTIONS), examples),
-            describe_demonstrations(pl.concat([fixed, samples]), embeddings),
+            describe_demonstrations(fixed.vstack(samples), embeddings),
             compute["batch_tokens"],
         )
-        encoder = read_settings(snakemake.input.embeddings)["encoder"]
-        settings = {"retrieval": spec, "encoder": encoder}
-        write_frame(snakemake.output.samples, SAMPLES, samples, settings)
-        settings = {**settings, "task": task, "model": card}
+        chosen = {
+            "retrieval": spec,
+            "encoder": read_settings(snakemake.input.embeddings)["encoder"],
+        }
+        settings = {**chosen, "task": task, "model": card}
+        write_frame(snakemake.output.samples, SAMPLES, samples, chosen)
         write_frame(snakemake.output.prompts, PROMPTS, prompts, settings)
         write_frame(snakemake.output.predictions, RETRIEVAL, predictions, settings)

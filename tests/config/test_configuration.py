@@ -1,0 +1,621 @@
+"""The configuration: defaults filled in, and every mistake told in one sentence with its key."""
+
+import copy
+import os
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from anchorflow.config.configuration import (
+    cells_with_words,
+    complete_configuration,
+    label_word_sets,
+    listed,
+    task_settings,
+)
+from anchorflow.config.errors import InputError
+from checkout import ROOT
+
+
+def test_a_cell_has_its_task_s_settings_with_other_labels() -> None:
+    news = {"template": "t", "labels": [" x", " y"], "label_words": {"symbols": [" A", " B"]}}
+    config = {"tasks": {"plain": {"labels": [" 1", " 2"]}, "news": news}}
+    assert task_settings("news", config) is news
+    assert task_settings("news+symbols", config) == {**news, "labels": [" A", " B"]}
+    assert cells_with_words(config) == ["news", "news+symbols"]
+    assert label_word_sets(config) == {"news": {"words": [" x", " y"], "symbols": [" A", " B"]}}
+    for cell, sentence in (
+        (
+            "news+symbol",
+            'tasks.news.label_words: "symbol" is not in the configuration (did you mean '
+            '"symbols"?); it has symbols.',
+        ),
+        (
+            "plain+symbols",
+            'tasks.plain.label_words: "symbols" is not in the configuration; it has none.',
+        ),
+        (
+            "new+symbols",
+            'tasks: "new" is not in the configuration (did you mean "news"?); it has plain, news.',
+        ),
+    ):
+        with pytest.raises(InputError) as error:
+            task_settings(cell, config)
+        assert str(error.value) == sentence
+
+
+def test_no_label_words_to_compare_is_said() -> None:
+    with pytest.raises(InputError, match=r"^tasks: none has label_words"):
+        cells_with_words({"tasks": {"plain": {"labels": [" 1", " 2"]}}})
+
+
+SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
+
+SMALLEST: dict[str, Any] = {
+    "models": {
+        "tiny": {"source": "local", "path": "models/tiny"},
+        "gpt2": {"source": "hub", "repository": "openai-community/gpt2", "revision": "0" * 40},
+        "gemma": {"source": "gguf", "files": ["gemma.gguf"], "sha256": "0" * 64},
+    },
+    "tasks": {
+        "reviews": {
+            "source": "builtin",
+            "corpus": "reviews",
+            "template": "Review: {text}\nSentiment:{label}",
+            "labels": [" Negative", " Positive"],
+        },
+        "mine": {
+            "source": "local",
+            "train": "train.csv",
+            "test": "test.csv",
+            "template": "{text} ={label}",
+            "labels": [" no", " yes", " maybe"],
+            "values": [0, 1, 2],
+        },
+        "sst2": {
+            "source": "hub",
+            "repository": "stanfordnlp/sst2",
+            "revision": "1" * 40,
+            "train": "train.parquet",
+            "test": "test.parquet",
+            "template": "Review: {text}\nSentiment:{label}",
+            "labels": [" Negative", " Positive"],
+        },
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of the local task and model, in the working directory."""
+    for name in ("train.csv", "test.csv"):
+        (tmp_path / name).touch()
+    (tmp_path / "models/tiny").mkdir(parents=True)
+    (tmp_path / "models/tiny/config.json").touch()
+    monkeypatch.chdir(tmp_path)
+
+
+def smallest() -> dict[str, Any]:
+    return copy.deepcopy(SMALLEST)
+
+
+def refused(change: Callable[[dict[str, Any]], object]) -> str:
+    """The sentence with which the smallest configuration is refused after a change."""
+    config = smallest()
+    change(config)
+    with pytest.raises(InputError) as error:
+        complete_configuration(config, SCHEMA)
+    sentence = str(error.value)
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+    return sentence
+
+
+def refused_task(**changes: Any) -> str:
+    return refused(lambda config: config["tasks"]["reviews"].update(changes))
+
+
+def test_every_key_that_is_left_out_gets_its_default() -> None:
+    config = smallest()
+    complete_configuration(config, SCHEMA)
+    assert config["seeds"] == [0, 1, 2]
+    assert config["test_examples"] == 16
+    assert config["demonstrations_per_label"] == 1
+    assert config["compute"].items() >= {"device": "auto", "threads": 1}.items()
+    assert config["statistics"] == {"replicates": 1000, "confidence": 0.95}
+    assert set(config["figures"]) == {"panel_width", "font_size", "resolution", "colors"}
+    assert config["models"]["tiny"] == {
+        "source": "local",
+        "path": "models/tiny",
+        "dtype": "float32",
+        "memory": 4000,
+    }
+    assert config["tasks"]["reviews"]["columns"] == {"text": "text", "label": "label"}
+
+
+def test_what_is_given_is_kept() -> None:
+    config = smallest() | {"seeds": [7], "statistics": {"replicates": 200}}
+    config["tasks"]["mine"]["columns"] = {"text": ["title", "body"]}
+    config["models"]["tiny"]["dtype"] = "bfloat16"
+    complete_configuration(config, SCHEMA)
+    assert config["seeds"] == [7]
+    assert config["statistics"] == {"replicates": 200, "confidence": 0.95}
+    assert config["tasks"]["mine"]["columns"] == {"text": ["title", "body"], "label": "label"}
+    assert config["tasks"]["mine"]["values"] == [0, 1, 2]
+    assert config["models"]["tiny"]["dtype"] == "bfloat16"
+
+
+def test_defaults_of_two_tasks_are_not_the_same_object() -> None:
+    config = smallest()
+    complete_configuration(config, SCHEMA)
+    config["tasks"]["mine"]["columns"]["text"] = "sentence"
+    assert config["tasks"]["reviews"]["columns"]["text"] == "text"
+
+
+def test_completing_twice_changes_nothing() -> None:
+    config = smallest()
+    complete_configuration(config, SCHEMA)
+    once = copy.deepcopy(config)
+    complete_configuration(config, SCHEMA)
+    assert config == once
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "config").glob("*.yaml")), ids=lambda f: f.name)
+def test_the_shipped_configurations_are_accepted(file: Path) -> None:
+    config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    complete_configuration(config, SCHEMA)
+    assert config["statistics"]["replicates"] >= 100
+
+
+def test_every_default_satisfies_its_own_schema() -> None:
+    config = smallest()
+    complete_configuration(config, SCHEMA)
+    for key in ("seeds", "compute", "statistics", "figures"):
+        complete_configuration(smallest() | {key: config[key]}, SCHEMA)
+
+
+def test_a_misspelt_key_is_told_with_the_nearest_one() -> None:
+    assert refused(lambda config: config.update(seed=[1])) == (
+        'seed: unknown key (did you mean "seeds"?); known here are models, tasks, seeds, '
+        "test_examples, demonstrations_per_label, saliency, isolation, reweighting, "
+        "compression, timing, encoder, retrieval, kernel, probes, flow_page, compute, statistics, "
+        "figures."
+    )
+
+
+def test_a_misspelt_key_of_a_task_is_told_before_the_key_that_it_leaves_missing() -> None:
+    def misspell(config: dict[str, Any]) -> None:
+        task = config["tasks"]["reviews"]
+        task["tempalte"] = task.pop("template")
+
+    assert refused(misspell).startswith(
+        'tasks.reviews.tempalte: unknown key (did you mean "template"?); known here are source,'
+    )
+
+
+def test_an_unknown_key_that_resembles_none_is_told_without_a_guess() -> None:
+    sentence = refused(lambda config: config["models"]["tiny"].update(zzz=1))
+    assert sentence.startswith("models.tiny.zzz: unknown key; known here are source, repository,")
+
+
+def test_an_unknown_key_that_is_no_text_is_told_all_the_same() -> None:
+    unknown: dict[Any, int] = {1: 2, "zzz": 3}
+    sentence = refused(lambda config: config.update(unknown))
+    assert sentence.startswith("1: unknown key; known here are models, tasks,")
+
+
+@pytest.mark.parametrize(
+    ("change", "start"),
+    [
+        ({"test_examples": "24"}, "test_examples: '24' is not of type 'integer'; Test texts"),
+        ({"test_examples": 1}, "test_examples: 1 is less than the minimum of 2; Test texts"),
+        ({"seeds": 3}, "seeds: 3 is not of type 'array'; Seeds of all random draws"),
+        ({"seeds": []}, "seeds: [] should be non-empty; Seeds of all random draws"),
+        ({"seeds": [0, 0]}, "seeds: [0, 0] has non-unique elements; Seeds of all"),
+        ({"seeds": [0, "a"]}, "seeds.1: 'a' is not of type 'integer'; Seeds of all"),
+        ({"seeds": [-1]}, "seeds.0: -1 is less than the minimum of 0; Seeds of all"),
+        ({"test_examples": 16.0}, "test_examples: 16.0 is not of type 'integer'; Test texts"),
+        ({"figures": {"colors": ["#000000\n"] * 3}}, "figures.colors.0: '#000000\\n' does not"),
+        ({"seeds": [True]}, "seeds.0: True is not of type 'integer'; Seeds of all"),
+        ({"tasks": None}, "tasks: None is not of type 'object'; Labeled text data sets"),
+        ({"models": {}}, "models: {} should be non-empty; Language models to analyze"),
+        ({"statistics": {"confidence": 1}}, "statistics.confidence: 1 is greater than or equal"),
+        ({"compute": {"device": "gpu"}}, "compute.device: 'gpu' is not one of ['auto', 'cpu',"),
+        ({"compute": {"examples_per_shard": 0}}, "compute.examples_per_shard: 0 is less than the"),
+        ({"figures": {"colors": ["red"] * 3}}, "figures.colors.0: 'red' does not match"),
+    ],
+)
+def test_a_bad_value_is_told_with_its_key_and_what_belongs_there(
+    change: dict[str, Any], start: str
+) -> None:
+    assert refused(lambda config: config.update(change)).startswith(start)
+
+
+def test_a_misspelt_choice_is_told_with_the_nearest_one() -> None:
+    assert refused_task(source="locale") == (
+        "tasks.reviews.source: 'locale' is not one of ['builtin', 'local', 'hub'] "
+        '(did you mean "local"?); Where the texts are: builtin (a corpus under data/), local '
+        "(CSV, JSON lines or Parquet files) or hub (Parquet files of a Hugging Face data set)."
+    )
+
+
+def test_a_column_that_is_no_text_is_told_with_its_key() -> None:
+    sentence = refused_task(columns={"text": 5})
+    assert sentence.startswith("tasks.reviews.columns.text: 5 is not valid")
+    assert sentence.endswith("Column of the text, or a list of columns that are joined by a space.")
+
+
+@pytest.mark.parametrize("section", ["models", "tasks"])
+def test_a_missing_section_is_told_with_what_it_holds(section: str) -> None:
+    sentence = refused(lambda config: config.pop(section))
+    assert sentence.startswith(f'the configuration: the key "{section}" is missing; La')
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "key", "description"),
+    [
+        ("models", "tiny", "source", "Where the weights are: hub"),
+        ("models", "tiny", "path", "For local: the directory"),
+        ("models", "gpt2", "repository", "For hub: the repository"),
+        ("models", "gpt2", "revision", "For hub: the full commit hash"),
+        ("models", "gemma", "files", "For gguf: the parts of one GGUF file"),
+        ("models", "gemma", "sha256", "For gguf: SHA-256 of the whole file"),
+        ("tasks", "reviews", "source", "Where the texts are: builtin"),
+        ("tasks", "reviews", "corpus", "For builtin: the corpus"),
+        ("tasks", "reviews", "template", "One demonstration; {text} and {label} are replaced"),
+        ("tasks", "reviews", "labels", "Label words as they continue the prompt"),
+        ("tasks", "mine", "train", "For local and hub: file of the training texts"),
+        ("tasks", "mine", "test", "For local and hub: file of the test texts"),
+        ("tasks", "sst2", "repository", "For hub: the data set repository"),
+        ("tasks", "sst2", "revision", "For hub: the full commit hash"),
+        ("tasks", "sst2", "train", "For local and hub: file of the training texts"),
+        ("tasks", "sst2", "test", "For local and hub: file of the test texts"),
+    ],
+)
+def test_a_key_that_its_source_requires_is_told_with_its_meaning(
+    section: str, name: str, key: str, description: str
+) -> None:
+    sentence = refused(lambda config: config[section][name].pop(key))
+    assert sentence.startswith(f'{section}.{name}: the key "{key}" is missing; {description}')
+
+
+@pytest.mark.parametrize("revision", ["main", "0" * 39, "G" * 40])
+def test_a_revision_that_is_no_full_commit_hash_is_refused(revision: str) -> None:
+    sentence = refused(lambda config: config["models"]["gpt2"].update(revision=revision))
+    assert sentence.startswith(f"models.gpt2.revision: '{revision}' does not match")
+
+
+@pytest.mark.parametrize("section", ["models", "tasks"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../x",
+        "a/b",
+        "",
+        ".hidden",
+        "-x",
+        "a b",
+        "é",
+        "x" * 65,
+        "/etc",
+        "..",
+        "a:b",
+        "ｔiny",
+        "tіny",
+        "a\u202eb",
+        "$x$",
+        "a|b",
+        "{task}",
+    ],
+)
+def test_a_name_that_can_t_be_part_of_a_path_is_refused(section: str, name: str) -> None:
+    def rename(config: dict[str, Any]) -> None:
+        config[section] = {name: next(iter(config[section].values()))}
+
+    assert refused(rename) == (
+        f"{section}: {name!r} can't be a name; use up to 64 letters, digits, '.', '_' and '-', "
+        'beginning with a letter or digit (and not "average").'
+    )
+
+
+@pytest.mark.parametrize("section", ["models", "tasks"])
+@pytest.mark.parametrize("name", [1, False, None, 1.5, date(2020, 1, 1)])
+def test_a_name_that_yaml_takes_for_something_else_is_told_to_be_quoted(
+    section: str, name: Any
+) -> None:
+    def rename(config: dict[str, Any]) -> None:
+        config[section] = {name: next(iter(config[section].values()))}
+
+    assert refused(rename) == (
+        f"{section}: the name {name!r} is no text; YAML reads it as {type(name).__name__}, so put "
+        "it in quotes."
+    )
+
+
+@pytest.mark.parametrize("word", [False, 1, None, date(2020, 1, 1)])
+def test_a_label_word_that_yaml_takes_for_something_else_is_told_to_be_quoted(word: Any) -> None:
+    assert refused_task(labels=[word, " yes"]).startswith(
+        f"tasks.reviews.labels.0: {word!r} is not of type 'string' (YAML reads it as "
+        f"{type(word).__name__}, so put it in quotes); Label words as they continue"
+    )
+
+
+@pytest.mark.parametrize("section", ["models", "tasks"])
+def test_names_that_a_file_system_may_take_for_the_same_are_refused(section: str) -> None:
+    def add(config: dict[str, Any]) -> None:
+        first = next(iter(config[section]))
+        config[section][first.upper()] = config[section][first]
+
+    first = next(iter(SMALLEST[section]))
+    assert refused(add) == (
+        f'{section}: "{first}" and "{first.upper()}" differ only in case, which some file systems '
+        "ignore; rename one."
+    )
+
+
+def test_names_of_label_words_that_a_file_system_may_take_for_the_same_are_refused() -> None:
+    words = {"symbols": [" A", " B"], "Symbols": [" C", " D"]}
+    assert refused_task(label_words=words).startswith(
+        'tasks.reviews.label_words: "symbols" and "Symbols" differ only in case'
+    )
+
+
+@pytest.mark.parametrize("name", ["index.html", "Index.HTML"])
+def test_a_task_can_t_take_the_place_of_the_list_of_pages(name: str) -> None:
+    def rename(config: dict[str, Any]) -> None:
+        config["tasks"][name] = config["tasks"].pop("reviews")
+
+    assert refused(rename) == f"tasks: {name!r} is reserved for the index of all pages; rename it."
+
+
+def test_average_is_no_name_of_a_task_since_tables_use_it() -> None:
+    def rename(config: dict[str, Any]) -> None:
+        config["tasks"]["average"] = config["tasks"].pop("reviews")
+
+    assert refused(rename).startswith("tasks: 'average' can't be a name;")
+
+
+@pytest.mark.parametrize("name", ["averages", "a", "gpt2-xl", "gpt-j_6b.v1", "0", "x" * 64])
+def test_ordinary_names_are_accepted(name: str) -> None:
+    config = smallest()
+    config["tasks"] = {name: config["tasks"]["reviews"]}
+    complete_configuration(config, SCHEMA)
+    assert config["tasks"][name]["columns"]["text"] == "text"
+
+
+@pytest.mark.parametrize(
+    ("template", "placeholder"),
+    [
+        ("Sentiment:{label}", "{text}"),
+        ("{text} and {text}:{label}", "{text}"),
+        ("Review: {text}\nSentiment:", "{label}"),
+        ("{text}:{label} or:{label}", "{label}"),
+        ("Review: {Text}\nSentiment:{label}", "{text}"),
+    ],
+)
+def test_a_template_needs_each_placeholder_exactly_once(template: str, placeholder: str) -> None:
+    assert refused_task(template=template) == (
+        f"tasks.reviews.template: {template!r} must contain {placeholder} exactly once, "
+        'as in "Review: {text}\\nSentiment:{label}".'
+    )
+
+
+@pytest.mark.parametrize(
+    "template", ["{text.__class__}:{label}", "{text!r}:{label}", "{0}:{label}", "%s:{label}"]
+)
+def test_a_template_knows_no_other_way_to_name_the_text(template: str) -> None:
+    assert "must contain {text} exactly once" in refused_task(template=template)
+
+
+@pytest.mark.parametrize("template", ["{label}: {text}", "{text}:{label}.", "{text}:{label}\n"])
+def test_a_template_must_end_with_the_label(template: str) -> None:
+    assert refused_task(template=template) == (
+        f"tasks.reviews.template: {template!r} must end with {{label}}, after {{text}}, so that "
+        "the query can stop where the label word is to be predicted."
+    )
+
+
+def test_a_template_needs_words_between_text_and_label() -> None:
+    assert refused_task(template="Review: {text}{label}") == (
+        "tasks.reviews.template: 'Review: {text}{label}' needs some words between {text} and "
+        "{label}; the last of them is the target position."
+    )
+
+
+def test_the_same_label_word_twice_is_refused() -> None:
+    sentence = refused_task(labels=[" Good", " Good"])
+    assert sentence.startswith("tasks.reviews.labels: [' Good', ' Good'] has non-unique elements")
+
+
+@pytest.mark.parametrize("labels", [[" Good", "Good"], [" Good", "  "], ["Good", "Good\n"]])
+def test_label_words_that_only_blanks_tell_apart_are_refused(labels: list[str]) -> None:
+    assert refused_task(labels=labels) == (
+        f"tasks.reviews.labels: {labels} must be distinct words; spaces alone do not distinguish "
+        "them."
+    )
+
+
+def test_a_single_label_word_is_refused() -> None:
+    assert refused_task(labels=[" Good"]).startswith("tasks.reviews.labels: [' Good'] is too short")
+
+
+def test_values_of_another_length_than_the_label_words_are_refused() -> None:
+    assert refused_task(values=[0, 1, 2]) == (
+        "tasks.reviews.values: 3 values for 2 label words; give one value per label word, in the "
+        "same order."
+    )
+
+
+def test_other_label_words_are_checked_like_the_own_ones() -> None:
+    assert refused_task(label_words={"symbols": [" A", " B", " C"]}) == (
+        "tasks.reviews.label_words.symbols: 3 words for 2 labels; give one word per label, in the "
+        "same order."
+    )
+    assert refused_task(label_words={"symbols": [" A", "A"]}) == (
+        "tasks.reviews.label_words.symbols: [' A', 'A'] must be distinct words; spaces alone do "
+        "not distinguish them."
+    )
+    assert refused_task(label_words={"symbols": [" A", " A"]}).startswith(
+        "tasks.reviews.label_words.symbols: [' A', ' A'] has non-unique elements; Words of this"
+    )
+    assert refused_task(label_words={}).startswith(
+        "tasks.reviews.label_words: {} should be non-empty; Other label words to compare"
+    )
+
+
+@pytest.mark.parametrize("name", ["words", "a+b", "x" * 33, ""])
+def test_a_name_of_label_words_that_can_t_be_part_of_a_path_is_refused(name: str) -> None:
+    assert refused_task(label_words={name: [" A", " B"]}) == (
+        f"tasks.reviews.label_words: {name!r} can't be a name; use up to 32 letters, digits, '.', "
+        "'_' and '-', beginning with a letter or digit (and not \"words\")."
+    )
+
+
+@pytest.mark.parametrize("values", [[1, "1"], [True, "True"]])
+def test_values_that_are_written_alike_are_refused(values: list[Any]) -> None:
+    assert refused_task(values=values) == (
+        f"tasks.reviews.values: {values} are not distinct when compared as text; give each label "
+        "its own value."
+    )
+
+
+@pytest.mark.parametrize("path", ["x" * 5000 + ".csv", "folder", "pipe", "train.csv/x"])
+def test_what_is_no_file_is_told_whatever_it_is(path: str) -> None:
+    Path("folder").mkdir()
+    os.mkfifo("pipe")
+    sentence = refused(lambda config: config["tasks"]["mine"].update(train=path))
+    assert sentence.startswith(f"tasks.mine.train: there is no file {path[:1000]}")
+
+
+def test_braces_in_a_path_are_refused_since_snakemake_would_fill_them_in() -> None:
+    for path in ("data/{task}.csv", "}.csv"):
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).touch()
+        told = f"{path!r} has braces, which are not allowed in paths; rename it."
+        assert refused(lambda config, path=path: config["tasks"]["mine"].update(test=path)) == (
+            f"tasks.mine.test: {told}"
+        )
+        assert refused(lambda config, path=path: config["models"]["tiny"].update(path=path)) == (
+            f"models.tiny.path: {told}"
+        )
+        assert refused(lambda config, path=path: config.update(encoder={"path": path})) == (
+            f"encoder.path: {told}"
+        )
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_a_local_file_that_is_not_there_is_told_with_its_key(split: str) -> None:
+    assert refused(lambda config: config["tasks"]["mine"].update({split: "none.csv"})) == (
+        f"tasks.mine.{split}: there is no file none.csv; correct the path, which is relative to "
+        "the working directory."
+    )
+
+
+@pytest.mark.parametrize("path", ["nowhere", "train.csv", "x" * 5000])
+def test_what_is_no_model_directory_is_told_before_anything_runs(path: str) -> None:
+    sentence = refused(lambda config: config["models"]["tiny"].update(path=path))
+    assert sentence.startswith(f"models.tiny.path: '{path[:900]}")
+    assert sentence.endswith("correct the path, which is relative to the working directory.")
+
+
+@pytest.mark.parametrize("path", ["nowhere", "train.csv", "x" * 5000])
+def test_what_is_no_encoder_directory_is_told_before_anything_runs(path: str) -> None:
+    sentence = refused(lambda config: config.update(encoder={"path": path}))
+    assert sentence.startswith(f"encoder.path: '{path[:900]}")
+    assert sentence.endswith("correct the path, which is relative to the working directory.")
+
+
+def test_an_encoder_in_a_package_is_left_to_the_jobs() -> None:
+    config = smallest() | {"encoder": {"path": "no_such_package:model"}}
+    complete_configuration(config, SCHEMA)
+    assert config["encoder"]["path"] == "no_such_package:model"
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b/c", "a b", "--", "/a", "a/", ""])
+def test_what_can_be_no_repository_is_refused(name: str) -> None:
+    for section, key in (("models", "gpt2"), ("tasks", "sst2")):
+        told = refused(
+            lambda config, place=(section, key): config[place[0]][place[1]].update(repository=name)
+        )
+        assert told.startswith(f"{section}.{key}.repository: {name!r} does not match")
+
+
+@pytest.mark.parametrize(
+    "file", ["../../t.parquet", "/etc/t.parquet", "t.csv", "a//t.parquet", "./t.parquet"]
+)
+def test_what_can_be_no_file_of_a_repository_is_refused(file: str) -> None:
+    told = refused(lambda config: config["tasks"]["sst2"].update(test=file))
+    assert told.startswith(f"tasks.sst2.test: {file!r} is not the path of a Parquet file within")
+
+
+@pytest.mark.parametrize("file", ["data/c++/t.parquet", "language=en/t 1.parquet", "é..b.parquet"])
+def test_what_can_be_a_file_of_a_repository_is_taken(file: str) -> None:
+    config = smallest()
+    config["tasks"]["sst2"]["test"] = file
+    complete_configuration(config, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("key", "settings"),
+    [
+        ("test_examples", {"test_examples": 10**20}),
+        ("isolation.layers.0", {"isolation": {"layers": [10**20]}}),
+        ("kernel.demonstration_tokens", {"kernel": {"demonstration_tokens": 10**20}}),
+        ("compute.threads", {"compute": {"threads": 16**5000}}),
+    ],
+)
+def test_numbers_beyond_all_reason_are_refused(key: str, settings: dict[str, Any]) -> None:
+    told = refused(lambda config: config.update(settings))
+    assert told == f"{key}: an integer beyond {2**63 - 1}; give a smaller one."
+
+
+def test_more_shards_than_snakemake_can_plan_are_refused() -> None:
+    settings = {"test_examples": 2**62, "compute": {"examples_per_shard": 3}}
+    assert refused(lambda config: config.update(settings)) == (
+        f"compute.examples_per_shard: 3 makes {2**62 // 3 + 1} shards of test_examples ({2**62}), "
+        "more than 10000; choose more examples per shard."
+    )
+
+
+def test_a_listed_name_gives_its_settings() -> None:
+    assert listed("mine", "tasks", SMALLEST) is SMALLEST["tasks"]["mine"]
+
+
+def test_an_unlisted_task_is_told_with_the_nearest_one() -> None:
+    with pytest.raises(InputError) as error:
+        listed("review", "tasks", SMALLEST)
+    assert str(error.value) == (
+        'tasks: "review" is not in the configuration (did you mean "reviews"?); '
+        "it has reviews, mine, sst2."
+    )
+
+
+def test_an_unlisted_model_that_resembles_none_is_told_with_those_there_are() -> None:
+    with pytest.raises(InputError) as error:
+        listed("zzz", "models", SMALLEST)
+    assert str(error.value) == (
+        'models: "zzz" is not in the configuration; it has tiny, gpt2, gemma.'
+    )
+
+
+def test_many_demonstrations_out_of_reach_are_told() -> None:
+    for wanted in (1, 6):
+        assert refused(
+            lambda config, wanted=wanted: config["tasks"]["mine"].update(many_demonstrations=wanted)
+        ) == (
+            f"tasks.mine.many_demonstrations: {wanted} should be more than "
+            "demonstrations_per_label (1) and at most that plus reweighting.examples_per_label (5)."
+        )
+
+
+def test_a_choice_among_rates_needs_texts_to_hold_out() -> None:
+    sentence = refused(
+        lambda config: config.update(
+            reweighting={"learning_rates": [0.1, 0.01], "examples_per_label": 1}
+        )
+    )
+    assert sentence.startswith("reweighting.examples_per_label: 1 leaves no training text to hold")

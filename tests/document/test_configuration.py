@@ -1,0 +1,63 @@
+"""config/README.md against the schema it is made from, and its example against the checks."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from anchorflow.config.configuration import complete_configuration, read_schema
+from anchorflow.document import ROOT
+from anchorflow.document.configuration import README_FILE, SCHEMA_FILE, configuration_readme
+
+SCHEMA = read_schema(SCHEMA_FILE)
+
+
+def keys_of(part: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Every dotted key of a schema, written anew here as a check on the generator."""
+    for key, inner in part.get("properties", {}).items():
+        yield f"{prefix}{key}"
+        yield from keys_of(inner, f"{prefix}{key}.")
+    if isinstance(part.get("additionalProperties"), dict):
+        yield from keys_of(part["additionalProperties"], f"{prefix}<name>.")
+
+
+def test_the_readme_is_what_the_schema_yields() -> None:
+    assert README_FILE.read_text(encoding="utf-8") == configuration_readme(SCHEMA), (
+        "config/README.md is behind the schema; run make docs."
+    )
+
+
+def test_every_key_of_the_schema_has_a_row_or_a_section() -> None:
+    readme = configuration_readme(SCHEMA)
+    for key in keys_of(SCHEMA):
+        assert f"| `{key}` | " in readme or f"\n## `{key}`\n" in readme, key
+
+
+def test_kinds_defaults_and_requirements_are_written_out() -> None:
+    readme = configuration_readme(SCHEMA)
+    for row in (
+        "| `models.<name>.source` | `hub`, `local` or `gguf` | required | ",
+        "| `models.<name>.memory` | integer, ≥ 100 | `4000` | ",
+        "| `tasks.<name>.train` | string | required for `local` and `hub` | ",
+        "| `tasks.<name>.labels` | list of at least 2 distinct values (string) | required | ",
+        '| `tasks.<name>.columns.text` | string or list of values (string) | `"text"` | ',
+        "| `statistics.confidence` | number, > 0, < 1 | `0.95` | ",
+    ):
+        assert row in readme
+
+
+def test_the_five_line_example_is_a_complete_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.csv").touch()
+    (tmp_path / "path/to/model").mkdir(parents=True)
+    (tmp_path / "path/to/model/config.json").touch()
+    (example,) = re.findall(r"```yaml\n(.*?)```", configuration_readme(SCHEMA), re.DOTALL)
+    assert len(example.splitlines()) == 5
+    assert example in (ROOT / "README.md").read_text(encoding="utf-8")
+    complete_configuration(yaml.safe_load(example), SCHEMA_FILE)

@@ -1,0 +1,271 @@
+"""docs/results.md against the results that it quotes, and the markers that quote them."""
+
+import csv
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from anchorflow.config.errors import InputError
+from anchorflow.document import ROOT, __main__, configuration, tables
+from anchorflow.document.results import (
+    DOCS,
+    TEMPLATE_FILE,
+    MarkerError,
+    Results,
+    quoted_files,
+    read_quoted,
+    read_run,
+    render,
+    write,
+)
+from anchorflow.store.checksums import sha256_of, write_json
+
+TEMPLATE = TEMPLATE_FILE.read_text(encoding="utf-8")
+QUOTED = sorted(path.name for path in (DOCS / "results").iterdir())
+
+
+def disagreements(docs: Path) -> list[str]:
+    """The page and the quoted files that are not what template and quoted files yield."""
+    page, quoted = render(TEMPLATE, read_quoted(docs / "results"))
+    wanted = {f"results/{name}": text for name, text in quoted_files(quoted).items()}
+    wanted["results.md"] = page
+    there = {f"results/{path.name}" for path in (docs / "results").iterdir()} | {"results.md"}
+    differ = {name for name in wanted if (docs / name).read_bytes() != wanted[name].encode()}
+    return sorted(differ | (there - wanted.keys()))
+
+
+def quoted_figures() -> dict[str, str]:
+    facts = json.loads((DOCS / "results" / "run.json").read_text(encoding="utf-8"))
+    return {
+        key.removeprefix("figures."): value for key, value in facts.items() if "figures." in key
+    }
+
+
+def test_the_page_is_what_the_quoted_results_yield() -> None:
+    assert disagreements(DOCS) == [], "docs/results.md is behind; run make docs."
+
+
+def test_the_figures_are_those_of_the_quoted_run() -> None:
+    assert set(quoted_figures()) == {"flow", "heads", "loyalty", "retention"}
+    for name, known in quoted_figures().items():
+        assert sha256_of(DOCS / f"{name}.png") == known, name
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    """A copy of the page and of what it quotes."""
+    shutil.copytree(DOCS / "results", tmp_path / "docs" / "results")
+    shutil.copy(DOCS / "results.md", tmp_path / "docs")
+    return tmp_path / "docs"
+
+
+def test_every_altered_number_of_the_page_is_found(docs: Path) -> None:
+    page = (docs / "results.md").read_text(encoding="utf-8")
+    numbers = list(re.finditer(r"\d\.\d\d", page))
+    assert len(numbers) > 100
+    for number in numbers:
+        altered = f"{(float(number[0]) + 0.01) % 10:.2f}"
+        (docs / "results.md").write_text(page[: number.start()] + altered + page[number.end() :])
+        assert disagreements(docs) == ["results.md"], number
+
+
+@pytest.mark.parametrize("file", [name for name in QUOTED if name.endswith(".csv")])
+def test_every_altered_cell_of_a_quoted_table_is_found(file: str, docs: Path) -> None:
+    path = docs / "results" / file
+    names, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
+    for row in rows:
+        for column, known in enumerate(row):
+            # In a number, only the last of up to 17 digits, which the page does not show.
+            row[column] = known[:-1] + ("1" if known[-1:] != "1" else "2")
+            with open(path, "w", encoding="utf-8", newline="") as text:
+                csv.writer(text, lineterminator="\n").writerows([names, *rows])
+            try:
+                assert "results.md" in disagreements(docs), (names[column], known)
+            except MarkerError as error:
+                assert file.removesuffix(".csv") in str(error)
+            row[column] = known
+
+
+def test_an_altered_fact_or_a_row_too_many_is_found(docs: Path) -> None:
+    path = docs / "results" / "run.json"
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    for key, known in facts.items():
+        altered = json.dumps({**facts, key: [known]}, indent=2, sort_keys=True)
+        path.write_text(altered + "\n", encoding="utf-8")
+        assert disagreements(docs) == ["results.md"], key
+    path.write_text(json.dumps({**facts, "more": 1}, indent=2, sort_keys=True) + "\n")
+    assert disagreements(docs) == ["results/run.json"]
+
+    shutil.copy(DOCS / "results" / "run.json", path)
+    with open(docs / "results" / "loyalty.csv", "a", encoding="utf-8") as text:
+        text.write("average,zero,label,first,5,label_loyalty,0.6,0.5,0.7\n")
+    assert disagreements(docs) == ["results/loyalty.csv"]
+
+
+def test_the_prose_has_no_number_with_decimals_of_its_own() -> None:
+    prose = re.sub(r"\{\{.+?\}\}", "", TEMPLATE, flags=re.DOTALL)
+    assert not re.findall(r".*\d\.\d.*", prose)
+
+
+def row(task: str, measure: str, mean: str, low: str = "0.5", high: str = "0.75") -> dict[str, str]:
+    return {"task": task, "measure": measure, "mean": mean, "low": low, "high": high, "seeds": "3"}
+
+
+RUN = Results(
+    {
+        "accuracy": [
+            row("news", "accuracy", "0.61803398"),
+            row("average", "accuracy", "-0.004", "-0.25", "0.25"),
+            row("average", "f1", "0.5", "", ""),
+            row("", "f1", "", "", ""),
+        ],
+        "claims": [
+            {"claim": "a", "effect": "0.25", "low": "0.2", "high": "0.3", "verdict": "supported"},
+            {"claim": "b", "effect": "1.5", "low": "", "high": "", "verdict": ""},
+        ],
+        "timing": [{"way": "full", "milliseconds": "150.5"}],
+    },
+    {"seeds": [0, 1], "statistics.confidence": 0.95, "figures.flow": "ab12"},
+)
+
+
+@pytest.mark.parametrize(
+    ("marker", "text"),
+    [
+        ("{{accuracy task=news}}", "0.62 [0.50, 0.75]"),
+        ("{{accuracy task=average\nmeasure=accuracy}}", "0.00 [-0.25, 0.25]"),
+        ("{{accuracy task=average measure=f1}}", "0.50"),
+        ("{{accuracy task=}}", "–"),
+        ("{{accuracy task=news : mean}}", "0.62"),
+        ("{{accuracy task=news : seeds}}", "3"),
+        ("{{accuracy measure=f1 : count}}", "2"),
+        ("{{accuracy : count}}", "4"),
+        ("{{claims claim=b}}", "1.50"),
+        (
+            "{{claims : table claim effect verdict}}",
+            "| claim | effect | verdict |\n|---|---|---|\n"
+            "| a | 0.25 [0.20, 0.30] | supported |\n| b | 1.50 | – |",
+        ),
+        ("{{run seeds}}", "0, 1"),
+        ("{{run statistics.confidence}}", "0.95"),
+        ("{{figure flow}}", "flow.png"),
+    ],
+)
+def test_a_marker_becomes_what_it_names(marker: str, text: str) -> None:
+    page, quoted = render(f"before {marker} after", RUN)
+    assert page.startswith(f"before {text} after\n")
+    assert render(f"before {marker} after", quoted) == (page, quoted)
+
+
+def test_rows_and_columns_that_are_not_quoted_are_left_out() -> None:
+    template = "{{claims claim=a}} {{accuracy task=news : seeds}} {{accuracy measure=f1 : count}}"
+    _, quoted = render(template, RUN)
+    assert quoted_files(quoted) == {
+        "accuracy.csv": "task,measure,seeds\nnews,accuracy,3\naverage,f1,3\n,f1,3\n",
+        "claims.csv": "claim,effect,low,high\na,0.25,0.2,0.3\n",
+        "run.json": "{}\n",
+    }
+
+
+@pytest.mark.parametrize(
+    ("marker", "sentence"),
+    [
+        ("{{accuracy task=reviews}}", "0 rows of accuracy match."),
+        ("{{accuracy task=reviews : count}}", "0 rows of accuracy match."),
+        ("{{accuracy task=average}}", "2 rows of accuracy match."),
+        ("{{accuracy task=average : seeds}}", "2 rows of accuracy match."),
+        ("{{accuracy method=many}}", "accuracy has no column method."),
+        ("{{accuracy news}}", "accuracy has no column news."),
+        ("{{timing way=full}}", "timing has no column mean."),
+        ("{{accuracy task=news : median}}", "accuracy has no column median."),
+        ("{{flow task=average}}", "there is no table flow."),
+        ("{{run threads}}", "the run has no fact threads."),
+        ("{{figure heads}}", "the run has no fact figures.heads."),
+    ],
+)
+def test_a_marker_that_does_not_fit_is_named(marker: str, sentence: str) -> None:
+    with pytest.raises(MarkerError) as error:
+        render(f"{{{{claims claim=a}}}} {marker}", RUN)
+    assert str(error.value) == f"{marker}: {sentence}"
+
+
+@pytest.fixture
+def finished_default_run(tmp_path: Path) -> Path:
+    """A folder as the default run leaves it, of which only what is quoted is there."""
+    config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text(encoding="utf-8"))
+    (model,), tasks = config["models"], list(config["tasks"])
+    seeds = len(config["seeds"])
+    run, results = tmp_path / "run", tmp_path / "run" / "results"
+    shutil.copytree(DOCS / "results", results / "tables")
+    examples = {**dict.fromkeys(tasks, 30), "average": 90}
+    accuracy = [f"{model},{task},accuracy,{seeds},{count}\n" for task, count in examples.items()]
+    (results / "tables" / "accuracy.csv").write_text(
+        "".join(["model,task,measure,seeds,examples\n", *accuracy]), encoding="utf-8"
+    )
+    for name in quoted_figures():
+        (results / "figures" / name).mkdir(parents=True)
+        shutil.copy(DOCS / f"{name}.png", results / "figures" / name / f"{model}.png")
+    (results / "tables" / "run.json").unlink()
+    write_manifest(run)
+    return run
+
+
+def write_manifest(run: Path) -> None:
+    facts: Mapping[str, str] = json.loads((DOCS / "results" / "run.json").read_text("utf-8"))
+    software = {
+        key.removeprefix("software."): value
+        for key, value in facts.items()
+        if key.startswith("software.")
+    }
+    files = {
+        path.relative_to(run).as_posix(): {"sha256": sha256_of(path)}
+        for path in run.rglob("*")
+        if path.is_file() and path.name != "manifest.json"
+    }
+    write_json(run / "results" / "manifest.json", {"software": software, "files": files})
+
+
+def test_a_finished_default_run_is_quoted(finished_default_run: Path, docs: Path) -> None:
+    (docs / "results.md").write_text("")
+    (docs / "results" / "timing.csv").write_text("no longer quoted\n")
+    write(finished_default_run, docs)
+    assert (docs / "results.md").read_bytes() == (DOCS / "results.md").read_bytes()
+    assert disagreements(docs) == []
+    assert sorted(path.name for path in (docs / "results").iterdir()) == QUOTED
+    for name in quoted_figures():
+        assert (docs / f"{name}.png").read_bytes() == (DOCS / f"{name}.png").read_bytes()
+
+
+def test_a_run_that_changed_since_or_is_another_one_is_not_quoted(
+    finished_default_run: Path, tmp_path: Path
+) -> None:
+    path = finished_default_run / "results" / "tables" / "accuracy.csv"
+    text = path.read_text(encoding="utf-8")
+    for altered in (text.replace("reviews", "dialogues"), text.replace(",90", ",9000")):
+        path.write_text(altered, encoding="utf-8")
+        with pytest.raises(InputError, match=r"accuracy\.csv: not what the run wrote"):
+            read_run(finished_default_run)
+        write_manifest(finished_default_run)
+        with pytest.raises(InputError, match=r"not a run of config/config\.yaml"):
+            write(finished_default_run, tmp_path / "docs")
+    assert not (tmp_path / "docs").exists()
+
+
+def test_without_a_run_the_other_pages_are_written_and_the_page_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(configuration, "README_FILE", tmp_path / "README.md")
+    monkeypatch.setattr(tables, "DICTIONARY_FILE", tmp_path / "data_dictionary.md")
+    before = (DOCS / "results.md").stat().st_mtime_ns
+    __main__.main(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"README.md", "data_dictionary.md"}
+    assert (DOCS / "results.md").stat().st_mtime_ns == before
+    assert capsys.readouterr().out == (
+        f"docs/results.md was left as it is. {tmp_path / 'results' / 'manifest.json'}: missing or "
+        "damaged; finish the default run to have its results.\n"
+    )

@@ -1,0 +1,46 @@
+"""Attention rows and predictions against ``output_attentions`` of eager attention."""
+
+import pytest
+import torch
+
+from anchorflow.config.errors import InputError
+from anchorflow.measure.attention import RecordRows, by_demonstration
+from anchorflow.model.attention_function import intervene
+from anchorflow.model.language_model import target_logits
+from tiny_models import FAMILIES, plain_attentions, random_batch, single, tiny_model
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_and_logits_equal_eager_attention_in_mixed_batches(family: str) -> None:
+    batch = random_batch([37, 21, 50, 24])
+    model, eager = tiny_model(family), tiny_model(family, eager=True)
+    recorded = RecordRows(batch.target_positions)
+    with intervene(recorded):
+        logits = target_logits(model, batch)
+    rows = recorded.stacked(model.config.num_hidden_layers)
+    for row in range(batch.size):
+        plain_logits, attentions = plain_attentions(eager, single(batch, row))
+        tokens = attentions.shape[-1]
+        torch.testing.assert_close(logits[row], plain_logits, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            rows[:, row, :, :tokens], attentions[:, :, -1], rtol=1e-4, atol=1e-7
+        )
+        assert rows[:, row, :, tokens:].count_nonzero() == 0
+
+
+def test_attention_to_a_demonstration_is_that_to_its_label_its_maximum_and_its_mean() -> None:
+    batch = random_batch([20], demonstrations=2)
+    starts, ends = batch.demonstration_starts[0].tolist(), batch.demonstration_ends[0].tolist()
+    row = torch.arange(20.0) / 190
+    measured = by_demonstration(row.expand(3, 1, 2, 20), batch)
+    for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        label = int(batch.label_positions[0, k])
+        assert measured.label[2, 0, 1, k].item() == pytest.approx(label / 190)
+        assert measured.largest[2, 0, 1, k].item() == pytest.approx((end - 1) / 190)
+        assert measured.mean[2, 0, 1, k].item() == pytest.approx((start + end - 1) / 2 / 190)
+
+
+def test_a_layer_that_reports_no_attention_is_named() -> None:
+    recorded = RecordRows(torch.tensor([3]))
+    with pytest.raises(InputError, match="2 of 2 layers is missing"):
+        recorded.stacked(2)

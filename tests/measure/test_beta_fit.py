@@ -1,0 +1,265 @@
+"""Re-weighting by one token against attention matrices of full prompts, and its fit."""
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
+
+from anchorflow.config.errors import InputError
+from anchorflow.measure.beta_fit import (
+    Descent,
+    DivergenceError,
+    Reweight,
+    cross_validate,
+    fit_reweighting,
+)
+from anchorflow.model.attention_function import Attention, AttentionCall, intervene
+from anchorflow.model.batches import Batch, Budget, batches_of
+from anchorflow.model.language_model import recompute_activations, target_logits
+from anchorflow.model.last_tokens import LastTokens, keep_together
+from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.random_draws import generator
+from tiny_models import (
+    FAMILIES,
+    full_attention,
+    random_beta,
+    shared_prompts,
+    tiny_model,
+    whole_batch,
+)
+
+
+class PlainReweighting:
+    """Whole attention matrices, with the target's row multiplied by exp(β) at the label words."""
+
+    def __init__(self, beta: Tensor, batch: Batch) -> None:
+        self._beta, self._batch = beta, batch
+
+    def attend(self, call: AttentionCall, _: Attention) -> Tensor:
+        scores, hidden, value = full_attention(call)
+        factors = torch.ones_like(scores)
+        for example, target in enumerate(self._batch.target_positions):
+            labels = self._batch.label_positions[example]
+            factors[example, :, target, labels] = self._beta[call.layer].exp()
+        return (scores.masked_fill(hidden, -torch.inf).softmax(-1) * factors) @ value
+
+
+def last_tokens(model: PreTrainedModel, table: pl.DataFrame) -> LastTokens:
+    prefix = compute_prefix(model, shared_token_ids(table))
+    return keep_together(model, table, prefix, Budget(10_000))
+
+
+def logits_of(model: PreTrainedModel, tokens: LastTokens, beta: Tensor | None = None) -> Tensor:
+    with intervene(tokens, *([] if beta is None else [Reweight.last(beta, tokens)])):
+        return tokens.logits(model)
+
+
+def plain_logits(model: PreTrainedModel, batch: Batch, beta: Tensor) -> Tensor:
+    with intervene(PlainReweighting(beta, batch)):
+        logits: Tensor = model(input_ids=batch.input_ids, use_cache=False).logits
+    return logits[torch.arange(batch.size), batch.target_positions][:, batch.label_tokens]
+
+
+def difference(ours: Tensor, plain: Tensor) -> float:
+    return float((ours - plain).abs().max() / plain.abs().max())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_token_gives_the_logits_of_full_prompts_under_any_weights(family: str) -> None:
+    model, table = tiny_model(family), shared_prompts([5, 17, 9, 1])
+    tokens, full = last_tokens(model, table), whole_batch(table)
+    assert tokens.examples == full.examples
+    beta = random_beta(model)
+    with torch.no_grad():
+        plain = plain_logits(model, full, beta)
+        ours = logits_of(model, tokens, beta)
+        untouched = logits_of(model, tokens)
+    assert difference(ours, plain) <= 1e-4
+    assert difference(untouched, target_logits(model, full)[:, full.label_tokens]) <= 1e-4
+    assert difference(untouched, plain) > 1e-2
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "gemma3", "phi3"])
+def test_re_weighting_full_prompts_is_the_same_intervention(family: str) -> None:
+    model, table = tiny_model(family), shared_prompts([5, 17, 9])
+    full, beta = whole_batch(table), random_beta(model)
+    with torch.no_grad():
+        plain = plain_logits(model, full, beta)
+        with intervene(Reweight(beta, full.target_rows, full.label_positions)):
+            ours = target_logits(model, full)[:, full.label_tokens]
+    assert difference(ours, plain) <= 1e-4
+
+
+def plain_descent(
+    model: PreTrainedModel, full: Batch, descent: Descent, random: np.random.Generator
+) -> tuple[Tensor, list[float]]:
+    """β and losses of the same optimization with whole prompts, by autograd through all of it."""
+    beta = nn.Parameter(torch.zeros_like(random_beta(model)))
+    optimizer = torch.optim.Adam([beta], lr=descent.learning_rate)
+    losses = []
+    for _ in range(descent.epochs):
+        order = random.permutation(full.size)
+        size = descent.batch_size or full.size
+        for start in range(0, full.size, size):
+            rows = order[start : start + size]
+            logits = plain_logits(model, full, beta)[rows]
+            loss = cross_entropy(logits, full.labels[rows])
+            losses.append(float(loss.detach()))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return beta.detach(), losses
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 0])
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma3"])
+def test_ten_epochs_follow_the_full_prompts_step_by_step(family: str, batch_size: int) -> None:
+    model, table = tiny_model(family), shared_prompts([5, 17, 9, 12, 6])
+    descent = Descent(learning_rate=0.1, epochs=10, batch_size=batch_size)
+    plain_beta, plain_losses = plain_descent(
+        model, whole_batch(table), descent, np.random.default_rng(3)
+    )
+    beta, steps = descent.fit(model, last_tokens(model, table), np.random.default_rng(3))
+    assert [step.step for step in steps] == list(range(len(plain_losses)))
+    np.testing.assert_allclose([step.loss for step in steps], plain_losses, rtol=1e-3)
+    assert difference(beta, plain_beta) <= 1e-3
+    each = len(steps) // descent.epochs
+    assert np.mean(plain_losses[-each:]) < 0.95 * np.mean(plain_losses[:each])
+
+
+def test_weights_of_zero_change_nothing() -> None:
+    model, table = tiny_model("gemma3"), shared_prompts([5, 17, 9])
+    tokens = last_tokens(model, table)
+    nothing = logits_of(model, tokens, torch.zeros_like(random_beta(model)))
+    torch.testing.assert_close(nothing, logits_of(model, tokens), rtol=0, atol=0)
+
+
+def test_weights_of_label_words_beyond_the_sliding_window_stay_zero() -> None:
+    model = tiny_model("gemma3")
+    tokens = last_tokens(model, shared_prompts([17, 20, 30]))  # the window is 12 tokens
+    beta, _ = Descent(0.1, 3, 0).fit(model, tokens, np.random.default_rng(0))
+    kinds = model.config.layer_types
+    assert set(kinds) == {"sliding_attention", "full_attention"}
+    for layer, kind in zip(beta, kinds, strict=True):
+        assert bool(layer.all()) == (kind == "full_attention")
+        assert bool(layer.any()) == (kind == "full_attention")
+
+
+def test_recomputed_activations_give_the_same_fit() -> None:
+    model, table = tiny_model("llama"), shared_prompts([5, 17, 9])
+    descent = Descent(0.1, 2, 2)
+    tokens = last_tokens(model, table)
+    beta, steps = descent.fit(model, tokens, np.random.default_rng(0))
+    recompute_activations(model)
+    again, _ = descent.fit(model, tokens, np.random.default_rng(0))
+    torch.testing.assert_close(again, beta, rtol=1e-5, atol=1e-6)
+    assert [(step.epoch, step.step) for step in steps] == [(0, 0), (0, 1), (1, 2), (1, 3)]
+
+
+def test_kept_tokens_do_not_depend_on_how_they_were_batched() -> None:
+    model, table = tiny_model("gemma3"), shared_prompts([5, 17, 9, 1])
+    prefix = compute_prefix(model, shared_token_ids(table))
+    beta = random_beta(model)
+    whole = keep_together(model, table, prefix, Budget(10_000))
+    parts = keep_together(model, table, prefix, Budget(20))
+    assert len(list(batches_of(table, 20, model.device, prefix.tokens))) == 3
+    assert parts.examples == whole.examples
+    with torch.no_grad():
+        torch.testing.assert_close(
+            logits_of(model, parts, beta), logits_of(model, whole, beta), rtol=1e-4, atol=1e-5
+        )
+
+
+def test_several_demonstrations_of_a_label_have_weights_of_their_own() -> None:
+    model = tiny_model("llama")
+    table = shared_prompts([5, 9]).with_columns(
+        demonstration_labels=pl.lit([0, 1, 0], dtype=pl.List(pl.Int64))
+    )
+    beta, _ = Descent(0.1, 3, 0).fit(model, last_tokens(model, table), np.random.default_rng(0))
+    assert beta.shape == (3, 4, 3)
+    assert not torch.allclose(beta[..., 0], beta[..., 2])
+
+
+def test_held_out_texts_are_not_learned_from() -> None:
+    model, table = tiny_model("llama"), shared_prompts([5, 17, 9, 12, 6, 8])
+    tokens = last_tokens(model, table)
+    trials = cross_validate(model, tokens, Descent(0.1, 2, 1), 0, "news")
+    assert [trial.fold for trial in trials] == [0, 1]
+    assert [len(trial.steps) for trial in trials] == [2 * 3, 2 * 3]
+    by_label = tokens.labels.argsort(stable=True)
+    learned = tokens.select(by_label[1::2])
+    beta, steps = Descent(0.1, 2, 1).fit(model, learned, generator(0, "news", "reweighting", 0))
+    assert steps == trials[0].steps
+    held_out = tokens.select(by_label[0::2])
+    assert sorted(held_out.labels.tolist()) == [0, 1, 2]
+    logits = logits_of(model, held_out, beta)
+    assert trials[0].loss == pytest.approx(cross_entropy(logits, held_out.labels).item())
+
+
+@pytest.mark.parametrize("rates", [[1e-4, 0.2], [0.2, 1e-4]])
+def test_the_rate_with_the_lowest_held_out_loss_is_taken(rates: list[float]) -> None:
+    model, table = tiny_model("llama"), shared_prompts([5, 17, 9, 12, 6, 8])
+    tokens = last_tokens(model, table)
+    spec = {"learning_rates": rates, "epochs": 3, "batch_size": 0}
+    fit = fit_reweighting(model, tokens, spec, 0, "news")
+    loss = {
+        rate: np.mean([trial.loss for trial in fit.trials if trial.learning_rate == rate])
+        for rate in rates
+    }
+    assert fit.descent.learning_rate == min(loss, key=lambda rate: loss[rate])
+    assert len(set(loss.values())) == 2
+    alone = fit.descent.fit(model, tokens, generator(0, "news", "reweighting"))
+    torch.testing.assert_close(fit.beta, alone[0], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("rates", [[0.1, 1000.0], [1000.0, 0.1]])
+def test_a_rate_that_diverges_is_not_taken(rates: list[float]) -> None:
+    model = tiny_model("llama")
+    tokens = last_tokens(model, shared_prompts([5, 17, 9, 12, 6, 8]))
+    for epochs in (1, 3):
+        spec = {"learning_rates": rates, "epochs": epochs, "batch_size": 0}
+        fit = fit_reweighting(model, tokens, spec, 0, "news")
+        assert fit.descent.learning_rate == 0.1
+        lost = [trial for trial in fit.trials if trial.learning_rate == 1000]
+        assert [trial.loss for trial in lost] == [np.inf, np.inf]
+
+
+def test_if_every_rate_diverges_the_task_and_key_are_told() -> None:
+    model = tiny_model("llama")
+    tokens = last_tokens(model, shared_prompts([5, 17, 9, 12, 6, 8]))
+    spec = {"learning_rates": [1000.0, 2000.0], "epochs": 2, "batch_size": 0}
+    with pytest.raises(
+        InputError, match=r"reweighting.learning_rates: for tasks.news, with the learning rate 1000"
+    ):
+        fit_reweighting(model, tokens, spec, 0, "news")
+
+
+@pytest.mark.parametrize("epochs", [1, 5])
+def test_a_diverging_rate_is_told_with_its_step(epochs: int) -> None:
+    model = tiny_model("llama")
+    tokens = last_tokens(model, shared_prompts([5, 17, 9]))
+    step = 1 if epochs == 1 else 2  # seen after the last step, or before the next one
+    with pytest.raises(
+        DivergenceError,
+        match=rf"with the learning rate 1000 the loss is no longer finite in step {step} "
+        rf"\(epoch {step}\); lower the rate, or if it is step 1 already, try .dtype: float32. for",
+    ):
+        Descent(1000.0, epochs, 0).fit(model, tokens, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ((0.0, 1, 1), "learning_rate: 0.0 should be more than 0"),
+        ((0.1, 0, 1), "epochs: 0 should be at least 1"),
+        ((0.1, 1, -1), "batch_size: -1 should be at least 0"),
+    ],
+)
+def test_a_descent_that_would_fit_nothing_is_refused(
+    values: tuple[float, int, int], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Descent(*values)

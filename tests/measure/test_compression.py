@@ -1,0 +1,209 @@
+"""Compressed demonstrations against full prompts, and what every method keeps."""
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from torch import Tensor
+
+from anchorflow.config.errors import InputError
+from anchorflow.kept_positions import METHODS
+from anchorflow.measure.beta_fit import Descent
+from anchorflow.measure.compression import (
+    ANCHOR,
+    Setting,
+    compress,
+    measure_compression,
+    observe,
+    settings_of,
+)
+from anchorflow.model.attention_function import Attention, AttentionCall, intervene
+from anchorflow.model.batches import Batch, Budget
+from anchorflow.model.language_model import target_logits
+from anchorflow.model.last_tokens import keep_together
+from anchorflow.model.prefix import shared_token_ids
+from anchorflow.random_draws import generator
+from tiny_models import FAMILIES, PREFIX, PlainCompression, shared_prompts, tiny_model, whole_batch
+
+SPEC = {
+    "methods": ["text_anchor", *METHODS],
+    "shares": [0.2, 0.5],
+    "draws": 3,
+    "positions": "original",
+}
+SPEC["methods"].remove("full")
+FIT = {"learning_rates": [0.1], "epochs": 2, "batch_size": 0}
+
+
+class PlainReweighted:
+    """A plain compression with exp(β) on the targets' rows."""
+
+    def __init__(self, beta: Tensor, batch: Batch, plain: PlainCompression) -> None:
+        self._beta, self._batch, self._plain = beta, batch, plain
+
+    def attend(self, call: AttentionCall, _: Attention) -> Tensor:
+        weights, value = self._plain.weights(call)
+        factors = torch.ones_like(weights)
+        for example, target in enumerate(self._batch.target_positions):
+            labels = self._batch.label_positions[example]
+            factors[example, :, target, labels] = self._beta[call.layer].exp()
+        return (weights * factors) @ value
+
+
+def measured(
+    family: str, table: pl.DataFrame, batch_tokens: int = 50, **changes: object
+) -> pl.DataFrame:
+    training = table.with_columns(demonstrations=pl.lit("training"))
+    model = tiny_model(family)
+    beta = torch.zeros(model.config.num_hidden_layers, 4, 3)
+    prompts = pl.concat([table, training])
+    return measure_compression(model, prompts, beta, {**SPEC, **changes}, FIT, batch_tokens)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_method_equals_full_prompts_that_may_see_only_what_is_kept(family: str) -> None:
+    model, table = tiny_model(family), shared_prompts([5, 17, 9])
+    full = whole_batch(table)
+    shown = observe(model, shared_token_ids(table), table.row(0, named=True))
+    rows = measured(family, table)
+    order = torch.tensor(full.examples).argsort()
+    for setting in settings_of(SPEC["methods"], [0.5], 2):
+        if setting.method == "text_anchor":
+            continue
+        budget = len(shown.anchors()) if setting.share is None else PREFIX // 2
+        kept = METHODS[setting.method](shown, budget, setting.draw)
+        with torch.no_grad(), intervene(PlainCompression(dict(kept))):
+            logits = model(input_ids=full.input_ids, use_cache=False).logits
+        logits = logits[torch.arange(full.size), full.target_positions]
+        chosen = rows.filter(
+            pl.col("method") == setting.method,
+            pl.col("share").eq_missing(setting.share),
+            pl.col("draw") == setting.draw,
+        ).sort("example")
+        torch.testing.assert_close(
+            torch.tensor(chosen["probabilities"].to_list()),
+            logits[order][:, full.label_tokens].softmax(-1),
+            rtol=1e-4,
+            atol=1e-6,
+        )
+        assert chosen["top_tokens"].to_list() == logits[order].topk(5).indices.tolist()
+
+
+def test_keeping_everything_is_in_context_learning_and_weights_of_zero_change_nothing() -> None:
+    table = shared_prompts([5, 17, 9])
+    model, full = tiny_model("gemma3"), whole_batch(table)
+    rows = measured("gemma3", table)
+    order = torch.tensor(full.examples).argsort()
+    logits = target_logits(model, full)[order]
+    for method in ("full", "reweighted"):
+        chosen = rows.filter(pl.col("method") == method).sort("example")
+        torch.testing.assert_close(
+            torch.tensor(chosen["probabilities"].to_list()),
+            logits[:, full.label_tokens].softmax(-1),
+            rtol=1e-4,
+            atol=1e-6,
+        )
+        assert chosen["top_tokens"].to_list() == logits.topk(5).indices.tolist()
+        assert set(chosen["kept"]) == set(chosen["shared"]) == {PREFIX}
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma3"])
+def test_weights_are_fitted_to_the_compressed_cache(family: str) -> None:
+    model, table = tiny_model(family), shared_prompts([5, 17, 9])
+    full = whole_batch(table)
+    shown = observe(model, shared_token_ids(table), table.row(0, named=True))
+    cache = compress(model, shown, ANCHOR)
+    learned = keep_together(model, table, cache.prefix, Budget(1000))
+    beta, steps = Descent(0.1, 2, 0).fit(model, learned, generator(0, "news", "reweighting"))
+    kept = dict(METHODS["hidden_anchor"](shown, 0, 0))
+    plain_beta = torch.nn.Parameter(torch.zeros_like(beta))
+    optimizer = torch.optim.Adam([plain_beta], lr=0.1)
+    for step in steps:
+        with intervene(PlainReweighted(plain_beta, full, PlainCompression(kept))):
+            logits = model(input_ids=full.input_ids, use_cache=False).logits
+            logits = logits[torch.arange(full.size), full.target_positions][:, full.label_tokens]
+            loss = torch.nn.functional.cross_entropy(logits, full.labels)
+            optimizer.zero_grad()
+            loss.backward()
+        assert step.loss == pytest.approx(loss.item(), rel=1e-3)
+        optimizer.step()
+    torch.testing.assert_close(beta, plain_beta.detach(), rtol=1e-3, atol=1e-4)
+    rows = measured(family, table).filter(pl.col("method") == "reweighted_anchor").sort("example")
+    with torch.no_grad(), intervene(PlainReweighted(beta, full, PlainCompression(kept))):
+        logits = model(input_ids=full.input_ids, use_cache=False).logits
+    logits = logits[torch.arange(full.size), full.target_positions][:, full.label_tokens]
+    order = torch.tensor(full.examples).argsort()
+    torch.testing.assert_close(
+        torch.tensor(rows["probabilities"].to_list()),
+        logits.softmax(-1)[order],
+        rtol=1e-3,
+        atol=1e-5,
+    )
+
+
+def test_anchors_as_text_are_that_text() -> None:
+    table = shared_prompts([5, 17, 9])
+    model = tiny_model("gemma3")
+    rows = measured("gemma3", table).filter(pl.col("method") == "text_anchor").sort("example")
+    for prompt, row in zip(table.iter_rows(named=True), rows.iter_rows(named=True), strict=True):
+        anchors = sorted({*prompt["format_positions"], *prompt["label_positions"]})
+        text = [prompt["token_ids"][p] for p in anchors if p < PREFIX]
+        ids = torch.tensor([[*text, *prompt["token_ids"][PREFIX:]]])
+        with torch.no_grad():
+            logits = model(ids, use_cache=False).logits[0, -1]
+        torch.testing.assert_close(
+            torch.tensor(row["probabilities"]),
+            logits[prompt["label_tokens"]].softmax(-1),
+            rtol=1e-4,
+            atol=1e-6,
+        )
+        assert row["kept"] == len(text)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3"])
+def test_queries_may_begin_at_position_zero_as_in_the_authors_code(family: str) -> None:
+    model, table = tiny_model(family), shared_prompts([5, 17])
+    rows = measured(family, table, positions="zero")
+    shown = observe(model, shared_token_ids(table), table.row(0, named=True))
+    full = whole_batch(table)
+    kept = dict(METHODS["hidden_anchor"](shown, 0, 0))
+    places = torch.arange(full.input_ids.shape[1])
+    places = torch.where(places < PREFIX, places, places - PREFIX)[None]
+    with torch.no_grad(), intervene(PlainCompression(kept)):
+        logits = model(full.input_ids, position_ids=places, use_cache=False).logits
+    logits = logits[torch.arange(full.size), full.target_positions][:, full.label_tokens]
+    chosen = rows.filter(pl.col("method") == "hidden_anchor").sort("example")
+    torch.testing.assert_close(
+        torch.tensor(chosen["probabilities"].to_list()),
+        logits.softmax(-1)[torch.tensor(full.examples).argsort()],
+        rtol=1e-4,
+        atol=1e-6,
+    )
+    original = measured(family, table).filter(pl.col("method") == "hidden_anchor").sort("example")
+    assert original["probabilities"].to_list() != chosen["probabilities"].to_list()
+
+
+def test_random_draws_repeat_and_differ() -> None:
+    table = shared_prompts([5, 17, 9])
+    once, again = measured("llama", table), measured("llama", table)
+    assert once.equals(again)
+    random = once.filter(pl.col("method") == "hidden_random")
+    assert random["draw"].unique().sort().to_list() == [0, 1, 2]
+    by_draw = random.sort("draw", "example").group_by("draw", maintain_order=True)
+    assert len({str(rows["probabilities"].to_list()) for _, rows in by_draw}) == 3
+
+
+def test_rows_do_not_depend_on_how_queries_are_batched() -> None:
+    table = shared_prompts([5, 17, 9])
+    whole, single = (measured("gemma3", table, batch_tokens=tokens) for tokens in (1000, 1))
+    assert whole.drop("probabilities").equals(single.drop("probabilities"))
+    np.testing.assert_allclose(
+        whole["probabilities"].to_list(), single["probabilities"].to_list(), rtol=1e-4
+    )
+
+
+def test_a_method_that_leaves_nothing_is_told() -> None:
+    table = shared_prompts([5]).with_columns(format_positions=pl.lit([], dtype=pl.List(pl.Int64)))
+    shown = observe(tiny_model("llama"), shared_token_ids(table), table.row(0, named=True))
+    with pytest.raises(InputError, match="format_only keeps no token of the demonstrations of new"):
+        compress(tiny_model("llama"), shown, Setting("format_only"))

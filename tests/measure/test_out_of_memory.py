@@ -1,0 +1,85 @@
+"""Every stage that runs the model gives the same numbers where memory runs out."""
+
+from collections.abc import Callable
+
+import polars as pl
+import pytest
+import torch
+from polars.testing import assert_frame_equal
+from transformers import PreTrainedModel
+
+from anchorflow.measure.attention import measure_attention
+from anchorflow.measure.compression import measure_compression
+from anchorflow.measure.diagnosis import measure_diagnosis
+from anchorflow.measure.isolation import measure_isolation, settings_of
+from anchorflow.measure.retrieval import measure_retrieval
+from anchorflow.measure.reweighting import measure_reweighting
+from anchorflow.measure.saliency import measure_saliency
+from out_of_memory import limit, limit_backward
+from stub_tokenizers import Decoder
+from tiny_models import shared_prompts, tiny_model
+
+LENGTHS = [5, 17, 9, 30, 12, 8]
+FIT = {"learning_rates": [0.1], "epochs": 2, "batch_size": 0}
+KEPT = {"methods": ["hidden_anchor", "recent"], "shares": [], "draws": 1, "positions": "original"}
+PREDICTED = pl.DataFrame({"example": [0], "label": [1], "prediction": [1]}).with_columns(
+    probabilities=pl.lit([0.2, 0.5, 0.3])
+)
+DESCRIBED = pl.DataFrame({"choice": ["random"], "example": [0]}).with_columns(
+    similarity=pl.lit(0.5), same_label=pl.lit(0.5)
+)
+
+Stage = Callable[[PreTrainedModel, pl.DataFrame], pl.DataFrame]
+
+
+def called(table: pl.DataFrame, *kinds: str) -> pl.DataFrame:
+    """The same prompts under other protocols."""
+    return pl.concat([table.with_columns(demonstrations=pl.lit(kind)) for kind in kinds])
+
+
+STAGES: dict[str, Stage] = {
+    "attention": lambda model, table: measure_attention(model, Decoder(), table, 1000)[0],
+    "predictions": lambda model, table: measure_attention(model, Decoder(), table, 1000)[1],
+    "saliency": lambda model, table: measure_saliency(model, called(table, "per_example"), 1000),
+    "shared saliency": lambda model, table: measure_saliency(model, table, 1000, "fixed"),
+    "isolation": lambda model, table: measure_isolation(
+        model, table, settings_of(["mask"], [1], 1, 3, "tiny"), 4, 1000
+    ),
+    "diagnosis": lambda model, table: measure_diagnosis(model, table, 1000),
+    "compression": lambda model, table: measure_compression(
+        model, called(table, "fixed", "training"), torch.zeros(3, 4, 3), KEPT, FIT, 1000
+    ),
+    "reweighting": lambda model, table: (
+        measure_reweighting(
+            model,
+            called(table, "fixed", "training", "content_free", "many"),
+            [" a", " b", " c"],
+            {**FIT, "baselines": ["calibrated", "attention_regression"]},
+            1000,
+        ).predictions
+    ),
+    "retrieval": lambda model, table: measure_retrieval(
+        model, called(table, "nearest"), PREDICTED, DESCRIBED, 1000
+    ),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_that_runs_out_of_memory_gives_the_same_numbers(stage: str) -> None:
+    table, model = shared_prompts(LENGTHS), tiny_model("llama")
+    plain = STAGES[stage](model, table)
+    failed = limit(model, 60)
+    ours = STAGES[stage](model, table)
+    assert failed
+    assert plain.height > 0
+    assert_frame_equal(ours, plain, rel_tol=1e-5, abs_tol=1e-6)
+
+
+@pytest.mark.parametrize("stage", ["saliency", "shared saliency"])
+def test_a_backward_pass_that_runs_out_of_memory_reports_nothing_twice(stage: str) -> None:
+    table, model = shared_prompts(LENGTHS), tiny_model("llama")
+    plain = STAGES[stage](model, table)
+    failed = limit_backward(model, 60)
+    ours = STAGES[stage](model, table)
+    assert failed
+    assert_frame_equal(ours, plain, rel_tol=1e-5, abs_tol=1e-6)

@@ -1,0 +1,84 @@
+"""Re-weighting and its baselines against a plain computation on full prompts."""
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from anchorflow.config.errors import InputError
+from anchorflow.measure.baselines.attention_regression import attention_regression
+from anchorflow.measure.reweighting import measure_reweighting
+from anchorflow.model.language_model import target_logits
+from tiny_models import plain_attentions, shared_prompts, single, tiny_model, whole_batch
+
+
+def prompts_with(protocols: dict[str, int], classes: int = 3) -> pl.DataFrame:
+    """Prompts that share their demonstrations, so many of each protocol."""
+    count = sum(protocols.values())
+    table = shared_prompts([5 + example % 7 for example in range(count)])
+    names = [name for name, number in protocols.items() for _ in range(number)]
+    examples = [place for number in protocols.values() for place in range(number)]
+    labels = [place % classes for place in examples]
+    return table.with_columns(
+        pl.Series("demonstrations", names),
+        pl.Series("example", examples, dtype=pl.Int32),
+        pl.Series("label", labels, dtype=pl.Int32),
+    )
+
+
+SPEC = {
+    "baselines": ["calibrated", "attention_regression"],
+    "learning_rates": [0.1],
+    "epochs": 2,
+    "batch_size": 0,
+}
+KINDS = {"fixed": 5, "training": 6, "content_free": 3, "many": 5}
+WORDS = [" a", " b", " c"]
+
+
+def test_baselines_equal_a_plain_computation_on_full_prompts() -> None:
+    model, prompts = tiny_model("llama"), prompts_with(KINDS)
+    measured = measure_reweighting(model, prompts, WORDS, SPEC, 40).predictions
+    full = whole_batch(prompts.with_columns(example=pl.int_range(pl.len(), dtype=pl.Int32)))
+    order = torch.tensor(full.examples).argsort()
+    plain = target_logits(model, full)[:, full.label_tokens].softmax(-1)[order].double().numpy()
+    test, free, many = plain[:5], plain[11:14], plain[14:]
+    divided = test / free.mean(0)
+    for method, expected in (
+        ("vanilla", test),
+        ("calibrated", divided / divided.sum(1, keepdims=True)),
+        ("many", many),
+    ):
+        ours = measured.filter(pl.col("method") == method).sort("example")
+        np.testing.assert_allclose(ours["probabilities"].to_list(), expected, rtol=1e-4)
+    eager = tiny_model("llama", eager=True)
+    features = []
+    for row in range(11):
+        _, attentions = plain_attentions(eager, single(full, full.examples.index(row)))
+        features.append(attentions[:, :, -1, [8, 18, 28]].flatten().numpy())
+    labels = prompts["label"].to_numpy()[5:11]
+    regression = attention_regression(np.stack(features[5:]), labels)
+    ours = measured.filter(pl.col("method") == "attention_regression").sort("example")
+    np.testing.assert_allclose(
+        ours["probabilities"].to_list(), regression(np.stack(features[:5])), rtol=1e-3
+    )
+
+
+def test_prompts_that_are_all_too_long_leave_empty_tables() -> None:
+    prompts = prompts_with(KINDS).with_columns(skipped=pl.lit("too long"))
+    measured = measure_reweighting(tiny_model("llama"), prompts, WORDS, SPEC, 40)
+    assert [frame.height for frame in measured] == [0, 0, 0, 0]
+
+
+def test_many_demonstrations_that_are_too_long_leave_the_other_methods() -> None:
+    long = pl.when(pl.col("demonstrations") == "many").then(pl.lit("too long"))
+    prompts = prompts_with(KINDS).with_columns(skipped=long)
+    measured = measure_reweighting(tiny_model("llama"), prompts, WORDS, SPEC, 40)
+    assert measured.predictions["method"].n_unique() == 4
+
+
+def test_a_label_whose_training_texts_are_all_too_long_is_told() -> None:
+    learned = (pl.col("demonstrations") == "training") & (pl.col("label") == 1)
+    prompts = prompts_with(KINDS).with_columns(skipped=pl.when(learned).then(pl.lit("too long")))
+    with pytest.raises(InputError, match=r'tasks.news: no training text of the label "b" gives a'):
+        measure_reweighting(tiny_model("llama"), prompts, WORDS, SPEC, 40)

@@ -1,0 +1,51 @@
+"""Segments of demonstrations and places along them, worked out by hand."""
+
+import numpy as np
+import torch
+
+from anchorflow.measure.segments import PLACES, attention_by_place, segment_widths, segments_of
+
+
+def test_widths_are_averaged_over_demonstrations() -> None:
+    prompt = {
+        "format_positions": [0, 3, 6, 8],
+        "demonstration_starts": [0, 4],
+        "label_positions": [2, 7],
+        "demonstration_ends": [4, 9],
+    }
+    # Tokens: start, text, label, after; and text, text, middle, label, after.
+    expected = [(1 / 4 + 0) / 2, (1 / 4 + 2 / 5) / 2, (0 + 1 / 5) / 2, (1 / 4 + 1 / 5) / 2]
+    widths = segment_widths([prompt])[0]
+    np.testing.assert_allclose(widths, [*expected, (1 / 4 + 1 / 5) / 2])
+
+
+def test_segments_follow_the_template_the_text_and_the_label_word() -> None:
+    prompt = {
+        "format_positions": [0, 1, 4, 5, 8, 9, 11, 12],
+        "demonstration_starts": [1, 9],
+        "label_positions": [6, 10],
+        "demonstration_ends": [9, 12],
+    }
+    placed = segments_of(prompt)
+    assert placed[:8] == [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3), (8, 4)]
+    assert placed[8:] == [(9, 0), (10, 3), (11, 4)]  # an empty text
+
+
+def test_a_template_word_inside_a_text_belongs_to_the_text() -> None:
+    prompt = {
+        "format_positions": [0, 2, 4, 6],
+        "demonstration_starts": [0],
+        "label_positions": [5],
+        "demonstration_ends": [7],
+    }
+    assert [segment for _, segment in segments_of(prompt)] == [0, 1, 1, 1, 2, 3, 4]
+
+
+def test_demonstrations_of_unequal_length_are_averaged_place_by_place() -> None:
+    rows = torch.arange(30.0).reshape(1, 1, 1, 30)
+    starts, ends = torch.tensor([[0, 10]]), torch.tensor([[10, 30]])
+    places = attention_by_place(rows, starts, ends)[0, 0, 0]
+    assert len(places) == PLACES
+    first = [number * 10 // PLACES for number in range(PLACES)]  # half a token each
+    second = [10 + number * 20 // PLACES for number in range(PLACES)]
+    torch.testing.assert_close(places, (torch.tensor(first) + torch.tensor(second)) / 2)

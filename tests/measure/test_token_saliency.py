@@ -1,0 +1,78 @@
+"""Saliency between single tokens against plain references, and the tokens' texts."""
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models
+
+from anchorflow.measure.saliency import measure_saliency
+from anchorflow.measure.token_saliency import measure_token_saliency, token_texts
+from anchorflow.model.batches import batches_of
+from anchorflow.plot.flow_page import flow_masks, saliency_matrices
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.token_saliency import SHOWN_PROMPTS, TOKEN_SALIENCY
+from flow_pages import shown_tables
+from tiny_models import FAMILIES, plain_saliency, shared_prompts, tiny_model
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_entry_equals_autograd_on_eager_attention(family: str, words: Tokenizer) -> None:
+    prompts = shared_prompts([9, 5])
+    model, eager = tiny_model(family), tiny_model(family, eager=True)
+    saliency, _ = measure_token_saliency(model, words, prompts, 2, "fixed")
+    assert saliency.schema == frame_schema(TOKEN_SALIENCY)
+    for batch in batches_of(prompts, 1, torch.device("cpu")):
+        own = saliency.filter(pl.col("example") == batch.examples[0])
+        plain = plain_saliency(eager, batch).tril(-1).numpy()
+        assert plain.max() > 0
+        assert np.abs(saliency_matrices(own) - plain).max() <= 1e-4 * plain.max()
+
+
+@pytest.mark.parametrize("protocol", ["per_example", "fixed"])
+def test_means_of_the_matrices_are_those_of_stage_saliency(protocol: str, words: Tokenizer) -> None:
+    saliency, shown, prompts = shown_tables(words, 2, protocol)
+    table = measure_saliency(tiny_model("llama"), prompts, 1000, protocol)
+    assert shown["example"].to_list() == [0, 1]
+    for prompt in prompts.head(2).iter_rows(named=True):
+        matrices = saliency_matrices(saliency.filter(pl.col("example") == prompt["example"]))
+        masks = flow_masks(prompt)
+        stage = table.filter(pl.col("example") == prompt["example"]).sort("layer")
+        for mask, name in zip(masks, ("s_wp", "s_pq", "s_ww"), strict=True):
+            ours = [matrix[mask].mean() for matrix in matrices]
+            assert ours == pytest.approx(stage[name].to_list(), rel=1e-4, abs=1e-12)
+
+
+def test_the_first_prompts_by_row_that_can_be_run_are_shown(words: Tokenizer) -> None:
+    prompts = shared_prompts([17, 5, 9])
+    long = pl.when(pl.col("example") == 0).then(pl.lit("too long"))
+    prompts = prompts.with_columns(long.alias("skipped")).reverse()
+    model = tiny_model("llama")
+    saliency, shown = measure_token_saliency(model, words, prompts, 1, "fixed")
+    assert shown["example"].to_list() == saliency["example"].unique().to_list() == [1]
+    assert shown.schema == frame_schema(SHOWN_PROMPTS)
+    (row,) = shown.to_dicts()
+    assert sum(row["probabilities"]) == pytest.approx(1)
+    assert row["prediction"] == int(np.argmax(row["probabilities"]))
+    token_ids = prompts.filter(pl.col("example") == 1)["token_ids"].item().to_list()
+    assert [text.strip() for text in row["texts"]] == [f"w{token}" for token in token_ids]
+    for examples, rows in ((0, 0), (9, 2)):
+        measured = measure_token_saliency(model, words, prompts, examples, "fixed")
+        assert len(measured[1]) == rows
+        assert measured[0].schema == frame_schema(TOKEN_SALIENCY)
+
+
+def test_tokens_keep_their_leading_blank_and_bytes_that_are_no_text_are_seen() -> None:
+    tokenizer = Tokenizer(models.WordLevel({"▁a": 0, "b": 1, "<0xF0>": 2, "<s>": 3}))
+    tokenizer.add_special_tokens(["<s>"])
+    strip = decoders.Strip(" ", 1, 0)
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), strip]
+    )
+    texts = token_texts(tokenizer, [3, 0, 1, 2])
+    assert [text.strip(" ") if text != " a" else text for text in texts] == [
+        "<s>",
+        " a",
+        "b",
+        "\ufffd",
+    ]

@@ -1,0 +1,30 @@
+"""The figure of confused labels, whatever their words mean to a figure."""
+
+from pathlib import Path
+
+from anchorflow.plot.confusion import plot_confusion
+from anchorflow.summarize.confusion import summarize_confusion
+from constructed.confusion import cell, of_two_labels, prompts_of
+from figure_style import STYLE
+
+
+def test_a_run_without_three_labels_still_has_a_figure(tmp_path: Path) -> None:
+    paths = {"png": tmp_path / "figure.png"}
+    plot_confusion(of_two_labels(), {"two": ["a", "b"]}, STYLE, 0.9, paths)
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+def test_label_words_that_mean_something_to_a_figure_are_drawn_as_they_are(tmp_path: Path) -> None:
+    predictions, diagnosis = cell("many", 0, 4, [1.0] * 6)
+    summary = summarize_confusion(predictions, diagnosis, prompts_of(predictions), 100, 0.9)
+    words = [" $\\frac$", " {model} $5", " two\nlines <b>|", " long" * 1000]
+    paths = {kind: tmp_path / f"figure.{kind}" for kind in ("svg", "png", "pdf")}
+    plot_confusion(summary, {"many": words}, STYLE, 0.9, paths)
+    drawn = paths["svg"].read_text(encoding="utf-8")
+    for shown in (
+        "$\\frac$",
+        "{model} $5",
+        "two lines &lt;b&gt;|",
+        "long long long long long long…",
+    ):
+        assert f"<!-- {shown}" in drawn

@@ -1,0 +1,79 @@
+"""The built-in corpora: balanced, of the stated lengths, and without repetition."""
+
+import re
+from collections import Counter
+from itertools import combinations
+
+import polars as pl
+import pytest
+import yaml
+
+from checkout import ROOT
+
+TASKS = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))["tasks"]
+SHOWN = (ROOT / "data/README.md").read_text(encoding="utf-8").split("```")[1]
+FURTHER = yaml.safe_load(SHOWN.removeprefix("yaml"))  # not part of the default run
+CORPORA = {task["corpus"]: task for task in (TASKS | FURTHER).values()}
+SPLITS = ("train", "test")
+
+
+def read_split(corpus: str, split: str) -> pl.DataFrame:
+    return pl.read_csv(ROOT / "data" / f"{corpus}_{split}.csv")
+
+
+def texts_of(corpus: str) -> list[str]:
+    return [text for split in SPLITS for text in read_split(corpus, split)["text"]]
+
+
+def normalized(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+def trigrams(text: str) -> set[tuple[str, ...]]:
+    words = normalized(text).split()
+    return {tuple(words[i : i + 3]) for i in range(len(words) - 2)}
+
+
+def test_every_file_belongs_to_a_corpus_of_the_default_run_or_of_the_readme() -> None:
+    expected = {f"{corpus}_{split}.csv" for corpus in CORPORA for split in SPLITS}
+    assert {path.name for path in (ROOT / "data").glob("*.csv")} == expected
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_splits_are_balanced_over_the_configured_label_words(corpus: str, split: str) -> None:
+    frame = read_split(corpus, split)
+    counts = Counter(frame["label"])
+    assert frame.columns == ["text", "label"]
+    assert set(counts) == {word.strip() for word in CORPORA[corpus]["labels"]}
+    assert len(set(counts.values())) == 1
+    assert min(counts.values()) >= 24
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_texts_are_neither_empty_nor_broken_over_lines(corpus: str) -> None:
+    for text in texts_of(corpus):
+        assert text
+        assert text == " ".join(text.split())
+
+
+def test_news_have_25_to_45_words() -> None:
+    for text in texts_of("news"):
+        assert 25 <= len(text.split()) <= 45, text
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_no_text_occurs_twice_within_or_across_splits(corpus: str) -> None:
+    counts = Counter(normalized(text) for text in texts_of(corpus))
+    assert [text for text, count in counts.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_no_two_texts_share_many_word_trigrams(corpus: str) -> None:
+    texts = [(text, trigrams(text)) for text in texts_of(corpus)]
+    near = [
+        (first, second)
+        for (first, a), (second, b) in combinations(texts, 2)
+        if len(a & b) >= 0.3 * len(a | b)
+    ]
+    assert near == []

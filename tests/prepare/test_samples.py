@@ -1,0 +1,146 @@
+"""Samples: the same draws whenever the same thing is drawn, whatever else is drawn."""
+
+from itertools import pairwise
+
+import polars as pl
+import pytest
+
+from anchorflow.config.errors import InputError
+from anchorflow.prepare.samples import PROTOCOLS, draw_samples
+from anchorflow.random_draws import generator
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.samples import SAMPLES
+
+LABELS = [" Negative", " Neutral", " Positive"]
+
+
+def texts(task: str = "reviews", train: int = 30, test: int = 20) -> pl.DataFrame:
+    """Texts of three classes in turn, each naming its task, split and row."""
+    rows = [
+        (task, split, row, f"{task} {split} {row}", row % 3)
+        for split, count in (("train", train), ("test", test))
+        for row in range(count)
+    ]
+    return pl.DataFrame(rows, schema=["task", "split", "row", "text", "label"], orient="row").cast(
+        {"row": pl.Int32, "label": pl.Int32}
+    )
+
+
+def draw(
+    task: str = "reviews", seed: int = 0, test_examples: int = 8, per_label: int = 2
+) -> pl.DataFrame:
+    return draw_samples(texts(task), seed, LABELS, test_examples, per_label)
+
+
+def of(samples: pl.DataFrame, protocol: str) -> pl.DataFrame:
+    return samples.filter(pl.col("demonstrations") == protocol)
+
+
+def test_samples_have_the_types_of_their_table() -> None:
+    samples = draw()
+    assert samples.schema == frame_schema(SAMPLES)
+    assert len(samples) == 2 * 8
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    assert draw().equals(draw())
+
+
+def test_another_seed_draws_other_texts_and_demonstrations() -> None:
+    first, second = draw(seed=0), draw(seed=1)
+    assert first["example"].to_list() != second["example"].to_list()
+    rows = [of(s, "fixed")["demonstration_rows"][0].to_list() for s in (first, second)]
+    assert rows[0] != rows[1]
+
+
+def test_two_tasks_with_equally_many_texts_draw_differently() -> None:
+    first, second = draw("reviews"), draw("news")
+    assert first["example"].to_list() != second["example"].to_list()
+    assert first["demonstration_rows"].to_list() != second["demonstration_rows"].to_list()
+
+
+def test_drawing_other_tasks_and_seeds_in_between_changes_nothing() -> None:
+    alone = draw("reviews", seed=3)
+    draw("news", seed=3)
+    draw("reviews", seed=4)
+    generator(3, "reviews", "something else").random(100)
+    assert draw("reviews", seed=3).equals(alone)
+
+
+def test_more_test_texts_leave_the_demonstrations_as_they_are() -> None:
+    few, many = draw(test_examples=5), draw(test_examples=15)
+    assert set(few["example"]) < set(many["example"])
+    shown = {row["example"]: row for row in of(many, "per_example").iter_rows(named=True)}
+    for row in of(few, "per_example").iter_rows(named=True):
+        assert shown[row["example"]] == row
+    assert (
+        of(few, "fixed")["demonstration_rows"][0].to_list()
+        == of(many, "fixed")["demonstration_rows"][0].to_list()
+    )
+
+
+def test_demonstrations_per_example_differ_between_examples() -> None:
+    drawn = of(draw(), "per_example")["demonstration_rows"].to_list()
+    assert all(a != b for a, b in pairwise(drawn))
+    assert len({tuple(rows) for rows in drawn}) == len(drawn)
+
+
+def test_fixed_demonstrations_are_the_same_for_all_examples() -> None:
+    drawn = of(draw(), "fixed")["demonstration_rows"].to_list()
+    assert len(drawn) == 8
+    assert all(rows == drawn[0] for rows in drawn)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_label_has_as_many_demonstrations(protocol: str) -> None:
+    for labels in of(draw(per_label=4), protocol)["demonstration_labels"].to_list():
+        assert sorted(labels) == [0] * 4 + [1] * 4 + [2] * 4
+
+
+def test_the_order_of_labels_is_drawn_too() -> None:
+    orders = {tuple(labels) for labels in of(draw(), "per_example")["demonstration_labels"]}
+    assert len(orders) > 1
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_no_text_is_drawn_twice(protocol: str) -> None:
+    samples = of(draw(per_label=10), protocol)
+    assert samples["example"].n_unique() == len(samples)
+    for rows in samples["demonstration_rows"].to_list():
+        assert sorted(rows) == list(range(30))
+
+
+def test_test_texts_are_the_same_for_both_protocols() -> None:
+    samples = draw()
+    keys = ["task", "seed", "example", "text", "label"]
+    assert of(samples, "fixed").select(keys).equals(of(samples, "per_example").select(keys))
+
+
+def test_texts_and_labels_belong_to_the_drawn_rows() -> None:
+    for row in draw().iter_rows(named=True):
+        assert row["text"] == f"reviews test {row['example']}"
+        assert row["label"] == row["example"] % 3
+        assert row["demonstration_texts"] == [
+            f"reviews train {r}" for r in row["demonstration_rows"]
+        ]
+        assert row["demonstration_labels"] == [r % 3 for r in row["demonstration_rows"]]
+
+
+def test_a_test_split_with_fewer_texts_is_used_whole() -> None:
+    samples = draw(test_examples=1000)
+    assert of(samples, "fixed")["example"].to_list() == list(range(20))
+
+
+def test_a_label_with_too_few_training_texts_is_told_by_its_word() -> None:
+    few = texts().filter((pl.col("split") == "test") | (pl.col("label") != 1) | (pl.col("row") < 6))
+    with pytest.raises(InputError) as error:
+        draw_samples(few, 0, LABELS, 8, 3)
+    assert str(error.value) == (
+        'tasks.reviews.train: the label "Neutral" has 2 training texts, but '
+        "demonstrations_per_label is 3; add texts or lower it."
+    )
+
+
+def test_a_label_without_training_texts_is_told_by_its_word() -> None:
+    with pytest.raises(InputError, match='the label "Mixed" has 0 training texts'):
+        draw_samples(texts(), 0, [*LABELS, " Mixed"], 8, 1)

@@ -1,0 +1,200 @@
+"""Tables: what is written is read back, and anything else is refused."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from anchorflow.config.errors import InputError
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.saliency import SALIENCY
+from anchorflow.schemas.texts import TEXTS
+from anchorflow.store.all_tables import TABLES
+from anchorflow.store.checksums import seal
+from anchorflow.store.parquet import (
+    SCHEMA_VERSION,
+    read_settings,
+    read_table,
+    read_tables,
+    write_frame,
+    write_table,
+)
+from table_files import SALIENCIES, flipped
+
+COLUMNS: dict[str, list[Any]] = {
+    "task": ["reviews", "reviews"],
+    "split": ["train", "test"],
+    "row": [0, 0],
+    "text": ["a fine film", "naïve 😀"],
+    "label": [1, 0],
+}
+SETTINGS = {"source": "local", "labels": [" Négatif", " Positif"]}
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    """A good file of the texts table."""
+    path = tmp_path / "texts.parquet"
+    write_table(path, TEXTS, COLUMNS, SETTINGS)
+    return path
+
+
+def write_sealed(path: Path, table: pa.Table) -> None:
+    """A file as this project writes them, whatever the table."""
+    pq.write_table(table, path)
+    seal(path)
+
+
+def rewrite(path: Path, **metadata: str) -> None:
+    """Replace entries of a file's metadata and leave its columns as they are."""
+    table = pq.read_table(path)
+    encoded = {key.encode(): value for key, value in metadata.items()}
+    write_sealed(path, table.replace_schema_metadata({**table.schema.metadata, **encoded}))
+
+
+def test_a_table_is_read_back_with_its_values_and_types(texts: Path) -> None:
+    frame = read_table(texts, TEXTS)
+    assert frame.to_dict(as_series=False) == COLUMNS
+    assert frame.schema == frame_schema(TEXTS)
+    assert frame.schema["label"] == pl.Int32
+
+
+def test_a_frame_is_written_like_the_same_columns(texts: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.parquet"
+    write_frame(again, TEXTS, read_table(texts, TEXTS), SETTINGS)
+    assert pq.read_table(again).equals(pq.read_table(texts))
+
+
+def test_a_file_tells_its_settings_table_version_and_software(texts: Path) -> None:
+    metadata = pq.read_schema(texts).metadata
+    assert read_settings(texts) == SETTINGS
+    assert metadata[b"table"] == b"texts"
+    assert metadata[b"schema_version"] == str(SCHEMA_VERSION).encode()
+    assert b'"anchorflow": "' in metadata[b"software"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_survives_being_written_without_rows(name: str, tmp_path: Path) -> None:
+    schema = TABLES[name]
+    write_frame(tmp_path / "empty.parquet", schema, pl.DataFrame(schema=frame_schema(schema)), {})
+    frame = read_table(tmp_path / "empty.parquet", schema)
+    assert frame.schema == frame_schema(schema)
+    assert frame.is_empty()
+
+
+def test_missing_and_surplus_columns_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "texts.parquet"
+    for columns in ({"task": ["reviews"]}, {**COLUMNS, "surplus": [1, 2]}):
+        with pytest.raises(ValueError, match="are not those of the schema"):
+            write_table(path, TEXTS, columns, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_value_that_does_not_fit_its_type_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        write_table(tmp_path / "t.parquet", TEXTS, {**COLUMNS, "label": ["good", "bad"]}, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_file_is_told_with_the_table_and_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.parquet: the texts table is missing; run the wor"):
+        read_table(tmp_path / "none.parquet", TEXTS)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 10, 200, -4])
+def test_a_truncated_file_is_refused_in_one_sentence(texts: Path, kept: int) -> None:
+    texts.write_bytes(texts.read_bytes()[:kept])
+    with pytest.raises(InputError) as error:
+        read_table(texts, TEXTS)
+    assert str(error.value) == (
+        f"{texts}: damaged, or not a table that this workflow wrote; delete it and run again to "
+        "rebuild it."
+    )
+
+
+def test_a_file_of_another_kind_is_refused(texts: Path) -> None:
+    texts.write_text("task,split\n", encoding="utf-8")
+    with pytest.raises(InputError, match="damaged, or not a table that this workflow wrote"):
+        read_table(texts, TEXTS)
+
+
+def test_damaged_descriptions_do_no_harm(texts: Path) -> None:
+    table = pq.read_table(texts)
+    damaged = [f.with_metadata({b"description": b"\xff\xfe"}) for f in table.schema]
+    schema = pa.schema(damaged, metadata=table.schema.metadata)
+    write_sealed(texts, pa.Table.from_arrays(table.columns, schema=schema))
+    assert read_table(texts, TEXTS).to_dict(as_series=False) == COLUMNS
+
+
+def test_another_table_is_refused(texts: Path) -> None:
+    with pytest.raises(InputError, match="its columns are not those of the saliency table; delete"):
+        read_table(texts, SALIENCY)
+
+
+def test_equal_columns_under_another_table_s_name_are_refused(texts: Path) -> None:
+    rewrite(texts, table="samples")
+    with pytest.raises(InputError, match="its columns are not those of the texts table"):
+        read_table(texts, TEXTS)
+
+
+def test_a_column_of_another_type_is_refused(texts: Path) -> None:
+    table = pq.read_table(texts)
+    wide = table.set_column(4, "label", pa.array(COLUMNS["label"], pa.int64()))
+    write_sealed(texts, wide)
+    with pytest.raises(InputError, match="its columns are not those of the texts table"):
+        read_table(texts, TEXTS)
+
+
+def test_a_parquet_file_from_elsewhere_is_refused(texts: Path) -> None:
+    pl.DataFrame(COLUMNS).write_parquet(texts)
+    with pytest.raises(InputError, match="damaged, or not a table that this workflow wrote"):
+        read_table(texts, TEXTS)
+    write_sealed(texts, pl.DataFrame(COLUMNS).to_arrow())
+    with pytest.raises(InputError, match="its columns are not those of the texts table"):
+        read_table(texts, TEXTS)
+
+
+def test_other_readers_do_not_see_the_checksum(texts: Path) -> None:
+    for frame in (pl.read_parquet(texts), pl.scan_parquet(texts).collect()):
+        assert frame.to_dict(as_series=False) == COLUMNS
+    assert pq.read_table(texts).to_pydict() == COLUMNS
+
+
+def test_equal_tables_are_equal_bytes(texts: Path, tmp_path: Path) -> None:
+    write_table(tmp_path / "again.parquet", TEXTS, COLUMNS, SETTINGS)
+    assert (tmp_path / "again.parquet").read_bytes() == texts.read_bytes()
+    write_table(tmp_path / "again.parquet", TEXTS, COLUMNS, {})
+    assert (tmp_path / "again.parquet").read_bytes() != texts.read_bytes()
+
+
+def test_a_folder_in_a_table_s_place_is_told_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r": can't be read \(Is a directory\); delete it and run"):
+        read_table(tmp_path, TEXTS)
+
+
+def test_another_schema_version_is_refused(texts: Path) -> None:
+    rewrite(texts, schema_version=str(SCHEMA_VERSION + 1))
+    with pytest.raises(InputError, match="written with another version of the texts table; delete"):
+        read_table(texts, TEXTS)
+
+
+def test_several_files_are_read_one_below_the_other(texts: Path) -> None:
+    assert read_tables([texts, texts], TEXTS)["label"].to_list() == [1, 0, 1, 0]
+
+
+def test_every_flipped_bit_of_a_table_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "saliency.parquet"
+    settings = {"saliency": {"demonstrations": "fixed"}, "confidence": 0.95}
+    write_frame(path, SALIENCY, SALIENCIES, settings)
+    content = path.read_bytes()
+    for bit in random.Random(0).sample(range(8 * len(content)), 800):
+        path.write_bytes(flipped(content, bit))
+        for read in (lambda: read_table(path, SALIENCY), lambda: read_settings(path)):
+            with pytest.raises(InputError) as error:
+                read()
+            told = f"{path}: damaged, or not a table that this workflow wrote; delete it and run"
+            assert str(error.value).startswith(told)

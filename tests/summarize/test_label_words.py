@@ -1,0 +1,113 @@
+"""Other label words: measures worked out by hand."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from anchorflow.config.errors import InputError
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.label_words import LABEL_WORDS
+from anchorflow.summarize.label_words import named_labels, summarize_label_words
+from constructed.label_words import SHARES, WORDS, summary, tables
+
+
+def row(rows: pl.DataFrame, task: str, words: str, measure: str) -> dict[str, Any]:
+    return rows.row(
+        by_predicate=(pl.col("task") == task)
+        & (pl.col("words") == words)
+        & (pl.col("measure") == measure),
+        named=True,
+    )
+
+
+def test_accuracy_is_of_the_words_shown_and_changes_are_paired() -> None:
+    rows = summary()
+    assert rows.schema == frame_schema(LABEL_WORDS)
+    assert row(rows, "mine", "words", "accuracy")["mean"] == pytest.approx((3 / 4 + 1 / 2) / 2)
+    assert row(rows, "mine", "permuted", "accuracy")["mean"] == pytest.approx((0 + 1) / 2)
+    # Seed 0 has three examples in common, two of which the own words get right.
+    change = row(rows, "mine", "permuted", "accuracy_change")
+    assert change["mean"] == pytest.approx((-2 / 3 + 1 / 2) / 2)
+    assert (change["examples"], change["seeds"], change["skipped"]) == (5, 2, 1)
+    assert row(rows, "mine", "words", "accuracy")["examples"] == 6
+    # Where the same examples go wrong with both, resampling moves both alike.
+    same = row(rows, "mine", "symbols", "accuracy_change")
+    assert (same["mean"], same["low"], same["high"]) == (0, 0, 0)
+    alone = row(rows, "mine", "symbols", "accuracy")
+    assert alone["low"] < alone["mean"] < alone["high"]
+    own = rows.filter(pl.col("words") == "words")
+    assert "accuracy_change" not in own["measure"]
+
+
+def test_a_permuted_word_can_be_taken_by_its_own_meaning() -> None:
+    rows = summary()
+    meaning = rows.filter(pl.col("measure") == "follows_meaning")
+    assert meaning.select("task", "words").rows() == [("mine", "permuted"), ("average", "permuted")]
+    # " yes" for label 0 is a "no" by the words shown, label 1 by its meaning.
+    assert meaning["mean"].to_list() == [(1 + 0) / 2, None]  # news has no permuted words
+    assert named_labels([" b", " c", "a"], ["a", " b", " c"]) == [1, 2, 0]
+    assert named_labels([" b", " c", " d"], [" a", " b", " c"]) is None
+
+
+def test_shares_are_by_layer_and_averaged_over_thirds_of_the_layers() -> None:
+    rows = summary()
+    for task, words, (wp, pq) in (
+        ("mine", "words", SHARES["own"]),
+        ("news", "symbols", SHARES["other"]),
+    ):
+        chosen = rows.filter(pl.col("task") == task, pl.col("words") == words)
+        by_layer = chosen.filter(pl.col("layer").is_not_null())
+        assert by_layer["layer"].to_list() == [*range(6), *range(6)]
+        assert by_layer["mean"].to_list() == pytest.approx([*wp, *pq])
+        assert row(chosen, task, words, "s_wp_early")["mean"] == pytest.approx((wp[0] + wp[1]) / 2)
+        assert row(chosen, task, words, "s_pq_late")["mean"] == pytest.approx((pq[4] + pq[5]) / 2)
+
+
+def test_loyalty_is_that_of_the_most_first_layers_of_one_variant() -> None:
+    rows = summary()
+    for task, words in (("mine", "words"), ("mine", "permuted"), ("news", "symbols")):
+        assert row(rows, task, words, "loyalty_label")["mean"] == 0
+        assert row(rows, task, words, "loyalty_random")["mean"] == 0.5  # one draw of two
+        drop = row(rows, task, words, "loyalty_drop")
+        assert drop["mean"] == 0.5
+        assert drop["low"] < 0.5 < drop["high"]  # draws are resampled too
+
+
+def test_averages_are_over_all_tasks_or_undefined() -> None:
+    rows = summary()
+    own = [row(rows, task, "words", "accuracy")["mean"] for task in ("mine", "news")]
+    assert row(rows, "average", "words", "accuracy")["mean"] == pytest.approx(sum(own) / 2)
+    assert row(rows, "average", "words", "accuracy")["examples"] == 9
+    assert row(rows, "average", "permuted", "accuracy")["examples"] == 5
+    assert row(rows, "average", "permuted", "accuracy")["skipped"] == 1
+    assert row(rows, "average", "permuted", "accuracy")["mean"] is None  # news has no such words
+    # news is all wrong with symbols and all right without: -1; mine does not change: 0.
+    assert row(rows, "average", "symbols", "accuracy_change")["mean"] == -0.5
+    order = rows["task"].unique(maintain_order=True).to_list()
+    assert order == ["mine", "news", "average"]
+
+
+def test_words_whose_prompts_are_all_too_long_keep_a_row_and_their_count() -> None:
+    predictions, saliency, isolation, prompts = tables()
+    gone = pl.col("task") == "mine+permuted"
+    rows = summarize_label_words(
+        predictions.filter(~gone),
+        saliency.filter(~gone),
+        isolation.filter(~gone),
+        prompts.with_columns(skipped=pl.when(gone).then(pl.lit("too long"))),
+        WORDS,
+        "per_example",
+        "mask",
+        100,
+        0.9,
+    )
+    accuracy = row(rows, "mine", "permuted", "accuracy")
+    assert (accuracy["mean"], accuracy["examples"], accuracy["skipped"]) == (None, 0, 6)
+    assert row(rows, "mine", "permuted", "follows_meaning")["mean"] is None
+
+
+def test_nothing_to_summarize_is_said() -> None:
+    predictions, *others = tables()
+    with pytest.raises(InputError, match="every prompt exceeds"):
+        summarize_label_words(predictions.clear(), *others, WORDS, "per_example", "mask", 100, 0.9)

@@ -1,0 +1,32 @@
+"""Where attention lands, by segment and place, worked out by hand."""
+
+import polars as pl
+import pytest
+
+from anchorflow.measure.segments import PLACES
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.landing import LANDING
+from anchorflow.summarize.by_task import AVERAGE
+from anchorflow.summarize.landing import segment_measures
+from constructed.landing import segmented, summary
+
+
+def test_attention_is_shared_among_segments_and_divided_by_their_tokens() -> None:
+    keys, values = segment_measures(segmented())
+    first = keys.with_columns(pl.Series("value", values[0])).filter(pl.col("layer") == 0)
+    of = {(s, m): v for s, m, v in first.select("segment", "measure", "value").iter_rows()}
+    assert of["text", "per_token"] == pytest.approx(0.2 / 2 / 10)
+    assert of["label", "per_token"] == pytest.approx(0.16 / 2)
+    assert of["label", "share"] == pytest.approx(0.4)
+    assert of["text", "length"] == pytest.approx(10 / 15)
+    assert of["after", "share"] == 0
+    assert of["after", "per_token"] != of["after", "per_token"]  # no tokens, no mean
+
+
+def test_summary_has_segments_and_places_of_every_layer() -> None:
+    table = summary()
+    assert table.schema == frame_schema(LANDING)
+    assert len(table) == 3 * 2 * (5 * 4 + PLACES)
+    places = table.filter(pl.col("task") == AVERAGE, pl.col("place") > 0.9, pl.col("layer") == 1)
+    assert places["mean"].to_list() == pytest.approx([0.18, 0.19])
+    assert places["segment"].null_count() == 2

@@ -1,0 +1,81 @@
+"""Gains of similar demonstrations, paired with random ones on the same examples."""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from anchorflow.config.errors import InputError
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.neighbors import NEIGHBORS
+from anchorflow.summarize.neighbors import MEASURES, neighbor_measures, summarize_neighbors
+from constructed.neighbors import prompts_of, rows_of, with_a_task_skipped_whole
+
+
+def values(summary: pl.DataFrame, task: str, choice: str, column: str = "mean") -> dict[str, Any]:
+    rows = summary.filter(pl.col("task") == task, pl.col("choice") == choice)
+    return dict(rows.select("measure", column).iter_rows())
+
+
+def test_gains_are_differences_from_random_demonstrations_on_the_same_examples() -> None:
+    summary = summarize_neighbors(rows_of("news", 2), *prompts_of("news", 2), 200, 0.9)
+    assert summary.schema == frame_schema(NEIGHBORS)
+    assert values(summary, "news", "random") == pytest.approx(
+        {"accuracy": 0.5, "similarity": 0.2, "same_label": 0.5}
+    )
+    assert values(summary, "average", "nearest") == pytest.approx(
+        {"accuracy": 0.75, "similarity": 1.5 / 4, "same_label": 0.5, "accuracy_gain": 0.25}
+    )
+    assert set(summary["examples"]) == {8}
+    assert set(summary["skipped"]) == {0}
+
+
+def test_the_gain_s_replicates_resample_pairs() -> None:
+    statistic, size = neighbor_measures(rows_of("news", 1), "nearest")
+    assert size == 4
+    weights = np.random.default_rng(0).multinomial(4, [0.25] * 4, 500).astype(float)
+    # Right minus right: 0, 1, 1, -1 of the four examples.
+    gain = statistic(weights)[:, MEASURES.index("accuracy_gain")]
+    np.testing.assert_allclose(gain, weights @ [0, 1, 1, -1] / 4)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "examples", "skipped", "nearest_accuracy", "random_accuracy"),
+    [
+        (("nearest", 3), {"random": 8, "nearest": 6}, {"random": 0, "nearest": 2}, 1, 0.5),
+        (("random", 3), {"random": 6, "nearest": 8}, {"random": 2, "nearest": 0}, 0.75, 1 / 3),
+    ],
+)
+def test_an_example_skipped_with_one_choice_is_left_out_of_the_gain_and_counted(
+    left_out: tuple[str, int],
+    examples: dict[str, int],
+    skipped: dict[str, int],
+    nearest_accuracy: float,
+    random_accuracy: float,
+) -> None:
+    summary = summarize_neighbors(
+        rows_of("news", 2, left_out), *prompts_of("news", 2, left_out), 100, 0.9
+    )
+    # Without example 3, one of three is right with random ones and all with nearest ones.
+    assert values(summary, "news", "nearest")["accuracy_gain"] == pytest.approx(2 / 3)
+    assert values(summary, "news", "nearest")["accuracy"] == pytest.approx(nearest_accuracy)
+    assert values(summary, "news", "random")["accuracy"] == pytest.approx(random_accuracy)
+    for choice in ("random", "nearest"):
+        assert values(summary, "news", choice, "examples")["accuracy"] == examples[choice]
+        assert values(summary, "news", choice, "skipped")["accuracy"] == skipped[choice]
+    assert values(summary, "news", "nearest", "examples")["accuracy_gain"] == 6
+    assert values(summary, "news", "nearest", "skipped")["accuracy_gain"] == 2
+
+
+def test_a_task_skipped_whole_with_one_choice_leaves_it_without_average() -> None:
+    summary = with_a_task_skipped_whole()
+    for task in ("long", "average"):
+        assert set(values(summary, task, "nearest").values()) == {None}
+    assert values(summary, "average", "random")["accuracy"] == 0.5
+    assert values(summary, "long", "nearest", "skipped")["accuracy_gain"] == 4
+
+
+def test_a_run_without_any_prediction_is_refused() -> None:
+    with pytest.raises(InputError, match="every prompt exceeds the model's context"):
+        summarize_neighbors(rows_of("news", 1).clear(), *prompts_of("news", 1), 100, 0.9)

@@ -1,0 +1,88 @@
+"""Regressions on the same demonstrations: by hand, and the best head chosen here and held out."""
+
+import numpy as np
+import polars as pl
+
+from anchorflow.random_draws import halves
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.regressors import REGRESSORS
+from anchorflow.summarize.regressors import choose_head, encoder_prediction, logistic_prediction
+from anchorflow.summarize.statistics import Estimate
+from constructed.regressors import EXAMPLES, summary
+
+NAN = float("nan")
+
+
+def test_the_encoder_weighs_labels_by_cosine_over_temperature() -> None:
+    demonstrations = np.array([[1.0, 0], [0.6, 0.8], [0.6, -0.8]])
+    labels = np.array([0, 1, 1])
+    queries = np.array([[1.0, 0.0], [0.0, 1.0]])
+    # At temperature 1 the two of label 1 outweigh the nearest: 2 exp(0.6) > exp(1); not at 0.1.
+    assert encoder_prediction(queries, demonstrations, labels, 1.0).tolist() == [1, 1]
+    assert encoder_prediction(queries, demonstrations, labels, 0.1).tolist() == [0, 1]
+    assert encoder_prediction(queries, demonstrations, labels, 1e-5).tolist() == [0, 1]
+
+
+def test_logistic_regression_tells_what_is_linear() -> None:
+    demonstrations = np.array([[1.0, 0], [0.9, 0.1], [-1.0, 0], [-0.9, 0.1]])
+    labels = np.array([0, 0, 1, 1])
+    assert logistic_prediction(
+        np.array([[0.5, 0.5], [-0.5, 0.5]]), demonstrations, labels
+    ).tolist() == [0, 1]
+
+
+def estimate(scores: list[list[float]]) -> Estimate:
+    """All heads' scores, and two replicates: the same, and in the opposite order of heads."""
+    turned = [row[::-1] for row in scores]
+    return Estimate(np.ravel(scores), np.stack([np.ravel(scores), np.ravel(turned)]))
+
+
+def test_a_head_is_scored_where_it_was_not_chosen() -> None:
+    agreement = [[0.9, 0.5], [0.2, 0.6], [0.55, 0.56]]  # one half, the other, all; two heads
+    accuracy = [[0.8, 0.3], [0.1, 0.4], [0.45, 0.35]]
+    here, held_out = choose_head(estimate([*agreement, *accuracy]))
+    # On all: head 1. On the first half: head 0, scored 0.2 and 0.1 on the other; then head 1.
+    np.testing.assert_allclose(here.values, [0.35, 0.56])
+    np.testing.assert_allclose(held_out.values, [(0.1 + 0.3) / 2, (0.2 + 0.5) / 2])
+    # The replicate scores the heads that were chosen, though others are best there.
+    np.testing.assert_allclose(here.replicates[1], [0.45, 0.55])
+    np.testing.assert_allclose(held_out.replicates[1], [(0.4 + 0.8) / 2, (0.6 + 0.9) / 2])
+
+
+def test_a_half_without_examples_leaves_nothing_held_out() -> None:
+    scores = [[1, 0], [NAN, NAN], [1, 0], [1, 0], [NAN, NAN], [1, 0]]
+    here, held_out = choose_head(estimate(scores))
+    np.testing.assert_allclose(here.values, [1, 1])
+    assert np.isnan(held_out.values).all()
+
+
+def value(table: pl.DataFrame, method: str, measure: str, per_label: int | None = None) -> float:
+    rows = table.filter(
+        pl.col("task") == "news",
+        pl.col("method") == method,
+        pl.col("measure") == measure,
+        pl.col("demonstrations_per_label").eq_missing(per_label),
+        pl.col("weights").is_null() | (pl.col("weights") == "max"),
+    )
+    (mean,) = rows["mean"].to_list()
+    return float(mean)
+
+
+def test_every_method_is_scored_on_the_same_examples() -> None:
+    table = summary()
+    assert table.schema == frame_schema(REGRESSORS)
+    assert value(table, "in_context", "accuracy") == 0.5  # always label 0
+    assert value(table, "in_context", "accuracy", 1) == 1.0
+    assert value(table, "encoder", "accuracy", 1) == 1.0  # the first round alone
+    assert value(table, "encoder", "agreement", 1) == 1.0
+    half = halves(pl.Series(range(EXAMPLES)), 0)["half"].to_numpy()
+    assert value(table, "head_held_out", "agreement") == 0.0
+    assert value(table, "head_chosen_here", "agreement") == max(np.mean(half == k) for k in (0, 1))
+    with_all = table.filter(pl.col("demonstrations_per_label").is_null())
+    assert with_all["demonstrations"].unique().to_list() == [4.0]
+    assert set(table.filter(pl.col("method") == "in_context")["measure"]) == {"accuracy"}
+
+
+def test_numbers_of_demonstrations_that_a_seed_lacks_are_left_out() -> None:
+    table = summary({0: [1, 2], 1: [1]})
+    assert table["demonstrations_per_label"].drop_nulls().unique().to_list() == [1]

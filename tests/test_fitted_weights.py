@@ -1,0 +1,83 @@
+"""Fitted weights: they come back from their file, and are refused for another purpose."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from anchorflow.config.errors import InputError
+from anchorflow.fitted_weights import FittedWeights, Purpose, fingerprint
+from table_files import flipped
+from tiny_models import random_beta, tiny_model
+
+PURPOSE = Purpose("", "{text}:{label}", (" a", " b", " c"), (("x", 0), ("y", 1), ("z", 2)))
+
+
+def fitted(model: PreTrainedModel) -> FittedWeights:
+    return FittedWeights(random_beta(model), purpose_of(model), 0.1, 10, 4)
+
+
+def purpose_of(model: PreTrainedModel) -> Purpose:
+    return replace(PURPOSE, model=fingerprint(model))
+
+
+def test_weights_come_back_from_their_file(tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    weights = fitted(model)
+    weights.save(tmp_path / "beta.safetensors")
+    loaded = FittedWeights.load(tmp_path / "beta.safetensors")
+    torch.testing.assert_close(loaded.beta, weights.beta, rtol=0, atol=0)
+    for name in ("purpose", "learning_rate", "epochs", "batch_size"):
+        assert getattr(loaded, name) == getattr(weights, name)
+    loaded.check(purpose_of(model), (3, 4, 3))
+    loaded.check(purpose_of(model.to(torch.bfloat16)), (3, 4, 3))
+
+
+def test_weights_for_another_purpose_are_refused_with_their_file(tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    fitted(model).save(tmp_path / "beta.safetensors")
+    weights = FittedWeights.load(tmp_path / "beta.safetensors")
+    purpose = purpose_of(model)
+    with pytest.raises(InputError, match=r"beta.safetensors: fitted for another model"):
+        weights.check(purpose, (2, 4, 3))
+    with pytest.raises(InputError, match=r"fitted for the labels \(' a', ' b', ' c'\), not for"):
+        weights.check(replace(purpose, labels=(" b", " a", " c")), (3, 4, 3))
+    with pytest.raises(InputError, match="fitted for the demonstrations"):
+        weights.check(replace(purpose, demonstrations=(("x", 0), ("y", 2), ("z", 1))), (3, 4, 3))
+    with pytest.raises(InputError, match="fitted for the template"):
+        weights.check(replace(purpose, template="{text} ={label}"), (3, 4, 3))
+    model.lm_head.weight.data[0, 0] += 1
+    with pytest.raises(InputError, match=r"beta.safetensors: fitted for another model"):
+        weights.check(purpose_of(model), (3, 4, 3))
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not a safetensors file", b"\x08" + b"\0" * 20])
+def test_a_missing_or_damaged_file_of_weights_is_told(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    path = tmp_path / "beta.safetensors"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=r"beta.safetensors: missing, damaged, or not a file"):
+        FittedWeights.load(path)
+
+
+def test_every_flipped_bit_of_fitted_weights_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "beta.safetensors"
+    purpose = Purpose("model", "{text}:{label}", (" a", " b"), (("text", 1),))
+    weights = FittedWeights(torch.rand(3, 4, 2), purpose, 0.1, 10, 1)
+    weights.save(path)
+    torch.testing.assert_close(FittedWeights.load(path).beta, weights.beta, rtol=0, atol=0)
+    content = path.read_bytes()
+    for bit in random.Random(0).sample(range(8 * len(content)), 400):
+        path.write_bytes(flipped(content, bit))
+        try:
+            loaded = FittedWeights.load(path)
+        except InputError as error:
+            assert str(error).startswith(f"{path}: missing, damaged, or not a file of fitted")
+        else:  # some bits of safetensors' own header mean nothing
+            assert torch.equal(loaded.beta, weights.beta)
+            assert loaded.purpose == purpose

@@ -1,0 +1,66 @@
+"""Attention by segment and place as tables, for summaries worked out by hand."""
+
+import polars as pl
+
+from anchorflow.measure.segments import PLACES, SEGMENTS
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.kernel import PLACED, SEGMENTED
+from anchorflow.summarize.landing import summarize_landing
+from constructed.kernel import prompts
+
+TOKENS = [2, 10, 2, 1, 0]
+ATTENTION = [0.02, 0.2, 0.02, 0.16, 0.0]  # of head 0; head 1 has none
+
+
+def segmented(task: str = "news", seed: int = 0) -> pl.DataFrame:
+    """Attention by segment: three examples, two layers and two heads, all examples alike."""
+    rows = [
+        {
+            "model": "tiny",
+            "task": task,
+            "seed": seed,
+            "example": example,
+            "layer": layer,
+            "head": head,
+            "segment": segment,
+            "attention": attention * (head == 0),
+            "tokens": tokens,
+            "width": tokens / sum(TOKENS),
+        }
+        for example in range(3)
+        for layer in range(2)
+        for head in range(2)
+        for segment, attention, tokens in zip(SEGMENTS, ATTENTION, TOKENS, strict=True)
+    ]
+    return pl.DataFrame(rows, schema=frame_schema(SEGMENTED))
+
+
+def placed(task: str = "news", seed: int = 0) -> pl.DataFrame:
+    """Attention by place, which rises along the demonstration."""
+    rows = [
+        {
+            "model": "tiny",
+            "task": task,
+            "seed": seed,
+            "example": example,
+            "layer": layer,
+            "place": (place + 0.5) / PLACES,
+            "attention": place / 100,
+        }
+        for example in range(3)
+        for layer in range(2)
+        for place in range(PLACES)
+    ]
+    return pl.DataFrame(rows, schema=frame_schema(PLACED))
+
+
+def summary() -> pl.DataFrame:
+    """The summary of two tasks with two seeds each."""
+    cells = [(task, seed) for task in ("news", "reviews") for seed in (0, 1)]
+    return summarize_landing(
+        pl.concat([segmented(*cell) for cell in cells]),
+        pl.concat([placed(*cell) for cell in cells]),
+        prompts(),
+        100,
+        0.9,
+    )

@@ -1,0 +1,23 @@
+"""Tables behind an information-flow page, and what a page draws."""
+
+from typing import Any
+
+import polars as pl
+from tokenizers import Tokenizer
+
+from anchorflow.measure.token_saliency import measure_token_saliency
+from tiny_models import shared_prompts, tiny_model
+
+
+def shown_tables(
+    words: Tokenizer, examples: int = 2, protocol: str = "per_example"
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Saliency, shown prompts and all prompts of a tiny model."""
+    prompts = shared_prompts([17, 5, 9]).with_columns(pl.lit(protocol).alias("demonstrations"))
+    model = tiny_model("llama")
+    return *measure_token_saliency(model, words, prompts, examples, protocol), prompts
+
+
+def drawn(browser: Any) -> list[list[float]]:
+    """Arcs that the page draws as [from, to], strongest first."""
+    return browser.execute_script("return arcs.map((arc) => [arc.from, arc.to]).reverse()")

@@ -1,0 +1,108 @@
+"""What the workflow says about each of its jobs, to tell from a dry run what would be run.
+
+Messages of jobs for one task or cell are read from the rules, so that an added stage is among them.
+"""
+
+import re
+
+from anchorflow.config.stages import CELL, MEASURED, PRESENTED, Stage
+from checkout import ROOT
+
+
+def _rule_texts() -> dict[str, str]:
+    """The text of every rule that prepares, measures, or makes pages, by its name."""
+    files = sorted(ROOT.glob("workflow/rules/stages/*.smk"))
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    _, *parts = re.split(r"^rule (\w+):\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+RULES = _rule_texts()
+
+
+def message_of(rule: str) -> str:
+    """What a rule says of the model ``tiny``, with places for task and seed."""
+    (said,) = re.findall(r'^    message:\n +"(.*)"$', RULES[rule], re.MULTILINE)
+    return said.replace("{wildcards.model}", "tiny").replace("{wildcards.", "{")
+
+
+def measures(stage: Stage) -> bool:
+    """Whether a rule measures this stage for a model, task, and seed."""
+    return stage.path == CELL and f"measure_{stage.name}" in RULES
+
+
+def runs_model(stage: Stage) -> bool:
+    """Whether the stage's jobs take a GPU where there is one."""
+    return measures(stage) and "gpu=gpus_of" in RULES[f"measure_{stage.name}"]
+
+
+def _messages(*stages: Stage) -> list[str]:
+    return [message_of(f"measure_{stage.name}") for stage in stages]
+
+
+MEASURE = message_of("measure_saliency")
+ATTEND = message_of("measure_attention")
+ISOLATE = message_of("measure_isolation")
+REWEIGHT = message_of("measure_reweighting")
+COMPRESS = message_of("measure_compression")
+DIAGNOSE = message_of("measure_diagnosis")
+RETRIEVE = message_of("measure_retrieval")
+KERNEL = message_of("measure_kernel")
+PROBE = message_of("measure_probes")
+TIME = message_of("measure_timing")
+SHOW = message_of("measure_token_saliency")
+PAGE = message_of("plot_flow_page")
+PROMPT = message_of("prepare_prompts")
+EMBED = message_of("prepare_embeddings")
+SAMPLE = message_of("prepare_samples")
+INDEX = {message_of("plot_flow_page_index")}
+
+# What is measured for every cell, and that of it which runs the model; for the first seed only.
+EVERY_CELL = _messages(*(s for s in MEASURED if measures(s) and not s.first_seed))
+MODEL = _messages(*(s for s in MEASURED if runs_model(s) and not s.first_seed))
+FIRST_SEED = _messages(*(s for s in MEASURED if measures(s) and s.first_seed))
+
+# What is summarized of a model, plotted, and tabulated over all models.
+SUBJECTS = {shown.name: shown.subject for shown in PRESENTED}
+NOT_SUMMARIZED = {shown.name for shown in PRESENTED if not shown.summary}
+NOT_PLOTTED = {shown.name for shown in PRESENTED if not shown.figure}
+NOT_TABULATED = {shown.name for shown in PRESENTED if not shown.table}
+
+
+def cells(templates: list[str], tasks: list[str], seeds: list[int]) -> set[str]:
+    """The messages of one job per template, task and seed."""
+    return {t.format(task=task, seed=seed) for t in templates for task in tasks for seed in seeds}
+
+
+def pages(tasks: list[str]) -> set[str]:
+    """The messages of the jobs that make the pages of some tasks, of the first seed."""
+    return cells([SHOW, PAGE], tasks, [0]) | INDEX
+
+
+def summarized(name: str) -> str:
+    """The message of the job that summarizes one subject for the model."""
+    return f"Summarizing {SUBJECTS[name].format('tiny')}"
+
+
+def plotted(name: str) -> str:
+    """The message of the job that plots one subject for the model."""
+    return f"Plotting {SUBJECTS[name].format('tiny')}"
+
+
+def tabulated(name: str) -> str:
+    """The message of the job that tabulates one subject for all models."""
+    return f"Tabulating {SUBJECTS[name].format('all models')}"
+
+
+def presented(*names: str) -> set[str]:
+    """The messages of all jobs that summarize, plot and tabulate these subjects."""
+    return {
+        message(name)
+        for message, lacking in (
+            (summarized, NOT_SUMMARIZED),
+            (plotted, NOT_PLOTTED),
+            (tabulated, NOT_TABULATED),
+        )
+        for name in names
+        if name not in lacking
+    }

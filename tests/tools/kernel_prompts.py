@@ -1,0 +1,57 @@
+"""Prompts for kernel regression: whole, with fewer demonstrations, and each text alone."""
+
+from typing import Any
+
+import polars as pl
+
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.prompts import PROMPTS
+from tiny_models import shared_prompts
+
+SPANS = [(0, 10), (10, 20), (20, 30)]
+
+
+def kernel_prompts(queries: list[int]) -> pl.DataFrame:
+    """Prompts with queries of these lengths and the same three demonstrations."""
+    return shared_prompts(queries).with_columns(demonstrations=pl.lit("kernel"))
+
+
+def with_one_demonstration(prompts: pl.DataFrame) -> pl.DataFrame:
+    """The same prompts without their last two demonstrations."""
+    rows = prompts.to_dicts()
+    for row in rows:
+        row["token_ids"] = row["token_ids"][:10] + row["token_ids"][30:]
+        for name in ("tokens", "target_position", "query_start"):
+            row[name] -= 20
+        for name in ("label_positions", "demonstration_starts", "demonstration_ends"):
+            row[name] = row[name][:1]
+        row["demonstration_labels"] = row["demonstration_labels"][:1]
+    return pl.DataFrame(rows, schema=prompts.schema)
+
+
+def each_alone(prompts: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The queries, and the demonstrations up to their label words, as prompts of their own."""
+    rows = prompts.to_dicts()
+    shared = rows[0]["token_ids"]
+    texts = [(row["example"], row["token_ids"][30:]) for row in rows]
+    shown = [(k, shared[start : end - 2]) for k, (start, end) in enumerate(SPANS)]
+
+    def table(queries: list[tuple[int, list[int]]]) -> pl.DataFrame:
+        names = ("label_positions", "demonstration_starts", "demonstration_ends")
+        empty: dict[str, Any] = {name: [] for name in (*names, "demonstration_labels")}
+        made = [
+            {
+                **rows[0],
+                **empty,
+                "demonstrations": "alone",
+                "example": example,
+                "tokens": len(tokens),
+                "token_ids": tokens,
+                "target_position": len(tokens) - 1,
+                "query_start": 0,
+            }
+            for example, tokens in queries
+        ]
+        return pl.DataFrame(made, schema=frame_schema(PROMPTS))
+
+    return table(texts), table(shown)

@@ -1,0 +1,42 @@
+"""Models that run out of memory above so many tokens at once."""
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from anchorflow.model.language_model import decoder_layers
+
+
+def run_out(_: object = None) -> None:
+    """Ask for more memory than any computer has, so that torch says in its words that it is out."""
+    torch.empty(2**60)
+
+
+def limit(model: PreTrainedModel, tokens: int) -> list[int]:
+    """Let the last layer run out of memory above so many tokens; returns when it did."""
+    failed: list[int] = []
+
+    def check(_: object, inputs: tuple[Tensor, ...], __: object) -> None:
+        size, length = inputs[0].shape[:2]
+        if size * length > tokens:
+            failed.append(size * length)
+            run_out()
+
+    decoder_layers(model)[-1].register_forward_hook(check)
+    return failed
+
+
+def limit_backward(model: PreTrainedModel, tokens: int) -> list[int]:
+    """The same in the backward pass, when all layers above the first one have reported."""
+    failed: list[int] = []
+
+    def watch(_: object, __: object, output: Tensor) -> None:
+        def check(gradient: Tensor) -> None:
+            if gradient.shape[0] * gradient.shape[1] > tokens:
+                failed.append(gradient.shape[0] * gradient.shape[1])
+                run_out()
+
+        output.register_hook(check)
+
+    decoder_layers(model)[0].register_forward_hook(watch)
+    return failed

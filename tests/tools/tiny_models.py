@@ -1,0 +1,252 @@
+"""Tiny random models of every supported family, and a plain reference for their attention."""
+
+from typing import Any
+
+import polars as pl
+import torch
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from anchorflow.model.attention_function import Attention, AttentionCall, adopt, implementation_for
+from anchorflow.model.batches import Batch, batches_of
+
+VOCABULARY = 97
+PREFIX = 30  # tokens that the prompts of shared_prompts have in common
+# Sizes of a model that takes terabytes, whatever the machine.
+GIANT = {"hidden_size": 2**17, "intermediate_size": 2**19, "num_hidden_layers": 4}
+
+_LLAMA: dict[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+}
+_SLIDING = {"head_dim": 8, "sliding_window": 12, "attn_implementation": "eager"}
+
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "gpt2": ("gpt2", {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256}),
+    "gpt2-inverse-scaled": (
+        "gpt2",
+        {
+            "n_embd": 32,
+            "n_layer": 3,
+            "n_head": 4,
+            "n_positions": 256,
+            "scale_attn_by_inverse_layer_idx": True,
+        },
+    ),
+    "gptj": (
+        "gptj",
+        {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256, "rotary_dim": 4},
+    ),
+    "gpt-neo": (
+        "gpt_neo",
+        {
+            "hidden_size": 32,
+            "num_layers": 4,
+            "num_heads": 4,
+            "attention_types": [[["global", "local"], 2]],
+            "window_size": 12,
+            "max_position_embeddings": 256,
+        },
+    ),
+    "gpt-neox": (
+        "gpt_neox",
+        {**_LLAMA, "rotary_pct": 0.25},
+    ),
+    "opt": (
+        "opt",
+        {
+            "hidden_size": 32,
+            "ffn_dim": 48,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "max_position_embeddings": 256,
+            "word_embed_proj_dim": 32,
+        },
+    ),
+    "llama": ("llama", _LLAMA),
+    "mistral": ("mistral", {**_LLAMA, **_SLIDING}),
+    "qwen2": ("qwen2", _LLAMA),
+    "qwen3": ("qwen3", {**_LLAMA, "head_dim": 16}),
+    "gemma2": (
+        "gemma2",
+        {**_LLAMA, **_SLIDING, "attn_logit_softcapping": 2.0, "query_pre_attn_scalar": 8},
+    ),
+    "gemma3": (
+        "gemma3_text",
+        {**_LLAMA, **_SLIDING, "query_pre_attn_scalar": 8, "sliding_window_pattern": 2},
+    ),
+    "phi3": ("phi3", {**_LLAMA, "pad_token_id": 0}),
+    "olmo2": ("olmo2", _LLAMA),
+}
+
+
+def tiny_model(family: str, eager: bool = False, vocabulary: int = VOCABULARY) -> PreTrainedModel:
+    """A random float32 model of the family; the same weights with either attention."""
+    kind, settings = FAMILIES[family]
+    settings = {k: v for k, v in settings.items() if k != "attn_implementation"}
+    config = AutoConfig.for_model(kind, vocab_size=vocabulary, **settings)
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(
+        config, attn_implementation="eager" if eager else implementation_for(config)
+    )
+    for parameter in model.parameters():  # far from the tiny default, so that attention is uneven
+        if parameter.dim() > 1:
+            parameter.data.normal_(0, 0.25)
+    if not eager:
+        adopt(model)
+    model.requires_grad_(False)
+    return model.eval()
+
+
+def random_beta(model: PreTrainedModel) -> Tensor:
+    """Random weights β [L, H, N] of attention to three label words."""
+    random = torch.Generator().manual_seed(1)
+    shape = (model.config.num_hidden_layers, model.config.num_attention_heads, 3)
+    return torch.randn(shape, generator=random)
+
+
+def random_batch(lengths: list[int], demonstrations: int = 3, seed: int = 0) -> Batch:
+    """Random prompts of the given lengths, with demonstrations of random, uneven lengths."""
+    random = torch.Generator().manual_seed(seed)
+    size, tokens = len(lengths), max(lengths)
+    input_ids = torch.randint(1, VOCABULARY, (size, tokens), generator=random)
+    starts, ends, labels = [], [], []
+    for row, length in enumerate(lengths):
+        input_ids[row, length:] = 0
+        cuts = torch.randperm(length - 6, generator=random)[: demonstrations + 1].sort().values
+        starts.append(cuts[:-1])
+        ends.append(cuts[1:])
+        labels.append(cuts[1:] - 1)
+    return Batch(
+        examples=list(range(size)),
+        input_ids=input_ids,
+        lengths=torch.tensor(lengths),
+        target_positions=torch.tensor(lengths) - 1,
+        label_positions=torch.stack(labels),
+        demonstration_starts=torch.stack(starts),
+        demonstration_ends=torch.stack(ends),
+        demonstration_labels=torch.arange(demonstrations).expand(size, -1),
+        label_tokens=torch.tensor([5, 11, 23]),
+        labels=torch.arange(size) % 3,
+    )
+
+
+def single(batch: Batch, row: int) -> Batch:
+    """One example of a batch, without its padding."""
+    one = slice(row, row + 1)
+    return Batch(
+        examples=batch.examples[one],
+        input_ids=batch.input_ids[one, : int(batch.lengths[row])],
+        lengths=batch.lengths[one],
+        target_positions=batch.target_positions[one],
+        label_positions=batch.label_positions[one],
+        demonstration_starts=batch.demonstration_starts[one],
+        demonstration_ends=batch.demonstration_ends[one],
+        demonstration_labels=batch.demonstration_labels[one],
+        label_tokens=batch.label_tokens,
+        labels=batch.labels[one],
+    )
+
+
+def plain_attentions(model: PreTrainedModel, example: Batch) -> tuple[Tensor, Tensor]:
+    """Logits at the target [V] and attention [L, H, T, T] of one example, from eager attention."""
+    with torch.no_grad():
+        output = model(input_ids=example.input_ids, output_attentions=True, use_cache=False)
+    return output.logits[0, -1], torch.stack([a[0] for a in output.attentions])
+
+
+def plain_saliency(model: PreTrainedModel, example: Batch) -> Tensor:
+    """I_l as [L, T, T] of one example: autograd on eager attention, exactly as in [A] eq. 1."""
+    embeddings = model.get_input_embeddings()(example.input_ids).detach().requires_grad_()
+    output = model(inputs_embeds=embeddings, output_attentions=True, use_cache=False)
+    for attention in output.attentions:
+        attention.retain_grad()
+    logits = output.logits[0, -1, example.label_tokens]
+    torch.nn.functional.cross_entropy(logits[None], example.labels).backward()
+    return torch.stack([(a * a.grad)[0].sum(0).abs() for a in output.attentions]).detach()
+
+
+def full_attention(call: AttentionCall) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention without a prefix written out in full: scores, hidden, and values of every head.
+
+    Returns
+    -------
+    tuple
+        Scores before the mask [B, H, T, T]; True where one may not attend [T, T]; [B, H, T, D].
+    """
+    heads, tokens = call.query.shape[1:3]
+    key = call.key.repeat_interleave(heads // call.key.shape[1], 1)
+    value = call.value.repeat_interleave(heads // call.value.shape[1], 1)
+    scores = call.query @ key.transpose(-1, -2) * call.scaling
+    if call.softcap is not None:
+        scores = call.softcap * torch.tanh(scores / call.softcap)
+    row, column = torch.arange(tokens)[:, None], torch.arange(tokens)[None]
+    hidden = column > row
+    if call.sliding_window is not None:
+        hidden = hidden | (column <= row - call.sliding_window)
+    return scores, hidden, value
+
+
+class PlainCompression:
+    """Whole attention matrices in which the queries see only the kept positions of the prefix."""
+
+    def __init__(self, kept: dict[int, Tensor], shared: int = PREFIX) -> None:
+        self._kept, self._shared = kept, shared
+
+    def attend(self, call: AttentionCall, _: Attention) -> Tensor:
+        weights, value = self.weights(call)
+        return weights @ value
+
+    def weights(self, call: AttentionCall) -> tuple[Tensor, Tensor]:
+        """A [B, H, T, T] and the values of every head."""
+        scores, hidden, value = full_attention(call)
+        heads, groups = call.query.shape[1], call.key.shape[1]
+        gone = torch.ones(heads, len(hidden), dtype=torch.bool)
+        gone[:, self._shared :] = False
+        kept = self._kept[call.layer].expand(groups, -1).repeat_interleave(heads // groups, 0)
+        gone.scatter_(1, kept, False)
+        unseen = gone[:, None, :].expand(-1, len(hidden), -1).clone()
+        unseen[:, : self._shared] = False  # the demonstrations see one another as ever
+        return scores.masked_fill(hidden | unseen, -torch.inf).softmax(-1), value
+
+
+def shared_prompts(queries: list[int]) -> pl.DataFrame:
+    """Prompts that share 30 tokens of demonstrations, with queries of these lengths."""
+    random = torch.Generator().manual_seed(0)
+    shared = torch.randint(1, VOCABULARY, (PREFIX,), generator=random).tolist()
+    rows = []
+    for example, length in enumerate(queries):
+        own = torch.randint(1, VOCABULARY, (length,), generator=random).tolist()
+        own[0] = 7 + example
+        rows.append(
+            {
+                "model": "tiny",
+                "task": "news",
+                "seed": 0,
+                "demonstrations": "fixed",
+                "example": example,
+                "label": example % 3,
+                "tokens": PREFIX + length,
+                "skipped": None,
+                "token_ids": shared + own,
+                "label_positions": [8, 18, 28],
+                "target_position": PREFIX + length - 1,
+                "format_positions": [0, 9, 10, 19, 20, 29, PREFIX],
+                "demonstration_starts": [0, 10, 20],
+                "demonstration_ends": [10, 20, 30],
+                "query_start": PREFIX,
+                "demonstration_labels": [0, 1, 2],
+                "label_tokens": [5, 11, 23],
+            }
+        )
+    return pl.DataFrame(rows, schema_overrides={"skipped": pl.String})
+
+
+def whole_batch(prompts: pl.DataFrame) -> Batch:
+    """All prompts in full, longest first."""
+    (batch,) = batches_of(prompts, 10_000, torch.device("cpu"))
+    return batch

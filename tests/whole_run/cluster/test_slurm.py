@@ -1,0 +1,142 @@
+"""The workflow on a real SLURM cluster of one node, beside a run without it."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+
+from anchorflow.config.stages import PRESENTED
+from checkout import Checkout
+from one_node_slurm import Cluster, UnavailableError, one_node_cluster
+
+QUICK = ("--slurm-init-seconds-before-status-checks", "5")  # this cluster is not busy
+SLURM = ("--profile", "profiles/slurm", *QUICK)
+# All summaries are one job here, on the two cores that every runner has.
+ONE_SUMMARY = ("--group-components", "presenting=50", "--cores", "2")
+SUMMARIES = [s.name for s in PRESENTED if s.summary and not s.with_words]
+TIMED = "compression_is_faster"  # the claim that is about time
+
+
+# One process starts the cluster.
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("cluster")]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A cluster that the commands of all tests here find; they are skipped where there is none."""
+    try:
+        with one_node_cluster() as running, pytest.MonkeyPatch.context() as patch:
+            for name in ("PATH", "SLURM_CONF"):
+                patch.setenv(name, running.environment[name])
+            yield running
+    except UnavailableError as reason:
+        pytest.skip(f"no SLURM cluster: {reason}")
+
+
+@pytest.fixture
+def checkout(copy_checkout: Callable[[], Checkout], tiny_model_directory: Path) -> Checkout:
+    """One task, one seed: every kind of job, but few."""
+    copy = copy_checkout()
+    copy.config["models"]["tiny"]["path"] = str(tiny_model_directory)  # which tables name
+    copy.config["tasks"].pop("news")
+    copy.config["seeds"] = [0]
+    copy.config["models"]["tiny"]["memory"] = 1500
+    return copy
+
+
+def test_a_cluster_makes_the_same_tables_and_repeats_a_cancelled_job(
+    cluster: Cluster, checkout: Checkout, tmp_path: Path
+) -> None:
+    local = Checkout(tmp_path / "local", checkout.config)
+    shutil.copytree(checkout.folder, local.folder)
+    targets = [f"results/{stage}/tiny.parquet" for stage in SUMMARIES]
+
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(checkout.snakemake, *SLURM, *ONE_SUMMARY, "--", *targets)
+        cancelled = _running_job(cluster, "rule_measure_saliency", run)
+        cluster.run("scancel", cancelled)
+        assert "Trying to restart job" in run.result()
+    assert checkout.planned(*targets) == set()
+
+    jobs = cluster.ended_jobs()
+    assert [job["JobId"] for job in jobs if job["JobState"] != "COMPLETED"] == [cancelled]
+    asked = {job["JobId"]: (job["TimeLimit"], job["Tres"].split(",")[1]) for job in jobs}
+    assert asked.pop(cancelled) == ("37", "mem=1500M")
+    assert list(asked.values()).count(("74", "mem=3000M")) == 1  # the second attempt, and no other
+
+    local.snakemake("--cores", "2", "--", *targets)
+    tables = _tables(local)
+    assert len(tables) > 30
+    assert set(_tables(checkout)) == set(tables)
+    for name, table in _tables(checkout).items():
+        if name.startswith("results/timing/"):
+            continue
+        if name == "results/claims/tiny.parquet":
+            ours, theirs = (pl.read_parquet(path) for path in (tables[name], table))
+            of_results = pl.col("claim") != TIMED
+            assert ours.filter(of_results).equals(theirs.filter(of_results))
+        else:
+            assert tables[name].read_bytes() == table.read_bytes(), name
+
+
+def test_gpu_jobs_ask_for_one_gpu_each_and_wait_only_for_slurm(
+    cluster: Cluster, copy_checkout: Callable[[], Checkout]
+) -> None:
+    checkout = copy_checkout()
+    checkout.config["compute"] = {"device": "cuda"}
+    texts, targets = (
+        [f"results/{stage}/{task}.parquet" for task in ("reviews", "news")]
+        for stage in ("texts", "embeddings")
+    )
+    checkout.snakemake("--cores", "2", "--", *texts)
+    before = len(cluster.ended_jobs())
+    # The node's GPU may be one in name only; the jobs then end where torch looks for it.
+    arguments = (*SLURM, "--retries", "0", "--", *targets)
+    checkout.snakemake(*arguments, ok=torch.cuda.is_available())
+    first, second = [job for job in cluster.ended_jobs()[before:] if job["Partition"] == "gpu"]
+    assert second["SubmitTime"] < first["EndTime"]
+    for job in (first, second):
+        assert "gpu:1" in cluster.run("scontrol", "show", "job", job["JobId"])
+
+
+def test_the_generic_profile_s_scripts_tell_failed_jobs_from_finished_ones(
+    cluster: Cluster, checkout: Checkout
+) -> None:
+    fails_once = (
+        "import os\n\nif not os.path.exists('tried'):\n    os.mkdir('tried')\n"
+        "    raise SystemExit(1)\n"
+    )
+    checkout.edit(
+        "workflow/scripts/prepare_texts.py",
+        "from anchorflow.prepare.texts",
+        f"{fails_once}from anchorflow.prepare.texts",
+    )
+    target = "results/texts/reviews.parquet"
+    arguments = ("--profile", "profiles/cluster-generic", "--latency-wait", "10", "--", target)
+    assert "Trying to restart job" in checkout.snakemake(*arguments)
+    first, second = cluster.ended_jobs()[-2:]
+    assert (first["JobState"], first["TimeLimit"]) == ("FAILED", "30")
+    assert (second["JobState"], second["TimeLimit"]) == ("COMPLETED", "60")
+
+
+def _tables(checkout: Checkout) -> dict[str, Path]:
+    """Every Parquet file of a run, by its path in the checkout."""
+    paths = checkout.folder.glob("results/**/*.parquet")
+    return {str(path.relative_to(checkout.folder)): path for path in paths}
+
+
+def _running_job(cluster: Cluster, comment: str, run: Future) -> str:
+    """The number of a running job whose comment, made by the plugin of its rule, begins so."""
+    while not run.done():
+        listed = cluster.run("squeue", "--noheader", "--states=running", "--format=%i|%k")
+        for line in listed.splitlines():
+            number, _, told = line.partition("|")
+            if told.startswith(comment):
+                return number
+        time.sleep(0.3)
+    pytest.fail(f"no such job was seen running: {comment}; {run.result()[-4000:]}")

@@ -1,0 +1,109 @@
+"""Claims on several models, and what they compare over relative depth."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from anchorflow.schemas.claims import CLAIMS
+from anchorflow.schemas.confusion import CONFUSION
+from anchorflow.schemas.deep import DEEP
+from anchorflow.schemas.flow import FLOW
+from anchorflow.schemas.heads import HEADS
+from anchorflow.schemas.loyalty import LOYALTY
+from anchorflow.store.parquet import read_settings, read_table, write_frame
+from anchorflow.summarize.claims import Curve, Depth, Isolated, load_claims
+from anchorflow.summarize.comparison import isolated_depths, over_depth
+from checkout import Checkout
+
+SUMMARIES = {"flow": FLOW, "loyalty": LOYALTY, "deep": DEEP, "confusion": CONFUSION, "heads": HEADS}
+
+
+def test_what_claims_compare_over_depth_is_in_the_summaries() -> None:
+    shown = {claim.name: claim.over_depth for claim in load_claims() if claim.over_depth}
+    assert {"flow_early", "isolation_first_over_last", "heads_reconstruct"} <= set(shown)
+    assert not {"compression_is_faster", "retrieval_helps"} & set(shown)
+    for of_claim in shown.values():
+        if isinstance(of_claim, Depth):
+            for curve in of_claim.curves:
+                assert {"layer", *curve.rows} <= set(SUMMARIES[curve.table].names)
+        else:
+            assert all(set(each.sides) <= {"first", "last"} for each in of_claim)
+
+
+def test_a_layer_lies_at_the_depth_of_its_middle() -> None:
+    rows = {"layer": [1, 0, 1], "task": ["average", "average", "news"], "measure": "auc"}
+    deep = pl.DataFrame({**rows, "mean": [0.7, 0.5, 0.9], "low": 0.1, "high": 0.9})
+    curve = over_depth(Curve("AUC", "deep", {"measure": "auc"}), {"deep": deep}, 2)
+    assert curve.rows() == [(0.25, 0.5, 0.1, 0.9), (0.75, 0.7, 0.1, 0.9)]
+
+
+def test_of_several_heads_the_best_is_taken_with_its_own_interval() -> None:
+    heads = pl.DataFrame(
+        {
+            "task": "average",
+            "layer": [0, 0, 0, 1],
+            "measure": "agreement",
+            "mean": [0.2, 0.6, None, None],
+            "low": [0.1, 0.5, None, None],
+            "high": [0.3, 0.7, None, None],
+        }
+    )
+    curve = over_depth(Curve("best", "heads", {"measure": "agreement"}), {"heads": heads}, 2)
+    assert curve.rows() == [(0.25, 0.6, 0.5, 0.7)]
+
+
+def test_isolated_layers_lie_at_the_ends_as_many_as_at_most() -> None:
+    loyalty = pl.DataFrame(
+        {
+            "task": "average",
+            "variant": ["mask", "mask", "mask", "mask", "zero"],
+            "measure": "label_loyalty",
+            "positions": ["label", "label", "label", "random", "label"],
+            "side": ["first", "last", "first", "first", "first"],
+            "layers": [2, 2, 1, 2, 2],
+            "mean": [0.4, 0.9, 0.5, 0.8, 0.1],
+            "low": 0.0,
+            "high": 1.0,
+        }
+    )
+    both = Isolated("label words", "label", ("first", "last"))
+    assert isolated_depths(both, loyalty, "mask", 8).rows() == [
+        (0.0, 0.25, 0.4, 0.0, 1.0),
+        (0.75, 1.0, 0.9, 0.0, 1.0),
+    ]
+
+
+def test_one_model_is_compared_with_none(finished_run: Checkout) -> None:
+    assert not (finished_run.folder / "results/figures/comparison").exists()
+
+
+@pytest.fixture
+def two_models(finished_run: Checkout) -> Checkout:
+    """A run of two models, the second of which answers as the first does, but for its claims."""
+    finished_run.config["models"]["twin"] = finished_run.config["models"]["tiny"]
+    results = finished_run.folder / "results"
+    for name, schema in {**SUMMARIES, "claims": CLAIMS}.items():
+        path = results / name / "tiny.parquet"
+        frame = read_table(path, schema).with_columns(model=pl.lit("twin"))
+        if name == "claims":
+            frame = frame.with_columns(
+                effect=None, low=None, high=None, verdict=pl.lit("not tested")
+            )
+            frame = frame.cast({"effect": pl.Float64, "low": pl.Float64, "high": pl.Float64})
+        write_frame(path.with_name("twin.parquet"), schema, frame, read_settings(path))
+    return finished_run
+
+
+def test_a_second_model_has_every_claim_plotted(two_models: Checkout) -> None:
+    assert "Plotting the claims on all models" in two_models.planned()
+    target = "results/figures/comparison"
+    two_models.snakemake("--cores", "1", "--allowed-rules", "plot_comparison", "--", target)
+    # Snakemake marks folders that it has made by a hidden file in them.
+    plotted = {
+        path.name: path.stat().st_size for path in (two_models.folder / target).glob("[!.]*")
+    }
+    assert set(plotted) == {f"{c.name}.{kind}" for c in load_claims() for kind in ("pdf", "png")}
+    assert min(plotted.values()) > 3000
+    hidden = [path.name for path in Path(two_models.folder / "results/figures").glob(".*")]
+    assert hidden == []

@@ -1,0 +1,85 @@
+"""The data dictionary and the documented queries against every file of a finished run."""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from anchorflow.config.stages import files_of_tables
+from anchorflow.document.tables import keys_of
+from anchorflow.store.all_tables import TABLES
+from checkout import Checkout
+from documentation import python_example
+
+FILES = files_of_tables()
+# The small run has no other label words.
+ABSENT = set(FILES["label_words"])
+
+
+def pattern_of(path: Path) -> tuple[str, str]:
+    """The one table and path pattern that a file's path matches."""
+    matches = [
+        (table, pattern)
+        for table, patterns in FILES.items()
+        for pattern in patterns
+        if re.fullmatch(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(pattern)), path.as_posix())
+    ]
+    assert len(matches) == 1, path
+    return matches[0]
+
+
+def test_every_parquet_file_of_a_run_is_described_and_its_keys_tell_its_rows_apart(
+    finished_run: Checkout,
+) -> None:
+    found: dict[tuple[str, str], list[pl.DataFrame]] = defaultdict(list)
+    for file in sorted((finished_run.folder / "results").rglob("*.parquet")):
+        table, pattern = pattern_of(file.relative_to(finished_run.folder))
+        assert pq.read_schema(file).metadata[b"table"].decode() == table, file
+        found[table, pattern].append(pl.read_parquet(file))
+    for (table, pattern), frames in found.items():
+        keys = pl.concat(frames).select(keys_of(TABLES[table]))
+        assert keys.is_unique().all(), (pattern, keys.filter(keys.is_duplicated()))
+    described = {p for patterns in FILES.values() for p in patterns if p.endswith(".parquet")}
+    assert {pattern for _, pattern in found} == described - ABSENT
+
+
+def test_every_csv_file_of_a_run_is_described_and_has_its_table_s_columns(
+    finished_run: Checkout,
+) -> None:
+    found = set()
+    for file in (finished_run.folder / "results/tables").glob("*.csv"):
+        table, pattern = pattern_of(file.relative_to(finished_run.folder))
+        assert pl.read_csv(file, n_rows=0).columns == TABLES[table].names
+        found.add(pattern)
+    described = {p for patterns in FILES.values() for p in patterns if p.endswith(".csv")}
+    assert found == described - ABSENT
+
+
+def test_the_documented_queries_answer_what_they_say(
+    finished_run: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(finished_run.folder)
+    names: dict[str, Any] = {}
+    exec(compile(python_example("read_parquet"), "documentation", "exec"), names)
+
+    rows = pq.read_table("results/flow/tiny.parquet").to_pylist()
+    wanted = {"task": "average", "flow": "s_wp", "scale": "proportion"}
+    shares = [r["mean"] for r in rows if wanted.items() <= r.items()]
+    assert names["share"]["layer"].to_list() == [0, 1, 2]
+    assert names["share"]["mean"].to_list() == shares
+
+    by_seed = {(task, seed): accuracy for _, task, seed, accuracy in names["by_seed"].rows()}
+    assert len(by_seed) == 4
+    for (task, seed), accuracy in by_seed.items():
+        cell = pq.read_table(f"results/predictions/tiny/{task}/{seed}.parquet").to_pylist()
+        assert accuracy == sum(r["prediction"] == r["label"] for r in cell) / 6
+
+    rows = pq.read_table("results/heads/tiny.parquet").to_pylist()
+    wanted = {"task": "average", "measure": "agreement", "weights": "max"}
+    agreements = sorted((r["mean"] for r in rows if wanted.items() <= r.items()), reverse=True)
+    assert len(agreements) == 3 * 4
+    assert names["best"]["mean"].to_list() == agreements[:5]

@@ -1,0 +1,14 @@
+"""Key distances and confused labels in a finished run."""
+
+import polars as pl
+
+from checkout import Checkout
+
+
+def test_an_artifact_holds_every_layer_and_pair(finished_run: Checkout) -> None:
+    rows = pl.read_parquet(finished_run.folder / "results/diagnosis/tiny/news/0.parquet")
+    assert rows.select("layer", "label", "other").is_unique().all()
+    assert rows.shape[0] == 3 * 6
+    assert rows.group_by("layer").agg(pl.col("distance").max())["distance"].to_list() == [1, 1, 1]
+    summary = pl.read_parquet(finished_run.folder / "results/confusion/tiny.parquet")
+    assert set(summary["task"]) == {"reviews", "news", "average"}

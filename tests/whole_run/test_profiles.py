@@ -1,0 +1,66 @@
+"""Profiles beside the default one, which Snakemake lets win where both set the same key."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from checkout import ROOT, Checkout
+
+PROFILES = {path.parent.name: path for path in ROOT.glob("profiles/*/config.yaml")}
+
+
+def settings(profile: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(PROFILES[profile].read_text(encoding="utf-8"))
+    return found
+
+
+def test_no_setting_of_a_profile_is_lost_to_the_default_one() -> None:
+    assert set(PROFILES) == {"default", "gpu", "slurm", "cluster-generic"}
+    for profile in set(PROFILES) - {"default"}:
+        assert not set(settings(profile)) & set(settings("default"))
+
+
+def rules() -> dict[str, str]:
+    """The text of every rule by its name; of those made in a loop, by how their names begin."""
+    paths = sorted(ROOT.glob("workflow/rules/**/*.smk"))
+    text = "\n".join(path.read_text(encoding="utf-8") for path in paths)
+    _, *parts = re.split(r"^ *rule ?(\w*):\n", text, flags=re.MULTILINE)
+    found = {}
+    for name, body in zip(parts[::2], parts[1::2], strict=True):
+        begins = re.search(r'^ *name:\s+f"(\w+)_\{', body)
+        found[name or (begins[1] if begins else "")] = body
+    return found
+
+
+def test_profiles_name_rules_and_groups_that_there_are() -> None:
+    slurm, known = settings("slurm"), rules()
+    assert set(slurm["set-resources"]) <= known.keys()
+    grouped = {name for name, body in known.items() if re.search(r'group:\s+"presenting"', body)}
+    assert grouped == {n for n in known if n.startswith(("summarize", "plot", "tabulate"))}
+    assert set(slurm["group-components"]) == {"presenting"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "gpus"),
+    [
+        ([], 1),
+        (["--profile", "profiles/gpu", "--resources", "gpu=4"], 4),
+    ],
+)
+def test_jobs_take_turns_on_a_gpu_unless_there_are_more(
+    copy_checkout: Callable[[], Checkout], arguments: list[str], gpus: int
+) -> None:
+    target = "results/texts/reviews.parquet"
+    printed = copy_checkout().snakemake("--cores", "1", *arguments, "--", target)
+    assert f'Provided resources: gpu=Resource("gpu", {gpus})' in printed
+
+
+def test_files_that_profiles_name_lie_beside_them() -> None:
+    folder = Path(ROOT, "profiles")
+    assert set(yaml.safe_load((folder / "slurm/partitions.yaml").read_text())["partitions"])
+    for script in ("submit.sh", "status.sh"):
+        assert (folder / "cluster-generic" / script).stat().st_mode & 0o111

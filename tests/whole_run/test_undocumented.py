@@ -1,0 +1,145 @@
+"""What the rules use of Snakemake without its documentation: each test says what would break."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from checkout import ROOT, small_configuration
+from dry_run import dry_run
+
+UNDOCUMENTED = ROOT / "workflow" / "rules" / "undocumented.smk"
+ATTRIBUTES = r"\bworkflow\.(?!rst|smk)(\w+)"
+
+ASK = f"""
+import json
+
+include: "{UNDOCUMENTED}"
+
+include: "inner/file.smk"
+
+set_default_resource("gpu", 1)
+answers = {{
+    "names": names_a_configuration(),
+    "files": [str(file) for file in configuration_files()],
+    "folder": INNER,
+    "cores": cores_given(),
+    "gpu": provided("gpu"),
+}}
+with open("answers.json", "w") as file:
+    json.dump(answers, file)
+
+
+rule all:
+"""
+
+
+def test_undocumented_attributes_stand_in_one_file() -> None:
+    """Another file that used some would break without anyone knowing where to look."""
+    known = set(re.findall(ATTRIBUTES, UNDOCUMENTED.read_text(encoding="utf-8")))
+    assert known == {
+        "config_settings",
+        "configfiles",
+        "current_basedir",
+        "global_resources",
+        "resource_settings",
+    }
+    rules = [ROOT / "Snakefile", ROOT / "workflow" / "Snakefile", *ROOT.glob("workflow/**/*.smk")]
+    for path in rules:
+        if path != UNDOCUMENTED:
+            found = set(re.findall(ATTRIBUTES, path.read_text(encoding="utf-8")))
+            assert not found, f"{path} uses workflow.{found}"
+
+
+def answers(folder: Path, *arguments: str) -> dict[str, Any]:
+    """What the functions say to a workflow that is started like this."""
+    (folder / "Snakefile").write_text(ASK, encoding="utf-8")
+    (folder / "inner").mkdir(exist_ok=True)
+    (folder / "inner/file.smk").write_text("INNER = folder_of_rules()\n", encoding="utf-8")
+    (folder / "some.yaml").write_text("some: 1\n", encoding="utf-8")
+    code, printed = dry_run(["--dry-run", *arguments], folder, dict(os.environ))
+    assert code == 0, printed
+    found: dict[str, Any] = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_a_named_configuration_takes_the_place_of_the_default_one(tmp_path: Path) -> None:
+    """``workflow.config_settings``: the default's models and tasks would be added to the user's."""
+    assert not answers(tmp_path, "--cores", "1")["names"]
+    assert answers(tmp_path, "--cores", "1", "--configfile", "some.yaml")["names"]
+
+
+def test_the_files_of_the_configuration_can_be_read_as_text(tmp_path: Path) -> None:
+    """``workflow.configfiles``: the second of two equal keys would win unseen."""
+    files = answers(tmp_path, "--cores", "1", "--configfile", "some.yaml")["files"]
+    assert [Path(file).name for file in files] == ["some.yaml"]
+
+
+def test_rules_know_their_own_folder(tmp_path: Path) -> None:
+    """``workflow.current_basedir``: a module of another workflow would look in the other's."""
+    assert answers(tmp_path, "--cores", "1")["folder"] == str(tmp_path / "inner")
+
+
+@pytest.mark.parametrize("cores", [2, 5])
+def test_timings_take_all_cores(tmp_path: Path, cores: int) -> None:
+    """``workflow.resource_settings``: other jobs would run alongside timings."""
+    assert answers(tmp_path, "--cores", str(cores))["cores"] == cores
+
+
+@pytest.mark.parametrize(("arguments", "gpus"), [((), 1), (("--resources", "gpu=4"), 4)])
+def test_jobs_take_turns_on_a_gpu(tmp_path: Path, arguments: tuple[str, ...], gpus: int) -> None:
+    """``workflow.global_resources``: jobs would share a GPU and run out of memory."""
+    assert answers(tmp_path, "--cores", "1", *arguments)["gpu"] == gpus
+
+
+LIST_PARAMS = f"""
+import json
+
+include: "{ROOT}/workflow/Snakefile"
+
+
+def unlike(value):
+    \"\"\"The type of a value, or of something in it, that Snakemake does not compare.\"\"\"
+    if isinstance(value, dict):
+        return next(filter(None, map(unlike, [*value, *value.values()])), None)
+    if isinstance(value, (list, tuple)):
+        return next(filter(None, map(unlike, value)), None)
+    known = value is None or type(value) in (bool, int, float, str)
+    return None if known else type(value).__name__
+
+
+found = {{
+    each.name: {{name: unlike(value) for name, value in each.params.items() if not callable(value)}}
+    for each in workflow.rules
+}}
+with open("params.json", "w") as file:
+    json.dump(found, file)
+
+
+rule ask:
+"""
+
+
+def test_params_are_of_types_that_snakemake_compares(
+    tmp_path: Path, tiny_model_directory: Path
+) -> None:
+    """What it does not compare would rerun nothing when it changes, as is wanted of ``compute``."""
+    config = small_configuration(tiny_model_directory)
+    config["tasks"]["reviews"]["label_words"] = {"symbols": [" A", " B"]}
+    config["models"]["twin"] = config["models"]["tiny"]
+    config["compute"] = {"examples_per_shard": 4}  # all rules there are
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    (tmp_path / "Snakefile").write_text(LIST_PARAMS, encoding="utf-8")
+    arguments = ["ask", "--dry-run", "--cores", "1", "--configfile", "small.yaml"]
+    code, printed = dry_run(arguments, tmp_path, dict(os.environ))
+    assert code == 0, printed
+    found = json.loads((tmp_path / "params.json").read_text(encoding="utf-8"))
+    assert {"measure_saliency", "summarize_label_words", "plot_comparison"} <= found.keys()
+    assert found["measure_isolation"].pop("compute") == "SimpleNamespace"
+    for rule, params in found.items():
+        params.pop("compute", None)
+        assert not [name for name, unlike in params.items() if unlike], rule

@@ -1,0 +1,372 @@
+"""The configuration: validated against its schema and completed with defaults."""
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator, validators
+from jsonschema.exceptions import ValidationError
+
+from anchorflow.config.cells import OWN, cell_name, task_of, words_of
+from anchorflow.config.errors import InputError
+from anchorflow.config.named_files import encoder_folder, local_model
+from anchorflow.config.registry import entries, summary_of
+from anchorflow.config.yaml_values import check_values
+
+MOST_SHARDS = 10_000  # per test set; Snakemake plans a job for each one, per cell and stage
+
+
+def _whole(_: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
+    """Like ``pattern`` of JSON Schema, but "$" does not match before a trailing newline."""
+    if isinstance(value, str) and not re.fullmatch(pattern, value):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+# Python slices and counts only with integers, so 16.0 is not accepted as one.
+_Validator = validators.extend(
+    Draft202012Validator,
+    {"pattern": _whole},
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
+    ),
+)
+
+
+def read_schema(file: str | Path) -> dict[str, Any]:
+    """The configuration's schema, with choices that are defined by files of the package filled in.
+
+    For the items of a list, ``x-entries-of`` names a folder in which every file is a choice,
+    ``x-without`` lists choices to leave out, and ``x-also`` adds choices with their descriptions.
+    They become an ``enum``, and the description of every choice is appended to the list's.
+    """
+    schema: dict[str, Any] = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+    _write_out_choices(schema)
+    return schema
+
+
+def _write_out_choices(part: Any) -> None:
+    if isinstance(part, list):
+        for inner in part:
+            _write_out_choices(inner)
+    if not isinstance(part, dict):
+        return
+    for inner in part.values():
+        _write_out_choices(inner)
+    items = part.get("items")
+    if isinstance(items, dict) and "x-entries-of" in items:
+        folder, without = items.pop("x-entries-of"), items.pop("x-without", [])
+        meanings = {name: summary_of(folder, name) for name in entries(folder)}
+        meanings |= items.pop("x-also", {})
+        items["enum"] = [name for name in meanings if name not in without]
+        told = [f"{name}: {meanings[name]}" for name in items["enum"]]
+        part["description"] = " ".join([part["description"], *told])
+
+
+def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> None:
+    """Validate ``config`` and fill in the defaults of missing keys, in place.
+
+    Raises
+    ------
+    InputError
+        For the first invalid key, with its value and what is expected there.
+    """
+    check_values(config)
+    schema = read_schema(schema_file)
+    errors = sorted(_Validator(schema).iter_errors(config), key=_depth_first)
+    if errors:
+        raise InputError(_sentence(errors[0], schema))
+    _add_defaults(config, schema)
+    for section in ("models", "tasks"):
+        _check_names(section, list(config[section]))
+    for name, model in config["models"].items():
+        if model["source"] == "local":
+            _check_watched(f"models.{name}.path", model["path"])
+            local_model(name, model["path"])
+    for name, task in config["tasks"].items():
+        if name.lower() == "index.html":
+            raise InputError(f"tasks: {name!r} is reserved for the index of all pages; rename it.")
+        _check_task(f"tasks.{name}", task)
+    encoder = config["encoder"]["path"]
+    _check_watched("encoder.path", encoder)
+    if ":" not in encoder:  # packages are looked up by the Python that runs the job
+        encoder_folder(encoder)
+    _check_reweighting(config)
+    examples, per_shard = config["test_examples"], config["compute"]["examples_per_shard"]
+    shards = -(-examples // per_shard) if per_shard else 0
+    if shards > MOST_SHARDS:
+        raise InputError(
+            f"compute.examples_per_shard: {per_shard} makes {shards} shards of test_examples "
+            f"({examples}), more than {MOST_SHARDS}; choose more examples per shard."
+        )
+    queries, together = config["timing"]["queries"], config["timing"]["batch_size"]
+    if queries % together:
+        raise InputError(
+            f"timing.batch_size: {together} does not divide timing.queries ({queries}); choose "
+            "numbers that fit, so that all batches are of one size."
+        )
+
+
+def listed(name: str, section: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the model or task called ``name``.
+
+    Raises
+    ------
+    InputError
+        If the configuration's ``section`` has no such entry; names the closest match.
+    """
+    if name not in config[section]:
+        nearest = _nearest(name, list(config[section]))
+        raise InputError(
+            f'{section}: "{name}" is not in the configuration{nearest}; '
+            f"it has {', '.join(config[section])}."
+        )
+    settings: dict[str, Any] = config[section][name]
+    return settings
+
+
+def task_settings(cell: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a cell's task, with the cell's label words as its ``labels``.
+
+    Parameters
+    ----------
+    cell : str
+        A task, or a task with other label words, such as ``reviews+symbols``.
+
+    Raises
+    ------
+    InputError
+        If the task or its label words do not exist; names the closest match.
+    """
+    task, words = task_of(cell), words_of(cell)
+    settings = listed(task, "tasks", config)
+    if words is None:
+        return settings
+    known: Mapping[str, list[str]] = settings.get("label_words", {})
+    if words not in known:
+        raise InputError(
+            f'tasks.{task}.label_words: "{words}" is not in the configuration'
+            f"{_nearest(words, list(known))}; it has {', '.join(known) or 'none'}."
+        )
+    return {**settings, "labels": known[words]}
+
+
+def label_word_sets(config: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
+    """Label words by name, the task's own first, for every task that has other label words."""
+    return {
+        name: {OWN: task["labels"], **task["label_words"]}
+        for name, task in config["tasks"].items()
+        if "label_words" in task
+    }
+
+
+def cells_with_words(config: Mapping[str, Any]) -> list[str]:
+    """The cells of all tasks that have other label words: with their own words, and with others.
+
+    Raises
+    ------
+    InputError
+        If no task has other label words.
+    """
+    sets = label_word_sets(config)
+    if not sets:
+        raise InputError(
+            "tasks: none has label_words to compare with its own labels; add some to a task."
+        )
+    return [cell_name(task, words) for task, named in sets.items() for words in named]
+
+
+def _add_defaults(value: Any, schema: Mapping[str, Any]) -> None:
+    if not isinstance(value, dict):
+        return
+    properties = schema.get("properties", {})
+    for key, part in properties.items():
+        if "default" in part:
+            default = part["default"]
+            value.setdefault(key, default.copy() if isinstance(default, dict | list) else default)
+    # Snakemake compares settings as text, so their order must not depend on the user's file.
+    for key in [known for known in properties if known in value]:
+        value[key] = value.pop(key)
+    for key, item in value.items():
+        part = properties.get(key, schema.get("additionalProperties"))
+        if isinstance(part, dict):
+            _add_defaults(item, part)
+
+
+def check_wording(key: str, template: str, labels: Sequence[str]) -> None:
+    """Check a task's template and label words.
+
+    Parameters
+    ----------
+    key : str
+        Their key, such as ``tasks.news``, for the error sentence.
+
+    Raises
+    ------
+    InputError
+        If a placeholder is missing or misplaced, or label words are blank or not distinct.
+    """
+    for placeholder in ("{text}", "{label}"):
+        if template.count(placeholder) != 1:
+            raise InputError(
+                f"{key}.template: {template!r} must contain {placeholder} exactly once, "
+                'as in "Review: {text}\\nSentiment:{label}".'
+            )
+    before_text, _, after_text = template.partition("{text}")
+    if "{label}" in before_text or not after_text.endswith("{label}"):
+        raise InputError(
+            f"{key}.template: {template!r} must end with {{label}}, after {{text}}, so that the "
+            "query can stop where the label word is to be predicted."
+        )
+    if after_text == "{label}":
+        raise InputError(
+            f"{key}.template: {template!r} needs some words between {{text}} and {{label}}; the "
+            "last of them is the target position."
+        )
+    _check_words(f"{key}.labels", labels)
+
+
+def _check_words(key: str, words: Sequence[str]) -> None:
+    if len({word.strip() for word in words}) < len(words) or not all(
+        word.strip() for word in words
+    ):
+        raise InputError(
+            f"{key}: {words} must be distinct words; spaces alone do not distinguish them."
+        )
+
+
+def _check_names(key: str, names: Sequence[str]) -> None:
+    """Names become parts of paths, and some file systems ignore case."""
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(name.lower(), name)
+        if other != name:
+            raise InputError(
+                f'{key}: "{other}" and "{name}" differ only in case, which some file systems '
+                "ignore; rename one."
+            )
+
+
+def _check_watched(key: str, path: str) -> None:
+    """Snakemake interprets braces in tracked paths as wildcards."""
+    if "{" in path or "}" in path:
+        raise InputError(f"{key}: {path!r} has braces, which are not allowed in paths; rename it.")
+
+
+def _check_task(key: str, task: Mapping[str, Any]) -> None:
+    check_wording(key, task["template"], task["labels"])
+    _check_names(f"{key}.label_words", list(task.get("label_words", {})))
+    for name, words in task.get("label_words", {}).items():
+        _check_words(f"{key}.label_words.{name}", words)
+        if len(words) != len(task["labels"]):
+            raise InputError(
+                f"{key}.label_words.{name}: {len(words)} words for {len(task['labels'])} labels; "
+                "give one word per label, in the same order."
+            )
+    values = task.get("values")
+    if values is not None and len(values) != len(task["labels"]):
+        raise InputError(
+            f"{key}.values: {len(values)} values for {len(task['labels'])} label words; "
+            "give one value per label word, in the same order."
+        )
+    if values is not None and len({str(value) for value in values}) < len(values):
+        raise InputError(
+            f"{key}.values: {values} are not distinct when compared as text; give each label its "
+            "own value."
+        )
+    if task["source"] == "hub":
+        for split in ("train", "test"):
+            unnamed = {"", ".", ".."} & set(task[split].split("/"))
+            if unnamed or not task[split].endswith(".parquet"):
+                raise InputError(
+                    f"{key}.{split}: {task[split]!r} is not the path of a Parquet file within the "
+                    "repository; correct it, as in plain_text/train-00000-of-00001.parquet."
+                )
+    if task["source"] == "local":
+        for split in ("train", "test"):
+            _check_watched(f"{key}.{split}", task[split])
+            if not os.path.isfile(task[split]):
+                raise InputError(
+                    f"{key}.{split}: there is no file {task[split]}; correct the path, which is "
+                    "relative to the working directory."
+                )
+
+
+def _check_reweighting(config: Mapping[str, Any]) -> None:
+    spec, fixed = config["reweighting"], config["demonstrations_per_label"]
+    most = fixed + spec["examples_per_label"]
+    if len(spec["learning_rates"]) > 1 and spec["examples_per_label"] < 2:
+        raise InputError(
+            "reweighting.examples_per_label: 1 leaves no training text to hold out for choosing "
+            "among several learning_rates; give two or more, or a single rate."
+        )
+    for name, task in config["tasks"].items():
+        wanted = task.get("many_demonstrations")
+        if wanted is not None and not fixed < wanted <= most:
+            raise InputError(
+                f"tasks.{name}.many_demonstrations: {wanted} should be more than "
+                f"demonstrations_per_label ({fixed}) and at most that plus "
+                f"reweighting.examples_per_label ({most})."
+            )
+
+
+def _depth_first(error: ValidationError) -> tuple[int, int, str]:
+    unknown = error.validator == "additionalProperties"
+    return (0 if unknown else 1, -len(error.absolute_path), str(error.absolute_path))
+
+
+def _sentence(error: ValidationError, schema: Mapping[str, Any]) -> str:
+    key = ".".join(str(part) for part in error.absolute_path) or "the configuration"
+    part: Any = error.schema
+    value: Any = error.instance
+    wanted: Any = error.validator_value
+    if error.validator == "additionalProperties":
+        known = list(part.get("properties", {}))
+        unknown = sorted(map(str, set(value) - set(known)))[0]
+        prefix = f"{key}." if error.absolute_path else ""
+        return (
+            f"{prefix}{unknown}: unknown key{_nearest(unknown, known)}; "
+            f"known here are {', '.join(known)}."
+        )
+    if error.validator == "required":
+        missing = next(name for name in wanted if name not in value)
+        return f'{key}: the key "{missing}" is missing; {_description(error, missing, schema)}'
+    if "propertyNames" in error.absolute_schema_path and not isinstance(value, str):
+        return f"{key}: the name {value!r} is no text; {_quoting(value)}."
+    if "propertyNames" in error.absolute_schema_path:
+        most, taken = (32, OWN) if key.endswith(".label_words") else (64, "average")
+        return (
+            f"{key}: {value!r} can't be a name; use up to {most} letters, digits, '.', '_' "
+            f"and '-', beginning with a letter or digit (and not \"{taken}\")."
+        )
+    hint = ""
+    if error.validator == "enum" and isinstance(value, str):
+        hint = _nearest(value, [str(choice) for choice in wanted])
+    if error.validator == "type" and "string" in wanted and not isinstance(value, list | dict):
+        hint = f" ({_quoting(value)})"
+    return f"{key}: {error.message}{hint}; {_description(error, None, schema)}"
+
+
+def _quoting(value: Any) -> str:
+    return f"YAML reads it as {type(value).__name__}, so put it in quotes"
+
+
+def _description(error: ValidationError, key: str | None, schema: Mapping[str, Any]) -> str:
+    path = [*error.absolute_path, *([key] if key else [])]
+    part: Mapping[str, Any] = schema
+    for step in path:
+        if isinstance(step, int):
+            break
+        inner = part.get("properties", {}).get(step, part.get("additionalProperties"))
+        if not isinstance(inner, dict):
+            break
+        part = inner
+    return str(part.get("description", "see config/README.md."))
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f' (did you mean "{close[0]}"?)' if close else ""

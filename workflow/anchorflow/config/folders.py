@@ -1,0 +1,35 @@
+"""Folders for artifacts. The rules import this module, so it needs no library."""
+
+import errno
+import os
+from pathlib import Path
+
+from anchorflow.config.errors import InputError, disk_is_full, full_disk_sentence
+
+
+def make_writable(folder: Path) -> None:
+    """Create a folder unless it exists.
+
+    Raises
+    ------
+    InputError
+        If it can't be created or written to.
+    """
+    told, remedy = "it is read-only", "make the folder writable"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        effective = os.access in os.supports_effective_ids
+        if os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
+            return
+    except PermissionError as error:
+        told = str(error.strerror)
+    except (FileExistsError, NotADirectoryError):
+        told, remedy = "a file is where a folder should be", "move it away"
+    except OSError as error:
+        if disk_is_full(error):
+            raise InputError(full_disk_sentence(folder)) from None
+        if error.errno != errno.EROFS:
+            raise
+    raise InputError(
+        f"{folder}: nothing can be written there ({told}); {remedy}, or run in another folder."
+    )

@@ -1,0 +1,362 @@
+"""All stages: their files and tables, and how their jobs may run.
+
+A stage is one folder under ``results``. The rules, the manifest, the data dictionary, and the
+scripts that present results all read this list.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from anchorflow.config.registry import declared, entries
+
+MODEL, TASK, CELL = "{model}", "{task}", "{model}/{task}/{seed}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One folder of artifacts, with a job per ``path``.
+
+    A stage with several tables writes ``path/file`` for each key of ``tables``; the value names
+    the table. Any other stage writes one file with the table of its own name.
+    """
+
+    name: str
+    path: str = CELL
+    tables: Mapping[str, str] = field(default_factory=dict)
+    is_folder: bool = False  # jobs write folders of files that are not tables
+    written_with: str = ""  # the stage whose rule also writes this one
+    sharded: bool = False  # a large test set is split among several jobs
+    first_seed: bool = False  # measured for the first seed only
+    repeatable: bool = True  # False: contains measured times, which differ between runs
+    shown_by: str = ""  # runs without pages or figures of this name skip the stage
+
+    def files(self) -> Iterator[tuple[str, str, str]]:
+        """File, table and path pattern of every table that the stage writes."""
+        if not self.is_folder:
+            for file, table in (self.tables or {"": self.name}).items():
+                inner = f"{self.path}/{file}" if file else self.path
+                yield file, table, f"results/{self.name}/{inner}.parquet"
+
+
+@dataclass(frozen=True)
+class Presented:
+    """A result that is summarized per model, plotted, or tabulated over all models.
+
+    ``reads`` names the inputs of the summary, or of figure and table if there is no summary: each
+    is a stage, or ``stage/file`` for a stage with several tables. ``slices`` are the required
+    parts of the configuration, named as in ``workflow/rules/settings.smk``.
+    """
+
+    name: str
+    subject: str  # of the messages; "{}" stands for the model
+    category: str  # of the report
+    reads: Mapping[str, str]
+    slices: tuple[str, ...] = ("statistics",)
+    summary: bool = True
+    figure: str = ""  # its title in the report; empty for no figure
+    figure_slices: tuple[str, ...] = ("style",)
+    table: str = ""  # its title in the report; empty for no table
+    also: Mapping[str, str] = field(default_factory=dict)  # additional inputs of figure and table
+    with_words: bool = False  # includes cells with other label words
+    heavy: bool = False  # summarizing may take as much memory as the model
+    repeatable: bool = True
+    settings_of: tuple[str, ...] = ()  # inputs whose settings a summary records; or the first
+
+    def measured_in(self) -> tuple[str, ...]:
+        """The inputs whose settings say what was measured."""
+        return self.settings_of or (next(iter(self.reads)),)
+
+    def shows(self) -> dict[str, str]:
+        """Inputs of figure and table: the summary, or else the measured tables; and ``also``."""
+        return {**({self.name: self.name} if self.summary else self.reads), **self.also}
+
+
+# Categories of the report, which sorts them by name.
+CLAIMS = "1 Claims"
+INFORMATION = "2 Label words as anchors"
+ANCHORS = "3 Anchors put to use"
+KERNEL = "4 Kernel regression"
+ACCURACY = "5 Accuracy"
+
+MEASURED = (
+    Stage("texts", TASK),
+    Stage("samples", "{task}/{seed}"),
+    Stage("tokenizers", MODEL, is_folder=True),
+    Stage("models", MODEL, is_folder=True),
+    Stage("prompts"),
+    Stage("embeddings", TASK),
+    Stage("attention", sharded=True),
+    Stage("predictions", sharded=True, written_with="attention"),
+    Stage("saliency", sharded=True),
+    Stage("isolation", sharded=True),
+    Stage(
+        "reweighting",
+        tables={
+            "beta": "beta",
+            "descent": "descent",
+            "learning_rates": "learning_rates",
+            "predictions": "reweighting",
+            "prompts": "prompts",
+        },
+    ),
+    Stage("compression", sharded=True),
+    Stage("timing", first_seed=True, repeatable=False),
+    Stage("diagnosis"),
+    Stage(
+        "retrieval",
+        tables={"samples": "samples", "prompts": "prompts", "predictions": "retrieval"},
+        sharded=True,
+    ),
+    Stage(
+        "kernel",
+        tables={
+            "samples": "samples",
+            "prompts": "prompts",
+            "attention": "kernel_attention",
+            "predictions": "predictions",
+            "kernel": "kernel",
+            "segments": "segments",
+            "places": "places",
+            "similarity": "similarity",
+            "states": "states",
+            "counts": "counts",
+        },
+        sharded=True,
+    ),
+    Stage("probes"),
+    Stage("token_saliency", first_seed=True, shown_by="flow_page"),
+    Stage("shown_prompts", first_seed=True, shown_by="flow_page", written_with="token_saliency"),
+    Stage("flow_page", is_folder=True, first_seed=True, shown_by="flow_page"),
+)
+
+
+def _read_by_claims() -> dict[str, str]:
+    """Tables that claims read, by name, or as ``stage_file`` if several stages write the table."""
+    written = [(s.name, file, table) for s in MEASURED for file, table, _ in s.files()]
+    count = Counter(table for _, _, table in written)
+    named = {
+        table if count[table] == 1 or not file else f"{stage}_{file}": (
+            f"{stage}/{file}" if file else stage
+        )
+        for stage, file, table in written
+    }
+    folder = "summarize/claims"
+    wanted = {name for claim in entries(folder) for name in declared(folder, claim, "READS")}
+    return {name: named[name] for name in sorted(wanted | {"predictions"})}
+
+
+PRESENTED = (
+    Presented(
+        "flow",
+        "the information flows of {}",
+        INFORMATION,
+        {"saliency": "saliency", "prompts": "prompts"},
+        slices=("statistics", "saliency"),
+        figure="Information flow over the layers (Fig. 3 of [A])",
+        table="Shares of the information flows",
+    ),
+    Presented(
+        "loyalty",
+        "the loyalty of {} under isolation",
+        INFORMATION,
+        {"isolation": "isolation", "prompts": "prompts"},
+        figure="Loyalty under isolation (Fig. 4 of [A])",
+        table="Loyalty under isolation",
+    ),
+    Presented(
+        "deep",
+        "how well attention predicts the answers of {}",
+        INFORMATION,
+        {"attention": "attention", "predictions": "predictions"},
+        figure="AUCROC and R over the layers (Fig. 5 of [A])",
+        table="AUCROC and R",
+    ),
+    Presented(
+        "label_words",
+        "what other label words change in {}",
+        INFORMATION,
+        {
+            "predictions": "predictions",
+            "saliency": "saliency",
+            "isolation": "isolation",
+            "prompts": "prompts",
+        },
+        slices=("statistics", "words"),
+        settings_of=("isolation",),
+        figure="Other label words",
+        figure_slices=("style", "label_word_sets"),
+        table="Other label words",
+        with_words=True,
+    ),
+    Presented(
+        "performance",
+        "what re-weighting gains in {}",
+        ANCHORS,
+        {
+            "predictions": "reweighting/predictions",
+            "auxiliary": "reweighting/prompts",
+            "prompts": "prompts",
+        },
+        slices=("statistics", "baselines"),
+        table="Re-weighting and its baselines (Table 1 of [A])",
+    ),
+    Presented(
+        "reweighting",
+        "the weights of attention to label words in {}",
+        ANCHORS,
+        {"beta": "reweighting/beta"},
+        summary=False,
+        figure="Fitted weights by layer and head",
+    ),
+    Presented(
+        "retention",
+        "what compressed prompts retain in {}",
+        ANCHORS,
+        {"compression": "compression", "prompts": "prompts"},
+        figure="Compressed demonstrations (Table 2 of [A])",
+        table="Compressed demonstrations (Table 2 of [A])",
+    ),
+    Presented(
+        "timing",
+        "accuracy and time per query of {}",
+        ANCHORS,
+        {"timing": "timing"},
+        summary=False,
+        figure="Accuracy against time per query (Table 3 of [A])",
+        table="Accuracy and time per query (Table 3 of [A])",
+        also={"retention": "retention"},
+    ),
+    Presented(
+        "confusion",
+        "the labels confused by {}",
+        ANCHORS,
+        {"predictions": "predictions", "diagnosis": "diagnosis", "prompts": "prompts"},
+        figure="Confused labels and key distances (Fig. 6 of [A])",
+        figure_slices=("style", "labels"),
+        table="Confused labels and key distances",
+    ),
+    Presented(
+        "neighbors",
+        "what similar demonstrations gain in {}",
+        KERNEL,
+        {
+            "predictions": "retrieval/predictions",
+            "retrieved": "retrieval/prompts",
+            "prompts": "prompts",
+        },
+        figure="Similar demonstrations",
+        table="Similar demonstrations",
+    ),
+    Presented(
+        "heads",
+        "how well kernel regression reconstructs the predictions of {}",
+        KERNEL,
+        {
+            "kernel": "kernel/kernel",
+            "predictions": "kernel/predictions",
+            "prompts": "kernel/prompts",
+        },
+        figure="Heads as kernel regressions",
+        table="Best heads",
+        heavy=True,
+    ),
+    Presented(
+        "landing",
+        "where attention to demonstrations lands in {}",
+        KERNEL,
+        {
+            "segments": "kernel/segments",
+            "places": "kernel/places",
+            "prompts": "kernel/prompts",
+        },
+        figure="Where attention lands (Fig. 2 of [K])",
+        table="Where attention lands",
+    ),
+    Presented(
+        "regressors",
+        "in-context learning and regressions for {}",
+        KERNEL,
+        {
+            "kernel": "kernel/kernel",
+            "predictions": "kernel/predictions",
+            "counts": "kernel/counts",
+            "samples": "kernel/samples",
+            "prompts": "kernel/prompts",
+            "embeddings": "embeddings",
+        },
+        slices=("statistics", "temperature"),
+        settings_of=("embeddings", "kernel"),
+        figure="Regressions by number of demonstrations",
+        table="In-context learning and regressions (Table 2 of [K])",
+        heavy=True,
+    ),
+    Presented(
+        "decoding",
+        "what probes decode from keys and values of {}",
+        KERNEL,
+        {"probes": "probes", "prompts": "kernel/prompts"},
+        figure="What probes decode from keys and values",
+        table="What probes decode from keys and values",
+    ),
+    Presented(
+        "claims",
+        "which claims hold for {}",
+        CLAIMS,
+        _read_by_claims(),
+        slices=("statistics", "claims"),
+        figure="Which claims hold",
+        table="Which claims hold",
+        heavy=True,
+        repeatable=False,
+    ),
+    Presented(
+        "accuracy",
+        "the accuracy of {}",
+        ACCURACY,
+        {"predictions": "predictions", "prompts": "prompts"},
+        table="Accuracy and skipped prompts",
+    ),
+)
+
+STAGES: Mapping[str, Stage] = {
+    stage.name: stage
+    for stage in (
+        *MEASURED,
+        *(
+            Stage(
+                shown.name,
+                MODEL,
+                repeatable=shown.repeatable,
+                shown_by=shown.name if shown.with_words else "",
+            )
+            for shown in PRESENTED
+            if shown.summary
+        ),
+    )
+}
+
+SHARDED = tuple(s.name for s in MEASURED if s.sharded and not s.written_with)
+
+
+def presented(name: str) -> Presented:
+    """The entry of that name."""
+    return next(shown for shown in PRESENTED if shown.name == name)
+
+
+def table_of(read: str) -> str:
+    """The table that ``stage`` or ``stage/file`` holds."""
+    name, _, file = read.partition("/")
+    return STAGES[name].tables[file] if file else name
+
+
+def files_of_tables() -> dict[str, list[str]]:
+    """The path patterns of every table, including CSV files."""
+    files: dict[str, list[str]] = {}
+    for stage in STAGES.values():
+        for _, table, pattern in stage.files():
+            files.setdefault(table, []).append(pattern)
+    for shown in PRESENTED:
+        if shown.table:
+            files[shown.name].append(f"results/tables/{shown.name}.csv")
+    return files

@@ -1,0 +1,205 @@
+"""config/README.md, made from the configuration's schema so that the two can't drift apart.
+
+``make docs`` writes it.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from anchorflow.config.configuration import read_schema
+from anchorflow.document import ROOT
+from anchorflow.document.markdown import markdown_table
+
+SCHEMA_FILE = ROOT / "workflow" / "schemas" / "config.schema.yaml"
+README_FILE = ROOT / "config" / "README.md"
+
+_INTRODUCTION = r"""# Configuration
+
+<!-- Made from workflow/schemas/config.schema.yaml by `make docs`. Edit the schema, not this
+file. -->
+
+One YAML file describes a run. Without `--configfile` it is `config/config.yaml`; a file given as
+`snakemake --configfile my.yaml` takes its place as a whole, so nothing of the default run is mixed
+into yours. `snakemake --config test_examples=12` changes one top-level key for one run, of the
+default file or of the one given. Every key that is not known, and every value that does not fit,
+is refused with one sentence before anything runs. Snakemake reads the file first: it tells a file
+that is no UTF-8, or is nested thousands deep, in its own words, and it runs Python code in a file
+that says `__use_yte__: true`. So read a configuration file that is not yours before you use it.
+
+Your own model and your own data, in five lines; everything else keeps its default:
+
+```yaml
+models:
+  my-model: {source: local, path: path/to/model}
+tasks:
+  my-task: {source: local, train: train.csv, test: test.csv,
+            template: "Review: {text}\nSentiment:{label}", labels: [" Negative", " Positive"]}
+```
+
+The model is a directory that transformers' `save_pretrained` wrote, in safetensors format. The two
+files have the columns `text` and `label`; the label is the label word without its blank, or its
+index 0, 1, … Relative paths start at the directory in which `snakemake` runs.
+
+## What is rebuilt when a key changes
+
+| change | computed again |
+|---|---|
+| a model's `source`, `repository`, `revision`, `path`, `files` or `sha256` | that model's tokenizer and weights, and what follows from them |
+| a model's `dtype` | that model's weights, and what follows from them; no prompts |
+| a model's `memory` | nothing |
+| a task's `source`, `corpus`, `repository`, `revision`, `train`, `test`, `columns`, `labels` or `values` | that task's texts, and what follows from them |
+| a task's `template` | that task's prompts, and what follows from them |
+| a model, a task or a seed more or fewer | the new cells, and the summaries, figures and tables that cover them |
+| `test_examples`, `demonstrations_per_label` | all samples, and what follows from them; no texts, no weights |
+| `saliency` | saliency, and what follows from it; information-flow pages |
+| a task's `many_demonstrations` | that task's re-weighting and compression, and what follows from them |
+| a task's `label_words` | what those of a new or changed name predict, and the summary, figure and table of label words |
+| `reweighting` | re-weighting, compression, and what follows from them |
+| `compression` | compression, and what follows from it |
+| `timing` | timings |
+| `encoder.path` | all embeddings, and what follows from them |
+| `retrieval` | retrieval, and what follows from it |
+| `encoder.temperature` | regressions on embeddings, their figure and table; no embeddings |
+| `kernel` | what many demonstrations are shown for, and what follows from it |
+| `probes` | probes, and what follows from them |
+| `flow_page` | information-flow pages |
+| `isolation` | the predictions under isolation, and what follows from them |
+| `compute.examples_per_shard` | attention, saliency, isolation, compression, retrieval and kernel, and what follows from them; nothing after `snakemake --touch`, see below |
+| the rest of `compute` | nothing |
+| `statistics` | summaries, figures and tables; no model runs |
+| `figures` | figures |
+
+The contents of local text files, of the corpora under `data/` and of a local encoder's directory
+are watched too. `snakemake -n` lists what a change would run.
+
+With another `compute.examples_per_shard`, files are gathered from other shards, so Snakemake makes
+them again. To keep what is finished, run `snakemake --touch` once, with the arguments of the run,
+when this key is all that has changed: it takes finished files to be up to date, and makes none.
+
+## How to read the tables below
+
+`<name>` stands for a name of your choice. The default "required" means that the key must be given;
+"required for" names the sources that need it; "none" means that the key may be left out and then
+has no value.
+"""  # noqa: E501
+
+
+class Row(NamedTuple):
+    """One key of the configuration, as the table shows it."""
+
+    key: str
+    kind: str
+    default: str
+    description: str
+
+
+def configuration_readme(schema: Mapping[str, Any]) -> str:
+    """The text of config/README.md: an introduction, then every key of ``schema``.
+
+    Keys at the top level that hold a plain value share one table; each that holds further keys
+    has a table of its own.
+    """
+    plain = {key: part for key, part in schema["properties"].items() if not _is_mapping(part)}
+    parts = [_INTRODUCTION]
+    for key, part in schema["properties"].items():
+        if key not in plain:
+            parts += [f"## `{key}`\n", f"{part['description']}\n", _table(_inner_rows(part, key))]
+        elif key == next(iter(plain)):
+            parts += [
+                "## Draws\n" if len(plain) > 1 else f"## `{key}`\n",
+                _table(_row(schema, k, p, k) for k, p in plain.items()),
+            ]
+    return "\n".join(parts)
+
+
+def write() -> None:
+    """Write config/README.md."""
+    README_FILE.write_text(configuration_readme(read_schema(SCHEMA_FILE)), encoding="utf-8")
+
+
+def _is_mapping(part: Mapping[str, Any]) -> bool:
+    return "properties" in part or isinstance(part.get("additionalProperties"), dict)
+
+
+def _inner_rows(part: Mapping[str, Any], prefix: str) -> Iterator[Row]:
+    named = part.get("additionalProperties")
+    if isinstance(named, dict):
+        pattern = part.get("propertyNames", {}).get("pattern")
+        kind = f"mapping; `<name>` matches `{pattern}`" if pattern else "mapping"
+        default = "at least one" if part.get("minProperties") else "none"
+        description = "One entry; its keys follow."
+        if not _is_mapping(named):
+            kind, description = kind.replace("mapping", _kind(named), 1), named["description"]
+        yield Row(f"{prefix}.<name>", kind, default, description)
+        yield from _inner_rows(named, f"{prefix}.<name>")
+    for key, inner in part.get("properties", {}).items():
+        yield _row(part, key, inner, f"{prefix}.{key}")
+        if _is_mapping(inner):
+            yield from _inner_rows(inner, f"{prefix}.{key}")
+
+
+def _row(parent: Mapping[str, Any], key: str, part: Mapping[str, Any], name: str) -> Row:
+    return Row(name, _kind(part), _default(parent, key, part), part["description"])
+
+
+def _kind(part: Mapping[str, Any]) -> str:
+    """Type, choices and bounds of a key, in words."""
+    if "enum" in part:
+        return _either([f"`{choice}`" for choice in part["enum"]])
+    if "oneOf" in part:
+        return _either([_kind(choice) for choice in part["oneOf"]])
+    kind = part["type"]
+    if not isinstance(kind, str):
+        return _either(kind)
+    if kind == "object":
+        return "mapping"
+    if kind == "array":
+        return _list_kind(part)
+    words = [kind]
+    for bound, sign in (
+        ("minimum", "≥"),
+        ("exclusiveMinimum", ">"),
+        ("maximum", "≤"),
+        ("exclusiveMaximum", "<"),
+    ):
+        if bound in part:
+            words.append(f"{sign} {part[bound]}")
+    if "pattern" in part:
+        words.append(f"matching `{part['pattern']}`")
+    return ", ".join(words)
+
+
+def _list_kind(part: Mapping[str, Any]) -> str:
+    least, most = part.get("minItems", 0), part.get("maxItems")
+    count = f"{least} " if least == most else f"at least {least} " if least > 1 else ""
+    distinct = "distinct " if part.get("uniqueItems") else ""
+    return f"list of {count}{distinct}values ({_kind(part['items'])})"
+
+
+def _default(parent: Mapping[str, Any], key: str, part: Mapping[str, Any]) -> str:
+    if "default" in part:
+        if part["default"] == {}:
+            return "the defaults of its keys"
+        return f"`{json.dumps(part['default'], ensure_ascii=False)}`"
+    if key in parent.get("required", []):
+        return "required"
+    sources = [
+        rule["if"]["properties"]["source"]["const"]
+        for rule in parent.get("allOf", [])
+        if key in rule["then"]["required"]
+    ]
+    if sources:
+        return "required for " + " and ".join(f"`{source}`" for source in sources)
+    return "none"
+
+
+def _either(choices: Sequence[str]) -> str:
+    """The choices as in "a, b or c"."""
+    *most, last = choices
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _table(rows: Iterator[Row]) -> str:
+    cells = ([f"`{row.key}`", row.kind, row.default, row.description] for row in rows)
+    return markdown_table(["key", "type", "default", "description"], cells)

@@ -1,0 +1,1 @@
+"""Measurements with a model, per task and seed: one module per stage."""

@@ -1,0 +1,218 @@
+"""Attention from the target position to every demonstration, and the model's predictions."""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from anchorflow.config.errors import InputError
+from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
+from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.language_model import target_logits
+from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.schemas.attention import ATTENTION
+from anchorflow.schemas.frames import frame_schema, keyed
+from anchorflow.schemas.predictions import PREDICTIONS
+
+TOP_TOKENS = 5
+
+
+class RecordRows:
+    """The intervention that records one attention row per example, in every layer."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self._rows = rows
+        self._recorded: dict[int, Tensor] = {}
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """Record A_l(row, :) as [B, H, K]; the layer's output is unchanged."""
+        self._recorded[call.layer] = attention_rows(call, self._rows[:, None])[:, :, 0]
+        return attention(call)
+
+    def stacked(self, layers: int) -> Tensor:
+        """The rows of all layers as [L, B, H, K], float32, on the CPU.
+
+        Raises
+        ------
+        InputError
+            If the attention of a layer is missing.
+        """
+        if sorted(self._recorded) != list(range(layers)):
+            raise InputError(
+                f"the attention of {layers - len(self._recorded)} of {layers} layers is missing: "
+                "this model does not pass its attention through the attention interface; "
+                "choose a supported architecture."
+            )
+        return torch.stack([self._recorded[layer].cpu() for layer in range(layers)])
+
+
+class DemonstrationAttention(NamedTuple):
+    """Attention from the target to each demonstration, in three variants [L, B, H, N]."""
+
+    label: Tensor
+    largest: Tensor
+    mean: Tensor
+
+
+def by_demonstration(rows: Tensor, batch: Batch) -> DemonstrationAttention:
+    """Attention to the label token, and the largest and mean over each demonstration's tokens.
+
+    Parameters
+    ----------
+    rows : [L, B, H, T]
+        A_l(q, :) of each example.
+
+    Returns
+    -------
+    DemonstrationAttention
+        Attention probabilities.
+
+    Source: label token [A] eq. 5; maximum over a demonstration's tokens [K] §5.1.
+    """
+    token = torch.arange(rows.shape[-1])[None, None, :]
+    starts, ends = batch.demonstration_starts.cpu(), batch.demonstration_ends.cpu()
+    inside = (token >= starts[..., None]) & (token < ends[..., None])  # [B, N, T]
+    at = batch.label_positions.cpu()[None, :, None, :].expand(*rows.shape[:3], -1)
+    largest = [
+        rows.masked_fill(~inside[None, :, None, k], 0).amax(-1) for k in range(inside.shape[1])
+    ]
+    total = torch.einsum("lbht,bnt->lbhn", rows, inside.float())
+    return DemonstrationAttention(
+        label=rows.gather(-1, at),
+        largest=torch.stack(largest, -1),
+        mean=total / (ends - starts)[None, :, None, :],
+    )
+
+
+def measure_attention(
+    model: PreTrainedModel,
+    tokenizer: Tokenizer,
+    prompts: pl.DataFrame,
+    batch_tokens: int,
+    examples: Collection[int] | None = None,
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Attention rows and predictions for every runnable prompt with fixed demonstrations.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``PROMPTS`` of one model, task, and seed.
+    batch_tokens : int
+        Upper bound on query tokens per batch; does not affect the results.
+    examples : collection of int, optional
+        Measure only these test texts; does not affect their results.
+
+    Returns
+    -------
+    tuple of DataFrame
+        Columns of ``ATTENTION`` and of ``PREDICTIONS``, ordered by example.
+
+    Raises
+    ------
+    InputError
+        If attention is missing, or logits are not finite.
+    """
+    chosen = runnable(prompts, "fixed")
+    empty = [pl.DataFrame(schema=frame_schema(table)) for table in (ATTENTION, PREDICTIONS)]
+    measured = among(chosen, examples)
+    if measured.is_empty():
+        return empty[0], empty[1]
+    prefix = compute_prefix(model, shared_token_ids(chosen))
+    keys = prompts.select("model", "task", "seed").row(0, named=True)
+
+    def measure(batch: Batch) -> tuple[pl.DataFrame, pl.DataFrame]:
+        rows, logits = rows_and_logits(model, batch, prefix)
+        attention = _attention_frame(batch, by_demonstration(rows, batch), keys)
+        return attention, prediction_frame(batch, logits, tokenizer, keys)
+
+    attention, predictions = [empty[0]], [empty[1]]
+    with tqdm(total=len(measured), desc="attention", unit="example", mininterval=1) as progress:
+        for batch, frames in run_batches(
+            measured, Budget(batch_tokens), model.device, measure, prefix.tokens
+        ):
+            attention.append(frames[0])
+            predictions.append(frames[1])
+            progress.update(batch.size)
+    return (
+        pl.concat(attention).sort("example", "layer", "head", "demonstration"),
+        pl.concat(predictions).sort("example"),
+    )
+
+
+def rows_and_logits(model: PreTrainedModel, batch: Batch, prefix: Prefix) -> tuple[Tensor, Tensor]:
+    """Attention rows and logits of prompts that begin with ``prefix``.
+
+    The rows A_l(q, :) are [L, B, H, T], including the prefix; the next-token logits at the target
+    position are [B, vocabulary].
+    """
+    recorded = RecordRows(batch.target_rows)
+    with intervene(prefix, recorded):
+        logits = target_logits(model, batch)
+    return recorded.stacked(model.config.get_text_config().num_hidden_layers), logits
+
+
+def _attention_frame(
+    batch: Batch, rows: DemonstrationAttention, keys: Mapping[str, str | int]
+) -> pl.DataFrame:
+    """``ATTENTION`` of one batch."""
+    layer, example, head, demonstration = np.indices(rows.label.shape)
+    frame = pl.DataFrame(
+        {
+            "example": np.array(batch.examples)[example.ravel()],
+            "layer": layer.ravel(),
+            "head": head.ravel(),
+            "demonstration": demonstration.ravel(),
+            "label": batch.demonstration_labels.cpu().numpy()[
+                example.ravel(), demonstration.ravel()
+            ],
+            "attention_label": rows.label.numpy().ravel(),
+            "attention_max": rows.largest.numpy().ravel(),
+            "attention_mean": rows.mean.numpy().ravel(),
+        }
+    )
+    return keyed(frame, keys, ATTENTION)
+
+
+def prediction_frame(
+    batch: Batch, logits: Tensor, tokenizer: Tokenizer, keys: Mapping[str, str | int]
+) -> pl.DataFrame:
+    """``PREDICTIONS`` of one batch, from next-token logits [B, vocabulary]."""
+    top = logits.softmax(-1).topk(TOP_TOKENS)
+    tokens = top.indices.cpu().tolist()
+    frame = label_predictions(batch, logits).with_columns(
+        pl.Series("top_tokens", tokens),
+        pl.Series(
+            "top_texts",
+            [
+                [tokenizer.decode([token], skip_special_tokens=False) for token in row]
+                for row in tokens
+            ],
+        ),
+        pl.Series("top_probabilities", top.values.cpu().tolist()),
+    )
+    return keyed(frame, keys, PREDICTIONS)
+
+
+def label_predictions(batch: Batch, logits: Tensor) -> pl.DataFrame:
+    """True label, prediction and label probabilities of each example of one batch.
+
+    Parameters
+    ----------
+    logits : [B, vocabulary]
+        Next-token logits at the target position.
+    """
+    probabilities = logits[:, batch.label_tokens.to(logits.device)].softmax(-1).cpu()
+    return pl.DataFrame(
+        {
+            "example": batch.examples,
+            "label": batch.labels.tolist(),
+            "prediction": probabilities.argmax(-1).tolist(),
+            "probabilities": probabilities.tolist(),
+        }
+    )

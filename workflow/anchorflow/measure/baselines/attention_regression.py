@@ -1,0 +1,40 @@
+"""A logistic regression on attention to the label words, fitted to the training texts."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from anchorflow.arrays import Array
+from anchorflow.measure.baselines import Observed, Predict
+
+
+def fit(observed: Observed) -> Predict:
+    regression = attention_regression(observed.features, observed.labels)
+    return lambda vanilla, attention: regression(attention)
+
+
+def attention_regression(features: Array, labels: NDArray[np.int64]) -> Callable[[Array], Array]:
+    """A logistic regression on attention to the label words.
+
+    [A] eq. 6 taken literally, outside the model. Features are the attention from the target to the
+    label words in all layers and heads, standardized; the penalty is scikit-learn's default.
+
+    Parameters
+    ----------
+    features : [M, A]
+        Attention to the label words for each training text.
+    labels : [M], int
+        Every class occurs at least once.
+
+    Returns
+    -------
+    function
+        Maps attention [B, A] to label probabilities [B, C].
+    """
+    regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    regression.fit(features, labels)
+    return lambda attention: np.asarray(regression.predict_proba(attention))

@@ -1,0 +1,264 @@
+"""Predictions from compressed demonstrations, of which only some keys and values are kept.
+
+[A] §3.2 keeps those of formatting and label words; the other ``compression_methods`` keep other
+positions. In addition, the anchors are kept as text (``text_anchor``), and attention to the label
+words is re-weighted by β, with everything kept and with the anchors alone.
+"""
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import polars as pl
+import torch
+from torch import Tensor
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from anchorflow.config.errors import InputError
+from anchorflow.config.registry import declared
+from anchorflow.measure.attention import TOP_TOKENS
+from anchorflow.measure.beta_fit import Reweight, fit_reweighting
+from anchorflow.measure.compression_methods import FOLDER, Demonstrations, method
+from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
+from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.language_model import check_finite
+from anchorflow.model.last_tokens import LastTokens, keep_all_but_last, keep_together
+from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.schemas.compression import COMPRESSION
+from anchorflow.schemas.frames import frame_schema, keyed
+
+log = logging.getLogger(__name__)
+
+OBSERVED = 32  # last tokens of the prefix whose attention methods can use
+
+
+class Setting(NamedTuple):
+    """A method and its budget: a ``share`` of the prefix, or else as many tokens as anchors."""
+
+    method: str
+    share: float | None = None
+    draw: int = 0
+
+
+FULL, ANCHOR = Setting("full"), Setting("hidden_anchor")
+TEXT_ANCHOR = "text_anchor"  # runs other text instead of keeping positions, so it has no file
+# Settings of re-weighting, by the cache that they use.
+REWEIGHTED = {FULL: Setting("reweighted"), ANCHOR: Setting("reweighted_anchor")}
+
+
+class Cache(NamedTuple):
+    """What queries attend to in place of the demonstrations."""
+
+    prefix: Prefix
+    first_position: int  # position id of the first token of a query
+
+    @property
+    def kept(self) -> int:
+        """Number of tokens kept in each layer and head."""
+        return self.prefix.layers[0].tokens
+
+
+class _Observe:
+    """The intervention that records attention from the last tokens to the whole prefix."""
+
+    def __init__(self, tokens: int) -> None:
+        self._tokens = tokens
+        self.rows: dict[int, Tensor] = {}
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        tokens = call.query.shape[2]
+        rows = torch.arange(max(0, tokens - self._tokens), tokens, device=call.query.device)
+        self.rows[call.layer] = attention_rows(call, rows[None])[0]  # [H, W, P]
+        return attention(call)
+
+
+def observe(
+    model: PreTrainedModel, token_ids: Sequence[int], prompt: Mapping[str, Any]
+) -> Demonstrations:
+    """Run the demonstrations once and record what methods can use.
+
+    Parameters
+    ----------
+    token_ids : sequence of int
+        The tokens that all prompts share.
+    prompt : mapping
+        Any of the prompts, a row of ``PROMPTS``.
+    """
+    observed = _Observe(OBSERVED)
+    prefix = compute_prefix(model, token_ids, observed)
+    return Demonstrations(prompt, prefix, observed.rows)
+
+
+def compress(
+    model: PreTrainedModel, shown: Demonstrations, setting: Setting, positions: str = "original"
+) -> Cache:
+    """The cache that a setting produces.
+
+    Parameters
+    ----------
+    positions : str
+        ``original``: queries keep their positions after the whole prefix, as in full prompts;
+        ``zero``: they begin at position 0, as in the authors' code for GPT2-XL. Anchors as text
+        are always followed directly by the query.
+
+    Raises
+    ------
+    InputError
+        If the method keeps no token.
+    """
+    if setting.method == TEXT_ANCHOR:
+        return _as_text(model, shown)
+    if setting == FULL:
+        return Cache(shown.prefix, shown.prefix.tokens)
+    budget = len(shown.anchors())
+    if setting.share is not None:
+        budget = max(1, int(setting.share * shown.prefix.tokens + 1e-9))
+    kept = method(setting.method)(shown, budget, setting.draw)
+    if min(positions.shape[1] for positions in kept.values()) == 0:
+        raise InputError(
+            f"{setting.method} keeps no token of the demonstrations of {shown.prompt['task']}; "
+            "leave this method out."
+        )
+    return Cache(shown.prefix.keep(kept), shown.prefix.tokens if positions == "original" else 0)
+
+
+def _as_text(model: PreTrainedModel, shown: Demonstrations) -> Cache:
+    """The anchors run as a text of their own, which ends where the query begins."""
+    tokens = shown.prefix.tokens
+    text = compute_prefix(model, [shown.prompt["token_ids"][p] for p in shown.anchors()])
+    positions = torch.arange(tokens - text.tokens, tokens)[None]
+    layers = {
+        number: replace(layer, positions=positions.to(layer.key.device))
+        for number, layer in text.layers.items()
+    }
+    return Cache(Prefix(tokens, layers), text.tokens)
+
+
+def settings_of(methods: Sequence[str], shares: Sequence[float], draws: int) -> list[Setting]:
+    """All requested settings, beginning with everything kept."""
+    at_anchors = [
+        Setting(name, draw=draw)
+        for name in methods
+        for draw in range(draws if _declares(name, "RANDOM") else 1)
+    ]
+    swept = [
+        Setting(name, share)
+        for share in shares
+        for name in methods
+        if _declares(name, "ANY_BUDGET")
+    ]
+    return [FULL, *at_anchors, *swept]
+
+
+def _declares(name: str, constant: str) -> bool:
+    """Whether a method's file sets this constant; ``text_anchor`` has no file."""
+    return name != TEXT_ANCHOR and bool(declared(FOLDER, name, constant, False))
+
+
+def measure_compression(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    beta: Tensor,
+    spec: Mapping[str, Any],
+    reweighting: Mapping[str, Any],
+    batch_tokens: int,
+    examples: Collection[int] | None = None,
+) -> pl.DataFrame:
+    """Predictions for every runnable test text from every compressed cache.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``PROMPTS`` of one model, task, and seed: test texts with fixed demonstrations, and the
+        training texts that β is fitted to.
+    beta : [L, H, N]
+        β fitted with everything kept; β for the anchors alone is fitted here.
+    spec, reweighting : mapping
+        Sections ``compression`` and ``reweighting`` of the configuration.
+    batch_tokens : int
+        Upper bound on query tokens per batch; does not affect the results.
+    examples : collection of int, optional
+        Predict only these test texts; does not affect their results.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``COMPRESSION``.
+
+    Raises
+    ------
+    InputError
+        If a method keeps no token, or logits or losses are not finite.
+    """
+    test, training = runnable(prompts, "fixed"), runnable(prompts, "training")
+    measured = among(test, examples)
+    parts = [pl.DataFrame(schema=frame_schema(COMPRESSION))]
+    if measured.is_empty():
+        return parts[0]
+    keys = test.select("model", "task", "seed").row(0, named=True)
+    token_ids = shared_token_ids(pl.concat([test, training]))
+    shown = observe(model, token_ids, test.row(0, named=True))
+    settings = settings_of(spec["methods"], spec["shares"], spec["draws"])
+    budget = Budget(batch_tokens)
+    with tqdm(total=len(settings), desc="compression", unit="cache", mininterval=1) as progress:
+        for setting in settings:
+            cache = compress(model, shown, setting, spec["positions"])
+            betas = {FULL: beta} if setting == FULL else {}
+            if setting == ANCHOR:
+                learned = keep_together(model, training, cache.prefix, budget, cache.first_position)
+                fit = fit_reweighting(model, learned, reweighting, keys["seed"], keys["task"])
+                log.info(
+                    "Anchors alone: learning rate %g, final loss %.3g.",
+                    fit.descent.learning_rate,
+                    fit.steps[-1].loss,
+                )
+                betas = {ANCHOR: fit.beta}
+            constants = {**keys, "kept": cache.kept, "shared": len(token_ids)}
+            measure = partial(_predictions, model, cache, setting, betas.get(setting))
+            for _, rows in run_batches(
+                measured, budget, model.device, measure, cache.prefix.tokens, cache.first_position
+            ):
+                parts.append(keyed(rows, constants, COMPRESSION))
+            progress.update()
+    return pl.concat(parts).sort("example", "method", "share", "draw", nulls_last=False)
+
+
+def _predictions(
+    model: PreTrainedModel, cache: Cache, setting: Setting, beta: Tensor | None, batch: Batch
+) -> pl.DataFrame:
+    """Predictions of one batch from one cache, without β and, if given, with it."""
+    tokens = keep_all_but_last(model, batch, cache.prefix)
+    parts = []
+    for way, logits in _logits(model, tokens, setting, beta):
+        check_finite(logits, tokens.examples, way in REWEIGHTED.values())
+        names = {name: pl.lit(value) for name, value in way._asdict().items()}
+        parts.append(_rows(tokens, logits).with_columns(**names))
+    return pl.concat(parts)
+
+
+@torch.no_grad()
+def _logits(
+    model: PreTrainedModel, tokens: LastTokens, setting: Setting, beta: Tensor | None
+) -> Iterator[tuple[Setting, Tensor]]:
+    """Next-token logits [B, vocabulary], without β and, if given, with it."""
+    with intervene(tokens):
+        yield setting, tokens.vocabulary_logits(model)
+    if beta is not None:
+        with intervene(tokens, Reweight.last(beta, tokens)):
+            yield REWEIGHTED[setting], tokens.vocabulary_logits(model)
+
+
+def _rows(tokens: LastTokens, logits: Tensor) -> pl.DataFrame:
+    probabilities = logits[:, tokens.label_tokens.to(logits.device)].softmax(-1).cpu()
+    return pl.DataFrame(
+        {
+            "example": tokens.examples,
+            "label": tokens.labels.tolist(),
+            "prediction": probabilities.argmax(-1).tolist(),
+            "probabilities": probabilities.tolist(),
+            "top_tokens": logits.topk(TOP_TOKENS).indices.tolist(),
+        }
+    )

@@ -1,0 +1,9 @@
+"""Formatting and the first token of each label word ([A] §3.2)."""
+
+from anchorflow.measure.compression_methods import Demonstrations, Kept, everywhere
+
+ANY_BUDGET = False
+
+
+def choose(shown: Demonstrations, budget: int, draw: int) -> Kept:
+    return everywhere(shown, shown.anchors())

@@ -1,0 +1,267 @@
+"""Predictions when label words cannot attend to the text before them ([A] §2.2, Fig. 4).
+
+In some layers, the isolated positions are cut off from all earlier tokens, in one of two variants.
+``mask`` hides earlier tokens before the softmax, so a position attends only to itself, with weight
+1 (the authors' code). ``zero`` sets their attention to 0 after the softmax, so only the position's
+original weight on itself remains (the paper's text). All isolated tokens are in the demonstrations,
+so a setting requires one run of the shared prefix and, for the queries, only of the layers above.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+import torch
+from torch import Tensor
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from anchorflow.config.cells import task_of
+from anchorflow.config.errors import InputError
+from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
+from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.language_model import keep_outputs, resume, target_logits
+from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.prepare.prompts import non_label_positions
+from anchorflow.random_draws import generator
+from anchorflow.schemas.frames import frame_schema, keyed
+from anchorflow.schemas.isolation import ISOLATION
+
+
+class Setting(NamedTuple):
+    """A setting of isolation; the unmodified run has ``positions`` "none" and no layers."""
+
+    variant: str
+    positions: str
+    draw: int
+    side: str
+    layers: int
+
+    def isolated_layers(self, depth: int) -> range:
+        """The isolated layers of a model with ``depth`` layers."""
+        return range(self.layers) if self.side == "first" else range(depth - self.layers, depth)
+
+
+UNTOUCHED = Setting("none", "none", 0, "none", 0)
+
+
+class Isolate:
+    """The intervention that cuts positions off from earlier tokens in some layers.
+
+    Parameters
+    ----------
+    positions : [S], int
+        The isolated rows, the same for every example.
+    layers
+        The isolated layers, counted from 0.
+    variant : str
+        ``mask`` or ``zero``.
+
+    Source: Wang et al. 2023, §2.2 (``zero``) and the authors' code (``mask``).
+    """
+
+    def __init__(self, positions: Tensor, layers: Collection[int], variant: str) -> None:
+        self._positions, self._layers, self._variant = positions, layers, variant
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """The layer's output, [B, H, T, D], with that of the isolated rows replaced.
+
+        Raises
+        ------
+        ValueError
+            If a prefix is active: positions would have to count from its first token.
+        """
+        if call.prefix is not None:
+            raise ValueError("isolation is for the demonstrations, not for what follows them")
+        output = attention(call)
+        if call.layer not in self._layers:
+            return output
+        rows = self._positions.to(output.device)
+        own = call.value[:, :, rows].repeat_interleave(output.shape[1] // call.value.shape[1], 1)
+        if self._variant == "zero":
+            weights = attention_rows(call, rows.expand(len(own), -1))  # [B, H, S, T]
+            own = own * weights.gather(3, rows[:, None].expand(*own.shape[:3], 1))
+        return output.index_copy(2, rows, own.to(output.dtype))
+
+
+def settings_of(
+    variants: Sequence[str],
+    layers: Sequence[int] | None,
+    draws: int,
+    depth: int,
+    model: str,
+) -> list[Setting]:
+    """All requested settings of isolation.
+
+    Parameters
+    ----------
+    layers : sequence of int, optional
+        Numbers of layers to isolate; by default 1, 3, 5, and 7, as far as the model has them.
+    depth, model : int, str
+        The model's number of layers and its name.
+
+    Raises
+    ------
+    InputError
+        If a number of layers exceeds that of the model.
+    """
+    if layers is None:
+        layers = [count for count in (1, 3, 5, 7) if count <= depth]
+    if max(layers) > depth:
+        raise InputError(
+            f"isolation.layers: {max(layers)} is more than the {depth} layers of model {model}; "
+            "lower it."
+        )
+    chosen = [("label", 0), *(("random", draw) for draw in range(draws))]
+    return [
+        Setting(variant, positions, draw, side, count)
+        for variant in variants
+        for positions, draw in chosen
+        for side in ("first", "last")
+        for count in layers
+    ]
+
+
+def isolated_positions(setting: Setting, prompt: Mapping[str, Any], shared: int) -> list[int]:
+    """The label positions, or equally many random other tokens of the demonstrations.
+
+    Random tokens are drawn from the first ``shared`` tokens, which all prompts have in common. The
+    draw does not depend on the label words.
+    """
+    labels: list[int] = prompt["label_positions"]
+    if setting.positions == "label":
+        return labels
+    random = generator(prompt["seed"], task_of(prompt["task"]), "isolation", setting.draw)
+    others = [token for token in non_label_positions(prompt) if token < shared]
+    drawn = random.choice(others, len(labels), replace=False)
+    return sorted(drawn.tolist())
+
+
+def measure_isolation(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    settings: Sequence[Setting],
+    top_tokens: int,
+    batch_tokens: int,
+    examples: Collection[int] | None = None,
+) -> pl.DataFrame:
+    """Predictions of every runnable prompt with fixed demonstrations, under every setting.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``PROMPTS`` of one model, task, and seed.
+    settings : sequence of Setting
+        From :func:`settings_of`; the unmodified run is always added.
+    top_tokens : int
+        Number of most likely next tokens to record.
+    batch_tokens : int
+        Upper bound on query tokens per batch; does not affect the results.
+    examples : collection of int, optional
+        Predict only these test texts; does not affect their results.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``ISOLATION``.
+
+    Raises
+    ------
+    InputError
+        If keys are missing, logits are not finite, or ``top_tokens`` exceeds the vocabulary.
+    """
+    vocabulary = model.get_output_embeddings().weight.shape[0]
+    if top_tokens > vocabulary:
+        raise InputError(
+            f"isolation.top_tokens: {top_tokens} is more than the {vocabulary} tokens of the "
+            "model's vocabulary; lower it."
+        )
+    chosen = runnable(prompts, "fixed")
+    parts = [pl.DataFrame(schema=frame_schema(ISOLATION))]
+    measured = among(chosen, examples)
+    if not measured.is_empty():
+        runs = _Runs(model, chosen, settings)
+        keys = chosen.select("model", "task", "seed").row(0, named=True)
+
+        def measure(batch: Batch) -> list[pl.DataFrame]:
+            return [_rows(batch, *each, top_tokens, keys) for each in runs.logits(batch)]
+
+        budget = Budget(batch_tokens)
+        with tqdm(total=len(measured), desc="isolation", unit="example", mininterval=1) as progress:
+            for batch, rows in run_batches(measured, budget, model.device, measure, runs.tokens):
+                parts += rows
+                progress.update(batch.size)
+    order = ("example", "variant", "positions", "draw", "side", "layers")
+    return pl.concat(parts).sort(order)
+
+
+class _Runs:
+    """One shared prefix per setting; what isolation does not affect is computed only once.
+
+    Isolating rows in layer l changes the prefix from the output of layer l on, hence its keys from
+    layer l + 1 on, and hence the queries' outputs from layer l + 1 on.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, prompts: pl.DataFrame, settings: Sequence[Setting]
+    ) -> None:
+        self._model = model
+        depth = model.config.get_text_config().num_hidden_layers
+        token_ids = shared_token_ids(prompts)
+        self.tokens = len(token_ids)
+        layers = {setting: setting.isolated_layers(depth) for setting in settings}
+        self._starts = {setting: isolated.start for setting, isolated in layers.items()}
+        below = {start - 1 for start in self._starts.values() if start > 0}
+        with keep_outputs(model, below) as kept:
+            self._untouched = compute_prefix(model, token_ids)
+        self._prefixes = {}
+        for setting, isolated in layers.items():
+            positions = self._positions(setting, prompts.row(0, named=True))
+            self._prefixes[setting] = compute_prefix(
+                model,
+                token_ids,
+                Isolate(positions, isolated, setting.variant),
+                resumed=kept.get(isolated.start - 1),
+                below=self._untouched,
+            )
+
+    def _positions(self, setting: Setting, prompt: Mapping[str, Any]) -> Tensor:
+        positions = isolated_positions(setting, prompt, self.tokens)
+        if max(positions) >= self.tokens:
+            raise InputError(
+                f"tasks.{task_of(prompt['task'])}.template: its queries begin differently from one "
+                "another, so that demonstrations can't be isolated; begin it with a word."
+            )
+        return torch.tensor(positions)
+
+    def logits(self, batch: Batch) -> Iterator[tuple[Setting, Tensor]]:
+        """Next-token logits [B, vocabulary], unmodified and under each setting."""
+        starts = set(self._starts.values())
+        with intervene(self._untouched), keep_outputs(self._model, starts) as kept:
+            logits = target_logits(self._model, batch)
+        yield UNTOUCHED, logits
+        for setting, prefix in self._prefixes.items():
+            with intervene(prefix), resume(self._model, kept[self._starts[setting]]):
+                logits = target_logits(self._model, batch)
+            yield setting, logits
+
+
+def _rows(
+    batch: Batch,
+    setting: Setting,
+    logits: Tensor,
+    top_tokens: int,
+    keys: Mapping[str, str | int],
+) -> pl.DataFrame:
+    probabilities = logits[:, batch.label_tokens.to(logits.device)].softmax(-1).cpu()
+    frame = pl.DataFrame(
+        {
+            "example": batch.examples,
+            "label": batch.labels.tolist(),
+            "prediction": probabilities.argmax(-1).tolist(),
+            "probabilities": probabilities.tolist(),
+            "top_tokens": logits.topk(top_tokens).indices.tolist(),
+        }
+    )
+    constants = {name: pl.lit(value) for name, value in setting._asdict().items()}
+    return keyed(frame.with_columns(**constants), keys, ISOLATION)

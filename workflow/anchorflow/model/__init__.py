@@ -1,0 +1,1 @@
+"""A causal language model opened for measurement: attention, prefixes, batches, memory."""

@@ -1,0 +1,448 @@
+"""One attention function for every model, and the interventions on it.
+
+transformers can run a model with a custom attention function, registered by name. Ours builds the
+causal and sliding-window mask itself, from the positions of queries and keys alone, so a model
+that uses it can't run non-causally by accident. Batches are padded on the right: no real token
+ever attends to padding, so no padding mask is needed and padding can't change a number.
+
+An experiment changes attention by an :class:`Intervention`, which is active within a
+``with intervene(...)`` block.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MethodType
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface, AttentionMaskInterface, PretrainedConfig
+
+from anchorflow.config.errors import InputError
+from anchorflow.model.architectures import ADAPTED
+
+IMPLEMENTATION = "anchorflow"
+
+
+@dataclass(frozen=True)
+class LayerPrefix:
+    """Keys and values of the tokens that precede all queries of a batch, in one layer.
+
+    If only some of the tokens are kept, ``positions`` holds theirs, for all heads or for each one.
+    """
+
+    key: Tensor  # [1, G, P, D]
+    value: Tensor  # [1, G, P, D]
+    positions: Tensor | None = None  # [1 or G, P]
+
+    @property
+    def tokens(self) -> int:
+        """P: number of tokens."""
+        return self.key.shape[2]
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Positions of queries and keys in their prompts, if these are not consecutive."""
+
+    query: Tensor  # [1 or B, T]
+    key: Tensor  # [1 or B, 1 or G, K]; PADDING for a padding key
+
+    def to(self, device: torch.device) -> "Positions":
+        """The same positions on a device."""
+        return Positions(self.query.to(device), self.key.to(device))
+
+
+PADDING = 2**62  # after every query; a power of two, since torch pads via floats
+
+
+@dataclass(frozen=True)
+class AttentionCall:
+    """The arguments that one layer gives its attention function.
+
+    Keys are counted from the prefix's first key, if there is a prefix. Without ``positions``, the
+    queries belong to the last T of the K tokens.
+    """
+
+    layer: int
+    query: Tensor  # [B, H, T, D]
+    key: Tensor  # [B, G, K - P, D]
+    value: Tensor  # [B, G, K - P, D]
+    scaling: float
+    sliding_window: int | None = None
+    softcap: float | None = None
+    prefix: LayerPrefix | None = None
+    positions: Positions | None = None
+
+    @property
+    def prefix_tokens(self) -> int:
+        """P; 0 without a prefix."""
+        return 0 if self.prefix is None else self.prefix.tokens
+
+    @property
+    def keys(self) -> int:
+        """K: number of keys, including those of the prefix."""
+        return self.prefix_tokens + self.key.shape[2]
+
+    @property
+    def offset(self) -> int:
+        """Index of the key that belongs to the first query row."""
+        return self.keys - self.query.shape[2]
+
+    def values_at(self, keys: Tensor) -> Tensor:
+        """Values at some ``keys`` [B, N] of each example: [B, G, N, D]."""
+        at = keys[:, None, :, None].expand(-1, self.value.shape[1], -1, self.value.shape[3])
+        own = self.value.gather(2, (at - self.prefix_tokens).clamp(min=0))
+        if self.prefix is None:
+            return own
+        shared = self.prefix.value.expand(len(keys), -1, -1, -1)
+        shared = shared.gather(2, at.clamp(max=self.prefix_tokens - 1))
+        return torch.where(at < self.prefix_tokens, shared, own)
+
+    def keys_of(self, start: int, stop: int) -> slice:
+        """The keys that at least one of the query rows ``start:stop`` may attend to."""
+        if self.positions is not None:
+            return slice(0, self.keys)
+        offset = self.offset
+        first = 0 if self.sliding_window is None else start + offset - self.sliding_window + 1
+        return slice(max(0, first), stop + offset)
+
+    def hidden(self, start: int, stop: int) -> Tensor:
+        """True where a query row may not attend to one of :meth:`keys_of`.
+
+        Returns
+        -------
+        Tensor
+            [1 or B, 1 or G, rows, keys], bool.
+        """
+        rows = torch.arange(start, stop, device=self.query.device)
+        return self.hidden_from(rows[None], self.keys_of(start, stop))
+
+    def hidden_from(self, rows: Tensor, keys: slice) -> Tensor:
+        """True where one of the query ``rows`` [1 or B, R] may not attend to one of ``keys``.
+
+        Returns
+        -------
+        Tensor
+            [1 or B, 1 or G, R, keys], bool.
+        """
+        if self.positions is None:
+            query = rows + self.offset
+            key = torch.arange(keys.start, keys.stop, device=rows.device)[None, None]
+        else:
+            there = self.positions.to(rows.device)
+            batch = max(len(rows), len(there.query))
+            query = there.query.expand(batch, -1).gather(1, rows.expand(batch, -1))
+            key = there.key[:, :, keys]
+        query, key = query[:, None, :, None], key[:, :, None, :]
+        hidden = key > query
+        if self.sliding_window is not None:
+            hidden |= key <= query - self.sliding_window
+        return hidden
+
+
+class Intervention(Protocol):
+    """A change to the attention of every layer while it is active."""
+
+    def attend(self, call: AttentionCall, attention: "Attention") -> Tensor:
+        """One layer's output, [B, H, T, D]; ``attention`` computes it without this intervention."""
+
+
+Attention = Callable[[AttentionCall], Tensor]
+
+# Not a context variable: on a GPU, backward passes run in their own thread.
+_in_force: list[Intervention] = []
+
+
+@contextlib.contextmanager
+def intervene(*interventions: Intervention) -> Iterator[None]:
+    """Activate interventions for every model that uses our attention function.
+
+    The first is the outermost: later ones see its changes to a call.
+    """
+    outer = _in_force.copy()
+    _in_force.extend(interventions)
+    try:
+        yield
+    finally:
+        _in_force[:] = outer
+
+
+def _intervened(call: AttentionCall, interventions: Sequence[Intervention]) -> Tensor:
+    if not interventions:
+        return plain_attention(call)
+    first, *rest = interventions
+    return first.attend(call, lambda inner: _intervened(inner, rest))
+
+
+def attention_rows(call: AttentionCall, rows: Tensor) -> Tensor:
+    """Attention probabilities of some query rows of each example.
+
+    Parameters
+    ----------
+    rows : [B, R], int
+        Query rows of each example.
+
+    Returns
+    -------
+    Tensor
+        A_l(row, :) as [B, H, R, K], float32; 0 for keys that a row may not attend to.
+    """
+    rows = rows.to(call.query.device)
+    chosen = rows[:, None, :, None].expand(-1, call.query.shape[1], -1, call.query.shape[3])
+    query = call.query.gather(2, chosen).unflatten(1, (call.key.shape[1], -1)).flatten(2, 3)
+    scores = _scores(call, query, slice(0, call.keys)).unflatten(2, (-1, rows.shape[1]))
+    hidden = call.hidden_from(rows, slice(0, call.keys))[:, :, None]
+    probabilities: Tensor = scores.masked_fill_(hidden, -torch.inf).softmax(-1)
+    return probabilities.flatten(1, 2)
+
+
+def _split(call: AttentionCall, keys: slice) -> tuple[slice, slice]:
+    """Split a slice of keys into those of the prefix and the call's own."""
+    first = call.prefix_tokens
+    own = slice(max(0, keys.start - first), max(0, keys.stop - first))
+    return slice(min(keys.start, first), min(keys.stop, first)), own
+
+
+def _shared_product(tensor: Tensor, matrix: Tensor) -> Tensor:
+    """[B, G, R, a] times [1, G, a, b], without a copy of the matrix per example: [B, G, R, b]."""
+    size, _, rows, _ = tensor.shape
+    product = tensor.transpose(0, 1).flatten(1, 2) @ matrix[0]  # [G, B · R, b]
+    unfolded: Tensor = product.unflatten(1, (size, rows)).transpose(0, 1)
+    return unfolded
+
+
+def _scores(call: AttentionCall, query: Tensor, keys: slice) -> Tensor:
+    """Unmasked scores, float32, of ``query`` [B, G, R, D] with some keys: [B, G, R, keys]."""
+    shared, own = _split(call, keys)
+    query = query * call.scaling
+    scores = (query @ call.key[:, :, own].transpose(-1, -2)).float()
+    if call.prefix is not None and shared.stop > shared.start:
+        before = call.prefix.key[:, :, shared].transpose(-1, -2)
+        scores = torch.cat([_shared_product(query, before).float(), scores], -1)
+    return scores if call.softcap is None else call.softcap * torch.tanh(scores / call.softcap)
+
+
+def _mixed(call: AttentionCall, weights: Tensor, keys: slice) -> Tensor:
+    """Values of some keys, weighted by ``weights`` [B, G, R, keys]: [B, G, R, D]."""
+    shared, own = _split(call, keys)
+    weights = weights.to(call.value.dtype)
+    before = shared.stop - shared.start
+    mixed = weights[..., before:] @ call.value[:, :, own]
+    if call.prefix is not None and before:
+        mixed += _shared_product(weights[..., :before], call.prefix.value[:, :, shared])
+    return mixed
+
+
+def row_chunks(call: AttentionCall, elements: int = 2**19) -> Iterator[tuple[int, int]]:
+    """Split the query rows so that a [B, H, rows, keys] tensor has about ``elements`` elements.
+
+    Chunks keep the attention's memory linear in the number of tokens and within the processor's
+    cache, and skip keys that causality hides.
+    """
+    batch, heads, rows, _ = call.query.shape
+    step = max(16, elements // (batch * heads * call.keys))
+    for start in range(0, rows, step):
+        yield start, min(rows, start + step)
+
+
+def chunk_probabilities(call: AttentionCall, start: int, stop: int) -> Tensor:
+    """Attention probabilities of the query rows ``start:stop`` over :meth:`keys_of` these rows.
+
+    Returns
+    -------
+    Tensor
+        [B, G, H/G · rows, keys], float32, grouped by the key head that query heads share.
+    """
+    keys = call.keys_of(start, stop)
+    scores = _scores(call, _grouped(call, call.query, start, stop), keys)
+    by_head = scores.unflatten(2, (-1, stop - start))  # [B, G, H/G, rows, keys]
+    by_head.masked_fill_(call.hidden(start, stop)[:, :, None], -torch.inf)
+    return torch.softmax(scores, -1)
+
+
+def _grouped(call: AttentionCall, tensor: Tensor, start: int, stop: int) -> Tensor:
+    """Rows of a [B, H, T, D] tensor as [B, G, H/G · rows, D]."""
+    grouped: Tensor = tensor[:, :, start:stop].unflatten(1, (call.key.shape[1], -1)).flatten(2, 3)
+    return grouped
+
+
+def plain_attention(call: AttentionCall) -> Tensor:
+    """Causal attention without any intervention.
+
+    Returns
+    -------
+    Tensor
+        [B, H, T, D] in the query's dtype.
+    """
+    windowed = call.sliding_window is not None and call.sliding_window < call.keys
+    straight = call.positions is None and call.offset == 0
+    if call.softcap is None and not windowed and straight:
+        return _fused(call, call.query, call.key, call.value, is_causal=True)
+    output = call.query.new_empty(*call.query.shape[:3], call.value.shape[3])
+    for start, stop in row_chunks(call):
+        visible = call.keys_of(start, stop)
+        if call.softcap is None and call.prefix is None and call.positions is None:
+            output[:, :, start:stop] = _fused(
+                call,
+                call.query[:, :, start:stop],
+                call.key[:, :, visible],
+                call.value[:, :, visible],
+                attn_mask=~call.hidden(start, stop),
+            )
+        else:
+            weights = chunk_probabilities(call, start, stop)
+            mixed = _mixed(call, weights, visible).unflatten(2, (-1, stop - start))
+            output[:, :, start:stop] = mixed.flatten(1, 2)
+    return output
+
+
+def _fused(call: AttentionCall, query: Tensor, key: Tensor, value: Tensor, **mask: Any) -> Tensor:
+    return scaled_dot_product_attention(
+        query, key, value, scale=call.scaling, enable_gqa=query.shape[1] != key.shape[1], **mask
+    )
+
+
+def attention_gradients(
+    call: AttentionCall, output_gradient: Tensor, start: int, stop: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Backward pass of attention for the query rows ``start:stop``, including A ⊙ ∂L/∂A.
+
+    With P = A ⊙ dA and dA = dO·Vᵀ, the gradients are dS = P − A·rowsum(P), dQ = dS·K·s,
+    dK = dSᵀ·Q·s, dV = Aᵀ·dO.
+
+    Parameters
+    ----------
+    output_gradient : [B, H, T, D]
+        dO of all query rows.
+
+    Returns
+    -------
+    tuple
+        Σ_h A_h ⊙ ∂L/∂A_h as [B, rows, keys], float32; dQ as [B, H, rows, D]; dK and dV as
+        [B, G, keys, D], the contributions of these rows alone.
+    """
+    keys = call.keys_of(start, stop)
+    key, value = call.key[:, :, keys], call.value[:, :, keys]
+    weights = chunk_probabilities(call, start, stop)  # A: [B, G, H/G · rows, keys]
+    upstream = _grouped(call, output_gradient, start, stop)
+    product = (upstream @ value.transpose(-1, -2)).float()  # dA, then A ⊙ dA in place
+    value_gradient = weights.to(value.dtype).transpose(-1, -2) @ upstream
+    product *= weights
+    significance = product.unflatten(2, (-1, stop - start)).sum((1, 2))  # [B, rows, keys]
+    score_gradient = product.addcmul_(weights, product.sum(-1, keepdim=True), value=-1)
+    query = _grouped(call, call.query, start, stop)
+    if call.softcap is not None:
+        scores = _scores(call, query, keys)
+        score_gradient *= 1 - (scores / call.softcap).square()
+    score_gradient = score_gradient.to(key.dtype)
+    query_gradient = (score_gradient @ key).unflatten(2, (-1, stop - start)).flatten(1, 2)
+    key_gradient = score_gradient.transpose(-1, -2) @ (query * call.scaling)
+    return significance, query_gradient * call.scaling, key_gradient, value_gradient
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    dropout: float = 0.0,
+    is_causal: bool | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """The attention function as transformers calls it; output [B, T, H, D]."""
+    causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
+    for wrong, what in (
+        (attention_mask is not None, "brings an attention mask of its own"),
+        (not causal, "is not causal"),
+        (dropout > 0, "applies dropout; put it into evaluation mode"),
+        (options.get("s_aux") is not None, "has attention sinks"),
+        (options.get("position_bias") is not None, "adds a position bias inside its attention"),
+    ):
+        if wrong:
+            raise InputError(
+                f"{type(module).__name__}: this attention {what}, which is not supported."
+            )
+    call = AttentionCall(
+        layer=module.layer_idx,  # type: ignore[arg-type]
+        query=query,
+        key=key,
+        value=value,
+        scaling=query.shape[-1] ** -0.5 if scaling is None else scaling,
+        sliding_window=sliding_window,
+        softcap=softcap,
+    )
+    output = _intervened(call, _in_force)
+    return output.transpose(1, 2).contiguous(), None
+
+
+def _no_mask(*_: Any, **__: Any) -> None:
+    """Keep transformers from making a mask, since our attention function makes its own."""
+
+
+AttentionInterface.register(IMPLEMENTATION, _attend)
+AttentionMaskInterface.register(IMPLEMENTATION, _no_mask)
+
+
+def _adapted(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **how: Any
+) -> tuple[Tensor, None]:
+    """Our attention function with the signature of a module's own ``_attn``; [B, H, T, D]."""
+    output, _ = _attend(module, query, key, value, None, **how)
+    return output.transpose(1, 2), None
+
+
+def _adapt_gpt_j(model: nn.Module) -> None:
+    for module in model.modules():
+        if type(module).__name__ == "GPTJAttention":
+            how = {"scaling": 1.0 / float(module.scale_attn)}  # type: ignore[arg-type]
+            module._attn = MethodType(partial(_adapted, **how), module)  # type: ignore[arg-type,assignment]
+
+
+def _adapt_gpt_neo(model: nn.Module) -> None:
+    config: Any = model.config
+    for module in model.modules():
+        if type(module).__name__ == "GPTNeoSelfAttention":
+            layer: int = module.layer_id  # type: ignore[assignment]
+            module.layer_idx = layer  # type: ignore[assignment]
+            local = config.attention_layers[layer] == "local"
+            how = {"scaling": 1.0, "sliding_window": config.window_size if local else None}
+            module._attn = MethodType(partial(_adapted, **how), module)  # type: ignore[arg-type,assignment]
+
+
+_ADAPTERS = dict(zip(ADAPTED, (_adapt_gpt_j, _adapt_gpt_neo), strict=True))
+
+
+def implementation_for(config: PretrainedConfig) -> str:
+    """The attention implementation to load a model of this architecture with."""
+    return "eager" if config.model_type in ADAPTED else IMPLEMENTATION
+
+
+def _check_call(_: nn.Module, __: Any, given: dict[str, Any]) -> None:
+    """Reject arguments that our attention function would silently ignore."""
+    if getattr(given.get("past_key_values"), "is_compileable", False):
+        raise InputError(
+            "a static cache is not supported; leave out cache_implementation, so that the cache "
+            "grows with the text."
+        )
+    mask = given.get("attention_mask")
+    if isinstance(mask, Tensor) and not mask.all():
+        raise InputError(
+            "the attention mask hides tokens, which is not supported; run prompts of different "
+            "lengths one at a time."
+        )
+
+
+def adopt(model: nn.Module) -> None:
+    """Install our attention function in a loaded model that has its own instead."""
+    config: Any = model.config
+    if config.model_type in ADAPTED:
+        _ADAPTERS[config.model_type](model)
+    model.register_forward_pre_hook(_check_call, with_kwargs=True)

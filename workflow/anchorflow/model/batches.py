@@ -1,0 +1,191 @@
+"""Prompts as right-padded batches under a token budget, which shrinks when memory runs out."""
+
+import gc
+import logging
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import polars as pl
+import torch
+from torch import Tensor
+
+from anchorflow.config.errors import MORE_MEMORY, InputError, is_out_of_memory
+
+log = logging.getLogger(__name__)
+
+Measured = TypeVar("Measured")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Prompts of one task, padded on the right to the longest.
+
+    With a shared prefix, ``input_ids`` are what follows it; positions count from its first token.
+    ``first_position`` is the position id at which ``input_ids`` begin.
+    """
+
+    examples: list[int]
+    input_ids: Tensor  # [B, T]
+    lengths: Tensor  # [B]
+    target_positions: Tensor  # [B]
+    label_positions: Tensor  # [B, N]
+    demonstration_starts: Tensor  # [B, N]
+    demonstration_ends: Tensor  # [B, N]
+    demonstration_labels: Tensor  # [B, N]
+    label_tokens: Tensor  # [C]
+    labels: Tensor  # [B]
+    prefix_tokens: int = 0
+    first_position: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of examples."""
+        return len(self.examples)
+
+    @property
+    def target_rows(self) -> Tensor:
+        """The target position of each example within ``input_ids``, [B]."""
+        return self.target_positions - self.prefix_tokens
+
+
+@dataclass
+class Budget:
+    """How many tokens may run in one batch: as configured, and fewer once memory has run out.
+
+    Loops that share a budget do not run out of memory again.
+    """
+
+    tokens: int
+
+    def lower(self, batch: Batch) -> None:
+        """Halve the budget after a batch that did not fit.
+
+        Raises
+        ------
+        InputError
+            If the batch is a single prompt.
+        """
+        longest = batch.input_ids.shape[1]
+        if batch.size == 1:
+            tokens = batch.prefix_tokens + longest
+            raise InputError(
+                f"example {batch.examples[0]}: its prompt of {tokens} tokens does not fit into "
+                f"memory by itself; {MORE_MEMORY}."
+            )
+        self.tokens = batch.size * longest // 2
+        log.warning(
+            "Memory does not hold %d prompts of up to %d tokens at once; continuing with batches "
+            "of %d tokens (compute.batch_tokens).",
+            batch.size,
+            longest,
+            self.tokens,
+        )
+
+
+def runnable(prompts: pl.DataFrame, protocol: str) -> pl.DataFrame:
+    """The prompts of one demonstration protocol that are short enough to run."""
+    return prompts.filter(pl.col("demonstrations") == protocol, pl.col("skipped").is_null())
+
+
+def among(prompts: pl.DataFrame, examples: Collection[int] | None) -> pl.DataFrame:
+    """The prompts of these test texts; all prompts if ``examples`` is None."""
+    if examples is None:
+        return prompts
+    wanted = pl.Series(list(examples), dtype=pl.Int32)
+    return prompts.filter(pl.col("example").is_in(wanted.implode()))
+
+
+def batches_of(
+    prompts: pl.DataFrame,
+    batch_tokens: int,
+    device: torch.device,
+    prefix_tokens: int = 0,
+    first_position: int | None = None,
+) -> Iterator[Batch]:
+    """Group prompts of similar length so that no batch holds more than ``batch_tokens`` tokens.
+
+    Padding counts, a shared prefix of ``prefix_tokens`` does not; a prompt that is longer by
+    itself still makes a batch of one. The longest come first, so a job that is going to run out of
+    memory does so at once. By default, ``first_position`` is the end of the prefix.
+    """
+    left = _longest_first(prompts)
+    while not left.is_empty():
+        batch = _first_batch(left, batch_tokens, device, prefix_tokens, first_position)
+        yield batch
+        left = left[batch.size :]
+
+
+def run_batches(
+    prompts: pl.DataFrame,
+    budget: Budget,
+    device: torch.device,
+    measure: Callable[[Batch], Measured],
+    prefix_tokens: int = 0,
+    first_position: int | None = None,
+) -> Iterator[tuple[Batch, Measured]]:
+    """The batches of :func:`batches_of`, each with the result of ``measure``.
+
+    When memory runs out, the budget is halved and the remaining prompts, including the current
+    batch, are regrouped. Everything that takes memory therefore belongs in ``measure``, which may
+    fail and should have no side effects.
+
+    Raises
+    ------
+    InputError
+        If a single prompt does not fit.
+    """
+    left = _longest_first(prompts)
+    while not left.is_empty():
+        batch = _first_batch(left, budget.tokens, device, prefix_tokens, first_position)
+        try:
+            measured = measure(batch)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        else:
+            yield batch, measured
+            left = left[batch.size :]
+            continue
+        # Not in the handler, where the error still references what the batch has computed.
+        budget.lower(batch)
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def _longest_first(prompts: pl.DataFrame) -> pl.DataFrame:
+    return prompts.sort(["tokens", "example"], descending=True)
+
+
+def _first_batch(
+    ordered: pl.DataFrame,
+    batch_tokens: int,
+    device: torch.device,
+    prefix_tokens: int,
+    first_position: int | None,
+) -> Batch:
+    """As many of the first prompts as the budget allows; the first is the longest."""
+    prompts = ordered[: max(1, batch_tokens // (ordered["tokens"][0] - prefix_tokens))]
+
+    def column(name: str) -> Tensor:
+        return torch.tensor(prompts[name].to_list(), device=device)
+
+    lengths = column("tokens") - prefix_tokens
+    input_ids = torch.zeros(len(prompts), int(lengths.max()), dtype=torch.long, device=device)
+    for row, token_ids in enumerate(prompts["token_ids"].to_list()):
+        own = torch.tensor(token_ids[prefix_tokens:], device=device)
+        input_ids[row, : len(own)] = own
+    return Batch(
+        examples=prompts["example"].to_list(),
+        input_ids=input_ids,
+        lengths=lengths,
+        target_positions=column("target_position"),
+        label_positions=column("label_positions"),
+        demonstration_starts=column("demonstration_starts"),
+        demonstration_ends=column("demonstration_ends"),
+        demonstration_labels=column("demonstration_labels"),
+        label_tokens=torch.tensor(prompts["label_tokens"][0].to_list(), device=device),
+        labels=column("label"),
+        prefix_tokens=prefix_tokens,
+        first_position=prefix_tokens if first_position is None else first_position,
+    )

@@ -1,0 +1,184 @@
+"""The demonstrations that all prompts of a seed share, run once for all of them.
+
+Keys and values of the shared tokens are computed with batch size one; every batch of queries then
+attends to them without a copy per example. Nothing else changes: the queries keep their true
+positions, so logits and attention are those of the full prompts, up to rounding.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+import polars as pl
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from anchorflow.config.errors import InputError
+from anchorflow.model.attention_function import (
+    Attention,
+    AttentionCall,
+    Intervention,
+    LayerPrefix,
+    Positions,
+    intervene,
+)
+from anchorflow.model.language_model import Resumed, resume, run_layers
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Keys and values of the shared tokens in every layer, an intervention on the queries.
+
+    ``tokens`` counts all shared tokens, also after :meth:`keep`; ``kept`` are the positions of
+    those that are kept, if they are the same in every layer and head.
+    """
+
+    tokens: int
+    layers: Mapping[int, LayerPrefix]
+    kept: Tensor | None = None  # [K], on the CPU
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """Let the queries attend to the prefix too; [B, H, T, D]."""
+        layer = self.layers[call.layer]
+        if layer.positions is None:
+            return attention(replace(call, prefix=layer))
+        own = torch.arange(self.tokens, self.tokens + call.key.shape[2], device=call.key.device)
+        key = torch.cat([layer.positions, own.expand(len(layer.positions), -1)], 1)
+        positions = Positions(own[None, -call.query.shape[2] :], key[None])
+        return attention(replace(call, prefix=layer, positions=positions))
+
+    def keep(self, kept: Mapping[int, Tensor]) -> "Prefix":
+        """The prefix with the keys and values of only some of its tokens.
+
+        Parameters
+        ----------
+        kept : layer to Tensor [1 or G, K], int
+            Increasing positions to keep in each layer, for all key heads or for each one.
+        """
+        first, *others = kept.values()
+        alike = len(first) == 1 and all(torch.equal(other, first) for other in others)
+        layers = {number: _some(self.layers[number], at) for number, at in kept.items()}
+        return replace(self, layers=layers, kept=first[0].cpu() if alike else None)
+
+    def first(self, tokens: int) -> "Prefix":
+        """The prefix of the first ``tokens`` tokens only, from a prefix with everything kept."""
+        layers = {
+            number: LayerPrefix(layer.key[:, :, :tokens], layer.value[:, :, :tokens])
+            for number, layer in self.layers.items()
+        }
+        return Prefix(tokens, layers)
+
+    def keys_of(self, positions: Tensor) -> Tensor:
+        """Index of the key at each position, in every layer and head; positions of any shape.
+
+        Raises
+        ------
+        ValueError
+            If a position was not kept, or layers or heads keep different positions.
+        """
+        if all(layer.positions is None for layer in self.layers.values()):
+            return positions
+        if self.kept is None:
+            raise ValueError("layers or heads keep different positions")
+        left, wanted = self.kept, positions.cpu().contiguous()
+        keys = torch.searchsorted(left, wanted)
+        beyond = wanted >= self.tokens
+        if not (beyond | (left[keys.clamp(max=len(left) - 1)] == wanted)).all():
+            raise ValueError("a position was not kept")
+        return torch.where(beyond, wanted - self.tokens + len(left), keys).to(positions.device)
+
+    @property
+    def bytes(self) -> int:
+        """Size of all keys and values, in bytes."""
+        tensors = [t for layer in self.layers.values() for t in (layer.key, layer.value)]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _some(layer: LayerPrefix, positions: Tensor) -> LayerPrefix:
+    positions = positions.to(layer.key.device)
+    heads, size = layer.key.shape[1], layer.key.shape[3]
+    at = positions.expand(heads, -1)[None, :, :, None].expand(-1, -1, -1, size)
+    return LayerPrefix(layer.key.gather(2, at), layer.value.gather(2, at), positions)
+
+
+class KeepKeys:
+    """The intervention that keeps the keys and values of every layer, except those of a prefix."""
+
+    def __init__(self) -> None:
+        self._layers: dict[int, LayerPrefix] = {}
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """Keep keys and values; the layer's output does not change."""
+        self._layers[call.layer] = LayerPrefix(call.key.contiguous(), call.value.contiguous())
+        return attention(call)
+
+    def of_every_layer(
+        self, model: PreTrainedModel, below: Mapping[int, LayerPrefix] | None = None
+    ) -> dict[int, LayerPrefix]:
+        """The kept keys and values, in addition to those of the layers ``below``.
+
+        Raises
+        ------
+        InputError
+            If a layer is missing.
+        """
+        layers = {**(below or {}), **self._layers}
+        expected = model.config.get_text_config().num_hidden_layers
+        if sorted(layers) != list(range(expected)):
+            raise InputError(
+                f"the keys of {expected - len(layers)} of {expected} layers are missing: this "
+                "model does not pass its attention through the attention interface; choose a "
+                "supported architecture."
+            )
+        return layers
+
+
+def shared_token_ids(prompts: pl.DataFrame) -> list[int]:
+    """The tokens with which all prompts begin, at most up to the first token of a query.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``PROMPTS`` with fixed demonstrations of one cell; not empty.
+    """
+    first, *others = prompts["token_ids"].to_list()
+    length = int(prompts["query_start"].to_numpy().min())
+    for token_ids in others:
+        while token_ids[:length] != first[:length]:
+            length -= 1
+    shared: list[int] = first[:length]
+    return shared
+
+
+def compute_prefix(
+    model: PreTrainedModel,
+    token_ids: Sequence[int],
+    *interventions: Intervention,
+    resumed: Resumed | None = None,
+    below: Prefix | None = None,
+    differentiable: bool = False,
+) -> Prefix:
+    """Run the shared tokens once and keep their keys and values.
+
+    Parameters
+    ----------
+    interventions
+        Active during this run, on the demonstrations.
+    resumed : Resumed
+        Where to begin, if the layers up to there are as in an earlier run.
+    below : Prefix
+        The prefix of that run.
+    differentiable : bool
+        Keep the graph from the token embeddings to the keys and values.
+
+    Raises
+    ------
+    InputError
+        If a layer does not pass its keys and values through the attention function.
+    """
+    kept = KeepKeys()
+    input_ids = torch.tensor([token_ids], device=model.device)
+    with intervene(kept, *interventions), resume(model, resumed) if resumed else nullcontext():
+        run_layers(model, input_ids, differentiable=differentiable)
+    return Prefix(len(token_ids), kept.of_every_layer(model, below.layers if below else None))

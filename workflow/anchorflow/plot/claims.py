@@ -1,0 +1,113 @@
+"""The effects of the papers' claims for one model, one line each, with verdicts."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from anchorflow.plot.style import describe, save, small_multiples
+from anchorflow.summarize.by_task import AVERAGE
+from anchorflow.summarize.claims import load_claims
+from anchorflow.summarize.verdicts import INCONCLUSIVE, NOT_SUPPORTED, SUPPORTED
+
+# Verdicts also differ by marker and fill, so that they can be distinguished in grayscale.
+_MARKERS = {SUPPORTED: "o", NOT_SUPPORTED: "X", INCONCLUSIVE: "D"}
+_LIMITS = ((-1.05, 1.05), (-1.05, 3.05))  # of bounded and of unbounded effects
+
+
+def plot_claims(
+    claims: pl.DataFrame,
+    style: Mapping[str, Any],
+    confidence: float,
+    paths: Mapping[str, str | Path],
+) -> None:
+    """Plot the table ``claims`` of one model: averages with intervals, small dots for tasks.
+
+    Bounded effects lie between -1 and 1 and share an axis. The others have an axis below, on which
+    a triangle at the edge marks a value outside.
+    """
+    names = claims["claim"].unique(maintain_order=True).to_list()
+    unbounded = {claim.name for claim in load_claims() if not claim.bounded}
+    groups = [
+        [name for name in names if name not in unbounded],
+        [name for name in names if name in unbounded],
+    ]
+    counted = claims.sort("examples", descending=True, maintain_order=True)
+    title = (
+        f"Which claims hold, averaged over tasks,\n{describe(counted, confidence, 'error bars')}"
+    )
+    with small_multiples(style, 2, 1, title, share=False) as (figure, axes):
+        line = 3.4 * style["font_size"] / 72  # inches
+        figure.set_size_inches(3.4 * style["panel_width"], (len(names) + 5) * line)
+        panels = [row[0] for row in axes]
+        grid = panels[0].get_gridspec()
+        assert grid is not None
+        grid.set_height_ratios([len(group) for group in groups])
+        for panel, group, limits in zip(panels, groups, _LIMITS, strict=True):
+            panel.set_xlim(*limits)
+            for place, name in enumerate(group):
+                plot_effect(panel, claims.filter(pl.col("claim") == name), place, style)
+            _name_lines(panel, claims, group, style)
+        panels[1].set_xlabel("effect, in the unit at the right; above 0 where the claim holds")
+        figure.legend(handles=legend_of_verdicts(style), loc="outside lower center", ncols=4)
+        save(figure, paths)
+
+
+def plot_effect(axes: Axes, rows: pl.DataFrame, place: int, style: Mapping[str, Any]) -> None:
+    """Plot one claim for one model: the average with its interval, and tasks slightly below.
+
+    ``rows`` has columns of the table ``claims``; unit and verdict are printed at the right.
+    """
+    for effect in rows.filter(pl.col("task") != AVERAGE)["effect"].drop_nulls():
+        _plot_point(axes, effect, place + 0.25, ".", {"color": "0.6", "markersize": 3})
+    row = rows.row(by_predicate=pl.col("task") == AVERAGE, named=True)
+    right = {"transform": axes.get_yaxis_transform(), "fontsize": 0.8 * style["font_size"]}
+    axes.text(1.02, place, f"{row['unit']}\n{row['verdict']}", va="center", **right)
+    if row["effect"] is None:
+        return
+    look = _look(row["verdict"], style)
+    if row["low"] is not None:
+        axes.plot([row["low"], row["high"]], [place] * 2, color=look["color"], linewidth=1)
+    _plot_point(axes, row["effect"], place, _MARKERS[row["verdict"]], look)
+
+
+def _plot_point(
+    axes: Axes, effect: float, place: float, marker: str, look: Mapping[str, Any]
+) -> None:
+    low, high = axes.get_xlim()
+    if not low <= effect <= high:
+        marker = "<" if effect < low else ">"
+    axes.plot(min(max(effect, low), high), place, marker, clip_on=False, **look)
+
+
+def _look(verdict: str, style: Mapping[str, Any]) -> dict[str, Any]:
+    color = style["colors"][list(_MARKERS).index(verdict)]
+    face = "white" if verdict == INCONCLUSIVE else color
+    return {"color": color, "markerfacecolor": face, "markersize": 5}
+
+
+def _name_lines(
+    axes: Axes, claims: pl.DataFrame, names: Sequence[str], style: Mapping[str, Any]
+) -> None:
+    """Label every line with its statement and comparison, the first on top."""
+    told = {
+        name: f"{statement}\n{compared}"
+        for name, statement, compared in claims.select("claim", "statement", "compared").iter_rows()
+    }
+    small = 0.8 * style["font_size"]
+    axes.set_yticks(range(len(names)), [told[name] for name in names], fontsize=small)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.axvline(0, color="0.6", linewidth=0.6, zorder=0)
+    axes.grid(axis="y", linewidth=0.3, color="0.85")
+
+
+def legend_of_verdicts(style: Mapping[str, Any]) -> list[Line2D]:
+    """Legend entries for the markers of ``plot_effect``."""
+    verdicts = [
+        Line2D([], [], marker=marker, label=verdict, **_look(verdict, style))
+        for verdict, marker in _MARKERS.items()
+    ]
+    return [*verdicts, Line2D([], [], color="0.6", marker=".", linestyle="none", label="a task")]

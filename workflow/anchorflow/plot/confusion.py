@@ -1,0 +1,89 @@
+"""Fig. 6 of [A] for any model: confusion of labels, as measured and as predicted by their keys."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+
+from anchorflow.arrays import Array
+from anchorflow.plot.style import as_shown, describe, plot_line, save, small_multiples
+from anchorflow.summarize.by_task import AVERAGE
+from anchorflow.summarize.depth import last_third
+
+_COLORS = "cividis"  # color-blind safe; dark where labels are confused
+
+
+def pair_matrix(rows: pl.DataFrame, classes: int) -> Array:
+    """[C, C], symmetric, from rows with label, other and mean; NaN on the diagonal."""
+    matrix = np.full((classes, classes), np.nan)
+    for label, other, mean in rows.select("label", "other", "mean").iter_rows():
+        matrix[label, other] = matrix[other, label] = np.nan if mean is None else mean
+    return matrix
+
+
+def plot_confusion(
+    confusion: pl.DataFrame,
+    labels: Mapping[str, Sequence[str]],
+    style: Mapping[str, Any],
+    confidence: float,
+    paths: Mapping[str, str | Path],
+) -> None:
+    """Plot the table ``confusion`` of one model, one row per task with three or more labels.
+
+    Left: AUC between the examples of two labels. Middle: distance of their keys, averaged over the
+    last third of the layers. Right: rank correlation of the two in every layer. With several such
+    tasks, a last row averages the correlation over them.
+
+    Parameters
+    ----------
+    labels : mapping
+        Label words of every task.
+    """
+    tasks = [
+        task
+        for task in confusion["task"].unique(maintain_order=True)
+        if task != AVERAGE and len(labels[task]) > 2
+    ]
+    last_row = [AVERAGE] if len(tasks) != 1 else []
+    layers = confusion.filter(pl.col("measure") == "correlation")["layer"].n_unique()
+    late = last_third(layers).start
+    title = "Confusion of labels and distance of their keys,\n"
+    title += describe(confusion, confidence)
+    with small_multiples(style, len(tasks) + len(last_row), 3, title, share=False) as (fig, axes):
+        for row, task in enumerate([*tasks, *last_row]):
+            rows = confusion.filter(pl.col("task") == task)
+            left, middle, right = axes[row]
+            plot_line(
+                right, rows.filter(pl.col("measure") == "correlation"), style["colors"][0], 0, ""
+            )
+            right.axhline(0, color="0.6", linewidth=0.6, zorder=0)
+            right.set_ylim(-1.05, 1.05)
+            right.set_ylabel("rank correlation")
+            right.set_xlabel("layer")
+            right.set_title("average" if task == AVERAGE else f"{task}: correlation")
+            if task == AVERAGE:
+                left.set_axis_off()
+                middle.set_axis_off()
+                continue
+            distances = (
+                rows.filter(pl.col("measure") == "distance", pl.col("layer") >= late)
+                .group_by("label", "other")
+                .agg(pl.col("mean").mean())
+            )
+            auc = rows.filter(pl.col("measure") == "auc")
+            _plot_matrix(left, pair_matrix(auc, len(labels[task])), labels[task], 0.5)
+            left.set_title(f"{task}: AUC of two labels")
+            _plot_matrix(middle, pair_matrix(distances, len(labels[task])), labels[task], 0.0)
+            middle.set_title(f"key distance, layers {late} to {layers - 1}")
+        save(fig, paths)
+
+
+def _plot_matrix(axes: Axes, matrix: Array, labels: Sequence[str], lowest: float) -> None:
+    image = axes.imshow(matrix, _COLORS, vmin=lowest, vmax=1, interpolation="nearest")
+    words = [as_shown(word) for word in labels]
+    axes.set_xticks(range(len(words)), words, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(words)), words)
+    axes.figure.colorbar(image, ax=axes, shrink=0.8, extend="min" if lowest > 0 else "neither")

@@ -1,0 +1,195 @@
+"""One page per prompt, on which arcs between tokens show the information flow ([A] Fig. 1).
+
+Pages are self-contained: they include style, script, and data, and their content security policy
+lets nothing else load or run. Texts are embedded as data, never as markup; ``flow_page.js``
+displays them as plain text.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+ARCS = 200  # per flow and view
+FLOWS = ("wp", "pq", "ww")
+_NAMES = ("earlier token → label word", "label word → target", "all other pairs")
+_SYMBOLS = ("S_wp", "S_pq", "S_ww")
+
+
+def flow_pages(
+    saliency: pl.DataFrame,
+    shown: pl.DataFrame,
+    prompts: pl.DataFrame,
+    labels: Sequence[str],
+    colors: Sequence[str],
+) -> Iterator[tuple[str, str]]:
+    """The pages of all prompts in ``shown``, as (file name, HTML).
+
+    Parameters
+    ----------
+    saliency, shown, prompts : DataFrame
+        Tables ``token_saliency``, ``shown_prompts``, and ``prompts`` of one cell.
+    labels : sequence of str
+        Label words, in label order.
+    colors : sequence of str
+        Colors of S_wp, S_pq, and S_ww, as in the figures.
+    """
+    positions = prompts.drop("label")
+    for row in shown.join(positions, on=["demonstrations", "example"]).iter_rows(named=True):
+        own = saliency.filter(pl.col("example") == row["example"]).sort("layer", "token")
+        data = page_data(row, saliency_matrices(own), labels, colors)
+        title = "Information flow: {model}, {task}, seed {seed}, example {example}".format(**row)
+        yield f"{row['example']}.html", page(title, data)
+
+
+def saliency_matrices(saliency: pl.DataFrame) -> np.ndarray:
+    """I_l of one example as [L, T, T], zero on and above the diagonal.
+
+    Parameters
+    ----------
+    saliency : DataFrame
+        Table ``token_saliency`` of the example, ordered by layer and token.
+    """
+    layers, tokens = saliency["layer"].n_unique(), saliency["token"].n_unique()
+    matrices = np.zeros((layers, tokens, tokens))
+    below = np.tril(np.ones((tokens, tokens), bool), -1)
+    matrices[:, below] = (
+        saliency["significance"].explode(empty_as_null=False).to_numpy().reshape(layers, -1)
+    )
+    return matrices
+
+
+def flow_masks(prompt: Mapping[str, Any]) -> np.ndarray:
+    """Which pairs (i, j) belong to C_wp, C_pq and C_ww, as [3, T, T].
+
+    Source: Wang et al. 2023, eq. 2-4.
+    """
+    tokens, target = prompt["tokens"], prompt["target_position"]
+    is_label = np.zeros(tokens, bool)
+    is_label[prompt["label_positions"]] = True
+    is_target = np.arange(tokens) == target
+    pairs = np.tril(np.ones((tokens, tokens), bool), -1)
+    to_words = pairs & is_label[:, None]
+    to_target = pairs & is_target[:, None] & is_label
+    return np.stack([to_words, to_target, pairs & ~to_words & ~to_target])
+
+
+def page_data(
+    prompt: Mapping[str, Any],
+    matrices: np.ndarray,
+    labels: Sequence[str],
+    colors: Sequence[str],
+) -> dict[str, Any]:
+    """The data of a page, as read by ``flow_page.js``.
+
+    Every layer is a view, as are the means over the first third of the layers, the last third, and
+    all layers. A view has the ``ARCS`` strongest arcs [j, i, significance] of each flow, the
+    strongest first.
+
+    Parameters
+    ----------
+    prompt : mapping
+        A row of the table ``prompts`` joined with that of ``shown_prompts``.
+    matrices : [L, T, T]
+        I_l(i, j), zero on and above the diagonal.
+    """
+    layers, third = len(matrices), max(1, len(matrices) // 3)
+    some = "layer" if third == 1 else f"{third} layers"
+    averaged = {
+        "shallow": (f"first {some}", range(third)),
+        "deep": (f"last {some}", range(layers - third, layers)),
+        "all": (f"all {layers} layers", range(layers)),
+    }
+    masks = flow_masks(prompt)
+    single = [_view(f"layer {layer}", matrices[layer], masks) for layer in range(layers)]
+    blocks = [*prompt["demonstration_starts"], prompt["query_start"]]
+    words = [label.strip() for label in labels]
+    return {
+        "facts": {
+            "demonstrations": prompt["demonstrations"].replace("_", " "),
+            "true label": words[prompt["label"]],
+            "prediction": f"{words[prompt['prediction']]}, with probability "
+            f"{prompt['probabilities'][prompt['prediction']]:.2f}",
+        },
+        "texts": prompt["texts"],
+        "label_positions": prompt["label_positions"],
+        "target": prompt["target_position"],
+        "format": prompt["format_positions"],
+        "blocks": blocks,
+        "flows": [
+            {"name": name, "symbol": symbol, "color": color, "pairs": int(mask.sum())}
+            for name, symbol, color, mask in zip(_NAMES, _SYMBOLS, colors, masks, strict=True)
+        ],
+        "layers": single,
+        "averages": {
+            key: _view(name, matrices[chosen].mean(0), masks)
+            for key, (name, chosen) in averaged.items()
+        },
+    }
+
+
+def _view(name: str, matrix: np.ndarray, masks: np.ndarray) -> dict[str, Any]:
+    """One matrix [T, T]: means and strongest arcs per flow, and sums over rows and columns."""
+    return {
+        "name": name,
+        "means": _rounded([matrix[mask].mean() for mask in masks]),
+        "received": _rounded(matrix.sum(1)),
+        "sent": _rounded(matrix.sum(0)),
+        "arcs": [_strongest(np.where(mask, matrix, 0)) for mask in masks],
+    }
+
+
+def _strongest(matrix: np.ndarray) -> list[list[int | float]]:
+    """The largest entries above 0 as [j, i, value]; ties in the order of rows."""
+    order = np.argsort(-matrix, axis=None, kind="stable")[:ARCS]
+    to, from_ = np.unravel_index(order, matrix.shape)
+    values = matrix[to, from_]
+    kept = values > 0
+    arcs = zip(from_[kept].tolist(), to[kept].tolist(), _rounded(values[kept]), strict=True)
+    return [list(arc) for arc in arcs]
+
+
+def _rounded(values: Sequence[float] | np.ndarray) -> list[float]:
+    return [float(f"{value:.4g}") for value in values]
+
+
+def page(title: str, data: Mapping[str, Any]) -> str:
+    """One self-contained page."""
+    style, script = part("css"), part("js")
+    return Template(part("html")).substitute(
+        title=escape(title),
+        policy=policy(style, script),
+        style=style,
+        script=script,
+        data=_inert(data),
+    )
+
+
+def part(kind: str) -> str:
+    return (files("anchorflow.plot") / f"flow_page.{kind}").read_text(encoding="utf-8")
+
+
+def policy(style: str, script: str | None = None) -> str:
+    """A content security policy that allows this style and script and nothing else."""
+    allowed = f"default-src 'none'; style-src '{_hash(style)}'; "
+    if script is not None:
+        allowed += f"script-src '{_hash(script)}'; "
+    return allowed + "base-uri 'none'; form-action 'none'"
+
+
+def _hash(content: str) -> str:
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def _inert(data: Mapping[str, Any]) -> str:
+    """JSON in ASCII that can neither close its HTML element nor open another."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")

@@ -1,0 +1,122 @@
+"""Accuracy, information flow, and loyalty with a task's own label words and with others."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from matplotlib.axes import Axes
+
+from anchorflow.config.cells import OWN, Words
+from anchorflow.plot.style import (
+    MARKERS,
+    as_shown,
+    describe,
+    plot_line,
+    save,
+    small_multiples,
+    tasks_in_order,
+)
+from anchorflow.summarize.by_task import AVERAGE
+
+_SHARES = {
+    "s_wp_share": "share of $S_{wp}$: text → label words",
+    "s_pq_share": "share of $S_{pq}$: label words → target",
+}
+_SPELLED_OUT = 2  # how many label words are printed below the name of their kind
+
+
+def plot_label_words(
+    label_words: pl.DataFrame,
+    words: Words,
+    style: Mapping[str, Any],
+    confidence: float,
+    paths: Mapping[str, str | Path],
+) -> None:
+    """Plot the table ``label_words`` of one model, one row per task.
+
+    From left to right: accuracy, with label words as in the demonstrations and, for permuted words,
+    also read by their own meaning; the shares of two flows in every layer; label loyalty under
+    isolation.
+
+    Parameters
+    ----------
+    words : mapping
+        Label words by task and name.
+    """
+    tasks = tasks_in_order(label_words)
+    title = describe(label_words.filter(pl.col("words") == OWN), confidence, "bands and bars")
+    kinds = label_words["words"].unique(maintain_order=True).to_list()
+    orders = {name: order for order, name in enumerate(kinds)}  # the same color in every row
+    colors = {name: style["colors"][order % len(style["colors"])] for name, order in orders.items()}
+    columns = 2 + len(_SHARES)
+    with small_multiples(
+        style, len(tasks), columns, f"Own and other label words, {title}", share=False
+    ) as (figure, axes):
+        for task, (left, *middle, right) in zip(tasks, axes, strict=True):
+            rows = label_words.filter(pl.col("task") == task)
+            shown = {name: color for name, color in colors.items() if name in rows["words"]}
+            _plot_points(left, rows, ("accuracy", "follows_meaning"), shown)
+            _plot_points(right, rows, ("loyalty_label", "loyalty_random"), shown)
+            for panel, (measure, share) in zip(middle, _SHARES.items(), strict=True):
+                for name, color in shown.items():
+                    line = rows.filter(pl.col("measure") == measure, pl.col("words") == name)
+                    order = orders[name] + orders[name] // len(style["colors"])
+                    plot_line(panel, line, color, order, _kind(name))
+                panel.set_ylim(0, 1)
+                panel.set_xlabel("layer")
+                panel.set_title(share)
+            named = [_spelled_out(name, words.get(task, {}).get(name, [])) for name in shown]
+            for panel in (left, right):
+                panel.set_xticks(range(len(shown)), named)
+            heading = f"{task}: accuracy"
+            if task != AVERAGE:
+                chance = 1 / len(words[task][OWN])
+                left.axhline(chance, color="0.6", linewidth=0.6, zorder=0)
+                heading += " (line: chance)"
+            if "follows_meaning" in rows["measure"]:
+                heading += "\nopen: words taken by own meaning"
+            left.set_title(heading)
+            right.set_title("loyalty, label words isolated in\nfirst layers; open: random tokens")
+        found = {
+            label: handle
+            for row in axes
+            for handle, label in zip(*row[1].get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(found.values(), found, loc="outside lower center", ncols=len(found))
+        save(figure, paths)
+
+
+def _kind(name: str) -> str:
+    return "own" if name == OWN else name
+
+
+def _spelled_out(name: str, words: Sequence[str]) -> str:
+    """The name and the first label words, one per line."""
+    shown = [as_shown(word) for word in words[:_SPELLED_OUT]] + ["…"] * (len(words) > _SPELLED_OUT)
+    return "\n".join([_kind(name), *shown])
+
+
+def _plot_points(
+    axes: Axes, rows: pl.DataFrame, measures: tuple[str, str], colors: Mapping[str, str]
+) -> None:
+    """Plot points with intervals for every kind of label words, open for the second measure."""
+    for place, (name, color) in enumerate(colors.items()):
+        for order, measure in enumerate(measures):
+            chosen = pl.col("measure") == measure, pl.col("words") == name
+            for mean, low, high in rows.filter(*chosen).select("mean", "low", "high").iter_rows():
+                if mean is None:
+                    continue
+                axes.errorbar(
+                    place + 0.3 * order - 0.15,
+                    mean,
+                    yerr=[[max(0, mean - low)], [max(0, high - mean)]],
+                    color=color,
+                    marker=MARKERS[order],
+                    markersize=5,
+                    markerfacecolor="white" if order else color,
+                    elinewidth=0.8,
+                    capsize=2,
+                )
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_xlim(-0.5, len(colors) - 0.5)

@@ -1,0 +1,105 @@
+"""Fig. 4 of [A] for any model: loyalty when label words or random tokens are isolated."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from matplotlib.axes import Axes
+
+from anchorflow.plot.style import DASHES, MARKERS, describe, save, small_multiples
+from anchorflow.summarize.by_task import AVERAGE
+
+_AXES = {
+    "label_loyalty": "label loyalty",
+    "word_loyalty": "word loyalty",
+    "accuracy": "accuracy",
+    "divergence": "divergence (nats)",
+}
+_POSITIONS = {"label": "label words", "random": "random tokens"}
+_SIDES = ("first", "last")
+_HATCHES = ("", "////")
+_LAYERS = 5  # as in [A]; bars show the nearest number of layers that was run
+
+
+def plot_loyalty(
+    loyalty: pl.DataFrame,
+    style: Mapping[str, Any],
+    confidence: float,
+    paths: Mapping[str, str | Path],
+) -> None:
+    """Plot the table ``loyalty`` of one model: bars as in [A] above all numbers of layers.
+
+    The lower panels are omitted if there is only one number of layers.
+    """
+    averaged = loyalty.filter(pl.col("task") == AVERAGE)
+    variants = averaged["variant"].unique(maintain_order=True).to_list()
+    swept = averaged.filter(pl.col("layers") > 0)["layers"].n_unique() > 1
+    height = 2 if swept else 1
+    title = "Isolation, averaged over tasks, " + describe(loyalty, confidence, "error bars")
+    with small_multiples(style, height * len(variants), len(_AXES), title, share=False) as (
+        fig,
+        axes,
+    ):
+        for order, variant in enumerate(variants):
+            for column, (measure, name) in enumerate(_AXES.items()):
+                rows = averaged.filter(pl.col("variant") == variant, pl.col("measure") == measure)
+                bars = axes[height * order][column]
+                _plot_bars(bars, rows, style["colors"])
+                bars.set_title(f"{name} ({variant})" if len(variants) > 1 else name)
+                panels = [bars]
+                if swept:
+                    panels.append(axes[height * order + 1][column])
+                    _plot_sweep(panels[1], rows, style["colors"])
+                for panel in panels:
+                    panel.set_ylim(bottom=0, top=None if measure == "divergence" else 1.03)
+                    panel.set_ylabel(name)
+        axes[0][-1].legend(loc="upper right")
+        if swept:
+            axes[1][0].legend(loc="lower left", frameon=True, framealpha=0.9, edgecolor="none")
+        save(fig, paths)
+
+
+def _plot_bars(axes: Axes, rows: pl.DataFrame, colors: list[str]) -> None:
+    nearest = min(rows["layers"].unique().sort(), key=lambda layers: abs(layers - _LAYERS))
+    chosen = rows.filter(pl.col("layers") == nearest)
+    for order, (positions, name) in enumerate(_POSITIONS.items()):
+        for place, side in enumerate(_SIDES):
+            row = chosen.filter(pl.col("positions") == positions, pl.col("side") == side)
+            mean, low, high = row.select("mean", "low", "high").row(0)
+            axes.bar(
+                place + 0.4 * order - 0.2,
+                mean,
+                0.36,
+                yerr=[[max(0, mean - low)], [max(0, high - mean)]],
+                color=colors[order],
+                hatch=_HATCHES[order],
+                edgecolor="white",
+                linewidth=0,
+                error_kw={"elinewidth": 0.8, "capsize": 2},
+                label=name if place == 0 else None,
+            )
+    axes.set_xticks(range(len(_SIDES)), [f"{side} {nearest} layers" for side in _SIDES])
+
+
+def _plot_sweep(axes: Axes, rows: pl.DataFrame, colors: list[str]) -> None:
+    for order, (positions, name) in enumerate(_POSITIONS.items()):
+        for place, side in enumerate(_SIDES):
+            line = rows.filter(pl.col("positions") == positions, pl.col("side") == side)
+            line = line.sort("layers")
+            axes.errorbar(
+                line["layers"] + 0.12 * (2 * order + place - 1.5),  # keeps intervals apart
+                line["mean"],
+                yerr=[
+                    (line["mean"] - line["low"]).clip(0),
+                    (line["high"] - line["mean"]).clip(0),
+                ],
+                color=colors[order],
+                linestyle=DASHES[place],
+                marker=MARKERS[2 * order],
+                markerfacecolor=colors[order] if place == 0 else "white",
+                elinewidth=0.7,
+                label=f"{name}, {side} layers",
+            )
+    axes.set_xticks(rows["layers"].unique().sort())
+    axes.set_xlabel("isolated layers")

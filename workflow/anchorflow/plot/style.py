@@ -1,0 +1,115 @@
+"""Common style of all figures: small multiples with intervals, in vector formats and PNG."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import polars as pl
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from anchorflow.store.replacing import replacing
+from anchorflow.summarize.by_task import AVERAGE
+
+matplotlib.use("Agg")
+
+# Lines also differ by dash and marker, so that they can be distinguished in grayscale.
+DASHES = ("-", "--", ":")
+MARKERS = ("o", "s", "^")
+
+_LONGEST_WORD = 30  # characters
+
+
+@contextmanager
+def small_multiples(
+    style: Mapping[str, Any], rows: int, columns: int, title: str, share: bool = True
+) -> Iterator[tuple[Figure, list[list[Axes]]]]:
+    """A grid of panels, closed when the block ends.
+
+    Parameters
+    ----------
+    style : mapping
+        ``figures`` of the configuration: panel width (inches), font size (points), resolution.
+    share : bool
+        Whether all panels have the same x axis.
+    """
+    width = style["panel_width"]
+    settings: Any = {
+        "font.size": style["font_size"],
+        "axes.titlesize": style["font_size"],
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.6,
+        "lines.linewidth": 1.2,
+        "lines.markersize": 2.5,
+        "legend.frameon": False,
+        "pdf.fonttype": 42,
+        "svg.hashsalt": "anchorflow",
+        "savefig.dpi": style["resolution"],
+    }
+    with plt.rc_context(settings):
+        figure, axes = plt.subplots(
+            rows,
+            columns,
+            figsize=(columns * width, rows * width * 0.85 + 0.5),
+            squeeze=False,
+            sharex=share,
+            layout="constrained",
+        )
+        figure.suptitle(title, fontsize=style["font_size"] + 1, wrap=True)
+        try:
+            yield figure, axes.tolist()
+        finally:
+            plt.close(figure)
+
+
+def as_shown(word: str) -> str:
+    """A label word for figures: one short line, with "$" escaped so that it begins no formula."""
+    line = " ".join(word.split())
+    short = line if len(line) <= _LONGEST_WORD else line[: _LONGEST_WORD - 1] + "…"
+    return short.replace("$", r"\$")
+
+
+def plot_line(
+    axes: Axes, rows: pl.DataFrame, color: str, order: int, label: str, x: str = "layer"
+) -> None:
+    """Plot one line with its interval as a band; ``rows`` has columns x, mean, low, and high."""
+    rows = rows.sort(x)
+    axes.fill_between(rows[x], rows["low"], rows["high"], color=color, alpha=0.18, linewidth=0)
+    axes.plot(
+        rows[x],
+        rows["mean"],
+        color=color,
+        linestyle=DASHES[order % len(DASHES)],
+        marker=MARKERS[order % len(MARKERS)],
+        label=label,
+    )
+    if x == "layer":
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def tasks_in_order(summary: pl.DataFrame) -> list[str]:
+    """The tasks of a summary as configured, followed by the average if there are several."""
+    tasks = [t for t in summary["task"].unique(maintain_order=True) if t != AVERAGE]
+    return [*tasks, AVERAGE] if len(tasks) > 1 else tasks
+
+
+def describe(summary: pl.DataFrame, confidence: float, marks: str = "bands") -> str:
+    """Model, sample size, and meaning of the ``marks``, for the title of a figure."""
+    total = summary.filter(pl.col("task") == AVERAGE)
+    return (
+        f"{total['model'][0]}: {total['examples'][0]} examples over {total['seeds'][0]} seeds; "
+        f"{marks} are {confidence:.0%} bootstrap intervals"
+    )
+
+
+def save(figure: Figure, paths: Mapping[str, str | Path]) -> None:
+    """Write a figure once per format, for example ``{"pdf": …, "png": …}``, without dates."""
+    for kind, path in paths.items():
+        metadata = {"CreationDate": None} if kind == "pdf" else None
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format=kind, metadata=metadata)

@@ -1,0 +1,1 @@
+"""Inputs of all measurements: texts, samples, prompts, embeddings, tokenizers and weights."""

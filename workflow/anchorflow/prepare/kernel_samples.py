@@ -1,0 +1,210 @@
+"""Prompts with as many demonstrations as a token budget allows, for kernel regression.
+
+Demonstrations come in rounds, one of each label in random order, so that the first ones of a longer
+prompt are those of a shorter, equally balanced one.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from anchorflow.config.errors import InputError
+from anchorflow.prepare.prompts import PromptBuilder, Template, Tokenizer, build_prompt
+from anchorflow.random_draws import generator
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.samples import SAMPLES
+
+_LEAST_TOKENS = 4  # of a demonstration: before the text, text, before the label, label
+
+
+def draw_rounds(
+    texts: pl.DataFrame, fixed: pl.DataFrame, labels: Sequence[str], most: int
+) -> pl.DataFrame:
+    """Draw training texts for one task and seed, round by round.
+
+    Parameters
+    ----------
+    texts : DataFrame
+        ``TEXTS`` of the task.
+    fixed : DataFrame
+        ``SAMPLES`` of task and seed with fixed demonstrations; their test texts are not drawn.
+    labels : sequence of str
+        Label words, in label order.
+    most : int
+        Maximum number of rounds; fewer if a label has fewer training texts.
+
+    Returns
+    -------
+    DataFrame
+        Columns row, text, label; each round has every label once.
+
+    Raises
+    ------
+    InputError
+        If a label has no training text.
+    """
+    task, seed = fixed["task"][0], fixed["seed"][0]
+    free = texts.filter(
+        pl.col("split") == "train", ~pl.col("text").is_in(fixed["text"].implode())
+    ).unique("text", keep="first", maintain_order=True)
+    random = generator(seed, task, "kernel demonstrations")
+    by_label = []
+    for label, word in enumerate(labels):
+        rows = free.filter(pl.col("label") == label)
+        if rows.is_empty():
+            raise InputError(
+                f'tasks.{task}.train: the label "{word.strip()}" has no training text apart from '
+                "the test texts; add some."
+            )
+        by_label.append(rows[random.permutation(len(rows))])
+    drawn: list[pl.DataFrame] = []
+    for number in range(min(most, *(len(rows) for rows in by_label))):
+        order = random.permutation(len(labels))
+        drawn += [by_label[label][number : number + 1] for label in order]
+    return pl.concat(drawn).select("row", "text", "label")
+
+
+def draw_kernel_samples(
+    texts: pl.DataFrame,
+    prompts: pl.DataFrame,
+    samples: pl.DataFrame,
+    tokenizer: Tokenizer,
+    template: Template,
+    labels: Sequence[str],
+    tokens: int,
+    most: int | None,
+    context: int,
+) -> pl.DataFrame:
+    """The test texts of one task and seed, with as many demonstrations as the budget allows.
+
+    Parameters
+    ----------
+    texts, prompts, samples : DataFrame
+        ``TEXTS`` of the task, ``PROMPTS`` and ``SAMPLES`` of task and seed.
+    tokens : int
+        Token budget of all demonstrations. There is at least one of each label, even if it exceeds
+        the budget.
+    most : int, optional
+        Maximum number of demonstrations of each label.
+    context : int
+        Context of the model, in tokens; leaves room for the longest query that fits together with
+        one demonstration of each label. Longer queries are skipped.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``SAMPLES``, protocol ``kernel``.
+    """
+    fixed = samples.filter(pl.col("demonstrations") == "fixed")
+    candidates = max(1, tokens // (_LEAST_TOKENS * len(labels)))
+    drawn = draw_rounds(texts, fixed, labels, min(candidates, most or candidates))
+    words = [labels[label] for label in drawn["label"]]
+    whole = build_prompt(tokenizer, template, list(zip(drawn["text"], words, strict=True)), "x")
+    ends = whole.demonstration_ends[len(labels) - 1 :: len(labels)]
+    queries = (prompts["tokens"] - prompts["query_start"]).filter(
+        prompts["demonstrations"] == "fixed"
+    )
+    longest = queries.filter(queries + ends[0] <= context).max()
+    room = min(tokens, context - (longest if isinstance(longest, int) else 0))
+    rounds = max(1, int(np.searchsorted(ends, room, side="right")))
+    return shown(fixed, drawn[: rounds * len(labels)], "kernel")
+
+
+def shown(fixed: pl.DataFrame, demonstrations: pl.DataFrame, protocol: str) -> pl.DataFrame:
+    """The test texts of ``fixed``, all with the same demonstrations (row, text, label)."""
+    schema = frame_schema(SAMPLES)
+    of_all = {
+        f"demonstration_{name}": [demonstrations[column].to_list()] * len(fixed)
+        for name, column in (("rows", "row"), ("texts", "text"), ("labels", "label"))
+    }
+    return fixed.with_columns(
+        pl.lit(protocol).alias("demonstrations"),
+        *(pl.Series(name, values, dtype=schema[name]) for name, values in of_all.items()),
+    )
+
+
+def with_first(kernel: pl.DataFrame, demonstrations: int) -> pl.DataFrame:
+    """Kernel samples with their first demonstrations only."""
+    names = ("demonstration_rows", "demonstration_texts", "demonstration_labels")
+    return kernel.with_columns(pl.col(name).list.head(demonstrations) for name in names)
+
+
+def smaller_counts(per_label: int) -> list[int]:
+    """1, 2, 4, … as long as they are smaller than ``per_label``."""
+    return [2**power for power in range(per_label.bit_length()) if 2**power < per_label]
+
+
+def alone(kernel: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Each test text, and each demonstration's text, as a query without any demonstrations.
+
+    Returns
+    -------
+    tuple of DataFrame
+        Columns of ``SAMPLES``; ``example`` counts the demonstrations in the second.
+    """
+    none = pl.DataFrame(schema={"row": pl.Int32, "text": pl.String, "label": pl.Int32})
+    demonstrations = kernel.head(1).select(
+        "task",
+        "seed",
+        "demonstrations",
+        pl.int_ranges(pl.col("demonstration_rows").list.len(), dtype=pl.Int32).alias("example"),
+        pl.col("demonstration_texts").alias("text"),
+        pl.col("demonstration_labels").alias("label"),
+    )
+    listed = demonstrations.explode("example", "text", "label")
+    return shown(kernel, none, "alone"), shown(listed, none, "alone").select(kernel.columns)
+
+
+class KernelPrompts(NamedTuple):
+    """The samples and prompts for kernel regression, of one task and seed.
+
+    ``samples`` has the columns of ``SAMPLES``, all others those of ``PROMPTS``.
+    """
+
+    samples: pl.DataFrame
+    prompts: pl.DataFrame
+    smaller: Mapping[int, pl.DataFrame]  # by the number of demonstrations of each label
+    alone: tuple[pl.DataFrame, pl.DataFrame]  # test texts, demonstrations, each as a query
+
+
+def build_kernel_prompts(
+    texts: pl.DataFrame,
+    prompts: pl.DataFrame,
+    samples: pl.DataFrame,
+    builder: PromptBuilder,
+    spec: Mapping[str, Any],
+) -> KernelPrompts:
+    """Draw and tokenize everything that kernel regression is measured on.
+
+    Parameters
+    ----------
+    texts, prompts, samples : DataFrame
+        ``TEXTS`` of the task, ``PROMPTS`` and ``SAMPLES`` of task and seed.
+    spec : mapping
+        ``kernel`` of the configuration.
+    """
+    drawn = draw_kernel_samples(
+        texts,
+        prompts,
+        samples,
+        builder.tokenizer,
+        builder.template,
+        builder.labels,
+        spec["demonstration_tokens"],
+        spec.get("demonstrations_per_label"),
+        builder.context,
+    )
+    classes = len(builder.labels)
+    per_label = len(drawn["demonstration_rows"][0]) // classes
+    tests, demonstrations = alone(drawn)
+    return KernelPrompts(
+        drawn,
+        builder.build(drawn),
+        {
+            count: builder.build(with_first(drawn, count * classes))
+            for count in smaller_counts(per_label)
+        },
+        (builder.build(tests), builder.build(demonstrations)),
+    )

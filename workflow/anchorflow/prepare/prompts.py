@@ -1,0 +1,325 @@
+"""Prompts as token ids, with every position known by construction.
+
+A prompt consists of its demonstrations, joined by newlines, and the query, which ends where its
+label word would follow. It is tokenized as a whole; the character offsets of each token then
+determine the segment it belongs to. Token ids are never searched for, so texts may contain
+anything, including the template's own words and label words.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import polars as pl
+
+from anchorflow.config.cells import labels_key
+from anchorflow.config.errors import InputError
+from anchorflow.model.tokenizer import open_tokenizer, read_architecture
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.prompts import PROMPTS
+
+SEPARATOR = "\n"
+
+
+class Encoding(Protocol):
+    """A tokenized text."""
+
+    @property
+    def ids(self) -> list[int]:
+        """Token ids, including special tokens such as BOS."""
+
+    @property
+    def offsets(self) -> list[tuple[int, int]]:
+        """First character of each token and the character after its last; equal if it has none."""
+
+
+class Tokenizer(Protocol):
+    """What is needed of a tokenizer, such as ``tokenizers.Tokenizer`` or a stub in a test."""
+
+    def encode(self, text: str, /) -> Encoding:
+        """Tokenize a text, without truncation."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """The wording of one demonstration: ``start`` text ``middle`` label word."""
+
+    start: str
+    middle: str
+
+    @classmethod
+    def parse(cls, template: str) -> "Template":
+        r"""Split ``"Review: {text}\nSentiment:{label}"`` at its placeholders."""
+        start, _, rest = template.partition("{text}")
+        return cls(start, rest.removesuffix("{label}"))
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One tokenized prompt; all positions are token indices into ``token_ids``."""
+
+    token_ids: list[int]
+    label_positions: list[int]
+    target_position: int
+    format_positions: list[int]
+    demonstration_starts: list[int]
+    demonstration_ends: list[int]
+    query_start: int
+
+
+@dataclass
+class _Text:
+    """A text under construction, with the character span of each segment."""
+
+    text: str = ""
+    spans: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def add(self, kind: str, segment: str) -> None:
+        self.spans.append((kind, len(self.text), len(self.text) + len(segment)))
+        self.text += segment
+
+    def segments_of(self, offsets: Sequence[tuple[int, int]]) -> list[range]:
+        """Indices of the segments that each token covers; empty for tokens without characters."""
+        ends = [last for _, _, last in self.spans]
+        return [
+            range(bisect_right(ends, first), bisect_right(ends, last - 1) + 1)
+            if last > first
+            else range(0)
+            for first, last in offsets
+        ]
+
+    def with_blanks(self, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The offsets, each from the end of the previous token if only spaces are in between.
+
+        Some tokenizers, such as GPT-NeoX's, leave a token's leading spaces out of its offsets.
+        """
+        whole, reached = [], 0
+        for first, last in offsets:
+            blank = not self.text[reached:first].strip(" ")
+            whole.append((reached if first > reached and blank else first, last))
+            reached = max(reached, last)
+        return whole
+
+
+def build_prompt(
+    tokenizer: Tokenizer,
+    template: Template,
+    demonstrations: Sequence[tuple[str, str]],
+    query: str,
+) -> Prompt:
+    """Tokenize demonstrations and query and locate every segment.
+
+    Parameters
+    ----------
+    demonstrations : sequence of (text, label word)
+        In prompt order; the label word includes its leading space.
+    query : str
+        The test text.
+
+    Returns
+    -------
+    Prompt
+        ``label_positions``: first token of each label word, increasing. ``target_position``: the
+        last token. ``format_positions``: tokens made only of template and separator characters,
+        and special tokens such as BOS.
+
+    Raises
+    ------
+    InputError
+        If a label word does not begin with a token of its own, or the tokenizer makes no tokens of
+        the prompt or ends it with a special one.
+    """
+    whole = _Text()
+    for text, word in demonstrations:
+        whole.add("start", template.start)
+        whole.add("text", text)
+        whole.add("middle", template.middle)
+        whole.add("label", word)
+        whole.add("separator", SEPARATOR)
+    whole.add("start", template.start)
+    whole.add("text", query)
+    whole.add("middle", template.middle)
+
+    encoding = tokenizer.encode(whole.text)
+    offsets = whole.with_blanks(encoding.offsets)
+    segments_of = whole.segments_of(offsets)
+    if not segments_of:
+        raise InputError(
+            f"the tokenizer makes no tokens of {whole.text!r}; choose another template."
+        )
+    if not segments_of[-1]:
+        raise InputError(
+            f"the tokenizer ends every prompt with a special token ({encoding.ids[-1]}), after "
+            "which no label word follows; save the tokenizer without it (add_eos_token=False)."
+        )
+    begins_in = [min(segments, default=None) for segments in segments_of]
+    label_segments = [s for s, (kind, _, _) in enumerate(whole.spans) if kind == "label"]
+    start_segments = [s for s, (kind, _, _) in enumerate(whole.spans) if kind == "start"]
+    for segment in label_segments:
+        _, first, last = whole.spans[segment]
+        if any(begin < first < end for begin, end in offsets) or segment not in begins_in:
+            raise InputError(
+                f"the label word {whole.text[first:last]!r} is merged with what precedes it into "
+                "one token; begin it with a space, or end the template with a colon."
+            )
+    last = len(offsets) - 1  # also the start of an empty query that is merged with the separator
+    begins = [
+        next((t for t, s in enumerate(begins_in) if s is not None and s >= segment), last)
+        for segment in start_segments
+    ]
+    return Prompt(
+        token_ids=list(encoding.ids),
+        label_positions=[begins_in.index(segment) for segment in label_segments],
+        target_position=last,
+        format_positions=[
+            t
+            for t, segments in enumerate(segments_of)
+            if not any(whole.spans[s][0] in ("text", "label") for s in segments)
+        ],
+        demonstration_starts=begins[:-1],
+        demonstration_ends=begins[1:],
+        query_start=begins[-1],
+    )
+
+
+def label_tokens(
+    name: str, tokenizer: Tokenizer, template: Template, labels: Sequence[str], model: str
+) -> list[int]:
+    """First token id of each label word as the continuation of a prompt, in label order.
+
+    Parameters
+    ----------
+    name, model : str
+        The cell's and the model's name, for the error sentence.
+
+    Raises
+    ------
+    InputError
+        If two label words begin with the same token, so that their probabilities are the same.
+    """
+    first: dict[int, str] = {}
+    for word in labels:
+        try:
+            prompt = build_prompt(tokenizer, template, [("x", word)], "x")
+        except InputError as error:
+            raise InputError(f"{labels_key(name)}: for model {model}, {error}") from None
+        token = prompt.token_ids[prompt.label_positions[0]]
+        if token in first:
+            raise InputError(
+                f'{labels_key(name)}: "{first[token].strip()}" and "{word.strip()}" begin with '
+                f"the same token for model {model}; choose label words whose first tokens differ."
+            )
+        first[token] = word
+    return list(first)
+
+
+def build_prompts(
+    samples: pl.DataFrame,
+    tokenizer: Tokenizer,
+    template: Template,
+    labels: Sequence[str],
+    model: str,
+    context: int,
+    task: str | None = None,
+) -> pl.DataFrame:
+    """Tokenize every sampled prompt of one task and seed for one model.
+
+    A prompt is never truncated; one that is longer than the model's context of ``context`` tokens
+    is kept as a row with the reason in ``skipped``.
+
+    Parameters
+    ----------
+    task : str, optional
+        Name of the prompts' task, if ``labels`` are not the words of the samples' own task.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``PROMPTS``, in the samples' order.
+
+    Raises
+    ------
+    InputError
+        If the first tokens of the label words are not distinct.
+    """
+    task = task or str(samples["task"][0])
+    first_tokens = label_tokens(task, tokenizer, template, labels, model)
+    rows = []
+    for sample in samples.iter_rows(named=True):
+        words = [labels[label] for label in sample["demonstration_labels"]]
+        demonstrations = list(zip(sample["demonstration_texts"], words, strict=True))
+        try:
+            prompt = build_prompt(tokenizer, template, demonstrations, sample["text"])
+        except InputError as error:
+            raise InputError(
+                f"{labels_key(task)}: for model {model} and test text {sample['example']}, {error}"
+            ) from None
+        length = len(prompt.token_ids)
+        rows.append(
+            {
+                "model": model,
+                "task": task,
+                **{key: sample[key] for key in ("seed", "demonstrations", "example", "label")},
+                "tokens": length,
+                "skipped": f"{length} tokens exceed the context of {context}"
+                if length > context
+                else None,
+                **vars(prompt),
+                "demonstration_labels": sample["demonstration_labels"],
+                "label_tokens": first_tokens,
+            }
+        )
+    return pl.DataFrame(rows, schema=frame_schema(PROMPTS))
+
+
+@dataclass(frozen=True)
+class PromptBuilder:
+    """Turns samples of one task into prompts for one model; see :func:`build_prompts`."""
+
+    tokenizer: Tokenizer
+    template: Template
+    labels: Sequence[str]
+    model: str
+    context: int
+    task: str | None = None
+
+    @classmethod
+    def open(
+        cls, folder: str | Path, wording: Mapping[str, Any], model: str, task: str | None = None
+    ) -> "PromptBuilder":
+        """Open the tokenizer in a resolved folder, for a task's ``template`` and ``labels``."""
+        return cls(
+            open_tokenizer(folder),
+            Template.parse(wording["template"]),
+            wording["labels"],
+            model,
+            read_architecture(folder)["context"],
+            task,
+        )
+
+    def build(self, samples: pl.DataFrame) -> pl.DataFrame:
+        """The samples' prompts, with the columns of ``PROMPTS``."""
+        wording = (self.tokenizer, self.template, self.labels)
+        return build_prompts(samples, *wording, self.model, self.context, self.task)
+
+
+def non_label_positions(prompt: Mapping[str, Any]) -> list[int]:
+    """Tokens of the demonstrations that do not belong to a label word, in increasing order.
+
+    Parameters
+    ----------
+    prompt : mapping
+        A row of ``PROMPTS``.
+    """
+    formats = set(prompt["format_positions"])
+    spans = zip(
+        prompt["demonstration_starts"],
+        prompt["label_positions"],
+        prompt["demonstration_ends"],
+        strict=True,
+    )
+    return [
+        t for start, label, end in spans for t in range(start, end) if t < label or t in formats
+    ]

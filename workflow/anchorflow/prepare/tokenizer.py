@@ -1,0 +1,83 @@
+"""A model's tokenizer and architecture, resolved once and without its weights."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoTokenizer, PretrainedConfig
+
+from anchorflow.config.errors import InputError
+from anchorflow.model.architectures import check_architecture
+from anchorflow.model.memory import weight_bytes
+from anchorflow.model.tokenizer import ARCHITECTURE, TOKENIZER
+from anchorflow.prepare.model_sources import model_directory, reading, without_origin
+from anchorflow.store.checksums import fingerprints, write_json
+from anchorflow.store.replacing import replacing
+
+
+def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path) -> None:
+    """Save a model's tokenizer and its architecture's configuration, without its weights.
+
+    Parameters
+    ----------
+    name : str
+        The model's name in the configuration.
+    settings : mapping
+        ``source`` and the keys it requires, as in the configuration.
+    folder : path
+        Becomes a directory with ``config.json`` of the architecture, ``tokenizer.json``, and
+        ``architecture.json``, which has what the stages need to know.
+
+    Raises
+    ------
+    InputError
+        If the source is not available, the tokenizer gives no character offsets, or the
+        architecture is not supported.
+    """
+    with model_directory(name, settings, weights=False) as (directory, gguf):
+        with reading(name, directory):
+            config = AutoConfig.from_pretrained(directory, trust_remote_code=False, **gguf)
+        check_architecture(name, config)
+        with reading(name, directory):
+            weight_bytes(config, torch.float32)  # builds the model without allocating its weights
+        with reading(name, directory):
+            tokenizer = AutoTokenizer.from_pretrained(directory, trust_remote_code=False, **gguf)
+        if not tokenizer.is_fast:
+            raise InputError(
+                f"models.{name}: its tokenizer gives no character offsets, which locate positions; "
+                "choose a model with a fast tokenizer (tokenizer.json)."
+            )
+        with replacing(folder) as temporary:
+            temporary.mkdir()
+            without_origin(config).save_pretrained(temporary)
+            tokenizer.backend_tokenizer.save(str(temporary / TOKENIZER))
+            text = config.get_text_config()
+            architecture = {
+                "architecture": config.model_type,
+                "layers": text.num_hidden_layers,
+                "query_heads": text.num_attention_heads,
+                "key_value_heads": getattr(text, "num_key_value_heads", None)
+                or text.num_attention_heads,
+                "context": context_of(text),
+            }
+            write_json(
+                temporary / ARCHITECTURE,
+                {**architecture, "files": fingerprints(temporary.iterdir())},
+            )
+
+
+def context_of(config: PretrainedConfig) -> int:
+    """How many tokens a prompt may have.
+
+    Some rotary embeddings change all frequencies once a prompt exceeds the length that the model
+    was first trained on; the same token would then differ from prompt to prompt.
+    """
+    longest: int = config.max_position_embeddings
+    rotary = getattr(config, "rope_parameters", None) or {}
+    if rotary.get("rope_type") not in ("longrope", "dynamic"):
+        return longest
+    original = rotary.get("original_max_position_embeddings") or getattr(
+        config, "original_max_position_embeddings", None
+    )
+    return min(longest, original or longest)

@@ -1,0 +1,19 @@
+"""Named random draws: draws for one purpose never affect those for another."""
+
+import zlib
+
+import numpy as np
+import polars as pl
+
+
+def generator(seed: int, *purpose: str | int) -> np.random.Generator:
+    """A generator determined by the seed and the words of its purpose alone."""
+    words = [w if isinstance(w, int) else zlib.crc32(w.encode()) for w in purpose]
+    return np.random.default_rng(np.random.SeedSequence([seed, *words]))
+
+
+def halves(examples: pl.Series, seed: int) -> pl.DataFrame:
+    """A random split of the examples: columns ``example`` and ``half`` (0 or 1)."""
+    distinct = examples.unique().sort()
+    order = generator(seed, "halves").permutation(len(distinct))
+    return pl.DataFrame({"example": distinct, "half": order % 2})

@@ -1,0 +1,48 @@
+"""Table of attention: one per (example, layer, head, demonstration)."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import (
+    DEMONSTRATION,
+    DEMONSTRATION_LABEL,
+    EXAMPLE,
+    HEAD,
+    LAYER,
+    MODEL,
+    SEED,
+    TASK,
+    field,
+    table,
+)
+
+ATTENTION = table(
+    "attention",
+    "one per (example, layer, head, demonstration), demonstrations fixed",
+    MODEL,
+    TASK,
+    SEED,
+    EXAMPLE,
+    LAYER,
+    HEAD,
+    DEMONSTRATION,
+    DEMONSTRATION_LABEL,
+    field(
+        "attention_label",
+        pa.float32(),
+        "A(q, p_k): attention from the target to the label token",
+        "probability",
+    ),
+    field(
+        "attention_max",
+        pa.float32(),
+        "largest attention from the target to a token of the demonstration",
+        "probability",
+    ),
+    field(
+        "attention_mean",
+        pa.float32(),
+        "mean attention from the target to the demonstration's tokens",
+        "probability",
+    ),
+    keys="model task seed example layer head demonstration",
+)

@@ -1,0 +1,35 @@
+"""Table of compression: one per (example, method, share, draw)."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import (
+    COMPRESSED,
+    EXAMPLE,
+    INDICES,
+    LABEL,
+    MODEL,
+    PREDICTED,
+    SEED,
+    SHARE,
+    TASK,
+    field,
+    table,
+)
+
+COMPRESSION = table(
+    "compression",
+    "one per (example, method, share, draw), demonstrations fixed",
+    MODEL,
+    TASK,
+    SEED,
+    EXAMPLE,
+    COMPRESSED,
+    SHARE,
+    field("draw", pa.int32(), "draw of random positions, counted from 0"),
+    field("kept", pa.int32(), "tokens kept in each layer and head", "tokens"),
+    field("shared", pa.int32(), "tokens of all demonstrations", "tokens"),
+    LABEL,
+    *PREDICTED,
+    field("top_tokens", INDICES, "the five most likely next tokens of the whole vocabulary"),
+    keys="model task seed example method share draw",
+)

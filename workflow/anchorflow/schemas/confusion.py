@@ -1,0 +1,32 @@
+"""Table of confusion."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import AVERAGED_TASK, INTERVAL, MODEL, SKIPPED, field, table
+
+CONFUSION = table(
+    "confusion",
+    "one per (task, pair of labels) for auc, (task, layer, pair) for distance, (task or average, "
+    "layer) for correlation",
+    MODEL,
+    AVERAGED_TASK,
+    field(
+        "measure",
+        pa.string(),
+        "auc: how well the ratio of two labels' probabilities separates their examples; distance: "
+        "between the keys of their label words; correlation: Spearman's rank correlation of the "
+        "two over pairs of labels",
+    ),
+    field("layer", pa.int32(), "transformer layer, counted from 0; null for auc"),
+    field("label", pa.int32(), "one label of a pair; null for correlation"),
+    field("other", pa.int32(), "the other label of the pair; null for correlation"),
+    field(
+        "mean",
+        pa.float64(),
+        "mean over seeds; null if undefined, such as a correlation over fewer than three pairs",
+        "1",
+    ),
+    *INTERVAL,
+    SKIPPED,
+    keys="model task measure layer label other",
+)

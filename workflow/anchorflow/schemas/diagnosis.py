@@ -1,0 +1,28 @@
+"""Table of diagnosis: one per (layer, pair of labels)."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import LAYER, MODEL, SEED, TASK, field, table
+
+_PAIR = (
+    field("label", pa.int32(), "one label of a pair, index into the label words"),
+    field("other", pa.int32(), "the other label of the pair, the larger index"),
+)
+
+DIAGNOSIS = table(
+    "diagnosis",
+    "one per (layer, pair of labels)",
+    MODEL,
+    TASK,
+    SEED,
+    LAYER,
+    *_PAIR,
+    field(
+        "distance",
+        pa.float64(),
+        "distance of the label words' keys along the principal components of the targets' queries, "
+        "divided by the largest in the layer, so 1 for two labels; null if the queries do not vary",
+        "1",
+    ),
+    keys="model task seed layer label other",
+)

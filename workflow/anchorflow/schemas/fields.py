@@ -1,0 +1,120 @@
+"""Functions that describe a table, and the columns that several tables share."""
+
+import pyarrow as pa
+
+
+def field(name: str, kind: pa.DataType, description: str, unit: str = "") -> pa.Field:
+    return pa.field(name, kind, metadata={"description": description, "unit": unit})
+
+
+def table(name: str, rows: str, *fields: pa.Field, keys: str) -> pa.Schema:
+    """A schema; ``keys`` are the columns, in order, that together identify a row."""
+    return pa.schema(fields, metadata={"table": name, "rows": rows, "keys": keys})
+
+
+INDICES = pa.list_(pa.int32())
+MODEL = field("model", pa.string(), "name of the model in the configuration")
+TASK = field("task", pa.string(), "name of the task in the configuration")
+SEED = field("seed", pa.int64(), "seed of all random draws")
+PROTOCOL = field(
+    "demonstrations",
+    pa.string(),
+    "per_example: drawn anew for each test example; fixed: one draw per seed; for re-weighting, "
+    "training: the fixed ones, before a training text; many: the fixed ones and training texts; "
+    "content_free: the fixed ones, before an input without content; for retrieval, nearest: the "
+    "training texts most similar to the test text; nearest_per_label: the most similar ones of "
+    "each label; for kernel regression, kernel: one draw per seed, as many as the token budget "
+    "allows; alone: none",
+)
+EXAMPLE = field(
+    "example",
+    pa.int32(),
+    "row of the test text in the task's test split (training: in the training split; "
+    "content_free: index of the input)",
+)
+LABEL = field(
+    "label", pa.int32(), "true label, index into the task's label words; -1 if there is none"
+)
+LAYER = field("layer", pa.int32(), "transformer layer, counted from 0")
+HEAD = field("head", pa.int32(), "query head, counted from 0")
+DEMONSTRATION = field("demonstration", pa.int32(), "demonstration, counted from 0 in prompt order")
+DEMONSTRATION_LABEL = field(
+    "label", pa.int32(), "label of the demonstration, index into the label words"
+)
+DEMONSTRATION_LABELS = field(
+    "demonstration_labels", INDICES, "label of each demonstration, in prompt order"
+)
+INTERVAL = (
+    field("low", pa.float64(), "lower end of the bootstrap interval", "as mean"),
+    field("high", pa.float64(), "upper end of the bootstrap interval", "as mean"),
+    field("examples", pa.int32(), "examples averaged, summed over seeds", "examples"),
+    field("seeds", pa.int32(), "seeds averaged", "seeds"),
+)
+PREDICTED = (
+    field(
+        "prediction", pa.int32(), "label with the highest probability, index into the label words"
+    ),
+    field(
+        "probabilities",
+        pa.list_(pa.float32()),
+        "softmax over the label words' first tokens, in label order",
+        "probability",
+    ),
+)
+SKIPPED = field(
+    "skipped", pa.int32(), "examples not run because their prompt exceeds the context", "examples"
+)
+KINDS_OF_WEIGHTS = (
+    "which attention a_i is taken as a demonstration's weight: max, the largest to any of its "
+    "tokens; label, that to its label token; mean, over its tokens"
+)
+WEIGHTS = field("weights", pa.string(), KINDS_OF_WEIGHTS)
+AVERAGED_TASK = field("task", pa.string(), "name of the task, or 'average' for the mean over tasks")
+VARIANT = field(
+    "variant",
+    pa.string(),
+    "mask: earlier tokens are hidden before the softmax; zero: their attention is set to 0 after "
+    "it; none: the unmodified run",
+)
+POSITIONS = field(
+    "positions", pa.string(), "isolated positions: label, random (other tokens), or none"
+)
+SIDE = field("side", pa.string(), "which layers are isolated: first, last, or none")
+LAYERS = field("layers", pa.int32(), "number of isolated layers", "layers")
+METHOD = field(
+    "method",
+    pa.string(),
+    "vanilla: plain in-context learning; many: with more demonstrations; reweighted: with "
+    "attention to the label words multiplied by exp(β); the others are baselines, described in "
+    "config/README.md at reweighting.baselines",
+)
+COMPRESSED = field(
+    "method",
+    pa.string(),
+    "what is kept of the demonstrations; full: everything; text_anchor: formatting and label words "
+    "as text; hidden_random_oracle, hidden_random_top: the most loyal draw of hidden_random, "
+    "chosen on the same examples or on other ones; reweighted: everything, with re-weighted "
+    "attention to label words; reweighted_anchor: hidden_anchor, re-weighted; the others are "
+    "methods, described in config/README.md at compression.methods",
+)
+SHARE = field(
+    "share",
+    pa.float64(),
+    "largest share of the demonstrations' tokens to keep; null: as many as there are anchors, or "
+    "as many as the method defines",
+    "1",
+)
+CHOICE = field(
+    "choice",
+    pa.string(),
+    "which training texts are the demonstrations; random: one draw per seed; nearest: those most "
+    "similar to the test text; nearest_per_label: those of each label; the most similar last",
+)
+OFFSET = field("offset", pa.int32(), "position relative to the label word's first token")
+SOURCE = field("source", pa.string(), "what is decoded: key or value")
+DECODED = field(
+    "target",
+    pa.string(),
+    "what is decoded from it: next_token (the most likely token after the demonstration's text in "
+    "its template, without demonstrations) or label",
+)

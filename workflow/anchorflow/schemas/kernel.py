@@ -1,0 +1,186 @@
+"""Tables of kernel."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import (
+    DEMONSTRATION,
+    DEMONSTRATION_LABEL,
+    EXAMPLE,
+    HEAD,
+    LABEL,
+    LAYER,
+    MODEL,
+    OFFSET,
+    PREDICTED,
+    SEED,
+    TASK,
+    WEIGHTS,
+    field,
+    table,
+)
+
+_SEGMENT = field(
+    "segment",
+    pa.string(),
+    "part of a demonstration: before_text and before_label (template), text, label (word), after",
+)
+
+KERNEL_ATTENTION = table(
+    "kernel_attention",
+    "one per (example, layer, head), with as many demonstrations as the budget allows",
+    MODEL,
+    TASK,
+    SEED,
+    EXAMPLE,
+    LAYER,
+    HEAD,
+    field(
+        "attention_max",
+        pa.list_(pa.float32()),
+        "largest attention from the target to a token of each demonstration, in prompt order",
+        "probability",
+    ),
+    field(
+        "attention_label",
+        pa.list_(pa.float32()),
+        "attention from the target to each demonstration's label token",
+        "probability",
+    ),
+    field(
+        "attention_mean",
+        pa.list_(pa.float32()),
+        "mean attention from the target to each demonstration's tokens",
+        "probability",
+    ),
+    keys="model task seed example layer head",
+)
+
+KERNEL = table(
+    "kernel",
+    "one per (example, layer, head, weights), with as many demonstrations as the budget allows",
+    MODEL,
+    TASK,
+    SEED,
+    EXAMPLE,
+    LAYER,
+    HEAD,
+    WEIGHTS,
+    field(
+        "prediction",
+        pa.int32(),
+        "label with the largest Σ a_i e(y_i), index into the label words; null if all weights are "
+        "0",
+    ),
+    field(
+        "correlation",
+        pa.float64(),
+        "Pearson's correlation of weights with similarity over demonstrations; null if undefined",
+        "1",
+    ),
+    keys="model task seed example layer head weights",
+)
+
+SEGMENTED = table(
+    "segments",
+    "one per (example, layer, head, segment), with as many demonstrations as the budget allows",
+    MODEL,
+    TASK,
+    SEED,
+    EXAMPLE,
+    LAYER,
+    HEAD,
+    _SEGMENT,
+    field(
+        "attention",
+        pa.float32(),
+        "attention from the target to this segment of all demonstrations together",
+        "probability",
+    ),
+    field("tokens", pa.int32(), "tokens of this segment in all demonstrations", "tokens"),
+    field(
+        "width",
+        pa.float64(),
+        "the segment's share of a demonstration's tokens, averaged over demonstrations",
+        "1",
+    ),
+    keys="model task seed example layer head segment",
+)
+
+_PLACE = field(
+    "place", pa.float64(), "place on a demonstration, from 0 (beginning) to 1 (end, with separator)"
+)
+
+PLACED = table(
+    "places",
+    "one per (example, layer, place), averaged over heads and demonstrations",
+    MODEL,
+    TASK,
+    SEED,
+    EXAMPLE,
+    LAYER,
+    _PLACE,
+    field(
+        "attention",
+        pa.float32(),
+        "attention from the target to the token at this place",
+        "probability",
+    ),
+    keys="model task seed example layer place",
+)
+
+SIMILARITY = table(
+    "similarity",
+    "one per (example, demonstration), with as many demonstrations as the budget allows",
+    MODEL,
+    TASK,
+    SEED,
+    EXAMPLE,
+    DEMONSTRATION,
+    DEMONSTRATION_LABEL,
+    field(
+        "similarity",
+        pa.float64(),
+        "Σ_o P(o|x) P(o|x_i) over next tokens, each text in its template without demonstrations",
+        "1",
+    ),
+    keys="model task seed example demonstration",
+)
+
+STATES = table(
+    "states",
+    "one per (layer, key-value head, demonstration, offset)",
+    MODEL,
+    TASK,
+    SEED,
+    LAYER,
+    field("head", pa.int32(), "key-value head, counted from 0"),
+    DEMONSTRATION,
+    OFFSET,
+    DEMONSTRATION_LABEL,
+    field(
+        "next_token",
+        pa.int32(),
+        "most likely token after the demonstration's text in its template, without demonstrations",
+    ),
+    field("key", pa.list_(pa.float32()), "the key that attention uses, with any rotary embedding"),
+    field("value", pa.list_(pa.float32()), "the value"),
+    keys="model task seed layer head demonstration offset",
+)
+
+COUNTS = table(
+    "counts",
+    "one per (example, number of demonstrations)",
+    MODEL,
+    TASK,
+    SEED,
+    EXAMPLE,
+    field(
+        "demonstrations_per_label",
+        pa.int32(),
+        "demonstrations of each label in the prompt, the first ones of the kernel prompt",
+        "demonstrations",
+    ),
+    LABEL,
+    *PREDICTED,
+    keys="model task seed example demonstrations_per_label",
+)

@@ -1,0 +1,40 @@
+"""Table of label words."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import INTERVAL, MODEL, SKIPPED, field, table
+
+LABEL_WORDS = table(
+    "label_words",
+    "one per (task or average, words, measure), and per layer if the measure is by layer",
+    MODEL,
+    field(
+        "task",
+        pa.string(),
+        "name of the task, or 'average' for the mean over all tasks that have other label words, "
+        "which is null for words that some of them lack",
+    ),
+    field(
+        "words",
+        pa.string(),
+        "words: the task's own label words; otherwise the name of others in the configuration",
+    ),
+    field(
+        "measure",
+        pa.string(),
+        "accuracy: share of predictions of the word that stands for the true label; "
+        "accuracy_change: accuracy minus that with the task's own words on the same examples; "
+        "follows_meaning: accuracy if a predicted word counts as the label that it names among the "
+        "own words, only if the words are the own ones in another order; s_wp_share, s_pq_share: "
+        "S_wp and S_pq divided by S_wp + S_pq + S_ww of the same example; s_wp_early, s_pq_late: "
+        "their means over the first and the last third of the layers; loyalty_label, "
+        "loyalty_random: share of predictions as in the unmodified run when label words, or random "
+        "tokens, are isolated in the first layers, for the largest number of layers; loyalty_drop: "
+        "the second minus the first",
+    ),
+    field("layer", pa.int32(), "transformer layer, counted from 0; null unless by layer"),
+    field("mean", pa.float64(), "mean over seeds; null if undefined", "1"),
+    *INTERVAL,
+    SKIPPED,
+    keys="model task words measure layer",
+)

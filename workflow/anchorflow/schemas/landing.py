@@ -1,0 +1,36 @@
+"""Table of landing."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import AVERAGED_TASK, INTERVAL, LAYER, MODEL, SKIPPED, field, table
+
+LANDING = table(
+    "landing",
+    "one per (task or average, layer, segment) and one per (task or average, layer, place)",
+    MODEL,
+    AVERAGED_TASK,
+    LAYER,
+    field(
+        "segment",
+        pa.string(),
+        "before_text, text, before_label, label or after; null for a place",
+    ),
+    field("place", pa.float64(), "see the places table; null for a segment"),
+    field(
+        "measure",
+        pa.string(),
+        "per_token: attention from the target to one token; share: attention to this segment, as a "
+        "share of that to all demonstrations; length: tokens of this segment, as a share of the "
+        "demonstrations' tokens; width: the segment's share of a demonstration, averaged over "
+        "demonstrations",
+    ),
+    field(
+        "mean",
+        pa.float64(),
+        "mean over heads and examples, then seeds",
+        "probability (per_token), or 1",
+    ),
+    *INTERVAL,
+    SKIPPED,
+    keys="model task layer segment place measure",
+)

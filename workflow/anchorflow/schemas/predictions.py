@@ -1,0 +1,35 @@
+"""Table of predictions: one per example."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import (
+    EXAMPLE,
+    INDICES,
+    LABEL,
+    MODEL,
+    PREDICTED,
+    SEED,
+    TASK,
+    field,
+    table,
+)
+
+PREDICTIONS = table(
+    "predictions",
+    "one per example, demonstrations fixed",
+    MODEL,
+    TASK,
+    SEED,
+    EXAMPLE,
+    LABEL,
+    *PREDICTED,
+    field("top_tokens", INDICES, "the five most likely next tokens of the whole vocabulary"),
+    field("top_texts", pa.list_(pa.string()), "the same tokens as text"),
+    field(
+        "top_probabilities",
+        pa.list_(pa.float32()),
+        "their probabilities over the whole vocabulary",
+        "probability",
+    ),
+    keys="model task seed example",
+)

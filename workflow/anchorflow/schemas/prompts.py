@@ -1,0 +1,39 @@
+"""Table of prompts: one per (demonstration protocol, test example)."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import (
+    DEMONSTRATION_LABELS,
+    EXAMPLE,
+    INDICES,
+    LABEL,
+    MODEL,
+    PROTOCOL,
+    SEED,
+    TASK,
+    field,
+    table,
+)
+
+PROMPTS = table(
+    "prompts",
+    "one per (demonstration protocol, test example); those too long are marked as skipped",
+    MODEL,
+    TASK,
+    SEED,
+    PROTOCOL,
+    EXAMPLE,
+    LABEL,
+    field("tokens", pa.int32(), "length of the prompt", "tokens"),
+    field("skipped", pa.string(), "why the prompt is not run; null if it is run"),
+    field("token_ids", INDICES, "the whole prompt as token ids"),
+    field("label_positions", INDICES, "p_k: first token of each demonstration's label word"),
+    field("target_position", pa.int32(), "q: the last token, whose successor is predicted"),
+    field("format_positions", INDICES, "tokens of the template and separators, and the BOS token"),
+    field("demonstration_starts", INDICES, "first token of each demonstration"),
+    field("demonstration_ends", INDICES, "token after the last token of each demonstration"),
+    field("query_start", pa.int32(), "first token of the query"),
+    DEMONSTRATION_LABELS,
+    field("label_tokens", INDICES, "first token id of each label word, in label order"),
+    keys="model task seed demonstrations example",
+)

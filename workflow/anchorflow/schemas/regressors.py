@@ -1,0 +1,54 @@
+"""Table of regressors: one per (task or average, method, number of demonstrations, measure)."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import (
+    AVERAGED_TASK,
+    INTERVAL,
+    KINDS_OF_WEIGHTS,
+    MODEL,
+    SKIPPED,
+    field,
+    table,
+)
+
+_WEIGHTS_OR_NULL = field(
+    "weights", pa.string(), f"{KINDS_OF_WEIGHTS}; null for methods other than heads"
+)
+
+REGRESSORS = table(
+    "regressors",
+    "one per (task or average, method, number of demonstrations, measure)",
+    MODEL,
+    AVERAGED_TASK,
+    field(
+        "method",
+        pa.string(),
+        "in_context: the model itself; head_chosen_here, head_held_out: kernel regression on the "
+        "attention of the head that agrees most with the model, chosen on the same examples "
+        "(optimistic) or on the other half of the texts; encoder: kernel regression with a "
+        "sentence encoder; encoder_logistic: logistic regression on its embeddings",
+    ),
+    _WEIGHTS_OR_NULL,
+    field(
+        "demonstrations_per_label",
+        pa.int32(),
+        "demonstrations of each label; null: as many as the budget allows",
+        "demonstrations",
+    ),
+    field(
+        "demonstrations",
+        pa.float64(),
+        "all demonstrations in the prompt, mean over seeds",
+        "demonstrations",
+    ),
+    field(
+        "measure",
+        pa.string(),
+        "accuracy, or agreement with the model's own predictions for the same demonstrations",
+    ),
+    field("mean", pa.float64(), "mean over seeds", "1"),
+    *INTERVAL,
+    SKIPPED,
+    keys="model task method weights demonstrations_per_label measure",
+)

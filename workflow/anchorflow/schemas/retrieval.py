@@ -1,0 +1,35 @@
+"""Table of retrieval: one per (example, choice of demonstrations)."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import (
+    CHOICE,
+    EXAMPLE,
+    LABEL,
+    MODEL,
+    PREDICTED,
+    SEED,
+    TASK,
+    field,
+    table,
+)
+
+RETRIEVAL = table(
+    "retrieval",
+    "one per (example, choice of demonstrations)",
+    MODEL,
+    TASK,
+    SEED,
+    EXAMPLE,
+    CHOICE,
+    LABEL,
+    *PREDICTED,
+    field(
+        "similarity",
+        pa.float64(),
+        "mean cosine similarity of the demonstrations' texts with the test text",
+        "1",
+    ),
+    field("same_label", pa.float64(), "share of the demonstrations that have the true label", "1"),
+    keys="model task seed example choice",
+)

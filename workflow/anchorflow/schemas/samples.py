@@ -1,0 +1,30 @@
+"""Table of samples: one per (demonstration protocol, test example)."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import (
+    DEMONSTRATION_LABELS,
+    EXAMPLE,
+    INDICES,
+    LABEL,
+    PROTOCOL,
+    SEED,
+    TASK,
+    field,
+    table,
+)
+
+SAMPLES = table(
+    "samples",
+    "one per (demonstration protocol, test example)",
+    TASK,
+    SEED,
+    PROTOCOL,
+    EXAMPLE,
+    field("text", pa.string(), "the test text"),
+    LABEL,
+    field("demonstration_rows", INDICES, "row of each demonstration within the train split"),
+    field("demonstration_texts", pa.list_(pa.string()), "text of each demonstration, in order"),
+    DEMONSTRATION_LABELS,
+    keys="task seed demonstrations example",
+)

@@ -1,0 +1,16 @@
+"""Table of texts: one per text of the task's train and test split."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import LABEL, TASK, field, table
+
+TEXTS = table(
+    "texts",
+    "one per text of the task's train and test split",
+    TASK,
+    field("split", pa.string(), "train or test"),
+    field("row", pa.int32(), "row within the split, counted from 0"),
+    field("text", pa.string(), "the text as in the source"),
+    LABEL,
+    keys="task split row",
+)

@@ -1,0 +1,128 @@
+"""Checksums that distinguish a damaged or replaced file from the one that was written."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from anchorflow.config.errors import InputError
+
+_DIGEST = hashlib.sha256().digest_size
+_TAIL = 8  # bytes that end a Parquet file: the footer's length and "PAR1"
+_PIECE = 2**20  # bytes
+# Files up to this size are read completely on every check, which takes 15 milliseconds.
+_SMALL = 2**24  # bytes
+
+
+def sha256_of(path: str | Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def seal(path: str | Path) -> None:
+    """Insert the SHA-256 of a Parquet file's bytes between its pages and its footer.
+
+    Pages are located by their offsets, so that other readers never see the checksum. Parquet's own
+    checksums do not cover the metadata of pages and columns; a flipped bit there can change
+    numbers.
+    """
+    digest = bytes.fromhex(sha256_of(path))
+    with open(path, "r+b") as file:
+        start = file.seek(_footer_of(file))
+        footer = file.read()
+        file.seek(start)
+        file.write(digest + footer)
+
+
+def is_sealed(path: str | Path) -> bool:
+    """Whether a file is unchanged since :func:`seal`; reads all of it, piece by piece."""
+    with open(path, "rb") as file:
+        footer = _footer_of(file)
+        left = footer - _DIGEST
+        if left < 0:
+            return False
+        digest = hashlib.sha256()
+        file.seek(0)
+        while left:
+            piece = file.read(min(left, _PIECE))
+            digest.update(piece)
+            left -= len(piece)
+        known = file.read(_DIGEST)
+        digest.update(file.read())
+    return digest.digest() == known
+
+
+def _footer_of(file: BinaryIO) -> int:
+    """Offset of a Parquet file's footer; negative if it is not within the file."""
+    size = file.seek(0, os.SEEK_END)
+    if size < _TAIL:
+        return -1
+    file.seek(-_TAIL, os.SEEK_END)
+    return size - _TAIL - int.from_bytes(file.read(4), "little")
+
+
+def fingerprints(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    """Size (bytes) and SHA-256 of files in one folder, by name."""
+    return {
+        path.name: {"size": path.stat().st_size, "sha256": sha256_of(path)}
+        for path in sorted(paths)
+    }
+
+
+def changed_file(
+    folder: Path, expected: Mapping[str, Mapping[str, Any]], since: Path
+) -> Path | None:
+    """The first file that is missing or does not match its fingerprint; None if there is none.
+
+    Parameters
+    ----------
+    expected : mapping
+        :func:`fingerprints` of files in ``folder``.
+    since : path
+        A file written after the fingerprints were taken. A large file of the right size whose
+        status has not changed since then is assumed to be unchanged, so that gigabytes are not
+        read each time.
+    """
+    written = since.stat().st_ctime_ns
+    for name, known in expected.items():
+        path = folder / name
+        try:
+            now = path.stat()
+        except OSError:
+            return path
+        if now.st_size != known["size"]:
+            return path
+        untouched = now.st_size > _SMALL and now.st_ctime_ns < written
+        if not untouched and sha256_of(path) != known["sha256"]:
+            return path
+    return None
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write an object as JSON with its own checksum; see :func:`read_json`."""
+    whole = {**content, "checksum": _checksum(content)}
+    path.write_text(json.dumps(whole, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path, remedy: str) -> dict[str, Any]:
+    """Read what :func:`write_json` wrote.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged; the sentence ends with the remedy.
+    """
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if content.pop("checksum") == _checksum(content):
+            return content
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        pass
+    raise InputError(f"{path}: missing or damaged; {remedy}.")
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

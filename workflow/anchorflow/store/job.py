@@ -1,0 +1,96 @@
+"""What every job does around its own work: a log, and watching what it depends on."""
+
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from anchorflow.config.code import counts, digest, forget, tracked
+from anchorflow.config.errors import InputError
+from anchorflow.config.stages import table_of
+from anchorflow.store.all_tables import TABLES
+from anchorflow.store.logs import job_log
+from anchorflow.store.parquet import read_tables
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+@contextlib.contextmanager
+def job(snakemake: Any) -> Iterator[None]:
+    """Log a job, and refuse its result if an input or its code is not what it was planned with.
+
+    Parameters
+    ----------
+    snakemake
+        What Snakemake gives a script.
+
+    Raises
+    ------
+    RuntimeError
+        If the job ran a module that makes numbers and is not among the code in its params.
+    """
+    with job_log(snakemake.log[0], snakemake.input):
+        _check_copy(Path(snakemake.scriptdir))
+        code = tracked(snakemake.params)
+        _check_digests(code)
+        texts = {path: path.read_bytes() for path in code}
+        yield
+        forget()
+        changed = {path: known for path, known in code.items() if path.read_bytes() != texts[path]}
+        _check_digests(changed)
+        _check_loaded(set(code))
+
+
+def configuration_of(params: Any) -> dict[str, Any]:
+    """The slices of the configuration among a presenting rule's params, as one mapping."""
+    return {key: value for part in slices_of(params).values() for key, value in part.items()}
+
+
+def slices_of(params: Any) -> dict[str, Mapping[str, Any]]:
+    """The slices of the configuration among a presenting rule's params, by their names."""
+    return {name: part for name, part in params.items() if isinstance(part, Mapping)}
+
+
+def read_inputs(snakemake: Any, reads: Mapping[str, str]) -> dict[str, pl.DataFrame]:
+    """The tables that a presenting job reads, by the names of its inputs."""
+    return {
+        name: read_tables(snakemake.input[name], TABLES[table_of(read)])
+        for name, read in reads.items()
+    }
+
+
+def _check_copy(scripts: Path) -> None:
+    """Check that this package is the one next to the scripts, which the rules keep track of."""
+    if scripts.resolve().parent != _PACKAGE.parent.resolve():
+        raise InputError(
+            f"{_PACKAGE}: this copy of the package is not the one of the workflow in "
+            f"{scripts.parent}; uninstall it from the environment that the job runs in, or install "
+            "the workflow's own."
+        )
+
+
+def _check_digests(code: Mapping[Path, str]) -> None:
+    """Check that files compute what they computed when the run was planned.
+
+    Schemas are left out, of which only the tables that a rule uses have a digest.
+    """
+    for path, known in code.items():
+        if path.parent.name != "schemas" and digest(path) != known:
+            raise InputError(
+                f"{path}: changed since the run was planned; run again, so that the job runs the "
+                "code that it is recorded with."
+            )
+
+
+def _check_loaded(code: set[Path]) -> None:
+    """Check that no module has escaped the rule's digests.
+
+    Schemas are left out: they only describe tables, and are all loaded to find one by its name.
+    """
+    own = (m for name, m in sys.modules.items() if name.partition(".")[0] == _PACKAGE.name)
+    for path in sorted(Path(module.__file__) for module in own if module.__file__):
+        if counts(path) and path.parent.name != "schemas" and path not in code:
+            raise RuntimeError(f"{path} was run, but is not among the code in the rule's params")

@@ -1,0 +1,217 @@
+"""results/manifest.json: every artifact of a run with its checksum, and the check against it.
+
+``python -m anchorflow.manifest`` lists artifacts that are missing, damaged or changed since the
+run, and how to rebuild them.
+"""
+
+import importlib.metadata
+import platform
+import re
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anchorflow.config.errors import InputError
+from anchorflow.config.stages import STAGES, files_of_tables
+from anchorflow.store.checksums import read_json, sha256_of, write_json
+from anchorflow.store.parquet import read_metadata, software_versions
+from anchorflow.store.replacing import replacing
+
+MANIFEST = Path("results/manifest.json")
+
+# Artifacts that are directories, by their names in Snakemake.
+_FOLDERS = (
+    *(f"results/{stage.name}/{stage.path}" for stage in STAGES.values() if stage.is_folder),
+    "results/figures/comparison",
+)
+# Stages that are missing in a run without pages, other label words or several models, and the one
+# whose figures indicate this.
+_SHOWN_BY = {
+    "comparison": "comparison",
+    **{stage.name: stage.shown_by for stage in STAGES.values() if stage.shown_by},
+}
+# Stages and figures with measured times, which differ between runs.
+_TIMED = {"comparison", *(stage.name for stage in STAGES.values() if not stage.repeatable)}
+_MODEL_CARD = "model.json"
+
+
+def write_manifest(
+    finished: Iterable[str], run: Mapping[str, Sequence[str]], path: str | Path
+) -> None:
+    """List all artifacts of a run with size (bytes), SHA-256, table and schema version.
+
+    ``repeatable`` tells whether another run on the same machine gives the same bytes. Logs and
+    benchmarks are not artifacts.
+
+    Parameters
+    ----------
+    finished : paths
+        Final figures and tables of the run, files or folders.
+    run : mapping
+        Names of its ``model``, ``task`` and ``seed``, in order; files of others in ``results`` are
+        left out.
+
+    Raises
+    ------
+    InputError
+        If a Parquet file is damaged.
+    """
+    sums = _sums_of_weights(Path("results/models"), run["model"])
+    files = {file: _entry(file, sums) for file in sorted(_artifacts(finished, run))}
+    software = {
+        **software_versions(),
+        "snakemake": importlib.metadata.version("snakemake"),
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+    }
+    with replacing(path) as temporary:
+        write_json(temporary, {"software": software, "files": files})
+
+
+def _artifacts(finished: Iterable[str], run: Mapping[str, Sequence[str]]) -> set[str]:
+    """The run's final files, and the existing tables that they are made from."""
+    found = {file for path in finished for file in _files_in(Path(path))}
+    finished_stages = {_stage_of(file) for file in found}
+    absent = {stage for stage, shown in _SHOWN_BY.items() if shown not in finished_stages}
+    patterns = [pattern for patterns in files_of_tables().values() for pattern in patterns]
+    patterns += [f"{folder}/{{file}}" for folder in _FOLDERS]
+    first = {**run, "seed": run["seed"][:1]}
+    expressions = [
+        _expression(pattern, first if _is_of_first_seed(pattern) else run) for pattern in patterns
+    ]
+    for file in _files_in(Path("results")):
+        known = any(expression.fullmatch(file) for expression in expressions)
+        if known and _stage_of(file) not in absent:
+            found.add(file)
+    return found
+
+
+def _is_of_first_seed(pattern: str) -> bool:
+    stage = STAGES.get(_stage_of(pattern))
+    return stage is not None and stage.first_seed
+
+
+def _files_in(path: Path) -> Iterator[str]:
+    """A file itself, or all files in a folder except hidden ones, which are not artifacts."""
+    if path.is_file():
+        yield path.as_posix()
+    for inner in path.rglob("*"):
+        if inner.is_file() and not any(part.startswith(".") for part in inner.parts):
+            yield inner.as_posix()
+
+
+def _expression(pattern: str, run: Mapping[str, Collection[str]]) -> re.Pattern[str]:
+    """A path pattern such as results/flow/{model}.parquet that matches only the run's names."""
+
+    def names(match: re.Match[str]) -> str:
+        known = run.get(match[1])
+        return "[^/]+" if known is None else "(?:" + "|".join(map(re.escape, known)) + ")"
+
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", names, re.escape(pattern)))
+
+
+def _entry(file: str, sums: Mapping[str, str]) -> dict[str, Any]:
+    path = Path(file)
+    entry: dict[str, Any] = {
+        "size": path.stat().st_size,
+        "sha256": sums.get(file) or sha256_of(path),
+        "repeatable": _stage_of(file) not in _TIMED,
+    }
+    if path.suffix == ".parquet":
+        metadata = read_metadata(path)
+        entry["table"] = metadata[b"table"].decode()
+        entry["schema_version"] = int(metadata[b"schema_version"])
+    return entry
+
+
+def _stage_of(file: str) -> str:
+    _, stage, *inner = file.split("/")
+    return Path(inner[0]).stem if stage in ("figures", "tables") else stage
+
+
+def _sums_of_weights(folder: Path, models: Collection[str]) -> dict[str, str]:
+    """SHA-256 of resolved models' files from their cards, so gigabytes are not read again."""
+    sums = {}
+    for card in (folder / model / _MODEL_CARD for model in models):
+        if not card.is_file():
+            continue
+        for name, known in _read_card(card)["files"].items():
+            sums[(card.parent / name).as_posix()] = known["sha256"]
+    return sums
+
+
+def _read_card(card: Path) -> dict[str, Any]:
+    return read_json(card, remedy=f"delete {card.parent} and run again to rebuild it")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An artifact that differs from what the run wrote."""
+
+    path: Path  # as in Snakemake: a file, or the folder that contains it
+    sentence: str
+
+
+def check_manifest() -> list[Fault]:
+    """Compare every artifact with the manifest, and every model's weights with its card.
+
+    Raises
+    ------
+    InputError
+        If the manifest is missing or damaged.
+    """
+    files = read_json(MANIFEST, remedy="delete it and run again to write it")["files"]
+    faults = []
+    for file, entry in files.items():
+        path = Path(file)
+        if not path.is_file():
+            faults.append(Fault(_target(file), f"{file}: missing."))
+        elif path.stat().st_size != entry["size"] or sha256_of(path) != entry["sha256"]:
+            faults.append(Fault(_target(file), f"{file}: not what the run wrote; delete it."))
+        elif path.name == _MODEL_CARD:
+            faults += _check_weights(path)
+    return faults
+
+
+def _check_weights(card: Path) -> Iterator[Fault]:
+    """Check the weights outside of results that a card points to."""
+    described = _read_card(card)
+    for name, known in described.get("weights", {}).items():
+        path = Path(described["directory"]) / name
+        if not path.is_file() or sha256_of(path) != known["sha256"]:
+            yield Fault(
+                card.parent,
+                f"{path}: missing or not what it was when the model was resolved; put it back, or "
+                f"delete {card.parent}.",
+            )
+
+
+def _target(file: str) -> Path:
+    """The Snakemake target of this file: itself, or the folder that a rule makes."""
+    for folder in _FOLDERS:
+        match = re.match(_expression(folder, {}).pattern + "(?=/)", file)
+        if match:
+            return Path(match[0])
+    return Path(file)
+
+
+def main() -> int:
+    """Print a sentence per fault and how to rebuild; return the exit code, 0 without faults."""
+    try:
+        faults = check_manifest()
+    except InputError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        return 1
+    for fault in faults:
+        print(fault.sentence)
+    if faults:
+        paths = " ".join(sorted({str(fault.path) for fault in faults}))
+        print(
+            f"To rebuild:\nrm -rf {paths}\nsnakemake --cores all {paths} {MANIFEST}\n"
+            "with --configfile, if the run had one, after that."
+        )
+        return 1
+    print(f"{MANIFEST}: all artifacts are what the run wrote.")
+    return 0

@@ -1,0 +1,191 @@
+"""Typed Parquet files: written atomically, sealed, and checked when they are read.
+
+Every file carries the table's name and schema version, the settings that its values depend on, and
+the versions of the software that computed them. A checksum of the whole file, stored inside it,
+distinguishes a damaged file from one with other numbers.
+"""
+
+import contextlib
+import importlib.metadata
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anchorflow.config.errors import InputError
+from anchorflow.store.checksums import is_sealed, seal
+from anchorflow.store.replacing import replacing
+
+SCHEMA_VERSION = 1
+REMEDY = "delete it and run again to rebuild it."
+_SOFTWARE = (
+    *("anchorflow", "torch", "transformers", "tokenizers", "sentence-transformers"),
+    *("numpy", "scipy", "scikit-learn", "polars", "pyarrow"),
+)
+
+
+def software_versions() -> dict[str, str]:
+    """Versions of this package and of those that its numbers depend on."""
+    versions = {}
+    for name in _SOFTWARE:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
+
+
+def write_table(
+    path: str | Path,
+    schema: pa.Schema,
+    columns: Mapping[str, Sequence[Any] | Any],
+    settings: Mapping[str, Any],
+) -> None:
+    """Write ``columns`` as one Parquet file with the schema's types and metadata.
+
+    Parameters
+    ----------
+    columns : name to values
+        One entry per field of the schema, all of the same length.
+    settings : mapping
+        The slice of the configuration, and the model's identity, that the values depend on.
+
+    Raises
+    ------
+    ValueError
+        If the columns are not those of the schema, or a value does not fit its type.
+    """
+    if set(columns) != set(schema.names):
+        raise ValueError(f"columns {sorted(columns)} are not those of the schema {schema.names}")
+    arrays = [_as_array(columns[field.name], field.type) for field in schema]
+    metadata = {
+        **schema.metadata,
+        "schema_version": str(SCHEMA_VERSION),
+        "settings": json.dumps(settings, ensure_ascii=False),
+        "software": json.dumps(software_versions()),
+    }
+    table = pa.table(arrays, schema=schema.with_metadata(metadata))
+    with replacing(path) as temporary, table_writer(temporary, table.schema) as writer:
+        rows = rows_per_group(schema)
+        for start in range(0, max(1, len(table)), rows):
+            writer.write_table(table.slice(start, rows).combine_chunks())
+
+
+def rows_per_group(schema: pa.Schema) -> int:
+    """Rows per row group, fewer for a table with lists, so that a group fits into memory."""
+    return 2**15 if any(pa.types.is_nested(field.type) for field in schema) else 2**20
+
+
+@contextlib.contextmanager
+def table_writer(path: str | Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    """The writer of every table, in row groups of one chunk each; seals the file at the end.
+
+    The bytes then do not depend on how rows were split in memory.
+    """
+    with pq.ParquetWriter(path, schema, compression="zstd", version="2.6") as writer:
+        yield writer
+    seal(path)
+
+
+def _as_array(values: Any, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """Arrow's own arrays are cast directly: converting them again would go value by value."""
+    if isinstance(values, pa.ChunkedArray):
+        return values.cast(kind)
+    return pa.array(values, type=kind)
+
+
+def write_frame(
+    path: str | Path, schema: pa.Schema, frame: pl.DataFrame, settings: Mapping[str, Any]
+) -> None:
+    """Write a data frame whose columns are the schema's; see :func:`write_table`."""
+    arrow = frame.select(schema.names).to_arrow()
+    write_table(
+        path,
+        schema,
+        {name: arrow.column(name) for name in schema.names},
+        settings,
+    )
+
+
+def read_table(path: str | Path, schema: pa.Schema) -> pl.DataFrame:
+    """Read one Parquet file of this project and check that it holds the expected table.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged, or holds another table or schema version.
+    """
+    check_intact(path, f"{_name(schema)} table")
+    table = pq.read_table(path, partitioning=None)
+    check_schema(path, table.schema, schema)
+    frame = pl.from_arrow(pa.Table.from_arrays(table.columns, schema=schema))
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def check_intact(path: str | Path, what: str) -> None:
+    """Check that a file is, bit for bit, one that this project wrote.
+
+    Raises
+    ------
+    InputError
+        If it is missing or damaged.
+    """
+    try:
+        intact = is_sealed(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: the {what} is missing; run the workflow to build it.") from None
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror}); {REMEDY}") from None
+    if not intact:
+        raise InputError(f"{path}: damaged, or not a table that this workflow wrote; {REMEDY}")
+
+
+def check_schema(path: str | Path, found: pa.Schema, schema: pa.Schema) -> None:
+    """Check that a file's schema, as read, is that of the expected table.
+
+    Raises
+    ------
+    InputError
+        If it is that of another table or schema version.
+    """
+    metadata = found.metadata or {}
+    if metadata.get(b"table") != schema.metadata[b"table"] or not found.equals(schema):
+        raise InputError(
+            f"{path}: its columns are not those of the {_name(schema)} table; {REMEDY}"
+        )
+    if metadata.get(b"schema_version") != str(SCHEMA_VERSION).encode():
+        raise InputError(
+            f"{path}: written with another version of the {_name(schema)} table; {REMEDY}"
+        )
+
+
+def _name(schema: pa.Schema) -> str:
+    name: bytes = schema.metadata[b"table"]
+    return name.decode()
+
+
+def read_tables(paths: Sequence[str | Path], schema: pa.Schema) -> pl.DataFrame:
+    """Read and concatenate several files of one table; see :func:`read_table`."""
+    return pl.concat([read_table(path, schema) for path in paths])
+
+
+def read_metadata(path: str | Path) -> dict[bytes, bytes]:
+    """The metadata of a file of this project: ``table``, ``settings``, ``software`` and so on.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged.
+    """
+    check_intact(path, "table")
+    metadata: dict[bytes, bytes] = pq.read_schema(path).metadata
+    return metadata
+
+
+def read_settings(path: str | Path) -> dict[str, Any]:
+    """The settings that :func:`write_table` stored in a file; see :func:`read_metadata`."""
+    settings: dict[str, Any] = json.loads(read_metadata(path)[b"settings"])
+    return settings

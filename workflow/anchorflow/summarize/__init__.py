@@ -1,0 +1,1 @@
+"""Summaries of measurements over tasks and seeds, with intervals, and the claims."""

@@ -1,0 +1,80 @@
+"""Accuracy of in-context learning, and the number of skipped prompts."""
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from anchorflow.arrays import Array
+from anchorflow.schemas.accuracy import ACCURACY
+from anchorflow.summarize.by_task import (
+    SeedStatistic,
+    estimates_by_task,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+)
+
+MEASURES = ("accuracy", "macro_f1", "majority")
+
+
+def accuracy_measures(
+    labels: np.ndarray, predictions: np.ndarray, classes: int
+) -> Callable[[Array], Array]:
+    """The statistic (accuracy, macro-F1, majority share) for ``statistics.bootstrap``.
+
+    Macro-F1 is the mean over all ``classes``, except those that neither occur nor are predicted.
+    The majority share is the accuracy of always predicting the most frequent true label.
+
+    Parameters
+    ----------
+    labels, predictions : [examples], int
+
+    Returns
+    -------
+    function
+        Maps weights [R, examples] to [R, 3].
+    """
+    true = np.eye(classes)[labels]
+    guess = np.eye(classes)[predictions]
+
+    def statistic(weights: Array) -> Array:
+        total = weights.sum(1)
+        hits = weights @ (true * guess)
+        occurring, guessed = weights @ true, weights @ guess
+        either = occurring + guessed
+        f1 = np.divide(2 * hits, either, out=np.full(hits.shape, np.nan), where=either > 0)
+        return np.stack([hits.sum(1) / total, np.nanmean(f1, 1), occurring.max(1) / total], 1)
+
+    return statistic
+
+
+def summarize_accuracy(
+    predictions: pl.DataFrame, prompts: pl.DataFrame, replicates: int, confidence: float
+) -> pl.DataFrame:
+    """Accuracy, macro-F1, and majority share per task and averaged, with intervals.
+
+    Parameters
+    ----------
+    predictions, prompts : DataFrame
+        Tables ``predictions`` and ``prompts`` of one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``accuracy``; ``skipped`` counts prompts with fixed demonstrations that
+        exceed the model's context.
+    """
+
+    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
+        labels, guesses = rows["label"].to_numpy(), rows["prediction"].to_numpy()
+        return accuracy_measures(labels, guesses, len(rows["probabilities"][0])), len(rows)
+
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+    estimates = estimates_by_task(
+        predictions, tasks, of_seed, len(MEASURES), replicates, "accuracy"
+    )
+    keys = pl.DataFrame({"measure": MEASURES})
+    rows = summary_rows(estimates, keys, predictions, confidence)
+    counted = rows.join(skipped_prompts(prompts, "fixed"), on="task", maintain_order="left")
+    return summary_table(counted, prompts, ACCURACY)

@@ -1,0 +1,22 @@
+"""S_pq (to the target) compared with S_wp (to the label words) in late layers ([A] §2.1)."""
+
+from functools import partial
+
+from anchorflow.summarize.claims._claim import Claim
+from anchorflow.summarize.claims._flow import SHARE, flow_over, flows_over_depth
+from anchorflow.summarize.depth import last_third
+
+READS = ("saliency",)
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "flow_late",
+        "Late, more flows from the label words to the target than from the texts to them",
+        "[A] §2.1",
+        "S_pq minus S_wp, last third of the layers",
+        SHARE,
+        partial(flow_over, more="s_pq", less="s_wp", where=last_third),
+        over_depth=flows_over_depth("s_pq", "s_wp"),
+        place=3,
+    ),
+)

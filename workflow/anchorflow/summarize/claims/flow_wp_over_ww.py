@@ -1,0 +1,22 @@
+"""S_wp (to the label words) compared with S_ww (all other flow) in early layers ([A] §2.1)."""
+
+from functools import partial
+
+from anchorflow.summarize.claims._claim import Claim
+from anchorflow.summarize.claims._flow import SHARE, flow_over, flows_over_depth
+from anchorflow.summarize.depth import first_third
+
+READS = ("saliency",)
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "flow_wp_over_ww",
+        "Early, more flows to the label words than between other tokens",
+        "[A] §2.1",
+        "S_wp minus S_ww, first third of the layers",
+        SHARE,
+        partial(flow_over, more="s_wp", less="s_ww", where=first_third),
+        over_depth=flows_over_depth("s_wp", "s_ww"),
+        place=4,
+    ),
+)

@@ -1,0 +1,154 @@
+"""Whether key distances predict which labels are confused ([A] §3.3, Fig. 6)."""
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+from scipy.stats import rankdata
+
+from anchorflow.arrays import Array
+from anchorflow.schemas.confusion import CONFUSION
+from anchorflow.summarize.by_task import (
+    AVERAGE,
+    SeedStatistic,
+    bootstrap_seeds,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+    undefined,
+)
+from anchorflow.summarize.statistics import Estimate, average, pairwise_auc
+
+
+def confusion_measures(
+    predictions: pl.DataFrame, diagnosis: pl.DataFrame
+) -> Callable[[Array], Array]:
+    """The statistic (AUC of every pair, rank correlation in every layer) of one task and seed.
+
+    Parameters
+    ----------
+    predictions, diagnosis : DataFrame
+        Tables ``predictions`` and ``diagnosis`` of one model, task, and seed.
+
+    Returns
+    -------
+    function
+        Maps weights of the examples [R, examples] to [R, pairs + L], for ``statistics.bootstrap``;
+        distances are held fixed.
+    """
+    rows = predictions.sort("example")
+    probabilities = np.array(rows["probabilities"].to_list(), dtype=np.float64)
+    scores = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
+    auc = pairwise_auc(scores, rows["label"].to_numpy())
+    layers = diagnosis["layer"].n_unique()
+    ordered = diagnosis.sort("layer", "label", "other")["distance"]
+    distances = ordered.cast(pl.Float64).fill_null(np.nan).to_numpy().reshape(layers, -1)
+
+    def statistic(weights: Array) -> Array:
+        aucs = auc(weights)
+        return np.concatenate([aucs, rank_correlations(aucs, distances)], 1)
+
+    return statistic
+
+
+def summarize_confusion(
+    predictions: pl.DataFrame,
+    diagnosis: pl.DataFrame,
+    prompts: pl.DataFrame,
+    replicates: int,
+    confidence: float,
+) -> pl.DataFrame:
+    """Confusion of labels, distances of their keys, and the correlation of the two.
+
+    Parameters
+    ----------
+    predictions, diagnosis, prompts : DataFrame
+        Tables ``predictions``, ``diagnosis``, and ``prompts`` of one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``confusion``; intervals are over seeds and examples, and distances
+        have none. The average counts only examples of tasks with a correlation.
+
+    Raises
+    ------
+    InputError
+        If nothing was measured.
+    """
+    require_examples(predictions)
+    layers = diagnosis.select("layer").unique().sort("layer")
+    of_layer = layers.with_columns(measure=pl.lit("correlation"))
+
+    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
+        measured = diagnosis.join(rows.select("task", "seed").unique(), on=["task", "seed"])
+        return confusion_measures(rows, measured), len(rows)
+
+    parts, correlations = [], {}
+    for task in prompts["task"].unique(maintain_order=True):
+        rows = predictions.filter(pl.col("task") == task)
+        measured = diagnosis.filter(pl.col("task") == task)
+        pairs = measured.select("label", "other").unique().sort("label", "other")
+        of_pair = pairs.with_columns(measure=pl.lit("auc"))
+        estimate = (
+            undefined(len(layers), replicates)
+            if rows.is_empty()
+            else bootstrap_seeds(rows, of_seed, replicates, "confusion")
+        )
+        keys = pl.concat([of_pair, of_layer], how="diagonal")
+        parts.append(summary_rows({task: estimate}, keys, predictions, confidence))
+        correlations[task] = Estimate(
+            estimate.values[len(pairs) :], estimate.replicates[:, len(pairs) :]
+        )
+        parts.append(_distances(measured, parts[-1]))
+    told = [task for task, each in correlations.items() if not np.isnan(each.values).all()]
+    averaged = predictions.filter(pl.col("task").is_in(told))
+    overall = average(list(correlations.values()))
+    parts.append(summary_rows({AVERAGE: overall}, of_layer, averaged, confidence))
+    counted = pl.concat(parts, how="diagonal_relaxed").join(
+        skipped_prompts(prompts, "fixed"), on="task", maintain_order="left"
+    )
+    return summary_table(counted, predictions, CONFUSION)
+
+
+def _distances(diagnosis: pl.DataFrame, summarized: pl.DataFrame) -> pl.DataFrame:
+    """Distances of one task averaged over seeds, as summary rows without intervals."""
+    means = diagnosis.group_by("layer", "label", "other").agg(
+        mean=pl.col("distance").mean(), seeds=pl.col("seed").n_unique()
+    )
+    return means.sort("layer", "label", "other").with_columns(
+        task=pl.lit(summarized["task"][0]),
+        measure=pl.lit("distance"),
+        examples=pl.lit(summarized["examples"][0]),
+    )
+
+
+def rank_correlations(first: Array, second: Array) -> Array:
+    """Spearman's ρ of every row of ``first`` [R, P] with every row of ``second`` [L, P].
+
+    Returns
+    -------
+    Array
+        [R, L], over the columns where both rows are defined; NaN with fewer than three of them, or
+        where a row is constant.
+    """
+    correlations = np.full((len(first), len(second)), np.nan)
+    patterns, which = np.unique(~np.isnan(first), axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        rows = which.ravel() == number
+        for layer, values in enumerate(second):
+            defined = pattern & ~np.isnan(values)
+            if defined.sum() >= 3:
+                ranks = _standardized(rankdata(first[rows][:, defined], axis=1))
+                others = _standardized(rankdata(values[defined])[None])
+                correlations[rows, layer] = (ranks * others).sum(1)
+    return correlations
+
+
+def _standardized(ranks: Array) -> Array:
+    """Rows with mean 0 and length 1; NaN where a row is constant."""
+    centered = ranks - ranks.mean(1, keepdims=True)
+    length = np.sqrt((centered**2).sum(1, keepdims=True))
+    unit: Array = np.divide(centered, length, out=np.full(ranks.shape, np.nan), where=length > 0)
+    return unit

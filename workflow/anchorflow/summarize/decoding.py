@@ -1,0 +1,73 @@
+"""What ridge probes decode from keys and values, compared with chance ([K] §5.3)."""
+
+import numpy as np
+import polars as pl
+
+from anchorflow.arrays import Array
+from anchorflow.schemas.decoding import DECODING
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.summarize.by_task import AVERAGE, mean_by_task, summary_rows, summary_table
+
+MEASURES = ("accuracy", "shuffled", "gain")
+_KEYS = ["layer", "offset", "source", "target"]
+
+
+def summarize_decoding(
+    probes: pl.DataFrame, prompts: pl.DataFrame, replicates: int, confidence: float
+) -> pl.DataFrame:
+    """Accuracy of the probes of every layer and offset, averaged over heads, with intervals.
+
+    Parameters
+    ----------
+    probes, prompts : DataFrame
+        Tables ``probes`` and, with the same demonstrations, ``prompts`` of one model, all tasks and
+        seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``decoding``; intervals are over seeds and demonstrations. No rows if
+        no task has two demonstrations of each label.
+    """
+    if probes.is_empty():
+        return pl.DataFrame(schema=frame_schema(DECODING))
+    means = (
+        probes.group_by("task", "seed", "demonstration", *_KEYS)
+        .agg(
+            pl.col("correct").cast(pl.Float64).mean().alias("accuracy"),
+            pl.col("shuffled").cast(pl.Float64).mean(),
+        )
+        .with_columns((pl.col("accuracy") - pl.col("shuffled")).alias("gain"))
+        .unpivot(MEASURES, index=["task", "seed", "demonstration", *_KEYS], variable_name="measure")
+    )
+    order = pl.Enum(MEASURES)
+    keys = (
+        means.select(*_KEYS, pl.col("measure").cast(order)).unique().sort(*_KEYS, "measure")
+    ).with_columns(pl.col("measure").cast(pl.String))
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+    estimates = mean_by_task(
+        means, tasks, lambda seed: _values(seed, keys), len(keys), replicates, "decoding"
+    )
+    decoded = means.group_by("task", *_KEYS, "measure").agg(pl.len().alias("decoded"))
+    both = pl.concat(
+        [
+            decoded,
+            decoded.group_by(*_KEYS, "measure")
+            .agg(pl.col("decoded").sum())
+            .select(pl.lit(AVERAGE).alias("task"), pl.all()),
+        ]
+    )
+    counted = summary_rows(
+        estimates, keys, probes.rename({"demonstration": "example"}), confidence
+    ).join(both, on=["task", *_KEYS, "measure"], how="left", maintain_order="left")
+    return summary_table(counted.with_columns(pl.col("decoded").fill_null(0)), probes, DECODING)
+
+
+def _values(rows: pl.DataFrame, keys: pl.DataFrame) -> Array:
+    """[demonstrations, keys] of one task and seed; NaN where a demonstration lacks an offset."""
+    every = rows.select("demonstration").unique().sort("demonstration")
+    filled = every.join(keys, how="cross").join(
+        rows, on=["demonstration", *keys.columns], how="left", maintain_order="left"
+    )
+    column: Array = filled["value"].fill_null(np.nan).to_numpy()
+    return column.reshape(len(every), len(keys))

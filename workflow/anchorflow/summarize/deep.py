@@ -1,0 +1,136 @@
+"""How well label-word attention predicts the model's answers, by layer ([A] §2.3, Fig. 5)."""
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from anchorflow.arrays import Array
+from anchorflow.schemas.deep import DEEP
+from anchorflow.summarize.by_task import (
+    AVERAGE,
+    SeedStatistic,
+    estimates_by_task,
+    require_examples,
+    summary_rows,
+    summary_table,
+)
+from anchorflow.summarize.statistics import one_vs_one_auc
+
+MEASURES = ("auc", "cumulative")
+
+
+def cumulative_share(auc: np.ndarray) -> np.ndarray:
+    """R_l = Σ_{i≤l} (AUCROC_i − 0.5) / Σ_i (AUCROC_i − 0.5), along the last axis.
+
+    NaN where the layers' AUCs do not exceed 0.5 in total.
+
+    Source: Wang et al. 2023, eq. 5.
+    """
+    excess = np.where(np.isnan(auc), 0, auc - 0.5)
+    total = excess.sum(-1, keepdims=True)
+    share: np.ndarray = np.divide(
+        np.cumsum(excess, -1), total, out=np.full(excess.shape, np.nan), where=total > 0
+    )
+    return share
+
+
+def class_scores(attention: pl.DataFrame, classes: int) -> np.ndarray:
+    """Share of each class in the target position's attention to label words.
+
+    A_l(q, p_i) is averaged over heads and over the demonstrations of a class, then divided by the
+    sum over classes, so that examples are compared by which class is attended to, not by how much
+    attention label words receive in total.
+
+    Parameters
+    ----------
+    attention : DataFrame
+        Table ``attention`` of one model, task, and seed.
+
+    Returns
+    -------
+    array
+        [examples, L, C]; examples and layers in increasing order.
+    """
+    means = (
+        attention.group_by("example", "layer", "label")
+        .agg(pl.col("attention_label").cast(pl.Float64).mean())
+        .sort("example", "layer", "label")
+    )
+    layers = attention["layer"].n_unique()
+    scores = means["attention_label"].to_numpy().reshape(-1, layers, classes)
+    total = scores.sum(-1, keepdims=True)
+    shares: np.ndarray = np.divide(
+        scores, total, out=np.full(scores.shape, 1 / classes), where=total > 0
+    )
+    return shares
+
+
+def auc_of_predictions(
+    attention: pl.DataFrame, predictions: pl.DataFrame
+) -> Callable[[Array], Array]:
+    """The statistic "AUCROC_l of :func:`class_scores` against the model's own predictions".
+
+    Parameters
+    ----------
+    attention, predictions : DataFrame
+        Tables ``attention`` and ``predictions`` of one model, task, and seed.
+
+    Returns
+    -------
+    function
+        Maps weights of the examples [R, examples] to [R, L], for ``statistics.bootstrap``.
+    """
+    scores = class_scores(attention, len(predictions["probabilities"][0]))
+    predicted = predictions.sort("example")["prediction"].to_numpy().astype(np.int64)
+    return one_vs_one_auc(scores, predicted)
+
+
+def summarize_deep(
+    attention: pl.DataFrame, predictions: pl.DataFrame, replicates: int, confidence: float
+) -> pl.DataFrame:
+    """AUCROC_l against the model's own predictions, and R_l, with intervals.
+
+    Classes that the model never predicts for a task and seed are excluded there, and counted.
+
+    Parameters
+    ----------
+    attention, predictions : DataFrame
+        Tables ``attention`` and ``predictions`` of one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``deep``.
+    """
+    require_examples(predictions)
+    layers = attention["layer"].n_unique()
+
+    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
+        predicted = predictions.join(rows.select("task", "seed").unique(), on=["task", "seed"])
+        return auc_of_predictions(rows, predicted), len(predicted)
+
+    tasks = attention["task"].unique(maintain_order=True).to_list()
+    aucs = estimates_by_task(attention, tasks, of_seed, layers, replicates, "deep")
+    unpredicted = _unpredicted(predictions)
+    parts = []
+    for measure in MEASURES:
+        estimates = (
+            aucs if measure == "auc" else {t: e.map(cumulative_share) for t, e in aucs.items()}
+        )
+        keys = pl.DataFrame({"layer": range(layers), "measure": [measure] * layers})
+        parts.append(summary_rows(estimates, keys, predictions, confidence))
+    rows = pl.concat(parts).with_columns(
+        pl.col("task").replace_strict(unpredicted, return_dtype=pl.Int32).alias("unpredicted")
+    )
+    return summary_table(rows, predictions, DEEP)
+
+
+def _unpredicted(predictions: pl.DataFrame) -> dict[str, int]:
+    """Number of classes never predicted, summed over seeds, per task and in total."""
+    of_seeds = predictions.group_by("task", "seed", maintain_order=True).agg(
+        never=pl.col("probabilities").first().list.len().cast(pl.Int64)
+        - pl.col("prediction").n_unique().cast(pl.Int64)
+    )
+    of_tasks = of_seeds.group_by("task", maintain_order=True).agg(pl.col("never").sum())
+    return {**dict(of_tasks.iter_rows()), AVERAGE: of_seeds["never"].sum()}

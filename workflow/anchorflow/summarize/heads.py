@@ -1,0 +1,94 @@
+"""How well kernel regression on each head's attention reconstructs predictions ([K] §5.1)."""
+
+import numpy as np
+import polars as pl
+
+from anchorflow.arrays import Array
+from anchorflow.schemas.heads import HEADS
+from anchorflow.summarize.by_task import (
+    mean_by_task,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+)
+
+MEASURES = ("agreement", "accuracy", "correlation")
+
+
+def head_keys(kernel: pl.DataFrame) -> pl.DataFrame:
+    """Weights, layer and head of each kernel regression, in the order of :func:`head_measures`."""
+    return kernel.select("weights", "layer", "head").unique().sort("weights", "layer", "head")
+
+
+def head_measures(kernel: pl.DataFrame, predictions: pl.DataFrame) -> dict[str, Array]:
+    """The measures of every kernel regression on every example of one model, task, and seed.
+
+    Parameters
+    ----------
+    kernel, predictions : DataFrame
+        Tables ``kernel`` and ``predictions``, with the same demonstrations.
+
+    Returns
+    -------
+    dict
+        ``agreement``: 1 where it predicts what the model predicts; ``accuracy``: 1 where it
+        predicts the true label; ``correlation``: as in the table. Each [examples, regressions];
+        examples in increasing order.
+    """
+    compared = (
+        kernel.rename({"prediction": "told"})
+        .join(predictions.select("example", "label", "prediction"), on="example")
+        .sort("example", "weights", "layer", "head")
+        .select(
+            pl.col("told").eq_missing(pl.col("prediction")).cast(pl.Float64).alias("agreement"),
+            pl.col("told").eq_missing(pl.col("label")).cast(pl.Float64).alias("accuracy"),
+            "correlation",
+        )
+    )
+    return {
+        measure: compared[measure].fill_null(np.nan).to_numpy().reshape(len(predictions), -1)
+        for measure in MEASURES
+    }
+
+
+def summarize_heads(
+    kernel: pl.DataFrame,
+    predictions: pl.DataFrame,
+    prompts: pl.DataFrame,
+    replicates: int,
+    confidence: float,
+) -> pl.DataFrame:
+    """Agreement, accuracy, and correlation of every layer and head, with intervals.
+
+    Parameters
+    ----------
+    kernel, predictions, prompts : DataFrame
+        Tables ``kernel``, ``predictions``, and ``prompts``, with the same demonstrations, of one
+        model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``heads``.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    require_examples(predictions)
+    keys = pl.DataFrame({"measure": MEASURES}).join(head_keys(kernel), how="cross")
+
+    def of_seed(rows: pl.DataFrame) -> Array:
+        same_cell = rows.select("task", "seed").unique()
+        of_model = predictions.join(same_cell, on=["task", "seed"])
+        return np.concatenate(list(head_measures(rows, of_model).values()), 1)
+
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+    estimates = mean_by_task(kernel, tasks, of_seed, len(keys), replicates, "heads")
+    skipped = skipped_prompts(prompts, "kernel")
+    counted = summary_rows(estimates, keys, predictions, confidence).join(
+        skipped, on="task", maintain_order="left"
+    )
+    return summary_table(counted, predictions, HEADS)

@@ -1,0 +1,227 @@
+"""Effects of label words that mean nothing, or the opposite ([A] appendix)."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from anchorflow.arrays import Array
+from anchorflow.config.cells import OWN, Words, cell_name
+from anchorflow.random_draws import generator
+from anchorflow.schemas.label_words import LABEL_WORDS
+from anchorflow.summarize.by_task import (
+    AVERAGE,
+    SeedStatistic,
+    estimates_by_task,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+    undefined,
+)
+from anchorflow.summarize.depth import first_third, last_third
+from anchorflow.summarize.flow import FLOWS, SCALES, flows_and_shares
+from anchorflow.summarize.loyalty import by_draw, loyalty_measures, mean_over_draws
+from anchorflow.summarize.statistics import weighted_mean
+
+_EXAMPLE = ["task", "seed", "example"]
+
+
+class Measured(NamedTuple):
+    """Measures of one kind of label words, before averaging."""
+
+    keys: pl.DataFrame  # measure and layer of each value
+    rows: pl.DataFrame  # what was measured, with task, seed and example
+    statistic: Callable[[pl.DataFrame], SeedStatistic]  # of the rows of one task and seed
+    prompts: pl.DataFrame  # of the tasks that have these measures
+    protocol: str  # of the demonstrations
+
+
+def summarize_label_words(
+    predictions: pl.DataFrame,
+    saliency: pl.DataFrame,
+    isolation: pl.DataFrame,
+    prompts: pl.DataFrame,
+    words: Words,
+    demonstrations: str,
+    variant: str,
+    replicates: int,
+    confidence: float,
+) -> pl.DataFrame:
+    """Accuracy, information flow, and loyalty with a task's own label words and with others.
+
+    All kinds of label words resample the same examples, so differences are paired.
+
+    Parameters
+    ----------
+    predictions, saliency, isolation, prompts : DataFrame
+        Tables of these names of one model, with cells named as in
+        ``configuration.cells_with_words``.
+    words : mapping
+        Label words by task and name, from ``configuration.label_word_sets``.
+    demonstrations : str
+        The protocol that saliency was measured with, ``per_example`` or ``fixed``.
+    variant : str
+        The variant of isolation to use.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``label_words``.
+
+    Raises
+    ------
+    InputError
+        If nothing was measured.
+    """
+    require_examples(predictions)
+    require_examples(saliency)
+    require_examples(isolation)
+    layers = isolation["layers"].max()
+    assert isinstance(layers, int)
+    own = _answers(_cells_of(predictions, words, OWN))
+    parts = []
+    for name in dict.fromkeys(name for sets in words.values() for name in sets):
+        shown = _cells_of(prompts, words, name)
+        answers = _answers(_cells_of(predictions, words, name))
+        measured = [_mean_of(answers, "accuracy", shown)]
+        if name != OWN:
+            change = answers.join(own.select(*_EXAMPLE, own="accuracy"), on=_EXAMPLE).with_columns(
+                accuracy_change=pl.col("accuracy") - pl.col("own")
+            )
+            measured.append(_mean_of(change, "accuracy_change", shown))
+            measured += _meaning(answers, shown, words, name)
+        flows = _cells_of(saliency, words, name)
+        measured.append(_flow(flows, saliency["layer"].n_unique(), shown, demonstrations))
+        isolated = _cells_of(isolation, words, name)
+        measured.append(_loyalty(isolated, variant, layers, shown, replicates))
+        parts += [
+            _summarized(each, len(words), replicates, confidence).with_columns(words=pl.lit(name))
+            for each in measured
+        ]
+    order = {task: place for place, task in enumerate([*words, AVERAGE])}
+    rows = pl.concat(parts).sort(
+        pl.col("task").replace_strict(order, return_dtype=pl.Int32), maintain_order=True
+    )
+    return summary_table(rows, predictions, LABEL_WORDS)
+
+
+def _cells_of(frame: pl.DataFrame, words: Words, name: str) -> pl.DataFrame:
+    """The rows of all tasks with label words of this name, under the tasks' own names."""
+    tasks = {cell_name(task, name): task for task, sets in words.items() if name in sets}
+    return frame.filter(pl.col("task").is_in(list(tasks))).with_columns(
+        pl.col("task").replace_strict(tasks, return_dtype=pl.String)
+    )
+
+
+def _answers(predictions: pl.DataFrame) -> pl.DataFrame:
+    right = (pl.col("prediction") == pl.col("label")).cast(pl.Float64)
+    return predictions.select(*_EXAMPLE, "label", "prediction", accuracy=right)
+
+
+def _mean_of(rows: pl.DataFrame, measure: str, prompts: pl.DataFrame) -> Measured:
+    """The mean over examples of one column, of prompts with fixed demonstrations."""
+
+    def statistic(seed: pl.DataFrame) -> SeedStatistic:
+        return weighted_mean(seed.sort("example").select(measure).to_numpy()), len(seed)
+
+    return Measured(_keys([measure]), rows, statistic, prompts, "fixed")
+
+
+def _keys(measures: Sequence[str]) -> pl.DataFrame:
+    return pl.DataFrame({"measure": measures}).with_columns(layer=pl.lit(None, pl.Int32))
+
+
+def named_labels(words: Sequence[str], own: Sequence[str]) -> list[int] | None:
+    """The label that each word has among the task's own words; None if the sets differ."""
+    meant = [word.strip() for word in own]
+    given = [word.strip() for word in words]
+    return [meant.index(word) for word in given] if set(given) == set(meant) else None
+
+
+def _meaning(
+    answers: pl.DataFrame, prompts: pl.DataFrame, words: Words, name: str
+) -> list[Measured]:
+    """Accuracy of predicted words read by their own meaning; empty where they have none."""
+    named = {
+        task: named_labels(sets[name], sets[OWN]) for task, sets in words.items() if name in sets
+    }
+    rows = [
+        answers.filter(pl.col("task") == task).with_columns(
+            follows_meaning=(
+                pl.col("prediction").replace_strict(dict(enumerate(labels))) == pl.col("label")
+            ).cast(pl.Float64)
+        )
+        for task, labels in named.items()
+        if labels is not None
+    ]
+    if not rows:
+        return []
+    permuted = [task for task, labels in named.items() if labels is not None]
+    shown = prompts.filter(pl.col("task").is_in(permuted))
+    return [_mean_of(pl.concat(rows), "follows_meaning", shown)]
+
+
+def _flow(
+    saliency: pl.DataFrame, layers: int, prompts: pl.DataFrame, demonstrations: str
+) -> Measured:
+    """Shares of S_wp and S_pq by layer, and the mean of S_wp early and of S_pq late."""
+    by_layer = [(share, layer) for share in ("s_wp_share", "s_pq_share") for layer in range(layers)]
+    keys = pl.DataFrame(
+        [*by_layer, ("s_wp_early", None), ("s_pq_late", None)],
+        schema={"measure": pl.String, "layer": pl.Int32},
+        orient="row",
+    )
+
+    def statistic(seed: pl.DataFrame) -> SeedStatistic:
+        shares = flows_and_shares(seed, layers)[..., SCALES.index("proportion")]
+        to_words, to_target = (shares[..., FLOWS.index(flow)] for flow in ("s_wp", "s_pq"))
+        early = to_words[:, first_third(layers)].mean(1)
+        late = to_target[:, last_third(layers)].mean(1)
+        values = np.column_stack([to_words, to_target, early, late])
+        return weighted_mean(values), len(values)
+
+    return Measured(keys, saliency, statistic, prompts, demonstrations)
+
+
+def _loyalty(
+    isolation: pl.DataFrame, variant: str, layers: int, prompts: pl.DataFrame, replicates: int
+) -> Measured:
+    """Label loyalty with label words, or random tokens, isolated in the first ``layers`` layers."""
+    first = (pl.col("side") == "first") & (pl.col("layers") == layers)
+    isolated = first & (pl.col("variant") == variant)
+    rows = isolation.filter(isolated | (pl.col("positions") == "none"))
+
+    def statistic(seed: pl.DataFrame) -> SeedStatistic:
+        measured = loyalty_measures(seed)
+        random = generator(seed["seed"][0], "label_words", seed["task"][0], "draws")
+        values = {
+            positions: by_draw(measured.filter(pl.col("positions") == positions), ["label_loyalty"])
+            for positions in ("label", "random")
+        }
+        label, other = (mean_over_draws(each, replicates, random) for each in values.values())
+
+        def loyalties(weights: Array) -> Array:
+            of_label, of_random = label(weights), other(weights)
+            return np.concatenate([of_label, of_random, of_random - of_label], 1)
+
+        return loyalties, values["label"].shape[1]
+
+    keys = _keys(["loyalty_label", "loyalty_random", "loyalty_drop"])
+    return Measured(keys, rows, statistic, prompts, "fixed")
+
+
+def _summarized(measured: Measured, tasks: int, replicates: int, confidence: float) -> pl.DataFrame:
+    """Summary rows per task and averaged over all ``tasks``, with counts of skipped prompts."""
+    here = measured.prompts["task"].unique(maintain_order=True).to_list()
+    values = len(measured.keys)
+    estimates = estimates_by_task(
+        measured.rows, here, measured.statistic, values, replicates, "label_words"
+    )
+    # An average over fewer tasks would not be comparable with that of the own words.
+    if len(here) != tasks:
+        estimates[AVERAGE] = undefined(values, replicates)
+    skipped = skipped_prompts(measured.prompts, measured.protocol)
+    rows = summary_rows(estimates, measured.keys, measured.rows, confidence)
+    return rows.join(skipped, on="task", maintain_order="left")

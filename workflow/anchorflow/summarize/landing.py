@@ -1,0 +1,104 @@
+"""Where on the demonstrations attention lands, by segment and by place ([K] Fig. 2)."""
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from anchorflow.arrays import Array
+from anchorflow.schemas.landing import LANDING
+from anchorflow.summarize.by_task import (
+    mean_by_task,
+    per_seed,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+)
+
+Measures = Callable[[pl.DataFrame], tuple[pl.DataFrame, Array]]
+MEASURES = ("per_token", "share", "length", "width")
+
+
+def segment_measures(segments: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
+    """Attention to each segment, averaged over heads, for every example of one seed.
+
+    Parameters
+    ----------
+    segments : DataFrame
+        Table ``segments`` of one model, task, and seed.
+
+    Returns
+    -------
+    tuple
+        Keys (layer, segment, measure) of each value; and the values [examples, keys], examples in
+        increasing order. Attention per token is NaN for segments without tokens.
+    """
+    means = segments.group_by("example", "layer", "segment", maintain_order=True).agg(
+        pl.col("attention").cast(pl.Float64).mean(), pl.col("tokens", "width").first()
+    )
+    measured = means.with_columns(
+        pl.when(pl.col("tokens") > 0)
+        .then(pl.col("attention") / pl.col("tokens"))
+        .alias("per_token"),
+        (pl.col("attention") / pl.col("attention").sum().over("example", "layer")).alias("share"),
+        (pl.col("tokens") / pl.col("tokens").sum().over("example", "layer")).alias("length"),
+    )
+    long = measured.unpivot(
+        MEASURES, index=["example", "layer", "segment"], variable_name="measure"
+    ).sort("example", maintain_order=True)
+    keys = long.filter(pl.col("example") == long["example"][0]).select(
+        "layer", "segment", "measure"
+    )
+    values = long["value"].fill_null(np.nan).to_numpy().reshape(-1, len(keys))
+    return keys, values
+
+
+def place_measures(places: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
+    """As :func:`segment_measures`, for the table ``places``; its only measure is per token."""
+    rows = places.sort("example", "layer", "place")
+    keys = rows.filter(pl.col("example") == rows["example"][0]).select(
+        "layer", "place", pl.lit("per_token").alias("measure")
+    )
+    return keys, rows["attention"].cast(pl.Float64).to_numpy().reshape(-1, len(keys))
+
+
+def summarize_landing(
+    segments: pl.DataFrame,
+    places: pl.DataFrame,
+    prompts: pl.DataFrame,
+    replicates: int,
+    confidence: float,
+) -> pl.DataFrame:
+    """Attention by segment and by place, per layer, with intervals.
+
+    Parameters
+    ----------
+    segments, places, prompts : DataFrame
+        Tables ``segments``, ``places``, and ``prompts`` of one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``landing``.
+
+    Raises
+    ------
+    InputError
+        If nothing was measured.
+    """
+    require_examples(segments)
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+    parts = []
+    for measured, of_seed in ((segments, segment_measures), (places, place_measures)):
+        keys, _ = of_seed(next(per_seed(measured.filter(pl.col("task") == measured["task"][0]))))
+
+        def values(rows: pl.DataFrame, of_seed: Measures = of_seed) -> Array:
+            return of_seed(rows)[1]
+
+        estimates = mean_by_task(measured, tasks, values, len(keys), replicates, "landing")
+        parts.append(summary_rows(estimates, keys, measured, confidence))
+    counted = pl.concat(parts, how="diagonal").join(
+        skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"
+    )
+    return summary_table(counted, segments, LANDING)

@@ -1,0 +1,207 @@
+"""Loyalty of predictions under isolation to those of the unmodified run ([A] §2.2, Fig. 4)."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import polars as pl
+
+from anchorflow.arrays import Array
+from anchorflow.random_draws import generator
+from anchorflow.schemas.loyalty import LOYALTY
+from anchorflow.summarize.by_task import (
+    over_tasks,
+    per_seed,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+    undefined,
+)
+from anchorflow.summarize.statistics import Estimate, bootstrap
+
+MEASURES = ("label_loyalty", "word_loyalty", "accuracy", "divergence")
+_EXAMPLE = ["seed", "example"]
+_SETTING = ["variant", "positions", "side", "layers"]
+
+
+def with_loyalty(rows: pl.DataFrame, untouched: pl.DataFrame) -> pl.DataFrame:
+    """Add label loyalty, word loyalty, and accuracy to every prediction.
+
+    Label loyalty is 1 where the predicted label is that of the unmodified run, else 0. Word loyalty
+    is the Jaccard similarity |a ∩ b| / |a ∪ b| of the sets a and b of most likely tokens.
+
+    Parameters
+    ----------
+    rows, untouched : DataFrame
+        Columns seed, example, label, prediction, probabilities, and top_tokens; ``untouched``, the
+        unmodified run, has one row per seed and example.
+
+    Returns
+    -------
+    DataFrame
+        ``rows`` with these three columns, and ``was``, the probabilities of the unmodified run.
+
+    Source: Wang et al. 2023, §2.2.
+    """
+    before = untouched.select(
+        *_EXAMPLE,
+        pl.col("prediction").alias("before"),
+        pl.col("probabilities").alias("was"),
+        pl.col("top_tokens").alias("tokens"),
+    )
+    common = pl.col("top_tokens").list.set_intersection("tokens").list.len()
+    either = pl.col("top_tokens").list.set_union("tokens").list.len()
+    return (
+        rows.join(before, on=_EXAMPLE)
+        .with_columns(
+            (pl.col("prediction") == pl.col("before")).cast(pl.Float64).alias("label_loyalty"),
+            (common / either).alias("word_loyalty"),
+            (pl.col("prediction") == pl.col("label")).cast(pl.Float64).alias("accuracy"),
+        )
+        .drop("before", "tokens")
+    )
+
+
+def loyalty_measures(isolation: pl.DataFrame) -> pl.DataFrame:
+    """The measures of every isolated prediction, relative to the unmodified run.
+
+    These are those of :func:`with_loyalty` and the divergence KL(unmodified ‖ isolated) =
+    Σ_c u_c log(u_c / i_c) of the label distributions, in nats, with probabilities clipped at the
+    smallest normal float32.
+
+    Parameters
+    ----------
+    isolation : DataFrame
+        Table ``isolation`` of one model and task.
+
+    Returns
+    -------
+    DataFrame
+        One row per isolated prediction: seed, example, draw, the setting, and the measures.
+    """
+    untouched = pl.col("positions") == "none"
+    pairs = with_loyalty(isolation.filter(~untouched), isolation.filter(untouched))
+    was = np.array(pairs["was"].to_list(), dtype=np.float64)
+    now = np.array(pairs["probabilities"].to_list(), dtype=np.float64)
+    tiny = np.finfo(np.float32).tiny
+    divergence = (was * np.log(np.maximum(was, tiny) / np.maximum(now, tiny))).sum(-1)
+    measured = pairs.with_columns(pl.Series("divergence", np.maximum(divergence, 0)))
+    return measured.select(*_EXAMPLE, "draw", *_SETTING, *MEASURES)
+
+
+def summarize_loyalty(
+    isolation: pl.DataFrame, prompts: pl.DataFrame, replicates: int, confidence: float
+) -> pl.DataFrame:
+    """Loyalty, accuracy, and divergence per setting and task, and averaged, with intervals.
+
+    Intervals are over seeds, examples, and, for random positions, draws: each replicate resamples
+    the draws of a seed with replacement.
+
+    Parameters
+    ----------
+    isolation, prompts : DataFrame
+        Tables ``isolation`` and ``prompts`` of one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``loyalty``; ``skipped`` counts prompts with fixed demonstrations that
+        exceed the model's context.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    require_examples(isolation)
+    isolated = isolation.filter(pl.col("positions") != "none")
+    settings = isolated.select(_SETTING).unique(maintain_order=True).sort(_SETTING)
+    draws = isolated.group_by(_SETTING).agg(pl.col("draw").n_unique().cast(pl.Int32).alias("draws"))
+    keys = settings.join(pl.DataFrame({"measure": MEASURES}), how="cross")
+
+    def of_task(rows: pl.DataFrame) -> Estimate:
+        measured, task = loyalty_measures(rows), rows["task"][0]
+        return bootstrap_settings(measured, settings, MEASURES, replicates, "loyalty", task)
+
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+    estimates = over_tasks(isolation, tasks, of_task, len(keys), replicates)
+    rows = summary_rows(estimates, keys, isolated, confidence)
+    counted = rows.join(draws, on=_SETTING, maintain_order="left").join(
+        skipped_prompts(prompts, "fixed"), on="task", maintain_order="left"
+    )
+    return summary_table(counted, isolation, LOYALTY)
+
+
+def bootstrap_settings(
+    measured: pl.DataFrame,
+    settings: pl.DataFrame,
+    measures: Sequence[str],
+    replicates: int,
+    *purpose: str,
+) -> Estimate:
+    """Bootstrap the measures of each setting over seeds, examples, and draws.
+
+    Parameters
+    ----------
+    measured : DataFrame
+        One row per seed, example, draw, and setting.
+    settings : DataFrame
+        The S settings; its columns are among those of ``measured``.
+    measures : sequence of str
+        M columns of ``measured``.
+    purpose
+        Name of the random draws.
+
+    Returns
+    -------
+    Estimate
+        [S · M] values.
+    """
+    by_setting = []
+    for setting in settings.iter_rows(named=True):
+        chosen = measured.filter(pl.col(n).eq_missing(value) for n, value in setting.items())
+        if chosen.is_empty():
+            by_setting.append(undefined(len(measures), replicates))
+            continue
+        random = generator(0, *purpose, *map(str, setting.values()))
+        seeds = [by_draw(frame, measures) for frame in per_seed(chosen)]
+        by_setting.append(
+            bootstrap(
+                [mean_over_draws(values, replicates, random) for values in seeds],
+                [values.shape[1] for values in seeds],
+                replicates,
+                random,
+            )
+        )
+    return Estimate(
+        np.concatenate([estimate.values for estimate in by_setting]),
+        np.concatenate([estimate.replicates for estimate in by_setting], 1),
+    )
+
+
+def by_draw(rows: pl.DataFrame, measures: Sequence[str]) -> Array:
+    """[draws, examples, measures] of one setting and seed."""
+    draws = rows["draw"].n_unique()
+    values = rows.sort("draw", "example").select(measures).to_numpy()
+    return values.reshape(draws, -1, len(measures))
+
+
+def mean_over_draws(
+    values: Array, replicates: int, random: np.random.Generator
+) -> Callable[[Array], Array]:
+    """The statistic "mean of [draws, examples, K]" for ``statistics.bootstrap``.
+
+    The estimate itself weights all draws equally; replicates resample them with replacement.
+    """
+    draws = len(values)
+    resampled = random.multinomial(draws, np.full(draws, 1 / draws), replicates) / draws
+
+    def statistic(weights: Array) -> Array:
+        shares = (
+            resampled if len(weights) == replicates else np.full((len(weights), draws), 1 / draws)
+        )
+        shares_of_examples = weights / weights.sum(1, keepdims=True)
+        mean: Array = np.einsum("rd,re,dek->rk", shares, shares_of_examples, values, optimize=True)
+        return mean
+
+    return statistic

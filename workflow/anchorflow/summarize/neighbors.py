@@ -1,0 +1,155 @@
+"""What similar demonstrations gain over random ones (Liu et al. 2022; explained by [K] §5)."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from anchorflow.arrays import Array
+from anchorflow.schemas.neighbors import NEIGHBORS
+from anchorflow.summarize.by_task import (
+    AVERAGE,
+    SeedStatistic,
+    estimates_by_task,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+    undefined,
+)
+from anchorflow.summarize.statistics import Estimate
+
+CHOICES = ("random", "nearest", "nearest_per_label")
+MEASURES = ("accuracy", "similarity", "same_label", "accuracy_gain")
+RANDOM = "random"
+_CELL = ("task", "seed", "example")
+
+
+def neighbor_measures(rows: pl.DataFrame, choice: str) -> SeedStatistic:
+    """The statistic (accuracy, similarity, same label, accuracy gain) of one choice and seed.
+
+    The first three cover the examples run with this choice; the gain covers those that were also
+    run with random demonstrations.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Table ``retrieval`` of one task and seed.
+
+    Returns
+    -------
+    tuple
+        A function from weights [R, examples] to [R, 4], NaN where no example has weight; and the
+        number of examples run with any choice.
+    """
+    scored = rows.select(
+        "example",
+        "choice",
+        accuracy=(pl.col("prediction") == pl.col("label")).cast(pl.Float64),
+        similarity="similarity",
+        same_label="same_label",
+    )
+    random = scored.filter(pl.col("choice") == RANDOM).select("example", random="accuracy")
+    values = (
+        scored.select(pl.col("example").unique().sort())
+        .join(scored.filter(pl.col("choice") == choice), on="example", how="left")
+        .join(random, on="example", how="left")
+        .sort("example")
+        .with_columns(accuracy_gain=pl.col("accuracy") - pl.col("random"))
+        .select(MEASURES)
+        .fill_null(np.nan)
+        .to_numpy()
+    )  # [examples, 4]
+    run = ~np.isnan(values)
+
+    def statistic(weights: Array) -> Array:
+        weight = weights @ run
+        means: Array = np.divide(
+            weights @ np.where(run, values, 0),
+            weight,
+            out=np.full(weight.shape, np.nan),
+            where=weight > 0,
+        )
+        return means
+
+    return statistic, len(values)
+
+
+def summarize_neighbors(
+    predictions: pl.DataFrame,
+    prompts: pl.DataFrame,
+    retrieved: pl.DataFrame,
+    replicates: int,
+    confidence: float,
+) -> pl.DataFrame:
+    """Accuracy by choice of demonstrations, and its paired difference from random ones.
+
+    All choices resample the same examples, so differences are paired.
+
+    Parameters
+    ----------
+    predictions, prompts, retrieved : DataFrame
+        Tables ``retrieval``, ``prompts`` (whose fixed demonstrations are the random choice), and
+        ``prompts`` with retrieved demonstrations, of one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``neighbors``. For the gain, ``examples`` counts pairs, and ``skipped``
+        counts pairs of which either prompt was not run.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    require_examples(predictions)
+    fixed = prompts.filter(pl.col("demonstrations") == "fixed")
+    protocols = pl.concat([fixed.with_columns(demonstrations=pl.lit(RANDOM)), retrieved])
+    random = predictions.filter(pl.col("choice") == RANDOM)
+    tasks = protocols["task"].unique(maintain_order=True).to_list()
+    parts = []
+    for choice in [name for name in CHOICES if name in protocols["demonstrations"]]:
+        run = predictions.filter(pl.col("choice") == choice)
+        of_seed = partial(neighbor_measures, choice=choice)
+        estimates = estimates_by_task(
+            predictions, tasks, of_seed, len(MEASURES), replicates, "neighbors"
+        )
+        # An average over fewer tasks would not be comparable with that of random ones.
+        if set(run["task"]) != set(random["task"]):
+            estimates[AVERAGE] = undefined(len(MEASURES), replicates)
+        parts.append(
+            _rows(estimates, MEASURES[:-1], run, confidence)
+            .join(skipped_prompts(protocols, choice), on="task", maintain_order="left")
+            .with_columns(choice=pl.lit(choice))
+        )
+        if choice != RANDOM:
+            parts.append(
+                _rows(estimates, MEASURES[-1:], run.join(random, on=_CELL, how="semi"), confidence)
+                .join(_skipped_pairs(protocols, choice), on="task", maintain_order="left")
+                .with_columns(choice=pl.lit(choice))
+            )
+    return summary_table(pl.concat(parts), predictions, NEIGHBORS)
+
+
+def _rows(
+    estimates: Mapping[str, Estimate],
+    measures: Sequence[str],
+    source: pl.DataFrame,
+    confidence: float,
+) -> pl.DataFrame:
+    """Summary rows of some of the measures, which cover the examples of ``source``."""
+    places = [MEASURES.index(measure) for measure in measures]
+    some = {task: each.map(lambda values: values[..., places]) for task, each in estimates.items()}
+    return summary_rows(some, pl.DataFrame({"measure": measures}), source, confidence)
+
+
+def _skipped_pairs(protocols: pl.DataFrame, choice: str) -> pl.DataFrame:
+    """Number of examples skipped with random demonstrations or with those of this choice."""
+    pairs = (
+        protocols.filter(pl.col("demonstrations").is_in([RANDOM, choice]))
+        .group_by(_CELL, maintain_order=True)
+        .agg(pl.col("skipped").drop_nulls().first())
+    )
+    return skipped_prompts(pairs.with_columns(demonstrations=pl.lit("pair")), "pair")

@@ -1,0 +1,83 @@
+"""Published numbers of the papers, for comparison where model and tasks are the same."""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from anchorflow.summarize.by_task import AVERAGE
+
+# Accuracy in percent; Wang et al. 2023, Table 1.
+_TABLE_1 = {
+    "gpt2-xl": {
+        "vanilla": {"sst2": 61.28, "trec": 57.56, "agnews": 73.32, "emoc": 15.44, AVERAGE: 51.90},
+        "many": {"sst2": 64.75, "trec": 60.40, "agnews": 52.52, "emoc": 9.80, AVERAGE: 46.87},
+        "reweighted": {
+            "sst2": 90.07,
+            "trec": 60.92,
+            "agnews": 81.94,
+            "emoc": 41.64,
+            AVERAGE: 68.64,
+        },
+    }
+}
+
+# Label loyalty, word loyalty, and accuracy in percent, averaged over tasks; ibid., Table 2.
+_TABLE_2 = {
+    "gpt2-xl": {
+        "full": (100.00, 100.00, 51.90),
+        "text_anchor": (51.05, 36.65, 38.77),
+        "hidden_random": (48.96, 5.59, 39.96),
+        "hidden_random_oracle": (57.52, 4.49, 41.72),
+        "hidden_anchor": (79.47, 62.17, 45.04),
+    },
+    "gpt-j-6b": {
+        "full": (100.00, 100.00, 56.82),
+        "text_anchor": (53.45, 43.85, 40.83),
+        "hidden_random": (49.03, 2.16, 31.51),
+        "hidden_random_oracle": (71.10, 11.36, 52.34),
+        "hidden_anchor": (89.06, 75.04, 55.59),
+    },
+}
+_SCHEMA = {"task": pl.String, "method": pl.String, "measure": pl.String, "published": pl.Float64}
+_TASKS = ("sst2", "trec", "agnews", "emoc")
+
+
+def table_1(model: str, tasks: Sequence[str]) -> pl.DataFrame:
+    """[A] Table 1, for a model and tasks named as in ``config/paper.yaml``.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``task``, ``method``, ``measure`` ("accuracy" and "accuracy_gain"), and
+        ``published``, as shares; the average only if the tasks are the paper's four.
+    """
+    methods = _TABLE_1.get(model, {})
+    rows = []
+    for method, shares in methods.items():
+        complete = set(tasks) == set(shares) - {AVERAGE}
+        for task in [*tasks, *([AVERAGE] if complete else [])]:
+            if task in shares:
+                rows.append((task, method, "accuracy", shares[task] / 100))
+                if method != "vanilla":
+                    gain = shares[task] - methods["vanilla"][task]
+                    rows.append((task, method, "accuracy_gain", gain / 100))
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+def table_2(model: str, tasks: Sequence[str]) -> pl.DataFrame:
+    """[A] Table 2, for a model and tasks named as in ``config/paper.yaml``.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``task`` (only the average was published), ``method``, ``measure``, and
+        ``published``, as shares; no rows unless the tasks are the paper's four.
+    """
+    measures = ("label_loyalty", "word_loyalty", "accuracy")
+    rows = [
+        (AVERAGE, method, measure, percent / 100)
+        for method, figures in _TABLE_2.get(model, {}).items()
+        for measure, percent in zip(measures, figures, strict=True)
+        if set(tasks) == set(_TASKS)
+    ]
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")

@@ -1,0 +1,330 @@
+"""In-context learning compared with regressions on the same demonstrations ([K] Table 2).
+
+Kernel regression with the attention of one head or with a sentence encoder, and logistic regression
+on the encoder's embeddings; with as many demonstrations as the budget allows, and with fewer.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from anchorflow.arrays import Array
+from anchorflow.random_draws import halves
+from anchorflow.schemas.regressors import REGRESSORS
+from anchorflow.summarize.by_task import (
+    AVERAGE,
+    SeedStatistic,
+    bootstrap_seeds,
+    per_seed,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+)
+from anchorflow.summarize.heads import head_keys, head_measures
+from anchorflow.summarize.statistics import (
+    Estimate,
+    average,
+    weighted_mean,
+    weighted_mean_where_defined,
+)
+
+MEASURES = ("accuracy", "agreement")
+Labels = NDArray[np.int64]
+
+
+class Method(NamedTuple):
+    """A method and its number of demonstrations per label; None: all demonstrations."""
+
+    name: str
+    weights: str | None = None
+    per_label: int | None = None
+
+
+def encoder_prediction(
+    queries: Array, demonstrations: Array, labels: Labels, temperature: float
+) -> Labels:
+    """Kernel regression with weights exp(cosine / temperature).
+
+    Parameters
+    ----------
+    queries, demonstrations : [B, E] and [N, E]
+        Embeddings of unit length.
+    labels : [N], int
+
+    Returns
+    -------
+    array
+        [B], the label with the largest sum of weights.
+    """
+    cosine = queries @ demonstrations.T
+    weights = np.exp((cosine - cosine.max(1, keepdims=True)) / temperature)
+    sums = weights @ np.eye(labels.max() + 1)[labels]
+    predicted: Labels = sums.argmax(1)
+    return predicted
+
+
+def logistic_prediction(queries: Array, demonstrations: Array, labels: Labels) -> Labels:
+    """Logistic regression on the embeddings with scikit-learn's default penalty, [B]."""
+    fitted = LogisticRegression(max_iter=1000).fit(demonstrations, labels)
+    return np.asarray(fitted.predict(queries))
+
+
+def head_scores(kernel: pl.DataFrame, predictions: pl.DataFrame, half_of: pl.DataFrame) -> Array:
+    """The scores that :func:`choose_head` uses, for every example.
+
+    Parameters
+    ----------
+    kernel, predictions : DataFrame
+        Tables ``kernel``, restricted to one kind of weights, and ``predictions`` with the same
+        demonstrations, of one task and seed.
+    half_of : DataFrame
+        From ``random_draws.halves``.
+
+    Returns
+    -------
+    Array
+        [examples, 6 · heads]; NaN in the columns of the half that does not contain the example.
+    """
+    ordered = predictions.sort("example")
+    measures = head_measures(kernel, ordered)
+    half = ordered.join(half_of, on="example", maintain_order="left")["half"].to_numpy()
+    columns = []
+    for measure in ("agreement", "accuracy"):
+        of_all = measures[measure]
+        for part in (0, 1):
+            columns.append(np.where(half[:, None] == part, of_all, np.nan))
+        columns.append(of_all)
+    return np.concatenate(columns, 1)
+
+
+def choose_head(scores: Estimate) -> tuple[Estimate, Estimate]:
+    """The head of highest agreement, scored on the examples it was chosen on and on others.
+
+    Heads are chosen once, by the original scores; replicates score the heads so chosen. Choosing
+    anew in each replicate would reward heads for examples that are drawn repeatedly.
+
+    Parameters
+    ----------
+    scores : Estimate of [6 · heads]
+        For all heads: agreement on one half of the texts, on the other half, and on all texts;
+        then accuracy likewise. NaN where a half has no examples.
+
+    Returns
+    -------
+    tuple of Estimate of [2]
+        Accuracy and agreement of the head with the highest agreement on all examples; and of the
+        heads chosen on one half and scored on the other, averaged over both directions.
+
+    Source: Han et al. 2023, §5.1, which chooses and scores on the same examples.
+    """
+    first, second, both = np.split(scores.values, 6)[:3]
+    heads = len(both)
+
+    def column(part: int, chosen_by: Array) -> int:
+        best = np.where(np.isnan(chosen_by), -1, chosen_by).argmax()
+        return int(part * heads + best)
+
+    here = [column(5, both), column(2, both)]
+    one_way = [column(4, first), column(1, first)]
+    other_way = [column(3, second), column(0, second)]
+    return (
+        scores.map(lambda of: of[..., here]),
+        scores.map(lambda of: (of[..., one_way] + of[..., other_way]) / 2),
+    )
+
+
+def summarize_regressors(
+    kernel: pl.DataFrame,
+    predictions: pl.DataFrame,
+    counts: pl.DataFrame,
+    samples: pl.DataFrame,
+    prompts: pl.DataFrame,
+    embeddings: pl.DataFrame,
+    temperature: float,
+    replicates: int,
+    confidence: float,
+) -> pl.DataFrame:
+    """Accuracy, and agreement with the model, of every method and number of demonstrations.
+
+    All methods resample the same examples. The average covers only the methods and numbers of
+    demonstrations that every task and seed has.
+
+    Parameters
+    ----------
+    kernel, predictions, counts, samples, prompts : DataFrame
+        Tables of the kernel stage of one model, all tasks and seeds.
+    embeddings : DataFrame
+        Table ``embeddings`` of the same tasks.
+    temperature : float
+        See :func:`encoder_prediction`.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``regressors``.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    require_examples(predictions)
+    of_task: dict[str, dict[Method, Estimate]] = {}
+    shown: dict[str, dict[Method, float]] = {}
+    for (task,), rows in predictions.group_by("task", maintain_order=True):
+        name = str(task)
+        here = pl.col("task") == name
+        of_task[name], shown[name] = _task(
+            rows,
+            kernel.filter(here),
+            counts.filter(here),
+            samples.filter(here),
+            _vectors(embeddings.filter(here), samples.filter(here)),
+            temperature,
+            replicates,
+        )
+    tasks = list(of_task)
+    everywhere = [m for m in of_task[tasks[0]] if all(m in of_task[task] for task in tasks)]
+    of_task[AVERAGE] = {m: average([of_task[task][m] for task in tasks]) for m in everywhere}
+    shown[AVERAGE] = {m: float(np.mean([shown[task][m] for task in tasks])) for m in everywhere}
+    parts = []
+    for task, estimates in of_task.items():
+        for method, estimate in estimates.items():
+            measures = MEASURES[: estimate.values.shape[-1]]
+            keys = pl.DataFrame({"measure": measures}).with_columns(
+                pl.lit(method.name).alias("method"),
+                pl.lit(method.weights, pl.String).alias("weights"),
+                pl.lit(method.per_label, pl.Int32).alias("demonstrations_per_label"),
+                pl.lit(shown[task][method]).alias("demonstrations"),
+            )
+            parts.append(summary_rows({task: estimate}, keys, predictions, confidence))
+    counted = pl.concat(parts).join(
+        skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"
+    )
+    return summary_table(counted, predictions, REGRESSORS)
+
+
+def _task(
+    predictions: pl.DataFrame,
+    kernel: pl.DataFrame,
+    counts: pl.DataFrame,
+    samples: pl.DataFrame,
+    vectors: Mapping[tuple[str, int], Array],
+    temperature: float,
+    replicates: int,
+) -> tuple[dict[Method, Estimate], dict[Method, float]]:
+    """Estimates and mean numbers of demonstrations of one task."""
+    hits: dict[Method, dict[int, Array]] = {}
+    sizes: dict[Method, list[int]] = {}
+    for seed in per_seed(predictions):
+        number = seed["seed"][0]
+        drawn = samples.filter(pl.col("seed") == number)
+        fewer = counts.filter(pl.col("seed") == number)
+        found = _seed(seed, fewer, drawn, vectors, temperature)
+        classes = len(seed["probabilities"][0])
+        for method, values in found.items():
+            hits.setdefault(method, {})[number] = values
+            most = len(drawn["demonstration_rows"][0])
+            shown = classes * method.per_label if method.per_label else most
+            sizes.setdefault(method, []).append(shown)
+    # A number of demonstrations is included only if all seeds have it.
+    seeds = predictions["seed"].n_unique()
+    estimates = {
+        method: bootstrap_seeds(
+            predictions, partial(_mean_hits, of_seeds), replicates, "regressors"
+        )
+        for method, of_seeds in hits.items()
+        if len(of_seeds) == seeds
+    }
+    means = {method: float(np.mean(sizes[method])) for method in estimates}
+    full = means[Method("in_context")]
+    for method, estimate in _heads(kernel, predictions, replicates).items():
+        estimates[method], means[method] = estimate, full
+    return estimates, means
+
+
+def _mean_hits(of_seeds: Mapping[int, Array], seed: pl.DataFrame) -> SeedStatistic:
+    hits = of_seeds[seed["seed"][0]]
+    return weighted_mean(hits), len(hits)
+
+
+def _vectors(embeddings: pl.DataFrame, samples: pl.DataFrame) -> dict[tuple[str, int], Array]:
+    """Embeddings of the test texts and demonstrations, by split and row."""
+    used = pl.concat(
+        [
+            samples.select(pl.lit("test").alias("split"), pl.col("example").alias("row")),
+            samples.select(
+                pl.lit("train").alias("split"), pl.col("demonstration_rows").alias("row")
+            ).explode("row"),
+        ]
+    ).unique()
+    rows = embeddings.join(used, on=["split", "row"], how="semi")
+    return {
+        (split, row): np.array(vector)
+        for split, row, vector in rows.select("split", "row", "embedding").iter_rows()
+    }
+
+
+def _seed(
+    predictions: pl.DataFrame,
+    counts: pl.DataFrame,
+    samples: pl.DataFrame,
+    vectors: Mapping[tuple[str, int], Array],
+    temperature: float,
+) -> dict[Method, Array]:
+    """Hits of every method on every example of one seed, [examples, 1 or 2], as ``MEASURES``."""
+    ordered = predictions.sort("example")
+    examples, true = ordered["example"], ordered["label"].to_numpy()
+    queries = np.stack([vectors["test", row] for row in examples])
+    first = samples.row(0, named=True)
+    every = np.stack([vectors["train", row] for row in first["demonstration_rows"]])
+    labels = np.array(first["demonstration_labels"])
+    classes = len(predictions["probabilities"][0])
+    told: dict[int | None, pl.DataFrame] = {
+        count: rows.sort("example")
+        for (count,), rows in counts.filter(pl.col("example").is_in(examples.implode())).group_by(
+            "demonstrations_per_label", maintain_order=True
+        )
+    }
+    hits = {}
+    for per_label, of_model in [*told.items(), (None, ordered)]:
+        model = of_model["prediction"].to_numpy()
+        some = slice(None) if per_label is None else slice(per_label * classes)
+        hits[Method("in_context", None, per_label)] = (model == true)[:, None].astype(float)
+        for name, predicted in (
+            ("encoder", encoder_prediction(queries, every[some], labels[some], temperature)),
+            ("encoder_logistic", logistic_prediction(queries, every[some], labels[some])),
+        ):
+            both = np.stack([predicted == true, predicted == model], 1)
+            hits[Method(name, None, per_label)] = both.astype(float)
+    return hits
+
+
+def _heads(
+    kernel: pl.DataFrame, predictions: pl.DataFrame, replicates: int
+) -> dict[Method, Estimate]:
+    """The best head for each kind of weights, chosen on the same texts and on other texts.
+
+    A head is a property of the model, so it is chosen over all seeds at once; a text is in the same
+    half in every seed.
+    """
+    half_of = halves(predictions["example"], 0)
+
+    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
+        predicted = predictions.filter(pl.col("seed") == rows["seed"][0])
+        return weighted_mean_where_defined(head_scores(rows, predicted, half_of)), len(predicted)
+
+    estimates = {}
+    for weights in head_keys(kernel)["weights"].unique(maintain_order=True):
+        rows = kernel.filter(pl.col("weights") == weights)
+        scores = bootstrap_seeds(rows, of_seed, replicates, "regressors")
+        here, held_out = choose_head(scores)
+        estimates[Method("head_chosen_here", weights)] = here
+        estimates[Method("head_held_out", weights)] = held_out
+    return estimates

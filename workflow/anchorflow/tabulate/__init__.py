@@ -1,0 +1,1 @@
+"""Tables for readers from summaries: CSV, Markdown, and HTML."""

@@ -1,0 +1,29 @@
+"""In-context learning of all models compared with regressions, as [K] Table 2."""
+
+import polars as pl
+
+from anchorflow.tabulate.page import Page, pivoted
+
+_NOTE = (
+    "With as many demonstrations as the budget of tokens allows, the same for every method; "
+    "agreement is with the model's own predictions. head: kernel regression on the attention of "
+    "one head, the largest to a token of each demonstration; chosen for its agreement on the same "
+    "examples (chosen here, as [K] does) or on the other half of the texts (held out). encoder: "
+    "kernel regression with a sentence encoder; encoder logistic: logistic regression on its "
+    "embeddings. Means over seeds with bootstrap intervals over seeds and examples. "
+    "results/tables/regressors.csv also has fewer demonstrations and other kinds of weights."
+)
+
+
+def tabulate_regressors(regressors: pl.DataFrame) -> Page:
+    """One row per model, measure, and method, one column per task, as [K] Table 2."""
+    full = regressors.filter(
+        pl.col("demonstrations_per_label").is_null(),
+        pl.col("weights").is_null() | (pl.col("weights") == "max"),
+    ).with_columns(pl.col("method").str.replace_all("_", " "))
+    table = (
+        pivoted(full, ("model", "measure", "method"), "task")
+        .sort("model", "measure", maintain_order=True)
+        .fill_null("–")
+    )
+    return Page("In-context learning beside regressions on the same demonstrations", _NOTE, table)

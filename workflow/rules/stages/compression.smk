@@ -1,0 +1,33 @@
+# Predictions from compressed demonstrations ([A] §3.2, Table 2).
+
+
+rule measure_compression:
+    input:
+        prompts="results/prompts/{model}/{task}/{seed}.parquet",
+        training="results/reweighting/{model}/{task}/{seed}/prompts.parquet",
+        beta="results/reweighting/{model}/{task}/{seed}/beta.parquet",
+        model="results/models/{model}",
+    output:
+        measured("compression"),
+    log:
+        f"logs/measure_compression/{PART}.log",
+    benchmark:
+        f"results/benchmarks/measure_compression/{PART}.tsv"
+    priority: 2
+    conda:
+        "../../envs/anchorflow.yaml"
+    threads: config["compute"]["threads"]
+    resources:
+        gpu=gpus_of,
+        mem_mb=memory_of,
+        runtime=runtime_of,
+    params:
+        **code_of("measure_compression", *method_modules()),
+        spec=config["compression"],
+        reweighting=config["reweighting"],
+        compute=COMPUTE,
+    message:
+        "Compressing the demonstrations of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
+        + OF_PART
+    script:
+        "../../scripts/measure_compression.py"

@@ -1,0 +1,93 @@
+# Pages of the information flow between tokens of single prompts, for the first seed ([A] Fig. 1).
+
+if config["flow_page"]["examples"]:
+    FIGURES += expand(
+        "results/flow_page/{model}/{task}/{seed}",
+        model=config["models"],
+        task=config["tasks"],
+        seed=config["seeds"][0],
+    )
+    FIGURES += expand("results/flow_page/{model}/index.html", model=config["models"])
+
+
+rule measure_token_saliency:
+    input:
+        prompts="results/prompts/{model}/{task}/{seed}.parquet",
+        tokenizer="results/tokenizers/{model}",
+        model="results/models/{model}",
+    output:
+        saliency="results/token_saliency/{model}/{task}/{seed}.parquet",
+        shown="results/shown_prompts/{model}/{task}/{seed}.parquet",
+    log:
+        "logs/measure_token_saliency/{model}/{task}/{seed}.log",
+    benchmark:
+        "results/benchmarks/measure_token_saliency/{model}/{task}/{seed}.tsv"
+    conda:
+        "../../envs/anchorflow.yaml"
+    threads: config["compute"]["threads"]
+    resources:
+        gpu=gpus_of,
+        mem_mb=memory_of,
+        runtime=runtime_of,
+    params:
+        **code_of("measure_token_saliency"),
+        spec=shown_spec,
+        compute=COMPUTE,
+    message:
+        "Measuring saliency between tokens of single prompts of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
+    script:
+        "../../scripts/measure_token_saliency.py"
+
+
+rule plot_flow_page:
+    input:
+        saliency="results/token_saliency/{model}/{task}/{seed}.parquet",
+        shown="results/shown_prompts/{model}/{task}/{seed}.parquet",
+        prompts="results/prompts/{model}/{task}/{seed}.parquet",
+    output:
+        directory("results/flow_page/{model}/{task}/{seed}"),
+    log:
+        "logs/plot_flow_page/{model}/{task}/{seed}.log",
+    benchmark:
+        "results/benchmarks/plot_flow_page/{model}/{task}/{seed}.tsv"
+    group:
+        "presenting"
+    conda:
+        "../../envs/anchorflow.yaml"
+    threads: 1
+    params:
+        **code_of("plot_flow_page"),
+        spec=page_spec,
+    message:
+        "Plotting information-flow pages of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
+    script:
+        "../../scripts/plot_flow_page.py"
+
+
+rule plot_flow_page_index:
+    input:
+        shown=files_of("shown_prompts"),
+        pages=lambda wildcards: expand(
+            "results/flow_page/{model}/{task}/{seed}",
+            model=wildcards.model,
+            task=config["tasks"],
+            seed=config["seeds"][0],
+        ),
+    output:
+        "results/flow_page/{model}/index.html",
+    log:
+        "logs/plot_flow_page_index/{model}.log",
+    benchmark:
+        "results/benchmarks/plot_flow_page_index/{model}.tsv"
+    group:
+        "presenting"
+    conda:
+        "../../envs/anchorflow.yaml"
+    threads: 1
+    params:
+        **code_of("plot_flow_page_index"),
+        labels=SLICES["labels"]["labels"],
+    message:
+        "Listing the information-flow pages of {wildcards.model}"
+    script:
+        "../../scripts/plot_flow_page_index.py"

@@ -1,0 +1,42 @@
+# Attention to many demonstrations, taken as kernel weights over their labels ([K] §5.1).
+
+
+rule measure_kernel:
+    input:
+        texts="results/texts/{task}.parquet",
+        samples="results/samples/{task}/{seed}.parquet",
+        prompts="results/prompts/{model}/{task}/{seed}.parquet",
+        tokenizer="results/tokenizers/{model}",
+        model="results/models/{model}",
+    output:
+        samples=measured("kernel", "samples"),
+        prompts=measured("kernel", "prompts"),
+        attention=measured("kernel", "attention"),
+        predictions=measured("kernel", "predictions"),
+        kernel=measured("kernel", "kernel"),
+        segments=measured("kernel", "segments"),
+        places=measured("kernel", "places"),
+        similarity=measured("kernel", "similarity"),
+        states=measured("kernel", "states"),
+        counts=measured("kernel", "counts"),
+    log:
+        f"logs/measure_kernel/{PART}.log",
+    benchmark:
+        f"results/benchmarks/measure_kernel/{PART}.tsv"
+    conda:
+        "../../envs/anchorflow.yaml"
+    threads: config["compute"]["threads"]
+    resources:
+        gpu=gpus_of,
+        mem_mb=memory_of,
+        runtime=runtime_of,
+    params:
+        **code_of("measure_kernel"),
+        spec=config["kernel"],
+        task=prompts_spec,
+        compute=COMPUTE,
+    message:
+        "Measuring kernel weights of many demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
+        + OF_PART
+    script:
+        "../../scripts/measure_kernel.py"

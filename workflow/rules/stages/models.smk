@@ -1,0 +1,49 @@
+# Each model's tokenizer and architecture first, so that prompts are checked before loading weights.
+
+
+rule prepare_tokenizer:
+    input:
+        files=model_files,
+    output:
+        directory("results/tokenizers/{model}"),
+    log:
+        "logs/prepare_tokenizer/{model}.log",
+    benchmark:
+        "results/benchmarks/prepare_tokenizer/{model}.tsv"
+    priority: 20
+    conda:
+        "../../envs/anchorflow.yaml"
+    threads: 1
+    params:
+        **code_of("prepare_tokenizer"),
+        spec=source_spec,
+    message:
+        "Resolving the tokenizer and architecture of {wildcards.model}"
+    script:
+        "../../scripts/prepare_tokenizer.py"
+
+
+rule prepare_model:
+    input:
+        tokenizer="results/tokenizers/{model}",
+        files=model_files,
+    output:
+        directory("results/models/{model}"),
+    log:
+        "logs/prepare_model/{model}.log",
+    benchmark:
+        "results/benchmarks/prepare_model/{model}.tsv"
+    priority: 10
+    conda:
+        "../../envs/anchorflow.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory_of,
+        runtime=runtime_of,
+    params:
+        **code_of("prepare_model"),
+        spec=weights_spec,
+    message:
+        "Resolving the weights of {wildcards.model} and checking our attention against eager attention"
+    script:
+        "../../scripts/prepare_model.py"

@@ -1,0 +1,22 @@
+# Ridge probes of keys and values around label words ([K] §5.3).
+
+
+rule measure_probes:
+    input:
+        states="results/kernel/{model}/{task}/{seed}/states.parquet",
+    output:
+        "results/probes/{model}/{task}/{seed}.parquet",
+    log:
+        "logs/measure_probes/{model}/{task}/{seed}.log",
+    benchmark:
+        "results/benchmarks/measure_probes/{model}/{task}/{seed}.tsv"
+    conda:
+        "../../envs/anchorflow.yaml"
+    threads: 1
+    params:
+        **code_of("measure_probes"),
+        spec=config["probes"],
+    message:
+        "Probing keys and values around label words of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
+    script:
+        "../../scripts/measure_probes.py"

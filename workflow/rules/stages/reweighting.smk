@@ -1,0 +1,37 @@
+# Predictions with re-weighted attention to label words, and with its baselines ([A] §3.1).
+
+
+rule measure_reweighting:
+    input:
+        texts="results/texts/{task}.parquet",
+        samples="results/samples/{task}/{seed}.parquet",
+        tokenizer="results/tokenizers/{model}",
+        prompts="results/prompts/{model}/{task}/{seed}.parquet",
+        model="results/models/{model}",
+    output:
+        beta="results/reweighting/{model}/{task}/{seed}/beta.parquet",
+        descent="results/reweighting/{model}/{task}/{seed}/descent.parquet",
+        learning_rates="results/reweighting/{model}/{task}/{seed}/learning_rates.parquet",
+        predictions="results/reweighting/{model}/{task}/{seed}/predictions.parquet",
+        prompts="results/reweighting/{model}/{task}/{seed}/prompts.parquet",
+    log:
+        "logs/measure_reweighting/{model}/{task}/{seed}.log",
+    benchmark:
+        "results/benchmarks/measure_reweighting/{model}/{task}/{seed}.tsv"
+    priority: 1
+    conda:
+        "../../envs/anchorflow.yaml"
+    threads: config["compute"]["threads"]
+    resources:
+        gpu=gpus_of,
+        mem_mb=memory_of,
+        runtime=runtime_of,
+    params:
+        **code_of("measure_reweighting", *baseline_modules()),
+        spec=config["reweighting"],
+        task=reweighting_task,
+        compute=COMPUTE,
+    message:
+        "Re-weighting attention to label words of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
+    script:
+        "../../scripts/measure_reweighting.py"

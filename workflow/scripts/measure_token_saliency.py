@@ -1,0 +1,20 @@
+"""Measure saliency between all tokens of single prompts, for one model, task, and seed."""
+
+from anchorflow.measure.token_saliency import measure_token_saliency
+from anchorflow.model.language_model import open_for_job, read_card
+from anchorflow.model.tokenizer import open_tokenizer
+from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.schemas.token_saliency import SHOWN_PROMPTS, TOKEN_SALIENCY
+from anchorflow.store.job import job
+from anchorflow.store.parquet import read_table, write_frame
+
+if __name__ == "__main__":
+    with job(snakemake):
+        spec, compute = snakemake.params.spec, vars(snakemake.params.compute)
+        prompts = read_table(snakemake.input.prompts, PROMPTS)
+        tokenizer = open_tokenizer(snakemake.input.tokenizer)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts, True)
+        saliency, shown = measure_token_saliency(model, tokenizer, prompts, **spec)
+        settings = {"shown": spec, "model": read_card(snakemake.input.model)}
+        write_frame(snakemake.output.saliency, TOKEN_SALIENCY, saliency, settings)
+        write_frame(snakemake.output.shown, SHOWN_PROMPTS, shown, settings)

@@ -1,0 +1,20 @@
+"""Plot the information flow between the tokens of a few prompts, one page each."""
+
+from anchorflow.plot.flow_page import flow_pages
+from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.schemas.token_saliency import SHOWN_PROMPTS, TOKEN_SALIENCY
+from anchorflow.store.job import job
+from anchorflow.store.parquet import read_table
+from anchorflow.store.replacing import replacing
+
+if __name__ == "__main__":
+    with job(snakemake), replacing(snakemake.output[0]) as folder:
+        folder.mkdir()
+        pages = flow_pages(
+            read_table(snakemake.input.saliency, TOKEN_SALIENCY),
+            read_table(snakemake.input.shown, SHOWN_PROMPTS),
+            read_table(snakemake.input.prompts, PROMPTS),
+            **snakemake.params.spec,
+        )
+        for name, page in pages:
+            (folder / name).write_text(page, encoding="utf-8")

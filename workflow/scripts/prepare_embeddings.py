@@ -1,0 +1,25 @@
+"""Embed the texts of one task with a sentence encoder."""
+
+import torch
+
+from anchorflow.model.devices import choose_device
+from anchorflow.prepare.embeddings import (
+    embed_texts,
+    encoder_directory,
+    encoder_identity,
+    open_encoder,
+)
+from anchorflow.schemas.embeddings import EMBEDDINGS
+from anchorflow.schemas.texts import TEXTS
+from anchorflow.store.job import job
+from anchorflow.store.parquet import read_table, write_frame
+
+if __name__ == "__main__":
+    with job(snakemake):
+        path = snakemake.params.spec["path"]
+        torch.set_num_threads(snakemake.threads)
+        folder = encoder_directory(path)
+        texts = read_table(snakemake.input.texts, TEXTS)
+        encoder = open_encoder(folder, choose_device(vars(snakemake.params.compute)["device"]))
+        settings = {"encoder": encoder_identity(path, folder)}
+        write_frame(snakemake.output[0], EMBEDDINGS, embed_texts(texts, encoder), settings)

@@ -1,0 +1,16 @@
+"""Prepare one model's weights and check our attention against eager attention."""
+
+import torch
+
+from anchorflow.prepare.model import resolve_model
+from anchorflow.store.job import job
+
+if __name__ == "__main__":
+    with job(snakemake):
+        torch.set_num_threads(snakemake.threads)
+        resolve_model(
+            snakemake.wildcards.model,
+            snakemake.params.spec,
+            snakemake.input.tokenizer,
+            snakemake.output[0],
+        )
