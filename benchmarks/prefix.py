@@ -53,6 +53,7 @@ def random_prompts(query: int, times: int, examples: int) -> pl.DataFrame:
         "tokens": prefix + query,
         "skipped": None,
         "label_positions": [start + each - 2 for start in starts],
+        "label_ends": [start + each - 1 for start in starts],
         "target_position": prefix + query - 1,
         "format_positions": [start + each - 1 for start in starts],
         "demonstration_starts": starts,

@@ -92,6 +92,7 @@ def rows_of(batch: Batch, rows: np.ndarray) -> Batch:
                 "lengths",
                 "target_positions",
                 "label_positions",
+                "label_ends",
                 "demonstration_starts",
                 "demonstration_ends",
                 "demonstration_labels",

@@ -53,6 +53,7 @@ def random_prompts(tokens: int, size: int, vocabulary: int, device: torch.device
         lengths=torch.full((size,), tokens, device=device),
         target_positions=torch.full((size,), tokens - 1, device=device),
         label_positions=(ends - 2).expand(size, -1).to(device),
+        label_ends=(ends - 1).expand(size, -1).to(device),
         demonstration_starts=(ends - tokens // 5).expand(size, -1).to(device),
         demonstration_ends=ends.expand(size, -1).to(device),
         demonstration_labels=torch.arange(4).expand(size, -1).to(device),

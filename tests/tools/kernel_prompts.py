@@ -23,7 +23,7 @@ def with_one_demonstration(prompts: pl.DataFrame) -> pl.DataFrame:
         row["token_ids"] = row["token_ids"][:10] + row["token_ids"][30:]
         for name in ("tokens", "target_position", "query_start"):
             row[name] -= 20
-        for name in ("label_positions", "demonstration_starts", "demonstration_ends"):
+        for name in ("label_positions", "label_ends", "demonstration_starts", "demonstration_ends"):
             row[name] = row[name][:1]
         row["demonstration_labels"] = row["demonstration_labels"][:1]
     return pl.DataFrame(rows, schema=prompts.schema)
@@ -37,7 +37,7 @@ def each_alone(prompts: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     shown = [(k, shared[start : end - 2]) for k, (start, end) in enumerate(SPANS)]
 
     def table(queries: list[tuple[int, list[int]]]) -> pl.DataFrame:
-        names = ("label_positions", "demonstration_starts", "demonstration_ends")
+        names = ("label_positions", "label_ends", "demonstration_starts", "demonstration_ends")
         empty: dict[str, Any] = {name: [] for name in (*names, "demonstration_labels")}
         made = [
             {

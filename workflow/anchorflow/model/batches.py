@@ -29,7 +29,8 @@ class Batch:
     input_ids: Tensor  # [B, T]
     lengths: Tensor  # [B]
     target_positions: Tensor  # [B]
-    label_positions: Tensor  # [B, N]
+    label_positions: Tensor  # [B, N], the first token of each label word
+    label_ends: Tensor  # [B, N], the token after its last one
     demonstration_starts: Tensor  # [B, N]
     demonstration_ends: Tensor  # [B, N]
     demonstration_labels: Tensor  # [B, N]
@@ -181,6 +182,7 @@ def _first_batch(
         lengths=lengths,
         target_positions=column("target_position"),
         label_positions=column("label_positions"),
+        label_ends=column("label_ends"),
         demonstration_starts=column("demonstration_starts"),
         demonstration_ends=column("demonstration_ends"),
         demonstration_labels=column("demonstration_labels"),

@@ -62,6 +62,7 @@ class Prompt:
 
     token_ids: list[int]
     label_positions: list[int]
+    label_ends: list[int]
     target_position: int
     format_positions: list[int]
     demonstration_starts: list[int]
@@ -121,8 +122,9 @@ def build_prompt(
     Returns
     -------
     Prompt
-        ``label_positions``: first token of each label word, increasing. ``target_position``: the
-        last token. ``format_positions``: tokens made only of template and separator characters,
+        ``label_positions``: first token of each label word, increasing. ``label_ends``: the token
+        after the last one that has a character of the label word. ``target_position``: the last
+        token. ``format_positions``: tokens made only of template and separator characters,
         and special tokens such as BOS.
 
     Raises
@@ -172,6 +174,10 @@ def build_prompt(
     return Prompt(
         token_ids=list(encoding.ids),
         label_positions=[begins_in.index(segment) for segment in label_segments],
+        label_ends=[
+            max(t for t, segments in enumerate(segments_of) if segment in segments) + 1
+            for segment in label_segments
+        ],
         target_position=last,
         format_positions=[
             t

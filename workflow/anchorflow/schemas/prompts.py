@@ -28,6 +28,7 @@ PROMPTS = table(
     field("skipped", pa.string(), "why the prompt is not run; null if it is run"),
     field("token_ids", INDICES, "the whole prompt as token ids"),
     field("label_positions", INDICES, "p_k: first token of each demonstration's label word"),
+    field("label_ends", INDICES, "token after the last token of each demonstration's label word"),
     field("target_position", pa.int32(), "q: the last token, whose successor is predicted"),
     field("format_positions", INDICES, "tokens of the template and separators, and the BOS token"),
     field("demonstration_starts", INDICES, "first token of each demonstration"),
