@@ -304,7 +304,7 @@ PRESENTED = (
         "which claims hold for {}",
         CLAIMS,
         _read_by_claims(),
-        slices=("statistics", "claims"),
+        slices=("statistics", "claims", "temperature"),
         figure="Which claims hold",
         table="Which claims hold",
         heavy=True,

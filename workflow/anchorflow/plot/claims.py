@@ -11,10 +11,11 @@ from matplotlib.lines import Line2D
 from anchorflow.plot.style import describe, save, small_multiples
 from anchorflow.summarize.by_task import AVERAGE
 from anchorflow.summarize.claims import load_claims
-from anchorflow.summarize.verdicts import INCONCLUSIVE, NOT_SUPPORTED, SUPPORTED
+from anchorflow.summarize.verdicts import INCONCLUSIVE, NOT_SUPPORTED, NOT_TESTED, SUPPORTED
 
 # Verdicts also differ by marker and fill, so that they can be distinguished in grayscale.
-_MARKERS = {SUPPORTED: "o", NOT_SUPPORTED: "X", INCONCLUSIVE: "D"}
+_MARKERS = {SUPPORTED: "o", NOT_SUPPORTED: "X", INCONCLUSIVE: "D", NOT_TESTED: "s"}
+_AGAINST = {"control": ("control_effect", "|"), "untrained network": ("null_effect", "x")}
 _LIMITS = ((-1.05, 1.05), (-1.05, 3.05))  # of bounded and of unbounded effects
 
 
@@ -72,6 +73,9 @@ def plot_effect(axes: Axes, rows: pl.DataFrame, place: int, style: Mapping[str, 
     if row["low"] is not None:
         axes.plot([row["low"], row["high"]], [place] * 2, color=look["color"], linewidth=1)
     _plot_point(axes, row["effect"], place, _MARKERS[row["verdict"]], look)
+    for column, marker in _AGAINST.values():
+        if row[column] is not None:
+            _plot_point(axes, row[column], place, marker, _AGAINST_LOOK)
 
 
 def _plot_point(
@@ -83,9 +87,13 @@ def _plot_point(
     axes.plot(min(max(effect, low), high), place, marker, clip_on=False, **look)
 
 
+_AGAINST_LOOK = {"color": "0.2", "markersize": 5, "markeredgewidth": 0.9}
+
+
 def _look(verdict: str, style: Mapping[str, Any]) -> dict[str, Any]:
-    color = style["colors"][list(_MARKERS).index(verdict)]
-    face = "white" if verdict == INCONCLUSIVE else color
+    known = verdict != NOT_TESTED
+    color = style["colors"][list(_MARKERS).index(verdict)] if known else "0.5"
+    face = "white" if verdict in (INCONCLUSIVE, NOT_TESTED) else color
     return {"color": color, "markerfacecolor": face, "markersize": 5}
 
 
@@ -110,4 +118,12 @@ def legend_of_verdicts(style: Mapping[str, Any]) -> list[Line2D]:
         Line2D([], [], marker=marker, label=verdict, **_look(verdict, style))
         for verdict, marker in _MARKERS.items()
     ]
-    return [*verdicts, Line2D([], [], color="0.6", marker=".", linestyle="none", label="a task")]
+    against = [
+        Line2D([], [], marker=marker, linestyle="none", label=label, **_AGAINST_LOOK)
+        for label, (_, marker) in _AGAINST.items()
+    ]
+    return [
+        *verdicts,
+        *against,
+        Line2D([], [], color="0.6", marker=".", linestyle="none", label="a task"),
+    ]

@@ -47,7 +47,7 @@ def plot_comparison(
         title = f"{claim.statement} ({claim.source})\n{claim.compared}\n"
         title += f"averaged over tasks, {_counted(claim, rows)}"
         if claim.rule != QUARTILES:
-            title += f"; bars and bands are {confidence:.0%} bootstrap intervals"
+            title += f"; bars and bands are {confidence:.0%} intervals"
         with small_multiples(style, 1, 1 + panels, title, share=False) as (figure, (axes,)):
             width, height = figure.get_size_inches()
             figure.set_size_inches(

@@ -32,7 +32,7 @@ def plot_decoding(
     for counts in averaged.select("model", "decoded", "seeds").head(1).iter_rows(named=True):
         title += (
             f", {counts['model']}: {counts['decoded']} demonstrations over {counts['seeds']} seeds;"
-            f"\nbands are {confidence:.0%} bootstrap intervals"
+            f"\nbands are {confidence:.0%} intervals"
         )
     if averaged.is_empty():
         title += ": nothing, since no task has two demonstrations of each label"

@@ -103,7 +103,7 @@ def describe(summary: pl.DataFrame, confidence: float, marks: str = "bands") -> 
     total = summary.filter(pl.col("task") == AVERAGE)
     return (
         f"{total['model'][0]}: {total['examples'][0]} examples over {total['seeds'][0]} seeds; "
-        f"{marks} are {confidence:.0%} bootstrap intervals"
+        f"{marks} are {confidence:.0%} intervals"
     )
 
 

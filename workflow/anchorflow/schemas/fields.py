@@ -45,8 +45,8 @@ DEMONSTRATION_LABELS = field(
     "demonstration_labels", INDICES, "label of each demonstration, in prompt order"
 )
 INTERVAL = (
-    field("low", pa.float64(), "lower end of the bootstrap interval", "as mean"),
-    field("high", pa.float64(), "upper end of the bootstrap interval", "as mean"),
+    field("low", pa.float64(), "lower end of the interval", "as mean"),
+    field("high", pa.float64(), "upper end of the interval", "as mean"),
     field("examples", pa.int32(), "examples averaged, summed over seeds", "examples"),
     field("seeds", pa.int32(), "seeds averaged", "seeds"),
 )

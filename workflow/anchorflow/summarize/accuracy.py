@@ -8,12 +8,13 @@ import polars as pl
 from anchorflow.arrays import Array
 from anchorflow.schemas.accuracy import ACCURACY
 from anchorflow.summarize.by_task import (
-    SeedStatistic,
     estimates_by_task,
     skipped_prompts,
     summary_rows,
     summary_table,
+    texts_of,
 )
+from anchorflow.summarize.statistics import SeedStatistic
 
 MEASURES = ("accuracy", "macro_f1", "majority")
 
@@ -21,7 +22,7 @@ MEASURES = ("accuracy", "macro_f1", "majority")
 def accuracy_measures(
     labels: np.ndarray, predictions: np.ndarray, classes: int
 ) -> Callable[[Array], Array]:
-    """The statistic (accuracy, macro-F1, majority share) for ``statistics.bootstrap``.
+    """The statistic (accuracy, macro-F1, majority share) for ``statistics.estimate``.
 
     Macro-F1 is the mean over all ``classes``, except those that neither occur nor are predicted.
     The majority share is the accuracy of always predicting the most frequent true label.
@@ -50,7 +51,7 @@ def accuracy_measures(
 
 
 def summarize_accuracy(
-    predictions: pl.DataFrame, prompts: pl.DataFrame, replicates: int, confidence: float
+    predictions: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """Accuracy, macro-F1, and majority share per task and averaged, with intervals.
 
@@ -67,13 +68,13 @@ def summarize_accuracy(
     """
 
     def of_seed(rows: pl.DataFrame) -> SeedStatistic:
-        labels, guesses = rows["label"].to_numpy(), rows["prediction"].to_numpy()
-        return accuracy_measures(labels, guesses, len(rows["probabilities"][0])), len(rows)
+        ordered = rows.sort("example")
+        labels, guesses = ordered["label"].to_numpy(), ordered["prediction"].to_numpy()
+        classes = len(rows["probabilities"][0])
+        return SeedStatistic(accuracy_measures(labels, guesses, classes), texts_of(rows))
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
-    estimates = estimates_by_task(
-        predictions, tasks, of_seed, len(MEASURES), replicates, "accuracy"
-    )
+    estimates = estimates_by_task(predictions, tasks, of_seed, len(MEASURES))
     keys = pl.DataFrame({"measure": MEASURES})
     rows = summary_rows(estimates, keys, predictions, confidence)
     counted = rows.join(skipped_prompts(prompts, "fixed"), on="task", maintain_order="left")

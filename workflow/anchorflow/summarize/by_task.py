@@ -5,22 +5,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
-from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import keyed
 from anchorflow.summarize.statistics import (
     Estimate,
+    SeedStatistic,
     average,
-    bootstrap,
+    estimate,
     weighted_mean_where_defined,
 )
 
 AVERAGE = "average"
-
-# For one seed: maps weights [R, examples] to values [R, K]; and the number of examples.
-SeedStatistic = tuple[Callable[[Array], Array], int]
 
 
 def per_seed(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -38,10 +36,15 @@ def require_examples(measured: pl.DataFrame) -> None:
         )
 
 
-def undefined(values: int, replicates: int) -> Estimate:
+def texts_of(rows: pl.DataFrame) -> NDArray[np.int64]:
+    """The test texts of one seed's rows, increasing: they are the same ones in other seeds."""
+    texts: NDArray[np.int64] = rows["example"].unique().sort().cast(pl.Int64).to_numpy()
+    return texts
+
+
+def undefined(values: int) -> Estimate:
     """The estimate for a task of which no prompt could be run."""
-    unknown = np.full((replicates, values), np.nan)
-    return Estimate(unknown[0], unknown)
+    return Estimate(np.full(values, np.nan), ())
 
 
 def over_tasks(
@@ -49,7 +52,6 @@ def over_tasks(
     tasks: Sequence[str],
     of_task: Callable[[pl.DataFrame], Estimate],
     values: int,
-    replicates: int,
 ) -> dict[str, Estimate]:
     """The estimate of every task, and their average.
 
@@ -65,38 +67,24 @@ def over_tasks(
     estimates: dict[str, Estimate] = {}
     for task in tasks:
         rows = measured.filter(pl.col("task") == task)
-        estimates[task] = undefined(values, replicates) if rows.is_empty() else of_task(rows)
+        estimates[task] = undefined(values) if rows.is_empty() else of_task(rows)
     estimates[AVERAGE] = average(list(estimates.values()))
     return estimates
 
 
-def bootstrap_seeds(
-    rows: pl.DataFrame,
-    statistic_of_seed: Callable[[pl.DataFrame], SeedStatistic],
-    replicates: int,
-    purpose: str,
+def estimate_over_seeds(
+    rows: pl.DataFrame, statistic_of_seed: Callable[[pl.DataFrame], SeedStatistic]
 ) -> Estimate:
-    """A statistic of one task, averaged over its seeds, with a bootstrap.
-
-    Statistics with the same purpose, task, and numbers of examples resample the same examples, so
-    differences between them are paired.
+    """A statistic of one task, averaged over its seeds.
 
     Parameters
     ----------
     rows : DataFrame
         Rows of one task and all its seeds.
     statistic_of_seed : function
-        Maps the rows of one seed to its statistic, [K] for each replicate.
-    purpose : str
-        Name of the random draws.
+        Maps the rows of one seed to its statistic of [K].
     """
-    seeds = [statistic_of_seed(seed) for seed in per_seed(rows)]
-    return bootstrap(
-        [statistic for statistic, _ in seeds],
-        [examples for _, examples in seeds],
-        replicates,
-        generator(0, purpose, rows["task"][0]),
-    )
+    return estimate([statistic_of_seed(seed) for seed in per_seed(rows)])
 
 
 def estimates_by_task(
@@ -104,15 +92,13 @@ def estimates_by_task(
     tasks: Sequence[str],
     statistic_of_seed: Callable[[pl.DataFrame], SeedStatistic],
     values: int,
-    replicates: int,
-    purpose: str,
 ) -> dict[str, Estimate]:
-    """:func:`bootstrap_seeds` of every task, and the average; see :func:`over_tasks`."""
+    """:func:`estimate_over_seeds` of every task, and the average; see :func:`over_tasks`."""
 
     def of_task(rows: pl.DataFrame) -> Estimate:
-        return bootstrap_seeds(rows, statistic_of_seed, replicates, purpose)
+        return estimate_over_seeds(rows, statistic_of_seed)
 
-    return over_tasks(measured, tasks, of_task, values, replicates)
+    return over_tasks(measured, tasks, of_task, values)
 
 
 def mean_by_task(
@@ -120,22 +106,20 @@ def mean_by_task(
     tasks: Sequence[str],
     values_of_seed: Callable[[pl.DataFrame], Array],
     values: int,
-    replicates: int,
-    purpose: str,
 ) -> dict[str, Estimate]:
     """As :func:`estimates_by_task`, for the mean over examples.
 
     Parameters
     ----------
     values_of_seed : function
-        Maps the rows of one task and seed to values [examples, K], NaN where undefined.
+        Maps the rows of one task and seed to values [examples, K], NaN where undefined; examples in
+        increasing order.
     """
 
     def statistic_of_seed(rows: pl.DataFrame) -> SeedStatistic:
-        of_examples = values_of_seed(rows)
-        return weighted_mean_where_defined(of_examples), len(of_examples)
+        return SeedStatistic(weighted_mean_where_defined(values_of_seed(rows)), texts_of(rows))
 
-    return estimates_by_task(measured, tasks, statistic_of_seed, values, replicates, purpose)
+    return estimates_by_task(measured, tasks, statistic_of_seed, values)
 
 
 def skipped_prompts(prompts: pl.DataFrame, protocol: str) -> pl.DataFrame:
@@ -170,13 +154,15 @@ def summary_rows(
         The measured rows, for counting examples and seeds.
     """
     parts = []
-    for task, estimate in estimates.items():
+    for task, of_task in estimates.items():
         rows = source if task == AVERAGE else source.filter(pl.col("task") == task)
-        low, high = estimate.interval(confidence)
+        low, high = of_task.interval(confidence)
+        shares = _are_shares(keys)
+        low, high = (np.where(shares, np.clip(end, 0, 1), end) for end in (low, high))
         parts.append(
             keys.with_columns(
                 pl.lit(task).alias("task"),
-                pl.Series("mean", estimate.values).fill_nan(None),
+                pl.Series("mean", of_task.values).fill_nan(None),
                 pl.Series("low", low).fill_nan(None),
                 pl.Series("high", high).fill_nan(None),
                 pl.lit(rows.select("task", "seed", "example").n_unique()).alias("examples"),
@@ -184,6 +170,34 @@ def summary_rows(
             )
         )
     return pl.concat(parts)
+
+
+# Measures that lie between 0 and 1, so that their intervals do too.
+_SHARES = (
+    "accuracy",
+    "agreement",
+    "auc",
+    "follows_meaning",
+    "kept_share",
+    "label_loyalty",
+    "loyalty_label",
+    "loyalty_random",
+    "macro_f1",
+    "majority",
+    "same_label",
+    "share",
+    "word_loyalty",
+)
+
+
+def _are_shares(keys: pl.DataFrame) -> NDArray[np.bool_]:
+    """Whether each value is a share, from the key columns ``measure`` and ``scale``."""
+    shares = np.zeros(len(keys), bool)
+    if "measure" in keys.columns:
+        shares |= keys["measure"].is_in(_SHARES).to_numpy()
+    if "scale" in keys.columns:
+        shares |= (keys["scale"] == "proportion").to_numpy()
+    return shares
 
 
 def summary_table(rows: pl.DataFrame, source: pl.DataFrame, schema: pa.Schema) -> pl.DataFrame:

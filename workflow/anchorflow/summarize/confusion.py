@@ -1,6 +1,7 @@
 """Whether key distances predict which labels are confused ([A] §3.3, Fig. 6)."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -10,15 +11,15 @@ from anchorflow.arrays import Array
 from anchorflow.schemas.confusion import CONFUSION
 from anchorflow.summarize.by_task import (
     AVERAGE,
-    SeedStatistic,
-    bootstrap_seeds,
+    estimate_over_seeds,
     require_examples,
     skipped_prompts,
     summary_rows,
     summary_table,
+    texts_of,
     undefined,
 )
-from anchorflow.summarize.statistics import Estimate, average, pairwise_auc
+from anchorflow.summarize.statistics import SeedStatistic, average, pairwise_auc
 
 
 def confusion_measures(
@@ -34,7 +35,7 @@ def confusion_measures(
     Returns
     -------
     function
-        Maps weights of the examples [R, examples] to [R, pairs + L], for ``statistics.bootstrap``;
+        Maps weights of the examples [R, examples] to [R, pairs + L], for ``statistics.estimate``;
         distances are held fixed.
     """
     rows = predictions.sort("example")
@@ -56,7 +57,6 @@ def summarize_confusion(
     predictions: pl.DataFrame,
     diagnosis: pl.DataFrame,
     prompts: pl.DataFrame,
-    replicates: int,
     confidence: float,
 ) -> pl.DataFrame:
     """Confusion of labels, distances of their keys, and the correlation of the two.
@@ -83,7 +83,7 @@ def summarize_confusion(
 
     def of_seed(rows: pl.DataFrame) -> SeedStatistic:
         measured = diagnosis.join(rows.select("task", "seed").unique(), on=["task", "seed"])
-        return confusion_measures(rows, measured), len(rows)
+        return SeedStatistic(confusion_measures(rows, measured), texts_of(rows))
 
     parts, correlations = [], {}
     for task in prompts["task"].unique(maintain_order=True):
@@ -91,16 +91,10 @@ def summarize_confusion(
         measured = diagnosis.filter(pl.col("task") == task)
         pairs = measured.select("label", "other").unique().sort("label", "other")
         of_pair = pairs.with_columns(measure=pl.lit("auc"))
-        estimate = (
-            undefined(len(layers), replicates)
-            if rows.is_empty()
-            else bootstrap_seeds(rows, of_seed, replicates, "confusion")
-        )
+        estimate = undefined(len(layers)) if rows.is_empty() else estimate_over_seeds(rows, of_seed)
         keys = pl.concat([of_pair, of_layer], how="diagonal")
         parts.append(summary_rows({task: estimate}, keys, predictions, confidence))
-        correlations[task] = Estimate(
-            estimate.values[len(pairs) :], estimate.replicates[:, len(pairs) :]
-        )
+        correlations[task] = estimate.map(partial(_without_first, len(pairs)))
         parts.append(_distances(measured, parts[-1]))
     told = [task for task, each in correlations.items() if not np.isnan(each.values).all()]
     averaged = predictions.filter(pl.col("task").is_in(told))
@@ -110,6 +104,10 @@ def summarize_confusion(
         skipped_prompts(prompts, "fixed"), on="task", maintain_order="left"
     )
     return summary_table(counted, predictions, CONFUSION)
+
+
+def _without_first(columns: int, values: Array) -> Array:
+    return values[..., columns:]
 
 
 def _distances(diagnosis: pl.DataFrame, summarized: pl.DataFrame) -> pl.DataFrame:

@@ -13,7 +13,7 @@ _KEYS = ["layer", "offset", "source", "target"]
 
 
 def summarize_decoding(
-    probes: pl.DataFrame, prompts: pl.DataFrame, replicates: int, confidence: float
+    probes: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """Accuracy of the probes of every layer and offset, averaged over heads, with intervals.
 
@@ -45,9 +45,7 @@ def summarize_decoding(
         means.select(*_KEYS, pl.col("measure").cast(order)).unique().sort(*_KEYS, "measure")
     ).with_columns(pl.col("measure").cast(pl.String))
     tasks = prompts["task"].unique(maintain_order=True).to_list()
-    estimates = mean_by_task(
-        means, tasks, lambda seed: _values(seed, keys), len(keys), replicates, "decoding"
-    )
+    estimates = mean_by_task(means, tasks, lambda seed: _values(seed, keys), len(keys))
     decoded = means.group_by("task", *_KEYS, "measure").agg(pl.len().alias("decoded"))
     both = pl.concat(
         [

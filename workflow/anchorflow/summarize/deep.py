@@ -9,13 +9,13 @@ from anchorflow.arrays import Array
 from anchorflow.schemas.deep import DEEP
 from anchorflow.summarize.by_task import (
     AVERAGE,
-    SeedStatistic,
     estimates_by_task,
     require_examples,
     summary_rows,
     summary_table,
+    texts_of,
 )
-from anchorflow.summarize.statistics import one_vs_one_auc
+from anchorflow.summarize.statistics import SeedStatistic, one_vs_one_auc
 
 MEASURES = ("auc", "cumulative")
 
@@ -79,7 +79,7 @@ def auc_of_predictions(
     Returns
     -------
     function
-        Maps weights of the examples [R, examples] to [R, L], for ``statistics.bootstrap``.
+        Maps weights of the examples [R, examples] to [R, L], for ``statistics.estimate``.
     """
     scores = class_scores(attention, len(predictions["probabilities"][0]))
     predicted = predictions.sort("example")["prediction"].to_numpy().astype(np.int64)
@@ -87,7 +87,7 @@ def auc_of_predictions(
 
 
 def summarize_deep(
-    attention: pl.DataFrame, predictions: pl.DataFrame, replicates: int, confidence: float
+    attention: pl.DataFrame, predictions: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """AUCROC_l against the model's own predictions, and R_l, with intervals.
 
@@ -108,10 +108,10 @@ def summarize_deep(
 
     def of_seed(rows: pl.DataFrame) -> SeedStatistic:
         predicted = predictions.join(rows.select("task", "seed").unique(), on=["task", "seed"])
-        return auc_of_predictions(rows, predicted), len(predicted)
+        return SeedStatistic(auc_of_predictions(rows, predicted), texts_of(predicted))
 
     tasks = attention["task"].unique(maintain_order=True).to_list()
-    aucs = estimates_by_task(attention, tasks, of_seed, layers, replicates, "deep")
+    aucs = estimates_by_task(attention, tasks, of_seed, layers)
     unpredicted = _unpredicted(predictions)
     parts = []
     for measure in MEASURES:

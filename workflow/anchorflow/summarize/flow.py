@@ -5,14 +5,14 @@ import polars as pl
 
 from anchorflow.schemas.flow import FLOW
 from anchorflow.summarize.by_task import (
-    SeedStatistic,
     estimates_by_task,
     require_examples,
     skipped_prompts,
     summary_rows,
     summary_table,
+    texts_of,
 )
-from anchorflow.summarize.statistics import weighted_mean
+from anchorflow.summarize.statistics import SeedStatistic, weighted_mean
 
 FLOWS = ("s_wp", "s_pq", "s_ww")
 SCALES = ("absolute", "proportion")
@@ -22,7 +22,6 @@ def summarize_flow(
     saliency: pl.DataFrame,
     prompts: pl.DataFrame,
     demonstrations: str,
-    replicates: int,
     confidence: float,
 ) -> pl.DataFrame:
     """S_wp, S_pq, and S_ww per layer, per task and averaged over tasks, with intervals.
@@ -47,10 +46,10 @@ def summarize_flow(
 
     def of_seed(rows: pl.DataFrame) -> SeedStatistic:
         values = flows_and_shares(rows, layers)
-        return weighted_mean(values.reshape(len(values), -1)), len(values)
+        return SeedStatistic(weighted_mean(values.reshape(len(values), -1)), texts_of(rows))
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
-    estimates = estimates_by_task(saliency, tasks, of_seed, len(keys), replicates, "flow")
+    estimates = estimates_by_task(saliency, tasks, of_seed, len(keys))
     rows = summary_rows(estimates, keys, saliency, confidence)
     counted = rows.join(skipped_prompts(prompts, demonstrations), on="task", maintain_order="left")
     return summary_table(counted, saliency, FLOW)

@@ -56,7 +56,6 @@ def summarize_heads(
     kernel: pl.DataFrame,
     predictions: pl.DataFrame,
     prompts: pl.DataFrame,
-    replicates: int,
     confidence: float,
 ) -> pl.DataFrame:
     """Agreement, accuracy, and correlation of every layer and head, with intervals.
@@ -86,7 +85,7 @@ def summarize_heads(
         return np.concatenate(list(head_measures(rows, of_model).values()), 1)
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
-    estimates = mean_by_task(kernel, tasks, of_seed, len(keys), replicates, "heads")
+    estimates = mean_by_task(kernel, tasks, of_seed, len(keys))
     skipped = skipped_prompts(prompts, "kernel")
     counted = summary_rows(estimates, keys, predictions, confidence).join(
         skipped, on="task", maintain_order="left"

@@ -6,24 +6,22 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from anchorflow.arrays import Array
 from anchorflow.config.cells import OWN, Words, cell_name
-from anchorflow.random_draws import generator
 from anchorflow.schemas.label_words import LABEL_WORDS
 from anchorflow.summarize.by_task import (
     AVERAGE,
-    SeedStatistic,
     estimates_by_task,
     require_examples,
     skipped_prompts,
     summary_rows,
     summary_table,
+    texts_of,
     undefined,
 )
 from anchorflow.summarize.depth import first_third, last_third
 from anchorflow.summarize.flow import FLOWS, SCALES, flows_and_shares
-from anchorflow.summarize.loyalty import by_draw, loyalty_measures, mean_over_draws
-from anchorflow.summarize.statistics import weighted_mean
+from anchorflow.summarize.loyalty import loyalty_measures, mean_of_draws
+from anchorflow.summarize.statistics import SeedStatistic, weighted_mean
 
 _EXAMPLE = ["task", "seed", "example"]
 
@@ -46,7 +44,6 @@ def summarize_label_words(
     words: Words,
     demonstrations: str,
     variant: str,
-    replicates: int,
     confidence: float,
 ) -> pl.DataFrame:
     """Accuracy, information flow, and loyalty with a task's own label words and with others.
@@ -95,9 +92,9 @@ def summarize_label_words(
         flows = _cells_of(saliency, words, name)
         measured.append(_flow(flows, saliency["layer"].n_unique(), shown, demonstrations))
         isolated = _cells_of(isolation, words, name)
-        measured.append(_loyalty(isolated, variant, layers, shown, replicates))
+        measured.append(_loyalty(isolated, variant, layers, shown))
         parts += [
-            _summarized(each, len(words), replicates, confidence).with_columns(words=pl.lit(name))
+            _summarized(each, len(words), confidence).with_columns(words=pl.lit(name))
             for each in measured
         ]
     order = {task: place for place, task in enumerate([*words, AVERAGE])}
@@ -124,7 +121,9 @@ def _mean_of(rows: pl.DataFrame, measure: str, prompts: pl.DataFrame) -> Measure
     """The mean over examples of one column, of prompts with fixed demonstrations."""
 
     def statistic(seed: pl.DataFrame) -> SeedStatistic:
-        return weighted_mean(seed.sort("example").select(measure).to_numpy()), len(seed)
+        return SeedStatistic(
+            weighted_mean(seed.sort("example").select(measure).to_numpy()), texts_of(seed)
+        )
 
     return Measured(_keys([measure]), rows, statistic, prompts, "fixed")
 
@@ -180,14 +179,12 @@ def _flow(
         early = to_words[:, first_third(layers)].mean(1)
         late = to_target[:, last_third(layers)].mean(1)
         values = np.column_stack([to_words, to_target, early, late])
-        return weighted_mean(values), len(values)
+        return SeedStatistic(weighted_mean(values), texts_of(seed))
 
     return Measured(keys, saliency, statistic, prompts, demonstrations)
 
 
-def _loyalty(
-    isolation: pl.DataFrame, variant: str, layers: int, prompts: pl.DataFrame, replicates: int
-) -> Measured:
+def _loyalty(isolation: pl.DataFrame, variant: str, layers: int, prompts: pl.DataFrame) -> Measured:
     """Label loyalty with label words, or random tokens, isolated in the first ``layers`` layers."""
     first = (pl.col("side") == "first") & (pl.col("layers") == layers)
     isolated = first & (pl.col("variant") == variant)
@@ -195,33 +192,27 @@ def _loyalty(
 
     def statistic(seed: pl.DataFrame) -> SeedStatistic:
         measured = loyalty_measures(seed)
-        random = generator(seed["seed"][0], "label_words", seed["task"][0], "draws")
-        values = {
-            positions: by_draw(measured.filter(pl.col("positions") == positions), ["label_loyalty"])
+        label, other = (
+            mean_of_draws(measured.filter(pl.col("positions") == positions), ["label_loyalty"])
+            .select("label_loyalty")
+            .to_numpy()
             for positions in ("label", "random")
-        }
-        label, other = (mean_over_draws(each, replicates, random) for each in values.values())
-
-        def loyalties(weights: Array) -> Array:
-            of_label, of_random = label(weights), other(weights)
-            return np.concatenate([of_label, of_random, of_random - of_label], 1)
-
-        return loyalties, values["label"].shape[1]
+        )
+        values = np.concatenate([label, other, other - label], 1)
+        return SeedStatistic(weighted_mean(values), texts_of(seed))
 
     keys = _keys(["loyalty_label", "loyalty_random", "loyalty_drop"])
     return Measured(keys, rows, statistic, prompts, "fixed")
 
 
-def _summarized(measured: Measured, tasks: int, replicates: int, confidence: float) -> pl.DataFrame:
+def _summarized(measured: Measured, tasks: int, confidence: float) -> pl.DataFrame:
     """Summary rows per task and averaged over all ``tasks``, with counts of skipped prompts."""
     here = measured.prompts["task"].unique(maintain_order=True).to_list()
     values = len(measured.keys)
-    estimates = estimates_by_task(
-        measured.rows, here, measured.statistic, values, replicates, "label_words"
-    )
+    estimates = estimates_by_task(measured.rows, here, measured.statistic, values)
     # An average over fewer tasks would not be comparable with that of the own words.
     if len(here) != tasks:
-        estimates[AVERAGE] = undefined(values, replicates)
+        estimates[AVERAGE] = undefined(values)
     skipped = skipped_prompts(measured.prompts, measured.protocol)
     rows = summary_rows(estimates, measured.keys, measured.rows, confidence)
     return rows.join(skipped, on="task", maintain_order="left")

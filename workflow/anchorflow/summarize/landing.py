@@ -67,7 +67,6 @@ def summarize_landing(
     segments: pl.DataFrame,
     places: pl.DataFrame,
     prompts: pl.DataFrame,
-    replicates: int,
     confidence: float,
 ) -> pl.DataFrame:
     """Attention by segment and by place, per layer, with intervals.
@@ -96,7 +95,7 @@ def summarize_landing(
         def values(rows: pl.DataFrame, of_seed: Measures = of_seed) -> Array:
             return of_seed(rows)[1]
 
-        estimates = mean_by_task(measured, tasks, values, len(keys), replicates, "landing")
+        estimates = mean_by_task(measured, tasks, values, len(keys))
         parts.append(summary_rows(estimates, keys, measured, confidence))
     counted = pl.concat(parts, how="diagonal").join(
         skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"

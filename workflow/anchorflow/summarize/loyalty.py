@@ -1,23 +1,25 @@
 """Loyalty of predictions under isolation to those of the unmodified run ([A] §2.2, Fig. 4)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 
-from anchorflow.arrays import Array
-from anchorflow.random_draws import generator
 from anchorflow.schemas.loyalty import LOYALTY
 from anchorflow.summarize.by_task import (
+    estimate_over_seeds,
     over_tasks,
-    per_seed,
     require_examples,
     skipped_prompts,
     summary_rows,
     summary_table,
-    undefined,
+    texts_of,
 )
-from anchorflow.summarize.statistics import Estimate, bootstrap
+from anchorflow.summarize.statistics import (
+    Estimate,
+    SeedStatistic,
+    weighted_mean_where_defined,
+)
 
 MEASURES = ("label_loyalty", "word_loyalty", "accuracy", "divergence")
 _EXAMPLE = ["seed", "example"]
@@ -90,12 +92,11 @@ def loyalty_measures(isolation: pl.DataFrame) -> pl.DataFrame:
 
 
 def summarize_loyalty(
-    isolation: pl.DataFrame, prompts: pl.DataFrame, replicates: int, confidence: float
+    isolation: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """Loyalty, accuracy, and divergence per setting and task, and averaged, with intervals.
 
-    Intervals are over seeds, examples, and, for random positions, draws: each replicate resamples
-    the draws of a seed with replacement.
+    Every seed has its own draws of random positions, so intervals over seeds include them.
 
     Parameters
     ----------
@@ -120,11 +121,10 @@ def summarize_loyalty(
     keys = settings.join(pl.DataFrame({"measure": MEASURES}), how="cross")
 
     def of_task(rows: pl.DataFrame) -> Estimate:
-        measured, task = loyalty_measures(rows), rows["task"][0]
-        return bootstrap_settings(measured, settings, MEASURES, replicates, "loyalty", task)
+        return estimate_settings(loyalty_measures(rows), settings, MEASURES)
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
-    estimates = over_tasks(isolation, tasks, of_task, len(keys), replicates)
+    estimates = over_tasks(isolation, tasks, of_task, len(keys))
     rows = summary_rows(estimates, keys, isolated, confidence)
     counted = rows.join(draws, on=_SETTING, maintain_order="left").join(
         skipped_prompts(prompts, "fixed"), on="task", maintain_order="left"
@@ -132,76 +132,44 @@ def summarize_loyalty(
     return summary_table(counted, isolation, LOYALTY)
 
 
-def bootstrap_settings(
-    measured: pl.DataFrame,
-    settings: pl.DataFrame,
-    measures: Sequence[str],
-    replicates: int,
-    *purpose: str,
+def estimate_settings(
+    measured: pl.DataFrame, settings: pl.DataFrame, measures: Sequence[str]
 ) -> Estimate:
-    """Bootstrap the measures of each setting over seeds, examples, and draws.
+    """The measures of each setting, with draws averaged first: every seed draws its own.
 
     Parameters
     ----------
     measured : DataFrame
-        One row per seed, example, draw, and setting.
+        One row per seed, example, draw, and setting, of one task.
     settings : DataFrame
         The S settings; its columns are among those of ``measured``.
     measures : sequence of str
         M columns of ``measured``.
-    purpose
-        Name of the random draws.
 
     Returns
     -------
     Estimate
         [S · M] values.
     """
-    by_setting = []
-    for setting in settings.iter_rows(named=True):
-        chosen = measured.filter(pl.col(n).eq_missing(value) for n, value in setting.items())
-        if chosen.is_empty():
-            by_setting.append(undefined(len(measures), replicates))
-            continue
-        random = generator(0, *purpose, *map(str, setting.values()))
-        seeds = [by_draw(frame, measures) for frame in per_seed(chosen)]
-        by_setting.append(
-            bootstrap(
-                [mean_over_draws(values, replicates, random) for values in seeds],
-                [values.shape[1] for values in seeds],
-                replicates,
-                random,
+
+    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
+        texts = rows.select(pl.col("example").unique().sort())
+        values = [
+            texts.join(
+                mean_of_draws(chosen, measures), on="example", how="left", maintain_order="left"
             )
-        )
-    return Estimate(
-        np.concatenate([estimate.values for estimate in by_setting]),
-        np.concatenate([estimate.replicates for estimate in by_setting], 1),
-    )
+            .select(measures)
+            .fill_null(np.nan)
+            .to_numpy()
+            for setting in settings.iter_rows(named=True)
+            for chosen in [rows.filter(pl.col(n).eq_missing(value) for n, value in setting.items())]
+        ]
+        statistic = weighted_mean_where_defined(np.concatenate(values, 1))
+        return SeedStatistic(statistic, texts_of(rows))
+
+    return estimate_over_seeds(measured, of_seed)
 
 
-def by_draw(rows: pl.DataFrame, measures: Sequence[str]) -> Array:
-    """[draws, examples, measures] of one setting and seed."""
-    draws = rows["draw"].n_unique()
-    values = rows.sort("draw", "example").select(measures).to_numpy()
-    return values.reshape(draws, -1, len(measures))
-
-
-def mean_over_draws(
-    values: Array, replicates: int, random: np.random.Generator
-) -> Callable[[Array], Array]:
-    """The statistic "mean of [draws, examples, K]" for ``statistics.bootstrap``.
-
-    The estimate itself weights all draws equally; replicates resample them with replacement.
-    """
-    draws = len(values)
-    resampled = random.multinomial(draws, np.full(draws, 1 / draws), replicates) / draws
-
-    def statistic(weights: Array) -> Array:
-        shares = (
-            resampled if len(weights) == replicates else np.full((len(weights), draws), 1 / draws)
-        )
-        shares_of_examples = weights / weights.sum(1, keepdims=True)
-        mean: Array = np.einsum("rd,re,dek->rk", shares, shares_of_examples, values, optimize=True)
-        return mean
-
-    return statistic
+def mean_of_draws(rows: pl.DataFrame, measures: Sequence[str]) -> pl.DataFrame:
+    """Columns example and ``measures`` of one setting and seed, averaged over draws."""
+    return rows.group_by("example").agg(pl.col(*measures).mean()).sort("example")

@@ -10,15 +10,15 @@ from anchorflow.arrays import Array
 from anchorflow.schemas.neighbors import NEIGHBORS
 from anchorflow.summarize.by_task import (
     AVERAGE,
-    SeedStatistic,
     estimates_by_task,
     require_examples,
     skipped_prompts,
     summary_rows,
     summary_table,
+    texts_of,
     undefined,
 )
-from anchorflow.summarize.statistics import Estimate
+from anchorflow.summarize.statistics import Estimate, SeedStatistic
 
 CHOICES = ("random", "nearest", "nearest_per_label")
 MEASURES = ("accuracy", "similarity", "same_label", "accuracy_gain")
@@ -73,14 +73,13 @@ def neighbor_measures(rows: pl.DataFrame, choice: str) -> SeedStatistic:
         )
         return means
 
-    return statistic, len(values)
+    return SeedStatistic(statistic, texts_of(rows))
 
 
 def summarize_neighbors(
     predictions: pl.DataFrame,
     prompts: pl.DataFrame,
     retrieved: pl.DataFrame,
-    replicates: int,
     confidence: float,
 ) -> pl.DataFrame:
     """Accuracy by choice of demonstrations, and its paired difference from random ones.
@@ -113,12 +112,10 @@ def summarize_neighbors(
     for choice in [name for name in CHOICES if name in protocols["demonstrations"]]:
         run = predictions.filter(pl.col("choice") == choice)
         of_seed = partial(neighbor_measures, choice=choice)
-        estimates = estimates_by_task(
-            predictions, tasks, of_seed, len(MEASURES), replicates, "neighbors"
-        )
+        estimates = estimates_by_task(predictions, tasks, of_seed, len(MEASURES))
         # An average over fewer tasks would not be comparable with that of random ones.
         if set(run["task"]) != set(random["task"]):
-            estimates[AVERAGE] = undefined(len(MEASURES), replicates)
+            estimates[AVERAGE] = undefined(len(MEASURES))
         parts.append(
             _rows(estimates, MEASURES[:-1], run, confidence)
             .join(skipped_prompts(protocols, choice), on="task", maintain_order="left")

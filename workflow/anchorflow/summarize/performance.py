@@ -11,15 +11,16 @@ from anchorflow.schemas.performance import PERFORMANCE
 from anchorflow.summarize.accuracy import accuracy_measures
 from anchorflow.summarize.by_task import (
     AVERAGE,
-    SeedStatistic,
     estimates_by_task,
     require_examples,
     skipped_prompts,
     summary_rows,
     summary_table,
+    texts_of,
     undefined,
 )
 from anchorflow.summarize.published import table_1
+from anchorflow.summarize.statistics import SeedStatistic
 
 MEASURES = ("accuracy", "macro_f1", "accuracy_gain", "macro_f1_gain")
 
@@ -58,14 +59,13 @@ def performance_measures(rows: pl.DataFrame, method: str) -> SeedStatistic:
             gains[weighted] = measures[weighted] - of_vanilla(some[weighted])[:, :2]
         return np.concatenate([measures, gains], 1)
 
-    return statistic, len(vanilla)
+    return SeedStatistic(statistic, texts_of(vanilla))
 
 
 def summarize_performance(
     predictions: pl.DataFrame,
     prompts: pl.DataFrame,
     auxiliary: pl.DataFrame,
-    replicates: int,
     confidence: float,
     baselines: Sequence[str],
 ) -> pl.DataFrame:
@@ -101,12 +101,10 @@ def summarize_performance(
     parts = []
     for method in methods:
         of_seed = partial(performance_measures, method=method)
-        estimates = estimates_by_task(
-            predictions, tasks, of_seed, len(MEASURES), replicates, "performance"
-        )
+        estimates = estimates_by_task(predictions, tasks, of_seed, len(MEASURES))
         # An average over fewer tasks would not be comparable with vanilla's.
         if answered[method] != answered["vanilla"]:
-            estimates[AVERAGE] = undefined(len(MEASURES), replicates)
+            estimates[AVERAGE] = undefined(len(MEASURES))
         run = predictions.filter(pl.col("method") == method)
         skipped = skipped_prompts(both, "many" if method == "many" else "fixed")
         parts.append(

@@ -18,17 +18,18 @@ from anchorflow.random_draws import halves
 from anchorflow.schemas.regressors import REGRESSORS
 from anchorflow.summarize.by_task import (
     AVERAGE,
-    SeedStatistic,
-    bootstrap_seeds,
+    estimate_over_seeds,
     per_seed,
     require_examples,
     skipped_prompts,
     summary_rows,
     summary_table,
+    texts_of,
 )
 from anchorflow.summarize.heads import head_keys, head_measures
 from anchorflow.summarize.statistics import (
     Estimate,
+    SeedStatistic,
     average,
     weighted_mean,
     weighted_mean_where_defined,
@@ -106,8 +107,7 @@ def head_scores(kernel: pl.DataFrame, predictions: pl.DataFrame, half_of: pl.Dat
 def choose_head(scores: Estimate) -> tuple[Estimate, Estimate]:
     """The head of highest agreement, scored on the examples it was chosen on and on others.
 
-    Heads are chosen once, by the original scores; replicates score the heads so chosen. Choosing
-    anew in each replicate would reward heads for examples that are drawn repeatedly.
+    Heads are chosen once, by all examples; intervals are those of the heads so chosen.
 
     Parameters
     ----------
@@ -147,7 +147,6 @@ def summarize_regressors(
     prompts: pl.DataFrame,
     embeddings: pl.DataFrame,
     temperature: float,
-    replicates: int,
     confidence: float,
 ) -> pl.DataFrame:
     """Accuracy, and agreement with the model, of every method and number of demonstrations.
@@ -185,9 +184,8 @@ def summarize_regressors(
             kernel.filter(here),
             counts.filter(here),
             samples.filter(here),
-            _vectors(embeddings.filter(here), samples.filter(here)),
+            vectors_of(embeddings.filter(here), samples.filter(here)),
             temperature,
-            replicates,
         )
     tasks = list(of_task)
     everywhere = [m for m in of_task[tasks[0]] if all(m in of_task[task] for task in tasks)]
@@ -217,7 +215,6 @@ def _task(
     samples: pl.DataFrame,
     vectors: Mapping[tuple[str, int], Array],
     temperature: float,
-    replicates: int,
 ) -> tuple[dict[Method, Estimate], dict[Method, float]]:
     """Estimates and mean numbers of demonstrations of one task."""
     hits: dict[Method, dict[int, Array]] = {}
@@ -236,25 +233,23 @@ def _task(
     # A number of demonstrations is included only if all seeds have it.
     seeds = predictions["seed"].n_unique()
     estimates = {
-        method: bootstrap_seeds(
-            predictions, partial(_mean_hits, of_seeds), replicates, "regressors"
-        )
+        method: estimate_over_seeds(predictions, partial(_mean_hits, of_seeds))
         for method, of_seeds in hits.items()
         if len(of_seeds) == seeds
     }
     means = {method: float(np.mean(sizes[method])) for method in estimates}
     full = means[Method("in_context")]
-    for method, estimate in _heads(kernel, predictions, replicates).items():
+    for method, estimate in _heads(kernel, predictions).items():
         estimates[method], means[method] = estimate, full
     return estimates, means
 
 
 def _mean_hits(of_seeds: Mapping[int, Array], seed: pl.DataFrame) -> SeedStatistic:
     hits = of_seeds[seed["seed"][0]]
-    return weighted_mean(hits), len(hits)
+    return SeedStatistic(weighted_mean(hits), texts_of(seed))
 
 
-def _vectors(embeddings: pl.DataFrame, samples: pl.DataFrame) -> dict[tuple[str, int], Array]:
+def vectors_of(embeddings: pl.DataFrame, samples: pl.DataFrame) -> dict[tuple[str, int], Array]:
     """Embeddings of the test texts and demonstrations, by split and row."""
     used = pl.concat(
         [
@@ -306,9 +301,7 @@ def _seed(
     return hits
 
 
-def _heads(
-    kernel: pl.DataFrame, predictions: pl.DataFrame, replicates: int
-) -> dict[Method, Estimate]:
+def _heads(kernel: pl.DataFrame, predictions: pl.DataFrame) -> dict[Method, Estimate]:
     """The best head for each kind of weights, chosen on the same texts and on other texts.
 
     A head is a property of the model, so it is chosen over all seeds at once; a text is in the same
@@ -318,12 +311,13 @@ def _heads(
 
     def of_seed(rows: pl.DataFrame) -> SeedStatistic:
         predicted = predictions.filter(pl.col("seed") == rows["seed"][0])
-        return weighted_mean_where_defined(head_scores(rows, predicted, half_of)), len(predicted)
+        scores = head_scores(rows, predicted, half_of)
+        return SeedStatistic(weighted_mean_where_defined(scores), texts_of(predicted))
 
     estimates = {}
     for weights in head_keys(kernel)["weights"].unique(maintain_order=True):
         rows = kernel.filter(pl.col("weights") == weights)
-        scores = bootstrap_seeds(rows, of_seed, replicates, "regressors")
+        scores = estimate_over_seeds(rows, of_seed)
         here, held_out = choose_head(scores)
         estimates[Method("head_chosen_here", weights)] = here
         estimates[Method("head_held_out", weights)] = held_out

@@ -11,7 +11,7 @@ from anchorflow.summarize.by_task import (
     summary_rows,
     summary_table,
 )
-from anchorflow.summarize.loyalty import bootstrap_settings, with_loyalty
+from anchorflow.summarize.loyalty import estimate_settings, with_loyalty
 from anchorflow.summarize.published import table_2
 from anchorflow.summarize.statistics import Estimate
 
@@ -74,7 +74,7 @@ def _best_draws(random: pl.DataFrame, chosen_on: str) -> pl.DataFrame:
 
 
 def summarize_retention(
-    compression: pl.DataFrame, prompts: pl.DataFrame, replicates: int, confidence: float
+    compression: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """Loyalty, accuracy, and kept share of every method and share, with intervals.
 
@@ -86,7 +86,7 @@ def summarize_retention(
     Returns
     -------
     DataFrame
-        Columns of the table ``retention``; intervals are over seeds, examples, and draws.
+        Columns of the table ``retention``; intervals are over seeds, texts, and draws.
 
     Raises
     ------
@@ -105,11 +105,10 @@ def summarize_retention(
     keys = settings.join(pl.DataFrame({"measure": MEASURES}), how="cross")
 
     def of_task(rows: pl.DataFrame) -> Estimate:
-        task = rows["task"][0]
-        return bootstrap_settings(rows, settings, MEASURES, replicates, "retention", task)
+        return estimate_settings(rows, settings, MEASURES)
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
-    estimates = over_tasks(measured, tasks, of_task, len(keys), replicates)
+    estimates = over_tasks(measured, tasks, of_task, len(keys))
     counted = (
         summary_rows(estimates, keys, compression, confidence)
         .join(draws, on=_SETTING, nulls_equal=True, maintain_order="left")

@@ -5,7 +5,7 @@ import polars as pl
 from anchorflow.tabulate.page import Page, pivoted
 
 _NOTE = (
-    "Means over seeds with bootstrap intervals over seeds and examples; "
+    "Means over seeds with intervals over seeds and texts; "
     "demonstrations fixed per seed. majority: what always answering the most frequent "
     "true label would score. skipped: prompts longer than the model's context, not "
     "run."

@@ -9,10 +9,9 @@ _NOTE = (
     "Spearman's rank correlation, over pairs of labels, of how well two labels' examples are told "
     "apart (AUC of the ratio of their probabilities) with the distance of their label words' keys "
     "in a layer, along the principal components of the targets' queries; means over seeds with "
-    "bootstrap intervals over seeds and examples, distances held fixed and pairs taken as given. "
-    "With few examples of a label, resampling them pulls the interval towards 0. Tasks with fewer "
-    "than three labels have no correlation. In layer 0 the target's query varies with its position "
-    "alone. results/tables/confusion.csv has every layer, pair and distance."
+    "intervals over seeds and texts, distances held fixed and pairs taken as given. "
+    "Tasks with fewer than three labels have no correlation. In layer 0 the target's query varies "
+    "with its position alone. results/tables/confusion.csv has every layer, pair and distance."
 )
 
 

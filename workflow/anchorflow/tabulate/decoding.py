@@ -12,7 +12,7 @@ _NOTE = (
     "and tasks, each with the same for shuffled targets, which is chance (labels are shuffled "
     "within rounds). Offset 0 is the label word, which its own key and value name; before it, the "
     "text must tell. At each offset, the layer of largest gain over chance, chosen on these "
-    "demonstrations, which flatters it. Means over seeds with bootstrap intervals over seeds and "
+    "demonstrations, which flatters it. Means over seeds with intervals over seeds and "
     "demonstrations. results/tables/decoding.csv has every layer and task."
 )
 

@@ -6,7 +6,7 @@ from anchorflow.tabulate.page import Page, at_depths, pivoted
 
 _NOTE = (
     "Layers counted from 0, five depths per model; each cell is S / (S_wp + S_pq + "
-    "S_ww) with its bootstrap interval. s_wp: text to label words, s_pq: label words "
+    "S_ww) with its interval. s_wp: text to label words, s_pq: label words "
     "to target, s_ww: all other pairs. results/tables/flow.csv has every layer and "
     "the absolute values."
 )

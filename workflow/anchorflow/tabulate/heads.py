@@ -7,7 +7,7 @@ from anchorflow.tabulate.page import Page, pivoted
 _NOTE = (
     "The five heads whose attention, as weights of the demonstrations' labels, agrees most often "
     "with the model's predictions, by task and averaged over tasks; weights are the largest "
-    "attention to a token of each demonstration. Means over seeds with bootstrap intervals over "
+    "attention to a token of each demonstration. Means over seeds with intervals over "
     "seeds and examples. They were chosen on these very examples, so their agreement is too high; "
     "results/tables/regressors.md has it held out. Correlation is that of the weights with the "
     "similarity of next-token distributions after each text in the template, without "

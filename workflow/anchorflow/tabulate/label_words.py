@@ -6,7 +6,7 @@ from anchorflow.tabulate.page import Page, pivoted
 
 _NOTE = (
     "words: the task's own label words; other rows: those of that name in the configuration. Means "
-    "over seeds with bootstrap intervals over seeds and examples, the same ones for all words; the "
+    "over seeds with intervals over seeds and texts, the same ones for all words; the "
     "average is over the tasks that have the words. accuracy: share of predictions that are the "
     "word shown with the true label; accuracy_change: minus that with the own words, on the same "
     "examples; follows_meaning: accuracy if a predicted word is taken by its meaning among the own "

@@ -8,7 +8,7 @@ from anchorflow.tabulate.page import Page, at_depths, pivoted
 _NOTE = (
     "Share of the target's attention to the demonstrations that lands on each of their segments, "
     "averaged over heads and tasks, at five depths; in the last row, the segment's share of the "
-    "tokens, which attention spread evenly would have. Means over seeds with bootstrap intervals "
+    "tokens, which attention spread evenly would have. Means over seeds with intervals "
     "over seeds and examples. Much of what text gets may go to single tokens that collect "
     "attention whatever the query: they are narrow stripes in the figure. "
     "results/tables/landing.csv has every layer, task and place."

@@ -6,7 +6,7 @@ from anchorflow.summarize.by_task import AVERAGE
 from anchorflow.tabulate.page import Page, pivoted
 
 _NOTE = (
-    "Means over tasks and seeds with bootstrap intervals over seeds, examples and draws of random "
+    "Means over tasks and seeds with intervals over seeds, texts and draws of random "
     "positions; demonstrations fixed per seed. The isolated positions may not attend to earlier "
     "tokens in the first or last layers, as many as said. label_loyalty: share of predictions as "
     "in the untouched run; word_loyalty: Jaccard similarity of the likeliest tokens with those of "

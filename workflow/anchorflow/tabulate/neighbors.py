@@ -5,7 +5,7 @@ import polars as pl
 from anchorflow.tabulate.page import Page, pivoted
 
 _NOTE = (
-    "Means over seeds with bootstrap intervals over seeds and examples. random: demonstrations "
+    "Means over seeds with intervals over seeds and texts. random: demonstrations "
     "drawn once per seed, equally many of each label; nearest: as many training texts, those most "
     "similar to the test text by the cosine of a sentence encoder's embeddings, the most similar "
     "last (Liu et al. 2022); nearest_per_label: the most similar ones of each label, as many of "

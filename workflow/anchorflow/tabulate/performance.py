@@ -5,7 +5,7 @@ import polars as pl
 from anchorflow.tabulate.page import Page, pivoted
 
 _NOTE = (
-    "Means over seeds with bootstrap intervals over seeds and examples; demonstrations fixed per "
+    "Means over seeds with intervals over seeds and texts; demonstrations fixed per "
     "seed. vanilla: in-context learning as it is; many: with more demonstrations, texts that "
     "re-weighting trains on; reweighted: β fitted to the training texts; all others are the "
     "baselines that config/README.md describes under reweighting.baselines. gain: minus vanilla, "

@@ -10,7 +10,7 @@ _NOTE = (
     "one head, the largest to a token of each demonstration; chosen for its agreement on the same "
     "examples (chosen here, as [K] does) or on the other half of the texts (held out). encoder: "
     "kernel regression with a sentence encoder; encoder logistic: logistic regression on its "
-    "embeddings. Means over seeds with bootstrap intervals over seeds and examples. "
+    "embeddings. Means over seeds with intervals over seeds and texts. "
     "results/tables/regressors.csv also has fewer demonstrations and other kinds of weights."
 )
 

@@ -6,7 +6,7 @@ from anchorflow.summarize.by_task import AVERAGE
 from anchorflow.tabulate.page import Page, pivoted
 
 _NOTE = (
-    "Means over tasks and seeds with bootstrap intervals over seeds, examples and draws; "
+    "Means over tasks and seeds with intervals over seeds, texts and draws; "
     "demonstrations fixed per seed. label_loyalty: share of predictions as with everything kept; "
     "word_loyalty: Jaccard similarity of the five likeliest tokens with those. Without a share, a "
     "method keeps as many tokens as there are anchors (formatting and label words), or what its "

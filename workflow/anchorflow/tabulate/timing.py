@@ -9,7 +9,7 @@ _NOTE = (
     "prompts, medians; build: median time to make the cache, without the fit that re-weighting "
     "takes; break-even: queries after which that has paid; kept: tokens in the cache, in every "
     "layer and head; batch: queries answered together. accuracy and label loyalty: of all seeds, "
-    "with bootstrap intervals. Other methods of the compression table that keep as many tokens "
+    "with intervals. Other methods of the compression table that keep as many tokens "
     "take as long as hidden_anchor. Timings vary from run to run and machine to machine."
 )
 

@@ -3,8 +3,8 @@
 Each file of this package is one claim, or a family of claims that differ only in names. It declares
 
 - ``READS``, the names of the tables that its claims read, as a literal, and
-- ``CLAIMS``, the claims, each with an effect, which is above 0 if the claim holds, and a decision
-  rule.
+- ``CLAIMS``, the claims, each with an effect, which is above 0 if the claim holds, the control that
+  it has to exceed, and the null.
 
 Files whose names begin with an underscore contain what claims share.
 """
@@ -12,9 +12,7 @@ Files whose names begin with an underscore contain what claims share.
 import re
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import NamedTuple
 
-import numpy as np
 import polars as pl
 
 from anchorflow.config import registry
@@ -23,25 +21,35 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.summarize.by_task import AVERAGE, require_examples, summary_table
 from anchorflow.summarize.claims._claim import (
     ALL_TASKS,
-    INTERVAL,
+    COMPARED,
+    DISCRIMINATING,
+    PAPER,
     QUARTILES,
+    UNTRAINED,
     Claim,
+    Control,
     Curve,
     Depth,
     Isolated,
-    NotTested,
     Run,
-    Sampled,
-    Timed,
 )
-from anchorflow.summarize.statistics import average
-from anchorflow.summarize.verdicts import INCONCLUSIVE, NOT_TESTED, verdict
+from anchorflow.summarize.claims._decision import (
+    Decision,
+    corrected,
+    decide,
+    measure_claim,
+    over_tasks,
+)
 
 __all__ = [
     "ALL_TASKS",
-    "INTERVAL",
+    "COMPARED",
+    "DISCRIMINATING",
+    "PAPER",
     "QUARTILES",
+    "UNTRAINED",
     "Claim",
+    "Control",
     "Curve",
     "Depth",
     "Isolated",
@@ -80,11 +88,11 @@ def _place(claim: Claim) -> tuple[str, tuple[float, ...], int, int]:
 def summarize_claims(
     tasks: Sequence[str],
     variant: str,
-    replicates: int,
+    temperature: float,
     confidence: float,
     **tables: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Effect, interval and verdict of every claim, per task and averaged over tasks.
+    """Effect, interval, control, null, and verdict of every claim, per task and over tasks.
 
     Parameters
     ----------
@@ -92,10 +100,13 @@ def summarize_claims(
         All tasks of the run, in order.
     variant : str
         The variant of isolation to use.
+    temperature : float
+        Of kernel regression with the sentence encoder.
     tables
         Tables of one model, all tasks and seeds: ``predictions`` and those that claims list in
-        ``READS``; ``kernel_predictions`` are those with the demonstrations of ``kernel``. Claims
-        whose tables are missing are not tested.
+        ``READS``; ``kernel_predictions`` are those with the demonstrations of ``kernel``. With
+        ``untrained_`` before their names, those of the model's untrained twins. Claims whose
+        tables are missing are not tested.
 
     Returns
     -------
@@ -109,116 +120,77 @@ def summarize_claims(
         If there are no predictions.
     """
     require_examples(tables["predictions"])
-    runs = [
-        Run(
+    own = {name: rows for name, rows in tables.items() if not name.startswith(_TWINS)}
+    twins = _by_model(
+        {name[len(_TWINS) :]: rows for name, rows in tables.items() if name.startswith(_TWINS)}
+    )
+    runs = {
+        task: Run(
             task,
-            {name: rows.filter(pl.col("task") == task) for name, rows in tables.items()},
+            _of_task(own, task),
             variant,
-            replicates,
+            temperature,
+            {
+                name: Run(task, _of_task(of_twin, task), variant, temperature)
+                for name, of_twin in twins.items()
+            },
         )
         for task in tasks
+    }
+    claims = load_claims()
+    decisions: dict[str, dict[str, Decision]] = {claim.name: {} for claim in claims}
+    measured = {
+        claim.name: {task: measure_claim(claim, run) for task, run in runs.items()}
+        for claim in claims
+    }
+    for claim in claims:
+        of_tasks = measured[claim.name]
+        for task, known in {**of_tasks, AVERAGE: over_tasks(of_tasks)}.items():
+            decisions[claim.name][task] = decide(claim, known, confidence)
+    for family in dict.fromkeys(claim.family for claim in claims):
+        names = [claim.name for claim in claims if claim.family == family]
+        for task in (*runs, AVERAGE):
+            related = [decisions[name][task] for name in names]
+            for name, each in zip(names, corrected(related, confidence, family), strict=True):
+                decisions[name][task] = each
+    rows = [
+        {"task": task, **_told(claim, task), **vars(decision)}
+        for claim in claims
+        for task, decision in decisions[claim.name].items()
     ]
-    rows = [row for claim in load_claims() for row in _rows(claim, runs, confidence)]
     schema = frame_schema(CLAIMS)
     frame = pl.DataFrame(rows, schema={name: schema[name] for name in rows[0]})
     return summary_table(frame, tables["predictions"], CLAIMS)
 
 
-class _Decision(NamedTuple):
-    """The columns of a row that differ from task to task."""
-
-    effect: float | None
-    low: float | None
-    high: float | None
-    examples: int
-    seeds: int
-    rule: str
-    verdict: str
-    reason: str | None = None
+_TWINS = "untrained_"
 
 
-def _rows(claim: Claim, runs: Sequence[Run], confidence: float) -> list[dict[str, object]]:
-    """The rows of one claim: one per task, then the average."""
-    effects: dict[str, Sampled | Timed] = {}
-    decisions: dict[str, _Decision] = {}
-    for run in runs:
-        try:
-            effects[run.task] = claim.measure(run)
-            decisions[run.task] = _decide(effects[run.task], claim, confidence)
-        except NotTested as why:
-            decisions[run.task] = _not_tested(claim, str(why))
-    decisions[AVERAGE] = _over_tasks(effects, decisions, claim, confidence)
-    told = {
+def _by_model(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, pl.DataFrame]]:
+    """The tables of each twin, by its name."""
+    names = sorted({str(name) for rows in tables.values() for name in rows["model"].unique()})
+    return {
+        twin: {name: rows.filter(pl.col("model") == twin) for name, rows in tables.items()}
+        for twin in names
+    }
+
+
+def _of_task(tables: Mapping[str, pl.DataFrame], task: str) -> dict[str, pl.DataFrame]:
+    return {name: rows.filter(pl.col("task") == task) for name, rows in tables.items()}
+
+
+def _told(claim: Claim, task: str) -> dict[str, str]:
+    """What a row says of its claim, whatever was measured."""
+    timed = claim.rule == QUARTILES
+    return {
         "claim": claim.name,
         "statement": claim.statement,
         "source": claim.source,
+        "family": claim.family,
+        "form": claim.form,
         "compared": claim.compared,
         "unit": claim.unit,
+        "control": claim.control.description,
+        "null": claim.null or "none",
+        "rule": ALL_TASKS if timed and task == AVERAGE else claim.rule,
     }
-    return [{"task": task, **told, **each._asdict()} for task, each in decisions.items()]
-
-
-def _not_tested(claim: Claim, reason: str) -> _Decision:
-    return _Decision(None, None, None, 0, 0, claim.rule, NOT_TESTED, reason)
-
-
-def _decide(effect: Sampled | Timed, claim: Claim, confidence: float) -> _Decision:
-    if isinstance(effect, Timed):
-        said = verdict(effect.low, effect.high)
-        return _Decision(effect.value, effect.low, effect.high, effect.runs, 1, claim.rule, said)
-    # Sums in different order leave rounding errors where there is no difference.
-    rounded = effect.effect.map(lambda values: np.round(values, 12) + 0.0)
-    counts = (effect.examples, effect.seeds, claim.rule)
-    value = float(rounded.values[0])
-    if np.isnan(value):
-        reason = f"undefined: {claim.undefined}"
-        return _Decision(None, None, None, *counts, INCONCLUSIVE, reason)
-    low, high = (float(ends[0]) for ends in rounded.interval(confidence))
-    unknown = float(np.isnan(rounded.replicates).mean())
-    if unknown > 1 - confidence:
-        reason = f"undefined in {unknown:.0%} of the replicates"
-        if np.isnan(low):
-            return _Decision(value, None, None, *counts, INCONCLUSIVE, reason)
-        return _Decision(value, low, high, *counts, INCONCLUSIVE, reason)
-    return _Decision(value, low, high, *counts, verdict(low, high))
-
-
-def _over_tasks(
-    effects: Mapping[str, Sampled | Timed],
-    decisions: Mapping[str, _Decision],
-    claim: Claim,
-    confidence: float,
-) -> _Decision:
-    """The decision over tasks with a value; its reason names the tasks without one."""
-    if not effects:
-        reasons = dict.fromkeys(str(each.reason) for each in decisions.values())
-        return _not_tested(claim, "; ".join(reasons))
-    defined = {task: each for task, each in effects.items() if _has_value(each)}
-    averaged = list((defined or effects).values())
-    timed = [each for each in averaged if isinstance(each, Timed)]
-    sampled = [each for each in averaged if isinstance(each, Sampled)]
-    if timed:
-        said = {decisions[task].verdict for task in effects}
-        value = float(np.mean([each.value for each in timed]))
-        runs = sum(each.runs for each in timed)
-        agreed = said.pop() if len(said) == 1 else INCONCLUSIVE
-        overall = _Decision(value, None, None, runs, 1, ALL_TASKS, agreed)
-    else:
-        effect = Sampled(
-            average([each.estimate for each in sampled]),
-            sum(each.examples for each in sampled),
-            max(each.seeds for each in sampled),
-            sampled[0].made,
-        )
-        overall = _decide(effect, claim, confidence)
-    lacks = [task for task in decisions if task not in defined] if defined else []
-    limits = [
-        overall.reason,
-        f"without {', '.join(lacks)}" if lacks else None,
-        "the run has one task" if len(decisions) == 1 else None,
-    ]
-    return overall._replace(reason="; ".join(filter(None, limits)) or None)
-
-
-def _has_value(effect: Sampled | Timed) -> bool:
-    return isinstance(effect, Timed) or not np.isnan(effect.estimate.values).all()

@@ -1,25 +1,32 @@
-"""Definition of a claim: its statement, its effect, and the curves plotted for it over depth.
+"""Definition of a claim: its statement, its effect, its control, and its null.
 
-An effect is a difference that is above 0 if the claim holds. Both sides are measured on the same
-examples, so that resampling keeps them paired.
+An effect is a difference that is above 0 if the claim holds. What is compared is measured on the
+same examples.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
 import polars as pl
 
 from anchorflow.arrays import Array
-from anchorflow.random_draws import generator
 from anchorflow.summarize.by_task import per_seed
-from anchorflow.summarize.statistics import Estimate
+from anchorflow.summarize.statistics import Estimate, SeedStatistic, estimate
 
-INTERVAL = "bootstrap interval: supported if low > 0, not supported if high <= 0"
+# Forms of a claim: as its paper states it, or with what tells it from what any network does.
+PAPER, DISCRIMINATING = "paper", "discriminating"
+
+UNTRAINED = "the same network, untrained"
+
+COMPARED = (
+    "interval: supported if the effect, its difference from the control and that from the null are "
+    "above 0, after Holm's correction within the family; not supported if the interval of one of "
+    "them is at or below 0"
+)
 QUARTILES = (
-    "quartiles: supported if the anchors' upper one is below the full prompts' lower one, not "
-    "supported if the anchors' lower one is not below the full prompts' upper one"
+    "quartiles: supported if the anchors' upper one is below the lower one of what they are "
+    "compared with, not supported if their lower one is not below its upper one"
 )
 ALL_TASKS = "quartiles: supported, or not, if it is so in every task that was timed"
 
@@ -35,7 +42,8 @@ class Run:
     task: str
     tables: Mapping[str, pl.DataFrame]  # by the names that claims list in READS
     variant: str  # of isolation
-    replicates: int
+    temperature: float  # of the encoder's kernel
+    untrained: Mapping[str, "Run"] = field(default_factory=dict)  # by the name of the twin
 
     def rows(self, table: str) -> pl.DataFrame:
         """All rows of a table.
@@ -61,9 +69,15 @@ class Run:
         """
         return list(per_seed(self.rows(table)))
 
-    def random(self, *purpose: str | int) -> np.random.Generator:
-        """A generator for this task, equal for all claims so that they share resampled examples."""
-        return generator(0, "claims", self.task, *purpose)
+    def by_seed(self, table: str) -> dict[int, pl.DataFrame]:
+        """The rows of each seed, by its number.
+
+        Raises
+        ------
+        NotTested
+            As :meth:`rows`.
+        """
+        return {int(rows["seed"][0]): rows for rows in self.seeds(table)}
 
 
 def unchanged(values: Array) -> Array:
@@ -73,27 +87,40 @@ def unchanged(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class Sampled:
-    """The values behind an effect, with bootstrap replicates over seeds and examples."""
+    """An effect on each seed's texts."""
 
-    estimate: Estimate  # of K values, to be averaged over tasks
-    examples: int
-    seeds: int
-    made: Callable[[Array], Array] = unchanged  # maps [..., K] to the effect, [..., 1]
+    by_seed: Mapping[int, SeedStatistic]  # of [K]
+    made: Callable[[Array], Array] = unchanged  # maps means over seeds [..., K] to the effect
 
     @property
     def effect(self) -> Estimate:
         """The effect, a single value."""
-        return self.estimate.map(self.made)
+        return estimate(list(self.by_seed.values())).map(self.made)
+
+    @property
+    def examples(self) -> int:
+        """Examples, or pairs of the same example, summed over seeds."""
+        return sum(len(texts) for _, texts in self.by_seed.values())
 
 
 @dataclass(frozen=True)
 class Timed:
-    """An effect with bounds from the quartiles of timings, without bootstrap."""
+    """An effect with bounds from the quartiles of timings."""
 
     value: float
     low: float
     high: float
     runs: int
+
+
+class Control(NamedTuple):
+    """What an effect has to exceed.
+
+    ``measure`` is None where the effect is itself the difference from the control.
+    """
+
+    description: str
+    measure: Callable[[Run], Sampled] | None = None
 
 
 class Curve(NamedTuple):
@@ -128,8 +155,16 @@ class Claim(NamedTuple):
     compared: str
     unit: str
     measure: Callable[[Run], Sampled | Timed]
+    control: Control
+    null: str = ""  # UNTRAINED; or what the control already destroys; empty if there is none
+    form: str = PAPER
     undefined: str = "no example has a value"  # why the effect may be undefined
-    rule: str = INTERVAL
+    rule: str = COMPARED
     bounded: bool = True  # whether the effect always lies between -1 and 1
     over_depth: Depth | tuple[Isolated, ...] | None = None  # None if it is not about layers
     place: int = 0  # order among claims of the same source; ties are ordered by file name
+
+    @property
+    def family(self) -> str:
+        """Paper and section, as in ``[A] §3.2``: the claims that are corrected together."""
+        return self.source.partition(",")[0]

@@ -1,35 +1,60 @@
-"""Components of effects: statistics by seed, resampled together, and means over layers."""
+"""Components of effects: statistics by seed, differences on the same texts, means over layers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from anchorflow.arrays import Array
-from anchorflow.summarize.by_task import SeedStatistic, per_seed
-from anchorflow.summarize.claims._claim import NotTested, Run, Sampled, unchanged
-from anchorflow.summarize.loyalty import by_draw, mean_over_draws
-from anchorflow.summarize.statistics import bootstrap, mean_where_defined, weighted_mean
+from anchorflow.summarize.by_task import per_seed, texts_of
+from anchorflow.summarize.claims._claim import NotTested, Run, Sampled
+from anchorflow.summarize.loyalty import mean_of_draws
+from anchorflow.summarize.statistics import (
+    SeedStatistic,
+    mean_where_defined,
+    weighted_mean_where_defined,
+)
 
-Statistic = Callable[[Array], Array]  # of one seed, from weights [R, examples] to values [R, K]
 Setting = Mapping[str, Any]  # column values that select rows
 
 UNCHANGED = "share of predictions unchanged"  # the unit of label loyalty
 
 
-def mean_of_examples(values: Array) -> SeedStatistic:
-    """The statistic "mean of [examples]"."""
-    return weighted_mean(values[:, None]), len(values)
+def mean_of_examples(rows: pl.DataFrame, values: Array) -> SeedStatistic:
+    """The statistic "mean of [examples]", examples in the order of :func:`texts_of`."""
+    return SeedStatistic(weighted_mean_where_defined(values[:, None]), texts_of(rows))
 
 
-def sampled(
-    run: Run, seeds: Sequence[SeedStatistic], effect: Callable[[Array], Array] = unchanged
-) -> Sampled:
-    """Bootstrap over seeds and examples; ``effect`` is applied to the mean over seeds, [..., K]."""
-    sizes = [examples for _, examples in seeds]
-    statistics = [statistic for statistic, _ in seeds]
-    estimate = bootstrap(statistics, sizes, run.replicates, run.random()).map(effect)
-    return Sampled(estimate, sum(sizes), len(seeds))
+def minus(first: Sampled, second: Sampled) -> Sampled:
+    """The difference of two effects, on the seeds that both have.
+
+    A text that only one of them has counts for that one alone.
+
+    Raises
+    ------
+    NotTested
+        If they have no seed in common.
+    """
+    seeds = [seed for seed in first.by_seed if seed in second.by_seed]
+    if not seeds:
+        raise NotTested("what is compared was measured for different seeds")
+    both = {seed: _beside(first.by_seed[seed], second.by_seed[seed]) for seed in seeds}
+    of, texts = first.by_seed[seeds[0]]
+    size = of(np.ones((1, len(texts)))).shape[1]
+    return Sampled(both, lambda of: first.made(of[..., :size]) - second.made(of[..., size:]))
+
+
+def _beside(first: SeedStatistic, second: SeedStatistic) -> SeedStatistic:
+    """Both statistics, of the texts that either has, as [R, K + K']."""
+    texts = np.union1d(first.texts, second.texts)
+    places = [np.searchsorted(texts, each.texts) for each in (first, second)]
+
+    def statistic(weights: Array) -> Array:
+        sides = zip((first, second), places, strict=True)
+        return np.concatenate([of.statistic(weights[:, place]) for of, place in sides], 1)
+
+    return SeedStatistic(statistic, texts)
 
 
 def several_layers(layers: int) -> int:
@@ -56,31 +81,41 @@ def rows_with(rows: pl.DataFrame, setting: Setting) -> pl.DataFrame:
 
 
 def difference_by_seed(
-    run: Run, measured: pl.DataFrame, more: Setting, less: Setting, measure: str
-) -> list[SeedStatistic]:
-    """A measure in one setting minus that in another, by seed, with draws resampled in each.
+    measured: pl.DataFrame, more: Sequence[Setting], less: Sequence[Setting], measure: str
+) -> Sampled:
+    """A measure in some settings minus that in others, each the mean over settings and draws.
 
-    Seeds that lack either setting are left out.
+    Seeds that lack a setting are left out.
 
     Parameters
     ----------
     measured : DataFrame
         One row per seed, example, draw, and setting.
+
+    Raises
+    ------
+    NotTested
+        If no seed has all settings.
     """
-    seeds = []
+    seeds = {}
     for rows in per_seed(measured):
-        chosen = [rows_with(rows, each) for each in (more, less)]
-        if any(each.is_empty() for each in chosen):
+        sides = [[rows_with(rows, each) for each in side] for side in (more, less)]
+        if any(each.is_empty() for side in sides for each in side):
             continue
-        random = run.random("draws", rows["seed"][0])
-        values = [by_draw(each, [measure]) for each in chosen]
-        means = [mean_over_draws(each, run.replicates, random) for each in values]
-        seeds.append((_minus(*means), values[0].shape[1]))
-    return seeds
+        means = [_mean_of_settings(side, measure) for side in sides]
+        pairs = means[0].join(means[1], on="example", suffix="_less").sort("example")
+        values = (pairs[measure] - pairs[f"{measure}_less"]).to_numpy()
+        seeds[int(rows["seed"][0])] = mean_of_examples(pairs, values)
+    if not seeds:
+        raise NotTested("no seed has both of what is compared")
+    return Sampled(seeds)
 
 
-def _minus(first: Statistic, second: Statistic) -> Statistic:
-    return lambda weights: first(weights) - second(weights)
+def _mean_of_settings(settings: Sequence[pl.DataFrame], measure: str) -> pl.DataFrame:
+    """Columns example and ``measure``, of the examples that all settings have."""
+    means = pl.concat([mean_of_draws(rows, [measure]) for rows in settings])
+    together = means.group_by("example").agg(pl.col(measure).mean(), pl.len().alias("settings"))
+    return together.filter(pl.col("settings") == len(settings)).drop("settings")
 
 
 def accuracy_over(run: Run, table: str, column: str, more: str, less: str) -> Sampled:
@@ -91,16 +126,17 @@ def accuracy_over(run: Run, table: str, column: str, more: str, less: str) -> Sa
     NotTested
         If there are no such examples.
     """
-    seeds = []
+    seeds = {}
     for rows in run.seeds(table):
         right = rows.with_columns(right=(pl.col("prediction") == pl.col("label")).cast(pl.Float64))
         chosen = [right.filter(pl.col(column) == each) for each in (more, less)]
         pairs = chosen[0].join(chosen[1], on="example", suffix="_less").sort("example")
         if not pairs.is_empty():
-            seeds.append(mean_of_examples((pairs["right"] - pairs["right_less"]).to_numpy()))
+            difference = (pairs["right"] - pairs["right_less"]).to_numpy()
+            seeds[int(rows["seed"][0])] = mean_of_examples(pairs, difference)
     if not seeds:
         raise NotTested(
             f"no example was run with both {more} and {less}: prompts exceed the context, or the "
             "configuration leaves one out"
         )
-    return sampled(run, seeds)
+    return Sampled(seeds)

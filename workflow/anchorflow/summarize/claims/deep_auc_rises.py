@@ -1,18 +1,20 @@
 """AUCROC_l of attention to the label words in late compared with early layers ([A] §2.3)."""
 
-from anchorflow.summarize.claims._claim import Claim, Curve, Depth, Run, Sampled
-from anchorflow.summarize.claims._deep import TELLS_NOTHING, auc_by_seed
-from anchorflow.summarize.claims._effects import mean_of_layers, sampled
+from functools import partial
+
+from anchorflow.arrays import Array
+from anchorflow.summarize.claims._claim import UNTRAINED, Claim, Curve, Depth
+from anchorflow.summarize.claims._deep import TELLS_NOTHING, of_auc, other_labels
+from anchorflow.summarize.claims._effects import mean_of_layers
 from anchorflow.summarize.depth import first_third, last_third
 
 READS = ("attention", "predictions")
 
 
-def auc_rise(run: Run) -> Sampled:
-    """AUCROC_l, mean of the last third of the layers minus that of the first third."""
-    seeds, layers = auc_by_seed(run)
-    early, late = first_third(layers), last_third(layers)
-    return sampled(run, seeds, lambda auc: mean_of_layers(auc, late) - mean_of_layers(auc, early))
+def rise(auc: Array) -> Array:
+    """Mean of [..., L] over the last third of the layers minus that over the first third."""
+    layers = auc.shape[-1]
+    return mean_of_layers(auc, last_third(layers)) - mean_of_layers(auc, first_third(layers))
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -22,8 +24,10 @@ CLAIMS: tuple[Claim, ...] = (
         "[A] §2.3",
         "AUCROC_l, last third minus first third of the layers",
         "AUC",
-        auc_rise,
-        TELLS_NOTHING,
+        partial(of_auc, effect=rise),
+        other_labels(rise),
+        UNTRAINED,
+        undefined=TELLS_NOTHING,
         over_depth=Depth("AUCROC_l", (Curve("AUCROC_l", "deep", {"measure": "auc"}),)),
         place=1,
     ),

@@ -1,33 +1,29 @@
-"""How much of R_l is gained in late layers ([A] §2.3)."""
+"""How much of what attention to the label words tells is gained in deep layers ([A] §2.3)."""
 
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from anchorflow.arrays import Array
-from anchorflow.summarize.claims._claim import Claim, Curve, Depth, Run, Sampled
-from anchorflow.summarize.claims._deep import TELLS_NOTHING, auc_by_seed
-from anchorflow.summarize.claims._effects import sampled
-from anchorflow.summarize.deep import cumulative_share
+from anchorflow.summarize.claims._claim import UNTRAINED, Claim, Curve, Depth
+from anchorflow.summarize.claims._deep import TELLS_NOTHING, of_auc, other_labels
 
 READS = ("attention", "predictions")
 
 
-def late_gain(run: Run) -> Sampled:
-    """Share of R_l gained in the upper half of the layers, minus a half.
+def late_gain(auc: Array) -> Array:
+    """Σ (AUCROC_l − 0.5) over the upper half of the layers minus that over the lower half.
 
-    With an odd number of layers, half of the middle layer's gain counts. Over tasks, R_l is that of
-    the mean AUC, as in the table ``deep``, since shares of a total near 0 cannot be averaged.
+    Divided by half of the number of layers; with an odd number, the middle layer is in neither
+    half. R_l is this sum up to l as a share of the total, a ratio of noise where attention tells
+    nothing; where the total is above 0, the difference has the sign of 1 - 2 R_{L/2}.
+
+    Source: Wang et al. 2023, eq. 5; deep layers are the upper half (footnote 2).
     """
-    seeds, layers = auc_by_seed(run)
-    upper = np.clip(np.arange(1, layers + 1) - layers / 2, 0, 1)
-
-    def beyond_half(auc: Array) -> Array:
-        gains = np.diff(cumulative_share(auc), axis=-1, prepend=0)
-        beyond: Array = (gains @ upper)[..., None] - 0.5
-        return beyond
-
-    return replace(sampled(run, seeds), made=beyond_half)
+    excess, half = np.nan_to_num(auc - 0.5), auc.shape[-1] // 2
+    difference: Array = excess[..., -half:].mean(-1) - excess[..., :half].mean(-1)
+    undefined = np.isnan(auc).all(-1)
+    return np.where(undefined, np.nan, difference)[..., None]
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -35,11 +31,12 @@ CLAIMS: tuple[Claim, ...] = (
         "deep_gain_late",
         "Most of what attention to the label words tells is gained in the upper half of the layers",
         "[A] §2.3",
-        "share of R_l gained in the upper half of the layers, minus 0.5",
-        "share of all that is gained",
-        late_gain,
-        f"{TELLS_NOTHING}, or attention to the label words does not tell which",
-        bounded=False,
+        "mean AUCROC_l - 0.5 of the upper half of the layers minus that of the lower half",
+        "AUC",
+        partial(of_auc, effect=late_gain),
+        other_labels(late_gain),
+        UNTRAINED,
+        undefined=TELLS_NOTHING,
         over_depth=Depth("R_l", (Curve("R_l", "deep", {"measure": "cumulative"}),)),
         place=2,
     ),

@@ -2,20 +2,24 @@
 
 from functools import partial
 
-from anchorflow.summarize.claims._claim import Claim
-from anchorflow.summarize.claims._flow import SHARE, flow_over, flows_over_depth
+from anchorflow.summarize.claims._claim import UNTRAINED, Claim
+from anchorflow.summarize.claims._flow import SHARE, TEXT_TOKEN, flow_over, flows_over_depth
 from anchorflow.summarize.depth import first_third
 
 READS = ("saliency",)
 
+_effect = partial(flow_over, more="s_wp", less="s_pq", where=first_third)
+
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "flow_early",
-        "Early, more flows from the texts to the label words than from those to the target",
+        "Early, more flows into the label words than from them to the target",
         "[A] §2.1",
         "S_wp minus S_pq, first third of the layers",
         SHARE,
-        partial(flow_over, more="s_wp", less="s_pq", where=first_third),
+        _effect,
+        TEXT_TOKEN.of(_effect),
+        UNTRAINED,
         over_depth=flows_over_depth("s_wp", "s_pq"),
         place=1,
     ),

@@ -2,20 +2,24 @@
 
 from functools import partial
 
-from anchorflow.summarize.claims._claim import Claim
-from anchorflow.summarize.claims._flow import SHARE, flow_over, flows_over_depth
+from anchorflow.summarize.claims._claim import UNTRAINED, Claim
+from anchorflow.summarize.claims._flow import SHARE, TEXT_TOKEN, flow_over, flows_over_depth
 from anchorflow.summarize.depth import last_third
 
 READS = ("saliency",)
 
+_effect = partial(flow_over, more="s_pq", less="s_wp", where=last_third)
+
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "flow_late",
-        "Late, more flows from the label words to the target than from the texts to them",
+        "Late, more flows from the label words to the target than into them",
         "[A] §2.1",
         "S_pq minus S_wp, last third of the layers",
         SHARE,
-        partial(flow_over, more="s_pq", less="s_wp", where=last_third),
+        _effect,
+        TEXT_TOKEN.of(_effect),
+        UNTRAINED,
         over_depth=flows_over_depth("s_pq", "s_wp"),
         place=3,
     ),

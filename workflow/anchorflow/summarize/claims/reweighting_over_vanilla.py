@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from anchorflow.summarize.claims._claim import Claim
+from anchorflow.summarize.claims._claim import Claim, Control
 from anchorflow.summarize.claims._effects import accuracy_over
 
 READS = ("reweighting",)
@@ -17,6 +17,7 @@ CLAIMS: tuple[Claim, ...] = (
         partial(
             accuracy_over, table="reweighting", column="method", more="reweighted", less="vanilla"
         ),
+        Control("the model as it is, which the effect is the difference from"),
         place=1,
     ),
 )

@@ -1,0 +1,326 @@
+"""Decisions on a claim: its effect, what it has to exceed, and the verdict with its reason."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from anchorflow.summarize.claims._claim import (
+    UNTRAINED,
+    Claim,
+    NotTested,
+    Run,
+    Sampled,
+    Timed,
+)
+from anchorflow.summarize.claims._effects import minus
+from anchorflow.summarize.statistics import Estimate, average
+from anchorflow.summarize.verdicts import INCONCLUSIVE, NOT_SUPPORTED, NOT_TESTED, SUPPORTED
+
+EFFECT, CONTROL, NULL = "effect", "control", "null"
+
+ONE_SEED = (
+    "one seed says nothing about other demonstrations; the interval is over test texts, with these "
+    "demonstrations"
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An effect, or its difference from what it has to exceed, for one task or over tasks."""
+
+    what: str  # EFFECT, CONTROL, or NULL
+    name: str  # of the control or the twin; empty for the effect
+    value: Estimate  # of the effect, or of the difference
+    against: Estimate | None = None  # the same measure of the control or the twin
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is known of a claim for one task, or over tasks."""
+
+    comparisons: tuple[Comparison, ...] = ()
+    examples: int = 0
+    seeds: int = 0
+    timed: Timed | None = None
+    reasons: tuple[str, ...] = field(default=())  # of what was not measured, or left out
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether the claim has an effect."""
+        return bool(self.comparisons) or self.timed is not None
+
+
+def measure_claim(claim: Claim, run: Run) -> Measured:
+    """The effect of a claim for one task, and its differences from control and null."""
+    try:
+        effect = claim.measure(run)
+    except NotTested as why:
+        return Measured(reasons=(str(why),))
+    if isinstance(effect, Timed):
+        return Measured(examples=effect.runs, seeds=1, timed=effect)
+    comparisons = [Comparison(EFFECT, "", _rounded(effect.effect))]
+    reasons = []
+    if claim.control.measure is not None:
+        try:
+            comparisons.append(_over(CONTROL, "", effect, claim.control.measure(run)))
+        except NotTested as why:
+            reasons.append(f"its control was not measured: {why}")
+    if claim.null == UNTRAINED:
+        twins = []
+        for name, twin in run.untrained.items():
+            try:
+                twins.append(_over(NULL, name, effect, claim.measure(twin)))
+            except NotTested:
+                continue
+        if not twins:
+            reasons.append("no untrained twin was measured for this claim (controls.untrained)")
+        comparisons += twins
+    return Measured(
+        tuple(comparisons), effect.examples, len(effect.by_seed), reasons=tuple(reasons)
+    )
+
+
+def _over(what: str, name: str, effect: Sampled, other: object) -> Comparison:
+    assert isinstance(other, Sampled)
+    return Comparison(what, name, _rounded(minus(effect, other).effect), _rounded(other.effect))
+
+
+def _rounded(estimate: Estimate) -> Estimate:
+    """Sums in different order leave rounding errors where there is no difference."""
+    return estimate.map(lambda values: np.round(values, 12) + 0.0)
+
+
+def over_tasks(of_tasks: dict[str, Measured]) -> Measured:
+    """The mean over the tasks in which a claim has an effect; its reasons name the others."""
+    tested = {task: each for task, each in of_tasks.items() if each.is_tested}
+    if not tested:
+        reasons = dict.fromkeys(reason for each in of_tasks.values() for reason in each.reasons)
+        return Measured(reasons=tuple(reasons))
+    if any(each.timed for each in tested.values()):
+        timed = [each.timed for each in tested.values() if each.timed]
+        value = float(np.mean([each.value for each in timed]))
+        low, high = (min(each.low for each in timed), max(each.high for each in timed))
+        overall = Measured(
+            examples=sum(each.runs for each in timed),
+            seeds=1,
+            timed=Timed(value, low, high, sum(each.runs for each in timed)),
+        )
+        defined = list(tested)
+    else:
+        defined = [task for task, each in tested.items() if _has_value(each)] or list(tested)
+        overall = _average([tested[task] for task in defined])
+    lacks = [task for task in of_tasks if task not in defined]
+    reasons = dict.fromkeys(reason for task in defined for reason in of_tasks[task].reasons)
+    return replace(
+        overall,
+        reasons=(
+            *reasons,
+            *([f"without {', '.join(lacks)}"] if lacks else []),
+            *(["the run has one task"] if len(of_tasks) == 1 else []),
+        ),
+    )
+
+
+def _average(measured: Sequence[Measured]) -> Measured:
+    """The comparisons that all have, averaged."""
+    names = [(each.what, each.name) for each in measured[0].comparisons]
+    comparisons = []
+    for what, name in names:
+        parts = [
+            each
+            for of_task in measured
+            for each in of_task.comparisons
+            if (each.what, each.name) == (what, name)
+        ]
+        if len(parts) < len(measured):
+            continue
+        against = [each.against for each in parts if each.against is not None]
+        comparisons.append(
+            Comparison(
+                what,
+                name,
+                average([each.value for each in parts]),
+                average(against) if against else None,
+            )
+        )
+    return Measured(
+        tuple(comparisons),
+        sum(each.examples for each in measured),
+        max(each.seeds for each in measured),
+    )
+
+
+def _has_value(measured: Measured) -> bool:
+    return not any(np.isnan(each.value.values).all() for each in measured.comparisons)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The columns of a row of the table ``claims`` that the measurements decide."""
+
+    effect: float | None = None
+    low: float | None = None
+    high: float | None = None
+    control_effect: float | None = None
+    over_control_low: float | None = None
+    over_control_high: float | None = None
+    null_effect: float | None = None
+    over_null_low: float | None = None
+    over_null_high: float | None = None
+    p_value: float | None = None
+    p_corrected: float | None = None
+    examples: int = 0
+    seeds: int = 0
+    interval: str | None = None
+    verdict: str = NOT_TESTED
+    reason: str | None = None
+
+
+def decide(claim: Claim, measured: Measured, confidence: float) -> Decision:
+    """Effect and intervals of a claim; the verdict is still without correction for its family."""
+    because = "; ".join(measured.reasons) or None
+    if not measured.is_tested:
+        return Decision(reason=because)
+    counts = {"examples": measured.examples, "seeds": measured.seeds}
+    if measured.timed is not None:
+        timed = measured.timed
+        said = SUPPORTED if timed.low > 0 else NOT_SUPPORTED if timed.high <= 0 else INCONCLUSIVE
+        return Decision(
+            timed.value,
+            timed.low,
+            timed.high,
+            interval="quartiles of timings",
+            verdict=said,
+            reason=because,
+            **counts,
+        )
+    ends = [_ends(each, confidence) for each in measured.comparisons]
+    decision = _columns(measured, ends)
+    effect = measured.comparisons[0].value
+    if np.isnan(effect.values[0]):
+        return replace(
+            decision, verdict=INCONCLUSIVE, reason=_joined(f"undefined: {claim.undefined}", because)
+        )
+    if effect.one_seed:
+        return replace(
+            decision,
+            interval="test texts",
+            p_value=None,
+            reason=_joined(ONE_SEED, because),
+        )
+    said, failed = _verdict(measured, ends)
+    if said == SUPPORTED and _lacking(claim, measured):
+        said = INCONCLUSIVE
+    return replace(
+        decision, interval="seeds and test texts", verdict=said, reason=_joined(failed, because)
+    )
+
+
+Ends = tuple[float, float]
+
+
+def _ends(comparison: Comparison, confidence: float) -> Ends:
+    low, high = comparison.value.interval(confidence)
+    return float(low[0]), float(high[0])
+
+
+def _columns(measured: Measured, ends: Sequence[Ends]) -> Decision:
+    """Values and intervals; of several twins, the one that the effect exceeds least clearly."""
+    decision = Decision(examples=measured.examples, seeds=measured.seeds)
+    closest = np.inf
+    largest = 0.0
+    for each, (low, high) in zip(measured.comparisons, ends, strict=True):
+        value = _known(float(each.value.values[0]))
+        p_value = float(each.value.p_value()[0])
+        largest = max(largest, p_value if (value or 0) > 0 and not np.isnan(p_value) else 1.0)
+        low_known, high_known = _known(low), _known(high)
+        if each.what == EFFECT:
+            decision = replace(decision, effect=value, low=low_known, high=high_known)
+            continue
+        assert each.against is not None
+        against = _known(float(each.against.values[0]))
+        if each.what == CONTROL:
+            decision = replace(
+                decision,
+                control_effect=against,
+                over_control_low=low_known,
+                over_control_high=high_known,
+            )
+        elif low < closest or np.isinf(closest):
+            closest = low
+            decision = replace(
+                decision,
+                null_effect=against,
+                over_null_low=low_known,
+                over_null_high=high_known,
+            )
+    return replace(decision, p_value=largest)
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+_FAILED = {
+    EFFECT: ("the effect is not above 0", "the effect is not clearly above 0"),
+    CONTROL: ("also true of its control", "not clearly above its control"),
+    NULL: ("also true of an untrained network", "not clearly above an untrained network"),
+}
+
+
+def _verdict(measured: Measured, ends: Sequence[Ends]) -> tuple[str, str | None]:
+    """The verdict on effect, control, and null together, and which of them failed."""
+    refuted, unclear = [], []
+    for each, (low, high) in zip(measured.comparisons, ends, strict=True):
+        at_or_below, not_clearly = _FAILED[each.what]
+        if np.isnan(low):
+            unclear.append(f"{not_clearly}: it has a value in fewer than two seeds of a task")
+        elif high <= 0:
+            refuted.append(at_or_below)
+        elif low <= 0:
+            unclear.append(not_clearly)
+    failed = "; ".join(dict.fromkeys([*refuted, *unclear])) or None
+    if refuted:
+        return NOT_SUPPORTED, failed
+    return (INCONCLUSIVE, failed) if unclear else (SUPPORTED, None)
+
+
+def _lacking(claim: Claim, measured: Measured) -> bool:
+    """Whether a control or null that the claim names was not measured."""
+    have = {each.what for each in measured.comparisons}
+    wanted = {CONTROL} if claim.control.measure is not None else set()
+    return bool((wanted | ({NULL} if claim.null == UNTRAINED else set())) - have)
+
+
+def _joined(*reasons: str | None) -> str | None:
+    return "; ".join(reason for reason in reasons if reason) or None
+
+
+def corrected(decisions: Sequence[Decision], confidence: float, family: str) -> list[Decision]:
+    """Holm's correction of the p values of one family's claims, and of their verdicts.
+
+    The p value of a claim is the largest of those of its comparisons, all of which have to hold.
+
+    Source: Holm 1979; for the largest, Berger 1982 (intersection-union tests).
+    """
+    tested = [d for d in decisions if d.p_value is not None]
+    order = sorted(tested, key=lambda decision: decision.p_value or 0.0)
+    reached, adjusted = 0.0, {}
+    for place, decision in enumerate(order):
+        reached = max(reached, min(1.0, (len(order) - place) * (decision.p_value or 0.0)))
+        adjusted[id(decision)] = reached
+    result = []
+    for decision in decisions:
+        if id(decision) not in adjusted:
+            result.append(decision)
+            continue
+        p_corrected = adjusted[id(decision)]
+        changed = replace(decision, p_corrected=p_corrected)
+        if decision.verdict == SUPPORTED and p_corrected > 1 - confidence:
+            because = f"not after Holm's correction for the {len(order)} claims of {family}"
+            changed = replace(
+                changed, verdict=INCONCLUSIVE, reason=_joined(because, decision.reason)
+            )
+        result.append(changed)
+    return result

@@ -1,0 +1,95 @@
+"""The head whose kernel regression agrees most with the model, chosen on other texts ([K] §5.5)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from anchorflow.arrays import Array
+from anchorflow.random_draws import halves
+from anchorflow.summarize.by_task import texts_of
+from anchorflow.summarize.claims._claim import NotTested, Run, Sampled
+from anchorflow.summarize.heads import head_keys, head_measures
+from anchorflow.summarize.statistics import SeedStatistic, weighted_mean_where_defined
+
+NO_OTHERS = "there are no texts to score a head on that it was not chosen on"
+
+
+Columns = tuple[int, int]  # of the head chosen on half 1, for half 0; and the other way round
+
+
+class Candidates(NamedTuple):
+    """Per seed, what is known of every head, and on which half of the texts."""
+
+    agreement: dict[int, Array]  # [examples, heads]: 1 where head and model agree
+    correlation: dict[int, Array]  # [examples, heads]: of weights with similarity
+    permuted: dict[int, Array]  # [examples, heads]: as agreement, with weights permuted
+    half: dict[int, NDArray[np.int64]]  # [examples]: 0 or 1
+    texts: dict[int, NDArray[np.int64]]  # [examples]
+    predictions: dict[int, NDArray[np.int64]]  # [examples], the model's
+    heads: pl.DataFrame  # weights, layer, and head of each column
+
+    def best(self, among: pl.Expr | None = None) -> Columns:
+        """The heads of highest agreement over all seeds, on each half for the other one.
+
+        Raises
+        ------
+        NotTested
+            If a half has no texts.
+        """
+        places = self.heads.with_row_index("column")
+        columns = (places if among is None else places.filter(among))["column"].to_numpy()
+        chosen = []
+        for part in (0, 1):
+            seen = [
+                of[self.half[seed] != part][:, columns].mean(0)
+                for seed, of in self.agreement.items()
+                if (self.half[seed] != part).any()
+            ]
+            if not seen:
+                raise NotTested(NO_OTHERS)
+            chosen.append(int(columns[np.mean(seen, 0).argmax()]))
+        return chosen[0], chosen[1]
+
+    def held_out(self, values: Mapping[int, Array], *heads: Columns) -> Sampled:
+        """The mean of values [examples, heads] of heads on the texts they were not chosen on.
+
+        Without heads, values have one column, for what is not of a head.
+        """
+        columns = heads or ((0, 0),)
+        return Sampled({seed: self._of_seed(seed, of, columns) for seed, of in values.items()})
+
+    def _of_seed(self, seed: int, values: Array, heads: Sequence[Columns]) -> SeedStatistic:
+        half = self.half[seed]
+        of_parts = [values[:, [each[part] for each in heads]].mean(1) for part in (0, 1)]
+        scores = np.stack([np.where(half == part, of_parts[part], np.nan) for part in (0, 1)], 1)
+        of_halves = weighted_mean_where_defined(scores)
+        return SeedStatistic(
+            lambda weights: of_halves(weights).mean(1, keepdims=True), self.texts[seed]
+        )
+
+
+def candidates(run: Run, weights: str = "max") -> Candidates:
+    """All heads as kernel regressions with one kind of weights.
+
+    Raises
+    ------
+    NotTested
+        If kernel regression was not measured.
+    """
+    half_of = halves(run.rows("kernel_predictions")["example"], 0)
+    kernel = run.rows("kernel").filter(pl.col("weights") == weights)
+    found: dict[str, dict[int, Any]] = {name: {} for name in Candidates._fields if name != "heads"}
+    for seed, of_model in run.by_seed("kernel_predictions").items():
+        ordered = of_model.sort("example")
+        of_seed = kernel.filter(pl.col("seed") == seed)
+        measures = head_measures(of_seed, ordered)
+        for name in ("agreement", "correlation", "permuted"):
+            found[name][seed] = measures[name]
+        placed = ordered.join(half_of, on="example", maintain_order="left")
+        found["half"][seed] = placed["half"].to_numpy()
+        found["texts"][seed] = texts_of(ordered)
+        found["predictions"][seed] = ordered["prediction"].to_numpy()
+    return Candidates(**found, heads=head_keys(kernel))

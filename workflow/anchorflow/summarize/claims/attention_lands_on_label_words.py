@@ -1,0 +1,43 @@
+"""Label words' share of attention compared with their share of tokens ([K] §5.3, Fig. 2)."""
+
+import polars as pl
+
+from anchorflow.summarize.claims._claim import Claim, Control, Run, Sampled
+from anchorflow.summarize.claims._effects import mean_of_examples
+
+READS = ("segments",)
+
+_CELL = ("example", "layer")
+
+
+def beyond_length(run: Run, segment: str = "label") -> Sampled:
+    """A segment's share of the demonstrations' attention minus that of tokens, over all layers."""
+    seeds = {}
+    for seed, rows in run.by_seed("segments").items():
+        means = rows.group_by(*_CELL, "segment").agg(
+            pl.col("attention").cast(pl.Float64).mean(), pl.col("tokens").first()
+        )
+        shares = means.with_columns(
+            beyond=pl.col("attention") / pl.col("attention").sum().over(_CELL)
+            - pl.col("tokens") / pl.col("tokens").sum().over(_CELL)
+        ).filter(pl.col("segment") == segment)
+        of_examples = shares.group_by("example").agg(pl.col("beyond").mean()).sort("example")
+        seeds[seed] = mean_of_examples(of_examples, of_examples["beyond"].to_numpy())
+    return Sampled(seeds)
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "attention_lands_on_label_words",
+        "Attention to demonstrations lands on label words beyond their share of tokens",
+        "[K] §5.3, Fig. 2",
+        "label words' share of the target's attention to demonstrations minus their share of "
+        "tokens, mean over layers",
+        "share of attention",
+        beyond_length,
+        Control(
+            "the template before the label word in its place",
+            lambda run: beyond_length(run, "before_label"),
+        ),
+    ),
+)

@@ -1,0 +1,61 @@
+"""What ridge probes decode from keys and values, compared with shuffled targets ([K] §5.4)."""
+
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from anchorflow.summarize.by_task import texts_of
+from anchorflow.summarize.claims._claim import Claim, Control, NotTested, Run, Sampled
+from anchorflow.summarize.statistics import SeedStatistic, weighted_mean
+
+READS = ("probes",)
+
+
+def decoded_over_shuffled(run: Run, source: str, target: str) -> Sampled:
+    """Share of demonstrations decoded minus that with shuffled targets, at the label word.
+
+    The mean over layers and key-value heads. Seeds draw their own demonstrations.
+
+    Raises
+    ------
+    NotTested
+        If nothing was probed.
+    """
+    seeds = {}
+    for seed, rows in run.by_seed("probes").items():
+        chosen = rows.filter(
+            pl.col("source") == source, pl.col("target") == target, pl.col("offset") == 0
+        )
+        if chosen.is_empty():
+            continue
+        gain = chosen.with_columns(
+            gain=pl.col("correct").cast(pl.Float64) - pl.col("shuffled").cast(pl.Float64)
+        )
+        of = gain.group_by(example="demonstration").agg(pl.col("gain").mean()).sort("example")
+        own = texts_of(of) + seed * 2**32  # demonstrations of other seeds are other texts
+        seeds[seed] = SeedStatistic(weighted_mean(of["gain"].to_numpy()[:, np.newaxis]), own)
+    if not seeds:
+        raise NotTested(f"no probe decodes {target} from {source}s")
+    return Sampled(seeds)
+
+
+CLAIMS: tuple[Claim, ...] = tuple(
+    Claim(
+        f"probes_decode_{target}_from_{source}s",
+        f"{what} can be decoded from label words' {source}s",
+        "[K] §5.4",
+        f"share of demonstrations whose {target} a probe decodes minus with shuffled targets, "
+        "mean over layers and heads",
+        "accuracy",
+        partial(decoded_over_shuffled, source=source, target=target),
+        Control("shuffled targets, which the effect is the difference from"),
+        "shuffled targets",
+        place=1,
+    )
+    for source in ("key", "value")
+    for target, what in (
+        ("label", "A demonstration's label"),
+        ("next_token", "What the model would say of a demonstration's text"),
+    )
+)
