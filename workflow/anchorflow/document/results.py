@@ -7,6 +7,7 @@
 - ``{{flow … : mean}}``: one column of that row, here the value without its interval,
 - ``{{claims … : count}}``: how many rows have these values,
 - ``{{claims … : table statement verdict}}``: columns of all of them,
+- ``{{claims … : crossed family verdict}}``: how many rows have each pair of values of two columns,
 - ``{{run seeds}}``: a fact of the run, see :func:`read_run`,
 - ``{{figure flow}}``: a figure of the run, copied to ``docs``.
 
@@ -20,6 +21,7 @@ import io
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -199,7 +201,7 @@ class _Quoting:
         kind, *columns = form.split() or ["estimate"]
         if kind == "estimate":
             columns = [column for column in _ESTIMATES if column in table[0]] or ["mean"]
-        elif kind not in ("count", "table"):
+        elif kind not in ("count", "crossed", "table"):
             kind, columns = "value", [kind]
         wanted = dict(condition.partition("=")[::2] for condition in conditions.split())
         unknown = {*wanted, *columns} - table[0].keys()
@@ -220,11 +222,22 @@ class _Quoting:
         if kind == "table":
             cells = ([_shown(row, column) for column in columns] for row in rows)
             return markdown_table(columns, cells).rstrip()
+        if kind == "crossed":
+            return _crossed(rows, *columns)
         if kind == "estimate":
             return _shown(rows[0], *columns)
         (column,) = columns
         value = rows[0][column]
         return cell(float(value), None, None) if column in _ESTIMATES else value
+
+
+def _crossed(rows: Sequence[Mapping[str, str]], index: str, column: str) -> str:
+    """How many rows have each pair of values, one row per value of ``index``."""
+    values = list(dict.fromkeys(row[column] for row in rows))
+    counts = Counter((row[index], row[column]) for row in rows)
+    names = dict.fromkeys(row[index] for row in rows)
+    cells = ([name, *(str(counts[name, value]) for value in values)] for name in names)
+    return markdown_table([index, *values], cells).rstrip()
 
 
 def _shown(row: Mapping[str, str], column: str) -> str:
