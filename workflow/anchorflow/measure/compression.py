@@ -1,8 +1,8 @@
 """Predictions from compressed demonstrations, of which only some keys and values are kept.
 
-[A] §3.2 keeps those of formatting and label words; the other ``compression_methods`` keep other
-positions. In addition, the anchors are kept as text (``text_anchor``), and attention to the label
-words is re-weighted by β, with everything kept and with the anchors alone.
+[A] §3.2 keeps those of formatting and of whole label words; the other ``compression_methods`` keep
+other positions. In addition, the anchors are kept as text (``text_anchor``), and attention to the
+label words is re-weighted by β, with everything kept and with the anchors alone.
 """
 
 import logging

@@ -66,7 +66,7 @@ SKIPPED = field(
 )
 KINDS_OF_WEIGHTS = (
     "which attention a_i is taken as a demonstration's weight: max, the largest to any of its "
-    "tokens; label, that to its label token; mean, over its tokens"
+    "tokens; label, that to its label word, summed over the tokens of it; mean, over its tokens"
 )
 WEIGHTS = field("weights", pa.string(), KINDS_OF_WEIGHTS)
 AVERAGED_TASK = field("task", pa.string(), "name of the task, or 'average' for the mean over tasks")

@@ -43,7 +43,7 @@ KERNEL_ATTENTION = table(
     field(
         "attention_label",
         pa.list_(pa.float32()),
-        "attention from the target to each demonstration's label token",
+        "attention from the target to each demonstration's label word, summed over its tokens",
         "probability",
     ),
     field(
