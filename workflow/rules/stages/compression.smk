@@ -1,11 +1,25 @@
 # Predictions from compressed demonstrations ([A] §3.2, Table 2).
 
 
+def fitted_weights(wildcards):
+    """What re-weighting has fitted; nothing of untrained twins, whose attention is not tuned."""
+    if is_untrained(wildcards.model):
+        return {}
+    folder = f"results/reweighting/{wildcards.model}/{wildcards.task}/{wildcards.seed}"
+    return {
+        "training": f"{folder}/prompts.parquet",
+        "beta": f"{folder}/beta.parquet",
+    }
+
+
+def reweighting_settings(wildcards):
+    return None if is_untrained(wildcards.model) else config["reweighting"]
+
+
 rule measure_compression:
     input:
+        unpack(fitted_weights),
         prompts="results/prompts/{model}/{task}/{seed}.parquet",
-        training="results/reweighting/{model}/{task}/{seed}/prompts.parquet",
-        beta="results/reweighting/{model}/{task}/{seed}/beta.parquet",
         model="results/models/{model}",
     output:
         measured("compression"),
@@ -24,7 +38,7 @@ rule measure_compression:
     params:
         **code_of("measure_compression", *method_modules()),
         spec=config["compression"],
-        reweighting=config["reweighting"],
+        reweighting=reweighting_settings,
         compute=COMPUTE,
     message:
         "Compressing the demonstrations of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
