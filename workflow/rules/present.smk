@@ -49,7 +49,9 @@ for shown in PRESENTED:
                 **{
                     name: files_of(read, null=null)
                     for null in NULLS
-                    for name, read in shown.null_reads(null, config["controls"]).items()
+                    for name, read in shown.null_reads(
+                        null, config["controls"]
+                    ).items()
                 },
             output:
                 f"results/{shown.name}/{{model}}.parquet",

@@ -1,15 +1,11 @@
 # Predictions from compressed demonstrations ([A] §3.2, Table 2).
 
 
-def fitted_weights(wildcards):
-    """What re-weighting has fitted; nothing of untrained twins, whose attention is not tuned."""
-    if is_untrained(wildcards.model):
-        return {}
-    folder = f"results/reweighting/{wildcards.model}/{wildcards.task}/{wildcards.seed}"
-    return {
-        "training": f"{folder}/prompts.parquet",
-        "beta": f"{folder}/beta.parquet",
-    }
+def unless_untrained(path):
+    """A file that untrained twins, to which nothing is fitted, do without."""
+    return lambda wildcards: (
+        [] if is_untrained(wildcards.model) else path.format(**wildcards)
+    )
 
 
 def reweighting_settings(wildcards):
@@ -18,8 +14,11 @@ def reweighting_settings(wildcards):
 
 rule measure_compression:
     input:
-        unpack(fitted_weights),
         prompts="results/prompts/{model}/{task}/{seed}.parquet",
+        training=unless_untrained(
+            "results/reweighting/{model}/{task}/{seed}/prompts.parquet"
+        ),
+        beta=unless_untrained("results/reweighting/{model}/{task}/{seed}/beta.parquet"),
         model="results/models/{model}",
     output:
         measured("compression"),
