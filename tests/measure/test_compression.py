@@ -25,6 +25,7 @@ from anchorflow.model.last_tokens import keep_together
 from anchorflow.model.prefix import shared_token_ids
 from anchorflow.prepare.prompts import Template, build_prompts
 from anchorflow.random_draws import generator
+from table_files import assert_same
 from tiny_models import FAMILIES, PREFIX, PlainCompression, shared_prompts, tiny_model, whole_batch
 from worded_prompts import KINDS, QUESTIONS, eager_compressed, splitting_tokenizer, with_words
 
@@ -305,3 +306,15 @@ def test_a_method_that_leaves_nothing_is_told() -> None:
     shown = observe(tiny_model("llama"), shared_token_ids(table), table.row(0, named=True))
     with pytest.raises(InputError, match="format_only keeps no token of the demonstrations of new"):
         compress(tiny_model("llama"), shown, Setting("format_only"))
+
+
+def test_without_weights_to_apply_all_else_is_the_same() -> None:
+    """Untrained twins have none; their other rows are those of any model."""
+    table = shared_prompts([5, 17, 9])
+    model = tiny_model("llama")
+    rows = measure_compression(model, table, None, SPEC, None, 50)
+    assert not rows["method"].str.starts_with("reweighted").any()
+    fitted = measured("llama", table)
+    expected = fitted.filter(~pl.col("method").str.starts_with("reweighted"))
+    assert len(rows) == len(expected) < len(fitted)
+    assert_same(rows, expected)
