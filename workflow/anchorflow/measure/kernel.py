@@ -262,12 +262,11 @@ def _of_kinds(attention: DemonstrationAttention) -> dict[str, Array]:
     return {name: kinds[name].double().numpy() for name in WEIGHTS}
 
 
-def _permuted(
-    labels: Sequence[int], example: int, keys: Mapping[str, str | int]
-) -> NDArray[np.int64]:
+def _permuted(labels: Sequence[int], example: int, keys: Mapping[str, str | int]) -> list[int]:
     """The demonstrations' labels in a random order, which gives each weight to another one."""
     random = generator(int(keys["seed"]), task_of(str(keys["task"])), "permuted", example)
-    return random.permutation(labels)
+    order: list[int] = random.permutation(labels).tolist()
+    return order
 
 
 def _kernel_frame(
