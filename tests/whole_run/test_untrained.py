@@ -38,7 +38,8 @@ def test_only_what_the_controls_name_is_measured_of_twins(
     assert whole - without == of_twin(TWIN, PROMPT, MEASURE, COMPRESS) | made
     assert without < whole
 
-    checkout.config["controls"] = {"stages": ["attention", "isolation"], "draws": 2}
+    controls = {"untrained": ["initialized", "shuffled"], "draws": 2}
+    checkout.config["controls"] = controls | {"stages": ["attention", "isolation"]}
     twins = {f"tiny+{k}-{d}": (k, d) for k in ("initialized", "shuffled") for d in (0, 1)}
     expected = {MAKE.format(kind=kind, draw=draw) for kind, draw in twins.values()}
     for twin in twins:
