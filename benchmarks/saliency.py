@@ -9,11 +9,15 @@ attention. Both run in this process, on the same model and the same random promp
     python benchmarks/saliency.py --shape gpt2-xl --device cuda --dtype bfloat16
     python benchmarks/saliency.py --model results/models/gemma-3-270m \
         --prompts results/prompts/gemma-3-270m/*/0.parquet
+    python benchmarks/saliency.py --model results/models/gemma-3-270m --controls
+
+The last one says how much longer saliency takes with its controls than with the three flows alone.
 """
 
 import argparse
 import ctypes
 import gc
+import statistics
 import time
 from functools import partial
 from pathlib import Path
@@ -21,15 +25,17 @@ from typing import Any
 
 import polars as pl
 import torch
-from models import as_dtype, model_parser, random_model, seconds
+from models import as_dtype, model_of, model_parser, random_model, seconds
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from anchorflow.measure.saliency import (
+    ControlSums,
     FlowMeans,
     FlowSums,
     batch_saliency,
     flow_means,
+    kinds_with_controls,
     label_loss,
     measure_saliency,
 )
@@ -67,6 +73,35 @@ def ours(model: PreTrainedModel, batch: Batch, layers: int) -> FlowMeans:
     sums = FlowSums(batch)
     batch_saliency(model, batch, sums)
     return sums.means(layers)
+
+
+def with_controls(model: PreTrainedModel, batch: Batch, layers: int) -> dict[str, Tensor]:
+    """The same with all controls, from the prompts on."""
+    sums = ControlSums(batch, kinds_with_controls(rows_of(batch)))
+    batch_saliency(model, batch, sums)
+    return sums.columns(layers)
+
+
+def rows_of(batch: Batch) -> list[dict[str, Any]]:
+    """The rows of ``PROMPTS`` that a batch of :func:`random_prompts` would come from."""
+    ends = batch.demonstration_ends.tolist()
+    return [
+        {
+            "task": "random",
+            "seed": 0,
+            "demonstrations": "per_example",
+            "example": example,
+            "tokens": int(batch.lengths[row]),
+            "label_positions": batch.label_positions[row].tolist(),
+            "label_ends": batch.label_ends[row].tolist(),
+            "format_positions": [t for end in ends[row] for t in (end - 3, end - 1)],
+            "demonstration_starts": batch.demonstration_starts[row].tolist(),
+            "demonstration_ends": ends[row],
+            "query_start": ends[row][-1],
+            "target_position": int(batch.target_positions[row]),
+        }
+        for row, example in enumerate(batch.examples)
+    ]
 
 
 def plain(model: PreTrainedModel, batch: Batch) -> list[Tensor]:
@@ -196,6 +231,36 @@ def compare(arguments: argparse.Namespace, dtype: torch.dtype, device: torch.dev
         )
 
 
+def compare_controls(arguments: argparse.Namespace, device: torch.device) -> None:
+    """Print how much longer the controls take; runs with and without them take turns.
+
+    On a CPU, the time is that of the processor, which other processes affect less.
+    """
+    model = model_of(arguments)
+    clock = time.process_time if device.type == "cpu" else time.perf_counter
+    layers = model.config.num_hidden_layers
+    for tokens in arguments.tokens:
+        batch = random_prompts(tokens, max(1, arguments.batch_tokens // tokens), 5000, device)
+        ratios: list[float] = []
+        spent = 0.0
+        while len(ratios) < 5 or spent < arguments.budget:
+            taken = []
+            # The other way round each time, so that a slower or faster machine favors neither.
+            for way in (ours, with_controls)[:: 1 if len(ratios) % 2 else -1]:
+                start = clock()
+                way(model, batch, layers)  # its sums end on the CPU, so a GPU has finished
+                taken.append(clock() - start)
+            spent += sum(taken)
+            first, last = taken if len(ratios) % 2 else reversed(taken)
+            ratios.append(last / first)
+        low, median, high = statistics.quantiles(ratios[1:], n=4)
+        print(
+            f"{tokens:6d} tokens, {batch.size:4d} prompts: {median - 1:+.1%} "
+            f"(quartiles {low - 1:+.1%}, {high - 1:+.1%}; {len(ratios) - 1} pairs of runs)",
+            flush=True,
+        )
+
+
 def compare_formats(arguments: argparse.Namespace, device: torch.device) -> None:
     """Print the error of bfloat16 in S_wp, S_pq, and S_ww over real prompts, and its speedup."""
     prompts = read_tables(arguments.prompts, PROMPTS)
@@ -238,10 +303,13 @@ def main() -> None:
     parser.add_argument("--batch-tokens", type=int, default=2048)
     parser.add_argument("--budget", type=float, default=15.0, help="seconds per measurement")
     parser.add_argument("--without-plain", action="store_true")
+    parser.add_argument("--controls", action="store_true", help="time what the controls take")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     device = torch.device(arguments.device)
-    if arguments.prompts:
+    if arguments.controls:
+        compare_controls(arguments, device)
+    elif arguments.prompts:
         compare_formats(arguments, device)
     else:
         compare(arguments, getattr(torch, arguments.dtype), device)

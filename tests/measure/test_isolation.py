@@ -12,7 +12,10 @@ from anchorflow.measure.isolation import Isolate, isolated_positions, measure_is
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.model.language_model import recompute_activations, target_logits
 from anchorflow.prepare.prompts import non_label_positions
+from constructed.wordy import bare_prompt, wordy_prompts
 from tiny_models import FAMILIES, full_attention, shared_prompts, tiny_model, whole_batch
+
+EVERY = ("label", "random", "before", "after", "text")
 
 
 class PlainIsolation:
@@ -38,13 +41,13 @@ class PlainIsolation:
 def test_every_setting_equals_isolation_in_full_attention_matrices(
     family: str, variant: str
 ) -> None:
-    model, table = tiny_model(family), shared_prompts([5, 17, 9])
+    model, table = tiny_model(family), wordy_prompts([5, 17, 9], "fixed")
     depth = model.config.num_hidden_layers
-    settings = settings_of([variant], [1, 2, depth], 2, depth, "tiny")
+    settings = settings_of([variant], [1, 2, depth], 2, depth, "tiny", EVERY)
     measured = measure_isolation(model, table, settings, 4, 50)
     full = whole_batch(table)
     for setting in settings:
-        positions = isolated_positions(setting, table.row(0, named=True), 30)
+        positions = isolated_positions(setting, table.row(0, named=True), 24)
         plain = PlainIsolation(positions, setting.isolated_layers(depth), variant)
         with intervene(plain):
             logits = target_logits(model, full)
@@ -106,6 +109,70 @@ def test_random_positions_are_as_many_never_label_words_and_new_in_each_draw() -
         assert len(set(positions)) == 3
         assert set(positions) <= set(non_label_positions(prompt))
         assert max(positions) < 26
+
+
+def test_whole_label_words_their_neighbors_and_text_tokens_are_isolated() -> None:
+    prompt = wordy_prompts([6], "fixed").row(0, named=True)
+    isolated: dict[str, list[list[int]]] = {}
+    for setting in settings_of(["mask"], [1], 4, 3, "m", EVERY):
+        if setting.side == "first":
+            here = isolated.setdefault(setting.positions, [])
+            here.append(isolated_positions(setting, prompt, 24))
+    assert isolated["label"] == [[4, 11, 12, 13, 21, 22]]
+    assert isolated["before"] == [[3, 10, 20]]
+    assert isolated["after"] == [[5, 14, 23]]
+    texts = {1, 2, 7, 8, 9, 16, 17, 18, 19}
+    assert len(isolated["text"]) == len(isolated["random"]) == 4
+    for drawn in isolated["text"]:
+        assert [sum(a <= t < b for t in drawn) for a, b in ((0, 6), (6, 15), (15, 24))] == [1, 3, 2]
+        assert set(drawn) <= texts
+    assert len(set(map(str, isolated["text"]))) > 1
+    for drawn in isolated["random"]:
+        assert len(set(drawn)) == 6
+        assert set(drawn).isdisjoint(isolated["label"][0])
+
+
+def test_random_positions_are_those_drawn_before_neighbors_could_be_isolated() -> None:
+    prompt = shared_prompts([5]).row(0, named=True)
+    drawn = [
+        isolated_positions(setting, prompt, 30)
+        for setting in settings_of(["mask"], [1], 3, 3, "m", EVERY)
+        if setting.positions == "random" and setting.side == "first"
+    ]
+    assert drawn == [[11, 22, 23], [5, 19, 22], [0, 15, 17]]
+
+
+@pytest.mark.parametrize(
+    ("which", "changes", "sentence"),
+    [
+        ("text", {"format_positions": [0, 1, 2, 5]}, "has no token of its text alone for model m"),
+        ("after", {"target_position": 7}, r"the target, for model m; leave out \"after\"\."),
+        (
+            "random",
+            {"label_positions": [1, 4], "format_positions": [0]},
+            "have 0 tokens beside the 6 of their label words",
+        ),
+    ],
+)
+def test_prompts_without_tokens_to_isolate_are_refused(
+    which: str, changes: dict[str, list[int]], sentence: str
+) -> None:
+    prompt = bare_prompt() | {"model": "m"} | changes
+    setting = next(s for s in settings_of(["mask"], [1], 1, 3, "m", EVERY) if s.positions == which)
+    with pytest.raises(InputError, match="isolation.positions: .*" + sentence):
+        isolated_positions(setting, prompt, 4 if which == "random" else 9)
+
+
+def test_a_token_after_the_last_label_word_that_prompts_do_not_share_is_refused() -> None:
+    table = shared_prompts([5, 5])
+    ids = table["token_ids"].to_list()
+    ids[1][29] = (ids[1][29] + 1) % 97
+    apart = table.with_columns(pl.Series("token_ids", ids))
+    settings = settings_of(["mask"], [1], 1, 3, "m", EVERY)
+    with pytest.raises(InputError, match=r"begin it with a word, or leave \"after\" out of iso"):
+        measure_isolation(tiny_model("llama"), apart, settings, 4, 50)
+    without = [setting for setting in settings if setting.positions != "after"]
+    assert len(measure_isolation(tiny_model("llama"), apart, without, 4, 50)) == 2 * (1 + 4 * 2)
 
 
 def test_more_layers_than_the_model_has_are_refused() -> None:

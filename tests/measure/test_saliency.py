@@ -1,4 +1,6 @@
-"""Saliency against autograd on eager attention, and its three means against values by hand."""
+"""Saliency against autograd on eager attention, and its means against values by hand."""
+
+from typing import Any
 
 import polars as pl
 import pytest
@@ -7,15 +9,23 @@ from torch import Tensor
 
 from anchorflow.measure.saliency import (
     ALL,
+    MATCHED,
+    ControlSums,
     FlowSums,
     SharedSaliency,
     batch_saliency,
     flow_means,
+    kinds_with_controls,
+    label_rows,
     measure_saliency,
+    text_draw,
 )
+from anchorflow.measure.token_kinds import ABSENT, SOURCES, matched_positions
 from anchorflow.model.batches import Batch, batches_of
 from anchorflow.model.language_model import decoder_layers, recompute_activations
 from anchorflow.model.prefix import shared_token_ids
+from anchorflow.schemas.saliency import SALIENCY
+from constructed.wordy import bare_prompt, wordy_prompts
 from tiny_models import (
     FAMILIES,
     plain_saliency,
@@ -57,6 +67,19 @@ def test_saliency_on_cuda_equals_that_on_the_cpu(family: str) -> None:
         batch_saliency(model, moved, sums)
         means.append(torch.stack(sums.means(model.config.num_hidden_layers)))
     torch.testing.assert_close(means[1], means[0], rtol=1e-3, atol=1e-9)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("protocol", ["per_example", "fixed"])
+@pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3"])
+def test_every_column_on_cuda_equals_that_on_the_cpu(family: str, protocol: str) -> None:
+    prompts = wordy_prompts([6, 17, 1, 9], protocol)
+    here, there = (
+        measure_saliency(tiny_model(family).to(device), prompts, 120, protocol)  # type: ignore[arg-type]
+        for device in ("cpu", "cuda")
+    )
+    for name in SALIENCY.names[5:]:
+        assert there[name].to_list() == pytest.approx(here[name].to_list(), rel=1e-3, abs=1e-7)
 
 
 class WholeMatrices:
@@ -170,8 +193,147 @@ def test_fixed_demonstrations_give_the_same_table_with_and_without_sharing(
     if recompute:
         recompute_activations(model)
     shared = measure_saliency(model, table, 100, "fixed")
-    assert shared.shape == (12, 8)
+    assert shared.shape == (12, len(SALIENCY))
     keys = ["example", "layer"]
     assert shared.select(keys).equals(plain.select(keys))
-    for name in ("s_wp", "s_pq", "s_ww"):
+    drawn = {"s_wp_text", "s_pq_text", "s_ww_text"}  # anew for every example, if they are
+    for name in set(SALIENCY.names[5:]) - drawn:
         assert shared[name].to_list() == pytest.approx(plain[name].to_list(), rel=1e-4, abs=1e-12)
+
+
+def pair_by_pair(matrix: Tensor, prompt: dict[str, Any]) -> dict[str, float | None]:
+    """All columns of one layer from I_l [T, T], each from its own set of pairs as defined."""
+    saliency = matrix.double().tolist()
+    target = prompt["target_position"]
+    every = {(i, j) for i in range(target + 1) for j in range(i)}
+    words = [
+        set(range(first, end))
+        for first, end in zip(prompt["label_positions"], prompt["label_ends"], strict=True)
+    ]
+    spans = [
+        set(range(start, end))
+        for start, end in zip(
+            prompt["demonstration_starts"], prompt["demonstration_ends"], strict=True
+        )
+    ]
+    labels = set.union(*words)
+    query = set(range(prompt["query_start"], target))
+    shown = set(range(1, prompt["query_start"])) - labels
+    template = shown & set(prompt["format_positions"])
+    groups = {"label": labels, "template": template, "text": shown - template, "first": {0}}
+
+    def mean(pairs: set[tuple[int, int]], over: int | None = None) -> float | None:
+        return sum(saliency[i][j] for i, j in pairs) / (over or len(pairs)) if pairs else None
+
+    def flows(positions: set[int]) -> list[float | None]:
+        into = {(i, j) for i, j in every if i in positions}
+        onto = {(target, j) for j in positions}
+        return [mean(into), mean(onto), mean(every - into - onto)]
+
+    measured: dict[str, float | None] = {}
+    matched = {name: matched_positions(prompt, name, text_draw(prompt)) for name in MATCHED}
+    for suffix, positions in [("", labels), *((f"_{k}", set(v or ())) for k, v in matched.items())]:
+        values = flows(positions) if positions else [None] * 3
+        for flow, value in zip(("s_wp", "s_pq", "s_ww"), values, strict=True):
+            measured[flow + suffix] = value
+    for name, group in {**groups, "query": query}.items():
+        measured[f"target_{name}"] = mean({(target, j) for j in group})
+    sources: dict[str, set[tuple[int, int]]] = {name: set() for name in SOURCES}
+    for word, span in zip(words, spans, strict=True):
+        for i in word:
+            for j in range(i):
+                own = "text" if j in groups["text"] else "template"
+                later = "labels" if j in labels else own if j in span else "rest"
+                sources["first" if j == 0 else later].add((i, j))
+    pairs = sum(map(sum, words))
+    for name, of_source in sources.items():
+        measured[f"wp_{name}"] = mean(of_source, pairs) or 0
+    for name in ("label", "text"):
+        rows = [sum(saliency[i][:i]) / i for i in groups[name]]
+        measured[f"into_{name}"] = sum(rows) / len(rows)
+    return measured
+
+
+@pytest.mark.parametrize("protocol", ["per_example", "fixed"])
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "gpt-neo", "llama", "gemma2", "gemma3"])
+def test_every_column_equals_the_pairs_of_eager_attention(family: str, protocol: str) -> None:
+    prompts = wordy_prompts([6, 17, 1, 9], protocol)
+    table = measure_saliency(tiny_model(family), prompts, 120, protocol)
+    eager = tiny_model(family, eager=True)
+    assert table.columns == SALIENCY.names
+    for batch in batches_of(prompts, 1, torch.device("cpu")):
+        (prompt,) = prompts.filter(pl.col("example") == batch.examples[0]).to_dicts()
+        layers = table.filter(pl.col("example") == batch.examples[0]).sort("layer")
+        matrices = plain_saliency(eager, batch)
+        for matrix, row in zip(matrices, layers.to_dicts(), strict=True):
+            expected = pair_by_pair(matrix, prompt)
+            rounding = 1e-5 * float(matrix.max())
+            assert set(expected) == set(SALIENCY.names[5:])
+            for name, value in expected.items():
+                close = value if value is None else pytest.approx(value, rel=1e-4, abs=rounding)
+                assert row[name] == close, name
+            parts = [row[f"wp_{name}"] for name in SOURCES]
+            assert sum(parts) == pytest.approx(row["s_wp"], rel=1e-12)
+    # The query of one token ends where it begins: nothing of it precedes the target.
+    assert table.filter(example=2)["target_query"].is_null().all()
+    assert table.filter(example=2)["s_wp_after"].is_null().all()
+    assert table.filter(pl.col("example") != 2).null_count().sum_horizontal().item() == 0
+
+
+def test_columns_of_a_9_by_9_matrix_equal_the_values_worked_out_by_hand() -> None:
+    prompt = bare_prompt()  # first | text : label | text : label | query target
+    (batch,) = batches_of(pl.DataFrame([prompt]), 1, torch.device("cpu"))
+    sink = ControlSums(batch, kinds_with_controls([prompt]))
+    token = torch.arange(9.0)
+    saliency = (10 * token[:, None] + token).tril()[None]  # I(i, j) = 10 i + j
+    for start, stop in ((0, 5), (5, 9)):  # in two chunks
+        sink.take(0, slice(start, stop), slice(0, stop), saliency[:, start:stop, :stop].clone())
+    columns = {name: value.item() for name, value in sink.columns(1).items()}
+    by_hand = {
+        "s_wp": (30 + 31 + 32 + 60 + 61 + 62 + 63 + 64 + 65) / 9,
+        "s_pq": (83 + 86) / 2,
+        "s_ww": (2124 - 468 - 169) / (36 - 9 - 2),
+        "s_wp_text": (10 + 40 + 41 + 42 + 43) / 5,
+        "s_pq_text": (81 + 84) / 2,
+        "s_ww_text": (2124 - 176 - 165) / (36 - 5 - 2),
+        "s_wp_before": (20 + 21 + 50 + 51 + 52 + 53 + 54) / 7,
+        "s_pq_before": (82 + 85) / 2,
+        "s_ww_before": (2124 - 301 - 167) / (36 - 7 - 2),
+        "s_wp_after": (166 + 511) / 11,  # rows 4 and 7
+        "s_pq_after": (84 + 87) / 2,
+        "s_ww_after": (2124 - 677 - 171) / (36 - 11 - 2),
+        "target_label": (83 + 86) / 2,
+        "target_template": (82 + 85) / 2,
+        "target_text": (81 + 84) / 2,
+        "target_first": 80,
+        "target_query": 87,
+        "wp_text": (31 + 64) / 9,
+        "wp_template": (32 + 65) / 9,
+        "wp_labels": 63 / 9,
+        "wp_rest": (61 + 62) / 9,
+        "wp_first": (30 + 60) / 9,
+        "into_label": (93 / 3 + 375 / 6) / 2,
+        "into_text": (10 / 1 + 166 / 4) / 2,
+    }
+    assert columns == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_label_words_of_several_tokens_count_with_all_of_them() -> None:
+    (batch,) = batches_of(wordy_prompts([6, 9], "per_example"), 1000, torch.device("cpu"))
+    first, end = batch.label_positions, batch.label_ends
+    assert (end - first).tolist() == [[1, 3, 2]] * 2
+    for row, tokens in enumerate(label_rows(batch).tolist()):
+        a, b, c = first[row].tolist()
+        assert [token for token in tokens if token != ABSENT] == [a, b, b + 1, b + 2, c, c + 1]
+
+
+def test_text_tokens_are_the_same_for_all_prompts_with_fixed_demonstrations_alone() -> None:
+    drawn = {
+        protocol: [
+            matched_positions(prompt, "text", text_draw(prompt))
+            for prompt in wordy_prompts([6] * 8, protocol).to_dicts()
+        ]
+        for protocol in ("fixed", "per_example")
+    }
+    assert all(positions == drawn["fixed"][0] for positions in drawn["fixed"])
+    assert len(set(map(str, drawn["per_example"]))) > 1

@@ -65,7 +65,8 @@ def attention(examples: list[int] | None, batch_tokens: int) -> Tables:
 
 
 def isolation(examples: list[int] | None, batch_tokens: int) -> Tables:
-    settings = settings_of(["mask", "zero"], [1, 2], 5, 3, "tiny")
+    positions = ("label", "random", "before", "text")
+    settings = settings_of(["mask", "zero"], [1, 2], 5, 3, "tiny", positions)
     rows = measure_isolation(double_model(), prompts_of_cell(), settings, 4, batch_tokens, examples)
     return {"isolation": rows}
 

@@ -29,7 +29,7 @@ def flows(examples: range) -> pl.DataFrame:
             {
                 "example": np.repeat(np.array(examples), 3),
                 "layer": np.tile(np.arange(3), len(examples)),
-                **{name: random.random(rows) for name in ("s_wp", "s_pq", "s_ww")},
+                **{name: random.random(rows) for name in SALIENCY.names[5:]},
             }
         ),
         {"model": "m", "task": "t", "seed": 0},

@@ -25,11 +25,11 @@ KNOWN: Values = {
 def saliency(values: Values = KNOWN) -> pl.DataFrame:
     """A saliency table with rows in an order that no stage may rely on."""
     rows = [
-        ("tiny", task, seed, example, layer, *flows)
+        dict(zip(SALIENCY.names, ("tiny", task, seed, example, layer, *flows), strict=False))
         for (task, seed, example), layers in values.items()
         for layer, flows in enumerate(layers)
     ]
-    return pl.DataFrame(rows[::-1], schema=frame_schema(SALIENCY), orient="row")
+    return pl.DataFrame(rows[::-1], schema=frame_schema(SALIENCY))
 
 
 def prompts(values: Values = KNOWN) -> pl.DataFrame:

@@ -43,9 +43,10 @@ SALIENCIES = pl.DataFrame(
         "seed": 0,
         "example": [e for e in range(20) for _ in range(3)],
         "layer": [0, 1, 2] * 20,
-        "s_wp": [1 / (n + 1) for n in range(60)],
-        "s_pq": [1 / (n + 2) for n in range(60)],
-        "s_ww": [1 / (n + 3) for n in range(60)],
+        **{
+            name: [1 / (n + order) for n in range(60)]
+            for order, name in enumerate(SALIENCY.names[5:], 1)
+        },
     },
     schema=frame_schema(SALIENCY),
 )

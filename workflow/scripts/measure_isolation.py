@@ -15,7 +15,12 @@ if __name__ == "__main__":
         spec, compute = snakemake.params.spec, vars(snakemake.params.compute)
         card = read_card(snakemake.input.model)
         settings = settings_of(
-            spec["variants"], spec.get("layers"), spec["draws"], card["layers"], card["name"]
+            spec["variants"],
+            spec.get("layers"),
+            spec["draws"],
+            card["layers"],
+            card["name"],
+            spec["positions"],
         )
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         isolation = measure_isolation(

@@ -1,5 +1,7 @@
 """Predictions when label words cannot attend to the text before them ([A] §2.2, Fig. 4).
 
+All tokens of the label words are isolated or, for comparison, their neighbors or random tokens.
+
 In some layers, the isolated positions are cut off from all earlier tokens, in one of two variants.
 ``mask`` hides earlier tokens before the softmax, so a position attends only to itself, with weight
 1 (the authors' code). ``zero`` sets their attention to 0 after the softmax, so only the position's
@@ -8,6 +10,7 @@ so a setting requires one run of the shared prefix and, for the queries, only of
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -18,6 +21,7 @@ from transformers import PreTrainedModel
 
 from anchorflow.config.cells import task_of
 from anchorflow.config.errors import InputError
+from anchorflow.measure.token_kinds import label_word_tokens, matched_positions
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import keep_outputs, resume, target_logits
@@ -42,7 +46,13 @@ class Setting(NamedTuple):
         return range(self.layers) if self.side == "first" else range(depth - self.layers, depth)
 
 
+DRAWN = ("random", "text")
 UNTOUCHED = Setting("none", "none", 0, "none", 0)
+_WHERE = {
+    "before": "between the prompt's first one and its label word",
+    "after": "between its label word and the next one, or the target,",
+    "text": "of its text alone",
+}
 
 
 class Isolate:
@@ -90,15 +100,20 @@ def settings_of(
     draws: int,
     depth: int,
     model: str,
+    positions: Sequence[str] = ("label", "random"),
 ) -> list[Setting]:
     """All requested settings of isolation.
 
     Parameters
     ----------
+    draws : int
+        Draws of the positions that are random: ``random`` and ``text``.
     layers : sequence of int, optional
         Numbers of layers to isolate; by default 1, 3, 5, and 7, as far as the model has them.
     depth, model : int, str
         The model's number of layers and its name.
+    positions : sequence of str
+        What is isolated; see :func:`isolated_positions`.
 
     Raises
     ------
@@ -112,27 +127,50 @@ def settings_of(
             f"isolation.layers: {max(layers)} is more than the {depth} layers of model {model}; "
             "lower it."
         )
-    chosen = [("label", 0), *(("random", draw) for draw in range(draws))]
+    chosen = [(each, draw) for each in positions for draw in range(draws if each in DRAWN else 1)]
     return [
-        Setting(variant, positions, draw, side, count)
+        Setting(variant, each, draw, side, count)
         for variant in variants
-        for positions, draw in chosen
+        for each, draw in chosen
         for side in ("first", "last")
         for count in layers
     ]
 
 
 def isolated_positions(setting: Setting, prompt: Mapping[str, Any], shared: int) -> list[int]:
-    """The label positions, or equally many random other tokens of the demonstrations.
+    """All tokens of the label words, or what is isolated in their place.
 
-    Random tokens are drawn from the first ``shared`` tokens, which all prompts have in common. The
-    draw does not depend on the label words.
+    ``random`` are equally many other tokens of the demonstrations, ``text`` tokens of each
+    demonstration's own text, and ``before`` and ``after`` the neighbors of label words, see
+    :func:`matched_positions`. Random tokens are drawn from the first ``shared`` tokens, which all
+    prompts have in common. No draw depends on the label words' meaning.
+
+    Raises
+    ------
+    InputError
+        If a demonstration has no such tokens, or fewer tokens than its label words have.
     """
-    labels: list[int] = prompt["label_positions"]
+    labels = list(chain.from_iterable(label_word_tokens(prompt)))
     if setting.positions == "label":
         return labels
-    random = generator(prompt["seed"], task_of(prompt["task"]), "isolation", setting.draw)
+    task, which = task_of(prompt["task"]), setting.positions
+    if which != "random":
+        random = generator(prompt["seed"], task, "isolation", which, setting.draw)
+        matched = matched_positions(prompt, which, random)
+        if matched is None:
+            raise InputError(
+                f"isolation.positions: a demonstration of task {task} has no token {_WHERE[which]} "
+                f'for model {prompt["model"]}; leave out "{which}".'
+            )
+        return matched
+    random = generator(prompt["seed"], task, "isolation", setting.draw)
     others = [token for token in non_label_positions(prompt) if token < shared]
+    if len(others) < len(labels):
+        raise InputError(
+            f"isolation.positions: the demonstrations of task {task} have {len(others)} tokens "
+            f"beside the {len(labels)} of their label words for model {prompt['model']}, too few "
+            "to draw as many; use longer texts or shorter label words."
+        )
     drawn = random.choice(others, len(labels), replace=False)
     return sorted(drawn.tolist())
 
@@ -228,9 +266,11 @@ class _Runs:
     def _positions(self, setting: Setting, prompt: Mapping[str, Any]) -> Tensor:
         positions = isolated_positions(setting, prompt, self.tokens)
         if max(positions) >= self.tokens:
+            other = ', or leave "after" out of isolation.positions'
             raise InputError(
                 f"tasks.{task_of(prompt['task'])}.template: its queries begin differently from one "
-                "another, so that demonstrations can't be isolated; begin it with a word."
+                "another, so that demonstrations can't be isolated; begin it with a word"
+                f"{other if setting.positions == 'after' else ''}."
             )
         return torch.tensor(positions)
 

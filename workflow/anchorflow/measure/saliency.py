@@ -4,12 +4,16 @@ I_l = |Σ_h A_{h,l} ⊙ ∂L/∂A_{h,l}| (eq. 1), where L is the cross-entropy o
 the label words at the target position. Attention runs as one ``autograd.Function``: forward keeps
 only queries, keys, and values; backward recomputes A in chunks of rows and immediately reduces
 each chunk of I_l.
+
+The same passes give what these flows are compared with: the flows of matched positions in place of
+the label words, the target's row by kind of token, and where S_wp comes from.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
@@ -17,7 +21,15 @@ from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
+from anchorflow.config.cells import task_of
 from anchorflow.config.errors import InputError
+from anchorflow.measure.token_kinds import (
+    ABSENT,
+    KINDS,
+    SOURCES,
+    TokenKinds,
+    matched_positions,
+)
 from anchorflow.model.attention_function import (
     Attention,
     AttentionCall,
@@ -30,8 +42,12 @@ from anchorflow.model.attention_function import (
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import label_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.saliency import SALIENCY
+
+MATCHED = ("text", "before", "after")
+KINDS_INTO = ("label", "text")
 
 
 class FlowMeans(NamedTuple):
@@ -47,23 +63,24 @@ def flow_means(
 ) -> FlowMeans:
     """Mean significance of the three information flows of one layer.
 
-    C_wp = {(p_k, j): j < p_k}, C_pq = {(q, p_k)}, C_ww = {(i, j): j < i} − C_wp − C_pq.
+    C_wp = {(p, j): j < p}, C_pq = {(q, p)}, C_ww = {(i, j): j < i} − C_wp − C_pq, where p are the
+    tokens of the label words.
 
     Parameters
     ----------
     row_sums : [..., T]
         Σ_{j<i} I_l(i, j) for each token i.
-    target_row : [..., N]
-        I_l(q, p_k) for each demonstration k.
-    label_positions : [..., N], int
-        Token index p_k of each demonstration's label word.
+    target_row : [..., M]
+        I_l(q, p) for each label position.
+    label_positions : [..., M], int
+        Token indices p of the label words, or of what stands for them; ``ABSENT`` for padding.
     target_positions : [...], int
         Token index q whose next token is predicted; rows after it must be zero.
 
     Returns
     -------
     FlowMeans
-        Each [...], float64.
+        Each [...], float64; NaN without any label position.
 
     Raises
     ------
@@ -75,15 +92,23 @@ def flow_means(
     if bool((label_positions >= target_positions[..., None]).any()):
         raise ValueError("a label position does not precede the target position")
     row_sums, target_row = row_sums.double(), target_row.double()
-    pairs_wp = label_positions.sum(-1)
-    pairs_pq = label_positions.shape[-1]
+    absent = label_positions == ABSENT
+    places = label_positions.masked_fill(absent, 0)
+    pairs_wp = places.sum(-1)
+    pairs_pq = (~absent).sum(-1)
     pairs = target_positions * (target_positions + 1) // 2
-    sum_wp = row_sums.gather(-1, label_positions).sum(-1)
-    sum_pq = target_row.sum(-1)
+    sum_wp = row_sums.gather(-1, places).masked_fill(absent, 0).sum(-1)
+    sum_pq = target_row.masked_fill(absent, 0).sum(-1)
     sum_ww = row_sums.sum(-1) - sum_wp - sum_pq
-    return FlowMeans(
-        s_wp=sum_wp / pairs_wp, s_pq=sum_pq / pairs_pq, s_ww=sum_ww / (pairs - pairs_wp - pairs_pq)
-    )
+    pairs_ww = (pairs - pairs_wp - pairs_pq).double().masked_fill(pairs_pq == 0, torch.nan)
+    return FlowMeans(s_wp=sum_wp / pairs_wp, s_pq=sum_pq / pairs_pq, s_ww=sum_ww / pairs_ww)
+
+
+def label_rows(batch: Batch) -> Tensor:
+    """All tokens of the label words, [B, M], on the CPU; padded by ``ABSENT``."""
+    first, end = batch.label_positions.cpu(), batch.label_ends.cpu()
+    tokens = first[..., None] + torch.arange(int((end - first).max()))
+    return tokens.masked_fill(tokens >= end[..., None], ABSENT).flatten(1)
 
 
 ALL = slice(None)
@@ -99,10 +124,11 @@ class SaliencySink(Protocol):
 
 
 class FlowSums:
-    """A sink that accumulates the row sums and the target-to-label entries of every layer."""
+    """A sink that accumulates the row sums and the target's row of every layer."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
+        self._tokens = batch.prefix_tokens + batch.input_ids.shape[1]
         self._row_sums: dict[int, Tensor] = {}
         self._target_rows: dict[int, Tensor] = {}
 
@@ -110,23 +136,15 @@ class FlowSums:
         self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = ALL
     ) -> None:
         """Add the contributions of a chunk, without the diagonal (a token's flow to itself)."""
-        device, batch = saliency.device, self._batch
-        tokens = batch.prefix_tokens + batch.input_ids.shape[1]
-        sums = self._row_sums.setdefault(
-            layer, torch.zeros(batch.size, tokens, dtype=torch.float64, device=device)
-        )
-        entries = self._target_rows.setdefault(
-            layer,
-            torch.zeros(batch.label_positions.shape, dtype=torch.float64, device=device),
-        )
         saliency.diagonal(rows.start - keys.start, -2, -1).zero_()
+        shape = (self._batch.size, self._tokens)
+        sums = _kept(self._row_sums, layer, shape, saliency)
+        target_rows = _kept(self._target_rows, layer, shape, saliency)
         sums[examples, rows] = saliency.sum(-1, dtype=torch.float64)
-        target = batch.target_positions.to(device)[examples]
-        labels = batch.label_positions.to(device)[examples]
+        target = self._batch.target_positions.to(saliency.device)[examples]
         here = ((target >= rows.start) & (target < rows.stop)).nonzero()[:, 0]
-        within = labels[here] - keys.start
-        picked = saliency[here, target[here] - rows.start].gather(1, within.clamp(min=0))
-        entries[examples][here] = picked.double().masked_fill(within < 0, 0)
+        picked = saliency[here, target[here] - rows.start].double()
+        target_rows[examples, keys][here] = picked
 
     def means(self, layers: int) -> FlowMeans:
         """S_wp, S_pq, and S_ww of every layer as [L, B], float64, on the CPU.
@@ -136,6 +154,11 @@ class FlowSums:
         InputError
             If a layer's gradient is missing, or all of them are zero or not finite.
         """
+        row_sums, target_rows = self._checked(layers)
+        return self._means_at(label_rows(self._batch), row_sums, target_rows)
+
+    def _checked(self, layers: int) -> tuple[Tensor, Tensor]:
+        """Row sums and target rows, each [L, B, T], float64, on the CPU; see :meth:`means`."""
         if sorted(self._row_sums) != list(range(layers)):
             raise InputError(
                 f"the gradients of {layers - len(self._row_sums)} of {layers} layers are missing: "
@@ -143,19 +166,93 @@ class FlowSums:
                 "choose a supported architecture."
             )
         row_sums = torch.stack([self._row_sums[layer].cpu() for layer in range(layers)])
-        entries = torch.stack([self._target_rows[layer].cpu() for layer in range(layers)])
+        target_rows = torch.stack([self._target_rows[layer].cpu() for layer in range(layers)])
         total = row_sums.sum((0, 2))
         if not bool(torch.isfinite(total).all() & (total > 0).all()):
             raise InputError(
                 "the saliency of a prompt is zero or not finite in all layers; "
                 'try "dtype: float32" for this model.'
             )
-        return flow_means(
-            row_sums,
-            entries,
-            self._batch.label_positions.cpu().expand_as(entries),
-            self._batch.target_positions.cpu().expand(layers, -1),
-        )
+        return row_sums, target_rows
+
+    def _means_at(self, positions: Tensor, row_sums: Tensor, target_rows: Tensor) -> FlowMeans:
+        """The means with ``positions`` [B, M] as the label positions."""
+        positions = positions.expand(len(row_sums), -1, -1)
+        entries = target_rows.gather(-1, positions.clamp(min=0))
+        targets = self._batch.target_positions.cpu().expand(len(row_sums), -1)
+        return flow_means(row_sums, entries, positions, targets)
+
+
+class ControlSums(FlowSums):
+    """A sink that also accumulates where the saliency of label words comes from."""
+
+    def __init__(self, batch: Batch, kinds: TokenKinds) -> None:
+        super().__init__(batch)
+        self._kinds = kinds
+        present = (kinds.label_rows != ABSENT).nonzero()
+        self._example = present[:, 0]  # of each of the R label rows of the batch
+        self._row = kinds.label_rows[present[:, 0], present[:, 1]]
+        self._source = kinds.sources[present[:, 0], present[:, 1]].to(batch.input_ids.device)
+        self._by_source: dict[int, Tensor] = {}  # [R, sources] of each layer
+
+    def take(
+        self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = ALL
+    ) -> None:
+        """Add the contributions of a chunk, without the diagonal."""
+        super().take(layer, rows, keys, saliency, examples)
+        shape = (len(self._row), len(SOURCES))
+        sums = _kept(self._by_source, layer, shape, saliency)
+        first = examples.start or 0
+        inside = (self._row >= rows.start) & (self._row < rows.stop)
+        inside &= (self._example >= first) & (self._example < first + len(saliency))
+        (found,) = inside.nonzero(as_tuple=True)
+        if not len(found):
+            return
+        at = (self._example[found] - first, self._row[found] - rows.start)
+        picked = saliency[at[0].to(saliency.device), at[1].to(saliency.device)]
+        found = found.to(saliency.device)
+        source = self._source.to(saliency.device)[found, keys]
+        for order in range(len(SOURCES)):
+            of_source = picked.masked_fill(source != order, 0)
+            sums[found, order] = of_source.sum(-1, dtype=torch.float64)
+
+    def columns(self, layers: int) -> dict[str, Tensor]:
+        """All measured columns of ``SALIENCY``, each [L, B], float64; NaN where undefined.
+
+        Raises
+        ------
+        InputError
+            As :meth:`FlowSums.means`.
+        """
+        row_sums, target_rows = self._checked(layers)
+        kinds = self._kinds
+        columns = dict(self._means_at(kinds.label_rows, row_sums, target_rows)._asdict())
+        for name, positions in kinds.matched.items():
+            matched = self._means_at(positions, row_sums, target_rows)
+            columns |= {f"{key}_{name}": value for key, value in matched._asdict().items()}
+        of_kind = {
+            name: (kinds.kinds == order).double() for order, name in enumerate(KINDS)
+        }  # each [B, T]
+        for name, tokens in of_kind.items():
+            columns[f"target_{name}"] = (target_rows * tokens).sum(-1) / tokens.sum(-1)
+        pairs = kinds.label_rows.clamp(min=0).sum(-1)
+        by_source = torch.stack([self._by_source[layer].cpu() for layer in range(layers)])
+        sums = torch.zeros(layers, self._batch.size, len(SOURCES), dtype=torch.float64)
+        sums.index_add_(1, self._example, by_source)
+        for order, name in enumerate(SOURCES):
+            columns[f"wp_{name}"] = sums[..., order] / pairs
+        per_token = row_sums / torch.arange(row_sums.shape[-1]).clamp(min=1)
+        for name in KINDS_INTO:
+            tokens = of_kind[name]
+            columns[f"into_{name}"] = (per_token * tokens).sum(-1) / tokens.sum(-1)
+        return columns
+
+
+def _kept(kept: dict[int, Tensor], layer: int, shape: tuple[int, int], like: Tensor) -> Tensor:
+    """The sums of a layer, float64; zeros at first."""
+    if layer not in kept:
+        kept[layer] = torch.zeros(shape, dtype=torch.float64, device=like.device)
+    return kept[layer]
 
 
 class Saliency:
@@ -287,7 +384,7 @@ def measure_saliency(
     demonstrations: str = "per_example",
     examples: Collection[int] | None = None,
 ) -> pl.DataFrame:
-    """S_wp, S_pq, and S_ww of every layer for every runnable prompt.
+    """S_wp, S_pq, and S_ww of every layer for every runnable prompt, with their controls.
 
     Parameters
     ----------
@@ -324,11 +421,12 @@ def measure_saliency(
         batch_tokens = batch_tokens * (longest - before) // longest
     layers: int = model.config.get_text_config().num_hidden_layers
     keys = prompts.select("model", "task", "seed").row(0, named=True)
+    rows_of = {row["example"]: row for row in measured.iter_rows(named=True)}
 
     def measure(batch: Batch) -> pl.DataFrame:
-        sink = FlowSums(batch)
+        sink = ControlSums(batch, kinds_with_controls([rows_of[e] for e in batch.examples]))
         report(batch, sink)
-        return _rows(batch.examples, layers, sink.means(layers), keys)
+        return _rows(batch.examples, layers, sink.columns(layers), keys)
 
     budget = Budget(batch_tokens)
     with tqdm(total=len(measured), desc="saliency", unit="example", mininterval=1) as progress:
@@ -338,14 +436,33 @@ def measure_saliency(
     return pl.concat(parts).sort("example", "layer")
 
 
+def kinds_with_controls(prompts: Sequence[Mapping[str, Any]]) -> TokenKinds:
+    """The kinds of tokens of rows of ``PROMPTS``, with the matched positions ``MATCHED``."""
+    matched = {
+        name: [matched_positions(prompt, name, text_draw(prompt)) for prompt in prompts]
+        for name in MATCHED
+    }
+    return TokenKinds.of(prompts, matched)
+
+
+def text_draw(prompt: Mapping[str, Any]) -> np.random.Generator:
+    """The draw of text tokens; with fixed demonstrations, the same for all prompts of a seed."""
+    fixed = prompt["demonstrations"] == "fixed"
+    own = () if fixed else (prompt["example"],)
+    return generator(prompt["seed"], task_of(prompt["task"]), "saliency", "text", *own)
+
+
 def _rows(
-    examples: Sequence[int], layers: int, means: FlowMeans, keys: Mapping[str, str | int]
+    examples: Sequence[int],
+    layers: int,
+    columns: Mapping[str, Tensor],
+    keys: Mapping[str, str | int],
 ) -> pl.DataFrame:
     frame = pl.DataFrame(
         {
             "example": [example for _ in range(layers) for example in examples],
             "layer": [layer for layer in range(layers) for _ in examples],
-            **{name: value.flatten().numpy() for name, value in means._asdict().items()},
+            **{name: values.flatten().numpy() for name, values in columns.items()},
         }
     )
-    return keyed(frame, keys, SALIENCY)
+    return keyed(frame.with_columns(pl.col(list(columns)).fill_nan(None)), keys, SALIENCY)

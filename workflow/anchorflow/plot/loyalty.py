@@ -1,4 +1,4 @@
-"""Fig. 4 of [A] for any model: loyalty when label words or random tokens are isolated."""
+"""Fig. 4 of [A] for any model: loyalty when label words or other tokens are isolated."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
-from anchorflow.plot.style import DASHES, MARKERS, describe, save, small_multiples
+from anchorflow.plot.style import DASHES, MARKERS, describe, save, small_multiples, thin
 from anchorflow.summarize.by_task import AVERAGE
 
 _AXES = {
@@ -17,6 +17,7 @@ _AXES = {
     "divergence": "divergence (nats)",
 }
 _POSITIONS = {"label": "label words", "random": "random tokens"}
+_BESIDE = {"before": "token before", "after": "token after", "text": "text tokens"}
 _SIDES = ("first", "last")
 _HATCHES = ("", "////")
 _LAYERS = 5  # as in [A]; bars show the nearest number of layers that was run
@@ -30,7 +31,8 @@ def plot_loyalty(
 ) -> None:
     """Plot the table ``loyalty`` of one model: bars as in [A] above all numbers of layers.
 
-    The lower panels are omitted if there is only one number of layers.
+    Further positions are thin lines: across the bars at their loyalty, and over the layers. The
+    lower panels are omitted if there is only one number of layers.
     """
     averaged = loyalty.filter(pl.col("task") == AVERAGE)
     variants = averaged["variant"].unique(maintain_order=True).to_list()
@@ -54,18 +56,31 @@ def plot_loyalty(
                 for panel in panels:
                     panel.set_ylim(bottom=0, top=None if measure == "divergence" else 1.03)
                     panel.set_ylabel(name)
-        axes[0][-1].legend(loc="upper right")
-        if swept:
-            axes[1][0].legend(loc="lower left", frameon=True, framealpha=0.9, edgecolor="none")
+        shown = [axes[0][0], axes[1][0]] if swept else [axes[0][0]]
+        named = [
+            entry
+            for panel in shown
+            for entry in zip(*panel.get_legend_handles_labels(), strict=True)
+        ]
+        named.sort(key=lambda entry: entry[1] in _BESIDE.values())
+        handles, names = zip(*named, strict=True)
+        fig.legend(handles, names, loc="outside lower center", ncols=3 if swept else len(names))
         save(fig, paths)
+
+
+def _beside(rows: pl.DataFrame) -> dict[str, str]:
+    """The further positions that were isolated, with their names."""
+    present = set(rows["positions"])
+    return {positions: name for positions, name in _BESIDE.items() if positions in present}
 
 
 def _plot_bars(axes: Axes, rows: pl.DataFrame, colors: list[str]) -> None:
     nearest = min(rows["layers"].unique().sort(), key=lambda layers: abs(layers - _LAYERS))
     chosen = rows.filter(pl.col("layers") == nearest)
-    for order, (positions, name) in enumerate(_POSITIONS.items()):
-        for place, side in enumerate(_SIDES):
-            row = chosen.filter(pl.col("positions") == positions, pl.col("side") == side)
+    for place, side in enumerate(_SIDES):
+        here = chosen.filter(pl.col("side") == side)
+        for order, (positions, name) in enumerate(_POSITIONS.items()):
+            row = here.filter(pl.col("positions") == positions)
             mean, low, high = row.select("mean", "low", "high").row(0)
             axes.bar(
                 place + 0.4 * order - 0.2,
@@ -77,6 +92,14 @@ def _plot_bars(axes: Axes, rows: pl.DataFrame, colors: list[str]) -> None:
                 edgecolor="white",
                 linewidth=0,
                 error_kw={"elinewidth": 0.8, "capsize": 2},
+                label=name if place == 0 else None,
+            )
+        for order, (positions, name) in enumerate(_beside(rows).items()):
+            (mean,) = here.filter(pl.col("positions") == positions)["mean"]
+            axes.plot(
+                [place - 0.42, place + 0.42],
+                [mean, mean],
+                **thin(order),
                 label=name if place == 0 else None,
             )
     axes.set_xticks(range(len(_SIDES)), [f"{side} {nearest} layers" for side in _SIDES])
@@ -101,5 +124,10 @@ def _plot_sweep(axes: Axes, rows: pl.DataFrame, colors: list[str]) -> None:
                 elinewidth=0.7,
                 label=f"{name}, {side} layers",
             )
+    for order, positions in enumerate(_beside(rows)):
+        for side, marker in zip(_SIDES, ("", "x"), strict=True):
+            line = rows.filter(pl.col("positions") == positions, pl.col("side") == side)
+            line = line.sort("layers")
+            axes.plot(line["layers"], line["mean"], **thin(order), marker=marker)
     axes.set_xticks(rows["layers"].unique().sort())
     axes.set_xlabel("isolated layers")

@@ -92,6 +92,12 @@ def plot_line(
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
+def thin(order: int) -> dict[str, Any]:
+    """The look of a control's line: gray and without a band; controls differ by dash alone."""
+    dashes = ("-", (0, (4, 2)), (0, (1, 1.5)))
+    return {"color": "#404040", "linewidth": 0.8, "linestyle": dashes[order % len(dashes)]}
+
+
 def tasks_in_order(summary: pl.DataFrame) -> list[str]:
     """The tasks of a summary as configured, followed by the average if there are several."""
     tasks = [t for t in summary["task"].unique(maintain_order=True) if t != AVERAGE]

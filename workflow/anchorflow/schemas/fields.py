@@ -81,7 +81,11 @@ VARIANT = field(
     "it; none: the unmodified run",
 )
 POSITIONS = field(
-    "positions", pa.string(), "isolated positions: label, random (other tokens), or none"
+    "positions",
+    pa.string(),
+    "isolated positions: label, all tokens of label words; random, other tokens of the "
+    "demonstrations; before and after, the tokens next to each label word; text, tokens of each "
+    "demonstration's own text; none, the unmodified run",
 )
 SIDE = field("side", pa.string(), "which layers are isolated: first, last, or none")
 LAYERS = field("layers", pa.int32(), "number of isolated layers", "layers")

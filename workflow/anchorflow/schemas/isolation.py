@@ -27,7 +27,7 @@ ISOLATION = table(
     EXAMPLE,
     VARIANT,
     POSITIONS,
-    field("draw", pa.int32(), "draw of the random positions, counted from 0"),
+    field("draw", pa.int32(), "draw of the positions random and text, counted from 0"),
     SIDE,
     LAYERS,
     LABEL,

@@ -1,4 +1,4 @@
-# Predictions when label words or random tokens cannot attend to earlier tokens ([A] §2.2).
+# Predictions when label words or other tokens cannot attend to earlier tokens ([A] §2.2).
 
 
 rule measure_isolation:
