@@ -63,6 +63,9 @@ class DemonstrationAttention(NamedTuple):
 def by_demonstration(rows: Tensor, batch: Batch) -> DemonstrationAttention:
     """Attention to the label token, and the largest and mean over each demonstration's tokens.
 
+    The prompt's first token draws attention for being first, whatever it is. Without a BOS token
+    it belongs to the first demonstration, but it is left out of the largest and of the mean.
+
     Parameters
     ----------
     rows : [L, B, H, T]
@@ -73,10 +76,10 @@ def by_demonstration(rows: Tensor, batch: Batch) -> DemonstrationAttention:
     DemonstrationAttention
         Attention probabilities.
 
-    Source: label token [A] eq. 5; maximum over a demonstration's tokens [K] §5.1.
+    Source: label token [A] eq. 5; maximum over a demonstration's tokens [K] §5.2.
     """
     token = torch.arange(rows.shape[-1])[None, None, :]
-    starts, ends = batch.demonstration_starts.cpu(), batch.demonstration_ends.cpu()
+    starts, ends = batch.demonstration_starts.cpu().clamp(min=1), batch.demonstration_ends.cpu()
     inside = (token >= starts[..., None]) & (token < ends[..., None])  # [B, N, T]
     at = batch.label_positions.cpu()[None, :, None, :].expand(*rows.shape[:3], -1)
     largest = [
@@ -86,7 +89,7 @@ def by_demonstration(rows: Tensor, batch: Batch) -> DemonstrationAttention:
     return DemonstrationAttention(
         label=rows.gather(-1, at),
         largest=torch.stack(largest, -1),
-        mean=total / (ends - starts)[None, :, None, :],
+        mean=total / (ends - starts).clamp(min=1)[None, :, None, :],
     )
 
 
