@@ -66,7 +66,7 @@ def key_distances(queries: Array, keys: Array, labels: Sequence[int], classes: i
         divided by the largest. NaN on the diagonal, for classes without demonstrations, and
         everywhere if the queries do not vary.
 
-    Source: Wang et al. 2023, §3.3 and eq. 12.
+    Source: Wang et al. 2023, §3.3 and eq. 11.
     """
     unknown = np.full((classes, classes), np.nan)
     centered = queries - queries.mean(0)

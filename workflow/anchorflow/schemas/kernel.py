@@ -50,7 +50,8 @@ KERNEL_ATTENTION = table(
     field(
         "attention_mean",
         pa.list_(pa.float32()),
-        "mean attention from the target to each demonstration's tokens, other than the prompt's first",
+        "mean attention from the target to each demonstration's tokens, other than the prompt's "
+        "first",
         "probability",
     ),
     keys="model task seed example layer head",
