@@ -45,7 +45,7 @@ STAGES: dict[str, Stage] = {
     "isolation": lambda model, table: measure_isolation(
         model, table, settings_of(["mask"], [1], 1, 3, "tiny"), 4, 1000
     ),
-    "diagnosis": lambda model, table: measure_diagnosis(model, table, 1000),
+    "diagnosis": lambda model, table: measure_diagnosis(model, table, 2, 1000),
     "compression": lambda model, table: measure_compression(
         model, called(table, "fixed", "training"), torch.zeros(3, 4, 3), KEPT, FIT, 1000
     ),
