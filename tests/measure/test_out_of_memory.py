@@ -54,7 +54,11 @@ STAGES: dict[str, Stage] = {
             model,
             called(table, "fixed", "training", "content_free", "many"),
             [" a", " b", " c"],
-            {**FIT, "baselines": ["calibrated", "attention_regression"]},
+            {
+                **FIT,
+                "baselines": ["calibrated", "attention_regression"],
+                "further_rates": [0.01],
+            },
             1000,
         ).predictions
     ),
