@@ -1,5 +1,7 @@
 """Attention rows and predictions against ``output_attentions`` of eager attention."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -62,6 +64,28 @@ def test_attention_to_a_label_word_is_the_sum_over_its_tokens_however_many_each_
         for k, end in enumerate((9, 19, 29)):
             expected = sum(rows[:, row, :, end - 1 - n] for n in range(words[example][k]))
             torch.testing.assert_close(label[:, row, :, k], expected)
+
+
+@pytest.mark.parametrize(
+    ("start", "largest", "mean"),
+    [(0, 0.06, 0.04), (1, 0.06, 0.04)],  # without a BOS token, and with one
+)
+def test_the_first_token_of_a_prompt_is_no_kernel_weight_of_a_demonstration(
+    start: int, largest: float, mean: float
+) -> None:
+    """The first token has attention .7 here, and the demonstration's others .02, .06 and .04."""
+    batch = replace(
+        random_batch([8], demonstrations=2),
+        label_positions=torch.tensor([[2, 5]]),
+        label_ends=torch.tensor([[3, 6]]),
+        demonstration_starts=torch.tensor([[start, 4]]),
+        demonstration_ends=torch.tensor([[4, 6]]),
+    )
+    row = torch.tensor([0.7, 0.02, 0.06, 0.04, 0.05, 0.03, 0.04, 0.06])
+    measured = by_demonstration(row.expand(1, 1, 1, 8), batch)
+    assert measured.largest.flatten().tolist() == pytest.approx([largest, 0.05])
+    assert measured.mean.flatten().tolist() == pytest.approx([mean, 0.04])
+    assert measured.label.flatten().tolist() == pytest.approx([0.06, 0.03])
 
 
 def test_a_layer_that_reports_no_attention_is_named() -> None:

@@ -42,6 +42,7 @@ def test_regression_bears_attention_that_is_always_zero() -> None:
 def test_every_baseline_says_what_it_is_and_answers_with_probabilities(name: str) -> None:
     assert registry.summary_of(FOLDER, name).endswith(".")
     assert name not in ("vanilla", "many", "reweighted")
+    assert not name.startswith("reweighted_")
     random = np.random.default_rng(0)
     labels = np.tile([0, 1, 2], 4)
     content_free, vanilla = random.dirichlet(np.ones(3), 3), random.dirichlet(np.ones(3), 5)

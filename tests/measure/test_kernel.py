@@ -65,11 +65,12 @@ def test_everything_equals_full_prompts_under_eager_attention(family: str) -> No
     for row, example in enumerate(full.examples):
         logits, attentions = plain_attentions(eager, single(full, row))
         to_all = attentions[:, :, -1].double().numpy()  # [L, H, T]
-        largest = np.stack([to_all[:, :, a:b].max(-1) for a, b in SPANS], -1)
+        spans = [(max(a, 1), b) for a, b in SPANS]  # the prompt's first token is no kernel weight
+        largest = np.stack([to_all[:, :, a:b].max(-1) for a, b in spans], -1)
         weights = {
             "max": largest,
             "label": np.stack([to_all[:, :, a:b].sum(-1) for a, b in WORDS], -1),
-            "mean": np.stack([to_all[:, :, a:b].mean(-1) for a, b in SPANS], -1),
+            "mean": np.stack([to_all[:, :, a:b].mean(-1) for a, b in spans], -1),
         }
         mine = pl.col("example") == example
         probabilities = tables.predictions.filter(mine)["probabilities"][0].to_list()

@@ -45,7 +45,7 @@ STAGES: dict[str, Stage] = {
     "isolation": lambda model, table: measure_isolation(
         model, table, settings_of(["mask"], [1], 1, 3, "tiny"), 4, 1000
     ),
-    "diagnosis": lambda model, table: measure_diagnosis(model, table, 1000),
+    "diagnosis": lambda model, table: measure_diagnosis(model, table, 2, 1000),
     "compression": lambda model, table: measure_compression(
         model, called(table, "fixed", "training"), torch.zeros(3, 4, 3), KEPT, FIT, 1000
     ),
@@ -54,7 +54,11 @@ STAGES: dict[str, Stage] = {
             model,
             called(table, "fixed", "training", "content_free", "many"),
             [" a", " b", " c"],
-            {**FIT, "baselines": ["calibrated", "attention_regression"]},
+            {
+                **FIT,
+                "baselines": ["calibrated", "attention_regression"],
+                "further_rates": [0.01],
+            },
             1000,
         ).predictions
     ),

@@ -30,6 +30,7 @@ def prompts_with(protocols: dict[str, int], classes: int = 3) -> pl.DataFrame:
 SPEC = {
     "baselines": ["calibrated", "attention_regression"],
     "learning_rates": [0.1],
+    "further_rates": [],
     "epochs": 2,
     "batch_size": 0,
 }
@@ -64,6 +65,34 @@ def test_baselines_equal_a_plain_computation_on_full_prompts() -> None:
     np.testing.assert_allclose(
         ours["probabilities"].to_list(), regression(np.stack(features[:5])), rtol=1e-3
     )
+
+
+def test_further_rates_are_fitted_each_by_itself_and_the_chosen_one_once() -> None:
+    model, prompts = tiny_model("llama"), prompts_with(KINDS)
+    further = {**SPEC, "further_rates": [0.1, 0.01]}
+    measured = measure_reweighting(model, prompts, WORDS, further, 40)
+    small = measure_reweighting(model, prompts, WORDS, {**SPEC, "learning_rates": [0.01]}, 40)
+
+    def probabilities(table: pl.DataFrame, method: str) -> np.ndarray:
+        return np.array(table.filter(method=method).sort("example")["probabilities"].to_list())
+
+    chosen = probabilities(measured.predictions, "reweighted")
+    np.testing.assert_array_equal(probabilities(measured.predictions, "reweighted_0.1"), chosen)
+    np.testing.assert_allclose(
+        probabilities(measured.predictions, "reweighted_0.01"),
+        probabilities(small.predictions, "reweighted"),
+    )
+    assert np.abs(probabilities(small.predictions, "reweighted") - chosen).max() > 1e-3
+    assert measured.descent["learning_rate"].to_list() == [0.1, 0.1, 0.01, 0.01]
+    alone = measure_reweighting(model, prompts, WORDS, SPEC, 40)
+    assert measured.beta.equals(alone.beta)
+    assert probabilities(alone.predictions, "reweighted").tolist() == chosen.tolist()
+
+
+def test_a_further_rate_that_diverges_is_told_by_its_key() -> None:
+    spec = {**SPEC, "further_rates": [1e30]}
+    with pytest.raises(InputError, match=r"reweighting.further_rates: for tasks.news, with the"):
+        measure_reweighting(tiny_model("llama"), prompts_with(KINDS), WORDS, spec, 40)
 
 
 def test_prompts_that_are_all_too_long_leave_empty_tables() -> None:

@@ -115,3 +115,18 @@ def test_published_figures_stand_beside_the_paper_s_model_and_tasks_only() -> No
     assert summary.filter(method="reweighted", task="sst2", measure="accuracy")[
         "published"
     ].to_list() == [0.9007]
+
+
+def test_fits_with_rates_of_their_own_follow_from_the_largest_to_the_smallest() -> None:
+    predictions, method = predictions_of("m", "news", 2), pl.col("method")
+    further = [
+        predictions.filter(method == answers).with_columns(method=pl.lit(name))
+        for name, answers in (("reweighted_0.01", "vanilla"), ("reweighted_0.1", "reweighted"))
+    ]
+    summary = summarize_performance(
+        pl.concat([predictions, *further]), *prompts_of("m", "news", 2), 0.9, BASELINES
+    )
+    shown = summary["method"].unique(maintain_order=True).to_list()
+    assert shown[-3:] == ["reweighted", "reweighted_0.1", "reweighted_0.01"]
+    assert means(summary, "news", "reweighted_0.1")["accuracy_gain"] == 0.5
+    assert means(summary, "news", "reweighted_0.01")["accuracy_gain"] == 0

@@ -7,8 +7,9 @@ from checkout import Checkout
 
 def test_an_artifact_holds_every_layer_and_pair(finished_run: Checkout) -> None:
     rows = pl.read_parquet(finished_run.folder / "results/diagnosis/tiny/news/0.parquet")
-    assert rows.select("layer", "label", "other").is_unique().all()
-    assert rows.shape[0] == 3 * 6
-    assert rows.group_by("layer").agg(pl.col("distance").max())["distance"].to_list() == [1, 1, 1]
+    assert rows.select("heads", "layer", "label", "other").is_unique().all()
+    assert rows.shape[0] == 2 * 3 * 6
+    assert set(rows["heads"]) == {"concatenated", "separate"}
+    assert set(rows.group_by("heads", "layer").agg(pl.col("distance").max())["distance"]) == {1}
     summary = pl.read_parquet(finished_run.folder / "results/confusion/tiny.parquet")
     assert set(summary["task"]) == {"reviews", "news", "average"}

@@ -12,6 +12,7 @@ from anchorflow.store.parquet import read_settings
 from checkout import Checkout
 from job_messages import (
     COMPRESS,
+    DIAGNOSE,
     EMBED,
     EVERY_CELL,
     FIRST_SEED,
@@ -228,6 +229,12 @@ def test_a_budget_for_demonstrations_rebuilds_what_they_are_needed_for(
 ) -> None:
     finished_run.config["kernel"]["demonstration_tokens"] = 700
     expected = cells([KERNEL, PROBE], ["reviews", "news"], [0, 1]) | MANY | CLAIMS
+    assert finished_run.planned() == expected
+
+
+def test_components_rebuild_key_distances_and_what_follows(finished_run: Checkout) -> None:
+    finished_run.config["diagnosis"] = {"components": 3}
+    expected = cells([DIAGNOSE], ["reviews", "news"], [0, 1]) | CONFUSION | CLAIMS
     assert finished_run.planned() == expected
 
 

@@ -9,9 +9,9 @@ from anchorflow.store.parquet import read_table, write_frame
 
 if __name__ == "__main__":
     with job(snakemake):
-        compute = vars(snakemake.params.compute)
+        compute, spec = vars(snakemake.params.compute), snakemake.params.spec
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
-        diagnosis = measure_diagnosis(model, prompts, compute["batch_tokens"])
-        settings = {"model": read_card(snakemake.input.model)}
+        diagnosis = measure_diagnosis(model, prompts, spec["components"], compute["batch_tokens"])
+        settings = {"diagnosis": spec, "model": read_card(snakemake.input.model)}
         write_frame(snakemake.output[0], DIAGNOSIS, diagnosis, settings)

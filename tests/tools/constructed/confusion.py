@@ -13,7 +13,11 @@ from anchorflow.summarize.confusion import summarize_confusion
 
 
 def cell(task: str, seed: int, classes: int, far: list[float]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Predictions in which pairs are told apart as far as their keys, with two layers of them."""
+    """Predictions in which pairs are told apart as far as their keys, with two layers of them.
+
+    Distances tell this in layer 0; in layer 1, they tell the opposite. Those within heads are the
+    other way round.
+    """
     pairs = list(combinations(range(classes), 2))
     rows = []
     random = np.random.default_rng(seed)
@@ -45,11 +49,13 @@ def cell(task: str, seed: int, classes: int, far: list[float]) -> tuple[pl.DataF
             "model": "m",
             "task": task,
             "seed": seed,
+            "heads": heads,
             "layer": layer,
             "label": a,
             "other": b,
-            "distance": distance if layer == 0 else 1 - distance,
+            "distance": distance if (layer == 0) == (heads == "concatenated") else 1 - distance,
         }
+        for heads in ("concatenated", "separate")
         for layer in (0, 1)
         for (a, b), distance in zip(pairs, far, strict=True)
     ]
@@ -69,4 +75,4 @@ def prompts_of(predictions: pl.DataFrame) -> pl.DataFrame:
 def of_two_labels() -> pl.DataFrame:
     """The summary of a run without three labels."""
     predictions, diagnosis = cell("two", 0, 2, [1.0])
-    return summarize_confusion(predictions, diagnosis, prompts_of(predictions), 100, 0.9)
+    return summarize_confusion(predictions, diagnosis, prompts_of(predictions), 0.9)

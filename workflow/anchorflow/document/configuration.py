@@ -58,6 +58,7 @@ index 0, 1, … Relative paths start at the directory in which `snakemake` runs.
 | `reweighting` | re-weighting, compression, and what follows from them |
 | `compression` | compression, and what follows from it |
 | `timing` | timings |
+| `diagnosis` | key distances, and what follows from them |
 | `encoder.path` | all embeddings, and what follows from them |
 | `retrieval` | retrieval, and what follows from it |
 | `encoder.temperature` | regressions on embeddings, their figure and table; no embeddings |

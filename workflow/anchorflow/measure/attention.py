@@ -66,6 +66,9 @@ def by_demonstration(rows: Tensor, batch: Batch) -> DemonstrationAttention:
     Attention to a label word of several tokens is the sum over its tokens: the share of the
     target's attention that the word has.
 
+    The prompt's first token draws attention for being first, whatever it is. Without a BOS token
+    it belongs to the first demonstration, but it is left out of the largest and of the mean.
+
     Parameters
     ----------
     rows : [L, B, H, T]
@@ -76,10 +79,10 @@ def by_demonstration(rows: Tensor, batch: Batch) -> DemonstrationAttention:
     DemonstrationAttention
         Attention probabilities.
 
-    Source: label word [A] eq. 5; maximum over a demonstration's tokens [K] §5.1.
+    Source: label word [A] eq. 5; maximum over a demonstration's tokens [K] §5.2.
     """
     token = torch.arange(rows.shape[-1])[None, None, :]
-    starts, ends = batch.demonstration_starts.cpu(), batch.demonstration_ends.cpu()
+    starts, ends = batch.demonstration_starts.cpu().clamp(min=1), batch.demonstration_ends.cpu()
     inside = (token >= starts[..., None]) & (token < ends[..., None])  # [B, N, T]
     largest = [
         rows.masked_fill(~inside[None, :, None, k], 0).amax(-1) for k in range(inside.shape[1])
@@ -88,7 +91,7 @@ def by_demonstration(rows: Tensor, batch: Batch) -> DemonstrationAttention:
     return DemonstrationAttention(
         label=batch.label_words.to("cpu").total(rows),
         largest=torch.stack(largest, -1),
-        mean=total / (ends - starts)[None, :, None, :],
+        mean=total / (ends - starts).clamp(min=1)[None, :, None, :],
     )
 
 

@@ -231,3 +231,32 @@ def fit_reweighting(
     except DivergenceError as error:
         raise InputError(f"reweighting.learning_rates: for tasks.{task}, {error}") from None
     return Fit(beta, best, steps, [trial for halves in trials for trial in halves])
+
+
+def fit_further_rates(
+    model: PreTrainedModel,
+    training: LastTokens,
+    spec: Mapping[str, Any],
+    chosen: Fit,
+    seed: int,
+    task: str,
+) -> dict[float, Fit]:
+    """Fit β to all training texts with each of ``further_rates``, whatever held-out texts say.
+
+    The texts come in the same order as for the ``chosen`` fit, which is taken over for its rate.
+
+    Raises
+    ------
+    InputError
+        If a rate diverges.
+    """
+    fits = {chosen.descent.learning_rate: chosen}
+    for rate in spec["further_rates"]:
+        if rate not in fits:
+            descent = Descent(rate, spec["epochs"], spec["batch_size"])
+            try:
+                beta, steps = descent.fit(model, training, generator(seed, task, "reweighting"))
+            except DivergenceError as error:
+                raise InputError(f"reweighting.further_rates: for tasks.{task}, {error}") from None
+            fits[rate] = Fit(beta, descent, steps, [])
+    return {rate: fits[rate] for rate in spec["further_rates"]}

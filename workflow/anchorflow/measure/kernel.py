@@ -94,7 +94,7 @@ def kernel_estimates(weights: Array, labels: Sequence[int], classes: int) -> Arr
     Array
         [..., C]; NaN where all weights are 0.
 
-    Source: Han et al. 2023, eq. 5 and §5.
+    Source: Han et al. 2025, eq. 6, with attention as weights in §5.2.
     """
     total = weights.sum(-1, keepdims=True)
     sums = weights @ np.eye(classes)[np.asarray(labels)]
@@ -219,7 +219,7 @@ def text_similarity(
         For each test text that fits the context, its similarity to every demonstration [N]; and
         the most likely next token of each demonstration.
 
-    Source: Han et al. 2023, §5.3.
+    Source: Han et al. 2025, §5.3 and eq. 9.
     """
 
     def next_token(batch: Batch) -> Tensor:

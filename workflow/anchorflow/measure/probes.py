@@ -1,4 +1,4 @@
-"""Ridge probes of the keys and values around the label words ([K] §5.3).
+"""Ridge probes of the keys and values around the label words ([K] §5.4).
 
 If in-context learning is kernel regression, keys encode what texts are compared by, and values
 encode their labels. Each probe is fitted to some demonstrations and evaluated on the others. The
@@ -51,7 +51,7 @@ def probe(
     list of array
         [N, K] for each of the targets.
 
-    Source: Han et al. 2023, §5.3.
+    Source: Han et al. 2025, §5.4.
     """
     classes = [np.unique(target) for target in targets]
     signs = [

@@ -1,7 +1,7 @@
 """Predictions with the test text's nearest training texts as demonstrations.
 
 As kernel regression, in-context learning averages the demonstrations' labels, weighted by the
-similarity of their texts to the test text. Similar demonstrations should therefore help ([K] §5),
+similarity of their texts to the test text. Similar demonstrations should therefore help ([K] §4.2),
 as Liu et al. 2022 found (KATE). Random demonstrations are those of the fixed prompts, which are
 not run again.
 """

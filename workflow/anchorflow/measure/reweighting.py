@@ -18,7 +18,7 @@ from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.measure.attention import RecordRows
 from anchorflow.measure.baselines import Observed, baseline
-from anchorflow.measure.beta_fit import Fit, Reweight, fit_reweighting
+from anchorflow.measure.beta_fit import Fit, Reweight, Step, fit_further_rates, fit_reweighting
 from anchorflow.model.attention_function import Intervention, intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.language_model import check_finite
@@ -64,7 +64,8 @@ def measure_reweighting(
     labels : sequence of str
         Label words, in label order.
     spec : mapping
-        ``baselines``, ``learning_rates``, ``epochs``, and ``batch_size``, as in the configuration.
+        ``baselines``, ``learning_rates``, ``further_rates``, ``epochs``, and ``batch_size``, as in
+        the configuration.
     batch_tokens : int
         Upper bound on tokens per batch of test texts; does not affect the results.
 
@@ -84,7 +85,10 @@ def measure_reweighting(
     budget = Budget(batch_tokens)
     learned = keep_together(model, training, prefix, budget)
     fit = fit_reweighting(model, learned, spec, keys["seed"], keys["task"])
+    further = fit_further_rates(model, learned, spec, fit, keys["seed"], keys["task"])
     log.info("Learning rate %g, final loss %.3g.", fit.descent.learning_rate, fit.steps[-1].loss)
+    betas = {"reweighted": fit.beta}
+    betas |= {f"reweighted_{rate:.12g}": each.beta for rate, each in further.items()}
 
     content_free, _ = read(model, keep_together(model, free, prefix, budget))
     _, features = read(model, learned)
@@ -94,11 +98,13 @@ def measure_reweighting(
     def predict(batch: Batch) -> pl.DataFrame:
         tokens = keep_all_but_last(model, batch, prefix)
         vanilla, attention = read(model, tokens)
-        reweighted = label_probabilities(model, tokens, Reweight.last(fit.beta, tokens))
         ways = {
             "vanilla": vanilla,
             **{name: answer(vanilla, attention) for name, answer in baselines.items()},
-            "reweighted": reweighted,
+            **{
+                name: label_probabilities(model, tokens, Reweight.last(beta, tokens))
+                for name, beta in betas.items()
+            },
         }
         return pl.concat([_predictions(way, tokens, found) for way, found in ways.items()])
 
@@ -123,7 +129,7 @@ def measure_reweighting(
     demonstration_labels = training["demonstration_labels"][0].to_list()
     return Reweighted(
         beta=keyed(_beta(fit.beta, demonstration_labels), keys, BETA),
-        descent=keyed(_descent(fit), keys, DESCENT),
+        descent=keyed(_descent(fit, further), keys, DESCENT),
         learning_rates=keyed(_learning_rates(fit, spec), keys, LEARNING_RATES),
         predictions=keyed(pl.concat(predicted), keys, REWEIGHTING).sort("example", "method"),
     )
@@ -217,12 +223,16 @@ def beta_of(table: pl.DataFrame) -> torch.Tensor:
     return torch.tensor(table.sort(order)["beta"].to_list(), dtype=torch.float32).reshape(shape)
 
 
-def _descent(fit: Fit) -> pl.DataFrame:
+def _descent(fit: Fit, further: Mapping[float, Fit]) -> pl.DataFrame:
     """The loss at every step of every fit, beginning with fits to halves of the texts."""
-    fits = [(trial.learning_rate, trial.fold, trial.steps) for trial in fit.trials]
+    fits: list[tuple[float, int | None, list[Step]]] = [
+        (trial.learning_rate, trial.fold, trial.steps) for trial in fit.trials
+    ]
+    whole = {fit.descent.learning_rate: fit, **further}
+    fits += [(rate, None, each.steps) for rate, each in whole.items()]
     rows = [
         {"learning_rate": rate, "fold": fold, **step._asdict()}
-        for rate, fold, steps in [*fits, (fit.descent.learning_rate, None, fit.steps)]
+        for rate, fold, steps in fits
         for step in steps
     ]
     return pl.DataFrame(rows, schema_overrides={"fold": pl.Int32})

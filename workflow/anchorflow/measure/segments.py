@@ -1,4 +1,4 @@
-"""Where on the demonstrations attention lands ([K] Fig. 2).
+"""Where on the demonstrations attention lands ([K] §5.1, Fig. 2).
 
 A demonstration has five segments: the template before its text, the text, the template before its
 label word, the label word, and the separator from the next demonstration.
@@ -84,7 +84,7 @@ def attention_by_place(rows: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
     Tensor
         [L, B, H, PLACES], attention per token.
 
-    Source: Han et al. 2023, Fig. 2.
+    Source: Han et al. 2025, §5.1 and Fig. 2.
     """
     middle = (torch.arange(PLACES) + 0.5) / PLACES
     at = (starts[..., None] + (middle * (ends - starts)[..., None]).long()).flatten(1)  # [B, N·P]

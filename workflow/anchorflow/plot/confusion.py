@@ -33,6 +33,7 @@ def plot_confusion(
 ) -> None:
     """Plot the table ``confusion`` of one model, one row per task with three or more labels.
 
+    The distances are the paper's, of all heads' keys as one vector.
     Left: AUC between the examples of two labels. Middle: distance of their keys, averaged over the
     last third of the layers. Right: rank correlation of the two in every layer. With several such
     tasks, a last row averages the correlation over them.
@@ -42,6 +43,7 @@ def plot_confusion(
     labels : mapping
         Label words of every task.
     """
+    confusion = confusion.filter(pl.col("heads").is_null() | (pl.col("heads") == "concatenated"))
     tasks = [
         task
         for task in confusion["task"].unique(maintain_order=True)

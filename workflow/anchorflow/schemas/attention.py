@@ -35,13 +35,15 @@ ATTENTION = table(
     field(
         "attention_max",
         pa.float32(),
-        "largest attention from the target to a token of the demonstration",
+        "largest attention from the target to a token of the demonstration, other than the "
+        "prompt's first",
         "probability",
     ),
     field(
         "attention_mean",
         pa.float32(),
-        "mean attention from the target to the demonstration's tokens",
+        "mean attention from the target to the demonstration's tokens, other than the prompt's "
+        "first",
         "probability",
     ),
     keys="model task seed example layer head demonstration",

@@ -6,8 +6,8 @@ from anchorflow.schemas.fields import AVERAGED_TASK, INTERVAL, MODEL, SKIPPED, f
 
 CONFUSION = table(
     "confusion",
-    "one per (task, pair of labels) for auc, (task, layer, pair) for distance, (task or average, "
-    "layer) for correlation",
+    "one per (task, pair of labels) for auc, (task, heads, layer, pair) for distance, (task or "
+    "average, heads, layer) for correlation",
     MODEL,
     AVERAGED_TASK,
     field(
@@ -17,6 +17,7 @@ CONFUSION = table(
         "between the keys of their label words; correlation: Spearman's rank correlation of the "
         "two over pairs of labels",
     ),
+    field("heads", pa.string(), "concatenated or separate, as in diagnosis; null for auc"),
     field("layer", pa.int32(), "transformer layer, counted from 0; null for auc"),
     field("label", pa.int32(), "one label of a pair; null for correlation"),
     field("other", pa.int32(), "the other label of the pair; null for correlation"),
@@ -28,5 +29,5 @@ CONFUSION = table(
     ),
     *INTERVAL,
     SKIPPED,
-    keys="model task measure layer label other",
+    keys="model task measure heads layer label other",
 )

@@ -1,4 +1,4 @@
-"""Table of diagnosis: one per (layer, pair of labels)."""
+"""Table of diagnosis: one per (heads, layer, pair of labels)."""
 
 import pyarrow as pa
 
@@ -11,10 +11,16 @@ _PAIR = (
 
 DIAGNOSIS = table(
     "diagnosis",
-    "one per (layer, pair of labels)",
+    "one per (heads, layer, pair of labels)",
     MODEL,
     TASK,
     SEED,
+    field(
+        "heads",
+        pa.string(),
+        "concatenated: keys and queries of all heads as one vector, along its leading principal "
+        "components; separate: along all components within each head, summed over heads",
+    ),
     LAYER,
     *_PAIR,
     field(
@@ -24,5 +30,5 @@ DIAGNOSIS = table(
         "divided by the largest in the layer, so 1 for two labels; null if the queries do not vary",
         "1",
     ),
-    keys="model task seed layer label other",
+    keys="model task seed heads layer label other",
 )

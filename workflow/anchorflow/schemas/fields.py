@@ -93,8 +93,9 @@ METHOD = field(
     "method",
     pa.string(),
     "vanilla: plain in-context learning; many: with more demonstrations; reweighted: with "
-    "attention to the label words multiplied by exp(β); the others are baselines, described in "
-    "config/README.md at reweighting.baselines",
+    "attention to the label words multiplied by exp(β); reweighted_RATE: the same, fitted with "
+    "this learning rate; the others are baselines, described in config/README.md at "
+    "reweighting.baselines",
 )
 COMPRESSED = field(
     "method",

@@ -37,7 +37,8 @@ KERNEL_ATTENTION = table(
     field(
         "attention_max",
         pa.list_(pa.float32()),
-        "largest attention from the target to a token of each demonstration, in prompt order",
+        "largest attention from the target to a token of each demonstration, other than the "
+        "prompt's first, in prompt order",
         "probability",
     ),
     field(
@@ -49,7 +50,8 @@ KERNEL_ATTENTION = table(
     field(
         "attention_mean",
         pa.list_(pa.float32()),
-        "mean attention from the target to each demonstration's tokens",
+        "mean attention from the target to each demonstration's tokens, other than the prompt's "
+        "first",
         "probability",
     ),
     keys="model task seed example layer head",

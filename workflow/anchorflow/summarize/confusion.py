@@ -1,6 +1,6 @@
-"""Whether key distances predict which labels are confused ([A] §3.3, Fig. 6)."""
+"""Whether key distances predict which labels are confused ([A] §3.3, Fig. 6, App. J)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -30,27 +30,47 @@ def confusion_measures(
     Parameters
     ----------
     predictions, diagnosis : DataFrame
-        Tables ``predictions`` and ``diagnosis`` of one model, task, and seed.
+        Tables ``predictions`` and ``diagnosis`` of one model, task, and seed; distances of one kind
+        of ``heads``.
 
     Returns
     -------
     function
         Maps weights of the examples [R, examples] to [R, pairs + L], for ``statistics.estimate``;
         distances are held fixed.
+
+    Raises
+    ------
+    ValueError
+        If there are distances of several kinds of heads, whose correlations would be mixed up.
     """
+    if diagnosis["heads"].n_unique() > 1:
+        raise ValueError("confusion is told from key distances of one kind of heads at a time")
+    return _with_distances(predictions, [diagnosis])
+
+
+def _with_distances(
+    predictions: pl.DataFrame, kinds: Sequence[pl.DataFrame]
+) -> Callable[[Array], Array]:
+    """As ``confusion_measures``, [R, pairs + kinds · L], for several kinds of distances."""
     rows = predictions.sort("example")
     probabilities = np.array(rows["probabilities"].to_list(), dtype=np.float64)
     scores = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
     auc = pairwise_auc(scores, rows["label"].to_numpy())
-    layers = diagnosis["layer"].n_unique()
-    ordered = diagnosis.sort("layer", "label", "other")["distance"]
-    distances = ordered.cast(pl.Float64).fill_null(np.nan).to_numpy().reshape(layers, -1)
+    distances = np.concatenate([_by_layer(kind) for kind in kinds])
 
     def statistic(weights: Array) -> Array:
         aucs = auc(weights)
         return np.concatenate([aucs, rank_correlations(aucs, distances)], 1)
 
     return statistic
+
+
+def _by_layer(diagnosis: pl.DataFrame) -> Array:
+    """Distances of one kind as [L, pairs]; NaN where they are null."""
+    ordered = diagnosis.sort("layer", "label", "other")["distance"]
+    distances = ordered.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return distances.reshape(diagnosis["layer"].n_unique(), -1)
 
 
 def summarize_confusion(
@@ -78,12 +98,13 @@ def summarize_confusion(
         If nothing was measured.
     """
     require_examples(predictions)
-    layers = diagnosis.select("layer").unique().sort("layer")
+    layers = diagnosis.select("heads", "layer").unique().sort("heads", "layer")
     of_layer = layers.with_columns(measure=pl.lit("correlation"))
 
     def of_seed(rows: pl.DataFrame) -> SeedStatistic:
         measured = diagnosis.join(rows.select("task", "seed").unique(), on=["task", "seed"])
-        return SeedStatistic(confusion_measures(rows, measured), texts_of(rows))
+        kinds = measured.sort("heads").partition_by("heads", maintain_order=True)
+        return SeedStatistic(_with_distances(rows, kinds), texts_of(rows))
 
     parts, correlations = [], {}
     for task in prompts["task"].unique(maintain_order=True):
@@ -112,10 +133,10 @@ def _without_first(columns: int, values: Array) -> Array:
 
 def _distances(diagnosis: pl.DataFrame, summarized: pl.DataFrame) -> pl.DataFrame:
     """Distances of one task averaged over seeds, as summary rows without intervals."""
-    means = diagnosis.group_by("layer", "label", "other").agg(
+    means = diagnosis.group_by("heads", "layer", "label", "other").agg(
         mean=pl.col("distance").mean(), seeds=pl.col("seed").n_unique()
     )
-    return means.sort("layer", "label", "other").with_columns(
+    return means.sort("heads", "layer", "label", "other").with_columns(
         task=pl.lit(summarized["task"][0]),
         measure=pl.lit("distance"),
         examples=pl.lit(summarized["examples"][0]),

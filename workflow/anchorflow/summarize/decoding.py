@@ -1,4 +1,4 @@
-"""What ridge probes decode from keys and values, compared with chance ([K] §5.3)."""
+"""What ridge probes decode from keys and values, compared with chance ([K] §5.4)."""
 
 import numpy as np
 import polars as pl

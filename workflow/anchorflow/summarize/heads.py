@@ -1,4 +1,4 @@
-"""How well kernel regression on each head's attention reconstructs predictions ([K] §5.1)."""
+"""How well kernel regression on each head's attention reconstructs predictions ([K] §5.2)."""
 
 import numpy as np
 import polars as pl

@@ -1,4 +1,4 @@
-"""Where on the demonstrations attention lands, by segment and by place ([K] Fig. 2)."""
+"""Where on the demonstrations attention lands, by segment and by place ([K] §5.1, Fig. 2)."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What similar demonstrations gain over random ones (Liu et al. 2022; explained by [K] §5)."""
+"""What similar demonstrations gain over random ones (Liu et al. 2022; explained by [K] §4.2)."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -22,6 +22,7 @@ from anchorflow.summarize.by_task import (
 from anchorflow.summarize.published import table_1
 from anchorflow.summarize.statistics import SeedStatistic
 
+FURTHER = "reweighted_"  # begins the name of a fit with a learning rate of its own
 MEASURES = ("accuracy", "macro_f1", "accuracy_gain", "macro_f1_gain")
 
 
@@ -96,7 +97,7 @@ def summarize_performance(
     both = pl.concat([prompts, auxiliary])
     tasks = both["task"].unique(maintain_order=True).to_list()
     published = table_1(predictions["model"][0], tasks)
-    methods = ("vanilla", "many", *baselines, "reweighted")
+    methods = ("vanilla", "many", *baselines, "reweighted", *_further_rates(predictions))
     answered = {method: _tasks_of(predictions, method) for method in methods}
     parts = []
     for method in methods:
@@ -117,6 +118,13 @@ def summarize_performance(
     )
     to_itself = (pl.col("method") == "vanilla") & pl.col("measure").str.ends_with("_gain")
     return summary_table(rows.filter(~to_itself), predictions, PERFORMANCE)
+
+
+def _further_rates(predictions: pl.DataFrame) -> list[str]:
+    """The methods ``reweighted_0.1`` and so on, from the largest learning rate to the smallest."""
+    names = predictions["method"].unique()
+    rates = {float(name.removeprefix(FURTHER)): name for name in names if name.startswith(FURTHER)}
+    return [rates[rate] for rate in sorted(rates, reverse=True)]
 
 
 def _tasks_of(predictions: pl.DataFrame, method: str) -> set[str]:

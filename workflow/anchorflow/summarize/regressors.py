@@ -1,4 +1,4 @@
-"""In-context learning compared with regressions on the same demonstrations ([K] Table 2).
+"""In-context learning compared with regressions on the same demonstrations ([K] §5.5, Table 2).
 
 Kernel regression with the attention of one head or with a sentence encoder, and logistic regression
 on the encoder's embeddings; with as many demonstrations as the budget allows, and with fewer.
@@ -121,7 +121,7 @@ def choose_head(scores: Estimate) -> tuple[Estimate, Estimate]:
         Accuracy and agreement of the head with the highest agreement on all examples; and of the
         heads chosen on one half and scored on the other, averaged over both directions.
 
-    Source: Han et al. 2023, §5.1, which chooses and scores on the same examples.
+    Source: Han et al. 2025; §5.2 scores the head on the examples that choose it, §5.5 on others.
     """
     first, second, both = np.split(scores.values, 6)[:3]
     heads = len(both)

@@ -7,8 +7,10 @@ from anchorflow.tabulate.page import Page, pivoted
 _NOTE = (
     "Means over seeds with intervals over seeds and texts; demonstrations fixed per "
     "seed. vanilla: in-context learning as it is; many: with more demonstrations, texts that "
-    "re-weighting trains on; reweighted: β fitted to the training texts; all others are the "
-    "baselines that config/README.md describes under reweighting.baselines. gain: minus vanilla, "
+    "re-weighting trains on; reweighted: β fitted to the training texts, with the learning rate "
+    "that is best on held-out ones of them if there are several; reweighted_0.1 and so on: with "
+    "this learning rate (0.01 is that of [A], App. H); all others are the baselines that "
+    "config/README.md describes under reweighting.baselines. gain: minus vanilla, "
     "paired by example. Of a method that skipped prompts as too long for the context, figures are "
     "over the rest, gains against vanilla on the rest; averaged only if no task was skipped whole. "
     "published: Table 1 of [A], Wang et al. 2023."

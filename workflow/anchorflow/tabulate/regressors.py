@@ -8,9 +8,9 @@ _NOTE = (
     "With as many demonstrations as the budget of tokens allows, the same for every method; "
     "agreement is with the model's own predictions. head: kernel regression on the attention of "
     "one head, the largest to a token of each demonstration; chosen for its agreement on the same "
-    "examples (chosen here, as [K] does) or on the other half of the texts (held out). encoder: "
-    "kernel regression with a sentence encoder; encoder logistic: logistic regression on its "
-    "embeddings. Means over seeds with intervals over seeds and texts. "
+    "examples (chosen here, as in [K] §5.2) or on the other half of the texts (held out, as in "
+    "§5.5). encoder: kernel regression with a sentence encoder; encoder logistic: logistic "
+    "regression on its embeddings. Means over seeds with intervals over seeds and texts. "
     "results/tables/regressors.csv also has fewer demonstrations and other kinds of weights."
 )
 

@@ -1,4 +1,4 @@
-# Attention from the target position to the demonstrations, and the predictions ([A] §2.3, [K] §5).
+# Attention from the target position to the demonstrations, and the predictions ([A] §2.3).
 
 
 rule measure_attention:

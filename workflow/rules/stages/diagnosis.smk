@@ -1,4 +1,4 @@
-# Distances between the keys of label words, to predict confused labels ([A] §3.3, Fig. 6).
+# Distances between the keys of label words, to predict confused labels ([A] §3.3, eq. 11, Fig. 6, App. J).
 
 
 rule measure_diagnosis:
@@ -20,6 +20,7 @@ rule measure_diagnosis:
         runtime=runtime_of,
     params:
         **code_of("measure_diagnosis"),
+        spec=config["diagnosis"],
         compute=COMPUTE,
     message:
         "Measuring key distances of label words of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"

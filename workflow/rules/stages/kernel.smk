@@ -1,4 +1,4 @@
-# Attention to many demonstrations, taken as kernel weights over their labels ([K] §5.1).
+# Attention to many demonstrations, taken as kernel weights over their labels ([K] §5.1-5.3).
 
 
 rule measure_kernel:

@@ -1,4 +1,4 @@
-# Ridge probes of keys and values around label words ([K] §5.3).
+# Ridge probes of keys and values around label words ([K] §5.4).
 
 
 rule measure_probes:

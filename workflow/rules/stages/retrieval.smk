@@ -1,4 +1,4 @@
-# Predictions with the nearest training texts as demonstrations ([K] §5).
+# Predictions with the nearest training texts as demonstrations ([K] §4.2).
 
 
 rule measure_retrieval:

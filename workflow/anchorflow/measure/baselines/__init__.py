@@ -6,7 +6,7 @@ Each file in this folder is one baseline of the same name. To add one, add a fil
   of the configuration's documentation,
 - ``fit(observed)``, of type :data:`Baseline`.
 
-The names ``vanilla``, ``many``, and ``reweighted`` are reserved.
+The names ``vanilla``, ``many``, and all that begin with ``reweighted`` are reserved.
 """
 
 from collections.abc import Callable
