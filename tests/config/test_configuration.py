@@ -212,8 +212,8 @@ def test_a_misspelt_key_is_told_with_the_nearest_one() -> None:
     assert refused(lambda config: config.update(seed=[1])) == (
         'seed: unknown key (did you mean "seeds"?); known here are models, tasks, seeds, '
         "test_examples, demonstrations_per_label, saliency, isolation, reweighting, "
-        "compression, timing, diagnosis, encoder, retrieval, kernel, probes, flow_page, controls, compute, "
-        "statistics, figures."
+        "compression, timing, diagnosis, encoder, retrieval, kernel, probes, flow_page, controls, "
+        "compute, statistics, figures."
     )
 
 
