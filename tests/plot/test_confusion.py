@@ -16,7 +16,7 @@ def test_a_run_without_three_labels_still_has_a_figure(tmp_path: Path) -> None:
 
 def test_label_words_that_mean_something_to_a_figure_are_drawn_as_they_are(tmp_path: Path) -> None:
     predictions, diagnosis = cell("many", 0, 4, [1.0] * 6)
-    summary = summarize_confusion(predictions, diagnosis, prompts_of(predictions), 100, 0.9)
+    summary = summarize_confusion(predictions, diagnosis, prompts_of(predictions), 0.9)
     words = [" $\\frac$", " {model} $5", " two\nlines <b>|", " long" * 1000]
     paths = {kind: tmp_path / f"figure.{kind}" for kind in ("svg", "png", "pdf")}
     plot_confusion(summary, {"many": words}, STYLE, 0.9, paths)

@@ -33,7 +33,7 @@ def test_where_close_keys_are_confused_the_correlation_is_high_and_where_not_low
     cells += [cell("two", seed, 2, [1.0]) for seed in (0, 1)]
     predictions = pl.concat([first for first, _ in cells])
     diagnosis = pl.concat([second for _, second in cells])
-    summary = summarize_confusion(predictions, diagnosis, prompts_of(predictions), 100, 0.9)
+    summary = summarize_confusion(predictions, diagnosis, prompts_of(predictions), 0.9)
     assert summary.schema == frame_schema(CONFUSION)
     correlation = summary.filter(pl.col("measure") == "correlation").sort("task", "layer")
     mine = correlation.filter(pl.col("task") == "mine")
@@ -60,7 +60,7 @@ def test_a_task_that_was_skipped_whole_keeps_a_row_and_its_count() -> None:
     prompts = prompts_of(predictions)
     skipped = prompts[:5].with_columns(task=pl.lit("long"), skipped=pl.lit("too long"))
     both = pl.concat([prompts, skipped])
-    summary = summarize_confusion(predictions, diagnosis, both, 100, 0.9)
+    summary = summarize_confusion(predictions, diagnosis, both, 0.9)
     long = summary.filter(pl.col("task") == "long")
     assert long["mean"].null_count() == len(long) == 2
     assert set(long["skipped"]) == {5}
@@ -70,7 +70,7 @@ def test_a_task_that_was_skipped_whole_keeps_a_row_and_its_count() -> None:
 def test_a_label_that_no_example_has_leaves_out_its_pairs() -> None:
     predictions, diagnosis = cell("mine", 0, 4, [0.1, 0.9, 0.5, 0.3, 1.0, 0.2])
     some = predictions.filter(pl.col("label") != 3)
-    summary = summarize_confusion(some, diagnosis, prompts_of(some), 100, 0.9)
+    summary = summarize_confusion(some, diagnosis, prompts_of(some), 0.9)
     auc = summary.filter(measure="auc")
     assert auc.filter(pl.col("other") == 3)["mean"].null_count() == 3
     assert summary.filter(measure="correlation", task="mine")["mean"].null_count() == 0

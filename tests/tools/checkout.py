@@ -103,7 +103,6 @@ def small_configuration(model: Path) -> dict[str, Any]:
         "timing": {"queries": 2, "repetitions": 1},
         "kernel": {"demonstration_tokens": 500},
         "encoder": {"path": str(model.parent / "encoder")},
-        "statistics": {"replicates": 100},
         "figures": {"resolution": 60},
     }
 

@@ -69,4 +69,4 @@ def prompts_of(predictions: pl.DataFrame) -> pl.DataFrame:
 def of_two_labels() -> pl.DataFrame:
     """The summary of a run without three labels."""
     predictions, diagnosis = cell("two", 0, 2, [1.0])
-    return summarize_confusion(predictions, diagnosis, prompts_of(predictions), 100, 0.9)
+    return summarize_confusion(predictions, diagnosis, prompts_of(predictions), 0.9)
