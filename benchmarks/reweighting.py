@@ -70,7 +70,7 @@ def fit_in_full(
         size = descent.batch_size or whole.size
         for start in range(0, whole.size, size):
             some = rows_of(whole, order[start : start + size])
-            with intervene(Reweight(beta, some.target_rows, some.label_positions)):
+            with intervene(Reweight(beta, some.target_rows, some.label_words)):
                 loss = cross_entropy(label_logits(model, some), some.labels)
                 optimizer.zero_grad()
                 loss.backward()
@@ -106,7 +106,7 @@ def rows_of(batch: Batch, rows: np.ndarray) -> Batch:
 def evaluate_in_full(model: PreTrainedModel, prompts: pl.DataFrame, beta: Tensor) -> None:
     """Predict with β from full prompts."""
     for batch in batches_of(prompts, 1024, model.device):
-        with intervene(Reweight(beta, batch.target_rows, batch.label_positions)):
+        with intervene(Reweight(beta, batch.target_rows, batch.label_words)):
             label_logits(model, batch).softmax(-1)
 
 

@@ -1,5 +1,6 @@
 """In-context classification with one's own model: the documented ten lines, and what it refuses."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,22 @@ def test_weights_for_another_order_of_labels_are_refused(
     )
     with pytest.raises(InputError, match="these weights: fitted for the labels"):
         other.predict(TEXTS, weights)
+
+
+@pytest.mark.parametrize(("words", "several"), [([" the", " a"], False), (LABELS, True)])
+def test_weights_of_first_tokens_alone_are_refused_where_label_words_have_more(
+    classifier: InContextClassifier, words: list[str], several: bool
+) -> None:
+    tokenizer = _tokenizer(classifier)
+    assert (max(len(tokenizer.encode(word)) for word in words) > 1) == several
+    own = InContextClassifier(classifier.model, tokenizer, TEMPLATE, words, DEMONSTRATIONS)
+    weights = own.fit(TEXTS[:2], [0, 1], epochs=1)
+    old = replace(weights, whole_words=False)
+    if several:
+        with pytest.raises(InputError, match=r"these weights: fitted by version 0.1.0, which"):
+            own.predict(TEXTS, old)
+    else:
+        np.testing.assert_array_equal(own.predict(TEXTS, old), own.predict(TEXTS, weights))
 
 
 def _tokenizer(classifier: InContextClassifier) -> Any:

@@ -1,11 +1,15 @@
 """Fitted weights: they come back from their file, and are refused for another purpose."""
 
+import hashlib
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError
@@ -52,6 +56,22 @@ def test_weights_for_another_purpose_are_refused_with_their_file(tmp_path: Path)
     model.lm_head.weight.data[0, 0] += 1
     with pytest.raises(InputError, match=r"beta.safetensors: fitted for another model"):
         weights.check(purpose_of(model), (3, 4, 3))
+
+
+def test_weights_of_first_tokens_alone_are_refused_for_longer_label_words(tmp_path: Path) -> None:
+    path = tmp_path / "beta.safetensors"
+    fitted(tiny_model("llama")).save(path)
+    FittedWeights.load(path).check_words(3)
+    with safe_open(path, framework="pt") as file:
+        about, beta = json.loads(file.metadata()["weights"]), file.get_tensor("beta")
+    del about["whole_words"]  # as version 0.1.0 wrote it
+    written = json.dumps(about)
+    checksum = hashlib.sha256(beta.numpy().tobytes() + written.encode()).hexdigest()
+    save_file({"beta": beta}, path, metadata={"weights": written, "checksum": checksum})
+    old = FittedWeights.load(path)
+    old.check_words(1)
+    with pytest.raises(InputError, match=r"beta.safetensors: fitted by version 0.1.0, which weigh"):
+        old.check_words(2)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not a safetensors file", b"\x08" + b"\0" * 20])

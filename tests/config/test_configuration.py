@@ -11,11 +11,13 @@ import pytest
 import yaml
 
 from anchorflow.config.configuration import (
+    cells_with_shuffled_labels,
     cells_with_words,
     complete_configuration,
     label_word_sets,
     listed,
     task_settings,
+    twins_of,
 )
 from anchorflow.config.errors import InputError
 from checkout import ROOT
@@ -46,6 +48,34 @@ def test_a_cell_has_its_task_s_settings_with_other_labels() -> None:
         with pytest.raises(InputError) as error:
             task_settings(cell, config)
         assert str(error.value) == sentence
+
+
+def test_a_cell_with_shuffled_labels_has_its_task_s_settings() -> None:
+    config = {"tasks": {"news": {"labels": [" x", " y"]}}}
+    assert task_settings("news+shuffled", config) is config["tasks"]["news"]
+
+
+def test_a_run_has_the_twins_and_cells_that_its_controls_name() -> None:
+    config: dict[str, Any] = {
+        "tasks": {"news": {}, "reviews": {}},
+        "controls": {"untrained": ["initialized", "shuffled"], "draws": 2, "shuffled_labels": True},
+    }
+    assert twins_of("gpt2", config) == [
+        "gpt2+initialized-0",
+        "gpt2+initialized-1",
+        "gpt2+shuffled-0",
+        "gpt2+shuffled-1",
+    ]
+    assert cells_with_shuffled_labels(config) == ["news+shuffled", "reviews+shuffled"]
+    config["controls"] = {"untrained": [], "draws": 2, "shuffled_labels": False}
+    assert twins_of("gpt2", config) == cells_with_shuffled_labels(config) == []
+
+
+@pytest.mark.parametrize("name", ["shuffled", "Shuffled"])
+def test_a_name_of_label_words_that_shuffled_labels_need_is_refused(name: str) -> None:
+    assert refused_task(label_words={name: [" A", " B"]}) == (
+        f"tasks.reviews.label_words: '{name}' is reserved for controls.shuffled_labels; rename it."
+    )
 
 
 def test_no_label_words_to_compare_is_said() -> None:
@@ -182,8 +212,8 @@ def test_a_misspelt_key_is_told_with_the_nearest_one() -> None:
     assert refused(lambda config: config.update(seed=[1])) == (
         'seed: unknown key (did you mean "seeds"?); known here are models, tasks, seeds, '
         "test_examples, demonstrations_per_label, saliency, isolation, reweighting, "
-        "compression, timing, encoder, retrieval, kernel, probes, flow_page, compute, statistics, "
-        "figures."
+        "compression, timing, encoder, retrieval, kernel, probes, flow_page, controls, compute, "
+        "statistics, figures."
     )
 
 
@@ -227,6 +257,13 @@ def test_an_unknown_key_that_is_no_text_is_told_all_the_same() -> None:
         ({"compute": {"device": "gpu"}}, "compute.device: 'gpu' is not one of ['auto', 'cpu',"),
         ({"compute": {"examples_per_shard": 0}}, "compute.examples_per_shard: 0 is less than the"),
         ({"figures": {"colors": ["red"] * 3}}, "figures.colors.0: 'red' does not match"),
+        ({"controls": {"untrained": True}}, "controls.untrained: True is not of type 'array'; Ki"),
+        ({"controls": {"draws": 0}}, "controls.draws: 0 is less than the minimum of 1; Random dr"),
+        ({"controls": {"stages": []}}, "controls.stages: [] should be non-empty; What is measure"),
+        (
+            {"controls": {"stages": ["kernel"]}},
+            "controls.stages.0: 'kernel' is not one of ['attention', 'saliency', 'isolation', ",
+        ),
     ],
 )
 def test_a_bad_value_is_told_with_its_key_and_what_belongs_there(

@@ -151,6 +151,11 @@ RUN = Results(
             "| claim | effect | verdict |\n|---|---|---|\n"
             "| a | 0.25 [0.20, 0.30] | supported |\n| b | 1.50 | – |",
         ),
+        (
+            "{{accuracy : crossed measure low}}",
+            "| measure | 0.5 | -0.25 |  |\n|---|---|---|---|\n| accuracy | 1 | 1 | 0 |\n"
+            "| f1 | 0 | 0 | 2 |",
+        ),
         ("{{run seeds}}", "0, 1"),
         ("{{run statistics.confidence}}", "0.95"),
         ("{{figure flow}}", "flow.png"),

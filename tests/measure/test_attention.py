@@ -7,7 +7,16 @@ from anchorflow.config.errors import InputError
 from anchorflow.measure.attention import RecordRows, by_demonstration
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.language_model import target_logits
-from tiny_models import FAMILIES, plain_attentions, random_batch, single, tiny_model
+from tiny_models import (
+    FAMILIES,
+    plain_attentions,
+    random_batch,
+    shared_prompts,
+    single,
+    tiny_model,
+    whole_batch,
+)
+from worded_prompts import with_words
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -38,6 +47,21 @@ def test_attention_to_a_demonstration_is_that_to_its_label_its_maximum_and_its_m
         assert measured.label[2, 0, 1, k].item() == pytest.approx(label / 190)
         assert measured.largest[2, 0, 1, k].item() == pytest.approx((end - 1) / 190)
         assert measured.mean[2, 0, 1, k].item() == pytest.approx((start + end - 1) / 2 / 190)
+
+
+def test_attention_to_a_label_word_is_the_sum_over_its_tokens_however_many_each_has() -> None:
+    words = [[2, 1, 3], [1, 4, 1]]
+    batch = whole_batch(with_words(shared_prompts([5, 17]), *words))
+    assert batch.examples == [1, 0]
+    tokens = batch.input_ids.shape[1]
+    random = torch.Generator().manual_seed(0)
+    rows = torch.rand(3, 2, 4, tokens, generator=random).softmax(-1)
+    label = by_demonstration(rows, batch).label
+    assert label.shape == (3, 2, 4, 3)
+    for row, example in enumerate(batch.examples):
+        for k, end in enumerate((9, 19, 29)):
+            expected = sum(rows[:, row, :, end - 1 - n] for n in range(words[example][k]))
+            torch.testing.assert_close(label[:, row, :, k], expected)
 
 
 def test_a_layer_that_reports_no_attention_is_named() -> None:

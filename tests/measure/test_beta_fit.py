@@ -1,5 +1,7 @@
 """Re-weighting by one token against attention matrices of full prompts, and its fit."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -30,6 +32,18 @@ from tiny_models import (
     tiny_model,
     whole_batch,
 )
+from worded_prompts import eagerly_weighted, with_words
+
+
+def factors_of(beta: Tensor, batch: Batch, tokens: int) -> Tensor:
+    """What attention is multiplied by, [L, B, H, T, T]: exp(β) from the target to label words."""
+    layers, heads, _ = beta.shape
+    factors = torch.ones(layers, batch.size, heads, tokens, tokens)
+    for example, target in enumerate(batch.target_positions):
+        firsts, ends = batch.label_positions[example], batch.label_ends[example]
+        for k, (first, end) in enumerate(zip(firsts, ends, strict=True)):
+            factors[:, example, :, target, first:end] = beta[:, :, k, None].exp()
+    return factors
 
 
 class PlainReweighting:
@@ -40,10 +54,7 @@ class PlainReweighting:
 
     def attend(self, call: AttentionCall, _: Attention) -> Tensor:
         scores, hidden, value = full_attention(call)
-        factors = torch.ones_like(scores)
-        for example, target in enumerate(self._batch.target_positions):
-            labels = self._batch.label_positions[example]
-            factors[example, :, target, labels] = self._beta[call.layer].exp()
+        factors = factors_of(self._beta, self._batch, scores.shape[-1])[call.layer]
         return (scores.masked_fill(hidden, -torch.inf).softmax(-1) * factors) @ value
 
 
@@ -67,9 +78,12 @@ def difference(ours: Tensor, plain: Tensor) -> float:
     return float((ours - plain).abs().max() / plain.abs().max())
 
 
+@pytest.mark.parametrize("words", [[1, 1, 1], [2, 1, 3]])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_one_token_gives_the_logits_of_full_prompts_under_any_weights(family: str) -> None:
-    model, table = tiny_model(family), shared_prompts([5, 17, 9, 1])
+def test_one_token_gives_the_logits_of_full_prompts_under_any_weights(
+    family: str, words: list[int]
+) -> None:
+    model, table = tiny_model(family), with_words(shared_prompts([5, 17, 9, 1]), words)
     tokens, full = last_tokens(model, table), whole_batch(table)
     assert tokens.examples == full.examples
     beta = random_beta(model)
@@ -82,13 +96,42 @@ def test_one_token_gives_the_logits_of_full_prompts_under_any_weights(family: st
     assert difference(untouched, plain) > 1e-2
 
 
+RAGGED = [[2, 1, 3], [1, 4, 1], [1, 1, 1]]  # tokens of the label words of three prompts
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen3", "gemma3"])
+def test_weights_apply_to_every_token_of_a_word_as_in_transformers_eager_attention(
+    family: str,
+) -> None:
+    model, eager = tiny_model(family), tiny_model(family, eager=True)
+    table, beta = with_words(shared_prompts([5, 17, 9]), *RAGGED), random_beta(model)
+    full = whole_batch(table)
+    # Words lie before, across, and after the end of a prefix of 17 tokens.
+    prefix = compute_prefix(model, shared_token_ids(table)[:17])
+    tokens = keep_together(model, table, prefix, Budget(20))
+    assert tokens.examples == full.examples
+    factors = factors_of(beta, full, full.input_ids.shape[1])
+    with torch.no_grad():
+        ours = logits_of(model, tokens, beta)
+        alone = [logits_of(model, tokens.select(torch.tensor([row])), beta) for row in range(3)]
+        with eagerly_weighted(eager, factors):
+            plain = eager(full.input_ids, use_cache=False).logits
+        first_only = replace(full, label_ends=full.label_positions + 1)
+        with intervene(Reweight(beta, full.target_rows, first_only.label_words)):
+            less = target_logits(model, full)[:, full.label_tokens]
+    plain = plain[torch.arange(3), full.target_positions][:, full.label_tokens]
+    assert difference(ours, plain) <= 1e-4
+    assert difference(torch.cat(alone), plain) <= 1e-4
+    assert difference(less, plain) > 1e-3
+
+
 @pytest.mark.parametrize("family", ["gpt2", "gptj", "gemma3", "phi3"])
 def test_re_weighting_full_prompts_is_the_same_intervention(family: str) -> None:
-    model, table = tiny_model(family), shared_prompts([5, 17, 9])
+    model, table = tiny_model(family), with_words(shared_prompts([5, 17, 9]), *RAGGED)
     full, beta = whole_batch(table), random_beta(model)
     with torch.no_grad():
         plain = plain_logits(model, full, beta)
-        with intervene(Reweight(beta, full.target_rows, full.label_positions)):
+        with intervene(Reweight(beta, full.target_rows, full.label_words)):
             ours = target_logits(model, full)[:, full.label_tokens]
     assert difference(ours, plain) <= 1e-4
 
@@ -117,7 +160,7 @@ def plain_descent(
 @pytest.mark.parametrize("batch_size", [1, 2, 0])
 @pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma3"])
 def test_ten_epochs_follow_the_full_prompts_step_by_step(family: str, batch_size: int) -> None:
-    model, table = tiny_model(family), shared_prompts([5, 17, 9, 12, 6])
+    model, table = tiny_model(family), with_words(shared_prompts([5, 17, 9, 12, 6]), [2, 1, 3])
     descent = Descent(learning_rate=0.1, epochs=10, batch_size=batch_size)
     plain_beta, plain_losses = plain_descent(
         model, whole_batch(table), descent, np.random.default_rng(3)

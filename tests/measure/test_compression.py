@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from anchorflow.config.errors import InputError
@@ -22,8 +23,11 @@ from anchorflow.model.batches import Batch, Budget
 from anchorflow.model.language_model import target_logits
 from anchorflow.model.last_tokens import keep_together
 from anchorflow.model.prefix import shared_token_ids
+from anchorflow.prepare.prompts import Template, build_prompts
 from anchorflow.random_draws import generator
+from table_files import assert_same
 from tiny_models import FAMILIES, PREFIX, PlainCompression, shared_prompts, tiny_model, whole_batch
+from worded_prompts import KINDS, QUESTIONS, eager_compressed, splitting_tokenizer, with_words
 
 SPEC = {
     "methods": ["text_anchor", *METHODS],
@@ -45,8 +49,9 @@ class PlainReweighted:
         weights, value = self._plain.weights(call)
         factors = torch.ones_like(weights)
         for example, target in enumerate(self._batch.target_positions):
-            labels = self._batch.label_positions[example]
-            factors[example, :, target, labels] = self._beta[call.layer].exp()
+            spans = zip(self._batch.label_positions, self._batch.label_ends, strict=True)
+            for k, (first, end) in enumerate(zip(*list(spans)[example], strict=True)):
+                factors[example, :, target, first:end] = self._beta[call.layer, :, k, None].exp()
         return (weights * factors) @ value
 
 
@@ -107,9 +112,10 @@ def test_keeping_everything_is_in_context_learning_and_weights_of_zero_change_no
         assert set(chosen["kept"]) == set(chosen["shared"]) == {PREFIX}
 
 
+@pytest.mark.parametrize("words", [[1, 1, 1], [2, 1, 3]])
 @pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma3"])
-def test_weights_are_fitted_to_the_compressed_cache(family: str) -> None:
-    model, table = tiny_model(family), shared_prompts([5, 17, 9])
+def test_weights_are_fitted_to_the_compressed_cache(family: str, words: list[int]) -> None:
+    model, table = tiny_model(family), with_words(shared_prompts([5, 17, 9]), words)
     full = whole_batch(table)
     shown = observe(model, shared_token_ids(table), table.row(0, named=True))
     cache = compress(model, shown, ANCHOR)
@@ -141,12 +147,14 @@ def test_weights_are_fitted_to_the_compressed_cache(family: str) -> None:
     )
 
 
-def test_anchors_as_text_are_that_text() -> None:
-    table = shared_prompts([5, 17, 9])
+@pytest.mark.parametrize("words", [[1, 1, 1], [2, 1, 3]])
+def test_anchors_as_text_are_that_text(words: list[int]) -> None:
+    table = with_words(shared_prompts([5, 17, 9]), words)
     model = tiny_model("gemma3")
     rows = measured("gemma3", table).filter(pl.col("method") == "text_anchor").sort("example")
     for prompt, row in zip(table.iter_rows(named=True), rows.iter_rows(named=True), strict=True):
-        anchors = sorted({*prompt["format_positions"], *prompt["label_positions"]})
+        labels = [p for end, n in zip((9, 19, 29), words, strict=True) for p in range(end - n, end)]
+        anchors = sorted({*prompt["format_positions"], *labels})
         text = [prompt["token_ids"][p] for p in anchors if p < PREFIX]
         ids = torch.tensor([[*text, *prompt["token_ids"][PREFIX:]]])
         with torch.no_grad():
@@ -158,6 +166,97 @@ def test_anchors_as_text_are_that_text() -> None:
             atol=1e-6,
         )
         assert row["kept"] == len(text)
+
+
+SHOWN = [("Who ate it?", 1), ("What is NATO?", 0), ("What is an atom?", 2)]
+ASKED = ["What is it?", "Who is at the abbey?"]
+
+
+def questions(tokenizer: Tokenizer) -> pl.DataFrame:
+    """Prompts whose label words have five, four and three tokens."""
+    samples = pl.DataFrame(
+        {
+            "task": ["trec"] * 2,
+            "seed": [0] * 2,
+            "demonstrations": ["fixed"] * 2,
+            "example": [0, 1],
+            "text": ASKED,
+            "label": [0, 2],
+            "demonstration_texts": [[text for text, _ in SHOWN]] * 2,
+            "demonstration_labels": [[label for _, label in SHOWN]] * 2,
+        }
+    )
+    template = Template.parse(QUESTIONS)
+    return build_prompts(samples, tokenizer, template, KINDS, "tiny", 1000)
+
+
+def pieces_of(query: str) -> list[tuple[str, str]]:
+    """The prompt in pieces, each with its kind: format, text, label or query."""
+    shown: list[tuple[str, str]] = []
+    for text, label in SHOWN:
+        shown += [("format", "Question:"), ("text", f" {text}"), ("format", "\nAnswer Type:")]
+        shown += [("label", KINDS[label]), ("format", "\n")]
+    return [*shown, ("query", f"Question: {query}\nAnswer Type:")]
+
+
+def tokens_within(
+    tokenizer: Tokenizer, pieces: list[tuple[str, str]], kinds: set[str]
+) -> list[int]:
+    """Tokens of the whole text that lie in pieces of these kinds, by their characters alone."""
+    ends = np.cumsum([len(piece) for _, piece in pieces])
+    offsets = tokenizer.encode("".join(piece for _, piece in pieces)).offsets
+    return [
+        token
+        for token, (first, last) in enumerate(offsets)
+        for (kind, piece), end in zip(pieces, ends, strict=True)
+        if kind in kinds and end - len(piece) <= first and last <= end
+    ]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gpt-neox", "llama", "qwen3"])
+def test_whole_label_words_are_anchors_as_in_a_run_with_the_text_written_out(family: str) -> None:
+    tokenizer = splitting_tokenizer()
+    table, vocabulary = questions(tokenizer), tokenizer.get_vocab_size()
+    model, eager = (tiny_model(family, eager=e, vocabulary=vocabulary) for e in (False, True))
+    training = table.with_columns(demonstrations=pl.lit("training"))
+    beta = torch.zeros(3, 4, 3)
+    spec = {**SPEC, "shares": [], "draws": 1}
+    rows = measure_compression(model, pl.concat([table, training]), beta, spec, FIT, 1000)
+    for example, query in enumerate(ASKED):
+        pieces = pieces_of(query)
+        token_ids = tokenizer.encode("".join(piece for _, piece in pieces)).ids
+        assert token_ids == table["token_ids"][example].to_list()
+        shared = len(tokens_within(tokenizer, pieces, {"format", "text", "label"}))
+        labels = tokens_within(tokenizer, pieces, {"label"})
+        formats = tokens_within(tokenizer, pieces, {"format"})
+        assert len(labels) == 5 + 4 + 3
+        first = [tokenizer.encode(word).ids[0] for word in KINDS]
+
+        written = "".join(piece for kind, piece in pieces if kind in ("format", "label"))
+        assert written.startswith("Question:\nAnswer Type: Entity\nQuestion:\nAnswer Type: Abbrev")
+        anchors_as_text = tokenizer.encode(written).ids
+        assert anchors_as_text == [token_ids[p] for p in sorted(formats + labels)]
+        ids = tokenizer.encode(written + pieces[-1][1]).ids
+        expected = {
+            "text_anchor": (len(anchors_as_text), eager_compressed(eager, ids, 0, [])),
+            **{
+                method: (len(kept), eager_compressed(eager, token_ids, shared, kept))
+                for method, kept in (
+                    ("hidden_anchor", formats + labels),
+                    ("label_only", labels),
+                    ("format_only", formats),
+                )
+            },
+        }
+        for method, (count, logits) in expected.items():
+            (row,) = rows.filter(example=example, method=method).to_dicts()
+            torch.testing.assert_close(
+                torch.tensor(row["probabilities"]), logits[first].softmax(-1), rtol=1e-4, atol=1e-6
+            )
+            assert row["kept"] == count
+            assert row["top_tokens"] == logits.topk(5).indices.tolist()
+        random = rows.filter(example=example, method="hidden_random")
+        assert random["kept"].to_list() == [len(formats + labels)]
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3"])
@@ -207,3 +306,15 @@ def test_a_method_that_leaves_nothing_is_told() -> None:
     shown = observe(tiny_model("llama"), shared_token_ids(table), table.row(0, named=True))
     with pytest.raises(InputError, match="format_only keeps no token of the demonstrations of new"):
         compress(tiny_model("llama"), shown, Setting("format_only"))
+
+
+def test_without_weights_to_apply_all_else_is_the_same() -> None:
+    """Untrained twins have none; their other rows are those of any model."""
+    table = shared_prompts([5, 17, 9])
+    model = tiny_model("llama")
+    rows = measure_compression(model, table, None, SPEC, None, 50)
+    assert not rows["method"].str.starts_with("reweighted").any()
+    fitted = measured("llama", table)
+    expected = fitted.filter(~pl.col("method").str.starts_with("reweighted"))
+    assert len(rows) == len(expected) < len(fitted)
+    assert_same(rows, expected)

@@ -119,13 +119,19 @@ def test_random_tokens_stand_in_for_the_label_words_and_are_none_of_them() -> No
     assert len(seen) > 5
 
 
-def test_later_tokens_of_a_label_word_are_no_stand_ins_for_it() -> None:
+def test_all_tokens_of_label_words_are_anchors_and_none_stands_in_for_them() -> None:
     shown = worked_example()
-    wordy = {**shown.prompt, "label_positions": [7, 17]}  # label words of two tokens: 7, 8; 17, 18
-    wordy["format_positions"] = [p for p in wordy["format_positions"] if p not in (7, 17)]
+    wordy = {**shown.prompt, "label_positions": [6, 17]}  # label words 6, 7, 8 and 17, 18
+    wordy["format_positions"] = [p for p in wordy["format_positions"] if p not in (6, 7, 17)]
     longer = replace(shown, prompt=wordy)
+    assert kept(longer, "hidden_anchor") == ANCHORS
+    assert kept(longer, "label_only") == [6, 7, 8, 17, 18]
+    formats = [0, 1, 5, 9, 10, 11, 15, 16, 19]
+    assert kept(longer, "format_only") == formats
     for draw in range(20):
-        assert not {7, 8, 17, 18} & set(kept(longer, "hidden_random", draw=draw))
+        drawn = set(kept(longer, "hidden_random", draw=draw)) - set(formats)
+        assert len(drawn) == 5
+        assert drawn <= {2, 3, 4, 12, 13, 14}  # the texts
 
 
 def test_key_norm_keeps_the_shortest_keys_of_every_head() -> None:

@@ -20,8 +20,10 @@ from kernel_prompts import SPANS, each_alone, kernel_prompts, with_one_demonstra
 from out_of_memory import limit
 from stub_tokenizers import Decoder
 from tiny_models import FAMILIES, plain_attentions, single, tiny_model, whole_batch
+from worded_prompts import with_words
 
 OFFSETS = [-1, 0, 3]
+WORDS = [(7, 9), (18, 19), (26, 29)]  # tokens of the label words
 
 
 def test_estimates_are_the_labels_weighted_by_attention() -> None:
@@ -44,7 +46,7 @@ def test_correlations_are_pearsons_and_undefined_for_constant_weights() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_everything_equals_full_prompts_under_eager_attention(family: str) -> None:
     model, eager = tiny_model(family), tiny_model(family, eager=True)
-    prompts = kernel_prompts([5, 17, 9])
+    prompts = with_words(kernel_prompts([5, 17, 9]), [2, 1, 3])
     tests, demonstrations = each_alone(prompts)
     fewer = with_one_demonstration(prompts)
     tables = measure_kernel(
@@ -66,7 +68,7 @@ def test_everything_equals_full_prompts_under_eager_attention(family: str) -> No
         largest = np.stack([to_all[:, :, a:b].max(-1) for a, b in SPANS], -1)
         weights = {
             "max": largest,
-            "label": to_all[:, :, [8, 18, 28]],
+            "label": np.stack([to_all[:, :, a:b].sum(-1) for a, b in WORDS], -1),
             "mean": np.stack([to_all[:, :, a:b].mean(-1) for a, b in SPANS], -1),
         }
         mine = pl.col("example") == example
@@ -110,7 +112,7 @@ def test_everything_equals_full_prompts_under_eager_attention(family: str) -> No
     cache = DynamicCache()
     with torch.no_grad():
         eager(torch.tensor([prompts["token_ids"][0].to_list()]), past_key_values=cache)
-    at = [position + offset for position in (8, 18, 28) for offset in OFFSETS]
+    at = [position + offset for position, _ in WORDS for offset in OFFSETS]
     at = [position for position in at if position < 30]  # after that, prompts differ
     for layer, kept in enumerate(cache.layers):
         ours = tables.states.filter(pl.col("layer") == layer)

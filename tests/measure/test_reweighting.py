@@ -10,6 +10,7 @@ from anchorflow.measure.baselines.attention_regression import attention_regressi
 from anchorflow.measure.reweighting import measure_reweighting
 from anchorflow.model.language_model import target_logits
 from tiny_models import plain_attentions, shared_prompts, single, tiny_model, whole_batch
+from worded_prompts import with_words
 
 
 def prompts_with(protocols: dict[str, int], classes: int = 3) -> pl.DataFrame:
@@ -37,7 +38,7 @@ WORDS = [" a", " b", " c"]
 
 
 def test_baselines_equal_a_plain_computation_on_full_prompts() -> None:
-    model, prompts = tiny_model("llama"), prompts_with(KINDS)
+    model, prompts = tiny_model("llama"), with_words(prompts_with(KINDS), [2, 1, 3])
     measured = measure_reweighting(model, prompts, WORDS, SPEC, 40).predictions
     full = whole_batch(prompts.with_columns(example=pl.int_range(pl.len(), dtype=pl.Int32)))
     order = torch.tensor(full.examples).argsort()
@@ -55,7 +56,8 @@ def test_baselines_equal_a_plain_computation_on_full_prompts() -> None:
     features = []
     for row in range(11):
         _, attentions = plain_attentions(eager, single(full, full.examples.index(row)))
-        features.append(attentions[:, :, -1, [8, 18, 28]].flatten().numpy())
+        to_words = [attentions[:, :, -1, a:b].sum(-1) for a, b in ((7, 9), (18, 19), (26, 29))]
+        features.append(torch.stack(to_words, -1).flatten().numpy())
     labels = prompts["label"].to_numpy()[5:11]
     regression = attention_regression(np.stack(features[5:]), labels)
     ours = measured.filter(pl.col("method") == "attention_regression").sort("example")

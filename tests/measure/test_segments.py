@@ -11,6 +11,7 @@ def test_widths_are_averaged_over_demonstrations() -> None:
         "format_positions": [0, 3, 6, 8],
         "demonstration_starts": [0, 4],
         "label_positions": [2, 7],
+        "label_ends": [3, 8],
         "demonstration_ends": [4, 9],
     }
     # Tokens: start, text, label, after; and text, text, middle, label, after.
@@ -24,6 +25,7 @@ def test_segments_follow_the_template_the_text_and_the_label_word() -> None:
         "format_positions": [0, 1, 4, 5, 8, 9, 11, 12],
         "demonstration_starts": [1, 9],
         "label_positions": [6, 10],
+        "label_ends": [8, 11],
         "demonstration_ends": [9, 12],
     }
     placed = segments_of(prompt)
@@ -36,6 +38,7 @@ def test_a_template_word_inside_a_text_belongs_to_the_text() -> None:
         "format_positions": [0, 2, 4, 6],
         "demonstration_starts": [0],
         "label_positions": [5],
+        "label_ends": [6],
         "demonstration_ends": [7],
     }
     assert [segment for _, segment in segments_of(prompt)] == [0, 1, 1, 1, 2, 3, 4]

@@ -9,6 +9,7 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.timing import TIMING
 from constructed.timing import WAYS
 from tiny_models import PREFIX, shared_prompts, tiny_model
+from worded_prompts import with_words
 
 
 def test_ways_take_turns_after_a_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,14 +33,15 @@ def test_fewer_prompts_than_a_batch_are_one_batch_of_their_size() -> None:
     assert set(table["runs"]) == {1}
 
 
-def test_every_way_is_described_by_what_it_keeps() -> None:
-    model, table = tiny_model("gemma3"), shared_prompts([5, 17, 9])
+@pytest.mark.parametrize(("words", "labels"), [([1, 1, 1], 3), ([2, 1, 3], 6)])
+def test_every_way_is_described_by_what_it_keeps(words: list[int], labels: int) -> None:
+    model, table = tiny_model("gemma3"), with_words(shared_prompts([5, 17, 9]), words)
     spec = {"queries": 2, "repetitions": 2, "batch_size": 1}
     timings = measure_timing(model, table, spec)
     assert timings.schema == frame_schema(TIMING)
     assert timings["way"].to_list() == WAYS
     kept = dict(timings.select("way", "kept").iter_rows())
-    anchors = len({0, 8, 9, 10, 18, 19, 20, 28, 29})
+    anchors = len({0, 9, 10, 19, 20, 29}) + labels
     assert kept == dict(zip(WAYS, (0, PREFIX, anchors, anchors, PREFIX, anchors), strict=True))
     one_token = 3 * 2 * 2 * 8 * 4  # layers, keys and values, key heads, head size, bytes
     sizes = dict(timings.select("way", "kept_bytes").iter_rows())

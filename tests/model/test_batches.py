@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.batches import Batch, Budget, batches_of, run_batches
+from anchorflow.model.batches import Batch, Budget, LabelWords, batches_of, run_batches
 from out_of_memory import run_out
 from tiny_models import shared_prompts
 
@@ -42,6 +42,24 @@ class Limited:
         if self.tried[-1] > self.tokens:
             self.fail()
         return batch.lengths.tolist()
+
+
+def test_words_of_unequal_length_are_padded_and_padding_has_no_attention() -> None:
+    words = LabelWords.between(torch.tensor([[1, 5], [2, 4]]), torch.tensor([[2, 8], [4, 5]]))
+    assert words.at.tolist() == [[[1, 1, 1], [5, 6, 7]], [[2, 3, 3], [4, 4, 4]]]
+    kept, gone = True, False
+    assert words.real.tolist() == [
+        [[kept, gone, gone], [kept, kept, kept]],
+        [[kept, kept, gone], [kept, gone, gone]],
+    ]
+    rows = torch.arange(1.0, 21).reshape(1, 2, 1, 10)  # 1 to 10, and 11 to 20
+    assert words.each(rows)[0, :, 0].tolist() == [
+        [[2, 0, 0], [6, 7, 8]],
+        [[13, 14, 0], [15, 0, 0]],
+    ]
+    assert words.total(rows)[0, :, 0].tolist() == [[2, 21], [27, 15]]
+    none = torch.zeros(2, 0, dtype=torch.long)
+    assert LabelWords.between(none, none).total(rows).shape == (1, 2, 1, 0)
 
 
 @pytest.mark.parametrize("budget", [1, 40, 10_000])

@@ -20,6 +20,7 @@ from anchorflow.plot.flow_page import (
 from anchorflow.plot.flow_page_index import index_page
 from browser import complaints
 from flow_pages import drawn, shown_tables
+from worded_prompts import with_words
 
 COLORS = ["#0072B2", "#D55E00", "#595959"]
 LABELS = [" World", " Sports", " <b>Business</b>"]
@@ -53,6 +54,7 @@ def test_what_a_page_shows_of_a_small_matrix_equals_values_worked_out_by_hand() 
         "tokens": 4,
         "target_position": 3,
         "label_positions": [1],
+        "label_ends": [2],
         "demonstration_starts": [0],
         "query_start": 2,
         "demonstrations": "per_example",
@@ -78,6 +80,11 @@ def test_what_a_page_shows_of_a_small_matrix_equals_values_worked_out_by_hand() 
     }
     assert averages["deep"]["name"] == "last layer"
     assert data["facts"]["prediction"] == "<b>Business</b>, with probability 0.50"
+    # The label word has the second token, too: (1, 0), (2, 0), (2, 1); (3, 1), (3, 2); (3, 0).
+    longer = page_data({**prompt, "label_ends": [3]}, matrices, LABELS, COLORS)
+    assert (longer["label_positions"], longer["label_ends"]) == ([1], [3])
+    assert [flow["pairs"] for flow in longer["flows"]] == [3, 2, 1]
+    assert longer["layers"][0]["means"] == [2.333, 6, 3]
 
 
 def test_no_more_than_the_strongest_arcs_of_each_flow_are_kept(words: Tokenizer) -> None:
@@ -224,6 +231,21 @@ def test_focus_and_pointer_tell_a_token_s_numbers(
     marked = browser.find_elements("css selector", ".token.label")
     assert marked == [tokens[position] for position in (8, 18, 28)]
     assert browser.find_elements("css selector", ".token.target") == [tokens[46]]
+    assert complaints(browser) == []
+
+
+def test_every_token_of_a_label_word_is_marked(
+    browser: Any, tmp_path: Path, words: Tokenizer
+) -> None:
+    saliency, shown, prompts = shown_tables(words, 1)
+    ((_, html),) = flow_pages(saliency, shown, with_words(prompts, [1, 3, 2]), LABELS, COLORS)
+    opened(browser, tmp_path, html)
+    tokens = browser.find_elements("css selector", ".token")
+    marked = browser.find_elements("css selector", ".token.label")
+    assert marked == [tokens[position] for position in (8, 16, 17, 18, 27, 28)]
+    for position, number in ((8, 1), (16, 2), (18, 2), (27, 3)):
+        role = tokens[position].get_attribute("aria-label")
+        assert role.endswith(f"(label word of demonstration {number})")
     assert complaints(browser) == []
 
 

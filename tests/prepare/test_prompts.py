@@ -24,7 +24,15 @@ from tokenizers import (
 
 from anchorflow.config.errors import InputError
 from anchorflow.measure.isolation import Setting, isolated_positions
-from anchorflow.prepare.prompts import Prompt, Template, build_prompt, build_prompts, label_tokens
+from anchorflow.prepare.prompts import (
+    Prompt,
+    Template,
+    build_prompt,
+    build_prompts,
+    label_tokens,
+    label_word_positions,
+    non_label_positions,
+)
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 from stub_tokenizers import StubTokenizer
@@ -199,6 +207,11 @@ def check_positions(
     for position, (first, last) in zip(prompt.label_positions, expected.labels, strict=True):
         assert first <= offsets[position][0] <= offsets[position][1] <= last
         assert offsets[position - 1][1] <= first
+    for position, end, (first, last) in zip(
+        prompt.label_positions, prompt.label_ends, expected.labels, strict=True
+    ):
+        of_word = [t for t, (a, b) in enumerate(offsets) if max(a, first) < min(b, last)]
+        assert list(range(position, end)) == of_word
 
     edges = [*prompt.demonstration_starts, prompt.query_start]
     assert prompt.demonstration_ends == edges[1:]
@@ -229,6 +242,7 @@ def test_every_position_of_a_prompt_split_into_words_is_as_worked_out_by_hand() 
     prompt = build_prompt(words, TEMPLATE, [("good", " Positive"), ("bad it", " Negative")], "fine")
     assert len(prompt.token_ids) == 17
     assert prompt.label_positions == [4, 11]
+    assert prompt.label_ends == [5, 12]
     assert prompt.target_position == 16
     assert prompt.format_positions == [0, 2, 3, 5, 6, 9, 10, 12, 13, 15, 16]
     assert prompt.demonstration_starts == [0, 6]
@@ -244,6 +258,9 @@ def test_every_position_of_a_prompt_split_into_characters_is_as_worked_out_by_ha
     )
     assert prompt.token_ids == [ord(character) for character in "Q x\nA: y\nQ z\nA:"]
     assert prompt.label_positions == [6]
+    assert prompt.label_ends == [8]
+    assert label_word_positions(vars(prompt)) == [6, 7]
+    assert non_label_positions(vars(prompt)) == [0, 1, 2, 3, 4, 5, 8]
     assert prompt.target_position == 14
     assert prompt.format_positions == [0, 1, 3, 4, 5, 8, 9, 10, 12, 13, 14]
     assert (prompt.demonstration_starts, prompt.demonstration_ends) == ([0], [9])

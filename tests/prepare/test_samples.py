@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.samples import PROTOCOLS, draw_samples
+from anchorflow.prepare.samples import PROTOCOLS, draw_samples, with_shuffled_labels
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
@@ -144,3 +144,45 @@ def test_a_label_with_too_few_training_texts_is_told_by_its_word() -> None:
 def test_a_label_without_training_texts_is_told_by_its_word() -> None:
     with pytest.raises(InputError, match='the label "Mixed" has 0 training texts'):
         draw_samples(texts(), 0, [*LABELS, " Mixed"], 8, 1)
+
+
+def test_shuffling_labels_leaves_all_else_and_the_labels_of_every_prompt() -> None:
+    drawn = draw()
+    shuffled = with_shuffled_labels(drawn)
+    assert shuffled.schema == drawn.schema
+    assert shuffled.drop("demonstration_labels").equals(drawn.drop("demonstration_labels"))
+    own, other = (frame["demonstration_labels"] for frame in (drawn, shuffled))
+    assert own.list.sort().equals(other.list.sort())
+    assert not own.equals(other)
+
+
+def test_labels_are_shuffled_once_for_fixed_demonstrations_and_anew_for_others() -> None:
+    shuffled = with_shuffled_labels(draw())
+    assert of(shuffled, "fixed")["demonstration_labels"].n_unique() == 1
+    drawn = draw()
+    same_labels = drawn.with_columns(
+        demonstration_labels=pl.lit([0, 0, 1, 1, 2, 2], dtype=pl.List(pl.Int32))
+    )
+    labels = with_shuffled_labels(same_labels)
+    assert of(labels, "per_example")["demonstration_labels"].n_unique() > 4
+
+
+def test_a_shuffling_depends_on_seed_and_task_alone() -> None:
+    drawn = draw(seed=3)
+    first = with_shuffled_labels(drawn)
+    assert with_shuffled_labels(drawn).equals(first)
+    some = drawn.filter(pl.col("example").is_in(drawn["example"][:3].to_list()))
+    kept = first.filter(pl.col("example").is_in(drawn["example"][:3].to_list()))
+    assert with_shuffled_labels(some).equals(kept)
+
+
+def test_every_order_of_labels_is_equally_likely() -> None:
+    """Of two labels, the texts' own order is one of two; 400 draws of one half have σ = 10."""
+    row = (
+        draw(per_label=1)
+        .head(1)
+        .with_columns(demonstration_labels=pl.lit([0, 1], dtype=pl.List(pl.Int32)))
+    )
+    seeds = pl.concat([row.with_columns(seed=pl.lit(s, pl.Int64)) for s in range(400)])
+    own = with_shuffled_labels(seeds)["demonstration_labels"].list.first() == 0
+    assert abs(own.sum() - 200) < 40

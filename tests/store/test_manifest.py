@@ -17,6 +17,10 @@ from anchorflow.store.parquet import SCHEMA_VERSION, write_frame
 
 MANIFEST = Path("results/manifest.json")
 RUN = {"model": ["tiny", "tiny.2"], "task": ["news", "news+symbols"], "seed": ["0", "1"]}
+NULLS = [
+    {**RUN, "stage": ["models", "prompts", "saliency"], "model": ["tiny+initialized-0"]},
+    {**RUN, "stage": ["prompts", "saliency"], "task": ["news+shuffled"]},
+]
 FINISHED = [
     "results/tables/flow.md",
     "results/figures/timing/tiny.png",
@@ -27,8 +31,11 @@ LISTED = [
     "results/figures/timing/tiny.png",
     "results/flow/tiny.2.parquet",
     "results/flow/tiny.parquet",
+    "results/models/tiny+initialized-0/config.json",
     "results/models/tiny/config.json",
     "results/models/tiny/model.json",
+    "results/saliency/tiny+initialized-0/news/0.parquet",
+    "results/saliency/tiny/news+shuffled/0.parquet",
     "results/tables/flow.md",
     "results/timing/tiny/news+symbols/0.parquet",
 ]
@@ -43,6 +50,11 @@ UNLISTED = [
     "results/flow/.tiny.parquet.12ab34cd.part",
     "results/benchmarks/measure_timing/tiny/news/0.tsv",
     "results/models/tiny/.snakemake_timestamp",
+    "results/models/tiny+initialized-1/config.json",  # a draw that the run does not have
+    "results/isolation/tiny+initialized-0/news/0.parquet",  # which is not measured of twins
+    "results/isolation/tiny/news+shuffled/0.parquet",
+    "results/flow/tiny+initialized-0.parquet",
+    "results/saliency/tiny+initialized-0/news+shuffled/0.parquet",
     "results/figures/flow/tiny.png",  # no figure of this run
 ]
 
@@ -76,7 +88,7 @@ def describe_model() -> None:
 
 
 def written() -> dict[str, Any]:
-    write_manifest(FINISHED, RUN, MANIFEST)
+    write_manifest(FINISHED, RUN, NULLS, MANIFEST)
     manifest: dict[str, Any] = json.loads(MANIFEST.read_text(encoding="utf-8"))
     return manifest
 
@@ -169,7 +181,7 @@ def test_the_commands_that_rebuild_name_folders_that_one_job_makes(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written()
-    for name in (LISTED[0], LISTED[3], LISTED[4]):
+    for name in (LISTED[0], LISTED[3], LISTED[5]):
         Path(name).write_text("damaged", encoding="utf-8")
     assert main() == 1
     paths = "results/figures/comparison results/flow/tiny.parquet results/models/tiny"

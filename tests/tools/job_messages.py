@@ -57,6 +57,10 @@ EMBED = message_of("prepare_embeddings")
 SAMPLE = message_of("prepare_samples")
 INDEX = {message_of("plot_flow_page_index")}
 
+# The only untrained twin of the small run, and what is prepared and measured of it.
+TWIN = "tiny+shuffled-0"
+OF_TWIN = {PROMPT, MEASURE, COMPRESS}
+
 # What is measured for every cell, and that of it which runs the model; for the first seed only.
 EVERY_CELL = _messages(*(s for s in MEASURED if measures(s) and not s.first_seed))
 MODEL = _messages(*(s for s in MEASURED if runs_model(s) and not s.first_seed))
@@ -69,9 +73,18 @@ NOT_PLOTTED = {shown.name for shown in PRESENTED if not shown.figure}
 NOT_TABULATED = {shown.name for shown in PRESENTED if not shown.table}
 
 
-def cells(templates: list[str], tasks: list[str], seeds: list[int]) -> set[str]:
-    """The messages of one job per template, task and seed."""
-    return {t.format(task=task, seed=seed) for t in templates for task in tasks for seed in seeds}
+def cells(
+    templates: list[str], tasks: list[str], seeds: list[int], untrained: bool = True
+) -> set[str]:
+    """The messages of one job per template, task and seed.
+
+    With those of the untrained twin, which passes through some stages, but not with other label
+    words.
+    """
+    own = {t.format(task=task, seed=seed) for t in templates for task in tasks for seed in seeds}
+    of_twin = [template.replace("tiny", TWIN) for template in templates if template in OF_TWIN]
+    plain = [task for task in tasks if "+" not in task]
+    return own | cells(of_twin, plain, seeds, untrained=False) if untrained else own
 
 
 def pages(tasks: list[str]) -> set[str]:

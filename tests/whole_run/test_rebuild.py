@@ -161,7 +161,7 @@ def test_editing_the_isolation_module_rebuilds_isolation_and_what_follows(
 
 def test_learning_rates_rebuild_re_weighting_and_what_follows(finished_run: Checkout) -> None:
     finished_run.config["reweighting"] = {"learning_rates": [0.1, 0.01]}
-    expected = cells([REWEIGHT, COMPRESS], ["reviews", "news"], [0, 1])
+    expected = cells([REWEIGHT, COMPRESS], ["reviews", "news"], [0, 1], untrained=False)
     assert finished_run.planned() == expected | FITTED
     finished_run.snakemake("--cores", "2", "results/reweighting/tiny/reviews/0/beta.parquet")
     folder = finished_run.folder / "results/reweighting/tiny/reviews/0"
@@ -175,7 +175,7 @@ def test_a_task_s_many_demonstrations_rebuild_its_re_weighting_only(
     finished_run: Checkout,
 ) -> None:
     finished_run.config["tasks"]["news"]["many_demonstrations"] = 2
-    expected = cells([REWEIGHT, COMPRESS], ["news"], [0, 1])
+    expected = cells([REWEIGHT, COMPRESS], ["news"], [0, 1], untrained=False)
     assert finished_run.planned() == expected | FITTED
 
 

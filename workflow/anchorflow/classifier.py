@@ -135,6 +135,9 @@ class InContextClassifier:
             weights.check(self._purpose(), shape)
             beta = weights.beta
         prompts = self.prompts(texts, [NO_LABEL] * len(texts))
+        if weights is not None:
+            words = zip(*prompts.select("label_positions", "label_ends").row(0), strict=True)
+            weights.check_words(max(end - first for first, end in words))
         prefix = compute_prefix(self.model, shared_token_ids(prompts))
         probabilities = np.empty((len(texts), len(self.labels)))
 

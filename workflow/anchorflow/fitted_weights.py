@@ -35,6 +35,7 @@ class FittedWeights:
     epochs: int
     batch_size: int
     source: str = "these weights"  # the file, in error messages
+    whole_words: bool = True  # False: β of the first token of each label word, as in 0.1.0
 
     def save(self, path: str | Path) -> None:
         """Write β as a safetensors file, with everything else in its metadata."""
@@ -62,6 +63,7 @@ class FittedWeights:
             if metadata["checksum"] != _checksum(beta, metadata["weights"]):
                 raise ValueError("another checksum")
             about = json.loads(metadata["weights"])
+            about.setdefault("whole_words", False)
             purpose = about.pop("purpose")
             purpose["labels"] = tuple(purpose["labels"])
             purpose["demonstrations"] = tuple((t, n) for t, n in purpose["demonstrations"])
@@ -97,6 +99,20 @@ class FittedWeights:
                     f"{self.source}: fitted for the {what} {fitted!r}, not for {asked!r}; restore "
                     "them in this order, or fit weights anew."
                 )
+
+    def check_words(self, tokens: int) -> None:
+        """Check that the weights apply to label words of up to ``tokens`` tokens.
+
+        Raises
+        ------
+        InputError
+            If they were fitted to the first token of each word alone, and a word has several.
+        """
+        if tokens > 1 and not self.whole_words:
+            raise InputError(
+                f"{self.source}: fitted by version 0.1.0, which weighted only the first token of "
+                "each label word, and some of these have several; fit weights anew."
+            )
 
 
 def _checksum(beta: Tensor, about: str) -> str:

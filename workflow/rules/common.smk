@@ -15,7 +15,7 @@ ROOT = Path(folder_of_rules()).parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
 
 from anchorflow.config import code, configuration
-from anchorflow.config.cells import task_of
+from anchorflow.config.cells import UNTRAINED, base_of, is_untrained, task_of
 from anchorflow.config.configuration import (
     complete_configuration,
     label_word_sets,
@@ -26,7 +26,14 @@ from anchorflow.config.folders import make_writable
 from anchorflow.config.import_path import share_with_jobs
 from anchorflow.config.registry import entries
 from anchorflow.config.shards import gathered, shard_names
-from anchorflow.config.stages import MEASURED, PRESENTED, SHARDED, STAGES
+from anchorflow.config.stages import (
+    MEASURED,
+    NULLS,
+    PRESENTED,
+    SHARDED,
+    STAGES,
+    null_stages,
+)
 from anchorflow.config.yaml_values import check_file
 
 share_with_jobs(ROOT / "workflow")
@@ -50,10 +57,11 @@ onstart:
 
 
 NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
+KIND = "|".join(UNTRAINED)  # of untrained twins
 
 
 wildcard_constraints:
-    model=NAME,
+    model=rf"{NAME}(?:\+(?:{KIND})-[0-9]+)?",  # "gpt2", or its twin "gpt2+shuffled-0"
     task=rf"{NAME}(?:\+{NAME})?",  # "reviews", or "reviews+symbols" with other label words
     seed="[0-9]+",
     examples="[0-9]+-[0-9]+",  # a shard: indices of its test texts, "100-200" excluding 200
@@ -81,7 +89,8 @@ def rule_files(folder):
 
 
 def model_settings(wildcards):
-    return listed(wildcards.model, "models", config)
+    """A model's settings; those of its untrained twins are the same."""
+    return listed(base_of(wildcards.model), "models", config)
 
 
 def task_settings(wildcards):
@@ -104,21 +113,26 @@ def measured(stage, table=None):
     )
 
 
-def files_of(read, with_words=False, all_models=False):
-    """The files of a stage, or of ``stage/file``, that a job for one or for all models reads."""
+def files_of(read, with_words=False, all_models=False, null=None):
+    """The files of a stage, or of ``stage/file``, that a job for one or for all models reads.
+
+    With a ``null``, they are those of the model's untrained twins, or with shuffled labels.
+    """
     name, _, file = read.partition("/")
     stage = STAGES[name]
     pattern = {own: path for own, _, path in stage.files()}[file]
     seeds = config["seeds"][:1] if stage.first_seed else config["seeds"]
 
     def files(wildcards):
-        words = configuration.cells_with_words
-        return expand(
-            pattern,
-            model=config["models"] if all_models else wildcards.model,
-            task=words(config) if with_words else config["tasks"],
-            seed=seeds,
-        )
+        models = config["models"] if all_models else wildcards.model
+        tasks = config["tasks"]
+        if with_words:
+            tasks = configuration.cells_with_words(config)
+        if null == "untrained":
+            models = configuration.twins_of(wildcards.model, config)
+        elif null == "shuffled":
+            tasks = configuration.cells_with_shuffled_labels(config)
+        return expand(pattern, model=models, task=tasks, seed=seeds)
 
     return files
 
@@ -126,6 +140,11 @@ def files_of(read, with_words=False, all_models=False):
 def samples_of(wildcards):
     """The samples of a task, which prompts with other label words share."""
     return f"results/samples/{task_of(wildcards.task)}/{wildcards.seed}.parquet"
+
+
+def tokenizer_of(wildcards):
+    """The tokenizer of a model, which its untrained twins share."""
+    return f"results/tokenizers/{base_of(wildcards.model)}"
 
 
 def memory_of(wildcards, attempt):

@@ -16,6 +16,7 @@ rule write_manifest:
     params:
         **code_of("write_manifest"),
         run=named_in_run(),
+        nulls=named_in_nulls(),
     message:
         "Listing all artifacts with their checksums"
     script:

@@ -46,6 +46,13 @@ for shown in PRESENTED:
                     name: files_of(read, shown.with_words)
                     for name, read in shown.reads.items()
                 },
+                **{
+                    name: files_of(read, null=null)
+                    for null in NULLS
+                    for name, read in shown.null_reads(
+                        null, config["controls"]
+                    ).items()
+                },
             output:
                 f"results/{shown.name}/{{model}}.parquet",
             log:

@@ -150,6 +150,26 @@ def claim_modules():
     return entry_modules("summarize/claims", entries("summarize/claims"))
 
 
+def named_in_nulls():
+    """The same for untrained twins and for shuffled labels, with the stages measured of them."""
+    controls = config["controls"]
+    untrained, shuffled = (null_stages(null, controls) for null in NULLS)
+    twins = [configuration.twins_of(model, config) for model in config["models"]]
+    return [
+        {
+            **named_in_run(),
+            "stage": ["models", "prompts", *untrained],
+            "model": sum(twins, []),
+            "task": list(config["tasks"]),
+        },
+        {
+            **named_in_run(),
+            "stage": ["prompts", *shuffled],
+            "task": configuration.cells_with_shuffled_labels(config),
+        },
+    ]
+
+
 def named_in_run():
     """The models, tasks, and seeds of the run, as they appear in paths."""
     words = configuration.cells_with_words(config) if label_word_sets(config) else []

@@ -8,14 +8,16 @@ from anchorflow.schemas.compression import COMPRESSION
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.reweighting import BETA
 from anchorflow.store.job import job
-from anchorflow.store.parquet import read_table, read_tables, write_frame
+from anchorflow.store.parquet import read_table, write_frame
 
 if __name__ == "__main__":
     with job(snakemake):
         spec, compute = snakemake.params.spec, vars(snakemake.params.compute)
-        prompts = read_tables([snakemake.input.prompts, snakemake.input.training], PROMPTS)
+        prompts, beta = read_table(snakemake.input.prompts, PROMPTS), None
+        if snakemake.params.reweighting:  # not for untrained twins
+            prompts = prompts.vstack(read_table(snakemake.input.training, PROMPTS))
+            beta = beta_of(read_table(snakemake.input.beta, BETA))
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
-        beta = beta_of(read_table(snakemake.input.beta, BETA))
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         compression = measure_compression(
             model,

@@ -1,6 +1,8 @@
 """Build and tokenize the prompts of one model, task, and seed."""
 
+from anchorflow.config.cells import SHUFFLED, words_of
 from anchorflow.prepare.prompts import PromptBuilder
+from anchorflow.prepare.samples import with_shuffled_labels
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.store.job import job
@@ -12,5 +14,8 @@ if __name__ == "__main__":
         builder = PromptBuilder.open(
             snakemake.input.tokenizer, spec, wildcards.model, wildcards.task
         )
-        prompts = builder.build(read_table(snakemake.input.samples, SAMPLES))
+        samples = read_table(snakemake.input.samples, SAMPLES)
+        if words_of(wildcards.task) == SHUFFLED:
+            samples = with_shuffled_labels(samples)
+        prompts = builder.build(samples)
         write_frame(snakemake.output[0], PROMPTS, prompts, spec)

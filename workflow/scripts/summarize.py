@@ -11,9 +11,9 @@ if __name__ == "__main__":
         word = snakemake.params.presents
         shown = presented(word)
         summarize = getattr(load("summarize", word), f"summarize_{word}")
-        summary = summarize(
-            **read_inputs(snakemake, shown.reads), **configuration_of(snakemake.params)
-        )
+        named = dict(snakemake.input.items())
+        reads = {name: read for name, read in shown.may_read().items() if name in named}
+        summary = summarize(**read_inputs(snakemake, reads), **configuration_of(snakemake.params))
         slices = slices_of(snakemake.params)
         settings = {**slices.pop("statistics"), **slices}
         for name in shown.measured_in():

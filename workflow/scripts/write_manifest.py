@@ -5,4 +5,5 @@ from anchorflow.store.manifest import write_manifest
 
 if __name__ == "__main__":
     with job(snakemake):
-        write_manifest(snakemake.input.finished, snakemake.params.run, snakemake.output[0])
+        params = snakemake.params
+        write_manifest(snakemake.input.finished, params.run, params.nulls, snakemake.output[0])

@@ -11,7 +11,7 @@ import yaml
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
-from anchorflow.config.cells import OWN, cell_name, task_of, words_of
+from anchorflow.config.cells import OWN, SHUFFLED, cell_name, task_of, twin_name, words_of
 from anchorflow.config.errors import InputError
 from anchorflow.config.named_files import encoder_folder, local_model
 from anchorflow.config.registry import entries, summary_of
@@ -134,7 +134,8 @@ def task_settings(cell: str, config: Mapping[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     cell : str
-        A task, or a task with other label words, such as ``reviews+symbols``.
+        A task, or a task with other label words, such as ``reviews+symbols``; with shuffled
+        labels, its own words.
 
     Raises
     ------
@@ -143,7 +144,7 @@ def task_settings(cell: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """
     task, words = task_of(cell), words_of(cell)
     settings = listed(task, "tasks", config)
-    if words is None:
+    if words is None or words == SHUFFLED:
         return settings
     known: Mapping[str, list[str]] = settings.get("label_words", {})
     if words not in known:
@@ -177,6 +178,19 @@ def cells_with_words(config: Mapping[str, Any]) -> list[str]:
             "tasks: none has label_words to compare with its own labels; add some to a task."
         )
     return [cell_name(task, words) for task, named in sets.items() for words in named]
+
+
+def twins_of(model: str, config: Mapping[str, Any]) -> list[str]:
+    """The names of the untrained twins that a model has in the run."""
+    controls = config["controls"]
+    draws = range(controls["draws"])
+    return [twin_name(model, kind, draw) for kind in controls["untrained"] for draw in draws]
+
+
+def cells_with_shuffled_labels(config: Mapping[str, Any]) -> list[str]:
+    """The cells of the run whose demonstrations have shuffled labels, one per task or none."""
+    tasks = config["tasks"] if config["controls"]["shuffled_labels"] else ()
+    return [cell_name(task, SHUFFLED) for task in tasks]
 
 
 def _add_defaults(value: Any, schema: Mapping[str, Any]) -> None:
@@ -260,6 +274,10 @@ def _check_task(key: str, task: Mapping[str, Any]) -> None:
     check_wording(key, task["template"], task["labels"])
     _check_names(f"{key}.label_words", list(task.get("label_words", {})))
     for name, words in task.get("label_words", {}).items():
+        if name.lower() == SHUFFLED:  # some file systems ignore case
+            raise InputError(
+                f"{key}.label_words: {name!r} is reserved for controls.shuffled_labels; rename it."
+            )
         _check_words(f"{key}.label_words.{name}", words)
         if len(words) != len(task["labels"]):
             raise InputError(

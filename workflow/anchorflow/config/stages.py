@@ -7,9 +7,13 @@ scripts that present results all read this list.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from anchorflow.config.registry import declared, entries
 
+# What the papers' claims should not be true of: a model's untrained twins, and demonstrations whose
+# labels are shuffled among them.
+NULLS = ("untrained", "shuffled")
 MODEL, TASK, CELL = "{model}", "{task}", "{model}/{task}/{seed}"
 
 
@@ -59,6 +63,7 @@ class Presented:
     table: str = ""  # its title in the report; empty for no table
     also: Mapping[str, str] = field(default_factory=dict)  # additional inputs of figure and table
     with_words: bool = False  # includes cells with other label words
+    with_nulls: bool = False  # the summary also reads its inputs as measured of NULLS
     heavy: bool = False  # summarizing may take as much memory as the model
     repeatable: bool = True
     settings_of: tuple[str, ...] = ()  # inputs whose settings a summary records; or the first
@@ -66,6 +71,21 @@ class Presented:
     def measured_in(self) -> tuple[str, ...]:
         """The inputs whose settings say what was measured."""
         return self.settings_of or (next(iter(self.reads)),)
+
+    def may_read(self) -> dict[str, str]:
+        """Inputs of the summary, and further ones that the run may have; see :func:`null_reads`."""
+        nulls = NULLS if self.with_nulls else ()
+        further = {f"{null}_{name}": read for null in nulls for name, read in self.reads.items()}
+        return {**self.reads, **further}
+
+    def null_reads(self, null: str, controls: Mapping[str, Any]) -> dict[str, str]:
+        """Inputs such as ``untrained_saliency`` that a run with these ``controls`` has.
+
+        They are the tables of all untrained twins of the model, or of all tasks with shuffled
+        labels, in the stages that the run measures of them.
+        """
+        measured = null_stages(null, controls) if self.with_nulls else ()
+        return {f"{null}_{name}": read for name, read in self.reads.items() if read in measured}
 
     def shows(self) -> dict[str, str]:
         """Inputs of figure and table: the summary, or else the measured tables; and ``also``."""
@@ -305,6 +325,7 @@ PRESENTED = (
         CLAIMS,
         _read_by_claims(),
         slices=("statistics", "claims", "temperature"),
+        with_nulls=True,
         figure="Which claims hold",
         table="Which claims hold",
         heavy=True,
@@ -337,6 +358,19 @@ STAGES: Mapping[str, Stage] = {
 }
 
 SHARDED = tuple(s.name for s in MEASURED if s.sharded and not s.written_with)
+
+
+def null_stages(null: str, controls: Mapping[str, Any]) -> list[str]:
+    """The stages that a run with these ``controls`` measures of one of ``NULLS``.
+
+    Labels are shuffled only in stages that also take other label words.
+    """
+    if null == "untrained":
+        wanted = controls["stages"] if controls["untrained"] else []
+    else:
+        wanted = controls["stages"] if controls["shuffled_labels"] else []
+        wanted = [stage for stage in wanted if stage != "compression"]
+    return [stage.name for stage in MEASURED if (stage.written_with or stage.name) in wanted]
 
 
 def presented(name: str) -> Presented:

@@ -64,6 +64,7 @@ index 0, 1, … Relative paths start at the directory in which `snakemake` runs.
 | `kernel` | what many demonstrations are shown for, and what follows from it |
 | `probes` | probes, and what follows from them |
 | `flow_page` | information-flow pages |
+| `controls` | what is measured of new twins or with shuffled labels, and claims; nothing of the models themselves |
 | `isolation` | the predictions under isolation, and what follows from them |
 | `compute.examples_per_shard` | attention, saliency, isolation, compression, retrieval and kernel, and what follows from them; nothing after `snakemake --touch`, see below |
 | the rest of `compute` | nothing |

@@ -61,7 +61,10 @@ class DemonstrationAttention(NamedTuple):
 
 
 def by_demonstration(rows: Tensor, batch: Batch) -> DemonstrationAttention:
-    """Attention to the label token, and the largest and mean over each demonstration's tokens.
+    """Attention to the label word, and the largest and mean over each demonstration's tokens.
+
+    Attention to a label word of several tokens is the sum over its tokens: the share of the
+    target's attention that the word has.
 
     Parameters
     ----------
@@ -73,18 +76,17 @@ def by_demonstration(rows: Tensor, batch: Batch) -> DemonstrationAttention:
     DemonstrationAttention
         Attention probabilities.
 
-    Source: label token [A] eq. 5; maximum over a demonstration's tokens [K] §5.1.
+    Source: label word [A] eq. 5; maximum over a demonstration's tokens [K] §5.1.
     """
     token = torch.arange(rows.shape[-1])[None, None, :]
     starts, ends = batch.demonstration_starts.cpu(), batch.demonstration_ends.cpu()
     inside = (token >= starts[..., None]) & (token < ends[..., None])  # [B, N, T]
-    at = batch.label_positions.cpu()[None, :, None, :].expand(*rows.shape[:3], -1)
     largest = [
         rows.masked_fill(~inside[None, :, None, k], 0).amax(-1) for k in range(inside.shape[1])
     ]
     total = torch.einsum("lbht,bnt->lbhn", rows, inside.float())
     return DemonstrationAttention(
-        label=rows.gather(-1, at),
+        label=batch.label_words.to("cpu").total(rows),
         largest=torch.stack(largest, -1),
         mean=total / (ends - starts)[None, :, None, :],
     )

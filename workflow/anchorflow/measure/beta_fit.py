@@ -20,12 +20,13 @@ from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
+from anchorflow.model.batches import LabelWords
 from anchorflow.model.last_tokens import LastTokens
 from anchorflow.random_draws import generator
 
 
 class Reweight:
-    """The intervention A_l^h(q, p_i) ← exp(β_{l,h,i}) · A_l^h(q, p_i).
+    """The intervention A_l^h(q, p) ← exp(β_{l,h,i}) · A_l^h(q, p) for all tokens p of label word i.
 
     Applied after the softmax, without renormalization.
 
@@ -35,13 +36,13 @@ class Reweight:
         β of every layer, query head, and demonstration; may require a gradient.
     rows : [B], int
         The target's query row in each example.
-    label_keys : [B, N], int
-        The key of each demonstration's label word.
+    label_keys : LabelWords
+        The keys of all tokens of each demonstration's label word.
 
     Source: Wang et al. 2023, eq. 9.
     """
 
-    def __init__(self, beta: Tensor, rows: Tensor, label_keys: Tensor) -> None:
+    def __init__(self, beta: Tensor, rows: Tensor, label_keys: LabelWords) -> None:
         self._beta, self._rows, self._label_keys = beta, rows, label_keys
 
     @classmethod
@@ -50,13 +51,13 @@ class Reweight:
         return cls(beta, tokens.rows, tokens.label_keys)
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """The layer's output, [B, H, T, D], with Σ_i (exp β_i - 1) A(q, p_i) v_i added at q."""
+        """The layer's output, [B, H, T, D], with Σ_i (exp β_i - 1) Σ_p A(q, p) v_p added at q."""
         output = attention(call)
-        rows, keys = self._rows.to(output.device), self._label_keys.to(output.device)
+        rows, words = self._rows.to(output.device), self._label_keys.to(output.device)
         row = attention_rows(call, rows[:, None])[:, :, 0]  # [B, H, K]
-        row = row.gather(2, keys[:, None].expand(-1, row.shape[1], -1))  # [B, H, N]
-        extra = row * torch.expm1(self._beta[call.layer].to(output.device))
-        values = call.values_at(keys).float()  # [B, G, N, D]
+        factor = torch.expm1(self._beta[call.layer].to(output.device))  # [H, N]
+        extra = (words.each(row) * factor[..., None]).flatten(2)  # [B, H, N · W]
+        values = call.values_at(words.at.flatten(1)).float()  # [B, G, N · W, D]
         added = (extra.unflatten(1, (values.shape[1], -1)) @ values).flatten(1, 2)
         at = (torch.arange(len(rows), device=output.device), rows)
         by_token = output.transpose(1, 2).index_put(at, added.to(output.dtype), accumulate=True)

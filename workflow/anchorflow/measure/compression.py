@@ -1,8 +1,8 @@
 """Predictions from compressed demonstrations, of which only some keys and values are kept.
 
-[A] §3.2 keeps those of formatting and label words; the other ``compression_methods`` keep other
-positions. In addition, the anchors are kept as text (``text_anchor``), and attention to the label
-words is re-weighted by β, with everything kept and with the anchors alone.
+[A] §3.2 keeps those of formatting and of whole label words; the other ``compression_methods`` keep
+other positions. In addition, the anchors are kept as text (``text_anchor``), and attention to the
+label words is re-weighted by β, with everything kept and with the anchors alone.
 """
 
 import logging
@@ -161,9 +161,9 @@ def _declares(name: str, constant: str) -> bool:
 def measure_compression(
     model: PreTrainedModel,
     prompts: pl.DataFrame,
-    beta: Tensor,
+    beta: Tensor | None,
     spec: Mapping[str, Any],
-    reweighting: Mapping[str, Any],
+    reweighting: Mapping[str, Any] | None,
     batch_tokens: int,
     examples: Collection[int] | None = None,
 ) -> pl.DataFrame:
@@ -175,9 +175,10 @@ def measure_compression(
         ``PROMPTS`` of one model, task, and seed: test texts with fixed demonstrations, and the
         training texts that β is fitted to.
     beta : [L, H, N]
-        β fitted with everything kept; β for the anchors alone is fitted here.
+        β fitted with everything kept; β for the anchors alone is fitted here. None leaves both
+        out, as for models that are not to be fitted.
     spec, reweighting : mapping
-        Sections ``compression`` and ``reweighting`` of the configuration.
+        Sections ``compression`` and ``reweighting`` of the configuration; the latter is for β.
     batch_tokens : int
         Upper bound on query tokens per batch; does not affect the results.
     examples : collection of int, optional
@@ -207,7 +208,7 @@ def measure_compression(
         for setting in settings:
             cache = compress(model, shown, setting, spec["positions"])
             betas = {FULL: beta} if setting == FULL else {}
-            if setting == ANCHOR:
+            if setting == ANCHOR and beta is not None and reweighting is not None:
                 learned = keep_together(model, training, cache.prefix, budget, cache.first_position)
                 fit = fit_reweighting(model, learned, reweighting, keys["seed"], keys["task"])
                 log.info(

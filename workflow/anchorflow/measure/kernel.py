@@ -19,6 +19,7 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.arrays import Array
+from anchorflow.config.cells import task_of
 from anchorflow.measure.attention import (
     DemonstrationAttention,
     by_demonstration,
@@ -37,6 +38,7 @@ from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import target_logits
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.kernel import (
     COUNTS,
@@ -260,6 +262,13 @@ def _of_kinds(attention: DemonstrationAttention) -> dict[str, Array]:
     return {name: kinds[name].double().numpy() for name in WEIGHTS}
 
 
+def _permuted(labels: Sequence[int], example: int, keys: Mapping[str, str | int]) -> list[int]:
+    """The demonstrations' labels in a random order, which gives each weight to another one."""
+    random = generator(int(keys["seed"]), task_of(str(keys["task"])), "permuted", example)
+    order: list[int] = random.permutation(labels).tolist()
+    return order
+
+
 def _kernel_frame(
     batch: Batch,
     attention: DemonstrationAttention,
@@ -267,6 +276,7 @@ def _kernel_frame(
     keys: Mapping[str, str | int],
 ) -> pl.DataFrame:
     labels, classes = batch.demonstration_labels[0].tolist(), len(batch.label_tokens)
+    others = [_permuted(labels, example, keys) for example in batch.examples]
     parts = []
     for name, weights in _of_kinds(attention).items():
         layer, example, head = np.indices(weights.shape[:3])
@@ -282,11 +292,20 @@ def _kernel_frame(
                         kernel_estimates(weights, labels, classes)
                     ).ravel(),
                     "correlation": r.ravel(),
+                    "permuted": np.stack(
+                        [
+                            kernel_predictions(kernel_estimates(of_example, given, classes))
+                            for of_example, given in zip(
+                                weights.swapaxes(0, 1), others, strict=True
+                            )
+                        ],
+                        1,
+                    ).ravel(),
                 }
             )
         )
     frame = pl.concat(parts).with_columns(
-        pl.col("prediction").replace(-1, None), pl.col("correlation").fill_nan(None)
+        pl.col("prediction", "permuted").replace(-1, None), pl.col("correlation").fill_nan(None)
     )
     return keyed(frame, keys, KERNEL)
 

@@ -173,13 +173,14 @@ def read(model: PreTrainedModel, tokens: LastTokens) -> tuple[Array, Array]:
     Returns
     -------
     tuple
-        [B, C]; and A_l^h(q, p_i) of all layers, heads, and demonstrations as [B, L · H · N].
+        [B, C]; and A_l^h(q, p_i) of all layers, heads, and demonstrations as [B, L · H · N], each
+        a sum over the tokens of the label word.
     """
     recorded = RecordRows(tokens.rows)
     probabilities = label_probabilities(model, tokens, recorded)
     rows = recorded.stacked(model.config.get_text_config().num_hidden_layers)  # [L, B, H, K]
-    keys = tokens.label_keys.cpu()[None, :, None].expand(*rows.shape[:3], -1)
-    features: Array = rows.gather(-1, keys).transpose(0, 1).flatten(1).double().numpy()
+    attention = tokens.label_keys.to("cpu").total(rows)  # [L, B, H, N]
+    features: Array = attention.transpose(0, 1).flatten(1).double().numpy()
     return probabilities, features
 
 

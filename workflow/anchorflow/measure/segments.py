@@ -33,15 +33,15 @@ def segments_of(prompt: Mapping[str, Any]) -> list[tuple[int, int]]:
     """
     formats = set(prompt["format_positions"])
     placed = []
-    for start, label, end in zip(
+    for start, label, after, end in zip(
         prompt["demonstration_starts"],
         prompt["label_positions"],
+        prompt["label_ends"],
         prompt["demonstration_ends"],
         strict=True,
     ):
         text = [t for t in range(start, label) if t not in formats]
         first, last = (text[0], text[-1] + 1) if text else (label, label)
-        after = next((t for t in range(label + 1, end) if t in formats), end)
         bounds = (first, last, label, after)
         placed += [(t, sum(t >= bound for bound in bounds)) for t in range(start, end)]
     return placed

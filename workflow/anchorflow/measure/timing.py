@@ -148,7 +148,8 @@ def _ways(
             for batch in batches_of(rows, _ALL, model.device, shared, cache.first_position):
                 in_force: list[Intervention] = [cache.prefix]
                 if name in _REWEIGHTED:
-                    keys = cache.prefix.keys_of(batch.label_positions)
+                    words = batch.label_words
+                    keys = words._replace(at=cache.prefix.keys_of(words.at))
                     in_force.append(Reweight(nothing, batch.target_rows, keys))
                 batches.append((batch, in_force))
         ways.append(Way(name, batches, cache))

@@ -4,7 +4,7 @@ import gc
 import logging
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import polars as pl
 import torch
@@ -15,6 +15,49 @@ from anchorflow.config.errors import MORE_MEMORY, InputError, is_out_of_memory
 log = logging.getLogger(__name__)
 
 Measured = TypeVar("Measured")
+
+
+class LabelWords(NamedTuple):
+    """All tokens of the label word of every demonstration, which may differ in their number.
+
+    Words are padded to the longest of the batch; padding repeats a word's last token.
+    """
+
+    at: Tensor  # [B, N, W], int: positions, or indices of keys
+    real: Tensor  # [B, N, W], bool; False for padding
+
+    @classmethod
+    def between(cls, starts: Tensor, ends: Tensor) -> "LabelWords":
+        """The words from ``starts`` up to before ``ends``, both [B, N] and on one device."""
+        widths = (ends - starts)[..., None]
+        longest = int(widths.max()) if widths.numel() else 1
+        number = torch.arange(longest, device=starts.device)
+        return cls(starts[..., None] + number.minimum(widths - 1), number < widths)
+
+    def to(self, device: torch.device | str) -> "LabelWords":
+        """The same words on a device."""
+        return LabelWords(self.at.to(device), self.real.to(device))
+
+    def each(self, rows: Tensor) -> Tensor:
+        """Attention to each token of the words, 0 for padding.
+
+        Parameters
+        ----------
+        rows : [..., B, H, T]
+            A(q, :) of each example.
+
+        Returns
+        -------
+        Tensor
+            [..., B, H, N, W], probabilities.
+        """
+        at = self.at.flatten(1)[:, None].expand(*rows.shape[:-1], -1)
+        picked: Tensor = rows.gather(-1, at).unflatten(-1, self.at.shape[1:])
+        return picked.masked_fill(~self.real[:, None], 0)
+
+    def total(self, rows: Tensor) -> Tensor:
+        """Attention to each word, which is the sum over its tokens: [..., B, H, N]."""
+        return self.each(rows).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -43,6 +86,11 @@ class Batch:
     def size(self) -> int:
         """Number of examples."""
         return len(self.examples)
+
+    @property
+    def label_words(self) -> LabelWords:
+        """The positions of all tokens of the label words."""
+        return LabelWords.between(self.label_positions, self.label_ends)
 
     @property
     def target_rows(self) -> Tensor:

@@ -23,7 +23,7 @@ from anchorflow.model.attention_function import (
     Positions,
     intervene,
 )
-from anchorflow.model.batches import Batch, Budget, run_batches
+from anchorflow.model.batches import Batch, Budget, LabelWords, run_batches
 from anchorflow.model.language_model import last_token_logits, run_layers
 from anchorflow.model.prefix import KeepKeys, Prefix
 
@@ -40,6 +40,7 @@ class LastTokens:
     labels: Tensor  # [B]
     label_tokens: Tensor  # [C]
     label_positions: Tensor  # [B, N]
+    label_ends: Tensor  # [B, N]
     prefix: Prefix
     between: Mapping[int, LayerPrefix]  # after the prefix, [B, G, T, D], padded on the right
 
@@ -54,9 +55,10 @@ class LastTokens:
         return torch.zeros_like(self.labels)
 
     @cached_property
-    def label_keys(self) -> Tensor:
-        """The key of each demonstration's label word, [B, N]; see :meth:`Prefix.keys_of`."""
-        return self.prefix.keys_of(self.label_positions)
+    def label_keys(self) -> LabelWords:
+        """The keys of all tokens of the label words; see :meth:`Prefix.keys_of`."""
+        words = LabelWords.between(self.label_positions, self.label_ends)
+        return words._replace(at=self.prefix.keys_of(words.at))
 
     def select(self, rows: Tensor) -> "LastTokens":
         """Some of the prompts."""
@@ -69,6 +71,7 @@ class LastTokens:
             own_positions=self.own_positions[rows],
             labels=self.labels[rows],
             label_positions=self.label_positions[rows],
+            label_ends=self.label_ends[rows],
             between={
                 layer: LayerPrefix(
                     kept.key[rows.to(kept.key.device)], kept.value[rows.to(kept.value.device)]
@@ -117,6 +120,7 @@ def keep_all_but_last(model: PreTrainedModel, batch: Batch, prefix: Prefix) -> L
         labels=batch.labels,
         label_tokens=batch.label_tokens,
         label_positions=batch.label_positions,
+        label_ends=batch.label_ends,
         prefix=prefix,
         between=kept.of_every_layer(model),
     )
@@ -160,6 +164,7 @@ def keep_together(
         own_positions=torch.cat([_padded(part.own_positions, longest) for part in parts]),
         labels=torch.cat([part.labels for part in parts]),
         label_positions=torch.cat([part.label_positions for part in parts]),
+        label_ends=torch.cat([part.label_ends for part in parts]),
         between={
             layer: LayerPrefix(
                 torch.cat([_lengthened(part.between[layer].key, longest) for part in parts]),

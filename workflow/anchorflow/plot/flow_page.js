@@ -41,8 +41,13 @@ const nats = (value) => (value === 0 ? "0" : value.toPrecision(3));
 const quoted = (token) => `“${visible(data.texts[token])}”`;
 const view = () => (state.view === "layer" ? data.layers[state.layer] : data.averages[state.view]);
 
+// The demonstration whose label word has this token, or -1.
+function wordOf(token) {
+  return data.label_positions.findIndex((first, k) => first <= token && token < data.label_ends[k]);
+}
+
 function role(token) {
-  const demonstration = data.label_positions.indexOf(token);
+  const demonstration = wordOf(token);
   if (demonstration >= 0) return `label word of demonstration ${demonstration + 1}`;
   if (token === data.target) return "target";
   return data.format.includes(token) ? "formatting" : "text";
@@ -72,7 +77,7 @@ function writePrompt() {
     block.append(text.slice(0, text.length - word.length));
     const span = element("span", block, visible(word), "token");
     span.classList.toggle("format", data.format.includes(token));
-    span.classList.toggle("label", data.label_positions.includes(token));
+    span.classList.toggle("label", wordOf(token) >= 0);
     span.classList.toggle("target", token === data.target);
     span.tabIndex = token === 0 ? 0 : -1;
     span.dataset.token = token;

@@ -69,11 +69,14 @@ def saliency_matrices(saliency: pl.DataFrame) -> np.ndarray:
 def flow_masks(prompt: Mapping[str, Any]) -> np.ndarray:
     """Which pairs (i, j) belong to C_wp, C_pq and C_ww, as [3, T, T].
 
+    All tokens of a label word count as p_k.
+
     Source: Wang et al. 2023, eq. 2-4.
     """
     tokens, target = prompt["tokens"], prompt["target_position"]
     is_label = np.zeros(tokens, bool)
-    is_label[prompt["label_positions"]] = True
+    for first, end in zip(prompt["label_positions"], prompt["label_ends"], strict=True):
+        is_label[first:end] = True
     is_target = np.arange(tokens) == target
     pairs = np.tril(np.ones((tokens, tokens), bool), -1)
     to_words = pairs & is_label[:, None]
@@ -120,6 +123,7 @@ def page_data(
         },
         "texts": prompt["texts"],
         "label_positions": prompt["label_positions"],
+        "label_ends": prompt["label_ends"],
         "target": prompt["target_position"],
         "format": prompt["format_positions"],
         "blocks": blocks,

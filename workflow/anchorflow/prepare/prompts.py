@@ -311,6 +311,18 @@ class PromptBuilder:
         return build_prompts(samples, *wording, self.model, self.context, self.task)
 
 
+def label_word_positions(prompt: Mapping[str, Any]) -> list[int]:
+    """All tokens of the demonstrations' label words, in increasing order.
+
+    Parameters
+    ----------
+    prompt : mapping
+        A row of ``PROMPTS``.
+    """
+    words = zip(prompt["label_positions"], prompt["label_ends"], strict=True)
+    return [t for first, end in words for t in range(first, end)]
+
+
 def non_label_positions(prompt: Mapping[str, Any]) -> list[int]:
     """Tokens of the demonstrations that do not belong to a label word, in increasing order.
 
@@ -319,13 +331,6 @@ def non_label_positions(prompt: Mapping[str, Any]) -> list[int]:
     prompt : mapping
         A row of ``PROMPTS``.
     """
-    formats = set(prompt["format_positions"])
-    spans = zip(
-        prompt["demonstration_starts"],
-        prompt["label_positions"],
-        prompt["demonstration_ends"],
-        strict=True,
-    )
-    return [
-        t for start, label, end in spans for t in range(start, end) if t < label or t in formats
-    ]
+    words = set(label_word_positions(prompt))
+    spans = zip(prompt["demonstration_starts"], prompt["demonstration_ends"], strict=True)
+    return [t for start, end in spans for t in range(start, end) if t not in words]

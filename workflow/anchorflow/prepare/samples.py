@@ -1,6 +1,7 @@
 """Samples: test texts, and the demonstrations of each of them."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -84,6 +85,32 @@ def draw_samples(
             )
         )
     return pl.concat(parts)
+
+
+def with_shuffled_labels(samples: pl.DataFrame) -> pl.DataFrame:
+    """The samples with the labels of each prompt's demonstrations in a random order.
+
+    All orders are equally likely, that of the texts among them. Fixed demonstrations have one order
+    per seed, others one per test text.
+
+    Parameters
+    ----------
+    samples : DataFrame
+        ``SAMPLES`` of one task and seed.
+    """
+
+    def shuffle(row: dict[str, Any]) -> list[int]:
+        of_prompt = () if row["demonstrations"] == "fixed" else (row["example"],)
+        random = generator(row["seed"], row["task"], "shuffled labels", *of_prompt)
+        shown: list[int] = random.permutation(row["demonstration_labels"]).tolist()
+        return shown
+
+    labels = pl.Series(
+        "demonstration_labels",
+        [shuffle(row) for row in samples.iter_rows(named=True)],
+        dtype=pl.List(pl.Int32),
+    )
+    return samples.with_columns(labels)
 
 
 def _draws(

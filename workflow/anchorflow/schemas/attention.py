@@ -29,7 +29,7 @@ ATTENTION = table(
     field(
         "attention_label",
         pa.float32(),
-        "A(q, p_k): attention from the target to the label token",
+        "A(q, p_k): attention from the target to the label word, summed over its tokens",
         "probability",
     ),
     field(

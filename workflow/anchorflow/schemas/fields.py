@@ -13,8 +13,12 @@ def table(name: str, rows: str, *fields: pa.Field, keys: str) -> pa.Schema:
 
 
 INDICES = pa.list_(pa.int32())
-MODEL = field("model", pa.string(), "name of the model in the configuration")
-TASK = field("task", pa.string(), "name of the task in the configuration")
+MODEL = field(
+    "model", pa.string(), "name of the model in the configuration, or of an untrained twin of it"
+)
+TASK = field(
+    "task", pa.string(), "name of the task in the configuration, with other label words after a +"
+)
 SEED = field("seed", pa.int64(), "seed of all random draws")
 PROTOCOL = field(
     "demonstrations",
@@ -66,7 +70,7 @@ SKIPPED = field(
 )
 KINDS_OF_WEIGHTS = (
     "which attention a_i is taken as a demonstration's weight: max, the largest to any of its "
-    "tokens; label, that to its label token; mean, over its tokens"
+    "tokens; label, that to its label word, summed over the tokens of it; mean, over its tokens"
 )
 WEIGHTS = field("weights", pa.string(), KINDS_OF_WEIGHTS)
 AVERAGED_TASK = field("task", pa.string(), "name of the task, or 'average' for the mean over tasks")

@@ -43,7 +43,7 @@ KERNEL_ATTENTION = table(
     field(
         "attention_label",
         pa.list_(pa.float32()),
-        "attention from the target to each demonstration's label token",
+        "attention from the target to each demonstration's label word, summed over its tokens",
         "probability",
     ),
     field(
@@ -76,6 +76,12 @@ KERNEL = table(
         pa.float64(),
         "Pearson's correlation of weights with similarity over demonstrations; null if undefined",
         "1",
+    ),
+    field(
+        "permuted",
+        pa.int32(),
+        "as prediction, with the weights a_i permuted among the demonstrations, by one random "
+        "draw; null if all weights are 0",
     ),
     keys="model task seed example layer head weights",
 )

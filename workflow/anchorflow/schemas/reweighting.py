@@ -30,7 +30,12 @@ BETA = table(
     HEAD,
     DEMONSTRATION,
     DEMONSTRATION_LABEL,
-    field("beta", pa.float32(), "β; attention to the label word is multiplied by exp(β)", "1"),
+    field(
+        "beta",
+        pa.float32(),
+        "β; attention to all tokens of the label word is multiplied by exp(β)",
+        "1",
+    ),
     keys="model task seed layer head demonstration",
 )
 

@@ -38,7 +38,10 @@ _MODEL_CARD = "model.json"
 
 
 def write_manifest(
-    finished: Iterable[str], run: Mapping[str, Sequence[str]], path: str | Path
+    finished: Iterable[str],
+    run: Mapping[str, Sequence[str]],
+    nulls: Sequence[Mapping[str, Sequence[str]]],
+    path: str | Path,
 ) -> None:
     """List all artifacts of a run with size (bytes), SHA-256, table and schema version.
 
@@ -52,14 +55,18 @@ def write_manifest(
     run : mapping
         Names of its ``model``, ``task`` and ``seed``, in order; files of others in ``results`` are
         left out.
+    nulls : sequence of mapping
+        The same for untrained twins and shuffled labels, with each ``stage`` that is measured of
+        them; no other stage of theirs belongs to the run.
 
     Raises
     ------
     InputError
         If a Parquet file is damaged.
     """
-    sums = _sums_of_weights(Path("results/models"), run["model"])
-    files = {file: _entry(file, sums) for file in sorted(_artifacts(finished, run))}
+    models = {model for names in (run, *nulls) for model in names["model"]}
+    sums = _sums_of_weights(Path("results/models"), models)
+    files = {file: _entry(file, sums) for file in sorted(_artifacts(finished, run, nulls))}
     software = {
         **software_versions(),
         "snakemake": importlib.metadata.version("snakemake"),
@@ -70,7 +77,11 @@ def write_manifest(
         write_json(temporary, {"software": software, "files": files})
 
 
-def _artifacts(finished: Iterable[str], run: Mapping[str, Sequence[str]]) -> set[str]:
+def _artifacts(
+    finished: Iterable[str],
+    run: Mapping[str, Sequence[str]],
+    nulls: Sequence[Mapping[str, Sequence[str]]],
+) -> set[str]:
     """The run's final files, and the existing tables that they are made from."""
     found = {file for path in finished for file in _files_in(Path(path))}
     finished_stages = {_stage_of(file) for file in found}
@@ -80,6 +91,12 @@ def _artifacts(finished: Iterable[str], run: Mapping[str, Sequence[str]]) -> set
     first = {**run, "seed": run["seed"][:1]}
     expressions = [
         _expression(pattern, first if _is_of_first_seed(pattern) else run) for pattern in patterns
+    ]
+    expressions += [
+        _expression(pattern, null)
+        for null in nulls
+        for pattern in patterns
+        if _stage_of(pattern) in null["stage"]
     ]
     for file in _files_in(Path("results")):
         known = any(expression.fullmatch(file) for expression in expressions)

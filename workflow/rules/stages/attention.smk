@@ -4,7 +4,7 @@
 rule measure_attention:
     input:
         prompts="results/prompts/{model}/{task}/{seed}.parquet",
-        tokenizer="results/tokenizers/{model}",
+        tokenizer=tokenizer_of,
         model="results/models/{model}",
     output:
         attention=measured("attention"),

@@ -13,7 +13,7 @@ if config["flow_page"]["examples"]:
 rule measure_token_saliency:
     input:
         prompts="results/prompts/{model}/{task}/{seed}.parquet",
-        tokenizer="results/tokenizers/{model}",
+        tokenizer=tokenizer_of,
         model="results/models/{model}",
     output:
         saliency="results/token_saliency/{model}/{task}/{seed}.parquet",

@@ -6,7 +6,7 @@ rule measure_kernel:
         texts="results/texts/{task}.parquet",
         samples="results/samples/{task}/{seed}.parquet",
         prompts="results/prompts/{model}/{task}/{seed}.parquet",
-        tokenizer="results/tokenizers/{model}",
+        tokenizer=tokenizer_of,
         model="results/models/{model}",
     output:
         samples=measured("kernel", "samples"),

@@ -1,4 +1,5 @@
-# Each model's tokenizer and architecture first, so that prompts are checked before loading weights.
+# Each model's tokenizer and architecture first, so that prompts are checked before loading weights;
+# and the weights of its untrained twins.
 
 
 rule prepare_tokenizer:
@@ -10,6 +11,8 @@ rule prepare_tokenizer:
         "logs/prepare_tokenizer/{model}.log",
     benchmark:
         "results/benchmarks/prepare_tokenizer/{model}.tsv"
+    wildcard_constraints:
+        model=NAME,  # twins share it
     priority: 20
     conda:
         "../../envs/anchorflow.yaml"
@@ -33,6 +36,8 @@ rule prepare_model:
         "logs/prepare_model/{model}.log",
     benchmark:
         "results/benchmarks/prepare_model/{model}.tsv"
+    wildcard_constraints:
+        model=NAME,  # no twin
     priority: 10
     conda:
         "../../envs/anchorflow.yaml"
@@ -47,3 +52,32 @@ rule prepare_model:
         "Resolving the weights of {wildcards.model} and checking our attention against eager attention"
     script:
         "../../scripts/prepare_model.py"
+
+
+rule prepare_untrained:
+    input:
+        tokenizer="results/tokenizers/{model}",
+        model="results/models/{model}",
+    output:
+        directory("results/models/{model}+{kind}-{draw}"),
+    log:
+        "logs/prepare_untrained/{model}+{kind}-{draw}.log",
+    benchmark:
+        "results/benchmarks/prepare_untrained/{model}+{kind}-{draw}.tsv"
+    wildcard_constraints:
+        model=NAME,
+        kind=KIND,
+        draw="[0-9]+",
+    priority: 10
+    conda:
+        "../../envs/anchorflow.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory_of,
+        runtime=runtime_of,
+    params:
+        **code_of("prepare_untrained"),
+    message:
+        "Making an untrained twin of {wildcards.model}: {wildcards.kind}, draw {wildcards.draw}"
+    script:
+        "../../scripts/prepare_untrained.py"

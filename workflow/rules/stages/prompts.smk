@@ -4,7 +4,7 @@
 rule prepare_prompts:
     input:
         samples=samples_of,
-        tokenizer="results/tokenizers/{model}",
+        tokenizer=tokenizer_of,
     output:
         "results/prompts/{model}/{task}/{seed}.parquet",
     log:

@@ -6,7 +6,7 @@ rule measure_retrieval:
         texts="results/texts/{task}.parquet",
         samples="results/samples/{task}/{seed}.parquet",
         embeddings="results/embeddings/{task}.parquet",
-        tokenizer="results/tokenizers/{model}",
+        tokenizer=tokenizer_of,
         predictions="results/predictions/{model}/{task}/{seed}.parquet",
         model="results/models/{model}",
     output:

@@ -5,7 +5,7 @@ rule measure_reweighting:
     input:
         texts="results/texts/{task}.parquet",
         samples="results/samples/{task}/{seed}.parquet",
-        tokenizer="results/tokenizers/{model}",
+        tokenizer=tokenizer_of,
         prompts="results/prompts/{model}/{task}/{seed}.parquet",
         model="results/models/{model}",
     output:

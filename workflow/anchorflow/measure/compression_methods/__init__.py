@@ -21,6 +21,7 @@ from torch import Tensor
 
 from anchorflow.config.registry import load
 from anchorflow.model.prefix import Prefix
+from anchorflow.prepare.prompts import label_word_positions
 
 FOLDER = "measure/compression_methods"
 
@@ -38,8 +39,8 @@ class Demonstrations:
     observed: Mapping[int, Tensor]  # layer to [H, W, P]
 
     def anchors(self) -> list[int]:
-        """Formatting and label positions within the prefix, increasing."""
-        return self.within({*self.prompt["format_positions"], *self.prompt["label_positions"]})
+        """Formatting and all tokens of label words within the prefix, increasing."""
+        return self.within({*self.prompt["format_positions"], *label_word_positions(self.prompt)})
 
     def within(self, positions: set[int]) -> list[int]:
         """The given positions that lie in the prefix, increasing."""

@@ -1,4 +1,4 @@
-"""Formatting and the first token of each label word ([A] §3.2)."""
+"""Formatting and all tokens of label words ([A] §3.2)."""
 
 from anchorflow.measure.compression_methods import Demonstrations, Kept, everywhere
 

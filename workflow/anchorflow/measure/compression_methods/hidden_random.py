@@ -1,4 +1,4 @@
-"""Formatting, and as many random tokens of the texts as there are label words ([A] §3.2)."""
+"""Formatting, and as many random tokens of the texts as label words have ([A] §3.2)."""
 
 from anchorflow.measure.compression_methods import Demonstrations, Kept, everywhere
 from anchorflow.prepare.prompts import non_label_positions

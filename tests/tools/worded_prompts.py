@@ -1,0 +1,87 @@
+"""Prompts whose label words have several tokens, and plain eager runs of them."""
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import polars as pl
+import torch
+from pytest import MonkeyPatch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch import Tensor
+from transformers import PreTrainedModel
+
+ENDS = [9, 19, 29]  # of the label words of shared_prompts
+QUESTIONS = "Question: {text}\nAnswer Type:{label}"
+KINDS = [" Abbreviation", " Entity", " Description"]
+
+
+def with_words(prompts: pl.DataFrame, *tokens: Sequence[int]) -> pl.DataFrame:
+    """Prompts of ``shared_prompts`` with label words of so many tokens.
+
+    ``tokens`` are those of each demonstration, either for all prompts or for each in turn.
+    """
+    each = tokens if len(tokens) > 1 else tokens * len(prompts)
+    firsts = [[end - n for end, n in zip(ENDS, row, strict=True)] for row in each]
+    return prompts.with_columns(pl.Series("label_positions", firsts, dtype=pl.List(pl.Int64)))
+
+
+def splitting_tokenizer() -> Tokenizer:
+    """A byte-level BPE as in GPT-2, which splits words such as " Abbreviation" into tokens."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    texts = ["Question: Who ate it?\nAnswer Type: Human\n", " Ab viation En ity De scription"]
+    tokenizer.train_from_iterator(texts * 5, trainer)
+    return tokenizer
+
+
+def eager_compressed(
+    model: PreTrainedModel, token_ids: Sequence[int], shared: int, kept: Sequence[int]
+) -> Tensor:
+    """Logits after the last token [V], if the query sees of the shared tokens those kept alone.
+
+    The model has eager attention without a window; all tokens keep their positions.
+    """
+    seen = torch.ones(len(token_ids), len(token_ids), dtype=torch.bool).tril()
+    gone = sorted(set(range(shared)) - set(kept))
+    seen[shared:, gone] = False
+    mask = torch.zeros(1, 1, *seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)
+    with torch.no_grad():
+        output = model(torch.tensor([token_ids]), attention_mask=mask, use_cache=False)
+    logits: Tensor = output.logits[0, -1]
+    return logits
+
+
+@contextmanager
+def eagerly_weighted(model: PreTrainedModel, factors: Tensor) -> Iterator[None]:
+    """Multiply the attention of transformers' own eager function after its softmax.
+
+    Parameters
+    ----------
+    factors : [L, B, H, T, T]
+    """
+    module = importlib.import_module(type(model).__module__)
+    eager: Callable[..., tuple[Tensor, Tensor]] = module.eager_attention_forward
+
+    def weighted(
+        layer: torch.nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *rest: object,
+        **how: object,
+    ) -> tuple[Tensor, Tensor]:
+        _, attention = eager(layer, query, key, value, *rest, **how)
+        attention = attention * factors[layer.layer_idx]
+        value = value.repeat_interleave(query.shape[1] // value.shape[1], 1)
+        return (attention @ value).transpose(1, 2).contiguous(), attention
+
+    with MonkeyPatch.context() as patch:
+        patch.setattr(module, "eager_attention_forward", weighted)
+        yield

@@ -1,0 +1,103 @@
+"""Untrained twins and shuffled labels: which jobs they add, and who reads what these leave."""
+
+import json
+from collections.abc import Callable
+
+import polars as pl
+
+from checkout import Checkout
+from job_messages import (
+    ATTEND,
+    COMPRESS,
+    ISOLATE,
+    MEASURE,
+    PROMPT,
+    TWIN,
+    cells,
+    message_of,
+    presented,
+)
+
+MAKE = message_of("prepare_untrained")
+TASKS, SEEDS = ["reviews", "news"], [0, 1]
+
+
+def of_twin(twin: str, *templates: str) -> set[str]:
+    return cells([t.replace("tiny", twin) for t in templates], TASKS, SEEDS, untrained=False)
+
+
+def test_only_what_the_controls_name_is_measured_of_twins(
+    copy_checkout: Callable[[], Checkout],
+) -> None:
+    checkout = copy_checkout()
+    whole = checkout.planned()
+    checkout.config["controls"] = {"untrained": []}
+    without = checkout.planned()
+    assert not [message for message in without if "+" in message or "untrained" in message]
+    made = {MAKE.format(kind="shuffled", draw=0)}
+    assert whole - without == of_twin(TWIN, PROMPT, MEASURE, COMPRESS) | made
+    assert without < whole
+
+    checkout.config["controls"] = {"stages": ["attention", "isolation"], "draws": 2}
+    twins = {f"tiny+{k}-{d}": (k, d) for k in ("initialized", "shuffled") for d in (0, 1)}
+    expected = {MAKE.format(kind=kind, draw=draw) for kind, draw in twins.values()}
+    for twin in twins:
+        expected |= of_twin(twin, PROMPT, ATTEND, ISOLATE)
+    assert checkout.planned() - without == expected
+
+
+def test_shuffled_labels_add_a_cell_per_task_that_only_claims_read(
+    copy_checkout: Callable[[], Checkout],
+) -> None:
+    checkout = copy_checkout()
+    checkout.config["controls"] = {"untrained": []}
+    without = checkout.planned()
+    checkout.config["controls"]["shuffled_labels"] = True
+    shuffled = ["reviews+shuffled", "news+shuffled"]
+    expected = cells([PROMPT, ATTEND, MEASURE, ISOLATE], shuffled, SEEDS)
+    assert checkout.planned() - without == expected
+    checkout.config["controls"]["stages"] = ["saliency", "compression"]
+    assert checkout.planned() - without == cells([PROMPT, MEASURE], shuffled, SEEDS)
+    checkout.config["tasks"]["news"]["label_words"] = {"symbols": [" A", " B", " C", " D"]}
+    compared = checkout.planned("results/label_words/tiny.parquet")
+    assert cells([MEASURE], ["news+symbols"], SEEDS) <= compared
+    assert not [message for message in compared if "+shuffled" in message]
+
+
+def test_another_draw_computes_its_own_cells_and_the_claims(finished_run: Checkout) -> None:
+    finished_run.config["controls"]["draws"] = 2
+    second = of_twin("tiny+shuffled-1", PROMPT, MEASURE, COMPRESS)
+    second |= {MAKE.format(kind="shuffled", draw=1)}
+    assert finished_run.planned() == second | presented("claims")
+    finished_run.config["controls"] = {"untrained": []}
+    assert finished_run.planned() == presented("claims")
+
+
+def test_twins_are_in_no_summary_figure_or_table_of_models(finished_run: Checkout) -> None:
+    results = finished_run.folder / "results"
+    files = [path.relative_to(results) for path in results.rglob("*+*")]
+    folders = {file.parts[0] for file in files} - {"benchmarks"}
+    assert folders == {"models", "prompts", "saliency", "compression"}
+    for table in (results / "tables").glob("*.csv"):
+        frame = pl.read_csv(table, infer_schema=False)
+        assert "model" not in frame.columns or set(frame["model"]) == {"tiny"}, table
+
+
+def test_a_twin_is_measured_as_its_model_is_on_the_same_prompts(finished_run: Checkout) -> None:
+    results = finished_run.folder / "results"
+    for stage in ("prompts", "saliency", "compression"):
+        own, twin = (
+            pl.read_parquet(results / f"{stage}/{model}/news/0.parquet") for model in ("tiny", TWIN)
+        )
+        assert set(twin["model"]) == {TWIN}
+        if stage == "prompts":
+            assert twin.drop("model").equals(own.drop("model"))
+        elif stage == "saliency":
+            keys = ["task", "seed", "example", "layer"]
+            assert twin.select(keys).equals(own.select(keys))
+            assert not twin.drop("model").equals(own.drop("model"))
+        else:
+            left_out = {"reweighted", "reweighted_anchor"}
+            assert set(own["method"]) - set(twin["method"]) == left_out
+    card = json.loads((results / "models" / TWIN / "model.json").read_bytes())
+    assert card["untrained"] == {"kind": "shuffled", "draw": 0, "model": "tiny"}
