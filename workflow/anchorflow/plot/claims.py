@@ -87,7 +87,7 @@ def _plot_point(
     axes.plot(min(max(effect, low), high), place, marker, clip_on=False, **look)
 
 
-_AGAINST_LOOK = {"color": "0.2", "markersize": 5, "markeredgewidth": 0.9}
+_AGAINST_LOOK: dict[str, Any] = {"color": "0.2", "markersize": 5, "markeredgewidth": 0.9}
 
 
 def _look(verdict: str, style: Mapping[str, Any]) -> dict[str, Any]:

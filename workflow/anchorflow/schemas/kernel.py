@@ -77,6 +77,12 @@ KERNEL = table(
         "Pearson's correlation of weights with similarity over demonstrations; null if undefined",
         "1",
     ),
+    field(
+        "permuted",
+        pa.int32(),
+        "as prediction, with the weights a_i permuted among the demonstrations, by one random "
+        "draw; null if all weights are 0",
+    ),
     keys="model task seed example layer head weights",
 )
 
