@@ -100,7 +100,11 @@ def summarize(
         )
         for name in (twins[0] if twins else ())
     }
-    named = {"predictions": next(iter(tables.values())), **tables, **untrained}
+    # Without predictions of its own, the model always answers the same.
+    always = [
+        {**cell, "label": 0, "prediction": 0, "probabilities": [0.5, 0.5]} for cell in cells()
+    ]
+    named = {"predictions": frame(always, PREDICTIONS), **tables, **untrained}
     return summarize_claims(tasks, "mask", 0.05, confidence, **named)
 
 
@@ -133,12 +137,19 @@ def expect(
 # --- information flows ---------------------------------------------------------------------------
 
 
+READ_BY_CLAIMS = (
+    *(f"s_{flow}{ending}" for ending in ("", "_text", "_before") for flow in ("wp", "pq", "ww")),
+    "target_text",
+    "target_template",
+)
+
+
 def saliency(
     columns: Mapping[str, Sequence[float | None]],
     seeds: Sequence[int] = SEEDS,
     task: str = "news",
 ) -> pl.DataFrame:
-    """The table ``saliency`` with these values per layer.
+    """The table ``saliency`` with these values per layer; null in other columns that claims read.
 
     All values of a text are multiplied by its number plus 1, which leaves shares as they are.
     """
@@ -148,14 +159,14 @@ def saliency(
             "layer": layer,
             **{
                 name: None if value is None else (cell["example"] + 1) * value
-                for name, values in columns.items()
-                for value in [values[layer]]
+                for name in READ_BY_CLAIMS
+                for value in [columns[name][layer] if name in columns else None]
             },
         }
         for cell in cells(seeds, task=task)
         for layer in range(LAYERS)
     ]
-    return pl.DataFrame(rows, infer_schema_length=None)
+    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(READ_BY_CLAIMS, pl.Float64))
 
 
 def by_third(early: float, middle: float, late: float) -> list[float]:
@@ -219,7 +230,7 @@ def compression(loyal: Mapping[str, Sequence[int]]) -> Tables:
     settings = [("full", None, 0, 4)]
     for method, counts in loyal.items():
         settings += [(method, None, draw, count) for draw, count in enumerate(counts)]
-        settings.append((method, 0.5, 0, 0))
+        settings += [(method, 0.5, 0, 0)] if method != "hidden_random" else []
     rows = [
         {
             **cell,
