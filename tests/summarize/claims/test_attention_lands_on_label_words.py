@@ -1,4 +1,4 @@
-"""Label words' share of attention beside their share of tokens: by hand, where it is larger or not."""
+"""Label words' share of attention beside their share of tokens, worked out by hand."""
 
 import polars as pl
 import pytest
@@ -15,7 +15,7 @@ EFFECTS = {"holds": 0.3, "even": 0.0, "fails": -0.05}
 
 
 def tables_of(own: str, before: str) -> Tables:
-    """Two layers with two heads, one of which attends to the texts alone, by twice as much less."""
+    """Two layers with two heads, of which the first attends to nothing."""
     attention = {"label": ATTENTION[own], "before_label": ATTENTION[before]}
     rest = (0.8 - sum(attention.values())) / 3
     rows = [

@@ -1,4 +1,4 @@
-"""Correlation of the best head's weights with similarity: of the head that agrees most, as given."""
+"""Correlation of weights with similarity, of the head that agrees most."""
 
 import polars as pl
 import pytest
