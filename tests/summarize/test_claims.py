@@ -696,7 +696,7 @@ def test_the_page_counts_verdicts_by_family_and_says_what_is_compared(
 
 
 STYLE = {
-    "panel_width": 2,
+    "panel_width": 2.6,
     "font_size": 7,
     "resolution": 60,
     "colors": ["#0072B2", "#D55E00", "#595959"],

@@ -24,7 +24,26 @@ OTHERS = {
     "format_only": [2],
     "label_only": [2],
 }
-NAMES = ("text", "random", "random_oracle", "random_top", "format", "label")
+NAMES = (
+    "anchors_over_text_label_loyalty",
+    "anchors_over_text_word_loyalty",
+    "anchors_over_text_accuracy",
+    "anchors_over_random_label_loyalty",
+    "anchors_over_random_word_loyalty",
+    "anchors_over_random_accuracy",
+    "anchors_over_random_oracle_label_loyalty",
+    "anchors_over_random_oracle_word_loyalty",
+    "anchors_over_random_oracle_accuracy",
+    "anchors_over_random_top_label_loyalty",
+    "anchors_over_random_top_word_loyalty",
+    "anchors_over_random_top_accuracy",
+    "anchors_over_format_label_loyalty",
+    "anchors_over_format_word_loyalty",
+    "anchors_over_format_accuracy",
+    "anchors_over_label_label_loyalty",
+    "anchors_over_label_word_loyalty",
+    "anchors_over_label_accuracy",
+)
 EFFECTS = {"holds": 0.5, "even": 0.0, "fails": -0.5}
 # Where it is not loyal, 2 of 8 of the likeliest words stay, and not 5 of 5.
 LOST = {"label_loyalty": 1, "accuracy": 1, "word_loyalty": 3 / 4}
@@ -41,20 +60,18 @@ def summary_of(own: str, twin: str) -> pl.DataFrame:
     return summarize(tables_of(own), [tables_of(twin)])
 
 
-@pytest.mark.parametrize("measure", LOST)
-@pytest.mark.parametrize("other", NAMES)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(*WITH_TWIN)
 def test_anchors_over_others(
-    own: str, twin: str, verdict: str, reason: str | None, other: str, measure: str
+    own: str, twin: str, verdict: str, reason: str | None, name: str
 ) -> None:
-    found = of_claim(summary_of(own, twin), f"anchors_over_{other}_{measure}")
-    effect, null = (EFFECTS[which] * LOST[measure] for which in (own, twin))
-    expect(found, effect, verdict, reason, twin=null)
+    found = of_claim(summary_of(own, twin), name)
+    lost = next(lost for measure, lost in LOST.items() if name.endswith(measure))
+    expect(found, EFFECTS[own] * lost, verdict, reason, twin=EFFECTS[twin] * lost)
 
 
 def test_every_claim_on_anchors_is_tested_here() -> None:
-    named = {f"anchors_over_{other}_{measure}" for other in NAMES for measure in LOST}
-    assert {claim.name for claim in anchors_over_others.CLAIMS} == named
+    assert {claim.name for claim in anchors_over_others.CLAIMS} == set(NAMES)
 
 
 @pytest.mark.parametrize(
