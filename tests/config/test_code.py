@@ -317,7 +317,7 @@ def test_every_script_can_be_followed(script: Path) -> None:
 def test_summarizing_flow_needs_its_statistics_but_no_model() -> None:
     values = code_of(SCRIPTS / "summarize.py", ["summarize/flow.py"]).values()
     found = {value(None).split()[0] for value in values}
-    assert {"summarize/flow.py", "summarize/by_task.py", "random_draws.py"} <= found
+    assert {"summarize/flow.py", "summarize/by_task.py", "summarize/statistics.py"} <= found
     assert {"schemas/flow.py", "scripts/summarize.py"} <= found
     assert not any(path.startswith(("model/", "measure/", "prepare/", "store/")) for path in found)
 

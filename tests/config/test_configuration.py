@@ -156,7 +156,7 @@ def test_every_key_that_is_left_out_gets_its_default() -> None:
     assert config["test_examples"] == 16
     assert config["demonstrations_per_label"] == 1
     assert config["compute"].items() >= {"device": "auto", "threads": 1}.items()
-    assert config["statistics"] == {"replicates": 1000, "confidence": 0.95}
+    assert config["statistics"] == {"confidence": 0.95}
     assert set(config["figures"]) == {"panel_width", "font_size", "resolution", "colors"}
     assert config["models"]["tiny"] == {
         "source": "local",
@@ -168,12 +168,12 @@ def test_every_key_that_is_left_out_gets_its_default() -> None:
 
 
 def test_what_is_given_is_kept() -> None:
-    config = smallest() | {"seeds": [7], "statistics": {"replicates": 200}}
+    config = smallest() | {"seeds": [7], "statistics": {"confidence": 0.9}}
     config["tasks"]["mine"]["columns"] = {"text": ["title", "body"]}
     config["models"]["tiny"]["dtype"] = "bfloat16"
     complete_configuration(config, SCHEMA)
     assert config["seeds"] == [7]
-    assert config["statistics"] == {"replicates": 200, "confidence": 0.95}
+    assert config["statistics"] == {"confidence": 0.9}
     assert config["tasks"]["mine"]["columns"] == {"text": ["title", "body"], "label": "label"}
     assert config["tasks"]["mine"]["values"] == [0, 1, 2]
     assert config["models"]["tiny"]["dtype"] == "bfloat16"
@@ -198,7 +198,7 @@ def test_completing_twice_changes_nothing() -> None:
 def test_the_shipped_configurations_are_accepted(file: Path) -> None:
     config = yaml.safe_load(file.read_text(encoding="utf-8"))
     complete_configuration(config, SCHEMA)
-    assert config["statistics"]["replicates"] >= 100
+    assert 0.9 <= config["statistics"]["confidence"] < 1
 
 
 def test_every_default_satisfies_its_own_schema() -> None:
@@ -212,8 +212,8 @@ def test_a_misspelt_key_is_told_with_the_nearest_one() -> None:
     assert refused(lambda config: config.update(seed=[1])) == (
         'seed: unknown key (did you mean "seeds"?); known here are models, tasks, seeds, '
         "test_examples, demonstrations_per_label, saliency, isolation, reweighting, "
-        "compression, timing, diagnosis, encoder, retrieval, kernel, probes, flow_page, controls, compute, "
-        "statistics, figures."
+        "compression, timing, diagnosis, encoder, retrieval, kernel, probes, flow_page, controls, "
+        "compute, statistics, figures."
     )
 
 

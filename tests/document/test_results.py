@@ -205,10 +205,11 @@ def finished_default_run(tmp_path: Path) -> Path:
     config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text(encoding="utf-8"))
     (model,), tasks = config["models"], list(config["tasks"])
     seeds = len(config["seeds"])
+    count = seeds * config["test_examples"]
     run, results = tmp_path / "run", tmp_path / "run" / "results"
     shutil.copytree(DOCS / "results", results / "tables")
-    examples = {**dict.fromkeys(tasks, 30), "average": 90}
-    accuracy = [f"{model},{task},accuracy,{seeds},{count}\n" for task, count in examples.items()]
+    examples = {**dict.fromkeys(tasks, count), "average": count * len(tasks)}
+    accuracy = [f"{model},{task},accuracy,{seeds},{texts}\n" for task, texts in examples.items()]
     (results / "tables" / "accuracy.csv").write_text(
         "".join(["model,task,measure,seeds,examples\n", *accuracy]), encoding="utf-8"
     )
@@ -251,7 +252,7 @@ def test_a_run_that_changed_since_or_is_another_one_is_not_quoted(
 ) -> None:
     path = finished_default_run / "results" / "tables" / "accuracy.csv"
     text = path.read_text(encoding="utf-8")
-    for altered in (text.replace("reviews", "dialogues"), text.replace(",90", ",9000")):
+    for altered in (text.replace("reviews", "dialogues"), text.rstrip("\n") + "00\n"):
         path.write_text(altered, encoding="utf-8")
         with pytest.raises(InputError, match=r"accuracy\.csv: not what the run wrote"):
             read_run(finished_default_run)

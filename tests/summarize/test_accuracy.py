@@ -81,7 +81,7 @@ def test_seeds_are_averaged_and_tasks_then_weighed_equally() -> None:
         predictions([0, 0, 0, 1, 0], [0, 0, 0, 1, 0], task="news"),  # 1
     ]
     known = pl.concat([prompts(4, 0), prompts(2, 0, seed=1), prompts(5, 0, "news")])
-    summary = summarize_accuracy(pl.concat(tables), known, 100, 0.95)
+    summary = summarize_accuracy(pl.concat(tables), known, 0.95)
     assert summary.schema == frame_schema(ACCURACY)
     assert len(summary) == 3 * 3
     assert row_of(summary, "reviews", "accuracy")["mean"] == 0.625
@@ -93,13 +93,40 @@ def test_seeds_are_averaged_and_tasks_then_weighed_equally() -> None:
     assert [(c["examples"], c["seeds"]) for c in counts] == [(6, 2), (5, 1), (11, 2)]
 
 
-def test_the_interval_lies_around_the_accuracy() -> None:
+def test_a_single_seed_s_interval_is_over_its_texts() -> None:
     table = predictions([0, 1] * 20, [0, 0] * 10 + [0, 1] * 10)
-    row = row_of(summarize_accuracy(table, prompts(40, 0), 1000, 0.95), "reviews", "accuracy")
-    half = 1.96 * np.sqrt(0.75 * 0.25 / 40)
+    row = row_of(summarize_accuracy(table, prompts(40, 0), 0.95), "reviews", "accuracy")
+    half = 2.022691 * np.sqrt(0.75 * 0.25 / 39)  # t with 39 degrees of freedom
     assert row["mean"] == 0.75
-    assert row["low"] == pytest.approx(0.75 - half, abs=0.04)
-    assert row["high"] == pytest.approx(0.75 + half, abs=0.04)
+    assert row["low"] == pytest.approx(0.75 - half, rel=1e-6)
+    assert row["high"] == pytest.approx(0.75 + half, rel=1e-6)
+
+
+def test_macro_f1_s_interval_is_that_of_leaving_out_each_text() -> None:
+    labels, guesses = [0, 1] * 20, [0, 0] * 10 + [0, 1] * 10
+    summary = summarize_accuracy(predictions(labels, guesses), prompts(40, 0), 0.95)
+    row = row_of(summary, "reviews", "macro_f1")
+    without = [
+        f1_score(np.delete(labels, text), np.delete(guesses, text), average="macro")
+        for text in range(40)
+    ]
+    half = 2.022691 * np.sqrt(39 / 40 * ((np.array(without) - row["mean"]) ** 2).sum())
+    assert [row["low"], row["high"]] == pytest.approx(
+        [row["mean"] - half, row["mean"] + half], rel=1e-6
+    )
+
+
+def test_several_seeds_interval_is_student_s_t_on_their_accuracies() -> None:
+    hits = {0: [1, 0, 0, 1], 1: [1, 1, 1, 1], 2: [1, 1, 1, 0]}  # .5, 1, .75: s = .25
+    tables = [
+        predictions([1] * 4, right, seed=seed).with_columns(pl.col("example") + 4 * seed)
+        for seed, right in hits.items()
+    ]
+    known = pl.concat([prompts(4, 0, seed=seed) for seed in hits])
+    row = row_of(summarize_accuracy(pl.concat(tables), known, 0.5), "reviews", "accuracy")
+    half = 0.816497 * 0.25 / np.sqrt(3)  # t at .75 with 2 degrees of freedom
+    assert row["mean"] == 0.75
+    assert [row["low"], row["high"]] == pytest.approx([0.75 - half, 0.75 + half], rel=1e-6)
 
 
 def test_skipped_prompts_are_counted_once_with_fixed_demonstrations() -> None:
@@ -108,14 +135,14 @@ def test_skipped_prompts_are_counted_once_with_fixed_demonstrations() -> None:
         [predictions([0, 1], [0, 1], task, seed) for task, seed in (("reviews", 0), ("reviews", 1))]
         + [predictions([0, 1], [0, 1], "news")]
     )
-    summary = summarize_accuracy(tables, known, 100, 0.95)
+    summary = summarize_accuracy(tables, known, 0.95)
     for task, skipped in (("reviews", 4), ("news", 0), ("average", 4)):
         assert row_of(summary, task, "accuracy")["skipped"] == skipped
 
 
 def test_a_task_whose_prompts_are_all_skipped_is_kept_as_unknown() -> None:
     known = pl.concat([prompts(0, 3, "news"), prompts(4, 0)])
-    summary = summarize_accuracy(predictions([0, 1, 0, 1], [0, 1, 0, 0]), known, 100, 0.95)
+    summary = summarize_accuracy(predictions([0, 1, 0, 1], [0, 1, 0, 0]), known, 0.95)
     for measure in ("accuracy", "macro_f1", "majority"):
         row = row_of(summary, "news", measure)
         assert (row["mean"], row["low"], row["high"]) == (None, None, None)
@@ -126,7 +153,7 @@ def test_a_task_whose_prompts_are_all_skipped_is_kept_as_unknown() -> None:
 
 def test_a_run_whose_prompts_are_all_skipped_still_says_so() -> None:
     nothing = pl.DataFrame(schema=frame_schema(PREDICTIONS))
-    summary = summarize_accuracy(nothing, prompts(0, 3), 100, 0.95)
+    summary = summarize_accuracy(nothing, prompts(0, 3), 0.95)
     assert summary["mean"].to_list() == [None] * 6
     assert summary["skipped"].to_list() == [3] * 6
     assert set(summary["model"]) == {"tiny"}

@@ -6,6 +6,7 @@ import pytest
 from anchorflow.measure.probes import measure_probes
 from anchorflow.schemas.decoding import DECODING
 from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.probes import PROBES
 from anchorflow.summarize.by_task import AVERAGE
 from anchorflow.summarize.decoding import summarize_decoding
 from constructed.decoding import summary, summary_of_nothing
@@ -31,7 +32,7 @@ def test_summary_averages_and_gains_over_chance() -> None:
 
 def test_demonstrations_missing_at_an_offset_do_not_count_there() -> None:
     last_gone = states().filter((pl.col("offset") == -1) | (pl.col("demonstration") < 11))
-    table = summarize_decoding(measure_probes(last_gone, 0.01), prompts(("news",)), 100, 0.9)
+    table = summarize_decoding(measure_probes(last_gone, 0.01), prompts(("news",)), 0.9)
     rows = table.filter(
         pl.col("task") == "news",
         pl.col("offset") == 0,
@@ -41,6 +42,41 @@ def test_demonstrations_missing_at_an_offset_do_not_count_there() -> None:
     )
     assert rows["mean"].to_list() == [1.0]
     assert rows["decoded"].to_list() == [11]
+
+
+def decoded(hits: dict[int, list[bool]]) -> pl.DataFrame:
+    """Whether one head's probe decodes each demonstration, by seed; never with shuffled targets."""
+    rows = [
+        {
+            "model": "tiny",
+            "task": "news",
+            "seed": seed,
+            "layer": 0,
+            "head": 0,
+            "offset": 0,
+            "source": "value",
+            "target": "label",
+            "demonstration": demonstration,
+            "correct": correct,
+            "shuffled": 0.0,
+        }
+        for seed, of_seed in hits.items()
+        for demonstration, correct in enumerate(of_seed)
+    ]
+    return pl.DataFrame(rows[::-1], schema=frame_schema(PROBES))
+
+
+def test_seeds_draw_their_own_demonstrations_so_that_none_is_shared() -> None:
+    # Both seeds .5 with a variance of .25 over two demonstrations: together .25 / 2, with 2 degrees
+    # of freedom. The same two demonstrations would add a covariance of .25 with one degree.
+    table = summarize_decoding(
+        decoded({0: [True, False], 1: [True, False]}), prompts(("news",)), 0.9
+    )
+    (gain,) = table.filter(task="news", measure="gain").to_dicts()
+    half = 2.919986 * 0.125**0.5
+    assert gain["mean"] == 0.5
+    assert [gain["low"], gain["high"]] == pytest.approx([0.5 - half, 0.5 + half], rel=1e-6)
+    assert (gain["decoded"], gain["seeds"]) == (4, 2)
 
 
 def test_nothing_to_decode_leaves_no_rows() -> None:

@@ -23,7 +23,6 @@ def summarize(
     return summarize_deep(
         attention_table(attention_towards(predictions, labels, kinds), labels),
         predictions_table(predictions, classes),
-        100,
         0.95,
     )
 
@@ -134,7 +133,7 @@ def test_seeds_and_tasks_are_averaged_and_their_counts_added() -> None:
         towards = attention_towards(predicted, labels, kinds)
         attention.append(attention_table(towards, labels, task, seed))
         predictions.append(predictions_table(predicted, len(labels), task, seed))
-    summary = summarize_deep(pl.concat(attention), pl.concat(predictions), 100, 0.95)
+    summary = summarize_deep(pl.concat(attention), pl.concat(predictions), 0.95)
     assert column(summary, "auc", "reviews") == [0.75, 1.0]
     assert column(summary, "auc", "news") == [0.5, 0.0]  # seed 1 predicts one class: undefined
     assert column(summary, "auc", "average") == [0.625, 0.5]
@@ -148,9 +147,29 @@ def test_seeds_and_tasks_are_averaged_and_their_counts_added() -> None:
     assert column(summary, "cumulative", "average") == [1.0, 1.0]
 
 
+def test_the_share_s_interval_is_that_of_leaving_out_each_seed() -> None:
+    parts = [["perfect", "even"], ["even", "perfect"], ["perfect", "perfect"]]
+    answers = [0, 1, 0, 1]
+    attention = [
+        attention_table(attention_towards(answers, [0, 1], kinds), [0, 1], seed=seed)
+        for seed, kinds in enumerate(parts)
+    ]
+    predictions = [predictions_table(answers, 2, seed=seed) for seed in range(3)]
+    summary = summarize_deep(pl.concat(attention), pl.concat(predictions), 0.95)
+    # Both layers' excess is 1/3: R_0 is 1/2. Without a seed, it is 1/3, 2/3, and 1/2, so its
+    # variance is 2/3 (1/36 + 1/36); t with 2 degrees of freedom is 4.302653.
+    half = 4.302653 * (1 / 27) ** 0.5
+    for end, expected in (("mean", 0.5), ("low", 0.5 - half), ("high", 0.5 + half)):
+        assert column(summary, "cumulative", "reviews", end)[0] == pytest.approx(expected)
+    # The AUCs themselves are 1, .5, and 1; as shares, they end at 1.
+    half = 4.302653 * (1 / 12) ** 0.5 / 3**0.5
+    assert column(summary, "auc", "reviews", "low") == pytest.approx([5 / 6 - half] * 2, rel=1e-6)
+    assert column(summary, "auc", "reviews", "high") == [1, 1]
+
+
 def test_a_run_without_examples_is_refused_with_the_likely_cause() -> None:
     attention, predictions = (
         pl.DataFrame(schema=frame_schema(schema)) for schema in (ATTENTION, PREDICTIONS)
     )
     with pytest.raises(InputError, match="every prompt exceeds the model's context"):
-        summarize_deep(attention, predictions, 100, 0.95)
+        summarize_deep(attention, predictions, 0.95)

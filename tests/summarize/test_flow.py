@@ -50,10 +50,8 @@ def prompts(values: Values = KNOWN) -> pl.DataFrame:
     )
 
 
-def summarize(
-    values: Values = KNOWN, replicates: int = 100, confidence: float = 0.95
-) -> pl.DataFrame:
-    return summarize_flow(saliency(values), prompts(values), "per_example", replicates, confidence)
+def summarize(values: Values = KNOWN, confidence: float = 0.95) -> pl.DataFrame:
+    return summarize_flow(saliency(values), prompts(values), "per_example", confidence)
 
 
 def means(summary: pl.DataFrame, task: str, scale: str) -> list[list[float]]:
@@ -117,18 +115,38 @@ def test_equal_examples_have_an_interval_without_width() -> None:
     assert rows["high"].to_list() == pytest.approx(rows["mean"].to_list(), rel=1e-12)
 
 
-def test_different_examples_have_an_interval_around_the_mean() -> None:
-    rows = summarize(replicates=500).filter(
-        (pl.col("task") == "news") & (pl.col("scale") == "absolute") & (pl.col("flow") == "s_wp")
-    )
-    first = rows.row(0, named=True)
-    assert 1.0 <= first["low"] < first["mean"] < first["high"] <= 6.0
+def interval(values: Values, scale: str) -> list[float]:
+    """Both ends for S_wp in layer 0 of news."""
+    rows = summarize(values).filter(task="news", scale=scale, flow="s_wp", layer=0)
+    ((low, high),) = rows.select("low", "high").rows()
+    return [low, high]
+
+
+def test_seeds_that_differ_have_student_s_t_interval_around_the_mean() -> None:
+    # Means 2 and 6, so s / √2 = 2; t at .975 with one degree of freedom is 12.7062.
+    half = 2 * 12.706205
+    assert interval(KNOWN, "absolute") == pytest.approx([4 - half, 4 + half], rel=1e-6)
+    # .275 and .5, so the interval of the share would reach beyond 0 and 1.
+    assert interval(KNOWN, "proportion") == [0, 1]
+
+
+def test_test_texts_that_seeds_share_widen_the_interval() -> None:
+    def values(*texts: int) -> Values:
+        """S_wp of 1 and 3 with one seed, of 2 and 6 with the other."""
+        cells = zip([(0, 0), (0, 1), *((1, text) for text in texts)], [1, 3, 2, 6], strict=True)
+        return {("news", *cell): [(float(flow), 0.0, 0.0)] for cell, flow in cells}
+
+    # Means 2 and 4: s² / 2 = 1. If shared, their covariance of 4 / 2 is added.
+    others, same = (interval(values(*texts), "absolute") for texts in ((2, 3), (0, 1)))
+    assert others == pytest.approx([3 - 12.706205, 3 + 12.706205], rel=1e-6)
+    half = 12.706205 * 3**0.5
+    assert same == pytest.approx([3 - half, 3 + half], rel=1e-6)
 
 
 def test_a_wider_confidence_gives_a_wider_interval() -> None:
     widths = []
     for confidence in (0.5, 0.99):
-        summary = summarize(replicates=500, confidence=confidence)
+        summary = summarize(confidence=confidence)
         widths.append(summary.select((pl.col("high") - pl.col("low")).sum()).item())
     assert widths[0] < widths[1]
 
@@ -137,7 +155,7 @@ def test_the_order_of_rows_does_not_matter() -> None:
     shuffled = saliency().sort("task", maintain_order=True).sample(fraction=1, shuffle=True, seed=1)
     keys = ["task", "layer", "flow", "scale"]
     first, second = (
-        summarize_flow(frame, prompts(), "fixed", 100, 0.95).sort(keys)
+        summarize_flow(frame, prompts(), "fixed", 0.95).sort(keys)
         for frame in (saliency(), shuffled)
     )
     assert first.equals(second)

@@ -30,12 +30,17 @@ def test_accuracy_is_of_the_words_shown_and_changes_are_paired() -> None:
     change = row(rows, "mine", "permuted", "accuracy_change")
     assert change["mean"] == pytest.approx((-2 / 3 + 1 / 2) / 2)
     assert (change["examples"], change["seeds"], change["skipped"]) == (5, 2, 1)
+    # Half of the difference of the two, 7/12, by t at .95 with one degree of freedom. That the
+    # seeds share two texts adds nothing: their changes, -1 and -1, -1 and 1, do not vary together.
+    half = 6.313752 * 7 / 12
+    ends = pytest.approx((-1 / 12 - half, -1 / 12 + half), rel=1e-6)
+    assert (change["low"], change["high"]) == ends
     assert row(rows, "mine", "words", "accuracy")["examples"] == 6
-    # Where the same examples go wrong with both, resampling moves both alike.
+    # Where the same examples go wrong with both, the difference does not vary.
     same = row(rows, "mine", "symbols", "accuracy_change")
     assert (same["mean"], same["low"], same["high"]) == (0, 0, 0)
     alone = row(rows, "mine", "symbols", "accuracy")
-    assert alone["low"] < alone["mean"] < alone["high"]
+    assert (alone["low"], alone["high"]) == (0, 1)  # 0.625 ± 0.79 or more
     own = rows.filter(pl.col("words") == "words")
     assert "accuracy_change" not in own["measure"]
 
@@ -70,8 +75,26 @@ def test_loyalty_is_that_of_the_most_first_layers_of_one_variant() -> None:
         assert row(rows, task, words, "loyalty_label")["mean"] == 0
         assert row(rows, task, words, "loyalty_random")["mean"] == 0.5  # one draw of two
         drop = row(rows, task, words, "loyalty_drop")
-        assert drop["mean"] == 0.5
-        assert drop["low"] < 0.5 < drop["high"]  # draws are resampled too
+        # Draws are averaged first, and then examples and seeds are all alike.
+        assert (drop["low"], drop["mean"], drop["high"]) == (0.5, 0.5, 0.5)
+
+
+def test_loyalty_drops_are_paired_by_example() -> None:
+    predictions, saliency, isolation, prompts = tables()
+    # Now seed 1 of mine is loyal throughout; seed 0 loses 1 with label words and 0.5 with others.
+    loyal = (pl.col("task") == "mine") & (pl.col("seed") == 1)
+    changed = isolation.with_columns(
+        prediction=pl.when(loyal).then(0).otherwise("prediction").cast(pl.Int32)
+    )
+    rows = summarize_label_words(
+        predictions, saliency, changed, prompts, WORDS, "per_example", "mask", 0.9
+    )
+    drop, label = (row(rows, "mine", "words", f"loyalty_{name}") for name in ("drop", "label"))
+    half = 6.313752 * 0.25  # 0.5 and 0
+    assert drop["mean"] == 0.25
+    ends = pytest.approx((0.25 - half, 0.25 + half), rel=1e-6)
+    assert (drop["low"], drop["high"]) == ends
+    assert (label["low"], label["mean"], label["high"]) == (0, 0.5, 1)
 
 
 def test_averages_are_over_all_tasks_or_undefined() -> None:
@@ -99,7 +122,6 @@ def test_words_whose_prompts_are_all_too_long_keep_a_row_and_their_count() -> No
         WORDS,
         "per_example",
         "mask",
-        100,
         0.9,
     )
     accuracy = row(rows, "mine", "permuted", "accuracy")
@@ -110,4 +132,4 @@ def test_words_whose_prompts_are_all_too_long_keep_a_row_and_their_count() -> No
 def test_nothing_to_summarize_is_said() -> None:
     predictions, *others = tables()
     with pytest.raises(InputError, match="every prompt exceeds"):
-        summarize_label_words(predictions.clear(), *others, WORDS, "per_example", "mask", 100, 0.9)
+        summarize_label_words(predictions.clear(), *others, WORDS, "per_example", "mask", 0.9)

@@ -9,7 +9,7 @@ import pytest
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.loyalty import LOYALTY
-from anchorflow.summarize.loyalty import loyalty_measures, mean_over_draws, summarize_loyalty
+from anchorflow.summarize.loyalty import estimate_settings, loyalty_measures, summarize_loyalty
 from constructed.loyalty import isolation, prompts
 
 
@@ -28,7 +28,7 @@ def test_measures_compare_each_prediction_with_the_untouched_one() -> None:
 
 def test_summaries_average_draws_examples_seeds_and_tasks() -> None:
     both = pl.concat([isolation("news"), isolation("reviews")])
-    summary = summarize_loyalty(both, prompts(), 200, 0.95)
+    summary = summarize_loyalty(both, prompts(), 0.95)
     assert summary.schema == frame_schema(LOYALTY)
     assert summary["task"].unique(maintain_order=True).to_list() == [
         "news",
@@ -48,23 +48,61 @@ def test_summaries_average_draws_examples_seeds_and_tasks() -> None:
     assert values["news", "random", "accuracy"]["draws"] == 2
     assert values["news", "random", "accuracy"]["examples"] == 2
     assert values["news", "random", "accuracy"]["seeds"] == 2
-    random = values["news", "random", "label_loyalty"]
-    assert random["low"] <= random["mean"] <= random["high"]
-    assert random["low"] < random["high"]
+    # 0.5 in both seeds, whose draws are averaged first; D and 0, with t of one degree of freedom.
+    loyalty, divergence = (
+        values["news", *key] for key in (("random", "label_loyalty"), ("label", "divergence"))
+    )
+    assert (loyalty["low"], loyalty["high"]) == (0.5, 0.5)
+    half = 12.706205 * divergence["mean"]
+    assert divergence["mean"] > 0.05
+    assert divergence["low"] == pytest.approx(divergence["mean"] - half, rel=1e-6)
+    assert divergence["high"] == pytest.approx(divergence["mean"] + half, rel=1e-6)
+    # 0.5 and 5/6: the interval of a share stays between 0 and 1.
+    words = values["news", "random", "word_loyalty"]
+    assert (words["low"], words["high"]) == (0, 1)
     assert values["poems", "label", "accuracy"]["mean"] is None
     assert values["poems", "label", "accuracy"]["skipped"] == 1
     assert values["average", "label", "accuracy"]["skipped"] == 1
 
 
-def test_the_interval_covers_the_spread_between_draws() -> None:
-    values = np.array([[[0.0], [0.0]], [[1.0], [1.0]]])  # two draws, two examples that agree
-    statistic = mean_over_draws(values, 500, np.random.default_rng(0))
-    assert statistic(np.ones((1, 2))).tolist() == [[0.5]]
-    replicates = statistic(np.ones((500, 2)))[:, 0]
-    assert set(replicates) == {0.0, 0.5, 1.0}
-    assert 0.2 < (replicates == 0).mean() < 0.3
+def drawn(values: dict[tuple[str, int, int], list[float]]) -> pl.DataFrame:
+    """One measure of every (setting, seed, example) by draw, in an order that does not matter."""
+    rows = [
+        (setting, seed, example, draw, value)
+        for (setting, seed, example), draws in values.items()
+        for draw, value in enumerate(draws)
+    ]
+    columns = ["setting", "seed", "example", "draw", "m"]
+    return pl.DataFrame(rows[::-1], schema=columns, orient="row")
+
+
+def test_draws_are_averaged_within_their_seed_and_vary_with_it() -> None:
+    measured = drawn({("a", 0, 3): [0.0, 2.0], ("a", 1, 4): [1.0, 3.0], ("a", 2, 5): [6.0, 6.0]})
+    found = estimate_settings(measured, pl.DataFrame({"setting": ["a"]}), ["m"])
+    # 1, 2, and 6: s² = 7; t at .975 with 2 degrees of freedom is 4.302653.
+    low, high = found.interval(0.95)
+    half = 4.302653 * (7 / 3) ** 0.5
+    np.testing.assert_allclose([found.values, low, high], [[3], [3 - half], [3 + half]], rtol=1e-6)
+
+
+def test_a_setting_is_averaged_over_the_seeds_and_examples_that_have_it() -> None:
+    measured = drawn(
+        {
+            ("a", 0, 3): [1.0],
+            ("b", 0, 3): [4.0, 6.0],
+            ("a", 0, 8): [3.0],
+            ("a", 1, 4): [6.0],
+            (None, 1, 4): [7.0],
+        }
+    )
+    settings = pl.DataFrame({"setting": ["b", "a", None, "c"]})
+    found = estimate_settings(measured, settings, ["m"])
+    np.testing.assert_array_equal(found.values, [5.0, 4.0, 7.0, np.nan])
+    low, high = found.interval(0.95)
+    assert np.isnan(low).tolist() == np.isnan(high).tolist() == [True, False, True, True]
+    assert high[1] == pytest.approx(4 + 2 * 12.706205)  # of seeds' means 2 and 6
 
 
 def test_nothing_to_summarize_is_said() -> None:
     with pytest.raises(InputError, match="every prompt exceeds"):
-        summarize_loyalty(isolation().clear(), prompts(), 100, 0.95)
+        summarize_loyalty(isolation().clear(), prompts(), 0.95)

@@ -19,7 +19,7 @@ def values(summary: pl.DataFrame, task: str, choice: str, column: str = "mean") 
 
 
 def test_gains_are_differences_from_random_demonstrations_on_the_same_examples() -> None:
-    summary = summarize_neighbors(rows_of("news", 2), *prompts_of("news", 2), 200, 0.9)
+    summary = summarize_neighbors(rows_of("news", 2), *prompts_of("news", 2), 0.9)
     assert summary.schema == frame_schema(NEIGHBORS)
     assert values(summary, "news", "random") == pytest.approx(
         {"accuracy": 0.5, "similarity": 0.2, "same_label": 0.5}
@@ -31,13 +31,26 @@ def test_gains_are_differences_from_random_demonstrations_on_the_same_examples()
     assert set(summary["skipped"]) == {0}
 
 
-def test_the_gain_s_replicates_resample_pairs() -> None:
-    statistic, size = neighbor_measures(rows_of("news", 1), "nearest")
-    assert size == 4
+def test_the_gain_weighs_pairs() -> None:
+    statistic, texts = neighbor_measures(rows_of("news", 1), "nearest")
+    assert texts.tolist() == [0, 1, 2, 3]
     weights = np.random.default_rng(0).multinomial(4, [0.25] * 4, 500).astype(float)
     # Right minus right: 0, 1, 1, -1 of the four examples.
     gain = statistic(weights)[:, MEASURES.index("accuracy_gain")]
     np.testing.assert_allclose(gain, weights @ [0, 1, 1, -1] / 4)
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_the_gain_s_interval_is_that_of_paired_differences(seeds: int) -> None:
+    rows = rows_of("news", seeds)
+    summary = summarize_neighbors(rows, *prompts_of("news", seeds), 0.9)
+    # 0, 1, 1, -1: mean .25, s² = 2.75 / 3; t at .95 with 3 degrees of freedom is 2.353363. A
+    # second seed that answers the same on the same texts tells nothing more.
+    half = 2.353363 * (2.75 / 3 / 4) ** 0.5
+    low, high = (
+        values(summary, "news", "nearest", end)["accuracy_gain"] for end in ("low", "high")
+    )
+    assert [low, high] == pytest.approx([0.25 - half, 0.25 + half], rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +68,7 @@ def test_an_example_skipped_with_one_choice_is_left_out_of_the_gain_and_counted(
     random_accuracy: float,
 ) -> None:
     summary = summarize_neighbors(
-        rows_of("news", 2, left_out), *prompts_of("news", 2, left_out), 100, 0.9
+        rows_of("news", 2, left_out), *prompts_of("news", 2, left_out), 0.9
     )
     # Without example 3, one of three is right with random ones and all with nearest ones.
     assert values(summary, "news", "nearest")["accuracy_gain"] == pytest.approx(2 / 3)
@@ -78,4 +91,4 @@ def test_a_task_skipped_whole_with_one_choice_leaves_it_without_average() -> Non
 
 def test_a_run_without_any_prediction_is_refused() -> None:
     with pytest.raises(InputError, match="every prompt exceeds the model's context"):
-        summarize_neighbors(rows_of("news", 1).clear(), *prompts_of("news", 1), 100, 0.9)
+        summarize_neighbors(rows_of("news", 1).clear(), *prompts_of("news", 1), 0.9)

@@ -22,7 +22,7 @@ def means(summary: pl.DataFrame, task: str, method: str) -> dict[str, float]:
 
 def test_gains_are_differences_from_vanilla_on_the_same_examples() -> None:
     summary = summarize_performance(
-        predictions_of("m", "news", 2), *prompts_of("m", "news", 2), 200, 0.9, BASELINES
+        predictions_of("m", "news", 2), *prompts_of("m", "news", 2), 0.9, BASELINES
     )
     assert summary.schema == frame_schema(PERFORMANCE)
     assert means(summary, "news", "vanilla") == {
@@ -41,7 +41,7 @@ def test_gains_are_differences_from_vanilla_on_the_same_examples() -> None:
 
 def test_the_gain_s_interval_is_that_of_paired_differences() -> None:
     summary = summarize_performance(
-        predictions_of("m", "news", 1), *prompts_of("m", "news", 1), 400, 0.9, BASELINES
+        predictions_of("m", "news", 1), *prompts_of("m", "news", 1), 0.9, BASELINES
     )
     row = summary.filter(
         pl.col("task") == "news", pl.col("method") == "attention_regression"
@@ -50,20 +50,23 @@ def test_the_gain_s_interval_is_that_of_paired_differences() -> None:
     assert row["seeds"].item() == 1
     random = np.random.default_rng(0)
     weights = random.multinomial(4, [0.25] * 4, 2000).astype(float)
-    statistic, size = performance_measures(
+    statistic, texts = performance_measures(
         predictions_of("m", "news", 1).drop("seed"), "reweighted"
     )
-    assert size == 4
+    assert texts.tolist() == [0, 1, 2, 3]
     gain = statistic(weights)[:, MEASURES.index("accuracy_gain")]
     wrong = weights @ (np.array(ANSWERS["vanilla"]) != np.array(TRUTH)) / 4
     np.testing.assert_allclose(gain, wrong)
+    # Gains 0, 1, 1, 0: mean .5, s² = 1/3; t at .95 with 3 degrees of freedom is 2.353363.
+    row = summary.filter(task="news", method="reweighted", measure="accuracy_gain")
+    half = 2.353363 / 12**0.5
+    assert row.select("low", "high").row(0) == pytest.approx((0.5 - half, 0.5 + half), rel=1e-6)
 
 
 def test_examples_that_were_too_long_with_many_demonstrations_are_left_out_of_its_pairs() -> None:
     summary = summarize_performance(
         predictions_of("m", "news", 2, left_out=2),
         *prompts_of("m", "news", 2, left_out=2),
-        100,
         0.9,
         BASELINES,
     )
@@ -80,7 +83,7 @@ def test_examples_that_were_too_long_with_many_demonstrations_are_left_out_of_it
 
 def test_a_method_that_could_run_nowhere_has_no_figures() -> None:
     predictions = predictions_of("m", "news", 1).filter(pl.col("method") != "many")
-    summary = summarize_performance(predictions, *prompts_of("m", "news", 1), 100, 0.9, BASELINES)
+    summary = summarize_performance(predictions, *prompts_of("m", "news", 1), 0.9, BASELINES)
     many = summary.filter(pl.col("method") == "many")
     assert many["mean"].null_count() == len(many)
     assert set(many["examples"]) == {0}
@@ -95,7 +98,7 @@ def test_a_method_that_could_not_run_a_whole_task_is_not_averaged_over_the_other
     )
     cells = zip(prompts_of("m", "news", 1), prompts_of("m", "mine", 1), strict=True)
     prompts, auxiliary = (pl.concat(parts) for parts in cells)
-    summary = summarize_performance(predictions, prompts, auxiliary, 100, 0.9, BASELINES)
+    summary = summarize_performance(predictions, prompts, auxiliary, 0.9, BASELINES)
     assert means(summary, "news", "many")["accuracy"] == 0.75
     assert set(means(summary, "average", "many").values()) == {None}
     assert means(summary, "average", "reweighted")["accuracy"] == 1
@@ -110,7 +113,7 @@ def test_published_figures_stand_beside_the_paper_s_model_and_tasks_only() -> No
     assert value["published"].item() == pytest.approx(0.6864 - 0.5190)
     assert set(whole["method"]) <= set(ANSWERS)
     summary = summarize_performance(
-        predictions_of("gpt2-xl", "sst2", 1), *prompts_of("gpt2-xl", "sst2", 1), 100, 0.9, BASELINES
+        predictions_of("gpt2-xl", "sst2", 1), *prompts_of("gpt2-xl", "sst2", 1), 0.9, BASELINES
     )
     assert summary.filter(method="reweighted", task="sst2", measure="accuracy")[
         "published"

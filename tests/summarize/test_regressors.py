@@ -7,7 +7,7 @@ from anchorflow.random_draws import halves
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.regressors import REGRESSORS
 from anchorflow.summarize.regressors import choose_head, encoder_prediction, logistic_prediction
-from anchorflow.summarize.statistics import Estimate
+from anchorflow.summarize.statistics import Estimate, Stratum
 from constructed.regressors import EXAMPLES, summary
 
 NAN = float("nan")
@@ -32,9 +32,11 @@ def test_logistic_regression_tells_what_is_linear() -> None:
 
 
 def estimate(scores: list[list[float]]) -> Estimate:
-    """All heads' scores, and two replicates: the same, and in the opposite order of heads."""
+    """All heads' scores; without the second seed or text, they are in the opposite order."""
     turned = [row[::-1] for row in scores]
-    return Estimate(np.ravel(scores), np.stack([np.ravel(scores), np.ravel(turned)]))
+    without = np.stack([np.ravel(scores), np.ravel(turned)])
+    seeds = np.array([0, 1])
+    return Estimate(np.ravel(scores), (Stratum(without, without, seeds, seeds),))
 
 
 def test_a_head_is_scored_where_it_was_not_chosen() -> None:
@@ -44,9 +46,11 @@ def test_a_head_is_scored_where_it_was_not_chosen() -> None:
     # On all: head 1. On the first half: head 0, scored 0.2 and 0.1 on the other; then head 1.
     np.testing.assert_allclose(here.values, [0.35, 0.56])
     np.testing.assert_allclose(held_out.values, [(0.1 + 0.3) / 2, (0.2 + 0.5) / 2])
-    # The replicate scores the heads that were chosen, though others are best there.
-    np.testing.assert_allclose(here.replicates[1], [0.45, 0.55])
-    np.testing.assert_allclose(held_out.replicates[1], [(0.4 + 0.8) / 2, (0.6 + 0.9) / 2])
+    # Without the second seed or text, the same heads are scored, though others are best there.
+    for chosen, without in ((here, [0.45, 0.55]), (held_out, [0.6, 0.75])):
+        (stratum,) = chosen.strata
+        np.testing.assert_allclose(stratum.without_seed, [chosen.values, without])
+        np.testing.assert_allclose(stratum.without_text, [chosen.values, without])
 
 
 def test_a_half_without_examples_leaves_nothing_held_out() -> None:

@@ -24,7 +24,7 @@ def means(summary: pl.DataFrame, method: str) -> dict[str, float]:
 
 def test_loyalty_and_kept_share_are_measured_against_everything_kept() -> None:
     compression = compression_of({0: set(range(4)), 1: set()})
-    summary = summarize_retention(compression, prompts_of(["news"]), 100, 0.9)
+    summary = summarize_retention(compression, prompts_of(["news"]), 0.9)
     assert summary.schema == frame_schema(RETENTION)
     assert means(summary, "full") == {
         "label_loyalty": 1,
@@ -68,7 +68,7 @@ def test_held_out_choice_never_sees_the_half_it_is_scored_on() -> None:
 
 def test_without_random_draws_there_is_no_best_one() -> None:
     compression = compression_of({})
-    summary = summarize_retention(compression, prompts_of(["news"]), 100, 0.9)
+    summary = summarize_retention(compression, prompts_of(["news"]), 0.9)
     assert set(summary["method"]) == {"full", "hidden_anchor"}
 
 
@@ -77,7 +77,7 @@ def test_a_seed_with_one_example_has_no_held_out_choice() -> None:
     measured = retention_measures(one)
     assert measured.filter(pl.col("method") == "hidden_random_top").is_empty()
     assert measured.filter(pl.col("method") == "hidden_random_oracle").height == 1
-    summary = summarize_retention(one, prompts_of(["news"]), 100, 0.9)
+    summary = summarize_retention(one, prompts_of(["news"]), 0.9)
     assert means(summary, "hidden_random_oracle")["label_loyalty"] == 1
 
 
@@ -90,7 +90,7 @@ def test_shares_are_rows_of_their_own() -> None:
     compression = pl.concat(
         [compression_of({}), pl.DataFrame(swept, schema=frame_schema(COMPRESSION))]
     )
-    summary = summarize_retention(compression, prompts_of(["news"]), 100, 0.9)
+    summary = summarize_retention(compression, prompts_of(["news"]), 0.9)
     loyalty = summary.filter(method="recent", measure="label_loyalty", task="news")
     assert dict(loyalty.select("share", "mean").iter_rows()) == {None: 0, 0.5: 1}
 

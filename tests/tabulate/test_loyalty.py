@@ -6,7 +6,7 @@ from constructed.loyalty import isolation, prompts
 
 
 def test_the_table_has_a_row_per_way_to_isolate() -> None:
-    table = tabulate_loyalty(summarize_loyalty(isolation(), prompts(), 100, 0.95)).table
+    table = tabulate_loyalty(summarize_loyalty(isolation(), prompts(), 0.95)).table
     assert table.columns == ["model", "variant", "layers", "side", "positions", *MEASURES]
     assert table["positions"].to_list() == ["label", "random"]
     assert table["label_loyalty"][0].startswith("0.50 [")

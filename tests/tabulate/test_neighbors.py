@@ -12,7 +12,7 @@ def test_skipped_examples_stand_behind_the_gain_and_the_choice_that_skips_them(
     left_out: tuple[str, int],
 ) -> None:
     summary = summarize_neighbors(
-        rows_of("news", 2, left_out), *prompts_of("news", 2, left_out), 100, 0.9
+        rows_of("news", 2, left_out), *prompts_of("news", 2, left_out), 0.9
     )
     table = tabulate_neighbors(summary).table.filter(task="news", choice="nearest")
     assert table["accuracy_gain"].item().endswith(" (2 skipped)")

@@ -9,7 +9,7 @@ from constructed.performance import ANSWERS, BASELINES, predictions_of, prompts_
 
 def test_published_figures_stand_below_ours() -> None:
     summary = summarize_performance(
-        predictions_of("gpt2-xl", "sst2", 1), *prompts_of("gpt2-xl", "sst2", 1), 100, 0.9, BASELINES
+        predictions_of("gpt2-xl", "sst2", 1), *prompts_of("gpt2-xl", "sst2", 1), 0.9, BASELINES
     )
     table = tabulate_performance(summary).table
     ours = [f"{method} (published)" for method in ("vanilla", "many", "reweighted")]
@@ -21,7 +21,6 @@ def test_skipped_prompts_stand_behind_the_accuracy() -> None:
     summary = summarize_performance(
         predictions_of("m", "news", 2, left_out=2),
         *prompts_of("m", "news", 2, left_out=2),
-        100,
         0.9,
         BASELINES,
     )

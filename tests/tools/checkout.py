@@ -104,7 +104,6 @@ def small_configuration(model: Path) -> dict[str, Any]:
         "kernel": {"demonstration_tokens": 500},
         "encoder": {"path": str(model.parent / "encoder")},
         "controls": {"untrained": ["shuffled"], "stages": ["saliency", "compression"]},
-        "statistics": {"replicates": 100},
         "figures": {"resolution": 60},
     }
 

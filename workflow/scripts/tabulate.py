@@ -24,7 +24,7 @@ if __name__ == "__main__":
         else:
             keys = TABLES[word].metadata[b"keys"].decode().split()
             rows = ", ".join(key for key in keys if key != "measure")
-            note = f"One row per {rows}; a column per measure, with bootstrap intervals."
+            note = f"One row per {rows}; a column per measure, with intervals."
             page = tabulate_plain(snakemake.params.title, note, tables[summary], keys)
         write_csv(snakemake.output.csv, tables[summary])
         write_page(dict(snakemake.output.items()), page)

@@ -13,9 +13,9 @@ from constructed.probes import states
 def summary() -> pl.DataFrame:
     """A summary of two tasks with two seeds each."""
     probes = [measure_probes(states(seed, t), 0.01) for t in ("news", "reviews") for seed in (0, 1)]
-    return summarize_decoding(pl.concat(probes), prompts(), 100, 0.9)
+    return summarize_decoding(pl.concat(probes), prompts(), 0.9)
 
 
 def summary_of_nothing() -> pl.DataFrame:
     """A summary of no probes at all."""
-    return summarize_decoding(pl.DataFrame(schema=frame_schema(PROBES)), prompts(), 100, 0.9)
+    return summarize_decoding(pl.DataFrame(schema=frame_schema(PROBES)), prompts(), 0.9)

@@ -21,6 +21,5 @@ def summary(skipped: int = 0) -> pl.DataFrame:
         pl.concat([k for k, _ in parts]),
         pl.concat([p for _, p in parts]),
         prompts(tasks, skipped),
-        100,
         0.9,
     )

@@ -87,6 +87,6 @@ def isolated() -> list[tuple[Setting, int]]:
     return runs
 
 
-def summary(replicates: int = 200) -> pl.DataFrame:
+def summary() -> pl.DataFrame:
     """The summary of all cells."""
-    return summarize_label_words(*tables(), WORDS, "per_example", "mask", replicates, 0.9)
+    return summarize_label_words(*tables(), WORDS, "per_example", "mask", 0.9)

@@ -61,6 +61,5 @@ def summary() -> pl.DataFrame:
         pl.concat([segmented(*cell) for cell in cells]),
         pl.concat([placed(*cell) for cell in cells]),
         prompts(),
-        100,
         0.9,
     )

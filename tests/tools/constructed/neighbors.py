@@ -63,4 +63,4 @@ def with_a_task_skipped_whole() -> pl.DataFrame:
     predictions = pl.concat([rows_of("news", 1), long])
     cells = zip(prompts_of("news", 1), prompts_of("long", 1, ("nearest", -1)), strict=True)
     prompts, retrieved = (pl.concat(parts) for parts in cells)
-    return summarize_neighbors(predictions, prompts, retrieved, 100, 0.9)
+    return summarize_neighbors(predictions, prompts, retrieved, 0.9)

@@ -72,6 +72,5 @@ def summary(counted: dict[int, list[int]] | None = None) -> pl.DataFrame:
         prompts,
         embedded.select(pl.lit("news").alias("task"), pl.all()).cast(frame_schema(EMBEDDINGS)),
         0.05,
-        100,
         0.9,
     )

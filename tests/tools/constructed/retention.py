@@ -60,4 +60,4 @@ def summary_of_the_paper_s_tasks() -> pl.DataFrame:
     """A summary beside which the paper's figures stand: its model on its tasks."""
     tasks = ["sst2", "trec", "agnews", "emoc"]
     whole = pl.concat([compression_of({0: {1}}, task=task, model="gpt-j-6b") for task in tasks])
-    return summarize_retention(whole, prompts_of(tasks), 100, 0.9)
+    return summarize_retention(whole, prompts_of(tasks), 0.9)

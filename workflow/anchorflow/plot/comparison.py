@@ -87,7 +87,8 @@ def _plot_effects(
 ) -> None:
     """Plot one line per model, the first on top, on an axis that includes all values and 0."""
     average = rows.filter(task=AVERAGE)
-    ends = pl.concat([rows["effect"], average["low"], average["high"], pl.Series([0.0])])
+    shown = ("low", "high", "control_effect", "null_effect")
+    ends = pl.concat([rows["effect"], *(average[name] for name in shown), pl.Series([0.0])])
     low, high = float(ends.min()), float(ends.max())  # type: ignore[arg-type]
     margin = 0.08 * (high - low) or 1.0
     axes.set_xlim(low - margin, high + margin)

@@ -39,6 +39,12 @@ def summarize_decoding(
         )
         .with_columns((pl.col("accuracy") - pl.col("shuffled")).alias("gain"))
         .unpivot(MEASURES, index=["task", "seed", "demonstration", *_KEYS], variable_name="measure")
+        # Seeds draw their own demonstrations, so one of the same number is another text.
+        .with_columns(
+            (pl.col("seed").rank("dense").cast(pl.Int64) * 2**32 + pl.col("demonstration")).alias(
+                "example"
+            )
+        )
     )
     order = pl.Enum(MEASURES)
     keys = (

@@ -48,7 +48,7 @@ def summarize_label_words(
 ) -> pl.DataFrame:
     """Accuracy, information flow, and loyalty with a task's own label words and with others.
 
-    All kinds of label words resample the same examples, so differences are paired.
+    All kinds of label words are run on the same examples, so differences are paired.
 
     Parameters
     ----------

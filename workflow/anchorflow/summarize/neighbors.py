@@ -39,9 +39,9 @@ def neighbor_measures(rows: pl.DataFrame, choice: str) -> SeedStatistic:
 
     Returns
     -------
-    tuple
-        A function from weights [R, examples] to [R, 4], NaN where no example has weight; and the
-        number of examples run with any choice.
+    SeedStatistic
+        Of weights [R, examples] to [R, 4], NaN where no example has weight; and the examples run
+        with any choice.
     """
     scored = rows.select(
         "example",
@@ -84,7 +84,7 @@ def summarize_neighbors(
 ) -> pl.DataFrame:
     """Accuracy by choice of demonstrations, and its paired difference from random ones.
 
-    All choices resample the same examples, so differences are paired.
+    All choices are run on the same examples, so differences are paired.
 
     Parameters
     ----------

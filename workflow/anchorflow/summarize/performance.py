@@ -39,9 +39,9 @@ def performance_measures(rows: pl.DataFrame, method: str) -> SeedStatistic:
 
     Returns
     -------
-    tuple
-        A function from weights [R, examples] to [R, 4], NaN where no example has weight; and the
-        number of vanilla's examples.
+    SeedStatistic
+        Of weights [R, examples] to [R, 4], NaN where no example has weight; and vanilla's
+        examples.
     """
     vanilla = rows.filter(pl.col("method") == "vanilla").sort("example")
     chosen = rows.filter(pl.col("method") == method).sort("example")
@@ -72,7 +72,7 @@ def summarize_performance(
 ) -> pl.DataFrame:
     """Accuracy and macro-F1 of every method, and their paired differences from vanilla.
 
-    All methods resample the same examples, so differences are paired.
+    All methods are run on the same examples, so differences are paired.
 
     Parameters
     ----------

@@ -151,7 +151,7 @@ def summarize_regressors(
 ) -> pl.DataFrame:
     """Accuracy, and agreement with the model, of every method and number of demonstrations.
 
-    All methods resample the same examples. The average covers only the methods and numbers of
+    All methods are scored on the same examples. The average covers only the methods and numbers of
     demonstrations that every task and seed has.
 
     Parameters

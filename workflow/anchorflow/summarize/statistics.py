@@ -7,7 +7,8 @@ degrees of freedom combined as in Satterthwaite (1946); tasks are fixed effects.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
@@ -21,7 +22,9 @@ from anchorflow.arrays import Array
 Statistic = Callable[[Array], Array]
 
 
-Variance = tuple[Array, Array]  # with its degrees of freedom, each [K]
+def unchanged(values: Array) -> Array:
+    """The values themselves."""
+    return values
 
 
 class SeedStatistic(NamedTuple):
@@ -33,29 +36,34 @@ class SeedStatistic(NamedTuple):
 
 @dataclass(frozen=True)
 class Stratum:
-    """What an estimate would be without each seed, and without each text of a seed, of one task."""
+    """What an estimate would be without each seed, and without each text of a seed, of one task.
+
+    It is ``made`` of what is stored, so that many values need to be stored once only.
+    """
 
     without_seed: Array  # [S, K]; NaN where a seed has no value
-    without_text: Array  # [N, K]; NaN where it makes no difference
-    seeds: NDArray[np.int64]  # [N], of which seed each text is left out
-    texts: NDArray[np.int64]  # [N], identities
+    without_text: tuple[Array, ...]  # of each seed [texts, K]; NaN where undefined
+    texts: tuple[NDArray[np.int64], ...]  # of each seed, identities
+    made: Callable[[Array], Array] = unchanged  # of [..., K]
 
     def map(self, function: Callable[[Array], Array]) -> "Stratum":
         """Apply a function of [..., K] to all values."""
-        return Stratum(
-            function(self.without_seed), function(self.without_text), self.seeds, self.texts
-        )
+        return replace(self, made=lambda stored: function(self.made(stored)))
+
+
+class Variance(NamedTuple):
+    """A variance of each value, with its degrees of freedom."""
+
+    variance: Array  # [K]
+    freedom: Array  # [K]
 
 
 class Components(NamedTuple):
-    """Components of the variance of estimates in one stratum, each [K] with degrees of freedom."""
+    """Components of the variance of estimates in one stratum."""
 
-    between_seeds: Array
-    seeds_freedom: Array
-    shared_texts: Array
-    texts_freedom: float
-    within_seeds: Array  # of the mean over texts if seeds did not differ; a lower bound
-    within_freedom: float
+    between_seeds: Variance  # NaN where fewer than two seeds have a value
+    shared_texts: Variance
+    within_seeds: Variance  # of the estimate if seeds did not differ; a lower bound
 
 
 def components(values: Array, stratum: Stratum) -> Components:
@@ -69,44 +77,46 @@ def components(values: Array, stratum: Stratum) -> Components:
 
     Source: for the sum of the two, Cameron, Gelbach and Miller 2011 (two-way clustering).
     """
-    without = stratum.without_seed
+    without = stratum.made(stratum.without_seed)
     defined = ~np.isnan(without)
     seeds = defined.sum(0)
-    several = seeds > 1
-    center = mean_where_defined(without, 0)
-    squares = np.where(defined, (without - center) ** 2, 0).sum(0)
-    scale = (seeds - 1) / np.maximum(seeds, 1)
-    between = np.where(several, squares * scale, np.nan)
+    squares = np.where(defined, (without - mean_where_defined(without, 0)) ** 2, 0).sum(0)
+    between = np.where(seeds > 1, squares * (seeds - 1) / np.maximum(seeds, 1), np.nan)
 
-    count = len(without)
-    sizes = np.bincount(stratum.seeds, minlength=count)
-    shrink = (1 - 1 / sizes)[stratum.seeds]
-    influence = np.nan_to_num(values - stratum.without_text) * shrink[:, None]  # [N, K]
-    own = (influence**2 / np.maximum(shrink, 0.5)[:, None]).sum(0)
-    names, text = np.unique(stratum.texts, return_inverse=True)
-    of_text = np.zeros((len(names), influence.shape[1]))
-    np.add.at(of_text, text, influence)
-    pairs = ((of_text**2).sum(0) - (influence**2).sum(0)) * _recovered(stratum, sizes)
-    shared = np.maximum(pairs, 0) * (count / (count - 1) if count > 1 else 0)
-    repeated = int((np.bincount(text) > 1).sum())
+    names, times = np.unique(np.concatenate(stratum.texts), return_counts=True)
+    repeated = names[times > 1]
+    own, own_of_repeated = np.zeros(values.shape), np.zeros(values.shape)
+    of_repeated = np.zeros((len(repeated), *values.shape))
+    for texts, stored in zip(stratum.texts, stratum.without_text, strict=True):
+        shrink = 1 - 1 / len(texts)
+        influence = shrink * np.nan_to_num(values - stratum.made(stored))  # [texts, K]
+        own += (influence**2).sum(0) / max(shrink, 0.5)
+        shared = np.isin(texts, repeated)
+        own_of_repeated += (influence[shared] ** 2).sum(0)
+        of_repeated[np.searchsorted(repeated, texts[shared])] += influence[shared]
+    pairs = (of_repeated**2).sum(0) - own_of_repeated  # products of a text's in two seeds
+    covariance = np.maximum(pairs * _recovered(stratum.texts), 0)
+
+    count = len(stratum.texts)
+    total = sum(len(texts) for texts in stratum.texts)
     return Components(
-        between,
-        np.maximum(seeds - 1, 0).astype(float),
-        shared,
-        max(repeated - 1, 1),
-        own + np.maximum(pairs, 0),
-        max(len(stratum.seeds) - count, 1),
+        Variance(between, np.maximum(seeds - 1, 1).astype(float)),
+        _same_freedom(covariance * (count / max(count - 1, 1)), len(repeated) - 1),
+        _same_freedom(own + covariance, total - count),
     )
 
 
-def _recovered(stratum: Stratum, sizes: NDArray[np.int64]) -> float:
+def _same_freedom(variance: Array, freedom: int) -> Variance:
+    return Variance(variance, np.full(variance.shape, max(freedom, 1), float))
+
+
+def _recovered(texts: Sequence[NDArray[np.int64]]) -> float:
     """By how much centering on seeds' means understates the covariance due to shared texts."""
-    held = [set(stratum.texts[stratum.seeds == seed].tolist()) for seed in range(len(sizes))]
     wanted = found = 0.0
-    for a, b in combinations(range(len(sizes)), 2):
-        common, size = len(held[a] & held[b]), sizes[a] * sizes[b]
+    for a, b in combinations(texts, 2):
+        common, size = len(np.intersect1d(a, b)), len(a) * len(b)
         wanted += common / size
-        found += common / size * (1 - 1 / sizes[a] - 1 / sizes[b] + common / size)
+        found += common / size * (1 - 1 / len(a) - 1 / len(b) + common / size)
     return wanted / found if found > 0 else 0.0
 
 
@@ -126,57 +136,60 @@ class Estimate:
 
         With a single seed, the interval is over its texts, as if demonstrations were fixed.
         """
-        half = _half_width(self._variances(), np.full(self.values.shape, 1 - confidence))
+        half = self._half_width(np.full(self.values.shape, 1 - confidence))
         return self.values - half, self.values + half
 
     def p_value(self) -> Array:
         """Two-sided p values of "it is 0", [K]: the error rate at which the interval reaches 0."""
         low, high = np.zeros(self.values.shape), np.ones(self.values.shape)
-        distance, variances = np.abs(self.values), self._variances()
+        distance = np.abs(self.values)
         for _ in range(50):
             middle = (low + high) / 2
-            reaches = _half_width(variances, middle) >= distance
+            reaches = self._half_width(middle) >= distance
             low, high = np.where(reaches, middle, low), np.where(reaches, high, middle)
-        return np.where(np.isnan(_half_width(variances, high)), np.nan, high)
+        return np.where(np.isnan(self._half_width(high)), np.nan, high)
 
     @property
     def one_seed(self) -> bool:
         """Whether all that is known is how texts vary, with a single draw of demonstrations."""
-        return all(len(stratum.without_seed) < 2 for stratum in self.strata)
+        return all(len(stratum.texts) < 2 for stratum in self.strata)
 
-    def _variances(self) -> list[list[Variance]]:
-        """Variances to be added up, in two ways: as seeds differ, and as if they did not.
-
-        The second is a lower bound, since the variance between few seeds can be 0 by chance.
-        """
+    @cached_property
+    def _components(self) -> Components:
+        """The components of the variance, added up over tasks."""
         parts = [components(self.values, stratum) for stratum in self.strata]
         if not parts:
-            unknown = np.full(self.values.shape, np.nan)
-            return [[(unknown, np.ones(unknown.shape))]]
-        least = [_satterthwaite([(each.within_seeds, each.within_freedom) for each in parts])]
+            unknown = Variance(np.full(self.values.shape, np.nan), np.ones(self.values.shape))
+            return Components(unknown, unknown, unknown)
+        return Components(*(_satterthwaite(each) for each in zip(*parts, strict=True)))
+
+    def _half_width(self, error: Array) -> Array:
+        """Half of the width of the interval with error rates [K], each variance by its own t.
+
+        The variance between few seeds can be 0 by chance, so the interval is not narrower than one
+        of twice the error rate would be if seeds did not differ. With the same error rate, the
+        larger of the two would cover too often where they do not.
+        """
         if self.one_seed:
-            return [least]
-        seeds = _satterthwaite([(each.between_seeds, each.seeds_freedom) for each in parts])
-        texts = _satterthwaite([(each.shared_texts, each.texts_freedom) for each in parts])
-        return [[seeds, texts], least]
+            return _t_width([self._components.within_seeds], error)
+        least = _t_width([self._components.within_seeds], np.minimum(2 * error, 1))
+        widest: Array = np.maximum(_t_width(self._components[:2], error), least)
+        return widest  # NaN if either is
 
 
-def _half_width(variances: Sequence[Sequence[Variance]], error: Array) -> Array:
-    """Half of the width of the interval with error rates [K], each variance by its own t."""
-    halves = [
-        np.sqrt(sum(variance * stats.t.isf(error / 2, freedom) ** 2 for variance, freedom in way))
-        for way in variances
-    ]
-    widest: Array = np.max(halves, 0)  # NaN if either is
-    return widest
+def _t_width(variances: Sequence[Variance], error: Array) -> Array:
+    """Half of the width, [K], with variances that are added up."""
+    squares = [each.variance * stats.t.isf(error / 2, each.freedom) ** 2 for each in variances]
+    width: Array = np.sqrt(np.sum(squares, 0))
+    return width
 
 
-def _satterthwaite(parts: Sequence[tuple[Array, Array | float]]) -> tuple[Array, Array]:
+def _satterthwaite(parts: Sequence[Variance]) -> Variance:
     """The sum of independent variances, and its degrees of freedom."""
-    variance = np.sum([each for each, _ in parts], 0)
-    weight = np.sum([each**2 / np.maximum(freedom, 1) for each, freedom in parts], 0)
+    variance = np.sum([each.variance for each in parts], 0)
+    weight = np.sum([each.variance**2 / each.freedom for each in parts], 0)
     freedom = np.divide(variance**2, weight, out=np.ones(variance.shape), where=weight > 0)
-    return variance, freedom
+    return Variance(variance, freedom)
 
 
 def estimate(seeds: Sequence[SeedStatistic]) -> Estimate:
@@ -190,14 +203,15 @@ def estimate(seeds: Sequence[SeedStatistic]) -> Estimate:
     )
     lacking = []
     for of_seed, (of, texts) in zip(values, seeds, strict=True):
-        left_out = 1 - np.eye(len(texts))
-        without = of(left_out) if len(texts) > 1 else np.full((1, len(of_seed)), np.nan)
+        if len(np.unique(texts)) < len(texts):
+            raise ValueError("a seed has the same text twice")
+        alone = np.full((1, len(of_seed)), np.nan)
+        without = of(1 - np.eye(len(texts))) if len(texts) > 1 else alone
         lacking.append(mean + share * (without - of_seed))
     stratum = Stratum(
         np.where(defined, others, np.nan),
-        np.concatenate(lacking),
-        np.repeat(np.arange(len(seeds)), [len(texts) for _, texts in seeds]),
-        np.concatenate([np.asarray(texts, np.int64) for _, texts in seeds]),
+        tuple(lacking),
+        tuple(np.asarray(texts, np.int64) for _, texts in seeds),
     )
     return Estimate(mean, (stratum,))
 
@@ -210,20 +224,15 @@ def average(estimates: Sequence[Estimate]) -> Estimate:
     share = 1 / np.maximum(defined.sum(0), 1)
     strata = []
     for each, known in zip(estimates, defined, strict=True):
-        for stratum in each.strata:
+
+        def with_one_changed(
+            lacking: Array, own: Array = each.values, known: NDArray[np.bool_] = known
+        ) -> Array:
             # Without a value, nothing to leave out: no contribution to the variance.
-            shifted = stratum.map(
-                lambda lacking, own=each.values: mean + share * (lacking - own)  # type: ignore[misc]
-            )
-            constant = np.broadcast_to(mean, stratum.without_seed.shape)
-            strata.append(
-                Stratum(
-                    np.where(known, shifted.without_seed, constant),
-                    np.where(known, shifted.without_text, np.nan),
-                    stratum.seeds,
-                    stratum.texts,
-                )
-            )
+            changed: Array = np.where(known, mean + share * (lacking - own), mean)
+            return changed
+
+        strata += [stratum.map(with_one_changed) for stratum in each.strata]
     return Estimate(mean, tuple(strata))
 
 
@@ -280,13 +289,13 @@ def one_vs_one_auc(scores: Array, labels: NDArray[np.int64]) -> Callable[[Array]
             in_a, in_b = labels == a, labels == b
             weight_a, weight_b = weights[:, in_a], weights[:, in_b]
             pairs = weight_a.sum(1) * weight_b.sum(1)
-            won = _wins(scores[in_a, :, a], scores[in_b, :, a])
-            won += _wins(-scores[in_a, :, b], -scores[in_b, :, b])
-            first = (weight_a @ won.reshape(won.shape[0], -1)).reshape(-1, *won.shape[1:])
-            total = np.einsum("rbl,rb->rl", first, weight_b)
+            auc = np.full((len(weights), scores.shape[1]), np.nan)
             valid = pairs > 0
-            auc = np.full(total.shape, np.nan)
-            auc[valid] = total[valid] / (2 * pairs[valid, None])
+            for layer in range(scores.shape[1]):  # one at a time, as pairs may be many
+                won = _wins(scores[in_a, layer, a], scores[in_b, layer, a])
+                won += _wins(-scores[in_a, layer, b], -scores[in_b, layer, b])
+                total = ((weight_a @ won) * weight_b).sum(1)
+                auc[valid, layer] = total[valid] / (2 * pairs[valid])
             aucs.append(auc)
         if not aucs:
             return np.full((len(weights), scores.shape[1]), np.nan)
@@ -316,8 +325,8 @@ def pairwise_auc(scores: Array, labels: NDArray[np.int64]) -> Callable[[Array], 
     def statistic(weights: Array) -> Array:
         aucs = []
         for a, b in combinations(range(scores.shape[1]), 2):
-            difference = scores[:, [a]] - scores[:, [b]]
-            won = _wins(difference[labels == a], difference[labels == b])[:, :, 0]
+            difference = scores[:, a] - scores[:, b]
+            won = _wins(difference[labels == a], difference[labels == b])
             weight_a, weight_b = weights[:, labels == a], weights[:, labels == b]
             pairs = weight_a.sum(1) * weight_b.sum(1)
             total = ((weight_a @ won) * weight_b).sum(1)
@@ -328,7 +337,7 @@ def pairwise_auc(scores: Array, labels: NDArray[np.int64]) -> Callable[[Array], 
 
 
 def _wins(of_a: Array, of_b: Array) -> Array:
-    """[a, b, L]: 1 where the example of a has the larger score, 0.5 where they tie."""
+    """[a, b]: 1 where the example of a has the larger score, 0.5 where they tie."""
     difference = of_a[:, None] - of_b[None]
     wins: Array = (difference > 0) + 0.5 * (difference == 0)
     return wins

@@ -75,12 +75,11 @@ def _with_ends(
     row: dict[str, object], value: str, low: str, high: str, of_difference: bool = False
 ) -> str:
     """A value with an interval, or what is left of the effect with the interval of that."""
-    number = row[value]
-    if not isinstance(number, float):
+    number, effect = row[value], row["effect"]
+    if not isinstance(number, float) or not isinstance(effect, float):
         return "–"
     if of_difference:
-        assert isinstance(row["effect"], float)
-        number = row["effect"] - number
+        number = effect - number
     ends = [each if isinstance(each, float) else None for each in (row[low], row[high])]
     return cell(number, ends[0], ends[1])
 
