@@ -129,7 +129,9 @@ def test_everything_equals_full_prompts_under_eager_attention(family: str) -> No
                 rtol=1e-4,
                 atol=1e-5,
             )
-    assert tables.states["next_token"].unique().to_list() == sorted(set(shown.argmax(-1).tolist()))
+    assert tables.states["next_token"].unique().to_list() == sorted(
+        set(templated.argmax(-1).tolist())
+    )
 
 
 def test_running_out_of_memory_changes_no_table() -> None:

@@ -166,8 +166,9 @@ def measure_kernel(
     prefix = compute_prefix(model, shared_token_ids(chosen))
     budget = Budget(batch_tokens)
     (tests, demonstrations), (queries, shown) = apart
-    similarity, next_tokens = text_similarity(model, among(tests, examples), demonstrations, budget)
-    in_template, _ = text_similarity(model, among(queries, examples), shown, budget)
+    similarity, _ = text_similarity(model, among(tests, examples), demonstrations, budget)
+    # After a text alone the likeliest token may be the same for all, such as a newline.
+    in_template, next_tokens = text_similarity(model, among(queries, examples), shown, budget)
     measured = among(chosen, examples)
     of_example = {row["example"]: row for row in measured.iter_rows(named=True)}
 

@@ -180,7 +180,7 @@ STATES = table(
     field(
         "next_token",
         pa.int32(),
-        "most likely token after the demonstration's text alone",
+        "most likely token after the demonstration's text in its template, without demonstrations",
     ),
     field("key", pa.list_(pa.float32()), "the key that attention uses, with any rotary embedding"),
     field("value", pa.list_(pa.float32()), "the value"),

@@ -7,8 +7,8 @@ from anchorflow.tabulate.page import Page, pivoted
 
 _NOTE = (
     "How often ridge regression tells, from a key or a value around a label word, the "
-    "demonstration's label, or the likeliest token after its text alone; "
-    "rounds of one demonstration per label held out in folds, averaged over heads "
+    "demonstration's label, or the likeliest token after its text in the template, without "
+    "demonstrations; rounds of one demonstration per label held out in folds, averaged over heads "
     "and tasks, each with the same for shuffled targets, which is chance (labels are shuffled "
     "within rounds). Offset 0 is the label word, which its own key and value name; before it, the "
     "text must tell. At each offset, the layer of largest gain over chance, chosen on these "
