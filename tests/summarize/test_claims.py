@@ -449,14 +449,16 @@ def test_every_stage_that_twins_pass_through_has_them_as_the_null_of_its_claims(
     for file in registry.entries(FOLDER):
         reads = set(registry.declared(FOLDER, file, "READS")) - {"prompts"}
         for claim in registry.load(FOLDER, file).CLAIMS:
-            assert (claim.null == UNTRAINED) == (reads <= of_twins), claim.name
+            # What shuffled labels are compared with is no property of a network alone.
+            expected = reads <= of_twins and claim.name != "labels_inform"
+            assert (claim.null == UNTRAINED) == expected, claim.name
 
 
 def test_claims_are_in_the_order_of_the_papers() -> None:
     families = list(dict.fromkeys(claim.family for claim in load_claims()))
     assert families == [
         *("[A] §2.1", "[A] §2.2", "[A] §2.3", "[A] §3.1", "[A] §3.2", "[A] §3.3"),
-        *("[K] §4.2", "[K] §5.2", "[K] §5.3", "[K] §5.4", "[K] §5.5"),
+        *("[K] §4.1", "[K] §4.2", "[K] §5.1", "[K] §5.2", "[K] §5.3", "[K] §5.4", "[K] §5.5"),
     ]
     names = [claim.name for claim in load_claims()]
     of_flow = ["flow_early", "flow_decays", "flow_late", "flow_wp_over_ww", "flow_pq_over_ww"]

@@ -40,7 +40,14 @@ def tables_of(
         for cell in cells(examples=12)
     ]
     diagnosis = [
-        {**cell, "layer": layer, "label": a, "other": b, "distance": distance}
+        {
+            **cell,
+            "heads": "concatenated",
+            "layer": layer,
+            "label": a,
+            "other": b,
+            "distance": distance,
+        }
         for cell in cells(examples=1)
         for layer in range(LAYERS)
         for (a, b), distance in (late if layer >= LAYERS - 2 else early).items()

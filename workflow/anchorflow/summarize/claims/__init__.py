@@ -16,6 +16,7 @@ from math import inf
 import polars as pl
 
 from anchorflow.config import registry
+from anchorflow.config.cells import SHUFFLED, cell_name
 from anchorflow.schemas.claims import CLAIMS
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.summarize.by_task import AVERAGE, require_examples, summary_table
@@ -105,8 +106,9 @@ def summarize_claims(
     tables
         Tables of one model, all tasks and seeds: ``predictions`` and those that claims list in
         ``READS``; ``kernel_predictions`` are those with the demonstrations of ``kernel``. With
-        ``untrained_`` before their names, those of the model's untrained twins. Claims whose
-        tables are missing are not tested.
+        ``untrained_`` before their names, those of the model's untrained twins; with ``shuffled_``,
+        those with the demonstrations' labels shuffled. Claims whose tables are missing are not
+        tested.
 
     Returns
     -------
@@ -120,10 +122,9 @@ def summarize_claims(
         If there are no predictions.
     """
     require_examples(tables["predictions"])
-    own = {name: rows for name, rows in tables.items() if not name.startswith(_TWINS)}
-    twins = _by_model(
-        {name[len(_TWINS) :]: rows for name, rows in tables.items() if name.startswith(_TWINS)}
-    )
+    own = {name: rows for name, rows in tables.items() if not name.startswith((_TWINS, _SHUFFLED))}
+    twins = _by_model(_without(_TWINS, tables))
+    shuffled = _without(_SHUFFLED, tables)
     runs = {
         task: Run(
             task,
@@ -134,6 +135,7 @@ def summarize_claims(
                 name: Run(task, _of_task(of_twin, task), variant, temperature)
                 for name, of_twin in twins.items()
             },
+            _of_task(shuffled, cell_name(task, SHUFFLED)),
         )
         for task in tasks
     }
@@ -163,7 +165,16 @@ def summarize_claims(
     return summary_table(frame, tables["predictions"], CLAIMS)
 
 
-_TWINS = "untrained_"
+_TWINS, _SHUFFLED = "untrained_", "shuffled_"
+
+
+def _without(beginning: str, tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables whose names begin so, by the rest of their names."""
+    return {
+        name.removeprefix(beginning): rows
+        for name, rows in tables.items()
+        if name.startswith(beginning)
+    }
 
 
 def _by_model(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, pl.DataFrame]]:

@@ -43,6 +43,8 @@ class Run:
     variant: str  # of isolation
     temperature: float  # of the encoder's kernel
     untrained: Mapping[str, "Run"] = field(default_factory=dict)  # by the name of the twin
+    # The same tables with the demonstrations' labels shuffled among them.
+    shuffled: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
     def rows(self, table: str) -> pl.DataFrame:
         """All rows of a table.

@@ -1,4 +1,4 @@
-"""Agreement of the model with kernel regression by number of demonstrations ([K] §5.2)."""
+"""Agreement of the model with kernel regression by number of demonstrations ([K] §4.1)."""
 
 import polars as pl
 
@@ -42,7 +42,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "agreement_grows",
         "With more demonstrations, the model agrees more with kernel regression",
-        "[K] §5.2",
+        "[K] §4.1",
         "agreement with kernel regression with the sentence encoder, with as many demonstrations "
         "as the budget allows minus with the fewest",
         "share of predictions agreeing",

@@ -1,4 +1,4 @@
-"""Label words' share of attention compared with their share of tokens ([K] §5.3, Fig. 2)."""
+"""Label words' share of attention compared with their share of tokens ([K] §5.1, Fig. 2)."""
 
 import numpy as np
 import polars as pl
@@ -37,7 +37,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "attention_lands_on_label_words",
         "Attention to demonstrations lands on label words beyond their share of tokens",
-        "[K] §5.3, Fig. 2",
+        "[K] §5.1, Fig. 2",
         "label words' share of the target's attention to demonstrations minus their share of "
         "tokens, mean over layers",
         "share of attention",

@@ -1,4 +1,4 @@
-"""Agreement of the best heads of middle compared with other layers ([K] §5.5)."""
+"""Agreement of the best heads of middle compared with other layers ([K] §5.2)."""
 
 import polars as pl
 
@@ -34,7 +34,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "best_heads_in_the_middle",
         "The heads whose attention predicts what the model predicts lie in middle layers",
-        "[K] §5.5",
+        "[K] §5.2, Fig. 3",
         "held-out agreement of each layer's best head, middle third minus first and last third",
         "share of predictions agreeing",
         middle_over_others,

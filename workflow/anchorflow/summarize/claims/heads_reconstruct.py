@@ -45,7 +45,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "heads_reconstruct",
         "Attention of one head, as kernel weights, predicts what the model predicts",
-        "[K] §5.2",
+        "[K] §5.5",
         "held-out agreement of the best head minus that of a held-out constant, the model's most "
         "frequent answer",
         "share of predictions agreeing",

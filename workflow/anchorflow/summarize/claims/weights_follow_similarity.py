@@ -1,4 +1,4 @@
-"""Correlation of a head's attention with similarity, over demonstrations ([K] §5.4)."""
+"""Correlation of a head's attention with similarity, over demonstrations ([K] §5.3, eq. 9)."""
 
 from anchorflow.summarize.claims._claim import Claim, Control, Run, Sampled
 from anchorflow.summarize.claims._heads import NO_OTHERS, candidates
@@ -16,7 +16,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "weights_follow_similarity",
         "The best head attends more to demonstrations that are more similar to the test text",
-        "[K] §5.4",
+        "[K] §5.3, Fig. 4",
         "correlation of attention with similarity over demonstrations, of the held-out best head",
         "Pearson's r",
         similarity_followed,
