@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from anchorflow.config.errors import InputError
-from anchorflow.measure.isolation import Isolate, isolated_positions, measure_isolation, settings_of
+from anchorflow.measure.isolation import (
+    Isolate,
+    Setting,
+    isolated_positions,
+    measure_isolation,
+    settings_of,
+)
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.model.language_model import recompute_activations, target_logits
 from anchorflow.prepare.prompts import non_label_positions
@@ -143,36 +149,38 @@ def test_random_positions_are_those_drawn_before_neighbors_could_be_isolated() -
 
 
 @pytest.mark.parametrize(
-    ("which", "changes", "sentence"),
-    [
-        ("text", {"format_positions": [0, 1, 2, 5]}, "has no token of its text alone for model m"),
-        ("after", {"target_position": 7}, r"the target, for model m; leave out \"after\"\."),
-        (
-            "random",
-            {"label_positions": [1, 4], "format_positions": [0]},
-            "have 0 tokens beside the 6 of their label words",
-        ),
-    ],
+    ("which", "changes"),
+    [("text", {"format_positions": [0, 1, 2, 5]}), ("after", {"target_position": 7})],
 )
-def test_prompts_without_tokens_to_isolate_are_refused(
-    which: str, changes: dict[str, list[int]], sentence: str
+def test_prompts_without_neighbors_of_label_words_have_none_to_isolate(
+    which: str, changes: dict[str, list[int]]
 ) -> None:
-    prompt = bare_prompt() | {"model": "m"} | changes
     setting = next(s for s in settings_of(["mask"], [1], 1, 3, "m", EVERY) if s.positions == which)
-    with pytest.raises(InputError, match="isolation.positions: .*" + sentence):
-        isolated_positions(setting, prompt, 4 if which == "random" else 9)
+    assert isolated_positions(setting, bare_prompt(), 9) is not None
+    assert isolated_positions(setting, bare_prompt() | changes, 9) is None
 
 
-def test_a_token_after_the_last_label_word_that_prompts_do_not_share_is_refused() -> None:
+def test_prompts_with_too_few_tokens_to_draw_random_ones_are_refused() -> None:
+    prompt = bare_prompt() | {"model": "m", "label_positions": [1, 4], "format_positions": [0]}
+    setting = Setting("mask", "random", 0, "first", 1)
+    with pytest.raises(InputError, match="have 0 tokens beside the 6 of their label words"):
+        isolated_positions(setting, prompt, 4)
+
+
+def test_a_token_after_the_last_label_word_that_prompts_do_not_share_is_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     table = shared_prompts([5, 5])
     ids = table["token_ids"].to_list()
     ids[1][29] = (ids[1][29] + 1) % 97
     apart = table.with_columns(pl.Series("token_ids", ids))
     settings = settings_of(["mask"], [1], 1, 3, "m", EVERY)
-    with pytest.raises(InputError, match=r"begin it with a word, or leave \"after\" out of iso"):
-        measure_isolation(tiny_model("llama"), apart, settings, 4, 50)
     without = [setting for setting in settings if setting.positions != "after"]
-    assert len(measure_isolation(tiny_model("llama"), apart, without, 4, 50)) == 2 * (1 + 4 * 2)
+    expected = measure_isolation(tiny_model("llama"), apart, without, 4, 50)
+    assert not caplog.messages
+    assert measure_isolation(tiny_model("llama"), apart, settings, 4, 50).equals(expected)
+    assert len(expected) == 2 * (1 + 4 * 2)
+    assert "Not isolated: after. A demonstration of task news" in caplog.text
 
 
 def test_more_layers_than_the_model_has_are_refused() -> None:

@@ -47,11 +47,10 @@ def test_correlations_are_pearsons_and_undefined_for_constant_weights() -> None:
 def test_everything_equals_full_prompts_under_eager_attention(family: str) -> None:
     model, eager = tiny_model(family), tiny_model(family, eager=True)
     prompts = with_words(kernel_prompts([5, 17, 9]), [2, 1, 3])
-    tests, demonstrations = each_alone(prompts)
+    apart = each_alone(prompts)
+    (tests, demonstrations), (queries, in_template) = apart
     fewer = with_one_demonstration(prompts)
-    tables = measure_kernel(
-        model, Decoder(), prompts, {1: fewer}, (tests, demonstrations), OFFSETS, 20
-    )
+    tables = measure_kernel(model, Decoder(), prompts, {1: fewer}, apart, OFFSETS, 20)
     assert tables.kernel.schema == frame_schema(KERNEL)
     matrix = segment_matrix(prompts.to_dicts(), 60)
 
@@ -61,6 +60,7 @@ def test_everything_equals_full_prompts_under_eager_attention(family: str) -> No
         return logits.double().softmax(-1).numpy()
 
     shown = np.stack([next_token(ids) for ids in demonstrations["token_ids"].to_list()])
+    templated = np.stack([next_token(ids) for ids in in_template["token_ids"].to_list()])
     full = whole_batch(prompts)
     for row, example in enumerate(full.examples):
         logits, attentions = plain_attentions(eager, single(full, row))
@@ -81,15 +81,20 @@ def test_everything_equals_full_prompts_under_eager_attention(family: str) -> No
         np.testing.assert_allclose(
             tables.similarity.filter(mine)["similarity"].to_numpy(), similarity, rtol=1e-4
         )
+        other = templated @ next_token(queries.filter(mine)["token_ids"][0].to_list())
+        np.testing.assert_allclose(
+            tables.similarity.filter(mine)["similarity_in_template"].to_numpy(), other, rtol=1e-4
+        )
         for kind, of_kind in weights.items():
             shown_to = tables.attention.filter(mine)[f"attention_{kind}"].explode().to_numpy()
             np.testing.assert_allclose(shown_to, of_kind.ravel(), rtol=1e-4, atol=1e-7)
             told = tables.kernel.filter(mine, pl.col("weights") == kind)
-            np.testing.assert_allclose(
-                told["correlation"].fill_null(np.nan).to_numpy().reshape(of_kind.shape[:2]),
-                correlations(of_kind, similarity),
-                atol=1e-3,  # differences between three numbers, some of them small
-            )
+            for name, of in (("correlation", similarity), ("correlation_in_template", other)):
+                np.testing.assert_allclose(
+                    told[name].fill_null(np.nan).to_numpy().reshape(of_kind.shape[:2]),
+                    correlations(of_kind, of),
+                    atol=1e-3,  # differences between three numbers, some of them small
+                )
             sums = kernel_estimates(of_kind, [0, 1, 2], 3)
             unseen = np.isnan(sums).any(-1)  # behind the sliding window
             clear = np.sort(sums, -1)[..., -1] - np.sort(sums, -1)[..., -2] > 1e-4
@@ -124,7 +129,9 @@ def test_everything_equals_full_prompts_under_eager_attention(family: str) -> No
                 rtol=1e-4,
                 atol=1e-5,
             )
-    assert tables.states["next_token"].unique().to_list() == sorted(set(shown.argmax(-1).tolist()))
+    assert tables.states["next_token"].unique().to_list() == sorted(
+        set(templated.argmax(-1).tolist())
+    )
 
 
 def test_running_out_of_memory_changes_no_table() -> None:

@@ -5,11 +5,12 @@ import pytest
 
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.kernel_samples import (
-    alone,
+    as_queries,
     draw_kernel_samples,
     draw_rounds,
     smaller_counts,
     with_first,
+    without_template,
 )
 from anchorflow.prepare.prompts import Template, build_prompts
 from anchorflow.prepare.samples import draw_samples
@@ -107,15 +108,36 @@ def test_shorter_prompts_begin_with_the_demonstrations_of_the_longest() -> None:
         assert fewer[name].to_list() == [every[:4] for every in whole[name].to_list()]
 
 
-def test_texts_alone_are_queries_without_demonstrations() -> None:
+def test_texts_in_their_template_are_queries_without_demonstrations() -> None:
     whole = kernel_samples(2 * ROUND)
-    tests, demonstrations = alone(whole)
+    tests, demonstrations = as_queries(whole)
     assert tests["text"].to_list() == whole["text"].to_list()
     assert demonstrations["text"].to_list() == whole["demonstration_texts"][0].to_list()
     assert demonstrations["example"].to_list() == [0, 1, 2, 3]
     prompts = build_prompts(demonstrations, CHARACTERS, TEMPLATE, LABELS, "tiny", 100)
     spelled = ["".join(map(chr, ids)) for ids in prompts["token_ids"].to_list()]
     assert spelled == [f"Review: {text}\nSentiment:" for text in demonstrations["text"]]
+
+
+def test_a_text_alone_has_nothing_of_the_template_around_it() -> None:
+    tests, _ = as_queries(kernel_samples(2 * ROUND))
+    queries = build_prompts(tests, CHARACTERS, TEMPLATE, LABELS, "tiny", 100)
+    texts = tests["text"].to_list()
+    bare = without_template(queries, ["x", *texts[1:]], CHARACTERS, 7)
+    assert bare.schema == queries.schema
+    spelled = ["".join(map(chr, ids)) for ids in bare["token_ids"].to_list()]
+    assert spelled == ["x", *texts[1:]]
+    assert bare["target_position"].to_list() == [0, 7, 7]
+    assert bare["skipped"].to_list() == [None, *["8 tokens exceed the context of 7"] * 2]
+    unchanged = ["model", "task", "seed", "demonstrations", "example", "label", "label_tokens"]
+    assert bare.select(unchanged).equals(queries.select(unchanged))
+
+
+def test_a_text_of_which_a_tokenizer_makes_nothing_is_told() -> None:
+    tests, _ = as_queries(kernel_samples(2 * ROUND))
+    queries = build_prompts(tests[:1], CHARACTERS, TEMPLATE, LABELS, "tiny", 100)
+    with pytest.raises(InputError, match=r"tasks.reviews: the tokenizer of tiny makes no tokens"):
+        without_template(queries, [""], CHARACTERS, 100)
 
 
 def test_a_label_without_a_training_text_is_named() -> None:

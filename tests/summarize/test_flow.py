@@ -8,7 +8,7 @@ from anchorflow.schemas.flow import FLOW
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.saliency import SALIENCY
-from anchorflow.summarize.flow import summarize_flow
+from anchorflow.summarize.flow import FLOWS, measures, summarize_flow
 
 Values = dict[tuple[str, int, int], list[tuple[float, float, float]]]
 
@@ -56,7 +56,8 @@ def summarize(values: Values = KNOWN, confidence: float = 0.95) -> pl.DataFrame:
 
 def means(summary: pl.DataFrame, task: str, scale: str) -> list[list[float]]:
     """Means as [layer][S_wp, S_pq, S_ww]."""
-    chosen = summary.filter((pl.col("task") == task) & (pl.col("scale") == scale))
+    paper = pl.col("flow").is_in(FLOWS)
+    chosen = summary.filter(paper & (pl.col("task") == task) & (pl.col("scale") == scale))
     assert chosen["flow"].to_list() == ["s_wp", "s_pq", "s_ww"] * 2
     assert chosen["layer"].to_list() == [0, 0, 0, 1, 1, 1]
     values = chosen["mean"].to_list()
@@ -66,7 +67,8 @@ def means(summary: pl.DataFrame, task: str, scale: str) -> list[list[float]]:
 def test_the_summary_has_a_row_per_task_layer_flow_and_scale() -> None:
     summary = summarize()
     assert summary.schema == frame_schema(FLOW)
-    assert len(summary) == 4 * 2 * 3 * 2
+    assert len(summary) == 4 * 2 * len(measures())
+    assert len(summary.filter(pl.col("flow").is_in(FLOWS))) == 4 * 2 * 3 * 2
     assert summary.select("task", "layer", "flow", "scale").is_unique().all()
     assert set(summary["task"]) == {"news", "reviews", "poems", "average"}
     assert set(summary["model"]) == {"tiny"}
@@ -110,7 +112,7 @@ def test_skipped_prompts_are_counted_once_with_fresh_demonstrations() -> None:
 
 
 def test_equal_examples_have_an_interval_without_width() -> None:
-    rows = summarize().filter(pl.col("task") == "reviews")
+    rows = summarize().filter(pl.col("flow").is_in(FLOWS), pl.col("task") == "reviews")
     assert rows["low"].to_list() == pytest.approx(rows["mean"].to_list(), rel=1e-12)
     assert rows["high"].to_list() == pytest.approx(rows["mean"].to_list(), rel=1e-12)
 
@@ -170,3 +172,54 @@ def test_another_task_leaves_a_task_s_interval_as_it_is() -> None:
 def test_a_table_without_examples_is_refused_with_the_likely_cause() -> None:
     with pytest.raises(InputError, match="every prompt exceeds the model's context"):
         summarize({})
+
+
+# One layer of two examples. What is left out is 0.
+FIRST = {"s_wp": 4.0, "s_pq": 2.0, "s_ww": 2.0}
+FIRST |= {"s_wp_text": 1.0, "s_pq_text": 1.0, "s_ww_text": 2.0}
+FIRST |= {"s_wp_after": 3.0, "s_pq_after": 1.0}
+FIRST |= {"target_label": 3.0, "target_template": 2.0, "target_text": 1.0, "target_first": 7.0}
+FIRST |= {"wp_text": 1.0, "wp_template": 2.0, "wp_labels": 0.5, "wp_first": 0.5}
+FIRST |= {"into_label": 9.0, "into_text": 1.0}
+SECOND = {"s_pq": 1.0, "target_label": 4.0, "target_template": 1.0, "s_pq_text": 1.0}
+ABSENT = ("s_wp_after", "s_pq_after", "s_ww_after", "target_query")  # of the second example
+
+
+def controls() -> pl.DataFrame:
+    """The summary of these two examples."""
+    zeros = dict.fromkeys(SALIENCY.names[5:], 0.0)
+    keys = {"model": "tiny", "task": "news", "seed": 0, "layer": 0}
+    rows = [
+        {**keys, "example": 0, **zeros, **FIRST},
+        {**keys, "example": 1, **zeros, **SECOND, **dict.fromkeys(ABSENT)},
+    ]
+    table = pl.DataFrame(rows, schema=frame_schema(SALIENCY))
+    shown = prompts({("news", 0, 0): [], ("news", 0, 1): []}).filter(pl.col("task") == "news")
+    return summarize_flow(table, shown, "per_example", 100, 0.95).filter(task="news")
+
+
+@pytest.mark.parametrize(
+    ("flow", "scale", "mean"),
+    [
+        ("s_wp_text", "proportion", (1 / 4 + 0) / 2),
+        ("s_pq_text", "proportion", (1 / 4 + 1) / 2),
+        ("s_wp_after", "absolute", 3.0),  # the second example has no such tokens
+        ("s_wp_after", "proportion", 3 / 4),
+        ("s_wp_before", "proportion", 0.0),  # as shares of flows that are all 0
+        ("target_first", "absolute", (7 + 0) / 2),
+        ("target_query", "absolute", 0.0),
+        ("target_share_text", "proportion", (3 / 4 + 4 / 4) / 2),
+        ("target_share_template", "proportion", (3 / 5 + 4 / 5) / 2),
+        ("into_share", "proportion", 9 / 10),  # nothing flows into the second's tokens
+        ("wp_template", "absolute", (2 + 0) / 2),
+        ("wp_template", "proportion", 2 / 4),  # and the second's S_wp has no parts
+    ],
+)
+def test_controls_are_means_of_what_is_defined(flow: str, scale: str, mean: float) -> None:
+    (value,) = controls().filter(flow=flow, scale=scale)["mean"]
+    assert value == pytest.approx(mean, rel=1e-12)
+
+
+def test_a_control_that_no_example_has_is_null() -> None:
+    controls = summarize().filter(~pl.col("flow").is_in(FLOWS))
+    assert controls["mean"].is_null().all()

@@ -24,6 +24,14 @@ def test_measures_compare_with_the_model_and_with_the_truth() -> None:
     assert np.isnan(measured["correlation"][0]).all()
 
 
+def test_permuted_weights_are_compared_with_the_model() -> None:
+    rows = kernel({(0, 0): [0, 1, 1], (0, 1): [1, 1, None]}).with_columns(
+        permuted=pl.when(pl.col("head") == 0).then(pl.col("example").cast(pl.Int32))
+    )
+    measured = head_measures(rows, predictions([0, 1, 0], [1, 1, 1]))
+    assert measured["permuted"][:, :2].tolist() == [[1, 0], [1, 0], [0, 0]]
+
+
 def test_a_task_whose_prompts_are_all_too_long_keeps_its_rows() -> None:
     table = summary(skipped=1)
     rows = table.filter(pl.col("task") == "long")

@@ -4,6 +4,7 @@ from typing import Any
 
 import polars as pl
 
+from anchorflow.prepare.kernel_samples import TextsApart
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 from tiny_models import shared_prompts
@@ -29,8 +30,11 @@ def with_one_demonstration(prompts: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=prompts.schema)
 
 
-def each_alone(prompts: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The queries, and the demonstrations up to their label words, as prompts of their own."""
+def each_alone(prompts: pl.DataFrame) -> TextsApart:
+    """The queries, and the demonstrations up to their label words, as prompts of their own.
+
+    As texts alone, they lack their first and last token.
+    """
     rows = prompts.to_dicts()
     shared = rows[0]["token_ids"]
     texts = [(row["example"], row["token_ids"][30:]) for row in rows]
@@ -54,4 +58,6 @@ def each_alone(prompts: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         ]
         return pl.DataFrame(made, schema=frame_schema(PROMPTS))
 
-    return table(texts), table(shown)
+    in_template = table(texts), table(shown)
+    inner = [[(number, ids[1:-1]) for number, ids in queries] for queries in (texts, shown)]
+    return TextsApart((table(inner[0]), table(inner[1])), in_template)

@@ -22,7 +22,7 @@ from anchorflow.store.checksums import fingerprints, write_json
 from anchorflow.summarize.by_task import AVERAGE
 from anchorflow.summarize.claims import DISCRIMINATING, load_claims, summarize_claims
 from anchorflow.summarize.verdicts import NOT_TESTED, SUPPORTED
-from stub_tokenizers import StubTokenizer
+from stub_tokenizers import Decoder
 from tiny_models import FAMILIES, PREFIX, VOCABULARY, shared_prompts
 
 SEEDS, TEXTS, DRAWS = 4, 6, 4
@@ -33,9 +33,9 @@ SETTINGS = [
 ]
 COMPRESSION: dict[str, Any] = {
     "methods": ["hidden_anchor", "text_anchor", "hidden_random", "format_only", "label_only"],
-    "draws": 20,
+    "draws": 2,
     "shares": [],
-    "top_tokens": 5,
+    "positions": "original",
 }
 
 
@@ -58,7 +58,7 @@ def measured(folder: Path, name: str) -> dict[str, pl.DataFrame]:
     parts: dict[str, list[pl.DataFrame]] = {}
     for seed in range(SEEDS):
         prompts = prompts_of(seed).with_columns(model=pl.lit(name))
-        attention, predictions = measure_attention(model, StubTokenizer("."), prompts, 1000)
+        attention, predictions = measure_attention(model, Decoder(), prompts, 1000)
         found = {
             "attention": attention,
             "predictions": predictions,

@@ -32,7 +32,7 @@ if __name__ == "__main__":
             builder.tokenizer,
             shown.prompts,
             shown.smaller,
-            shown.alone,
+            shown.apart,
             spec["offsets"],
             compute["batch_tokens"],
             examples,

@@ -8,6 +8,7 @@ import polars as pl
 from anchorflow.schemas.attention import ATTENTION
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.predictions import PREDICTIONS
+from anchorflow.schemas.prompts import PROMPTS
 
 HEADS = 2
 
@@ -46,3 +47,55 @@ def attention_towards(
     }
     layers = np.stack([of_kind[kind] for kind in kinds], 1)
     return np.repeat(layers[:, :, None], HEADS, 2)
+
+
+TOKENS = 5  # of each demonstration
+
+
+def attention_beside(
+    predictions: Sequence[int], labels: Sequence[int], kinds: Sequence[str], others: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """Attention to label words, and the mean over demonstrations' tokens, of which they are one.
+
+    ``others`` are kinds of attention to the other tokens.
+    """
+    word, other = (attention_towards(predictions, labels, each) for each in (kinds, others))
+    return {"attention_label": word, "attention_mean": (word + (TOKENS - 1) * other) / TOKENS}
+
+
+def deep_tables(
+    kinds: Sequence[str],
+    others: Sequence[str],
+    seeds: Sequence[int],
+    predictions: Sequence[int] = tuple(range(3)) * 3,
+) -> dict[str, pl.DataFrame]:
+    """Attention towards a demonstration of each of three labels, predictions, and prompts."""
+    labels = range(3)
+    of_both = attention_beside(predictions, labels, kinds, others)
+    values = {name: pl.Series(array.ravel()[::-1]) for name, array in of_both.items()}
+    attention = [
+        attention_table(of_both["attention_label"], labels, "news", seed).with_columns(
+            values["attention_mean"].cast(pl.Float32).alias("attention_mean")
+        )
+        for seed in seeds
+    ]
+    prompts = [
+        {
+            "task": "news",
+            "seed": seed,
+            "demonstrations": "fixed",
+            "skipped": "too long" if place else None,
+            "demonstration_starts": [] if place else [1, 6, 11],
+            "demonstration_ends": [] if place else [6, 11, 16],
+            "label_positions": [] if place else [4, 9, 14],
+            "label_ends": [] if place else [5, 10, 15],
+        }
+        for seed in seeds
+        for place in (1, 0)
+    ]
+    told = [predictions_table(predictions, 3, "news", seed) for seed in seeds]
+    return {
+        "attention": pl.concat(attention),
+        "predictions": pl.concat(told),
+        "prompts": pl.DataFrame(prompts, schema=frame_schema(PROMPTS)),
+    }

@@ -9,6 +9,7 @@ original weight on itself remains (the paper's text). All isolated tokens are in
 so a setting requires one run of the shared prefix and, for the queries, only of the layers above.
 """
 
+import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -31,6 +32,8 @@ from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.isolation import ISOLATION
 
+log = logging.getLogger(__name__)
+
 
 class Setting(NamedTuple):
     """A setting of isolation; the unmodified run has ``positions`` "none" and no layers."""
@@ -50,7 +53,7 @@ DRAWN = ("random", "text")
 UNTOUCHED = Setting("none", "none", 0, "none", 0)
 _WHERE = {
     "before": "between the prompt's first one and its label word",
-    "after": "between its label word and the next one, or the target,",
+    "after": "between its label word and the next one, or the target",
     "text": "of its text alone",
 }
 
@@ -137,18 +140,21 @@ def settings_of(
     ]
 
 
-def isolated_positions(setting: Setting, prompt: Mapping[str, Any], shared: int) -> list[int]:
+def isolated_positions(
+    setting: Setting, prompt: Mapping[str, Any], shared: int
+) -> list[int] | None:
     """All tokens of the label words, or what is isolated in their place.
 
     ``random`` are equally many other tokens of the demonstrations, ``text`` tokens of each
     demonstration's own text, and ``before`` and ``after`` the neighbors of label words, see
     :func:`matched_positions`. Random tokens are drawn from the first ``shared`` tokens, which all
-    prompts have in common. No draw depends on the label words' meaning.
+    prompts have in common. No draw depends on the label words' meaning. None if a demonstration has
+    no such tokens beside its label word, or if they are not all among the first ``shared``.
 
     Raises
     ------
     InputError
-        If a demonstration has no such tokens, or fewer tokens than its label words have.
+        If there are too few tokens to draw random ones from.
     """
     labels = list(chain.from_iterable(label_word_tokens(prompt)))
     if setting.positions == "label":
@@ -157,12 +163,7 @@ def isolated_positions(setting: Setting, prompt: Mapping[str, Any], shared: int)
     if which != "random":
         random = generator(prompt["seed"], task, "isolation", which, setting.draw)
         matched = matched_positions(prompt, which, random)
-        if matched is None:
-            raise InputError(
-                f"isolation.positions: a demonstration of task {task} has no token {_WHERE[which]} "
-                f'for model {prompt["model"]}; leave out "{which}".'
-            )
-        return matched
+        return matched if matched is not None and max(matched) < shared else None
     random = generator(prompt["seed"], task, "isolation", setting.draw)
     others = [token for token in non_label_positions(prompt) if token < shared]
     if len(others) < len(labels):
@@ -244,9 +245,10 @@ class _Runs:
         self, model: PreTrainedModel, prompts: pl.DataFrame, settings: Sequence[Setting]
     ) -> None:
         self._model = model
+        self.tokens = len(shared_token_ids(prompts))
+        settings = self._possible(settings, prompts.row(0, named=True))
         depth = model.config.get_text_config().num_hidden_layers
         token_ids = shared_token_ids(prompts)
-        self.tokens = len(token_ids)
         layers = {setting: setting.isolated_layers(depth) for setting in settings}
         self._starts = {setting: isolated.start for setting, isolated in layers.items()}
         below = {start - 1 for start in self._starts.values() if start > 0}
@@ -263,14 +265,30 @@ class _Runs:
                 below=self._untouched,
             )
 
+    def _possible(self, settings: Sequence[Setting], prompt: Mapping[str, Any]) -> list[Setting]:
+        """The settings whose positions every demonstration has; the others are left out."""
+        lacking = {
+            setting.positions
+            for setting in settings
+            if isolated_positions(setting, prompt, self.tokens) is None
+        }
+        for positions in sorted(lacking):
+            log.warning(
+                "Not isolated: %s. A demonstration of task %s has no token %s that all prompts "
+                "share (isolation.positions).",
+                positions,
+                prompt["task"],
+                _WHERE[positions],
+            )
+        return [setting for setting in settings if setting.positions not in lacking]
+
     def _positions(self, setting: Setting, prompt: Mapping[str, Any]) -> Tensor:
         positions = isolated_positions(setting, prompt, self.tokens)
+        assert positions is not None
         if max(positions) >= self.tokens:
-            other = ', or leave "after" out of isolation.positions'
             raise InputError(
                 f"tasks.{task_of(prompt['task'])}.template: its queries begin differently from one "
-                "another, so that demonstrations can't be isolated; begin it with a word"
-                f"{other if setting.positions == 'after' else ''}."
+                "another, so that demonstrations can't be isolated; begin it with a word."
             )
         return torch.tensor(positions)
 

@@ -38,6 +38,7 @@ from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import target_logits
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.prepare.kernel_samples import TextsApart
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.kernel import (
@@ -130,7 +131,7 @@ def measure_kernel(
     tokenizer: Tokenizer,
     prompts: pl.DataFrame,
     smaller: Mapping[int, pl.DataFrame],
-    alone: tuple[pl.DataFrame, pl.DataFrame],
+    apart: TextsApart,
     offsets: Sequence[int],
     batch_tokens: int,
     examples: Collection[int] | None = None,
@@ -143,9 +144,8 @@ def measure_kernel(
         ``PROMPTS``, all with the same demonstrations, in rounds of one per label.
     smaller : number of demonstrations per label to DataFrame
         The same prompts with only the first of these demonstrations.
-    alone : tuple of DataFrame
-        ``PROMPTS`` of the test texts and of the demonstrations' texts, each as a query without
-        demonstrations.
+    apart : TextsApart
+        ``PROMPTS`` of the test texts and of the demonstrations' texts, each by itself.
     offsets : sequence of int
         Positions relative to each label word whose keys and values are recorded.
     batch_tokens : int
@@ -165,15 +165,20 @@ def measure_kernel(
     keys = chosen.select("model", "task", "seed").row(0, named=True)
     prefix = compute_prefix(model, shared_token_ids(chosen))
     budget = Budget(batch_tokens)
-    tests, demonstrations = alone
-    similarity, next_tokens = text_similarity(model, among(tests, examples), demonstrations, budget)
+    (tests, demonstrations), (queries, shown) = apart
+    similarity, _ = text_similarity(model, among(tests, examples), demonstrations, budget)
+    # After a text alone the likeliest token may be the same for all, such as a newline.
+    in_template, next_tokens = text_similarity(model, among(queries, examples), shown, budget)
     measured = among(chosen, examples)
     of_example = {row["example"]: row for row in measured.iter_rows(named=True)}
 
     def measure(batch: Batch) -> dict[str, pl.DataFrame]:
         rows, logits = rows_and_logits(model, batch, prefix)
         attention = by_demonstration(rows, batch)
-        similar = np.stack([similarity[example] for example in batch.examples])
+        similar = {
+            "": np.stack([similarity[example] for example in batch.examples]),
+            "_in_template": np.stack([in_template[example] for example in batch.examples]),
+        }
         own = [of_example[example] for example in batch.examples]
         return {
             "predictions": prediction_frame(batch, logits, tokenizer, keys),
@@ -206,12 +211,14 @@ def measure_kernel(
 def text_similarity(
     model: PreTrainedModel, tests: pl.DataFrame, demonstrations: pl.DataFrame, budget: Budget
 ) -> tuple[dict[int, Array], list[int]]:
-    """Similarity of the next-token distributions after two texts alone: Σ_o P(o|x) P(o|x_i).
+    """Similarity of the next-token distributions after two texts: Σ_o P(o|x) P(o|x_i).
+
+    The paper has the texts alone, without demonstrations and without the template.
 
     Parameters
     ----------
     tests, demonstrations : DataFrame
-        ``PROMPTS`` of queries without demonstrations.
+        ``PROMPTS`` without demonstrations.
 
     Returns
     -------
@@ -272,7 +279,7 @@ def _permuted(labels: Sequence[int], example: int, keys: Mapping[str, str | int]
 def _kernel_frame(
     batch: Batch,
     attention: DemonstrationAttention,
-    similarity: Array,
+    similarities: Mapping[str, Array],
     keys: Mapping[str, str | int],
 ) -> pl.DataFrame:
     labels, classes = batch.demonstration_labels[0].tolist(), len(batch.label_tokens)
@@ -280,7 +287,6 @@ def _kernel_frame(
     parts = []
     for name, weights in _of_kinds(attention).items():
         layer, example, head = np.indices(weights.shape[:3])
-        r = correlations(weights, similarity[None, :, None])
         parts.append(
             pl.DataFrame(
                 {
@@ -291,7 +297,10 @@ def _kernel_frame(
                     "prediction": kernel_predictions(
                         kernel_estimates(weights, labels, classes)
                     ).ravel(),
-                    "correlation": r.ravel(),
+                    **{
+                        f"correlation{kind}": correlations(weights, of[None, :, None]).ravel()
+                        for kind, of in similarities.items()
+                    },
                     "permuted": np.stack(
                         [
                             kernel_predictions(kernel_estimates(of_example, given, classes))
@@ -305,7 +314,8 @@ def _kernel_frame(
             )
         )
     frame = pl.concat(parts).with_columns(
-        pl.col("prediction", "permuted").replace(-1, None), pl.col("correlation").fill_nan(None)
+        pl.col("prediction", "permuted").replace(-1, None),
+        *(pl.col(f"correlation{kind}").fill_nan(None) for kind in similarities),
     )
     return keyed(frame, keys, KERNEL)
 
@@ -347,18 +357,19 @@ def _places_frame(batch: Batch, rows: Tensor, keys: Mapping[str, str | int]) -> 
 
 
 def _similarity_frame(
-    batch: Batch, similarity: Array, keys: Mapping[str, str | int]
+    batch: Batch, similarities: Mapping[str, Array], keys: Mapping[str, str | int]
 ) -> pl.DataFrame:
-    example, demonstration = np.indices(similarity.shape)
+    example, demonstration = np.indices(batch.demonstration_labels.shape)
     frame = pl.DataFrame(
         {
             "example": np.array(batch.examples)[example.ravel()],
             "demonstration": demonstration.ravel(),
             "label": batch.demonstration_labels.cpu().numpy().ravel(),
-            "similarity": similarity.ravel(),
+            **{f"similarity{kind}": of.ravel() for kind, of in similarities.items()},
         }
     )
-    return keyed(frame.with_columns(pl.col("similarity").fill_nan(None)), keys, SIMILARITY)
+    defined = (pl.col(f"similarity{kind}").fill_nan(None) for kind in similarities)
+    return keyed(frame.with_columns(*defined), keys, SIMILARITY)
 
 
 def _states_frames(

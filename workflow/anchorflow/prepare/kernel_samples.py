@@ -136,7 +136,7 @@ def smaller_counts(per_label: int) -> list[int]:
     return [2**power for power in range(per_label.bit_length()) if 2**power < per_label]
 
 
-def alone(kernel: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def as_queries(kernel: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Each test text, and each demonstration's text, as a query without any demonstrations.
 
     Returns
@@ -157,6 +157,50 @@ def alone(kernel: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return shown(kernel, none, "alone"), shown(listed, none, "alone").select(kernel.columns)
 
 
+def without_template(
+    queries: pl.DataFrame, texts: Sequence[str], tokenizer: Tokenizer, context: int
+) -> pl.DataFrame:
+    """The texts of some queries by themselves, without the wording of the template around them.
+
+    Special tokens that the tokenizer adds, such as BOS, remain.
+
+    Parameters
+    ----------
+    queries : DataFrame
+        ``PROMPTS`` without demonstrations.
+    texts : sequence of str
+        The text of each of them.
+    context : int
+        Context of the model, in tokens.
+
+    Raises
+    ------
+    InputError
+        If the tokenizer makes no tokens of a text.
+    """
+    rows = []
+    for query, text in zip(queries.iter_rows(named=True), texts, strict=True):
+        token_ids = tokenizer.encode(text).ids
+        length = len(token_ids)
+        if not length:
+            raise InputError(
+                f"tasks.{query['task']}: the tokenizer of {query['model']} makes no tokens of the "
+                f"text {text!r}; remove it."
+            )
+        long = f"{length} tokens exceed the context of {context}" if length > context else None
+        own = {"tokens": length, "skipped": long, "token_ids": token_ids, "query_start": 0}
+        at = {"target_position": length - 1, "format_positions": []}
+        rows.append({**query, **own, **at})
+    return pl.DataFrame(rows, schema=queries.schema)
+
+
+class TextsApart(NamedTuple):
+    """Test texts and demonstrations' texts, each by itself, as ``PROMPTS`` of both."""
+
+    alone: tuple[pl.DataFrame, pl.DataFrame]  # nothing but the text
+    in_template: tuple[pl.DataFrame, pl.DataFrame]  # as a query without demonstrations
+
+
 class KernelPrompts(NamedTuple):
     """The samples and prompts for kernel regression, of one task and seed.
 
@@ -166,7 +210,7 @@ class KernelPrompts(NamedTuple):
     samples: pl.DataFrame
     prompts: pl.DataFrame
     smaller: Mapping[int, pl.DataFrame]  # by the number of demonstrations of each label
-    alone: tuple[pl.DataFrame, pl.DataFrame]  # test texts, demonstrations, each as a query
+    apart: TextsApart
 
 
 def build_kernel_prompts(
@@ -198,7 +242,12 @@ def build_kernel_prompts(
     )
     classes = len(builder.labels)
     per_label = len(drawn["demonstration_rows"][0]) // classes
-    tests, demonstrations = alone(drawn)
+    queries = as_queries(drawn)
+    in_template = builder.build(queries[0]), builder.build(queries[1])
+    tests, demonstrations = (
+        without_template(prompts, samples["text"].to_list(), builder.tokenizer, builder.context)
+        for prompts, samples in zip(in_template, queries, strict=True)
+    )
     return KernelPrompts(
         drawn,
         builder.build(drawn),
@@ -206,5 +255,5 @@ def build_kernel_prompts(
             count: builder.build(with_first(drawn, count * classes))
             for count in smaller_counts(per_label)
         },
-        (builder.build(tests), builder.build(demonstrations)),
+        TextsApart((tests, demonstrations), in_template),
     )

@@ -75,7 +75,8 @@ CLAIMS = table(
         "p_value",
         pa.float64(),
         "two-sided p value of effect, difference from control, and difference from null, the "
-        "largest of the three; 1 if one of them is not above 0; null if there is no verdict",
+        "largest of the three; 1 if one of them is not above 0, or its interval is undefined; null "
+        "if one of them was not measured, for one seed, and for time",
         "1",
     ),
     field("p_corrected", pa.float64(), "p_value after Holm's correction within the family", "1"),

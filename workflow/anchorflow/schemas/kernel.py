@@ -80,6 +80,12 @@ KERNEL = table(
         "1",
     ),
     field(
+        "correlation_in_template",
+        pa.float64(),
+        "as correlation, with similarity_in_template",
+        "1",
+    ),
+    field(
         "permuted",
         pa.int32(),
         "as prediction, with the weights a_i permuted among the demonstrations, by one random "
@@ -148,7 +154,13 @@ SIMILARITY = table(
     field(
         "similarity",
         pa.float64(),
-        "Σ_o P(o|x) P(o|x_i) over next tokens, each text in its template without demonstrations",
+        "Σ_o P(o|x) P(o|x_i) over next tokens, each text alone, without template",
+        "1",
+    ),
+    field(
+        "similarity_in_template",
+        pa.float64(),
+        "as similarity, with each text in its template",
         "1",
     ),
     keys="model task seed example demonstration",

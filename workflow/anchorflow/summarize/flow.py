@@ -1,21 +1,33 @@
-"""The three information flows by layer ([A] §2.1, Fig. 3)."""
+"""The three information flows by layer ([A] §2.1, Fig. 3), and their controls."""
 
 import numpy as np
 import polars as pl
 
+from anchorflow.arrays import Array
 from anchorflow.schemas.flow import FLOW
 from anchorflow.summarize.by_task import (
-    estimates_by_task,
+    mean_by_task,
     require_examples,
     skipped_prompts,
     summary_rows,
     summary_table,
-    texts_of,
 )
-from anchorflow.summarize.statistics import SeedStatistic, weighted_mean
 
 FLOWS = ("s_wp", "s_pq", "s_ww")
 SCALES = ("absolute", "proportion")
+MATCHED = ("text", "before", "after")  # what stands in place of the label words
+_SUFFIXES = ("", *(f"_{name}" for name in MATCHED))
+# A measure that is a share: what of what. It is near 1/2 if label words are like other tokens.
+RATIOS = {
+    "target_share_text": ("target_label", ("target_label", "target_text")),
+    "target_share_template": ("target_label", ("target_label", "target_template")),
+    "into_share": ("into_label", ("into_label", "into_text")),
+}
+SOURCES = ("wp_text", "wp_template", "wp_labels", "wp_rest", "wp_first")
+_PER_TOKEN = (
+    *("target_label", "target_template", "target_text", "target_first", "target_query"),
+    *("into_label", "into_text"),
+)
 
 
 def summarize_flow(
@@ -24,7 +36,7 @@ def summarize_flow(
     demonstrations: str,
     confidence: float,
 ) -> pl.DataFrame:
-    """S_wp, S_pq, and S_ww per layer, per task and averaged over tasks, with intervals.
+    """S_wp, S_pq, S_ww, and their controls per layer, per task and averaged, with intervals.
 
     Parameters
     ----------
@@ -37,29 +49,69 @@ def summarize_flow(
     -------
     DataFrame
         Columns of the table ``flow``. A proportion is S / (S_wp + S_pq + S_ww) of the same example
-        and layer.
+        and layer, or for parts of S_wp, their share of it; ``RATIOS`` are proportions too.
     """
     require_examples(saliency)
     layers = saliency["layer"].n_unique()
-    index = [(layer, f, s) for layer in range(layers) for f in FLOWS for s in SCALES]
+    index = [(layer, *each) for layer in range(layers) for each in measures()]
     keys = pl.DataFrame(index, schema=["layer", "flow", "scale"], orient="row")
 
-    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
-        values = flows_and_shares(rows, layers)
-        return SeedStatistic(weighted_mean(values.reshape(len(values), -1)), texts_of(rows))
+    def of_seed(rows: pl.DataFrame) -> Array:
+        values = flows_and_controls(rows, layers)
+        return values.reshape(len(values), -1)
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
-    estimates = estimates_by_task(saliency, tasks, of_seed, len(keys))
+    estimates = mean_by_task(saliency, tasks, of_seed, len(keys))
     rows = summary_rows(estimates, keys, saliency, confidence)
     counted = rows.join(skipped_prompts(prompts, demonstrations), on="task", maintain_order="left")
     return summary_table(counted, saliency, FLOW)
 
 
-def flows_and_shares(frame: pl.DataFrame, layers: int) -> np.ndarray:
-    """S_wp, S_pq, and S_ww of one task and seed, and their shares: [examples, L, flows, scales]."""
+def measures() -> list[tuple[str, str]]:
+    """Flow and scale of every measure, in the order of :func:`flows_and_controls`."""
+    return [
+        *((flow + suffix, scale) for suffix in _SUFFIXES for flow in FLOWS for scale in SCALES),
+        *((name, "absolute") for name in (*_PER_TOKEN, *SOURCES)),
+        *((name, "proportion") for name in (*SOURCES, *RATIOS)),
+    ]
+
+
+def flows_and_controls(frame: pl.DataFrame, layers: int) -> Array:
+    """All measures of one task and seed: [examples, L, K]; NaN where undefined."""
     ordered = frame.sort("example", "layer")
-    flows = ordered.select(FLOWS).to_numpy().reshape(-1, layers, len(FLOWS))
+    flows = [
+        flows_and_shares(ordered, layers, suffix).reshape(-1, layers, len(FLOWS) * len(SCALES))
+        for suffix in _SUFFIXES
+    ]
+    controls = ordered.select(
+        *_PER_TOKEN,
+        *SOURCES,
+        *(_share(pl.col(name), pl.col("s_wp")).alias(f"{name}_share") for name in SOURCES),
+        *(
+            _share(pl.col(part), pl.sum_horizontal(whole, ignore_nulls=False)).alias(name)
+            for name, (part, whole) in RATIOS.items()
+        ),
+    ).to_numpy()
+    values: Array = np.concatenate([*flows, controls.reshape(-1, layers, controls.shape[1])], -1)
+    return values
+
+
+def _share(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    """A part of a whole; null where the whole is 0, as in layers that nothing reads."""
+    return pl.when(whole > 0).then(part / whole)
+
+
+def flows_and_shares(frame: pl.DataFrame, layers: int, suffix: str = "") -> Array:
+    """S_wp, S_pq, and S_ww of one task and seed, and their shares: [examples, L, flows, scales].
+
+    With a ``suffix`` such as ``_before``, those of matched positions, NaN where there are none.
+    Shares of flows that are all 0 are 0.
+    """
+    ordered = frame.sort("example", "layer")
+    names = [f"{flow}{suffix}" for flow in FLOWS]
+    flows = ordered.select(names).to_numpy().reshape(-1, layers, len(FLOWS))
     total = flows.sum(-1, keepdims=True)
-    shares = np.divide(flows, total, out=np.zeros_like(flows), where=total > 0)
-    values: np.ndarray = np.stack([flows, shares], -1)
+    without = np.where(np.isnan(total), np.nan, np.zeros_like(flows))
+    shares = np.divide(flows, total, out=without, where=total > 0)
+    values: Array = np.stack([flows, shares], -1)
     return values

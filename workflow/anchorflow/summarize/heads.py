@@ -33,8 +33,9 @@ def head_measures(kernel: pl.DataFrame, predictions: pl.DataFrame) -> dict[str, 
     -------
     dict
         ``agreement``: 1 where it predicts what the model predicts; ``accuracy``: 1 where it
-        predicts the true label; ``correlation``: as in the table. Each [examples, regressions];
-        examples in increasing order.
+        predicts the true label; ``correlation``: as in the table; ``permuted``: as agreement, with
+        weights permuted among the demonstrations. Each [examples, regressions]; examples in
+        increasing order.
     """
     compared = (
         kernel.rename({"prediction": "told"})
@@ -44,11 +45,12 @@ def head_measures(kernel: pl.DataFrame, predictions: pl.DataFrame) -> dict[str, 
             pl.col("told").eq_missing(pl.col("prediction")).cast(pl.Float64).alias("agreement"),
             pl.col("told").eq_missing(pl.col("label")).cast(pl.Float64).alias("accuracy"),
             "correlation",
+            pl.col("permuted").eq_missing(pl.col("prediction")).cast(pl.Float64),
         )
     )
     return {
         measure: compared[measure].fill_null(np.nan).to_numpy().reshape(len(predictions), -1)
-        for measure in MEASURES
+        for measure in (*MEASURES, "permuted")
     }
 
 
@@ -82,7 +84,8 @@ def summarize_heads(
     def of_seed(rows: pl.DataFrame) -> Array:
         same_cell = rows.select("task", "seed").unique()
         of_model = predictions.join(same_cell, on=["task", "seed"])
-        return np.concatenate(list(head_measures(rows, of_model).values()), 1)
+        measures = head_measures(rows, of_model)
+        return np.concatenate([measures[measure] for measure in MEASURES], 1)
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     estimates = mean_by_task(kernel, tasks, of_seed, len(keys))

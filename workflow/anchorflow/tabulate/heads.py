@@ -10,8 +10,8 @@ _NOTE = (
     "attention to a token of each demonstration. Means over seeds with intervals over "
     "seeds and examples. They were chosen on these very examples, so their agreement is too high; "
     "results/tables/regressors.md has it held out. Correlation is that of the weights with the "
-    "similarity of next-token distributions after each text in the template, without "
-    "demonstrations. results/tables/heads.csv has every head and kind of weights."
+    "similarity of next-token distributions after each text alone. "
+    "results/tables/heads.csv has every head and kind of weights."
 )
 
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import polars as pl
 
-from anchorflow.arrays import Array
 from anchorflow.summarize.by_task import per_seed
 from anchorflow.summarize.statistics import Estimate, SeedStatistic, estimate
 
@@ -80,22 +79,16 @@ class Run:
         return {int(rows["seed"][0]): rows for rows in self.seeds(table)}
 
 
-def unchanged(values: Array) -> Array:
-    """The values themselves, for effects that are means over seeds."""
-    return values
-
-
 @dataclass(frozen=True)
 class Sampled:
-    """An effect on each seed's texts."""
+    """An effect of a single value on each seed's texts; NaN in seeds that do not have it."""
 
-    by_seed: Mapping[int, SeedStatistic]  # of [K]
-    made: Callable[[Array], Array] = unchanged  # maps means over seeds [..., K] to the effect
+    by_seed: Mapping[int, SeedStatistic]
 
     @property
     def effect(self) -> Estimate:
-        """The effect, a single value."""
-        return estimate(list(self.by_seed.values())).map(self.made)
+        """The mean over the seeds that have a value."""
+        return estimate(list(self.by_seed.values()))
 
     @property
     def examples(self) -> int:

@@ -60,30 +60,59 @@ def measure_claim(claim: Claim, run: Run) -> Measured:
     if isinstance(effect, Timed):
         return Measured(examples=effect.runs, seeds=1, timed=effect)
     comparisons = [Comparison(EFFECT, "", _rounded(effect.effect))]
-    reasons = []
-    if claim.control.measure is not None:
-        try:
-            comparisons.append(_over(CONTROL, "", effect, claim.control.measure(run)))
-        except NotTested as why:
-            reasons.append(f"its control was not measured: {why}")
-    if claim.null == UNTRAINED:
-        twins = []
-        for name, twin in run.untrained.items():
-            try:
-                twins.append(_over(NULL, name, effect, claim.measure(twin)))
-            except NotTested:
-                continue
-        if not twins:
-            reasons.append("no untrained twin was measured for this claim (controls.untrained)")
-        comparisons += twins
+    reasons: list[str] = []
+    if _has_values(comparisons[0]):
+        for compared, lacking in (
+            _over_control(claim, run, effect),
+            _over_twins(claim, run, effect),
+        ):
+            comparisons += compared
+            reasons += lacking
     return Measured(
         tuple(comparisons), effect.examples, len(effect.by_seed), reasons=tuple(reasons)
     )
 
 
+# Comparisons that have a value, and the reasons why others do not. Without a value, as of a network
+# that always answers the same, they do not tell whether the claim holds there too.
+Compared = tuple[list[Comparison], list[str]]
+
+
+def _over_control(claim: Claim, run: Run, effect: Sampled) -> Compared:
+    if claim.control.measure is None:
+        return [], []
+    try:
+        control = _over(CONTROL, "", effect, claim.control.measure(run))
+    except NotTested as why:
+        return [], [f"its control was not measured: {why}"]
+    if not _has_values(control):
+        return [], ["its control is undefined"]
+    return [control], []
+
+
+def _over_twins(claim: Claim, run: Run, effect: Sampled) -> Compared:
+    if claim.null != UNTRAINED:
+        return [], []
+    twins = []
+    for name, twin in run.untrained.items():
+        try:
+            twins.append(_over(NULL, name, effect, claim.measure(twin)))
+        except NotTested:
+            continue
+    if not twins:
+        return [], ["no untrained twin was measured for this claim (controls.untrained)"]
+    undefined = [each.name for each in twins if not _has_values(each)]
+    reasons = [f"undefined for {name}: {claim.undefined}" for name in undefined]
+    return [each for each in twins if _has_values(each)], reasons
+
+
 def _over(what: str, name: str, effect: Sampled, other: object) -> Comparison:
     assert isinstance(other, Sampled)
     return Comparison(what, name, _rounded(minus(effect, other).effect), _rounded(other.effect))
+
+
+def _has_values(comparison: Comparison) -> bool:
+    return not np.isnan(comparison.value.values).all()
 
 
 def _rounded(estimate: Estimate) -> Estimate:
@@ -97,6 +126,7 @@ def over_tasks(of_tasks: dict[str, Measured]) -> Measured:
     if not tested:
         reasons = dict.fromkeys(reason for each in of_tasks.values() for reason in each.reasons)
         return Measured(reasons=tuple(reasons))
+    defined = [task for task, each in tested.items() if _is_defined(each)] or list(tested)
     if any(each.timed for each in tested.values()):
         timed = [each.timed for each in tested.values() if each.timed]
         value = float(np.mean([each.value for each in timed]))
@@ -106,16 +136,17 @@ def over_tasks(of_tasks: dict[str, Measured]) -> Measured:
             seeds=1,
             timed=Timed(value, low, high, sum(each.runs for each in timed)),
         )
-        defined = list(tested)
     else:
-        defined = [task for task, each in tested.items() if _has_value(each)] or list(tested)
         overall = _average([tested[task] for task in defined])
     lacks = [task for task in of_tasks if task not in defined]
     reasons = dict.fromkeys(reason for task in defined for reason in of_tasks[task].reasons)
+    some = {each.what for task in defined for each in of_tasks[task].comparisons}
+    without_null = NULL in some - {each.what for each in overall.comparisons}
     return replace(
         overall,
         reasons=(
             *reasons,
+            *(["no untrained twin has a value in every task"] if without_null else []),
             *([f"without {', '.join(lacks)}"] if lacks else []),
             *(["the run has one task"] if len(of_tasks) == 1 else []),
         ),
@@ -151,8 +182,8 @@ def _average(measured: Sequence[Measured]) -> Measured:
     )
 
 
-def _has_value(measured: Measured) -> bool:
-    return not any(np.isnan(each.value.values).all() for each in measured.comparisons)
+def _is_defined(measured: Measured) -> bool:
+    return measured.timed is not None or _has_values(measured.comparisons[0])
 
 
 @dataclass(frozen=True)
@@ -178,7 +209,11 @@ class Decision:
 
 
 def decide(claim: Claim, measured: Measured, confidence: float) -> Decision:
-    """Effect and intervals of a claim; the verdict is still without correction for its family."""
+    """Effect and intervals of a claim; the verdict is still without correction for its family.
+
+    With one seed there is no verdict. A claim whose control or null was not measured has no p value
+    either: it can't be supported, so it is not among those that its family is corrected for.
+    """
     because = "; ".join(measured.reasons) or None
     if not measured.is_tested:
         return Decision(reason=because)
@@ -195,46 +230,59 @@ def decide(claim: Claim, measured: Measured, confidence: float) -> Decision:
             reason=because,
             **counts,
         )
-    ends = [_ends(each, confidence) for each in measured.comparisons]
-    decision = _columns(measured, ends)
     effect = measured.comparisons[0].value
-    if np.isnan(effect.values[0]):
-        return replace(
-            decision, verdict=INCONCLUSIVE, reason=_joined(f"undefined: {claim.undefined}", because)
-        )
+    ends = [_ends(each, effect.one_seed, confidence) for each in measured.comparisons]
+    decision = _columns(measured, ends)
+    undefined = None if _is_defined(measured) else f"undefined: {claim.undefined}"
     if effect.one_seed:
         return replace(
-            decision,
-            interval="test texts",
-            p_value=None,
-            reason=_joined(ONE_SEED, because),
+            decision, interval="test texts", reason=_joined(undefined, ONE_SEED, because)
         )
+    lacking = _lacking(claim, measured)
+    if undefined:
+        reason = _joined(undefined, because)
+        return replace(decision, p_value=1.0, verdict=INCONCLUSIVE, reason=reason)
+    p_value = None if lacking else max(_p_value(each) for each in measured.comparisons)
     said, failed = _verdict(measured, ends)
-    if said == SUPPORTED and _lacking(claim, measured):
+    if said == SUPPORTED and lacking:
         said = INCONCLUSIVE
     return replace(
-        decision, interval="seeds and test texts", verdict=said, reason=_joined(failed, because)
+        decision,
+        p_value=p_value,
+        interval="seeds and test texts",
+        verdict=said,
+        reason=_joined(failed, because),
     )
 
 
 Ends = tuple[float, float]
 
 
-def _ends(comparison: Comparison, confidence: float) -> Ends:
+def _ends(comparison: Comparison, one_seed: bool, confidence: float) -> Ends:
+    """The interval of a comparison; NaN if it has one seed, and the effect has several."""
+    if comparison.value.one_seed and not one_seed:
+        return np.nan, np.nan
     low, high = comparison.value.interval(confidence)
     return float(low[0]), float(high[0])
+
+
+def _p_value(comparison: Comparison) -> float:
+    """Of "it is 0"; 1 if it is not above 0, or has a value in fewer than two seeds of a task."""
+    above = float(comparison.value.values[0]) > 0
+    if not above or comparison.value.one_seed:
+        return 1.0
+    p_value = float(comparison.value.p_value()[0])
+    return 1.0 if np.isnan(p_value) else p_value
 
 
 def _columns(measured: Measured, ends: Sequence[Ends]) -> Decision:
     """Values and intervals; of several twins, the one that the effect exceeds least clearly."""
     decision = Decision(examples=measured.examples, seeds=measured.seeds)
     closest = np.inf
-    largest = 0.0
     for each, (low, high) in zip(measured.comparisons, ends, strict=True):
         value = _known(float(each.value.values[0]))
-        p_value = float(each.value.p_value()[0])
-        largest = max(largest, p_value if (value or 0) > 0 and not np.isnan(p_value) else 1.0)
         low_known, high_known = _known(low), _known(high)
+        clarity = -np.inf if low_known is None else low
         if each.what == EFFECT:
             decision = replace(decision, effect=value, low=low_known, high=high_known)
             continue
@@ -247,15 +295,15 @@ def _columns(measured: Measured, ends: Sequence[Ends]) -> Decision:
                 over_control_low=low_known,
                 over_control_high=high_known,
             )
-        elif low < closest or np.isinf(closest):
-            closest = low
+        elif clarity < closest:
+            closest = clarity
             decision = replace(
                 decision,
                 null_effect=against,
                 over_null_low=low_known,
                 over_null_high=high_known,
             )
-    return replace(decision, p_value=largest)
+    return decision
 
 
 def _known(value: float) -> float | None:
@@ -270,12 +318,17 @@ _FAILED = {
 
 
 def _verdict(measured: Measured, ends: Sequence[Ends]) -> tuple[str, str | None]:
-    """The verdict on effect, control, and null together, and which of them failed."""
+    """The verdict on effect, control, and null together, and which of them failed.
+
+    An effect that is not above 0 is not true of anything, whatever it is compared with.
+    """
     refuted, unclear = [], []
     for each, (low, high) in zip(measured.comparisons, ends, strict=True):
         at_or_below, not_clearly = _FAILED[each.what]
         if np.isnan(low):
             unclear.append(f"{not_clearly}: it has a value in fewer than two seeds of a task")
+        elif high <= 0 and each.what == EFFECT:
+            return NOT_SUPPORTED, at_or_below
         elif high <= 0:
             refuted.append(at_or_below)
         elif low <= 0:

@@ -1,46 +1,70 @@
 """AUCROC_l: how well attention to the label words predicts the model's answer ([A] §2.3)."""
 
 from collections.abc import Callable
+from functools import partial
 
-import numpy as np
+import polars as pl
 
 from anchorflow.arrays import Array
 from anchorflow.summarize.by_task import texts_of
 from anchorflow.summarize.claims._claim import Control, Run, Sampled
 from anchorflow.summarize.claims._effects import several_layers
-from anchorflow.summarize.deep import class_scores
-from anchorflow.summarize.statistics import SeedStatistic, mean_where_defined, one_vs_one_auc
+from anchorflow.summarize.deep import auc_of_predictions
+from anchorflow.summarize.statistics import SeedStatistic, Statistic
 
 TELLS_NOTHING = "in no seed does the model predict two labels"
 
 
-def of_auc(run: Run, effect: Callable[[Array], Array], rotated: bool = False) -> Sampled:
-    """An effect of AUCROC_l, [..., L] to [..., 1].
+def of_auc(run: Run, effect: Callable[[Array], Array], others: bool = False) -> Sampled:
+    """An effect of AUCROC_l in each seed, [R, L] to [R, 1].
 
-    ``rotated`` attributes each label word's attention to another label instead: the mean AUC over
-    all rotations of the labels by one place or more.
+    ``others`` takes the mean attention to the other tokens of each demonstration in place of that
+    to its label word.
     """
     several_layers(run.rows("attention")["layer"].n_unique())
     predictions = run.by_seed("predictions")
+    prompts = run.by_seed("prompts") if others else {}
     seeds = {}
     for seed, rows in run.by_seed("attention").items():
-        told = predictions[seed].sort("example")
-        scores = class_scores(rows, len(told["probabilities"][0]))
-        predicted = told["prediction"].to_numpy().astype(np.int64)
-        shifts = range(1, scores.shape[-1]) if rotated else (0,)
-        aucs = [one_vs_one_auc(np.roll(scores, shift, -1), predicted) for shift in shifts]
-
-        def mean_auc(weights: Array, aucs: list[Callable[[Array], Array]] = aucs) -> Array:
-            return mean_where_defined(np.stack([auc(weights) for auc in aucs]), 0)
-
-        seeds[seed] = SeedStatistic(mean_auc, texts_of(told))
-    return Sampled(seeds, effect)
+        attention = to_other_tokens(rows, prompts[seed]) if others else rows
+        auc = auc_of_predictions(attention, predictions[seed])
+        seeds[seed] = SeedStatistic(partial(_effect_of, auc, effect), texts_of(predictions[seed]))
+    return Sampled(seeds)
 
 
-def other_labels(effect: Callable[[Array], Array]) -> Control:
-    """The control of an effect of AUCROC_l."""
+def _effect_of(auc: Statistic, effect: Callable[[Array], Array], weights: Array) -> Array:
+    return effect(auc(weights))
 
-    def measure(run: Run) -> Sampled:
-        return of_auc(run, effect, rotated=True)
 
-    return Control("each label word's attention attributed to another label", measure)
+def to_other_tokens(attention: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
+    """Attention with its mean over each demonstration's other tokens as that to the label word.
+
+    Parameters
+    ----------
+    attention, prompts : DataFrame
+        Tables ``attention`` and ``prompts`` of one model, task, and seed.
+    """
+    prompt = prompts.filter(pl.col("demonstrations") == "fixed", pl.col("skipped").is_null()).head(
+        1
+    )
+    spans = prompt.select(
+        tokens=pl.col("demonstration_ends").explode() - pl.col("demonstration_starts").explode(),
+        words=pl.col("label_ends").explode() - pl.col("label_positions").explode(),
+    ).with_row_index("demonstration")
+    of_all = pl.col("attention_mean").cast(pl.Float64) * pl.col("tokens")
+    of_others = (of_all - pl.col("attention_label").cast(pl.Float64)).clip(0)  # float32 rounds
+    return attention.join(
+        spans.cast({"demonstration": attention.schema["demonstration"]}), on="demonstration"
+    ).with_columns(attention_label=of_others / (pl.col("tokens") - pl.col("words")))
+
+
+def other_tokens(effect: Callable[[Array], Array]) -> Control:
+    """The control of an effect of AUCROC_l.
+
+    Attributing label words' attention to other labels would be none: over all rotations of the
+    labels, including that by 0 places, AUCs average 0.5, whatever they are.
+    """
+    return Control(
+        "the other tokens of each demonstration in place of its label word",
+        partial(of_auc, effect=effect, others=True),
+    )

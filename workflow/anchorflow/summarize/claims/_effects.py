@@ -27,32 +27,29 @@ def mean_of_examples(rows: pl.DataFrame, values: Array) -> SeedStatistic:
 
 
 def minus(first: Sampled, second: Sampled) -> Sampled:
-    """The difference of two effects, on the seeds that both have.
+    """The difference of two effects, in the seeds in which both have a value.
 
-    A text that only one of them has counts for that one alone.
+    Texts are weighted alike in both, so that what a text adds to both cancels; one that only one
+    of them has counts for that one alone.
 
     Raises
     ------
     NotTested
-        If they have no seed in common.
+        If they were measured for different seeds.
     """
     seeds = [seed for seed in first.by_seed if seed in second.by_seed]
     if not seeds:
         raise NotTested("what is compared was measured for different seeds")
-    both = {seed: _beside(first.by_seed[seed], second.by_seed[seed]) for seed in seeds}
-    of, texts = first.by_seed[seeds[0]]
-    size = of(np.ones((1, len(texts)))).shape[1]
-    return Sampled(both, lambda of: first.made(of[..., :size]) - second.made(of[..., size:]))
+    return Sampled({seed: _difference(first.by_seed[seed], second.by_seed[seed]) for seed in seeds})
 
 
-def _beside(first: SeedStatistic, second: SeedStatistic) -> SeedStatistic:
-    """Both statistics, of the texts that either has, as [R, K + K']."""
+def _difference(first: SeedStatistic, second: SeedStatistic) -> SeedStatistic:
+    """One statistic minus the other, of the texts that either has."""
     texts = np.union1d(first.texts, second.texts)
     places = [np.searchsorted(texts, each.texts) for each in (first, second)]
 
     def statistic(weights: Array) -> Array:
-        sides = zip((first, second), places, strict=True)
-        return np.concatenate([of.statistic(weights[:, place]) for of, place in sides], 1)
+        return first.statistic(weights[:, places[0]]) - second.statistic(weights[:, places[1]])
 
     return SeedStatistic(statistic, texts)
 
@@ -85,7 +82,7 @@ def difference_by_seed(
 ) -> Sampled:
     """A measure in some settings minus that in others, each the mean over settings and draws.
 
-    Seeds that lack a setting are left out.
+    Seeds that lack a setting, or have no example with all of them, are left out.
 
     Parameters
     ----------
@@ -95,7 +92,7 @@ def difference_by_seed(
     Raises
     ------
     NotTested
-        If no seed has all settings.
+        If no example has all settings.
     """
     seeds = {}
     for rows in per_seed(measured):
@@ -104,10 +101,12 @@ def difference_by_seed(
             continue
         means = [_mean_of_settings(side, measure) for side in sides]
         pairs = means[0].join(means[1], on="example", suffix="_less").sort("example")
+        if pairs.is_empty():
+            continue
         values = (pairs[measure] - pairs[f"{measure}_less"]).to_numpy()
         seeds[int(rows["seed"][0])] = mean_of_examples(pairs, values)
     if not seeds:
-        raise NotTested("no seed has both of what is compared")
+        raise NotTested("no example was run with both of what is compared")
     return Sampled(seeds)
 
 

@@ -45,13 +45,7 @@ Values = Callable[[Mapping[str, Array]], Array]
 
 
 def of_layers(run: Run, columns: tuple[str, ...], values: Values) -> Sampled:
-    """The mean over examples of what ``values`` makes of columns of the table ``saliency``.
-
-    Raises
-    ------
-    NotTested
-        If the table is missing, or its saliency was measured without these columns.
-    """
+    """The mean over examples of what ``values`` makes of columns of the table ``saliency``."""
     layers = run.rows("saliency")["layer"].n_unique()
     seeds = {}
     for seed, rows in run.by_seed("saliency").items():

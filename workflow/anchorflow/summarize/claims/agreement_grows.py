@@ -17,11 +17,14 @@ def agreement_gained(run: Run) -> Sampled:
     NotTested
         If there is only one number of demonstrations.
     """
-    counts = run.by_seed("counts")
+    counts = run.rows("counts")
     seeds = {}
     for seed, every in run.by_seed("kernel_predictions").items():
-        fewest = int(counts[seed]["demonstrations_per_label"].to_numpy().min())
-        few = counts[seed].filter(
+        of_seed = counts.filter(pl.col("seed") == seed)
+        if of_seed.is_empty():
+            continue
+        fewest = int(of_seed["demonstrations_per_label"].to_numpy().min())
+        few = of_seed.filter(
             pl.col("demonstrations_per_label") == fewest,
             pl.col("example").is_in(every["example"].implode()),
         )

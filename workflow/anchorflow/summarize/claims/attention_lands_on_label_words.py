@@ -1,5 +1,6 @@
 """Label words' share of attention compared with their share of tokens ([K] §5.3, Fig. 2)."""
 
+import numpy as np
 import polars as pl
 
 from anchorflow.summarize.claims._claim import Claim, Control, Run, Sampled
@@ -11,7 +12,11 @@ _CELL = ("example", "layer")
 
 
 def beyond_length(run: Run, segment: str = "label") -> Sampled:
-    """A segment's share of the demonstrations' attention minus that of tokens, over all layers."""
+    """A segment's share of the demonstrations' attention minus that of tokens, over all layers.
+
+    Layers in which nothing attends to the demonstrations, as may be beyond a sliding window, do
+    not count.
+    """
     seeds = {}
     for seed, rows in run.by_seed("segments").items():
         means = rows.group_by(*_CELL, "segment").agg(
@@ -21,8 +26,10 @@ def beyond_length(run: Run, segment: str = "label") -> Sampled:
             beyond=pl.col("attention") / pl.col("attention").sum().over(_CELL)
             - pl.col("tokens") / pl.col("tokens").sum().over(_CELL)
         ).filter(pl.col("segment") == segment)
-        of_examples = shares.group_by("example").agg(pl.col("beyond").mean()).sort("example")
-        seeds[seed] = mean_of_examples(of_examples, of_examples["beyond"].to_numpy())
+        defined = pl.col("beyond").fill_nan(None)
+        of_examples = shares.group_by("example").agg(defined.mean()).sort("example")
+        values = of_examples["beyond"].fill_null(np.nan).to_numpy()
+        seeds[seed] = mean_of_examples(of_examples, values)
     return Sampled(seeds)
 
 

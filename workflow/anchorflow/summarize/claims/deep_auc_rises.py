@@ -4,11 +4,11 @@ from functools import partial
 
 from anchorflow.arrays import Array
 from anchorflow.summarize.claims._claim import UNTRAINED, Claim, Curve, Depth
-from anchorflow.summarize.claims._deep import TELLS_NOTHING, of_auc, other_labels
+from anchorflow.summarize.claims._deep import TELLS_NOTHING, of_auc, other_tokens
 from anchorflow.summarize.claims._effects import mean_of_layers
 from anchorflow.summarize.depth import first_third, last_third
 
-READS = ("attention", "predictions")
+READS = ("attention", "predictions", "prompts")
 
 
 def rise(auc: Array) -> Array:
@@ -25,7 +25,7 @@ CLAIMS: tuple[Claim, ...] = (
         "AUCROC_l, last third minus first third of the layers",
         "AUC",
         partial(of_auc, effect=rise),
-        other_labels(rise),
+        other_tokens(rise),
         UNTRAINED,
         undefined=TELLS_NOTHING,
         over_depth=Depth("AUCROC_l", (Curve("AUCROC_l", "deep", {"measure": "auc"}),)),

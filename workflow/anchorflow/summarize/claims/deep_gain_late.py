@@ -6,9 +6,9 @@ import numpy as np
 
 from anchorflow.arrays import Array
 from anchorflow.summarize.claims._claim import UNTRAINED, Claim, Curve, Depth
-from anchorflow.summarize.claims._deep import TELLS_NOTHING, of_auc, other_labels
+from anchorflow.summarize.claims._deep import TELLS_NOTHING, of_auc, other_tokens
 
-READS = ("attention", "predictions")
+READS = ("attention", "predictions", "prompts")
 
 
 def late_gain(auc: Array) -> Array:
@@ -34,7 +34,7 @@ CLAIMS: tuple[Claim, ...] = (
         "mean AUCROC_l - 0.5 of the upper half of the layers minus that of the lower half",
         "AUC",
         partial(of_auc, effect=late_gain),
-        other_labels(late_gain),
+        other_tokens(late_gain),
         UNTRAINED,
         undefined=TELLS_NOTHING,
         over_depth=Depth("R_l", (Curve("R_l", "deep", {"measure": "cumulative"}),)),

@@ -50,10 +50,10 @@ def confusion_told(run: Run, rotated: bool = False) -> Sampled:
 
         def statistic(weights: Array, measures: list[Statistic] = measures) -> Array:
             every = np.stack([measure(weights)[:, -layers:] for measure in measures])
-            return mean_where_defined(every, 0)
+            return mean_of_layers(mean_where_defined(every, 0), last_third(layers))
 
         seeds[seed] = SeedStatistic(statistic, texts_of(told))
-    return Sampled(seeds, lambda of: mean_of_layers(of, last_third(layers)))
+    return Sampled(seeds)
 
 
 def shifted_labels(diagnosis: pl.DataFrame, shift: int, classes: int) -> pl.DataFrame:

@@ -23,7 +23,7 @@ def decoded_over_shuffled(run: Run, source: str, target: str) -> Sampled:
         If nothing was probed.
     """
     seeds = {}
-    for seed, rows in run.by_seed("probes").items():
+    for place, (seed, rows) in enumerate(run.by_seed("probes").items()):
         chosen = rows.filter(
             pl.col("source") == source, pl.col("target") == target, pl.col("offset") == 0
         )
@@ -33,7 +33,7 @@ def decoded_over_shuffled(run: Run, source: str, target: str) -> Sampled:
             gain=pl.col("correct").cast(pl.Float64) - pl.col("shuffled").cast(pl.Float64)
         )
         of = gain.group_by(example="demonstration").agg(pl.col("gain").mean()).sort("example")
-        own = texts_of(of) + seed * 2**32  # demonstrations of other seeds are other texts
+        own = texts_of(of) + place * 2**32  # demonstrations of other seeds are other texts
         seeds[seed] = SeedStatistic(weighted_mean(of["gain"].to_numpy()[:, np.newaxis]), own)
     if not seeds:
         raise NotTested(f"no probe decodes {target} from {source}s")

@@ -1,0 +1,20 @@
+"""The best head beside the same with its weights permuted: held-out agreement by hand."""
+
+import pytest
+
+from constructed.claims import ALONE, Tables, expect, judged, kernel
+
+# Every how many texts the best head disagrees with its weights permuted, where else it does on one
+# of four.
+PERMUTED = {"holds": 2, "even": 4, "fails": 0}
+EFFECTS = {"holds": 0.25, "even": 0.0, "fails": -0.25}
+
+
+def tables_of(own: str) -> Tables:
+    """Another head agrees less, and always when permuted."""
+    return kernel({(0, 0): 2, (0, 1): 4}, {(0, 0): 0, (0, 1): PERMUTED[own]})
+
+
+@pytest.mark.parametrize(*ALONE)
+def test_heads_need_pairing(own: str, verdict: str, reason: str | None) -> None:
+    expect(judged("heads_need_pairing", tables_of(own)), EFFECTS[own], verdict, reason)

@@ -1,0 +1,367 @@
+"""Measurements in which claims hold, hold of their control or of an untrained network, or fail.
+
+All have several seeds of a few texts. Numbers are chosen so that effects can be worked out by hand.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import pytest
+
+from anchorflow.random_draws import halves
+from anchorflow.schemas.compression import COMPRESSION
+from anchorflow.schemas.embeddings import EMBEDDINGS
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.isolation import ISOLATION
+from anchorflow.schemas.kernel import COUNTS, KERNEL
+from anchorflow.schemas.predictions import PREDICTIONS
+from anchorflow.schemas.samples import SAMPLES
+from anchorflow.summarize.claims import summarize_claims
+from anchorflow.summarize.verdicts import NOT_SUPPORTED, SUPPORTED
+
+Row = dict[str, Any]
+Tables = dict[str, pl.DataFrame]
+Shares = tuple[float, float, float]  # of S_wp, S_pq, and S_ww
+
+SEEDS = (0, 1, 2)
+EXAMPLES = 40  # of every four, as many are counted as a test says
+LAYERS = 6  # two early, two in the middle, two late
+TWINS = ("tiny+initialized-0", "tiny+shuffled-0")
+
+# What own data, control, and untrained network are like, and what is then said of the claim. With
+# "even" there is no effect.
+_NO_EFFECT = "the effect is not above 0"
+_OF_CONTROL, _OF_TWIN = "also true of its control", "also true of an untrained network"
+WITH_BOTH = (
+    ("own", "control", "twin", "verdict", "reason"),
+    [
+        ("holds", "even", "even", SUPPORTED, None),
+        ("fails", "even", "even", NOT_SUPPORTED, _NO_EFFECT),
+        ("holds", "holds", "even", NOT_SUPPORTED, _OF_CONTROL),
+        ("holds", "even", "holds", NOT_SUPPORTED, _OF_TWIN),
+    ],
+)
+WITH_CONTROL = (
+    ("own", "control", "verdict", "reason"),
+    [
+        ("holds", "even", SUPPORTED, None),
+        ("fails", "even", NOT_SUPPORTED, _NO_EFFECT),
+        ("holds", "holds", NOT_SUPPORTED, _OF_CONTROL),
+    ],
+)
+# Where the effect is the difference from the control, it is not above 0 if that is as high.
+WITH_TWIN = (
+    ("own", "twin", "verdict", "reason"),
+    [
+        ("holds", "even", SUPPORTED, None),
+        ("even", "even", NOT_SUPPORTED, _NO_EFFECT),
+        ("fails", "even", NOT_SUPPORTED, _NO_EFFECT),
+        ("holds", "holds", NOT_SUPPORTED, _OF_TWIN),
+    ],
+)
+ALONE = (
+    ("own", "verdict", "reason"),
+    [
+        ("holds", SUPPORTED, None),
+        ("even", NOT_SUPPORTED, _NO_EFFECT),
+        ("fails", NOT_SUPPORTED, _NO_EFFECT),
+    ],
+)
+
+
+def frame(rows: Sequence[Row], schema: Any) -> pl.DataFrame:
+    """Rows as a table; columns that they lack are null."""
+    return pl.DataFrame(rows, schema=frame_schema(schema))
+
+
+def cells(seeds: Sequence[int] = SEEDS, examples: int = EXAMPLES, task: str = "news") -> list[Row]:
+    """The key columns of every text of every seed."""
+    return [
+        {"model": "tiny", "task": task, "seed": seed, "example": example}
+        for seed in seeds
+        for example in range(examples)
+    ]
+
+
+def summarize(
+    tables: Tables,
+    twins: Sequence[Tables] = (),
+    tasks: Sequence[str] = ("news",),
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """The table of all claims, most of them not tested."""
+    untrained = {
+        f"untrained_{name}": pl.concat(
+            [
+                twin[name].with_columns(model=pl.lit(model))
+                for model, twin in zip(TWINS, twins, strict=False)
+            ]
+        )
+        for name in (twins[0] if twins else ())
+    }
+    # Without predictions of its own, the model always answers the same.
+    always = [
+        {**cell, "label": 0, "prediction": 0, "probabilities": [0.5, 0.5]} for cell in cells()
+    ]
+    named = {"predictions": frame(always, PREDICTIONS), **tables, **untrained}
+    return summarize_claims(tasks, "mask", 0.05, confidence, **named)
+
+
+def judged(claim: str, tables: Tables, *twins: Tables, task: str = "news") -> Row:
+    """What is said of one claim."""
+    return of_claim(summarize(tables, twins), claim, task)
+
+
+def of_claim(summary: pl.DataFrame, claim: str, task: str = "news") -> Row:
+    """One row of the table of claims."""
+    chosen = (pl.col("claim") == claim) & (pl.col("task") == task)
+    return summary.row(by_predicate=chosen, named=True)
+
+
+def expect(
+    found: Row,
+    effect: float | None,
+    verdict: str,
+    reason: str | None,
+    control: float | None = None,
+    twin: float | None = None,
+) -> None:
+    """Compare a row of the table of claims with what was worked out by hand."""
+    for column, value in (("effect", effect), ("control_effect", control), ("null_effect", twin)):
+        assert found[column] == (None if value is None else pytest.approx(value, abs=1e-6)), column
+    assert (found["verdict"], found["reason"]) == (verdict, reason)
+    assert found["seeds"] == len(SEEDS)
+
+
+# --- information flows ---------------------------------------------------------------------------
+
+
+READ_BY_CLAIMS = (
+    *(f"s_{flow}{ending}" for ending in ("", "_text", "_before") for flow in ("wp", "pq", "ww")),
+    "target_text",
+    "target_template",
+)
+
+
+def saliency(
+    columns: Mapping[str, Sequence[float | None]],
+    seeds: Sequence[int] = SEEDS,
+    task: str = "news",
+) -> pl.DataFrame:
+    """The table ``saliency`` with these values per layer; null in other columns that claims read.
+
+    All values of a text are multiplied by its number plus 1, which leaves shares as they are.
+    """
+    rows = [
+        {
+            **cell,
+            "layer": layer,
+            **{
+                name: None if value is None else (cell["example"] + 1) * value
+                for name in READ_BY_CLAIMS
+                for value in [columns[name][layer] if name in columns else None]
+            },
+        }
+        for cell in cells(seeds, task=task)
+        for layer in range(LAYERS)
+    ]
+    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(READ_BY_CLAIMS, pl.Float64))
+
+
+def by_third(early: float, middle: float, late: float) -> list[float]:
+    """A value per layer."""
+    return [early] * 2 + [middle] * 2 + [late] * 2
+
+
+def flows(early: Shares, late: Shares, ending: str = "") -> dict[str, list[float]]:
+    """Columns of the three flows; all is S_ww in the middle layers."""
+    return {
+        f"{name}{ending}": by_third(early[place], (0.0, 0.0, 1.0)[place], late[place])
+        for place, name in enumerate(("s_wp", "s_pq", "s_ww"))
+    }
+
+
+def flows_and_controls(own: Sequence[Shares], control: Sequence[Shares]) -> Tables:
+    """Flows of label words, and of random text tokens in their place; early and late."""
+    early, late = own
+    columns = {**flows(early, late), **flows(*control, ending="_text")}
+    return {"saliency": saliency(columns)}
+
+
+# --- isolation and compression -------------------------------------------------------------------
+
+
+def isolation(
+    unchanged: Mapping[tuple[str, str], Sequence[int]], layers: int = 5
+) -> dict[str, pl.DataFrame]:
+    """The table ``isolation``: by positions and side, how many predictions of four stay the same.
+
+    One number for each draw. With other numbers of layers, and another variant, all change.
+    """
+    runs = [("none", "none", 0, "none", 0, 4)]
+    for (positions, side), counts in unchanged.items():
+        for draw, count in enumerate(counts):
+            runs.append(("mask", positions, draw, side, layers, count))
+            runs.append(("mask", positions, draw, side, layers + 1, 0))
+            runs.append(("zero", positions, draw, side, layers, 0))
+    names = ("variant", "positions", "draw", "side", "layers")
+    rows = [
+        {
+            **cell,
+            **dict(zip(names, run[:-1], strict=True)),
+            "label": 0,
+            "prediction": int(cell["example"] % 4 >= run[-1]),
+            "probabilities": [0.5, 0.5],
+            "top_tokens": [1],
+        }
+        for run in runs
+        for cell in cells()
+    ]
+    return {"isolation": frame(rows, ISOLATION)}
+
+
+def compression(loyal: Mapping[str, Sequence[int]]) -> Tables:
+    """The table ``compression``: by method, on how many texts of four each draw is loyal.
+
+    Where it is loyal, it is right, and all five of the likeliest words stay; else it is wrong, and
+    two of the eight that either has. With a share of the tokens, nothing is loyal.
+    """
+    settings = [("full", None, 0, 4)]
+    for method, counts in loyal.items():
+        settings += [(method, None, draw, count) for draw, count in enumerate(counts)]
+        settings += [(method, 0.5, 0, 0)] if method != "hidden_random" else []
+    rows = [
+        {
+            **cell,
+            "method": method,
+            "share": share,
+            "draw": draw,
+            "kept": 5,
+            "shared": 20,
+            "label": 1,
+            "prediction": int(cell["example"] % 4 < count),
+            "probabilities": [0.5, 0.5],
+            "top_tokens": [1, 2, 3, 4, 5] if cell["example"] % 4 < count else [1, 2, 6, 7, 8],
+        }
+        for method, share, draw, count in settings
+        for cell in cells()
+    ]
+    return {"compression": frame(rows, COMPRESSION)}
+
+
+def answered(
+    right: Mapping[str, int], column: str, schema: Any, seeds: Sequence[int] = SEEDS
+) -> pl.DataFrame:
+    """A table of predictions: by way to answer, how many texts of four it gets right."""
+    rows = [
+        {
+            **cell,
+            column: way,
+            "label": cell["example"] % 2,
+            "prediction": (cell["example"] + (cell["example"] % 4 >= count)) % 2,
+            "probabilities": [0.5, 0.5],
+        }
+        for way, count in right.items()
+        for cell in cells(seeds)
+    ]
+    return frame(rows, schema)
+
+
+# --- kernel regression ---------------------------------------------------------------------------
+
+HEAD_TEXTS = 40
+TOLD = (0, 1) * 20  # what the model predicts
+
+
+def kernel(
+    agreement: Mapping[tuple[int, int], int],
+    permuted: Mapping[tuple[int, int], int] | None = None,
+    correlation: Mapping[tuple[int, int], float] | None = None,
+    told: Sequence[int] = TOLD,
+) -> Tables:
+    """Heads as kernel regressions, by layer and head: every how many texts it disagrees; 0, never.
+
+    Agreement is that share of both halves of the texts. With other kinds of weights there is none.
+    """
+    rows = [
+        {
+            **cell,
+            "layer": layer,
+            "head": head,
+            "weights": weights,
+            "prediction": None if wrong or weights != "max" else told[cell["example"]],
+            "correlation": (correlation or {}).get((layer, head)),
+            "permuted": None
+            if permuted is None or disagrees(cell["example"], permuted[layer, head])
+            else told[cell["example"]],
+        }
+        for cell in cells(examples=HEAD_TEXTS)
+        for (layer, head), every in agreement.items()
+        for wrong in [disagrees(cell["example"], every)]
+        for weights in ("label", "max")
+    ]
+    return {"kernel": frame(rows, KERNEL), "kernel_predictions": model_predictions(told)}
+
+
+def disagrees(example: int, every: int) -> bool:
+    """Whether a text is one of every so many within its half of the texts; 0 for none."""
+    half = halves(pl.Series(range(HEAD_TEXTS)), 0)
+    own = half.filter(pl.col("half") == half["half"][example])["example"].to_list()
+    return every > 0 and own.index(example) % every == 0
+
+
+def model_predictions(told: Sequence[int] = TOLD) -> pl.DataFrame:
+    """What the model predicts of each text, with the demonstrations of ``kernel``."""
+    rows = [
+        {
+            **cell,
+            "label": told[cell["example"]],
+            "prediction": told[cell["example"]],
+            "probabilities": [0.5, 0.5],
+        }
+        for cell in cells(examples=HEAD_TEXTS)
+    ]
+    return frame(rows, PREDICTIONS)
+
+
+def encoder(every: int, fewer: int | None = None) -> Tables:
+    """What an encoder's kernel regression needs that disagrees on every so many texts.
+
+    Texts lie on one of two corners, as the four demonstrations do, and so the first two of them.
+    With those, the model disagrees on every so many texts, ``fewer``.
+    """
+    corners = [[1.0, 0.0], [0.0, 1.0]]
+    told = [(each + disagrees(example, every)) % 2 for example, each in enumerate(TOLD)]
+    labels = [0, 1, 1, 0]
+    embeddings = [("train", row, corners[label]) for row, label in enumerate(labels)]
+    embeddings += [("test", example, corners[label]) for example, label in enumerate(told)]
+    samples = [
+        {
+            **{name: cell[name] for name in ("task", "seed", "example")},
+            "demonstrations": "kernel",
+            "demonstration_rows": [0, 1, 2, 3],
+            "demonstration_labels": labels,
+        }
+        for cell in cells(examples=HEAD_TEXTS)
+    ]
+    counts = [
+        {
+            **cell,
+            "demonstrations_per_label": 1,
+            "label": 0,
+            "prediction": (told[cell["example"]] + disagrees(cell["example"], fewer)) % 2,
+            "probabilities": [0.5, 0.5],
+        }
+        for cell in cells(examples=HEAD_TEXTS)
+        if fewer is not None
+    ]
+    named = [
+        {"task": "news", "split": split, "row": row, "embedding": corner}
+        for split, row, corner in embeddings
+    ]
+    return {
+        "kernel_samples": frame(samples, SAMPLES),
+        "embeddings": frame(named, EMBEDDINGS),
+        "counts": frame(counts, COUNTS),
+    }
