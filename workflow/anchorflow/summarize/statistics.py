@@ -2,8 +2,10 @@
 
 A seed draws demonstrations and test texts. Few seeds are treated as few: the variance of an
 estimate is that between seeds, whose degrees of freedom are the seeds less one. Where seeds share
-test texts, the covariance that these cause is a second component. Components are added up, and
-degrees of freedom combined as in Satterthwaite (1946); tasks are fixed effects.
+test texts, the covariance that these cause is a second component, and the squares of the two
+half-widths are added up. Tasks are fixed effects: a component's variances are added over tasks, and
+degrees of freedom combined as in Satterthwaite (1946). ``benchmarks/coverage.py`` shows how often
+these intervals cover.
 """
 
 from collections.abc import Callable, Sequence
