@@ -68,12 +68,13 @@ def decoded(hits: dict[int, list[bool]]) -> pl.DataFrame:
 
 def test_seeds_draw_their_own_demonstrations_so_that_none_is_shared() -> None:
     # Both seeds .5 with a variance of .25 over two demonstrations: together .25 / 2, with 2 degrees
-    # of freedom. The same two demonstrations would add a covariance of .25 with one degree.
+    # of freedom, at an error rate of 20 % for a lower bound: t is 1.885618. The same two
+    # demonstrations would add a covariance of .25 with one degree.
     table = summarize_decoding(
         decoded({0: [True, False], 1: [True, False]}), prompts(("news",)), 0.9
     )
     (gain,) = table.filter(task="news", measure="gain").to_dicts()
-    half = 2.919986 * 0.125**0.5
+    half = 1.885618 * 0.125**0.5
     assert gain["mean"] == 0.5
     assert [gain["low"], gain["high"]] == pytest.approx([0.5 - half, 0.5 + half], rel=1e-6)
     assert (gain["decoded"], gain["seeds"]) == (4, 2)

@@ -195,7 +195,7 @@ def controls() -> pl.DataFrame:
     ]
     table = pl.DataFrame(rows, schema=frame_schema(SALIENCY))
     shown = prompts({("news", 0, 0): [], ("news", 0, 1): []}).filter(pl.col("task") == "news")
-    return summarize_flow(table, shown, "per_example", 100, 0.95).filter(task="news")
+    return summarize_flow(table, shown, "per_example", 0.95).filter(task="news")
 
 
 @pytest.mark.parametrize(
