@@ -35,8 +35,8 @@ def estimate(scores: list[list[float]]) -> Estimate:
     """All heads' scores; without the second seed or text, they are in the opposite order."""
     turned = [row[::-1] for row in scores]
     without = np.stack([np.ravel(scores), np.ravel(turned)])
-    seeds = np.array([0, 1])
-    return Estimate(np.ravel(scores), (Stratum(without, without, seeds, seeds),))
+    texts = (np.array([0]), np.array([1]))
+    return Estimate(np.ravel(scores), (Stratum(without, tuple(without[:, None]), texts),))
 
 
 def test_a_head_is_scored_where_it_was_not_chosen() -> None:
@@ -49,8 +49,8 @@ def test_a_head_is_scored_where_it_was_not_chosen() -> None:
     # Without the second seed or text, the same heads are scored, though others are best there.
     for chosen, without in ((here, [0.45, 0.55]), (held_out, [0.6, 0.75])):
         (stratum,) = chosen.strata
-        np.testing.assert_allclose(stratum.without_seed, [chosen.values, without])
-        np.testing.assert_allclose(stratum.without_text, [chosen.values, without])
+        for left_out in (stratum.without_seed, np.concatenate(stratum.without_text)):
+            np.testing.assert_allclose(stratum.made(left_out), [chosen.values, without])
 
 
 def test_a_half_without_examples_leaves_nothing_held_out() -> None:
