@@ -2,7 +2,7 @@
 
 import pytest
 
-from constructed.claims import ALONE, Tables, expect, judged, kernel
+from constructed.claims import ALONE, HEAD_TEXTS, Tables, expect, judged, kernel
 
 # Every how many texts the best head disagrees with its weights permuted, where else it does on one
 # of four.
@@ -18,3 +18,11 @@ def tables_of(own: str) -> Tables:
 @pytest.mark.parametrize(*ALONE)
 def test_heads_need_pairing(own: str, verdict: str, reason: str | None) -> None:
     expect(judged("heads_need_pairing", tables_of(own)), EFFECTS[own], verdict, reason)
+
+
+def test_a_head_that_answers_always_the_same_as_the_model_does_needs_no_pairing() -> None:
+    # Permuted weights lower its agreement from 1 to 1 of 2, and that of a constant as well.
+    tables = kernel({(0, 0): 2, (0, 1): 0}, {(0, 0): 0, (0, 1): 2}, told=[1] * HEAD_TEXTS)
+    found = judged("heads_need_pairing", tables)
+    assert found["effect"] == found["control_effect"] == 0.5
+    assert (found["verdict"], found["reason"]) == ("not supported", "also true of its control")

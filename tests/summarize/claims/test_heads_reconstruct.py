@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from anchorflow.random_draws import halves
-from anchorflow.summarize.claims.heads_reconstruct import agreement_of_constant
+from anchorflow.summarize.claims._heads import agreement_of_constant
 from constructed.claims import ALONE, HEAD_TEXTS, TOLD, Tables, disagrees, expect, judged, kernel
 
 # The model says 1 of three quarters of each half, which is what the constant agrees with.

@@ -41,7 +41,9 @@ def test_isolation_label_over_neighbors(
 def test_what_was_not_isolated_is_not_compared() -> None:
     neighbors = judged("isolation_label_over_neighbors", beside_random("holds"))
     assert neighbors["verdict"] == "not tested"
-    assert neighbors["reason"] == "isolation.positions lacks after"
+    assert neighbors["reason"] == (
+        "isolation.positions lacks after, or a demonstration has no such token"
+    )
     six = isolation({("label", "first"): [1], ("random", "first"): [3]}, layers=6)
     random = judged("isolation_label_over_random", six)
     assert random["reason"] == "isolation.layers lacks 5, the paper's number"

@@ -25,6 +25,9 @@ ONE_SEED = (
 )
 
 
+NO_VARIATION = "neither seeds nor texts differ, so that there is nothing to judge the effect by"
+
+
 @dataclass(frozen=True)
 class Comparison:
     """An effect, or its difference from what it has to exceed, for one task or over tasks."""
@@ -241,11 +244,13 @@ def decide(claim: Claim, measured: Measured, confidence: float) -> Decision:
     lacking = _lacking(claim, measured)
     if undefined:
         reason = _joined(undefined, because)
-        return replace(decision, p_value=1.0, verdict=INCONCLUSIVE, reason=reason)
+        return replace(decision, verdict=INCONCLUSIVE, reason=reason)
     p_value = None if lacking else max(_p_value(each) for each in measured.comparisons)
     said, failed = _verdict(measured, ends)
     if said == SUPPORTED and lacking:
         said = INCONCLUSIVE
+    if said == SUPPORTED and any(low == high for low, high in ends):
+        p_value, said, failed = None, INCONCLUSIVE, NO_VARIATION
     return replace(
         decision,
         p_value=p_value,

@@ -48,7 +48,9 @@ def to_other_tokens(attention: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFr
         1
     )
     spans = prompt.select(
-        tokens=pl.col("demonstration_ends").explode() - pl.col("demonstration_starts").explode(),
+        # As attention_mean, without a prompt's first token.
+        tokens=pl.col("demonstration_ends").explode()
+        - pl.col("demonstration_starts").explode().clip(lower_bound=1),
         words=pl.col("label_ends").explode() - pl.col("label_positions").explode(),
     ).with_row_index("demonstration")
     of_all = pl.col("attention_mean").cast(pl.Float64) * pl.col("tokens")

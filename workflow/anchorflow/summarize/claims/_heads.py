@@ -53,6 +53,13 @@ class Candidates(NamedTuple):
             chosen.append(int(columns[np.mean(seen, 0).argmax()]))
         return chosen[0], chosen[1]
 
+    def of_constant(self) -> dict[int, Array]:
+        """As :attr:`agreement`, of always giving the other half's most frequent prediction."""
+        return {
+            seed: agreement_of_constant(told, self.half[seed])
+            for seed, told in self.predictions.items()
+        }
+
     def held_out(self, values: Mapping[int, Array], *heads: Columns) -> Sampled:
         """The mean of values [examples, heads] of heads on the texts they were not chosen on.
 
@@ -69,6 +76,20 @@ class Candidates(NamedTuple):
         return SeedStatistic(
             lambda weights: of_halves(weights).mean(1, keepdims=True), self.texts[seed]
         )
+
+
+def agreement_of_constant(predictions: NDArray[np.int64], half: NDArray[np.int64]) -> Array:
+    """1 where a prediction is the most frequent one of the other half, [examples, 1].
+
+    NaN where the other half is empty.
+    """
+    agreement = np.full((len(predictions), 1), np.nan)
+    for part in (0, 1):
+        others = predictions[half != part]
+        if len(others):
+            here = half == part
+            agreement[here, 0] = predictions[here] == np.bincount(others).argmax()
+    return agreement
 
 
 def candidates(run: Run, weights: str = "max") -> Candidates:

@@ -26,7 +26,9 @@ def isolation_over(run: Run, more: Sequence[Setting], less: Sequence[Setting]) -
         raise NotTested(f"isolation.layers lacks {LAYERS}, the paper's number")
     for positions in sorted({str(each["positions"]) for each in (*more, *less)}):
         if five.filter(pl.col("positions") == positions).is_empty():
-            raise NotTested(f"isolation.positions lacks {positions}")
+            raise NotTested(
+                f"isolation.positions lacks {positions}, or a demonstration has no such token"
+            )
     ends = {each["side"] for each in (*more, *less)}
     if len(ends) > 1 and "attention" in run.tables:
         depth = run.rows("attention")["layer"].n_unique()

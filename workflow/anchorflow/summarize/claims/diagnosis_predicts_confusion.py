@@ -76,7 +76,7 @@ CLAIMS: tuple[Claim, ...] = (
         "Spearman's ρ",
         confusion_told,
         Control(
-            "each label's distances given to another label, which is 0 on average",
+            "each label's distances given to another label",
             lambda run: confusion_told(run, rotated=True),
         ),
         undefined="in no layer are there three pairs of labels whose AUC and distance vary",

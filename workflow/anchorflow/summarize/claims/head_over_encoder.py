@@ -14,11 +14,21 @@ READS = ("kernel", "kernel_predictions", "kernel_samples", "embeddings")
 def head_over_encoder(run: Run) -> Sampled:
     """Held-out agreement of the best head minus that of the encoder's kernel regression."""
     heads = candidates(run)
-    of_encoder: dict[int, Array] = {
+    return minus(heads.held_out(heads.agreement, heads.best()), heads.held_out(_of_encoder(run)))
+
+
+def constant_over_encoder(run: Run) -> Sampled:
+    """The same with a held-out constant in the head's place."""
+    heads = candidates(run)
+    return minus(heads.held_out(heads.of_constant()), heads.held_out(_of_encoder(run)))
+
+
+def _of_encoder(run: Run) -> dict[int, Array]:
+    """Agreement of the encoder's kernel regression in each seed, [examples, 1]."""
+    return {
         seed: encoder_agreement(run, told, None)[:, np.newaxis]
         for seed, told in run.by_seed("kernel_predictions").items()
     }
-    return minus(heads.held_out(heads.agreement, heads.best()), heads.held_out(of_encoder))
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -30,7 +40,7 @@ CLAIMS: tuple[Claim, ...] = (
         "encoder",
         "share of predictions agreeing",
         head_over_encoder,
-        Control("the encoder's kernel, which the effect is the difference from"),
+        Control("a held-out constant in the head's place", constant_over_encoder),
         undefined=NO_OTHERS,
         place=1,
     ),

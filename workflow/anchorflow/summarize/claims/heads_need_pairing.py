@@ -14,16 +14,27 @@ def paired_over_permuted(run: Run) -> Sampled:
     return minus(heads.held_out(heads.agreement, best), heads.held_out(heads.permuted, best))
 
 
+def constant_over_permuted(run: Run) -> Sampled:
+    """The same with a held-out constant in the head's place.
+
+    Where the model always gives the same answer, so do some of its heads by chance, and permuted
+    weights lower their agreement too.
+    """
+    heads = candidates(run)
+    permuted = heads.held_out(heads.permuted, heads.best())
+    return minus(heads.held_out(heads.of_constant()), permuted)
+
+
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "heads_need_pairing",
-        "Giving a head's weights to other demonstrations destroys its agreement with the model",
+        "Giving a head's weights to other demonstrations lowers its agreement with the model",
         "[K] §5.5",
         "held-out agreement of the best head minus that with its weights permuted among the "
         "demonstrations",
         "share of predictions agreeing",
         paired_over_permuted,
-        Control("the permuted weights, which the effect is the difference from"),
+        Control("a held-out constant in the head's place", constant_over_permuted),
         form=DISCRIMINATING,
         undefined=NO_OTHERS,
         place=3,
