@@ -221,7 +221,7 @@ def test_editing_the_embeddings_module_rebuilds_embeddings_and_what_follows(
 
 def test_a_temperature_rebuilds_no_embeddings(finished_run: Checkout) -> None:
     finished_run.config["encoder"]["temperature"] = 0.1
-    assert finished_run.planned() == REGRESSORS
+    assert finished_run.planned() == REGRESSORS | CLAIMS
 
 
 def test_a_budget_for_demonstrations_rebuilds_what_they_are_needed_for(
@@ -240,7 +240,8 @@ def test_components_rebuild_key_distances_and_what_follows(finished_run: Checkou
 
 def test_a_penalty_rebuilds_probes_and_what_follows(finished_run: Checkout) -> None:
     finished_run.config["probes"] = {"penalty": 1.0}
-    assert finished_run.planned() == cells([PROBE], ["reviews", "news"], [0, 1]) | DECODING
+    probed = cells([PROBE], ["reviews", "news"], [0, 1])
+    assert finished_run.planned() == probed | DECODING | CLAIMS
 
 
 def test_how_many_pages_rebuilds_pages_only(finished_run: Checkout) -> None:
@@ -274,7 +275,7 @@ def test_editing_the_segments_module_rebuilds_what_reads_it(finished_run: Checko
 def test_editing_a_script_rebuilds_its_rule(finished_run: Checkout) -> None:
     finished_run.change_code("../scripts/measure_probes.py")
     planned = finished_run.planned()
-    assert planned == cells([PROBE], ["reviews", "news"], [0, 1]) | DECODING
+    assert planned == cells([PROBE], ["reviews", "news"], [0, 1]) | DECODING | CLAIMS
 
 
 def test_swapped_label_words_are_seen(finished_run: Checkout) -> None:
@@ -310,7 +311,7 @@ def test_memory_asked_of_the_scheduler_rebuilds_nothing(finished_run: Checkout) 
 def test_one_artifact_can_be_asked_for_by_its_path(finished_run: Checkout) -> None:
     target = "results/saliency/tiny/news/0.parquet"
     (finished_run.folder / target).unlink()
-    assert finished_run.planned(target) == cells([MEASURE], ["news"], [0])
+    assert finished_run.planned(target) == cells([MEASURE], ["news"], [0], untrained=False)
     before = pl.read_parquet(finished_run.folder / "results/saliency/tiny/news/1.parquet")
     finished_run.snakemake("--cores", "2", target)
     saliency = pl.read_parquet(finished_run.folder / target)

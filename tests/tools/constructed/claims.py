@@ -274,6 +274,19 @@ HEAD_TEXTS = 40
 TOLD = (0, 1) * 20  # what the model predicts
 
 
+def agreement_of_constant() -> float:
+    """How often the other half's most frequent prediction is what the model predicts."""
+    half = halves(pl.Series(range(HEAD_TEXTS)), 0)["half"].to_list()
+    shares = []
+    for part in (0, 1):
+        here, others = (
+            [told for told, of in zip(TOLD, half, strict=True) if (of == part) == same]
+            for same in (True, False)
+        )
+        shares.append(here.count(max((0, 1), key=others.count)) / len(here))
+    return sum(shares) / 2
+
+
 def kernel(
     agreement: Mapping[tuple[int, int], int],
     permuted: Mapping[tuple[int, int], int] | None = None,

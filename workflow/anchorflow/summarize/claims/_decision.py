@@ -25,9 +25,6 @@ ONE_SEED = (
 )
 
 
-NO_VARIATION = "neither seeds nor texts differ, so that there is nothing to judge the effect by"
-
-
 @dataclass(frozen=True)
 class Comparison:
     """An effect, or its difference from what it has to exceed, for one task or over tasks."""
@@ -249,8 +246,6 @@ def decide(claim: Claim, measured: Measured, confidence: float) -> Decision:
     said, failed = _verdict(measured, ends)
     if said == SUPPORTED and lacking:
         said = INCONCLUSIVE
-    if said == SUPPORTED and any(low == high for low, high in ends):
-        p_value, said, failed = None, INCONCLUSIVE, NO_VARIATION
     return replace(
         decision,
         p_value=p_value,
