@@ -191,7 +191,13 @@ class Reader:
         sent = [event["params"] for event in events if event["method"] == SENT]
         addresses = [params["request"]["url"] for params in sent]
         assert any(address.startswith("file:") for address in addresses)
-        own = ("file:", "data:", "chrome:", "chrome-untrusted:", "about:")  # the browser's first tab
+        own = (
+            "file:",
+            "data:",
+            "chrome:",
+            "chrome-untrusted:",
+            "about:",
+        )
         return {a for a in addresses if not a.startswith(own)}
 
 
