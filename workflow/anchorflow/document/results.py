@@ -44,6 +44,7 @@ _DEFAULT_CONFIGURATION = ROOT / "config" / "config.yaml"
 _MARKER = re.compile(r"\{\{(.+?)\}\}", re.DOTALL)
 _ESTIMATES = ("mean", "effect")  # columns that have an interval
 _INTERVAL = ("low", "high")
+_AGAINST = ("control_effect", "null_effect")  # shown as estimates are, without an interval
 
 
 class MarkerError(ValueError):
@@ -228,7 +229,8 @@ class _Quoting:
             return _shown(rows[0], *columns)
         (column,) = columns
         value = rows[0][column]
-        return cell(float(value), None, None) if column in _ESTIMATES else value
+        rounded = value and column in (*_ESTIMATES, *_AGAINST)
+        return cell(float(value), None, None) if rounded else value
 
 
 def _crossed(rows: Sequence[Mapping[str, str]], index: str, column: str) -> str:
@@ -242,6 +244,8 @@ def _crossed(rows: Sequence[Mapping[str, str]], index: str, column: str) -> str:
 
 def _shown(row: Mapping[str, str], column: str) -> str:
     """A cell of a table, an estimate with its interval."""
+    if column in _AGAINST and row[column]:
+        return cell(float(row[column]), None, None)
     if column not in _ESTIMATES:
         return row[column] or "–"
     mean, low, high = (float(row[name]) if row[name] else None for name in (column, *_INTERVAL))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import polars as pl
@@ -100,13 +101,10 @@ def _look(verdict: str, style: Mapping[str, Any]) -> dict[str, Any]:
 def _name_lines(
     axes: Axes, claims: pl.DataFrame, names: Sequence[str], style: Mapping[str, Any]
 ) -> None:
-    """Label every line with its statement and comparison, the first on top."""
-    told = {
-        name: f"{statement}\n{compared}"
-        for name, statement, compared in claims.select("claim", "statement", "compared").iter_rows()
-    }
+    """Label every line with its statement, the first on top; the table says what is compared."""
+    told = dict(claims.select("claim", "statement").iter_rows())
     small = 0.8 * style["font_size"]
-    axes.set_yticks(range(len(names)), [told[name] for name in names], fontsize=small)
+    axes.set_yticks(range(len(names)), [fill(told[name], 56) for name in names], fontsize=small)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.axvline(0, color="0.6", linewidth=0.6, zorder=0)
     axes.grid(axis="y", linewidth=0.3, color="0.85")
