@@ -539,7 +539,7 @@ def every_table() -> Tables:
 def test_a_file_of_claims_declares_the_tables_that_they_read(file: str) -> None:
     tables = Recorded(every_table())
     for claim in registry.load(FOLDER, file).CLAIMS:
-        run = Run("news", tables, "mask", 0.05)
+        run = Run("news", tables, "mask", 0.05, shuffled=tables)
         claim.measure(run)
         if claim.control.measure is not None:
             claim.control.measure(run)
