@@ -87,6 +87,18 @@ def reweighting_task(wildcards):
     }
 
 
+def fitted_file(table):
+    """A table of the fitted weights, which untrained twins, never fitted, do without."""
+    path = f"results/reweighting/{{model}}/{{task}}/{{seed}}/{table}.parquet"
+    return lambda wildcards: (
+        [] if is_untrained(wildcards.model) else path.format(**wildcards)
+    )
+
+
+def reweighting_spec(wildcards):
+    return None if is_untrained(wildcards.model) else config["reweighting"]
+
+
 def shown_spec(wildcards):
     """Number and protocol of the prompts whose saliency is kept in full."""
     return {

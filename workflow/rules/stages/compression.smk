@@ -1,24 +1,11 @@
 # Predictions from compressed demonstrations ([A] §3.2, Table 2).
 
 
-def unless_untrained(path):
-    """A file that untrained twins, to which nothing is fitted, do without."""
-    return lambda wildcards: (
-        [] if is_untrained(wildcards.model) else path.format(**wildcards)
-    )
-
-
-def reweighting_settings(wildcards):
-    return None if is_untrained(wildcards.model) else config["reweighting"]
-
-
 rule measure_compression:
     input:
         prompts="results/prompts/{model}/{task}/{seed}.parquet",
-        training=unless_untrained(
-            "results/reweighting/{model}/{task}/{seed}/prompts.parquet"
-        ),
-        beta=unless_untrained("results/reweighting/{model}/{task}/{seed}/beta.parquet"),
+        training=fitted_file("prompts"),
+        beta=fitted_file("beta"),
         model="results/models/{model}",
     output:
         measured("compression"),
@@ -37,7 +24,7 @@ rule measure_compression:
     params:
         **code_of("measure_compression", *method_modules()),
         spec=config["compression"],
-        reweighting=reweighting_settings,
+        reweighting=reweighting_spec,
         compute=COMPUTE,
     message:
         "Compressing the demonstrations of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
