@@ -13,12 +13,12 @@ ALL: dict[str, Any] = {
 }
 
 
-def test_predictions_come_with_attention_and_shuffled_labels_are_not_compressed() -> None:
-    expected = ["attention", "predictions", "saliency", "isolation"]
-    assert null_stages("untrained", ALL) == [*expected, "compression"]
-    assert null_stages("shuffled", ALL) == expected
+def test_predictions_come_with_attention_and_only_they_are_made_with_shuffled_labels() -> None:
+    predicted = ["attention", "predictions"]
+    assert null_stages("untrained", ALL) == [*predicted, "saliency", "isolation", "compression"]
+    assert null_stages("shuffled", ALL) == predicted
     assert null_stages("untrained", ALL | {"stages": ["saliency"]}) == ["saliency"]
-    assert null_stages("shuffled", ALL | {"stages": ["compression"]}) == []
+    assert null_stages("shuffled", ALL | {"stages": ["compression"]}) == predicted
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,8 @@ def test_claims_alone_read_the_same_tables_of_nulls_by_names_of_their_own() -> N
         "untrained_predictions": "predictions",
     }
     reads = claims.null_reads("shuffled", ALL)
-    assert reads["shuffled_saliency"] == "saliency"
-    assert "shuffled_kernel" not in reads
-    assert "shuffled_compression" not in reads
+    assert reads["shuffled_predictions"] == "predictions"
+    assert "shuffled_saliency" not in reads
     assert {**claims.reads, **reads}.items() <= claims.may_read().items()
     for shown in PRESENTED:
         if shown.name != "claims":

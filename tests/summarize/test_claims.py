@@ -189,6 +189,19 @@ def test_differences_are_paired_by_text() -> None:
     assert low[0] < 0 < high[0]
 
 
+def test_differences_are_of_the_texts_that_both_have() -> None:
+    first, second = (
+        Sampled({0: SeedStatistic(weighted_mean_where_defined(values), np.array(texts))})
+        for values, texts in (
+            (np.array([[9.0], [1], [2]]), [0, 1, 2]),
+            (np.array([[0.0], [0], [9]]), [1, 2, 3]),
+        )
+    )
+    difference = minus(first, second)
+    assert difference.effect.values.tolist() == [1.5]
+    assert difference.by_seed[0].texts.tolist() == [1, 2]
+
+
 def test_differences_are_of_the_seeds_in_which_both_have_a_value() -> None:
     first = sampled({0: [1, 1], 1: [2, 2], 2: [9, 9]})
     second = sampled({2: [NAN, NAN], 1: [1, 1], 0: [1, 1], 3: [7, 7]})
@@ -197,7 +210,7 @@ def test_differences_are_of_the_seeds_in_which_both_have_a_value() -> None:
     low, high = difference.effect.interval(0.95)
     half = stats.t.isf(0.025, 1) * np.sqrt(0.5 / 2)  # of 0 and 1, with one degree of freedom
     assert (low[0], high[0]) == pytest.approx((0.5 - half, 0.5 + half))
-    with pytest.raises(NotTested, match="different seeds"):
+    with pytest.raises(NotTested, match="different texts"):
         minus(sampled({0: [1, 1]}), sampled({1: [1, 1]}))
 
 

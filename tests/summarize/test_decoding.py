@@ -12,6 +12,7 @@ from anchorflow.summarize.decoding import summarize_decoding
 from constructed.decoding import summary, summary_of_nothing
 from constructed.kernel import prompts
 from constructed.probes import states
+from constructed.samples import samples
 
 
 def test_summary_averages_and_gains_over_chance() -> None:
@@ -32,7 +33,8 @@ def test_summary_averages_and_gains_over_chance() -> None:
 
 def test_demonstrations_missing_at_an_offset_do_not_count_there() -> None:
     last_gone = states().filter((pl.col("offset") == -1) | (pl.col("demonstration") < 11))
-    table = summarize_decoding(measure_probes(last_gone, 0.01), prompts(("news",)), 0.9)
+    shown = samples({0: range(12)})
+    table = summarize_decoding(measure_probes(last_gone, 0.01), prompts(("news",)), shown, 0.9)
     rows = table.filter(
         pl.col("task") == "news",
         pl.col("offset") == 0,
@@ -66,17 +68,25 @@ def decoded(hits: dict[int, list[bool]]) -> pl.DataFrame:
     return pl.DataFrame(rows[::-1], schema=frame_schema(PROBES))
 
 
-def test_seeds_draw_their_own_demonstrations_so_that_none_is_shared() -> None:
+@pytest.mark.parametrize(
+    ("second", "half"),
     # Both seeds .5 with a variance of .25 over two demonstrations: together .25 / 2, with 2 degrees
-    # of freedom, at an error rate of 20 % for a lower bound: t is 1.885618. The same two
-    # demonstrations would add a covariance of .25 with one degree.
-    table = summarize_decoding(
-        decoded({0: [True, False], 1: [True, False]}), prompts(("news",)), 0.9
-    )
+    # of freedom, at an error rate of 20 % for a lower bound: t is 1.885618. The same two texts in
+    # another order agree in neither seed; in the same order, they add a covariance of .25 with one
+    # degree of freedom at 10 %: t is 6.313752.
+    [
+        ([7, 9], 1.885618 * 0.125**0.5),
+        ([2, 5], 6.313752 * 0.25**0.5),
+        ([5, 2], 1.885618 * 0.125**0.5),
+    ],
+)
+def test_demonstrations_that_seeds_share_are_the_same_texts(second: list[int], half: float) -> None:
+    shown = samples({0: [2, 5], 1: second})
+    probed = decoded({0: [True, False], 1: [True, False]})
+    table = summarize_decoding(probed, prompts(("news",)), shown, 0.9)
     (gain,) = table.filter(task="news", measure="gain").to_dicts()
-    half = 1.885618 * 0.125**0.5
     assert gain["mean"] == 0.5
-    assert [gain["low"], gain["high"]] == pytest.approx([0.5 - half, 0.5 + half], rel=1e-6)
+    assert gain["high"] == pytest.approx(0.5 + half, rel=1e-6)
     assert (gain["decoded"], gain["seeds"]) == (4, 2)
 
 

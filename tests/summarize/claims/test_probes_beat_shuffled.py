@@ -8,6 +8,7 @@ from anchorflow.schemas.probes import PROBES
 from anchorflow.summarize.claims import probes_beat_shuffled
 from anchorflow.summarize.claims._claim import Run, Sampled
 from constructed.claims import ALONE, SEEDS, Tables, expect, frame, judged
+from constructed.samples import samples
 
 DEMONSTRATIONS = 20
 CLAIMS = {
@@ -47,7 +48,9 @@ def tables_of(source: str, target: str, own: str) -> Tables:
             range(DEMONSTRATIONS),
         )
     ]
-    return {"probes": frame(rows, PROBES)}
+    # The first two of every seed's demonstrations are the same texts.
+    shown = {seed: [0, 1, *range(20 * seed + 2, 20 * seed + 20)] for seed in SEEDS}
+    return {"probes": frame(rows, PROBES), "kernel_samples": samples(shown)}
 
 
 @pytest.mark.parametrize(("claim", "probed"), CLAIMS.items())
@@ -64,16 +67,17 @@ def test_every_claim_on_probes_is_tested_here() -> None:
     assert {claim.name for claim in probes_beat_shuffled.CLAIMS} == set(CLAIMS)
 
 
-def test_demonstrations_of_other_seeds_are_other_texts() -> None:
+def test_demonstrations_are_the_texts_that_they_are_in_other_seeds() -> None:
     found = probes_beat_shuffled.CLAIMS[0]
     tables = tables_of("key", "label", "holds")
     measured = found.measure(Run("news", tables, "mask", 0.05))
     assert isinstance(measured, Sampled)
     texts = {int(text) for of in measured.by_seed.values() for text in of.texts}
-    assert len(texts) == len(SEEDS) * DEMONSTRATIONS
+    assert len(texts) == len(SEEDS) * (DEMONSTRATIONS - 2) + 2
 
 
 def test_what_was_not_probed_is_named() -> None:
-    rows = tables_of("key", "label", "holds")["probes"].filter(source="value")
-    found = judged("probes_decode_label_from_keys", {"probes": rows})
+    tables = tables_of("key", "label", "holds")
+    tables["probes"] = tables["probes"].filter(source="value")
+    found = judged("probes_decode_label_from_keys", tables)
     assert (found["verdict"], found["reason"]) == ("not tested", "no probe decodes label from keys")

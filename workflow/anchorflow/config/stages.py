@@ -315,7 +315,7 @@ PRESENTED = (
         "decoding",
         "what probes decode from keys and values of {}",
         KERNEL,
-        {"probes": "probes", "prompts": "kernel/prompts"},
+        {"probes": "probes", "prompts": "kernel/prompts", "samples": "kernel/samples"},
         figure="What probes decode from keys and values",
         table="What probes decode from keys and values",
     ),
@@ -363,13 +363,12 @@ SHARDED = tuple(s.name for s in MEASURED if s.sharded and not s.written_with)
 def null_stages(null: str, controls: Mapping[str, Any]) -> list[str]:
     """The stages that a run with these ``controls`` measures of one of ``NULLS``.
 
-    Labels are shuffled only in stages that also take other label words.
+    With shuffled labels, only predictions are compared.
     """
     if null == "untrained":
         wanted = controls["stages"] if controls["untrained"] else []
     else:
-        wanted = controls["stages"] if controls["shuffled_labels"] else []
-        wanted = [stage for stage in wanted if stage != "compression"]
+        wanted = ["attention"] if controls["shuffled_labels"] else []
     return [stage.name for stage in MEASURED if (stage.written_with or stage.name) in wanted]
 
 

@@ -12,16 +12,38 @@ MEASURES = ("accuracy", "shuffled", "gain")
 _KEYS = ["layer", "offset", "source", "target"]
 
 
+def with_texts(probed: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+    """Add the column ``example``: the row of each demonstration within the train split.
+
+    It tells which texts seeds share, as rows of the test split do elsewhere.
+
+    Parameters
+    ----------
+    probed : DataFrame
+        Columns task, seed, demonstration.
+    samples : DataFrame
+        Table ``samples`` with the same demonstrations, which all examples of a seed share.
+    """
+    shown = samples.group_by("task", "seed").agg(example=pl.col("demonstration_rows").first())
+    numbered = shown.explode("example").with_columns(
+        demonstration=pl.int_range(pl.len()).over("task", "seed").cast(pl.Int32),
+        example=pl.col("example").cast(pl.Int64),
+    )
+    return probed.join(
+        numbered, on=["task", "seed", "demonstration"], how="left", maintain_order="left"
+    )
+
+
 def summarize_decoding(
-    probes: pl.DataFrame, prompts: pl.DataFrame, confidence: float
+    probes: pl.DataFrame, prompts: pl.DataFrame, samples: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """Accuracy of the probes of every layer and offset, averaged over heads, with intervals.
 
     Parameters
     ----------
-    probes, prompts : DataFrame
-        Tables ``probes`` and, with the same demonstrations, ``prompts`` of one model, all tasks and
-        seeds.
+    probes, prompts, samples : DataFrame
+        Tables ``probes`` and, with the same demonstrations, ``prompts`` and ``samples`` of one
+        model, all tasks and seeds.
 
     Returns
     -------
@@ -31,20 +53,17 @@ def summarize_decoding(
     """
     if probes.is_empty():
         return pl.DataFrame(schema=frame_schema(DECODING))
-    means = (
+    means = with_texts(
         probes.group_by("task", "seed", "demonstration", *_KEYS)
         .agg(
             pl.col("correct").cast(pl.Float64).mean().alias("accuracy"),
             pl.col("shuffled").cast(pl.Float64).mean(),
         )
         .with_columns((pl.col("accuracy") - pl.col("shuffled")).alias("gain"))
-        .unpivot(MEASURES, index=["task", "seed", "demonstration", *_KEYS], variable_name="measure")
-        # Seeds draw their own demonstrations, so one of the same number is another text.
-        .with_columns(
-            (pl.col("seed").rank("dense").cast(pl.Int64) * 2**32 + pl.col("demonstration")).alias(
-                "example"
-            )
-        )
+        .unpivot(
+            MEASURES, index=["task", "seed", "demonstration", *_KEYS], variable_name="measure"
+        ),
+        samples,
     )
     order = pl.Enum(MEASURES)
     keys = (
@@ -69,9 +88,9 @@ def summarize_decoding(
 
 def _values(rows: pl.DataFrame, keys: pl.DataFrame) -> Array:
     """[demonstrations, keys] of one task and seed; NaN where a demonstration lacks an offset."""
-    every = rows.select("demonstration").unique().sort("demonstration")
+    every = rows.select("example").unique().sort("example")
     filled = every.join(keys, how="cross").join(
-        rows, on=["demonstration", *keys.columns], how="left", maintain_order="left"
+        rows, on=["example", *keys.columns], how="left", maintain_order="left"
     )
     column: Array = filled["value"].fill_null(np.nan).to_numpy()
     return column.reshape(len(every), len(keys))

@@ -27,31 +27,34 @@ def mean_of_examples(rows: pl.DataFrame, values: Array) -> SeedStatistic:
 
 
 def minus(first: Sampled, second: Sampled) -> Sampled:
-    """The difference of two effects, in the seeds in which both have a value.
-
-    Texts are weighted alike in both, so that what a text adds to both cancels; one that only one
-    of them has counts for that one alone.
+    """The difference of two effects on the same texts, in the seeds in which both have a value.
 
     Raises
     ------
     NotTested
-        If they were measured for different seeds.
+        If they have no text in common.
     """
-    seeds = [seed for seed in first.by_seed if seed in second.by_seed]
+    seeds = {}
+    for seed in first.by_seed:
+        if seed in second.by_seed:
+            difference = _difference(first.by_seed[seed], second.by_seed[seed])
+            if len(difference.texts):
+                seeds[seed] = difference
     if not seeds:
-        raise NotTested("what is compared was measured for different seeds")
-    return Sampled({seed: _difference(first.by_seed[seed], second.by_seed[seed]) for seed in seeds})
+        raise NotTested("what is compared was measured on different texts")
+    return Sampled(seeds)
 
 
 def _difference(first: SeedStatistic, second: SeedStatistic) -> SeedStatistic:
-    """One statistic minus the other, of the texts that either has."""
-    texts = np.union1d(first.texts, second.texts)
-    places = [np.searchsorted(texts, each.texts) for each in (first, second)]
+    """One statistic minus the other, of the texts that both have."""
+    texts = np.intersect1d(first.texts, second.texts)
 
-    def statistic(weights: Array) -> Array:
-        return first.statistic(weights[:, places[0]]) - second.statistic(weights[:, places[1]])
+    def of(one: SeedStatistic, weights: Array) -> Array:
+        own = np.zeros((len(weights), len(one.texts)))
+        own[:, np.searchsorted(one.texts, texts)] = weights
+        return one.statistic(own)
 
-    return SeedStatistic(statistic, texts)
+    return SeedStatistic(lambda weights: of(first, weights) - of(second, weights), texts)
 
 
 def several_layers(layers: int) -> int:

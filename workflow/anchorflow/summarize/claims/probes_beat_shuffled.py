@@ -7,15 +7,16 @@ import polars as pl
 
 from anchorflow.summarize.by_task import texts_of
 from anchorflow.summarize.claims._claim import Claim, Control, NotTested, Run, Sampled
+from anchorflow.summarize.decoding import with_texts
 from anchorflow.summarize.statistics import SeedStatistic, weighted_mean
 
-READS = ("probes",)
+READS = ("probes", "kernel_samples")
 
 
 def decoded_over_shuffled(run: Run, source: str, target: str) -> Sampled:
     """Share of demonstrations decoded minus that with shuffled targets, at the label word.
 
-    The mean over layers and key-value heads. Seeds draw their own demonstrations.
+    The mean over layers and key-value heads.
 
     Raises
     ------
@@ -23,18 +24,18 @@ def decoded_over_shuffled(run: Run, source: str, target: str) -> Sampled:
         If nothing was probed.
     """
     seeds = {}
-    for place, (seed, rows) in enumerate(run.by_seed("probes").items()):
+    for seed, rows in run.by_seed("probes").items():
         chosen = rows.filter(
             pl.col("source") == source, pl.col("target") == target, pl.col("offset") == 0
         )
         if chosen.is_empty():
             continue
-        gain = chosen.with_columns(
+        gain = with_texts(chosen, run.rows("kernel_samples")).with_columns(
             gain=pl.col("correct").cast(pl.Float64) - pl.col("shuffled").cast(pl.Float64)
         )
-        of = gain.group_by(example="demonstration").agg(pl.col("gain").mean()).sort("example")
-        own = texts_of(of) + place * 2**32  # demonstrations of other seeds are other texts
-        seeds[seed] = SeedStatistic(weighted_mean(of["gain"].to_numpy()[:, np.newaxis]), own)
+        of = gain.group_by("example").agg(pl.col("gain").mean()).sort("example")
+        gained = of["gain"].to_numpy()[:, np.newaxis]
+        seeds[seed] = SeedStatistic(weighted_mean(gained), texts_of(of))
     if not seeds:
         raise NotTested(f"no probe decodes {target} from {source}s")
     return Sampled(seeds)
