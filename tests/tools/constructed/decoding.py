@@ -7,8 +7,8 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.probes import PROBES
 from anchorflow.summarize.decoding import summarize_decoding
 from constructed.kernel import prompts
-from constructed.samples import samples
 from constructed.probes import states
+from constructed.samples import samples
 
 
 def summary() -> pl.DataFrame:
