@@ -32,6 +32,7 @@ from anchorflow.prepare.prompts import (
     label_tokens,
     label_word_positions,
     non_label_positions,
+    with_distinct_labels,
 )
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
@@ -407,8 +408,68 @@ def test_label_words_that_begin_with_the_same_token_are_refused() -> None:
         label_tokens("trec", characters, TEMPLATE, [" Entity", " Person", " Personal"], "tiny")
     assert str(error.value) == (
         'tasks.trec.labels: "Person" and "Personal" begin with the same token for model tiny; '
-        "choose label words whose first tokens differ."
+        "choose label words whose first tokens differ, or of which all begin with the same words."
     )
+
+
+SPACED = StubTokenizer(r" ?\w+|\s|.")
+
+
+def test_what_all_label_words_begin_with_belongs_to_the_template() -> None:
+    very = [" very bad", " very good"]
+    template, words = with_distinct_labels("reviews", SPACED, TEMPLATE, very, "tiny")
+    assert template == Template(TEMPLATE.start, TEMPLATE.middle + " very")
+    assert words == [" bad", " good"]
+    # In full: [Review][:][ y][\n][Sentiment][:][ very][ good][\n] and the query of 7 tokens.
+    prompt = build_prompt(SPACED, template, [("y", " good")], "z")
+    assert prompt.label_positions == [7]
+    assert prompt.label_ends == [8]
+    assert prompt.target_position == 15
+    assert prompt.token_ids[15] == prompt.token_ids[6] == sum(map(ord, " very"))
+    plain = build_prompt(SPACED, TEMPLATE, [("y", " very good")], "z")
+    assert prompt.token_ids[:-1] == plain.token_ids
+
+
+def test_label_words_that_differ_in_their_first_tokens_are_left_alone() -> None:
+    for words in ([" very bad", " good"], [" bad", " good"]):
+        found = with_distinct_labels("reviews", SPACED, TEMPLATE, words, "tiny")
+        assert found == (TEMPLATE, words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [" very bad", " very good", " fine"],  # not all of them share it
+        [" very", " very good"],  # nothing remains of the first one
+        [" good one", " good one"],
+    ],
+)
+def test_label_words_of_which_only_some_begin_alike_are_refused(words: list[str]) -> None:
+    with pytest.raises(InputError, match="begin with the same token for model tiny"):
+        with_distinct_labels("reviews", SPACED, TEMPLATE, words, "tiny")
+
+
+def test_a_beginning_that_ends_the_query_in_other_tokens_is_refused() -> None:
+    # " very" is one token before a blank, and two at the end of a prompt.
+    tokenizer = StubTokenizer(r" very(?= )| ?\w|\s|.")
+    with pytest.raises(InputError, match="begin with the same token for model tiny"):
+        with_distinct_labels("reviews", tokenizer, TEMPLATE, [" very b", " very g"], "tiny")
+
+
+def test_prompts_end_with_what_their_label_words_share() -> None:
+    drawn = samples(["one", "two words"])
+    prompts = build_prompts(drawn, SPACED, TEMPLATE, [" very bad", " very good"], "tiny", 1000)
+    plain = build_prompts(drawn, SPACED, TEMPLATE, [" bad", " good"], "tiny", 1000)
+    for own, without in zip(
+        prompts.iter_rows(named=True), plain.iter_rows(named=True), strict=True
+    ):
+        shown = len(own["demonstration_labels"])
+        assert own["tokens"] == without["tokens"] + shown + 1
+        assert own["label_tokens"] == without["label_tokens"]
+        assert own["token_ids"][own["target_position"]] == sum(map(ord, " very"))
+        assert [own["token_ids"][t] for t in own["label_positions"]] == [
+            own["label_tokens"][label] for label in own["demonstration_labels"]
+        ]
 
 
 def test_first_tokens_of_label_words_are_in_label_order() -> None:

@@ -8,7 +8,7 @@ anything, including the template's own words and label words.
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -190,6 +190,10 @@ def build_prompt(
     )
 
 
+class _SameTokenError(InputError):
+    """Two label words begin with the same token."""
+
+
 def label_tokens(
     name: str, tokenizer: Tokenizer, template: Template, labels: Sequence[str], model: str
 ) -> list[int]:
@@ -213,12 +217,60 @@ def label_tokens(
             raise InputError(f"{labels_key(name)}: for model {model}, {error}") from None
         token = prompt.token_ids[prompt.label_positions[0]]
         if token in first:
-            raise InputError(
+            raise _SameTokenError(
                 f'{labels_key(name)}: "{first[token].strip()}" and "{word.strip()}" begin with '
-                f"the same token for model {model}; choose label words whose first tokens differ."
+                f"the same token for model {model}; choose label words whose first tokens differ, "
+                "or of which all begin with the same words."
             )
         first[token] = word
     return list(first)
+
+
+def with_distinct_labels(
+    name: str, tokenizer: Tokenizer, template: Template, labels: Sequence[str], model: str
+) -> tuple[Template, list[str]]:
+    """The template and label words after what all label words begin with became template.
+
+    Of " very positive" and " very negative", " very" precedes every label word and ends the query,
+    so that the target is followed by " positive" or " negative". Prompts remain the same text, but
+    for the end of the query. Label words whose first tokens differ remain as they are.
+
+    Parameters
+    ----------
+    name, model : str
+        The cell's and the model's name, for the error sentence.
+
+    Raises
+    ------
+    InputError
+        If the label words have no such beginning, or the query's end would be tokenized otherwise
+        than in demonstrations.
+    """
+    try:
+        label_tokens(name, tokenizer, template, labels, model)
+        return template, list(labels)
+    except _SameTokenError as error:
+        refusal = error
+    for cut in range(1, min(map(len, labels))):
+        beginnings = {word[:cut] for word in labels}
+        if len(beginnings) > 1:
+            break
+        longer = replace(template, middle=template.middle + beginnings.pop())
+        rest = [word[cut:] for word in labels]
+        try:
+            label_tokens(name, tokenizer, longer, rest, model)
+        except InputError:  # the cut is within a token, or the same token follows
+            continue
+        before, after = (
+            build_prompt(tokenizer, wording, [("x", word)], "x")
+            for wording, word in ((template, labels[0]), (longer, rest[0]))
+        )
+        end, target = after.label_positions[0], after.target_position
+        moved = end - before.label_positions[0]
+        ids = after.token_ids
+        if ids[end - moved : end] == ids[target + 1 - moved : target + 1]:
+            return longer, rest
+    raise refusal
 
 
 def build_prompts(
@@ -232,7 +284,8 @@ def build_prompts(
 ) -> pl.DataFrame:
     """Tokenize every sampled prompt of one task and seed for one model.
 
-    A prompt is never truncated; one that is longer than the model's context of ``context`` tokens
+    What all label words begin with is part of the template, see :func:`with_distinct_labels`. A
+    prompt is never truncated; one that is longer than the model's context of ``context`` tokens
     is kept as a row with the reason in ``skipped``.
 
     Parameters
@@ -248,9 +301,10 @@ def build_prompts(
     Raises
     ------
     InputError
-        If the first tokens of the label words are not distinct.
+        If the label words can't be told apart by one token.
     """
     task = task or str(samples["task"][0])
+    template, labels = with_distinct_labels(task, tokenizer, template, labels, model)
     first_tokens = label_tokens(task, tokenizer, template, labels, model)
     rows = []
     for sample in samples.iter_rows(named=True):
