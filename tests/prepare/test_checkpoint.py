@@ -166,6 +166,14 @@ def test_a_tensor_in_two_files_of_an_index_is_told(tmp_path: Path) -> None:
     assert stored_tensors("tiny", tmp_path) == {UP: Stored("F32", (48, 32))}
 
 
+def test_adapters_beside_the_weights_are_told(tmp_path: Path) -> None:
+    """Only where peft is installed, transformers would add them."""
+    headers("llama", tmp_path)
+    (tmp_path / "adapter_config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError, match=r"has adapters \(adapter_config\.json\), which are not"):
+        stored_tensors("tiny", tmp_path)
+
+
 NAMES = {
     "model.embed_tokens": "token_embd",
     "model.norm": "output_norm",

@@ -10,7 +10,11 @@ import gguf
 import torch
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
-from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
+from transformers.utils import (
+    ADAPTER_CONFIG_NAME,
+    SAFE_WEIGHTS_INDEX_NAME,
+    SAFE_WEIGHTS_NAME,
+)
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError
@@ -50,8 +54,14 @@ def stored_tensors(name: str, directory: Path) -> dict[str, Stored]:
     Raises
     ------
     InputError
-        If a file is missing or damaged, or two hold a tensor of the same name.
+        If a file is missing or damaged, two hold a tensor of the same name, or there are adapters,
+        which transformers adds to the weights only where peft is installed.
     """
+    if (directory / ADAPTER_CONFIG_NAME).is_file():
+        raise InputError(
+            f"models.{name}: {directory} has adapters ({ADAPTER_CONFIG_NAME}), which are not "
+            "applied; merge them into the weights, or remove that file."
+        )
     tensors: dict[str, Stored] = {}
     with told_as_damage(name, directory):
         for file in _weight_files(directory):
