@@ -11,9 +11,9 @@ from anchorflow.prepare.tokenizer import resolve_tokenizer
 from anchorflow.store.checksums import write_json
 
 
-def resolve(folder: Path) -> None:
+def resolve(folder: Path, dtype: str = "float32") -> None:
     """Resolve the model in the folder's ``source`` into its ``tokenizer`` and ``model``."""
-    settings = {"source": "local", "path": str(folder / "source"), "dtype": "float32"}
+    settings = {"source": "local", "path": str(folder / "source"), "dtype": dtype}
     resolve_tokenizer("tiny", settings, folder / "tokenizer")
     resolve_model("tiny", settings, folder / "tokenizer", folder / "model")
 

@@ -1,7 +1,6 @@
 """A causal language model, opened for measurement: frozen, deterministic, with our attention."""
 
 import contextlib
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +24,9 @@ from anchorflow.model.memory import check_job
 from anchorflow.store.checksums import changed_file, read_json
 
 MODEL_CARD = "model.json"
+
+# How transformers reports weights that it can't place or join.
+_OTHER_SIZES = ("ignore_mismatched_sizes", "automatic conversion of the weights")
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:
@@ -129,7 +131,7 @@ def open_model(
     card = read_card(folder)
     weights = _unchanged(folder, card)
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    with _told_as_damage(card["name"], weights):
+    with told_as_damage(card["name"], weights):
         model, found = AutoModelForCausalLM.from_pretrained(
             weights,
             config=config,
@@ -141,19 +143,7 @@ def open_model(
             device_map="auto" if spread else None,
             output_loading_info=True,
         )
-    lacking = sorted(found["missing_keys"])
-    if lacking:
-        raise InputError(
-            f"models.{card['name']}: {weights} lacks the weights {lacking[0]}, which would be "
-            "random; replace it with a complete copy."
-        )
-    surplus = _of_further_layers(model, found["unexpected_keys"])
-    if surplus:
-        raise InputError(
-            f"models.{card['name']}: {weights} has weights of layers that its configuration does "
-            f"not count ({surplus[0]}); correct num_hidden_layers in its config.json, or replace "
-            "it with a complete copy."
-        )
+    check_complete(card["name"], found["missing_keys"], weights)
     if not spread:
         model.to(device)
     elif any(parameter.is_meta for parameter in model.parameters()):
@@ -167,18 +157,13 @@ def open_model(
     return model.eval()
 
 
-def _of_further_layers(model: PreTrainedModel, names: Collection[str]) -> list[str]:
-    """The names of unread weights that belong to layers missing from the configuration.
-
-    In some files, layers that predict further tokens follow the last one; they are never read.
-    """
-    layers = decoder_layers(model)
-    last = len(layers) + (getattr(model.config, "num_nextn_predict_layers", 0) or 0)
-    places = {id(module): name for name, module in model.base_model.named_modules()}
-    own = re.escape(places[id(layers[-1])].rpartition(".")[0])
-    numbered = re.compile(rf"(?:{model.base_model_prefix}\.)?{own}\.(\d+)\.")
-    found = ((name, numbered.match(name)) for name in names)
-    return sorted(name for name, layer in found if layer and int(layer[1]) >= last)
+def check_complete(name: str, missing: Collection[str], where: Path) -> None:
+    """Raise InputError if weights are missing, which transformers would draw at random."""
+    if missing:
+        raise InputError(
+            f"models.{name}: {where} lacks the weights {min(missing)}, which would be random; "
+            "replace it with a complete copy."
+        )
 
 
 def _unchanged(folder: str | Path, card: Mapping[str, Any]) -> Path:
@@ -198,14 +183,14 @@ def _unchanged(folder: str | Path, card: Mapping[str, Any]) -> Path:
 
 
 @contextlib.contextmanager
-def _told_as_damage(name: str, weights: Path) -> Iterator[None]:
+def told_as_damage(name: str, weights: Path) -> Iterator[None]:
     """Report weights that can't be read in one sentence."""
     try:
         yield
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         if isinstance(error, RuntimeError):
-            if "ignore_mismatched_sizes" not in reason:
+            if not any(words in reason for words in _OTHER_SIZES):
                 raise
             reason = "they have other sizes than its configuration says"
         raise InputError(

@@ -1,19 +1,38 @@
 """Weights, resolved once from the Hub, a directory or a GGUF file."""
 
+import copy
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    FineGrainedFP8Config,
+    PretrainedConfig,
+)
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.eager_comparison import check_against_eager
-from anchorflow.model.language_model import MODEL_CARD
+from anchorflow.model.language_model import MODEL_CARD, check_complete, told_as_damage
 from anchorflow.model.memory import check_conversion
 from anchorflow.model.tokenizer import read_architecture
-from anchorflow.prepare.model_sources import model_directory, without_origin
+from anchorflow.prepare.checkpoint import (
+    check_gguf_tensors,
+    check_tensors,
+    check_used,
+    stored_tensors,
+)
+from anchorflow.prepare.model_sources import model_directory, reading, without_origin
+from anchorflow.prepare.quantization import (
+    DEQUANTIZED,
+    Quantization,
+    check_unquantized,
+    dequantized,
+    quantization_of,
+)
 from anchorflow.store.checksums import fingerprints, write_json
 from anchorflow.store.replacing import replacing
 
@@ -25,16 +44,18 @@ def resolve_model(
 ) -> None:
     """Prepare a model's weights, check them, and describe them in ``model.json``.
 
-    GGUF weights are dequantized into a safetensors file in ``folder``; weights from the Hub stay
-    in its cache and local ones where they are, and ``model.json`` points there. The model is then
+    GGUF and FP8 weights are dequantized into a safetensors file in ``folder``; other weights from
+    the Hub stay in its cache and local ones where they are, and ``model.json`` points there. Before
+    any are read, the names and shapes of all tensors are compared with the model's. It is then
     opened and its logits compared with those of transformers' eager attention. ``model.json`` has
     the checksums of all files, so that a job that opens the model later can verify them.
 
     Raises
     ------
     InputError
-        If the source is not available or not in safetensors format, fails its checksum, does not
-        fit into memory, or does not give the same logits with our attention function.
+        If the source is not available or not in safetensors format, fails its checksum, has tensors
+        that are quantized in another format, are missing or would not be used, does not fit into
+        memory, or does not give the same logits with our attention function.
     """
     config = AutoConfig.from_pretrained(tokenizer, trust_remote_code=False)
     # Weights that keep their dtype are memory-mapped from their files, whatever their size.
@@ -46,19 +67,17 @@ def resolve_model(
     ):
         target.mkdir()
         without_origin(config).save_pretrained(target)
+        identity: dict[str, Any]
         if gguf:
-            _convert_gguf(directory, gguf["gguf_file"], config, settings["dtype"], target)
-            identity: dict[str, Any] = {"sha256": settings["sha256"]}
+            _convert_gguf(name, directory, gguf["gguf_file"], config, settings["dtype"], target)
+            identity = {"sha256": settings["sha256"]}
         else:
             if not any(directory.glob("*.safetensors")):
                 raise InputError(
                     f"models.{name}: {directory} has no safetensors weights, and pickled ones are "
                     "not read; convert them with transformers' save_pretrained."
                 )
-            identity = {
-                "directory": str(directory.resolve()),
-                "weights": fingerprints(directory.glob("*.safetensors*")),
-            }
+            identity = _weights_of(name, directory, config, settings["dtype"], target)
             if settings["source"] == "hub":
                 identity |= {"repository": settings["repository"], "revision": settings["revision"]}
         card = {
@@ -72,24 +91,85 @@ def resolve_model(
         write_json(target / MODEL_CARD, card)
         card["difference_from_eager"] = check_against_eager(name, target)
         if "weights" in card and card["weights"] != fingerprints(directory.glob("*.safetensors*")):
-            raise InputError(
-                f"models.{name}: the weights in {directory} changed while they were checked; run "
-                "again with the new ones."
-            )
+            raise InputError(_changed(name, directory))
         write_json(target / MODEL_CARD, card)
 
 
+def _weights_of(
+    name: str, directory: Path, config: PretrainedConfig, dtype: str, target: Path
+) -> dict[str, Any]:
+    """Check a directory's weights, dequantize them into ``target`` if need be; for the card."""
+    found = fingerprints(directory.glob("*.safetensors*"))
+    with reading(name, directory):
+        own = AutoConfig.from_pretrained(directory, trust_remote_code=False)
+    quantization, tensors = quantization_of(name, own), stored_tensors(name, directory)
+    if quantization is None:
+        check_unquantized(name, tensors)
+        check_tensors(name, config, tensors, directory)
+        return {"directory": str(directory.resolve()), "weights": found}
+    check_tensors(name, config, dequantized(name, quantization, tensors), directory)
+    check_conversion(name, config, dtype)
+    log.info("Dequantizing the weights in %s; this happens once.", directory)
+    _dequantize(name, directory, quantization, config, dtype, target)
+    if found != fingerprints(directory.glob("*.safetensors*")):
+        raise InputError(_changed(name, directory))
+    source = {"format": DEQUANTIZED, "directory": str(directory.resolve()), "weights": found}
+    return {"dequantized": source}
+
+
+def _dequantize(
+    name: str,
+    directory: Path,
+    quantization: Quantization,
+    config: PretrainedConfig,
+    dtype: str,
+    target: Path,
+) -> None:
+    quantized = copy.deepcopy(config)
+    quantized.quantization_config = {
+        "quant_method": DEQUANTIZED,
+        "weight_block_size": quantization.block,
+    }
+    with told_as_damage(name, directory):
+        model, found = AutoModelForCausalLM.from_pretrained(
+            directory,
+            config=quantized,
+            quantization_config=FineGrainedFP8Config(dequantize=True),
+            dtype=getattr(torch, dtype),
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    check_complete(name, found["missing_keys"], directory)
+    without_origin(model.config)
+    # In their original format, they would be quantized again.
+    model.save_pretrained(target, save_original_format=False)
+
+
 def _convert_gguf(
-    directory: Path, file: str, config: PretrainedConfig, dtype: str, target: Path
+    name: str, directory: Path, file: str, config: PretrainedConfig, dtype: str, target: Path
 ) -> None:
     log.info("Dequantizing %s; this takes up to a minute and happens once.", file)
-    model = AutoModelForCausalLM.from_pretrained(
+    model, found = AutoModelForCausalLM.from_pretrained(
         directory,
         gguf_file=file,
         config=config,
         dtype=getattr(torch, dtype),
         trust_remote_code=False,
+        output_loading_info=True,
     )
+    where = Path("its GGUF file")
+    check_complete(name, found["missing_keys"], where)
+    check_used(name, model, found["unexpected_keys"], where)
+    check_gguf_tensors(name, model, directory / file)
     model.hf_quantizer = None  # the weights are no longer quantized
     without_origin(model.config)
     model.save_pretrained(target)
+
+
+def _changed(name: str, directory: Path) -> str:
+    return (
+        f"models.{name}: the weights in {directory} changed while they were checked; run again "
+        "with the new ones."
+    )

@@ -14,6 +14,7 @@ from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError, disk_is_full, is_out_of_memory
 from anchorflow.config.named_files import local_model, packaged
+from anchorflow.prepare.quantization import ENTRIES
 
 _CONFIGURATION_FILES = ["*.json", "*.txt", "*.model"]
 
@@ -123,7 +124,11 @@ def reading(name: str, directory: Path) -> Iterator[None]:
 
 
 def without_origin(config: PretrainedConfig) -> PretrainedConfig:
-    """The configuration without traces of its source."""
-    if hasattr(config, "quantization_config"):
-        del config.quantization_config
+    """The configuration without what it says of its source's files: quantization, and a name.
+
+    Only weights under transformers' usual names are read.
+    """
+    for part in (config, config.get_text_config()):
+        for entry in (*ENTRIES, "transformers_weights"):
+            vars(part).pop(entry, None)
     return config

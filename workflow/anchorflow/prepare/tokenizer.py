@@ -12,6 +12,7 @@ from anchorflow.model.architectures import check_architecture
 from anchorflow.model.memory import weight_bytes
 from anchorflow.model.tokenizer import ARCHITECTURE, TOKENIZER
 from anchorflow.prepare.model_sources import model_directory, reading, without_origin
+from anchorflow.prepare.quantization import quantization_of
 from anchorflow.store.checksums import fingerprints, write_json
 from anchorflow.store.replacing import replacing
 
@@ -32,13 +33,14 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
     Raises
     ------
     InputError
-        If the source is not available, the tokenizer gives no character offsets, or the
-        architecture is not supported.
+        If the source is not available, the tokenizer gives no character offsets, the architecture
+        is not supported, or the weights are quantized in a format that is not dequantized.
     """
     with model_directory(name, settings, weights=False) as (directory, gguf):
         with reading(name, directory):
             config = AutoConfig.from_pretrained(directory, trust_remote_code=False, **gguf)
         check_architecture(name, config)
+        quantization_of(name, config)  # refuses what can't be dequantized
         with reading(name, directory):
             weight_bytes(config, torch.float32)  # builds the model without allocating its weights
         with reading(name, directory):

@@ -1,0 +1,216 @@
+"""Every tensor of a checkpoint is used, once; those that older files hold in vain are known."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from anchorflow.config.errors import InputError
+from anchorflow.prepare.checkpoint import (
+    Stored,
+    check_gguf_tensors,
+    check_tensors,
+    stored_tensors,
+)
+from tiny_models import FAMILIES, tiny_model
+
+Headers = dict[str, Stored]
+UP = "model.layers.1.mlp.up_proj.weight"
+HERE = Path("here")
+
+
+def headers(family: str, folder: Path) -> Headers:
+    """What a family's file holds, under the names that transformers gives it in files."""
+    tiny_model(family, eager=True).save_pretrained(folder)
+    return stored_tensors("tiny", folder)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_whatever_a_file_of_the_family_holds_is_used(family: str, tmp_path: Path) -> None:
+    model = tiny_model(family, eager=True)
+    tensors = headers(family, tmp_path)
+    check_tensors("tiny", model.config, tensors, HERE)
+    left_out = next(name for name, stored in tensors.items() if len(stored.shape) == 2)
+    del tensors[left_out]
+    with pytest.raises(InputError, match=r"^models\.tiny: here lacks the weights .*random; repl"):
+        check_tensors("tiny", model.config, tensors, HERE)
+
+
+def one_too_many(tensors: Headers) -> None:
+    tensors["model.layers.1.mlp.up_proj.scale"] = Stored("F32", (1,))
+
+
+def of_no_module(tensors: Headers) -> None:
+    tensors["v_head.summary.weight"] = Stored("F32", (1, 32))
+
+
+def renamed(tensors: Headers) -> None:
+    tensors["model.layers.1.mlp.upper_proj.weight"] = tensors.pop(UP)
+
+
+def with_and_without_prefix(tensors: Headers) -> None:
+    tensors[UP.removeprefix("model.")] = tensors[UP]
+
+
+def of_one_more_layer(tensors: Headers) -> None:
+    tensors["model.layers.3.mlp.up_proj.weight"] = tensors[UP]
+
+
+def of_other_size(tensors: Headers) -> None:
+    tensors[UP] = Stored("F32", (32, 48))
+
+
+def trained_bias(tensors: Headers) -> None:
+    """It has the name of a mask, but not its shape."""
+    tensors["model.layers.1.attn.bias"] = Stored("F32", (32,))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            one_too_many,
+            "here has the tensor model.layers.1.mlp.up_proj.scale, which LlamaForCausalLM does not "
+            "use, so it may be quantized or of another architecture; name a checkpoint all of "
+            "whose tensors are used.",
+        ),
+        (of_no_module, "here has the tensor v_head.summary.weight, which LlamaForCausalLM does"),
+        (renamed, f"here lacks the weights {UP}, which would be random; replace it with a comp"),
+        (
+            with_and_without_prefix,
+            f"here has both {UP.removeprefix('model.')} and {UP}, which are the same weights; "
+            "replace it with a complete copy.",
+        ),
+        (
+            of_one_more_layer,
+            "here has weights of layers that its configuration does not count (model.layers.3.mlp.",
+        ),
+        (of_other_size, "the weights in here can't be read (they have other sizes than its con"),
+        (trained_bias, "here has the tensor model.layers.1.attn.bias, which LlamaForCausalLM do"),
+    ],
+)
+def test_tensors_that_do_not_match_the_model_are_named(
+    tmp_path: Path, change: Callable[[Headers], None], sentence: str
+) -> None:
+    tensors = headers("llama", tmp_path)
+    change(tensors)
+    with pytest.raises(InputError) as error:
+        check_tensors("tiny", tiny_model("llama").config, tensors, HERE)
+    assert str(error.value).startswith(f"models.tiny: {sentence}")
+    assert "\n" not in str(error.value)
+
+
+def masks(attention: str) -> Headers:
+    """The causal mask of each layer, in bytes, and the score where it hides."""
+    return {
+        f"h.{layer}.{attention}.{buffer}": stored
+        for layer in range(3)
+        for buffer, stored in {
+            "bias": Stored("U8", (1, 1, 256, 256)),
+            "masked_bias": Stored("F32", ()),
+        }.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("family", "held"),
+    [
+        ("gpt2", {"lm_head.weight": Stored("F32", (97, 32))}),  # tied, and stored all the same
+        ("gpt2", masks("attn")),
+        ("gptj", {f"transformer.{name}": stored for name, stored in masks("attn").items()}),
+        ("gpt-neo", {f"transformer.{n}": stored for n, stored in masks("attn.attention").items()}),
+        ("gpt-neox", {f"gpt_neox.layers.{n[2:]}": s for n, s in masks("attention").items()}),
+        (
+            "llama",
+            {
+                f"model.layers.{n}.self_attn.rotary_emb.inv_freq": Stored("F32", (4,))
+                for n in (0, 2)
+            },
+        ),
+        ("opt", {"model.decoder.position_ids": Stored("I64", (1, 256))}),
+    ],
+)
+def test_what_older_files_hold_in_vain_is_left_out(
+    tmp_path: Path, family: str, held: Headers
+) -> None:
+    tensors = headers(family, tmp_path)
+    assert not tensors.keys() & held.keys()
+    check_tensors("tiny", tiny_model(family, eager=True).config, {**tensors, **held}, HERE)
+
+
+def test_files_that_hold_the_model_without_its_head_may_leave_out_its_prefix(
+    tmp_path: Path,
+) -> None:
+    """As GPT-2's own."""
+    tensors = headers("gpt2", tmp_path)
+    bare = {name.removeprefix("transformer."): stored for name, stored in tensors.items()}
+    assert "wte.weight" in bare
+    check_tensors("tiny", tiny_model("gpt2").config, bare, HERE)
+
+
+def test_a_tensor_in_two_files_of_an_index_is_told(tmp_path: Path) -> None:
+    """Which one transformers takes depends on the files' order."""
+    tensors = {UP: torch.ones(48, 32)}
+    for file in ("first", "second"):
+        save_file(tensors, tmp_path / f"{file}.safetensors")
+    index = {"weight_map": {UP: "first.safetensors", "lm_head.weight": "second.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    with pytest.raises(InputError, match=rf"has the tensor {UP} in several files; replace it"):
+        stored_tensors("tiny", tmp_path)
+    save_file(tensors, tmp_path / "model.safetensors")  # which then is the only one to be read
+    assert stored_tensors("tiny", tmp_path) == {UP: Stored("F32", (48, 32))}
+
+
+def test_adapters_beside_the_weights_are_told(tmp_path: Path) -> None:
+    """Only where peft is installed, transformers would add them."""
+    headers("llama", tmp_path)
+    (tmp_path / "adapter_config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError, match=r"has adapters \(adapter_config\.json\), which are not"):
+        stored_tensors("tiny", tmp_path)
+
+
+NAMES = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "model.layers": "blk",
+}
+
+
+def test_tensors_of_a_gguf_file_that_are_passed_over_are_named(tmp_path: Path) -> None:
+    """Llama 3 in GGUF holds the scaling of its rotary frequencies in a tensor."""
+    tiny_model("llama").save_pretrained(tmp_path)
+    tensors = {}
+    for name, tensor in load_file(tmp_path / "model.safetensors").items():
+        for theirs, own in NAMES.items():
+            name = name.replace(theirs, own)
+        tensors[name] = tensor.numpy()
+    assert "blk.2.ffn_up.weight" in tensors
+
+    def check(further: dict[str, np.ndarray]) -> None:
+        writer = gguf.GGUFWriter(tmp_path / "model.gguf", "llama")
+        for name, tensor in {**tensors, **further}.items():
+            writer.add_tensor(name, tensor)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        check_gguf_tensors("tiny", tiny_model("llama"), tmp_path / "model.gguf")
+
+    check({})
+    with pytest.raises(InputError, match=r"^models\.tiny: its GGUF file has rope_freqs\.weight, w"):
+        check({"rope_freqs.weight": np.ones(4, np.float32)})

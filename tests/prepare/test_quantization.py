@@ -1,0 +1,288 @@
+"""Quantized weights are what they stand for, or refused by the name of their format."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from anchorflow.config.errors import InputError
+from anchorflow.model.language_model import open_model, read_card
+from anchorflow.prepare.model import resolve_model
+from anchorflow.prepare.quantization import ENTRIES
+from anchorflow.prepare.untrained import make_untrained
+from quantized_models import (
+    FP8,
+    Tensors,
+    from_fp8,
+    linear,
+    rewritten,
+    to_4_bits,
+    to_8_bits,
+    to_fp8,
+)
+from resolved_models import resolve
+
+CPU = torch.device("cpu")
+LABELS = [5, 11, 23]
+UP = "model.layers.1.mlp.up_proj.weight"
+
+
+def logits(folder: Path) -> torch.Tensor:
+    """After the last of 40 random tokens, [V]."""
+    tokens = torch.randint(0, 1200, (1, 40), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        output: torch.Tensor = open_model(folder / "model", CPU)(tokens).logits[0, -1]
+    return output.float()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("block", [16, None])
+def test_fp8_weights_give_the_numbers_of_a_plain_checkpoint_of_what_they_stand_for(
+    tiny_model_directory: Path, tmp_path: Path, block: int | None, dtype: str
+) -> None:
+    blocks = block and [block, block]
+    quantized = rewritten(
+        tiny_model_directory,
+        tmp_path / "quantized",
+        to_fp8(block),
+        quantization_config={**FP8, "weight_block_size": blocks},
+    )
+    plain = rewritten(tiny_model_directory, tmp_path / "plain", from_fp8(block))
+    resolve(quantized, dtype)
+    resolve(plain, dtype)
+    found, expected = logits(quantized), logits(plain)
+    assert found.equal(expected)
+    assert found[LABELS].softmax(0).equal(expected[LABELS].softmax(0))
+    found, expected = (
+        dict(open_model(folder / "model", CPU).named_parameters()) for folder in (quantized, plain)
+    )
+    assert found.keys() == expected.keys()
+    assert all(found[name].equal(expected[name]) for name in expected)
+    card = read_card(quantized / "model")
+    assert card["dequantized"]["format"] == "fp8"
+    assert "model.safetensors" in card["files"]  # the numbers no longer depend on the source
+
+
+def test_experts_in_fp8_are_dequantized_before_they_are_joined(
+    tiny_model_directory: Path, tmp_path: Path
+) -> None:
+    """In a file, experts are apart; transformers keeps them in one tensor per layer."""
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(
+        "qwen3_moe",
+        **{"vocab_size": 1200, "hidden_size": 32, "intermediate_size": 48, "head_dim": 8},
+        **{"moe_intermediate_size": 16, "num_experts": 4, "num_experts_per_tok": 2},
+        **{"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2},
+    )
+    for kind, change, told in (
+        ("quantized", to_fp8(16), {"quantization_config": FP8}),
+        ("plain", from_fp8(16), {}),
+    ):
+        torch.manual_seed(0)
+        AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "experts")
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            (tmp_path / "experts" / file).write_bytes((tiny_model_directory / file).read_bytes())
+        resolve(rewritten(tmp_path / "experts", tmp_path / kind, change, **told))
+    assert "model.layers.0.mlp.experts.3.up_proj.weight_scale_inv" in load_file(
+        tmp_path / "quantized" / "source" / "model.safetensors"
+    )
+    assert logits(tmp_path / "quantized").equal(logits(tmp_path / "plain"))
+
+
+@pytest.mark.parametrize("kind", ["initialized", "shuffled"])
+def test_an_untrained_twin_of_a_quantized_model_is_not_quantized(
+    tiny_model_directory: Path, tmp_path: Path, kind: str
+) -> None:
+    rewritten(tiny_model_directory, tmp_path, to_fp8(16), quantization_config=FP8)
+    resolve(tmp_path)
+    make_untrained(kind, 0, tmp_path / "model", tmp_path / "tokenizer", tmp_path / "twin")
+    for folder in ("tokenizer", "model", "twin"):
+        described = json.loads((tmp_path / folder / "config.json").read_text(encoding="utf-8"))
+        assert not described.keys() & set(ENTRIES), folder
+    tensors = load_file(tmp_path / "twin" / "model.safetensors")
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.float32}
+    assert not any("scale" in name for name in tensors)
+
+
+def refused(folder: Path) -> str:
+    """The sentence with which the folder's model is refused; nothing of it is left."""
+    before = set(os.listdir(folder))
+    with pytest.raises(InputError) as error:
+        resolve(folder)
+    assert set(os.listdir(folder)) - before <= {"tokenizer"}
+    sentence = str(error.value)
+    assert sentence.startswith("models.tiny: ")
+    assert "\n" not in sentence
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("entry", "described", "told"),
+    [
+        ("quantization_config", {"quant_method": "gptq", "bits": 4}, "the format gptq"),
+        ("quantization_config", {"quant_method": "awq", "bits": 4}, "the format awq"),
+        (
+            "quantization_config",
+            {"quant_method": "bitsandbytes", "load_in_8bit": True},
+            "the format bitsandbytes",
+        ),
+        (
+            "quantization_config",
+            {"quant_method": "bitsandbytes", "load_in_4bit": True},
+            "the format bitsandbytes",
+        ),
+        (
+            "quantization_config",
+            {"quant_method": "compressed-tensors"},
+            "the format compressed-tensors",
+        ),
+        ("quantization_config", {"quant_method": "mxfp4"}, "the format mxfp4"),
+        ("quantization_config", {"quant_method": "torchao"}, "the format torchao"),
+        ("quantization_config", {"quant_method": "hqq"}, "the format hqq"),
+        ("quantization_config", {"quant_method": "quanto"}, "the format quanto"),
+        ("quantization_config", {"quant_method": "of tomorrow"}, "the format of tomorrow"),
+        ("quantization_config", {"bits": 4}, "a format without a name"),
+        ("compression_config", {"format": "int-quantized"}, "a format without a name"),
+        ("quantization", {"group_size": 64, "bits": 4}, "a format without a name"),
+    ],
+)
+def test_other_formats_are_refused_by_name_before_weights_are_looked_for(
+    tiny_model_directory: Path, tmp_path: Path, entry: str, described: Any, told: str
+) -> None:
+    rewritten(tiny_model_directory, tmp_path, **{entry: described})
+    (tmp_path / "source" / "model.safetensors").unlink()
+    sentence = refused(tmp_path)
+    assert sentence == (
+        f"models.tiny: {entry} in its config.json says that its weights are quantized in {told}"
+        f"{' (quant_method)' if 'without' in told else ''}, and only fp8 is dequantized here; name "
+        "a checkpoint of the model that is not quantized, or a GGUF file of it, or delete "
+        f"{entry} if the weights are not quantized."
+    )
+    assert os.listdir(tmp_path) == ["source"]
+
+
+def test_weights_that_become_quantized_after_the_tokenizer_was_resolved_are_refused(
+    tiny_model_directory: Path, tmp_path: Path
+) -> None:
+    resolve(rewritten(tiny_model_directory, tmp_path / "before"))
+    rewritten(tiny_model_directory, tmp_path, quantization_config={"quant_method": "awq"})
+    settings = {"source": "local", "path": str(tmp_path / "source"), "dtype": "float32"}
+    with pytest.raises(InputError, match="quantized in the format awq"):
+        resolve_model("tiny", settings, tmp_path / "before" / "tokenizer", tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("block", [0, [16], [16, 0], [16, "x"], [1, 2, 3]])
+def test_blocks_that_make_no_sense_are_refused(
+    tiny_model_directory: Path, tmp_path: Path, block: Any
+) -> None:
+    described = {**FP8, "weight_block_size": block}
+    rewritten(tiny_model_directory, tmp_path, to_fp8(16), quantization_config=described)
+    assert "has to be two positive whole numbers, or null" in refused(tmp_path)
+
+
+def without_scale(tensors: Tensors) -> None:
+    to_fp8(16)(tensors)
+    del tensors[f"{UP}_scale_inv"]
+
+
+def without_quantized_weight(tensors: Tensors) -> None:
+    """Each is multiplied by its scale in transformers, also if it is plain."""
+    weight = tensors[UP]
+    to_fp8(16)(tensors)
+    tensors[UP] = weight
+
+
+def with_partial_blocks(tensors: Tensors) -> None:
+    """48 rows in blocks of 32 have 2 scales, which transformers takes for blocks of 24."""
+    tensors[UP] = tensors[UP].to(torch.float8_e4m3fn)
+    tensors[f"{UP}_scale_inv"] = torch.ones(2, 1)
+
+
+def with_byte_scales(tensors: Tensors) -> None:
+    to_fp8(16)(tensors)
+    tensors[f"{UP}_scale_inv"] = torch.ones(3, 2, dtype=torch.uint8)
+
+
+def with_other_names(tensors: Tensors) -> None:
+    """As other tools call the scales, also of inputs."""
+    to_fp8(None)(tensors)
+    for name in linear(tensors):
+        tensors[f"{name}_scale"] = tensors.pop(f"{name}_scale_inv")
+
+
+def with_one_more_scale(tensors: Tensors) -> None:
+    """Under another name by which transformers also looks for it; it would not say which one."""
+    to_fp8(16)(tensors)
+    tensors[UP.replace("weight", "scale")] = torch.ones(3, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (None, "says fp8, but none of its tensors is; delete quantization_config if"),
+        (without_scale, f"{UP} is stored as F8_E4M3 without its scale, {UP}_scale_inv; replace"),
+        (without_quantized_weight, f"{UP}_scale_inv is the scale of a weight that is not stored i"),
+        (with_partial_blocks, f"{UP}_scale_inv is F32 of shape [2, 1], but dequantization takes a"),
+        (with_byte_scales, f"{UP}_scale_inv is U8 of shape [3, 2], but dequantization takes a sca"),
+        (with_other_names, "down_proj.weight is stored as F8_E4M3 without its scale, model.layers"),
+        (with_one_more_scale, "has the tensor model.layers.1.mlp.up_proj.scale, which LlamaForCa"),
+        (to_8_bits, "says fp8, but none of its tensors is"),
+    ],
+)
+def test_fp8_weights_whose_scales_are_not_what_is_said_of_them_are_refused(
+    tiny_model_directory: Path,
+    tmp_path: Path,
+    change: Callable[[Tensors], None] | None,
+    sentence: str,
+) -> None:
+    blocks = [32, 32] if change is with_partial_blocks else [16, 16]
+    rewritten(
+        tiny_model_directory,
+        tmp_path,
+        change,
+        quantization_config={**FP8, "weight_block_size": blocks},
+    )
+    assert sentence in refused(tmp_path)
+
+
+def only_scales(tensors: Tensors) -> None:
+    from_fp8(16)(tensors)
+    tensors[f"{UP}_scale_inv"] = torch.ones(3, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (to_fp8(16), "proj.weight is stored as F8_E4M3, so it is quantized, and nothing in its"),
+        (to_8_bits, "proj.weight is stored as I8, so it is quantized, and nothing in its config"),
+        (to_4_bits, "proj.g_idx is stored as I32, so it is quantized, and nothing in its config"),
+        (only_scales, f"has the tensor {UP}_scale_inv, which LlamaForCausalLM does not use, so i"),
+    ],
+)
+def test_weights_that_are_quantized_without_a_configuration_are_refused(
+    tiny_model_directory: Path,
+    tmp_path: Path,
+    change: Callable[[Tensors], None],
+    sentence: str,
+) -> None:
+    assert sentence in refused(rewritten(tiny_model_directory, tmp_path, change))
+
+
+def test_scales_in_a_file_of_their_own_count_too(
+    tiny_model_directory: Path, tmp_path: Path
+) -> None:
+    """In an index, transformers reads all tensors of every file."""
+    source = rewritten(tiny_model_directory, tmp_path) / "source"
+    (source / "model.safetensors").rename(source / "first.safetensors")
+    save_file({f"{UP}_scale_inv": torch.ones(3, 2)}, source / "second.safetensors")
+    files = dict.fromkeys(load_file(source / "first.safetensors"), "first.safetensors")
+    index = {"metadata": {}, "weight_map": {**files, f"{UP}_scale_inv": "second.safetensors"}}
+    (source / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    assert f"has the tensor {UP}_scale_inv, which LlamaForCausalLM does not" in refused(tmp_path)

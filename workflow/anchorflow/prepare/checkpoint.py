@@ -1,0 +1,193 @@
+"""The tensors of a checkpoint, compared with those of its model before any of them is read."""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import gguf
+import torch
+from safetensors import safe_open
+from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers.utils import (
+    ADAPTER_CONFIG_NAME,
+    SAFE_WEIGHTS_INDEX_NAME,
+    SAFE_WEIGHTS_NAME,
+)
+from transformers.utils import logging as transformers_logging
+
+from anchorflow.config.errors import InputError
+from anchorflow.model.language_model import (
+    check_complete,
+    decoder_layers,
+    told_as_damage,
+)
+
+# Buffers of older files, which transformers now computes from the configuration.
+_MASK = re.compile(r"(^|\.)(attn|attention)\.(bias|masked_bias)$")
+_POSITIONS = re.compile(r"(^|\.)(position_ids|rotary_emb\.inv_freq)$")
+
+
+class Stored(NamedTuple):
+    """A tensor as it is stored: its dtype as safetensors calls it, and its shape."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+def is_derived(tensor: str, shape: tuple[int, ...]) -> bool:
+    """Whether a tensor is a mask, position or frequency that follows from the configuration.
+
+    Masks of attention are [1, 1, T, T], and what stands in them for masked scores is one number;
+    a bias that is trained is neither.
+    """
+    if _POSITIONS.search(tensor):
+        return True
+    square = len(shape) == 4 and shape[:2] == (1, 1) and shape[2] == shape[3]
+    return bool(_MASK.search(tensor)) and (square or shape in ((), (1,)))
+
+
+def stored_tensors(name: str, directory: Path) -> dict[str, Stored]:
+    """All tensors in the files that transformers reads of a directory, from their headers.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or damaged, two hold a tensor of the same name, or there are adapters,
+        which transformers adds to the weights only where peft is installed.
+    """
+    if (directory / ADAPTER_CONFIG_NAME).is_file():
+        raise InputError(
+            f"models.{name}: {directory} has adapters ({ADAPTER_CONFIG_NAME}), which are not "
+            "applied; merge them into the weights, or remove that file."
+        )
+    tensors: dict[str, Stored] = {}
+    with told_as_damage(name, directory):
+        for file in _weight_files(directory):
+            with safe_open(directory / file, "pt") as opened:
+                for tensor in opened.keys():  # noqa: SIM118 (it is no mapping)
+                    if tensor in tensors:
+                        raise InputError(
+                            f"models.{name}: {directory} has the tensor {tensor} in several files; "
+                            "replace it with a complete copy."
+                        )
+                    part = opened.get_slice(tensor)
+                    tensors[tensor] = Stored(part.get_dtype(), tuple(part.get_shape()))
+    return tensors
+
+
+def _weight_files(directory: Path) -> list[str]:
+    """One file, or else those of an index, as transformers looks for them."""
+    if (directory / SAFE_WEIGHTS_NAME).is_file():
+        return [SAFE_WEIGHTS_NAME]
+    index = json.loads((directory / SAFE_WEIGHTS_INDEX_NAME).read_text(encoding="utf-8"))
+    return sorted(set(index["weight_map"].values()))
+
+
+def check_tensors(
+    name: str, config: PretrainedConfig, tensors: Mapping[str, Stored], where: Path
+) -> None:
+    """Reject a checkpoint that has tensors which its model doesn't use, or lacks some.
+
+    transformers places tensors of these names and shapes, without their numbers, in the model, so
+    that whatever it renames, joins or ties counts as used. Not used, and no matter, are what
+    transformers lists for the architecture, :func:`is_derived`, and layers after the last one that
+    predict further tokens, where the configuration counts them.
+
+    Raises
+    ------
+    InputError
+        Naming a tensor that would be left out, is there twice, is missing or of another shape.
+    """
+    transformers_logging.disable_progress_bar()
+    with torch.device("meta"):
+        skeleton = AutoModelForCausalLM.from_config(config)
+    shapes = {
+        tensor: torch.empty(stored.shape, device="meta") for tensor, stored in tensors.items()
+    }
+    with told_as_damage(name, where):
+        model, found = type(skeleton).from_pretrained(
+            None,
+            config=skeleton.config,
+            state_dict=shapes,
+            dtype=torch.float32,
+            device_map={"": "meta"},
+            output_loading_info=True,
+        )
+    check_complete(name, found["missing_keys"], where)
+    unused = {
+        tensor
+        for tensor in found["unexpected_keys"]
+        if tensor not in tensors or not is_derived(tensor, tensors[tensor].shape)
+    }
+    check_used(name, model, unused, where)
+    _check_once(name, model, tensors, where)
+
+
+def check_used(name: str, model: PreTrainedModel, unused: Collection[str], where: Path) -> None:
+    """Raise InputError if tensors are left out, except of layers that predict further tokens."""
+    last = len(decoder_layers(model))
+    further = getattr(model.config, "num_nextn_predict_layers", 0) or 0
+    layers = {tensor: _layer_of(model, tensor) for tensor in unused}
+    rest = sorted(t for t, layer in layers.items() if not last <= (layer or 0) < last + further)
+    if not rest:
+        return
+    if (layers[rest[0]] or 0) >= last:
+        raise InputError(
+            f"models.{name}: {where} has weights of layers that its configuration does not count "
+            f"({rest[0]}); correct num_hidden_layers in its config.json, or replace it with a "
+            "complete copy."
+        )
+    raise InputError(
+        f"models.{name}: {where} has the tensor {rest[0]}, which {type(model).__name__} does not "
+        "use, so it may be quantized or of another architecture; name a checkpoint all of whose "
+        "tensors are used."
+    )
+
+
+def _layer_of(model: PreTrainedModel, tensor: str) -> int | None:
+    """The number of the decoder layer that a tensor's name belongs to, which may not exist."""
+    places = {id(module): place for place, module in model.base_model.named_modules()}
+    own = re.escape(places[id(decoder_layers(model)[-1])].rpartition(".")[0])
+    prefix = re.escape(model.base_model_prefix)
+    numbered = re.match(rf"(?:{prefix}\.)?{own}\.(\d+)\.", tensor)
+    return int(numbered[1]) if numbered else None
+
+
+def _check_once(name: str, model: PreTrainedModel, tensors: Collection[str], where: Path) -> None:
+    """Raise InputError if a tensor is there with and without the prefix of the base model."""
+    prefix = f"{model.base_model_prefix}."
+    for tensor in sorted(tensors):
+        if prefix + tensor in tensors:
+            raise InputError(
+                f"models.{name}: {where} has both {tensor} and {prefix + tensor}, which are the "
+                "same weights; replace it with a complete copy."
+            )
+
+
+def check_gguf_tensors(name: str, model: PreTrainedModel, file: Path) -> None:
+    """Reject a GGUF file that holds more than transformers has read of it.
+
+    transformers passes over tensors that it does not know, such as the factors of rotary
+    frequencies (rope_freqs) of Llama 3, which change all logits.
+
+    Raises
+    ------
+    InputError
+        Naming a tensor that was left out.
+    """
+    reader = gguf.GGUFReader(str(file))
+    stored = {tensor.name: int(tensor.n_elements) for tensor in reader.tensors}
+    placed = {id(tensor): tensor.numel() for tensor in model.state_dict(keep_vars=True).values()}
+    if sum(stored.values()) == sum(placed.values()):
+        return
+    architecture = reader.fields["general.architecture"].contents()
+    known = {value: key for key, value in gguf.MODEL_ARCH_NAMES.items()}[architecture]
+    names = gguf.get_tensor_name_map(known, model.config.num_hidden_layers)
+    read = {names.get_name(tensor, (".weight", ".bias")) for tensor in model.state_dict()}
+    unused = min(stored.keys() - read, default="a tensor")
+    raise InputError(
+        f"models.{name}: its GGUF file has {unused}, which transformers does not read, and without "
+        'which logits differ; name a safetensors checkpoint of the model ("source: local" or hub).'
+    )
