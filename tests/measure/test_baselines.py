@@ -1,12 +1,13 @@
 """Contextual calibration by hand, and logistic regression on attention."""
 
 import numpy as np
+import polars as pl
 import pytest
 
 from anchorflow.config import registry
-from anchorflow.measure.baselines import FOLDER, Observed, baseline
+from anchorflow.measure.baselines import FOLDER, Observed, baseline, draw_inputs
 from anchorflow.measure.baselines.attention_regression import attention_regression
-from anchorflow.measure.baselines.calibrated import calibrated
+from anchorflow.measure.baselines.calibrated import CONTENT_FREE, calibrated
 
 
 def test_calibration_divides_by_the_mean_without_content() -> None:
@@ -38,30 +39,43 @@ def test_regression_bears_attention_that_is_always_zero() -> None:
     assert predict(np.array([[0.0, 0.1]])).argmax() == 0
 
 
+def observed(texts: int = 5, classes: int = 3, inputs: int = 3) -> Observed:
+    """Random probabilities and attention, with four training texts of each class."""
+    random = np.random.default_rng(0)
+    even = np.ones(classes)
+    return Observed(
+        random.dirichlet(even, texts),
+        random.uniform(0, 1, (texts, 8)),
+        random.uniform(0, 1, (4 * classes, 8)),
+        np.tile(np.arange(classes), 4),
+        random.dirichlet(even, inputs),
+    )
+
+
 @pytest.mark.parametrize("name", registry.entries(FOLDER))
 def test_every_baseline_says_what_it_is_and_answers_with_probabilities(name: str) -> None:
     assert registry.summary_of(FOLDER, name).endswith(".")
-    assert name not in ("vanilla", "many", "reweighted")
-    assert not name.startswith("reweighted_")
-    random = np.random.default_rng(0)
-    labels = np.tile([0, 1, 2], 4)
-    content_free, vanilla = random.dirichlet(np.ones(3), 3), random.dirichlet(np.ones(3), 5)
-    observed = Observed(content_free, random.uniform(0, 1, (12, 8)), labels)
-    answers = baseline(name)(observed)(vanilla, random.uniform(0, 1, (5, 8)))
+    assert name not in ("vanilla", "many", "training", "fixed", "per_example")
+    assert not name.startswith("reweighted")
+    answers = baseline(name).predict(observed())
     assert answers.shape == (5, 3)
     np.testing.assert_allclose(answers.sum(1), 1)
 
 
 def test_baselines_take_their_part_of_what_is_observed() -> None:
-    random = np.random.default_rng(0)
-    labels = np.array([0, 1, 0, 1])
-    observed = Observed(random.dirichlet([1, 1], 3), random.uniform(0, 1, (4, 6)), labels)
-    vanilla, attention = random.dirichlet([1, 1], 5), random.uniform(0, 1, (5, 6))
+    seen = observed()
     np.testing.assert_array_equal(
-        baseline("calibrated")(observed)(vanilla, attention),
-        calibrated(vanilla, observed.content_free),
+        baseline("calibrated").predict(seen), calibrated(seen.vanilla, seen.inputs)
     )
     np.testing.assert_array_equal(
-        baseline("attention_regression")(observed)(vanilla, attention),
-        attention_regression(observed.features, labels)(attention),
+        baseline("attention_regression").predict(seen),
+        attention_regression(seen.features, seen.labels)(seen.attention),
     )
+
+
+def test_inputs_are_drawn_for_baselines_that_have_some() -> None:
+    samples = pl.DataFrame(
+        {"task": "mine", "seed": 3, "demonstrations": ["fixed", "per_example"], "text": ["a", "b"]}
+    )
+    drawn = draw_inputs(["attention_regression", "calibrated"], samples)
+    assert drawn == {"calibrated": CONTENT_FREE}

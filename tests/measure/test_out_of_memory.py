@@ -52,7 +52,7 @@ STAGES: dict[str, Stage] = {
     "reweighting": lambda model, table: (
         measure_reweighting(
             model,
-            called(table, "fixed", "training", "content_free", "many"),
+            called(table, "fixed", "training", "calibrated", "many"),
             [" a", " b", " c"],
             {
                 **FIT,

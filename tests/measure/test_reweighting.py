@@ -34,7 +34,7 @@ SPEC = {
     "epochs": 2,
     "batch_size": 0,
 }
-KINDS = {"fixed": 5, "training": 6, "content_free": 3, "many": 5}
+KINDS = {"fixed": 5, "training": 6, "calibrated": 3, "many": 5}
 WORDS = [" a", " b", " c"]
 
 
