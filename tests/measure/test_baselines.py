@@ -1,4 +1,4 @@
-"""Contextual calibration by hand, and logistic regression on attention."""
+"""Calibrations by hand, random words of the texts, and logistic regression on attention."""
 
 import numpy as np
 import polars as pl
@@ -8,6 +8,8 @@ from anchorflow.config import registry
 from anchorflow.measure.baselines import FOLDER, Observed, baseline, draw_inputs
 from anchorflow.measure.baselines.attention_regression import attention_regression
 from anchorflow.measure.baselines.calibrated import CONTENT_FREE, calibrated
+from anchorflow.measure.baselines.domain_calibrated import inputs
+from anchorflow.random_draws import generator
 
 
 def test_calibration_divides_by_the_mean_without_content() -> None:
@@ -20,6 +22,46 @@ def test_calibration_divides_by_the_mean_without_content() -> None:
 def test_calibration_answers_evenly_where_the_input_says_no_more_than_none() -> None:
     content_free = np.array([[0.7, 0.2, 0.1]])
     np.testing.assert_allclose(calibrated(content_free, content_free), np.full((1, 3), 1 / 3))
+
+
+def test_batch_calibration_divides_by_the_mean_over_all_test_texts() -> None:
+    vanilla = np.array([[0.6, 0.4], [0.9, 0.1], [0.6, 0.4]])  # mean 0.7, 0.3
+    answers = baseline("batch_calibrated").predict(observed()._replace(vanilla=vanilla))
+    # 6/7 to 4/3 is 18 to 28; 9/7 to 1/3 is 27 to 7.
+    np.testing.assert_allclose(answers, [[18 / 46, 28 / 46], [27 / 34, 7 / 34], [18 / 46, 28 / 46]])
+    logarithms = np.log(vanilla) - np.log([0.7, 0.3])
+    assert answers.argmax(1).tolist() == logarithms.argmax(1).tolist() == [1, 0, 1]
+
+
+def test_domain_calibration_divides_by_the_mean_over_random_words_of_the_texts() -> None:
+    vanilla, words = np.array([[0.6, 0.4]]), np.array([[0.9, 0.1], [0.7, 0.3]])  # mean 0.8, 0.2
+    seen = observed()._replace(vanilla=vanilla, inputs=words)
+    answers = baseline("domain_calibrated").predict(seen)
+    np.testing.assert_allclose(answers, [[0.75 / 2.75, 2 / 2.75]])
+
+
+def test_random_words_are_as_many_as_a_text_has_and_as_frequent_as_in_all_of_them() -> None:
+    texts = ["the  film the", "The\nend the the", "bad."]  # 8 words, 2.67 in each
+    drawn = [text.split(" ") for text in inputs(texts, generator(0, "mine"))]
+    assert [len(words) for words in drawn] == [3] * 20
+    flat = [word for words in drawn for word in words]
+    assert set(flat) == {"the", "film", "The", "end", "bad."}
+    # Half of 60 with a standard deviation of 3.9, and an eighth of 60 with one of 2.6.
+    assert flat.count("the") == pytest.approx(30, abs=12)
+    assert flat.count("bad.") == pytest.approx(7.5, abs=7)
+    assert any({"the", "bad."} <= set(words) for words in drawn)  # of different texts
+
+
+def test_random_words_repeat_for_a_seed_and_differ_between_seeds_tasks_and_baselines() -> None:
+    samples = pl.DataFrame(
+        {"task": "mine", "seed": 3, "demonstrations": "fixed", "text": ["a b c d", "e f g h"]}
+    )
+    names = ["domain_calibrated"]
+    drawn = draw_inputs(names, samples)
+    assert draw_inputs([*names, "calibrated"], samples)[names[0]] == drawn[names[0]]
+    for change in ({"seed": 4}, {"task": "yours"}):
+        others = samples.with_columns(**{name: pl.lit(value) for name, value in change.items()})
+        assert draw_inputs(names, others) != drawn
 
 
 def test_regression_finds_the_head_that_attends_to_the_right_label_word() -> None:
