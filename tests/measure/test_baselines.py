@@ -52,6 +52,11 @@ def test_random_words_are_as_many_as_a_text_has_and_as_frequent_as_in_all_of_the
     assert any({"the", "bad."} <= set(words) for words in drawn)  # of different texts
 
 
+def test_texts_without_blanks_and_of_blanks_alone_are_one_word_each() -> None:
+    drawn = inputs(["电影很好", "\x1c"], generator(0, "mine"))
+    assert set(drawn) == {"电影很好", "\x1c"}
+
+
 def test_random_words_repeat_for_a_seed_and_differ_between_seeds_tasks_and_baselines() -> None:
     samples = pl.DataFrame(
         {"task": "mine", "seed": 3, "demonstrations": "fixed", "text": ["a b c d", "e f g h"]}
