@@ -14,9 +14,9 @@ DRAWS = 20  # Fei et al. 2023, §4
 def inputs(texts: Sequence[str], random: np.random.Generator) -> Sequence[str]:
     """Random words of the texts, as many as a text has on average, drawn 20 times.
 
-    Words are what blanks separate; a text of nothing else is one. They are drawn with replacement, as often as they occur, from
-    the test texts of the seed without their labels, as in the authors' code; unlike there, they
-    keep their case, and no full stop is added.
+    Words are what blanks separate; a text of nothing else is one. They are drawn with replacement,
+    as often as they occur, from the test texts of the seed without their labels, as in the authors'
+    code. Unlike there, the number is rounded, words keep their case, and no full stop is added.
 
     Source: Fei et al. 2023, "Mitigating Label Biases for In-Context Learning", §4.
     """
