@@ -109,6 +109,34 @@ def test_many_demonstrations_that_are_too_long_leave_the_other_methods() -> None
     assert set(measured.predictions["method"]) == {"vanilla", "reweighted", *SPEC["baselines"]}
 
 
+def test_answers_do_not_depend_on_how_many_texts_run_at_once() -> None:
+    model, prompts = tiny_model("llama"), prompts_with(KINDS)
+    few, at_once = (measure_reweighting(model, prompts, WORDS, SPEC, n) for n in (1, 1000))
+    for method in ("many", "domain_calibrated", "batch_calibrated"):
+        ours, theirs = (
+            np.array(each.predictions.filter(method=method)["probabilities"].to_list())
+            for each in (few, at_once)
+        )
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+
+
+def test_an_input_of_a_baseline_that_is_too_long_is_left_out_and_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    method = "domain_calibrated"
+    model, spec = tiny_model("llama"), {**SPEC, "baselines": [method]}
+    prompts, its_own = prompts_with(KINDS), pl.col("demonstrations") == method
+    last = its_own & (pl.col("example") == 3)
+    some = prompts.with_columns(skipped=pl.when(last).then(pl.lit("too long")))
+    ours = measure_reweighting(model, some, WORDS, spec, 40).predictions
+    assert "1 of 4 inputs of the baseline domain_calibrated are left out" in caplog.text
+    fewer = measure_reweighting(model, prompts.filter(~last), WORDS, spec, 40).predictions
+    assert ours.equals(fewer)
+    none = prompts.with_columns(skipped=pl.when(its_own).then(pl.lit("too long")))
+    with pytest.raises(InputError, match=r"tasks.news: no input of the baseline domain_calibrated"):
+        measure_reweighting(model, none, WORDS, spec, 40)
+
+
 def test_a_label_whose_training_texts_are_all_too_long_is_told() -> None:
     learned = (pl.col("demonstrations") == "training") & (pl.col("label") == 1)
     prompts = prompts_with(KINDS).with_columns(skipped=pl.when(learned).then(pl.lit("too long")))
