@@ -52,11 +52,16 @@ STAGES: dict[str, Stage] = {
     "reweighting": lambda model, table: (
         measure_reweighting(
             model,
-            called(table, "fixed", "training", "content_free", "many"),
+            called(table, "fixed", "training", "calibrated", "domain_calibrated", "many"),
             [" a", " b", " c"],
             {
                 **FIT,
-                "baselines": ["calibrated", "attention_regression"],
+                "baselines": [
+                    "calibrated",
+                    "domain_calibrated",
+                    "batch_calibrated",
+                    "attention_regression",
+                ],
                 "further_rates": [0.01],
             },
             1000,

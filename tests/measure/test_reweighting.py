@@ -8,7 +8,6 @@ import torch
 from anchorflow.config.errors import InputError
 from anchorflow.measure.baselines.attention_regression import attention_regression
 from anchorflow.measure.reweighting import measure_reweighting
-from anchorflow.model.language_model import target_logits
 from tiny_models import plain_attentions, shared_prompts, single, tiny_model, whole_batch
 from worded_prompts import with_words
 
@@ -28,13 +27,13 @@ def prompts_with(protocols: dict[str, int], classes: int = 3) -> pl.DataFrame:
 
 
 SPEC = {
-    "baselines": ["calibrated", "attention_regression"],
+    "baselines": ["calibrated", "domain_calibrated", "batch_calibrated", "attention_regression"],
     "learning_rates": [0.1],
     "further_rates": [],
     "epochs": 2,
     "batch_size": 0,
 }
-KINDS = {"fixed": 5, "training": 6, "content_free": 3, "many": 5}
+KINDS = {"fixed": 5, "training": 6, "calibrated": 3, "domain_calibrated": 4, "many": 5}
 WORDS = [" a", " b", " c"]
 
 
@@ -42,25 +41,27 @@ def test_baselines_equal_a_plain_computation_on_full_prompts() -> None:
     model, prompts = tiny_model("llama"), with_words(prompts_with(KINDS), [2, 1, 3])
     measured = measure_reweighting(model, prompts, WORDS, SPEC, 40).predictions
     full = whole_batch(prompts.with_columns(example=pl.int_range(pl.len(), dtype=pl.Int32)))
-    order = torch.tensor(full.examples).argsort()
-    plain = target_logits(model, full)[:, full.label_tokens].softmax(-1)[order].double().numpy()
-    test, free, many = plain[:5], plain[11:14], plain[14:]
-    divided = test / free.mean(0)
+    eager = tiny_model("llama", eager=True)
+    rows, features = [], []
+    for row in range(len(prompts)):
+        logits, attentions = plain_attentions(eager, single(full, full.examples.index(row)))
+        rows.append(logits[full.label_tokens].softmax(-1).numpy())
+        to_words = [attentions[:, :, -1, a:b].sum(-1) for a, b in ((7, 9), (18, 19), (26, 29))]
+        features.append(torch.stack(to_words, -1).flatten().numpy())
+    plain = np.stack(rows)
+    test, free, random_words, many = plain[:5], plain[11:14], plain[14:18], plain[18:]
     for method, expected in (
         ("vanilla", test),
-        ("calibrated", divided / divided.sum(1, keepdims=True)),
+        ("calibrated", test / free.mean(0)),
+        ("domain_calibrated", test / random_words.mean(0)),
+        ("batch_calibrated", test / test.mean(0)),
         ("many", many),
     ):
         ours = measured.filter(pl.col("method") == method).sort("example")
-        np.testing.assert_allclose(ours["probabilities"].to_list(), expected, rtol=1e-4)
-    eager = tiny_model("llama", eager=True)
-    features = []
-    for row in range(11):
-        _, attentions = plain_attentions(eager, single(full, full.examples.index(row)))
-        to_words = [attentions[:, :, -1, a:b].sum(-1) for a, b in ((7, 9), (18, 19), (26, 29))]
-        features.append(torch.stack(to_words, -1).flatten().numpy())
+        normalized = expected / expected.sum(1, keepdims=True)
+        np.testing.assert_allclose(ours["probabilities"].to_list(), normalized, rtol=1e-4)
     labels = prompts["label"].to_numpy()[5:11]
-    regression = attention_regression(np.stack(features[5:]), labels)
+    regression = attention_regression(np.stack(features[5:11]), labels)
     ours = measured.filter(pl.col("method") == "attention_regression").sort("example")
     np.testing.assert_allclose(
         ours["probabilities"].to_list(), regression(np.stack(features[:5])), rtol=1e-3
@@ -105,7 +106,35 @@ def test_many_demonstrations_that_are_too_long_leave_the_other_methods() -> None
     long = pl.when(pl.col("demonstrations") == "many").then(pl.lit("too long"))
     prompts = prompts_with(KINDS).with_columns(skipped=long)
     measured = measure_reweighting(tiny_model("llama"), prompts, WORDS, SPEC, 40)
-    assert measured.predictions["method"].n_unique() == 4
+    assert set(measured.predictions["method"]) == {"vanilla", "reweighted", *SPEC["baselines"]}
+
+
+def test_answers_do_not_depend_on_how_many_texts_run_at_once() -> None:
+    model, prompts = tiny_model("llama"), prompts_with(KINDS)
+    few, at_once = (measure_reweighting(model, prompts, WORDS, SPEC, n) for n in (1, 1000))
+    for method in ("many", "domain_calibrated", "batch_calibrated"):
+        ours, theirs = (
+            np.array(each.predictions.filter(method=method)["probabilities"].to_list())
+            for each in (few, at_once)
+        )
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+
+
+def test_an_input_of_a_baseline_that_is_too_long_is_left_out_and_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    method = "domain_calibrated"
+    model, spec = tiny_model("llama"), {**SPEC, "baselines": [method]}
+    prompts, its_own = prompts_with(KINDS), pl.col("demonstrations") == method
+    last = its_own & (pl.col("example") == 3)
+    some = prompts.with_columns(skipped=pl.when(last).then(pl.lit("too long")))
+    ours = measure_reweighting(model, some, WORDS, spec, 40).predictions
+    assert "1 of 4 inputs of the baseline domain_calibrated are left out" in caplog.text
+    fewer = measure_reweighting(model, prompts.filter(~last), WORDS, spec, 40).predictions
+    assert ours.equals(fewer)
+    none = prompts.with_columns(skipped=pl.when(its_own).then(pl.lit("too long")))
+    with pytest.raises(InputError, match=r"tasks.news: no input of the baseline domain_calibrated"):
+        measure_reweighting(model, none, WORDS, spec, 40)
 
 
 def test_a_label_whose_training_texts_are_all_too_long_is_told() -> None:

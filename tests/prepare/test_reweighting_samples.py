@@ -1,10 +1,10 @@
-"""Training texts, further demonstrations, and inputs without content."""
+"""Training texts, further demonstrations, and the baselines' own inputs."""
 
 import polars as pl
 import pytest
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.reweighting_samples import CONTENT_FREE, draw_auxiliary
+from anchorflow.prepare.reweighting_samples import draw_auxiliary
 from anchorflow.prepare.samples import draw_samples
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
@@ -37,7 +37,7 @@ def test_training_texts_are_as_many_of_each_label_and_apart_from_all_that_is_sho
     texts = corpus()
     for seed in range(20):
         samples = samples_of(texts, seed)
-        training = kind(draw_auxiliary(texts, samples, LABELS, 3, None), "training")
+        training = kind(draw_auxiliary(texts, samples, LABELS, 3, None, {}), "training")
         fixed = samples.filter(pl.col("demonstrations") == "fixed")
         assert sorted(training["label"]) == [0, 0, 0, 1, 1, 1]
         assert training["text"].is_unique().all()
@@ -51,7 +51,7 @@ def test_training_texts_that_are_test_texts_too_are_left_out() -> None:
     samples = samples_of(texts)
     tested = set(samples["text"])
     for per_label in (3, 4, 5):
-        training = kind(draw_auxiliary(texts, samples, LABELS, per_label, None), "training")
+        training = kind(draw_auxiliary(texts, samples, LABELS, per_label, None, {}), "training")
         assert not set(training["text"]) & tested
 
 
@@ -59,7 +59,7 @@ def test_draws_differ_between_seeds_and_repeat_for_one() -> None:
     texts = corpus(20)
     drawn = [
         tuple(
-            kind(draw_auxiliary(texts, samples_of(texts, seed), LABELS, 4, None), "training")[
+            kind(draw_auxiliary(texts, samples_of(texts, seed), LABELS, 4, None, {}), "training")[
                 "example"
             ]
         )
@@ -75,7 +75,7 @@ def test_many_demonstrations_are_the_fixed_ones_and_training_texts(
 ) -> None:
     texts = corpus()
     samples = samples_of(texts)
-    auxiliary = draw_auxiliary(texts, samples, LABELS, 3, wanted)
+    auxiliary = draw_auxiliary(texts, samples, LABELS, 3, wanted, {})
     many, training = kind(auxiliary, "many"), kind(auxiliary, "training")
     fixed = samples.filter(pl.col("demonstrations") == "fixed")
     assert many["example"].to_list() == fixed["example"].to_list()
@@ -88,13 +88,18 @@ def test_many_demonstrations_are_the_fixed_ones_and_training_texts(
     assert [label_of[text] for text in shown] == many["demonstration_labels"][0].to_list()
 
 
-def test_inputs_without_content_have_no_label() -> None:
+def test_inputs_of_baselines_have_no_label_and_the_fixed_demonstrations() -> None:
     texts = corpus()
-    auxiliary = draw_auxiliary(texts, samples_of(texts), LABELS, 3, None)
+    samples = samples_of(texts)
+    auxiliary = draw_auxiliary(
+        texts, samples, LABELS, 3, None, {"one": ["N/A", ""], "other": ["x"]}
+    )
     assert auxiliary.schema == frame_schema(SAMPLES)
-    free = kind(auxiliary, "content_free")
-    assert free["text"].to_list() == list(CONTENT_FREE)
-    assert free["label"].to_list() == [-1, -1, -1]
+    one, other = kind(auxiliary, "one"), kind(auxiliary, "other")
+    assert one.select("example", "text", "label").rows() == [(0, "N/A", -1), (1, "", -1)]
+    assert other.select("example", "text", "label").rows() == [(0, "x", -1)]
+    shown = samples.filter(demonstrations="fixed")["demonstration_texts"][0].to_list()
+    assert [row.to_list() for row in one["demonstration_texts"]] == [shown, shown]
 
 
 def test_too_few_training_texts_are_told_with_the_label() -> None:
@@ -104,4 +109,4 @@ def test_too_few_training_texts_are_told_with_the_label() -> None:
         match=r'tasks.mine: the label "no" has 3 training texts apart from demonstrations and test '
         r"texts, but reweighting.examples_per_label is 4; lower it, or add training texts.",
     ):
-        draw_auxiliary(texts, samples_of(texts), LABELS, 4, None)
+        draw_auxiliary(texts, samples_of(texts), LABELS, 4, None, {})

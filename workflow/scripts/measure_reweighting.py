@@ -1,5 +1,6 @@
 """Fit β and predict with it and with its baselines, for one model, task, and seed."""
 
+from anchorflow.measure.baselines import draw_inputs
 from anchorflow.measure.reweighting import SCHEMAS, measure_reweighting
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.prepare.prompts import PromptBuilder
@@ -14,15 +15,17 @@ if __name__ == "__main__":
     with job(snakemake):
         spec, task = snakemake.params.spec, snakemake.params.task
         compute, card = vars(snakemake.params.compute), read_card(snakemake.input.model)
-        samples = draw_auxiliary(
+        samples = read_table(snakemake.input.samples, SAMPLES)
+        further = draw_auxiliary(
             read_table(snakemake.input.texts, TEXTS),
-            read_table(snakemake.input.samples, SAMPLES),
+            samples,
             task["labels"],
             spec["examples_per_label"],
             task["many_demonstrations"],
+            draw_inputs(spec["baselines"], samples),
         )
         builder = PromptBuilder.open(snakemake.input.tokenizer, task, card["name"])
-        auxiliary = builder.build(samples)
+        auxiliary = builder.build(further)
         prompts = read_table(snakemake.input.prompts, PROMPTS).vstack(auxiliary)
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         tables = measure_reweighting(model, prompts, task["labels"], spec, compute["batch_tokens"])

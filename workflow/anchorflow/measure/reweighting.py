@@ -23,7 +23,7 @@ from anchorflow.model.attention_function import Intervention, intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.language_model import check_finite
 from anchorflow.model.last_tokens import LastTokens, keep_all_but_last, keep_together
-from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.reweighting import BETA, DESCENT, LEARNING_RATES, REWEIGHTING
 
@@ -37,6 +37,16 @@ class Reweighted(NamedTuple):
     descent: pl.DataFrame  # DESCENT
     learning_rates: pl.DataFrame  # LEARNING_RATES
     predictions: pl.DataFrame  # REWEIGHTING
+
+
+class _Answered(NamedTuple):
+    """What the model answers to a batch of test texts, or to all of them."""
+
+    examples: list[int]
+    labels: list[int]
+    vanilla: Array  # [T, C]
+    attention: Array  # [T, A]
+    reweighted: dict[str, Array]  # [T, C] each
 
 
 SCHEMAS = {
@@ -72,16 +82,16 @@ def measure_reweighting(
     Raises
     ------
     InputError
-        If no training text of some label fits the context, or a loss or probability is not finite.
+        If no training text of some label or no input of a baseline fits the context, or a loss or
+        probability is not finite.
     """
-    test, training, free, many = (
-        runnable(prompts, kind) for kind in ("fixed", "training", "content_free", "many")
-    )
+    test, training, many = (runnable(prompts, kind) for kind in ("fixed", "training", "many"))
     if test.is_empty():
         return Reweighted(*(pl.DataFrame(schema=frame_schema(s)) for s in SCHEMAS.values()))
     keys = prompts.select("model", "task", "seed").row(0, named=True)
     _require_training(prompts, labels)
-    prefix = compute_prefix(model, shared_token_ids(pl.concat([test, training, free])))
+    inputs = {name: _inputs(prompts, name) for name in spec["baselines"]}
+    prefix = compute_prefix(model, shared_token_ids(pl.concat([test, training, *inputs.values()])))
     budget = Budget(batch_tokens)
     learned = keep_together(model, training, prefix, budget)
     fit = fit_reweighting(model, learned, spec, keys["seed"], keys["task"])
@@ -90,42 +100,37 @@ def measure_reweighting(
     betas = {"reweighted": fit.beta}
     betas |= {f"reweighted_{rate:.12g}": each.beta for rate, each in further.items()}
 
-    content_free, _ = read(model, keep_together(model, free, prefix, budget))
-    _, features = read(model, learned)
-    observed = Observed(content_free, features, learned.labels.cpu().numpy())
-    baselines = {name: baseline(name)(observed) for name in spec["baselines"]}
-
-    def predict(batch: Batch) -> pl.DataFrame:
+    def answer(batch: Batch) -> _Answered:
         tokens = keep_all_but_last(model, batch, prefix)
-        vanilla, attention = read(model, tokens)
-        ways = {
-            "vanilla": vanilla,
-            **{name: answer(vanilla, attention) for name, answer in baselines.items()},
-            **{
-                name: label_probabilities(model, tokens, Reweight.last(beta, tokens))
-                for name, beta in betas.items()
-            },
+        reweighted = {
+            name: label_probabilities(model, tokens, Reweight.last(beta, tokens))
+            for name, beta in betas.items()
         }
-        return pl.concat([_predictions(way, tokens, found) for way, found in ways.items()])
+        return _Answered(batch.examples, batch.labels.tolist(), *read(model, tokens), reweighted)
 
-    predicted = []
-    total = len(test) + len(many)
+    total = len(test) + len(many) + sum(map(len, inputs.values()))
     with tqdm(total=total, desc="reweighting", unit="example", mininterval=1) as progress:
-        for batch, rows in run_batches(test, budget, model.device, predict, prefix.tokens):
-            predicted.append(rows)
+        parts = []
+        for batch, answered in run_batches(test, budget, model.device, answer, prefix.tokens):
+            parts.append(answered)
             progress.update(batch.size)
+        whole = _whole(parts)
+        ways = {"vanilla": whole.vanilla, **whole.reweighted}
+        _, features = read(model, learned)
+        known = learned.labels.cpu().numpy()
+        for name, own in inputs.items():
+            found = _plain(model, own, prefix, budget, progress)
+            observed = Observed(whole.vanilla, whole.attention, features, known, found)
+            ways[name] = baseline(name).predict(observed)
+        predicted = [
+            _predictions(way, whole.examples, whole.labels, found) for way, found in ways.items()
+        ]
         if not many.is_empty():
             longer = compute_prefix(model, shared_token_ids(many))
-
-            def predict_with_many(batch: Batch) -> pl.DataFrame:
-                tokens = keep_all_but_last(model, batch, longer)
-                return _predictions("many", tokens, label_probabilities(model, tokens))
-
-            for batch, rows in run_batches(
-                many, budget, model.device, predict_with_many, longer.tokens
-            ):
-                predicted.append(rows)
-                progress.update(batch.size)
+            found = _plain(model, many, longer, budget, progress)
+            ordered = many.sort("example")
+            examples, true = ordered["example"].to_list(), ordered["label"].to_list()
+            predicted.append(_predictions("many", examples, true, found))
     demonstration_labels = training["demonstration_labels"][0].to_list()
     return Reweighted(
         beta=keyed(_beta(fit.beta, demonstration_labels), keys, BETA),
@@ -152,6 +157,67 @@ def _require_training(prompts: pl.DataFrame, labels: Sequence[str]) -> None:
                 "gives a prompt within the model's context; raise reweighting.examples_per_label, "
                 "lower demonstrations_per_label or choose a model with a longer context."
             )
+
+
+def _inputs(prompts: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The prompts of a baseline's own inputs, none if it has none; warn of those too long.
+
+    Raises
+    ------
+    InputError
+        If the baseline has inputs and none fits the context.
+    """
+    drawn, short = prompts.filter(demonstrations=name), runnable(prompts, name)
+    if baseline(name).inputs is not None and short.is_empty():
+        raise InputError(
+            f"tasks.{prompts['task'][0]}: no input of the baseline {name} gives a prompt within "
+            "the model's context; take it out of reweighting.baselines, lower "
+            "demonstrations_per_label or choose a model with a longer context."
+        )
+    if len(short) < len(drawn):
+        log.warning(
+            "%d of %d inputs of the baseline %s are left out: their prompts exceed the model's "
+            "context.",
+            len(drawn) - len(short),
+            len(drawn),
+            name,
+        )
+    return short
+
+
+def _plain(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    prefix: Prefix,
+    budget: Budget,
+    progress: "tqdm[Any]",
+) -> Array:
+    """Label probabilities after prompts of one protocol, in order of ``example``, [F, C]."""
+    examples: list[int] = []
+    found: list[Array] = []
+
+    def answer(batch: Batch) -> Array:
+        return label_probabilities(model, keep_all_but_last(model, batch, prefix))
+
+    for batch, probabilities in run_batches(prompts, budget, model.device, answer, prefix.tokens):
+        examples += batch.examples
+        found.append(probabilities)
+        progress.update(batch.size)
+    return np.concatenate(found)[np.argsort(examples)] if found else np.empty((0, 0))
+
+
+def _whole(parts: Sequence[_Answered]) -> _Answered:
+    """All batches as one."""
+    return _Answered(
+        [example for part in parts for example in part.examples],
+        [label for part in parts for label in part.labels],
+        np.concatenate([part.vanilla for part in parts]),
+        np.concatenate([part.attention for part in parts]),
+        {
+            name: np.concatenate([part.reweighted[name] for part in parts])
+            for name in parts[0].reweighted
+        },
+    )
 
 
 @torch.no_grad()
@@ -190,12 +256,14 @@ def read(model: PreTrainedModel, tokens: LastTokens) -> tuple[Array, Array]:
     return probabilities, features
 
 
-def _predictions(method: str, tokens: LastTokens, probabilities: Array) -> pl.DataFrame:
+def _predictions(
+    method: str, examples: Sequence[int], labels: Sequence[int], probabilities: Array
+) -> pl.DataFrame:
     return pl.DataFrame(
         {
-            "example": tokens.examples,
+            "example": examples,
             "method": method,
-            "label": tokens.labels.tolist(),
+            "label": labels,
             "prediction": probabilities.argmax(1),
             "probabilities": probabilities.tolist(),
         }

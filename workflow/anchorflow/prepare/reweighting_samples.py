@@ -2,7 +2,7 @@
 
 ``training``: texts of the training split, each with the seed's fixed demonstrations; β is fitted
 to them. ``many``: the test texts with more demonstrations, the fixed ones and training texts.
-``content_free``: inputs without content, for calibration.
+The baselines' own inputs, such as texts without content, by the name of each baseline.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,6 @@ from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
 
-CONTENT_FREE = ("N/A", "", "[MASK]")  # Zhao et al. 2021, §4
 NO_LABEL = -1
 
 
@@ -25,8 +24,9 @@ def draw_auxiliary(
     labels: Sequence[str],
     examples_per_label: int,
     many_demonstrations: int | None,
+    inputs: Mapping[str, Sequence[str]],
 ) -> pl.DataFrame:
-    """Draw training texts for one task and seed, and make the three kinds of samples from them.
+    """Draw training texts for one task and seed, and make all kinds of samples from them.
 
     Parameters
     ----------
@@ -39,12 +39,14 @@ def draw_auxiliary(
     many_demonstrations : int, optional
         Demonstrations of each label in ``many``, more than the fixed ones; by default, all that
         are available.
+    inputs : mapping
+        Baselines' own inputs, by name; each stands after the fixed demonstrations.
 
     Returns
     -------
     DataFrame
         Columns of ``SAMPLES``; ``example`` is the row in the training split for ``training`` and
-        counts the inputs for ``content_free``.
+        counts the inputs of a baseline.
 
     Raises
     ------
@@ -65,16 +67,13 @@ def draw_auxiliary(
     if many_demonstrations is not None:
         added = many_demonstrations - len(demonstrations) // len(labels)
     more = _more_demonstrations(demonstrations, training, shown, added)
-    free = pl.DataFrame(
-        {"row": range(len(CONTENT_FREE)), "text": CONTENT_FREE, "label": NO_LABEL},
-        schema=training.schema,
-    )
     test = fixed.select(pl.col("example").alias("row"), "text", "label")
-    parts = (
-        ("training", training, demonstrations),
-        ("many", test, more),
-        ("content_free", free, demonstrations),
-    )
+    parts = [("training", training, demonstrations), ("many", test, more)]
+    for name, own in inputs.items():
+        queries = pl.DataFrame(
+            {"row": range(len(own)), "text": own, "label": NO_LABEL}, schema=training.schema
+        )
+        parts.append((name, queries, demonstrations))
     return pl.concat([_samples(shown, *part) for part in parts])
 
 

@@ -25,16 +25,16 @@ PROTOCOL = field(
     pa.string(),
     "per_example: drawn anew for each test example; fixed: one draw per seed; for re-weighting, "
     "training: the fixed ones, before a training text; many: the fixed ones and training texts; "
-    "content_free: the fixed ones, before an input without content; for retrieval, nearest: the "
-    "training texts most similar to the test text; nearest_per_label: the most similar ones of "
-    "each label; for kernel regression, kernel: one draw per seed, as many as the token budget "
-    "allows; alone: none",
+    "the name of a baseline: the fixed ones, before an input of its own, such as one without "
+    "content; for retrieval, nearest: the training texts most similar to the test text; "
+    "nearest_per_label: the most similar ones of each label; for kernel regression, kernel: one "
+    "draw per seed, as many as the token budget allows; alone: none",
 )
 EXAMPLE = field(
     "example",
     pa.int32(),
-    "row of the test text in the task's test split (training: in the training split; "
-    "content_free: index of the input)",
+    "row of the test text in the task's test split (training: in the training split; baselines: "
+    "index of the input)",
 )
 LABEL = field(
     "label", pa.int32(), "true label, index into the task's label words; -1 if there is none"

@@ -4,37 +4,71 @@ Each file in this folder is one baseline of the same name. To add one, add a fil
 
 - a docstring whose first paragraph is one sentence that describes the baseline; it becomes part
   of the configuration's documentation,
-- ``fit(observed)``, of type :data:`Baseline`.
+- ``predict(observed)``, of type :data:`Predict`,
+- ``inputs(texts, random)``, of type :data:`Inputs`, if the model has to answer further inputs.
 
-The names ``vanilla``, ``many``, and all that begin with ``reweighted`` are reserved.
+The names of other rows and prompts are reserved: ``vanilla``, ``many``, ``training``, ``fixed``,
+``per_example``, and all that begin with ``reweighted``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from anchorflow.arrays import Array
 from anchorflow.config.registry import load
+from anchorflow.random_draws import generator
 
 FOLDER = "measure/baselines"
 
 
 class Observed(NamedTuple):
-    """What a baseline can be fitted to, for one model, task, and seed."""
+    """What a baseline can use, for one model, task, and seed."""
 
-    content_free: Array  # [F, C], label probabilities for inputs without content
-    features: Array  # [M, A], attention to the label words for each training text
+    vanilla: Array  # [T, C], label probabilities of all test texts
+    attention: Array  # [T, A], their attention to the label words
+    features: Array  # [M, A], the same for each training text
     labels: NDArray[np.int64]  # [M], of the training texts; each class at least once
+    inputs: Array  # [F, C], label probabilities of the baseline's own inputs
 
 
-# From vanilla probabilities [B, C] and attention [B, A] to probabilities [B, C].
-Predict = Callable[[Array, Array], Array]
-Baseline = Callable[[Observed], Predict]
+# To the label probabilities of all test texts, [T, C].
+Predict = Callable[[Observed], Array]
+# From the test texts and a generator to what stands in their place after the demonstrations.
+Inputs = Callable[[Sequence[str], np.random.Generator], Sequence[str]]
+
+
+class Baseline(NamedTuple):
+    """What the file of a baseline defines."""
+
+    predict: Predict
+    inputs: Inputs | None
 
 
 def baseline(name: str) -> Baseline:
     """The baseline of this name, from its file."""
-    fit: Baseline = load(FOLDER, name).fit
-    return fit
+    module = load(FOLDER, name)
+    return Baseline(module.predict, getattr(module, "inputs", None))
+
+
+def draw_inputs(names: Sequence[str], samples: pl.DataFrame) -> dict[str, Sequence[str]]:
+    """The inputs of each baseline that has some, drawn for each by its own name.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of baselines.
+    samples : DataFrame
+        ``SAMPLES`` of one task and seed; the test texts are those with fixed demonstrations.
+    """
+    test = samples.filter(pl.col("demonstrations") == "fixed")
+    shown, texts = test.row(0, named=True), test["text"].to_list()
+    chosen: Mapping[str, Inputs | None] = {name: baseline(name).inputs for name in names}
+    return {
+        name: inputs(texts, generator(shown["seed"], shown["task"], "baseline", name))
+        for name, inputs in chosen.items()
+        if inputs is not None
+    }

@@ -9,12 +9,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from anchorflow.arrays import Array
-from anchorflow.measure.baselines import Observed, Predict
+from anchorflow.measure.baselines import Observed
 
 
-def fit(observed: Observed) -> Predict:
-    regression = attention_regression(observed.features, observed.labels)
-    return lambda vanilla, attention: regression(attention)
+def predict(observed: Observed) -> Array:
+    return attention_regression(observed.features, observed.labels)(observed.attention)
 
 
 def attention_regression(features: Array, labels: NDArray[np.int64]) -> Callable[[Array], Array]:

@@ -1,11 +1,21 @@
 """Label probabilities, divided by those for inputs without content (Zhao et al. 2021)."""
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from anchorflow.arrays import Array
-from anchorflow.measure.baselines import Observed, Predict
+from anchorflow.measure.baselines import Observed
+
+CONTENT_FREE = ("N/A", "", "[MASK]")  # Zhao et al. 2021, §4
 
 
-def fit(observed: Observed) -> Predict:
-    return lambda vanilla, attention: calibrated(vanilla, observed.content_free)
+def inputs(texts: Sequence[str], random: np.random.Generator) -> Sequence[str]:
+    return CONTENT_FREE
+
+
+def predict(observed: Observed) -> Array:
+    return calibrated(observed.vanilla, observed.inputs)
 
 
 def calibrated(probabilities: Array, content_free: Array) -> Array:
@@ -13,14 +23,14 @@ def calibrated(probabilities: Array, content_free: Array) -> Array:
 
     Parameters
     ----------
-    probabilities : [B, C]
+    probabilities : [T, C]
     content_free : [F, C]
         Label probabilities for each input without content, which are averaged.
 
     Returns
     -------
     Array
-        [B, C], probabilities.
+        [T, C], probabilities.
 
     Source: Zhao et al. 2021, "Calibrate Before Use", §4.
     """
