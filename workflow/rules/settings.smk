@@ -87,9 +87,8 @@ def reweighting_task(wildcards):
     }
 
 
-def fitted_file(table):
-    """A table of the fitted weights, which untrained twins, never fitted, do without."""
-    path = f"results/reweighting/{{model}}/{{task}}/{{seed}}/{table}.parquet"
+def unless_untrained(path):
+    """A file that untrained twins, to which nothing is fitted, do without."""
     return lambda wildcards: (
         [] if is_untrained(wildcards.model) else path.format(**wildcards)
     )

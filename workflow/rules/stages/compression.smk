@@ -4,8 +4,10 @@
 rule measure_compression:
     input:
         prompts="results/prompts/{model}/{task}/{seed}.parquet",
-        training=fitted_file("prompts"),
-        beta=fitted_file("beta"),
+        training=unless_untrained(
+            "results/reweighting/{model}/{task}/{seed}/prompts.parquet"
+        ),
+        beta=unless_untrained("results/reweighting/{model}/{task}/{seed}/beta.parquet"),
         model="results/models/{model}",
     output:
         measured("compression"),
