@@ -57,16 +57,36 @@ def test_texts_without_blanks_and_of_blanks_alone_are_one_word_each() -> None:
     assert set(drawn) == {"电影很好", "\x1c"}
 
 
-def test_random_words_repeat_for_a_seed_and_differ_between_seeds_tasks_and_baselines() -> None:
-    samples = pl.DataFrame(
-        {"task": "mine", "seed": 3, "demonstrations": "fixed", "text": ["a b c d", "e f g h"]}
+def samples_of(*texts: str) -> pl.DataFrame:
+    """Texts with fixed demonstrations, as far as inputs depend on them."""
+    return pl.DataFrame(
+        {"task": "mine", "seed": 3, "demonstrations": "fixed", "text": texts}
+    ).with_row_index("example")
+
+
+def run(samples: pl.DataFrame, *left_out: int) -> pl.DataFrame:
+    """Their prompts, of which some are too long."""
+    return samples.select("example", "demonstrations").with_columns(
+        skipped=pl.when(pl.col("example").is_in(left_out)).then(pl.lit("too long"))
     )
-    names = ["domain_calibrated"]
-    drawn = draw_inputs(names, samples)
-    assert draw_inputs([*names, "calibrated"], samples)[names[0]] == drawn[names[0]]
+
+
+def test_random_words_repeat_for_a_seed_and_differ_between_seeds_tasks_and_baselines() -> None:
+    samples = samples_of("a b c d", "e f g h")
+    names, prompts = ["domain_calibrated"], run(samples)
+    drawn = draw_inputs(names, samples, prompts)
+    assert draw_inputs([*names, "calibrated"], samples, prompts)[names[0]] == drawn[names[0]]
     for change in ({"seed": 4}, {"task": "yours"}):
         others = samples.with_columns(**{name: pl.lit(value) for name, value in change.items()})
-        assert draw_inputs(names, others) != drawn
+        assert draw_inputs(names, others, prompts) != drawn
+
+
+def test_texts_whose_prompts_are_too_long_lend_inputs_neither_words_nor_length() -> None:
+    samples = samples_of("a b c", "d e f", "g " * 1000)
+    drawn = draw_inputs(["domain_calibrated"], samples, run(samples, 2))["domain_calibrated"]
+    assert {len(text.split()) for text in drawn} == {3}
+    assert "g" not in "".join(drawn)
+    assert draw_inputs(["domain_calibrated"], samples, run(samples, 0, 1, 2)) == {}
 
 
 def test_regression_finds_the_head_that_attends_to_the_right_label_word() -> None:
@@ -121,8 +141,6 @@ def test_baselines_take_their_part_of_what_is_observed() -> None:
 
 
 def test_inputs_are_drawn_for_baselines_that_have_some() -> None:
-    samples = pl.DataFrame(
-        {"task": "mine", "seed": 3, "demonstrations": ["fixed", "per_example"], "text": ["a", "b"]}
-    )
-    drawn = draw_inputs(["attention_regression", "calibrated"], samples)
+    samples = samples_of("a", "b")
+    drawn = draw_inputs(["attention_regression", "calibrated"], samples, run(samples))
     assert drawn == {"calibrated": CONTENT_FREE}

@@ -34,7 +34,7 @@ from anchorflow.summarize.claims._decision import (
     measure_claim,
     over_tasks,
 )
-from anchorflow.summarize.claims._effects import minus
+from anchorflow.summarize.claims._effects import mean_of_examples, minus
 from anchorflow.summarize.depth import first_third, last_third
 from anchorflow.summarize.statistics import SeedStatistic, weighted_mean_where_defined
 from anchorflow.summarize.verdicts import INCONCLUSIVE, NOT_SUPPORTED, NOT_TESTED, SUPPORTED
@@ -200,6 +200,19 @@ def test_differences_are_of_the_texts_that_both_have() -> None:
     difference = minus(first, second)
     assert difference.effect.values.tolist() == [1.5]
     assert difference.by_seed[0].texts.tolist() == [1, 2]
+
+
+def test_differences_are_of_the_texts_that_have_a_value_on_both_sides() -> None:
+    rows = pl.DataFrame({"example": [0, 1, 2]})
+    first, second = (
+        Sampled({0: mean_of_examples(rows, np.array(values))})
+        for values in ([NAN, 1.0, 4.0], [5.0, 1.0, NAN])
+    )
+    difference = minus(first, second)
+    assert difference.effect.values.tolist() == [0.0]  # that of text 1 alone
+    assert difference.examples == 1
+    nothing = Sampled({0: mean_of_examples(rows, np.full(3, NAN))})
+    assert np.isnan(minus(first, nothing).effect.values).all()
 
 
 def test_differences_are_of_the_seeds_in_which_both_have_a_value() -> None:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 import torch
-from scipy import stats
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from anchorflow.measure.attention import measure_attention
@@ -120,14 +119,9 @@ def against(
 
 
 def labels_shuffled(own: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """As if the first random order of labels were the run's own, and the other one the null."""
+    """As if one random order of labels were the run's own, and the other one the null."""
     again = own["shuffled_again"]
     return {"predictions": again, "shuffled_predictions": own["shuffled_predictions"]}
-
-
-def most(runs: int) -> int:
-    """Of runs that err in one of 20 cases, how many err at most, but for one in 1,000."""
-    return int(stats.binom.ppf(0.999, runs, 0.05))
 
 
 def twins_of(folder: Path, family: str, kind: str, draws: int, *stages: str) -> list[Any]:
@@ -153,11 +147,11 @@ def test_no_discriminating_claim_is_supported_for_a_network_without_training(
     )
     assert len(one.claims) >= 13  # flow, isolation, compression, and labels
     assert one.claims == all_others.claims
-    assert all(runs <= most(DRAWS * (DRAWS - 1)) for runs in one.by_family.values())
-    assert all_others.by_family == {}
+    # At an error rate of 5 % for a family, fewer than one of the 12 pairs is expected to err.
+    assert one.by_family == all_others.by_family == {}
     shown = supported(map(labels_shuffled, twins))
     assert shown.claims == {"labels_inform"}
-    assert shown.by_family.total() <= most(DRAWS)
+    assert shown.by_family == {}
 
 
 def test_a_network_without_training_earns_no_verdict_against_another_one(tmp_path: Path) -> None:

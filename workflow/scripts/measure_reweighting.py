@@ -16,17 +16,18 @@ if __name__ == "__main__":
         spec, task = snakemake.params.spec, snakemake.params.task
         compute, card = vars(snakemake.params.compute), read_card(snakemake.input.model)
         samples = read_table(snakemake.input.samples, SAMPLES)
+        tested = read_table(snakemake.input.prompts, PROMPTS)
         further = draw_auxiliary(
             read_table(snakemake.input.texts, TEXTS),
             samples,
             task["labels"],
             spec["examples_per_label"],
             task["many_demonstrations"],
-            draw_inputs(spec["baselines"], samples),
+            draw_inputs(spec["baselines"], samples, tested),
         )
         builder = PromptBuilder.open(snakemake.input.tokenizer, task, card["name"])
         auxiliary = builder.build(further)
-        prompts = read_table(snakemake.input.prompts, PROMPTS).vstack(auxiliary)
+        prompts = tested.vstack(auxiliary)
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         tables = measure_reweighting(model, prompts, task["labels"], spec, compute["batch_tokens"])
         settings = {"reweighting": spec, "task": task, "model": card}

@@ -261,16 +261,21 @@ def with_distinct_labels(
             label_tokens(name, tokenizer, longer, rest, model)
         except InputError:  # the cut is within a token, or the same token follows
             continue
-        before, after = (
-            build_prompt(tokenizer, wording, [("x", word)], "x")
-            for wording, word in ((template, labels[0]), (longer, rest[0]))
-        )
-        end, target = after.label_positions[0], after.target_position
-        moved = end - before.label_positions[0]
-        ids = after.token_ids
-        if ids[end - moved : end] == ids[target + 1 - moved : target + 1]:
+        pairs = zip(labels, rest, strict=True)
+        if all(_ends_alike(tokenizer, template, longer, *words) for words in pairs):
             return longer, rest
     raise refusal
+
+
+def _ends_alike(
+    tokenizer: Tokenizer, template: Template, longer: Template, word: str, rest: str
+) -> bool:
+    """Whether what was added to a template is the same tokens in a demonstration and a query."""
+    before = build_prompt(tokenizer, template, [("x", word)], "x")
+    after = build_prompt(tokenizer, longer, [("x", rest)], "x")
+    end, target = after.label_positions[0], after.target_position
+    moved = end - before.label_positions[0]
+    return after.token_ids[end - moved : end] == after.token_ids[target + 1 - moved : target + 1]
 
 
 def build_prompts(

@@ -27,7 +27,12 @@ PROMPTS = table(
     field("tokens", pa.int32(), "length of the prompt", "tokens"),
     field("skipped", pa.string(), "why the prompt is not run; null if it is run"),
     field("token_ids", INDICES, "the whole prompt as token ids"),
-    field("label_positions", INDICES, "p_k: first token of each demonstration's label word"),
+    field(
+        "label_positions",
+        INDICES,
+        "p_k: first token of each demonstration's label word, after what all label words of the "
+        "task begin with",
+    ),
     field("label_ends", INDICES, "token after the last token of each demonstration's label word"),
     field("target_position", pa.int32(), "q: the last token, whose successor is predicted"),
     field("format_positions", INDICES, "tokens of the template and separators, and the BOS token"),
@@ -35,6 +40,10 @@ PROMPTS = table(
     field("demonstration_ends", INDICES, "token after the last token of each demonstration"),
     field("query_start", pa.int32(), "first token of the query"),
     DEMONSTRATION_LABELS,
-    field("label_tokens", INDICES, "first token id of each label word, in label order"),
+    field(
+        "label_tokens",
+        INDICES,
+        "first token id of each label word, after what all of them begin with, in label order",
+    ),
     keys="model task seed demonstrations example",
 )

@@ -54,17 +54,30 @@ def baseline(name: str) -> Baseline:
     return Baseline(module.predict, getattr(module, "inputs", None))
 
 
-def draw_inputs(names: Sequence[str], samples: pl.DataFrame) -> dict[str, Sequence[str]]:
+def draw_inputs(
+    names: Sequence[str], samples: pl.DataFrame, prompts: pl.DataFrame
+) -> dict[str, Sequence[str]]:
     """The inputs of each baseline that has some, drawn for each by its own name.
 
     Parameters
     ----------
     names : sequence of str
         Names of baselines.
-    samples : DataFrame
-        ``SAMPLES`` of one task and seed; the test texts are those with fixed demonstrations.
+    samples, prompts : DataFrame
+        ``SAMPLES`` and ``PROMPTS`` of one task and seed. The test texts are those whose prompts
+        with fixed demonstrations are run, since longer ones would make inputs too long.
+
+    Returns
+    -------
+    dict
+        Empty if no test text is run.
     """
-    test = samples.filter(pl.col("demonstrations") == "fixed")
+    run = prompts.filter(pl.col("demonstrations") == "fixed", pl.col("skipped").is_null())
+    test = samples.filter(
+        pl.col("demonstrations") == "fixed", pl.col("example").is_in(run["example"].implode())
+    )
+    if test.is_empty():
+        return {}
     shown, texts = test.row(0, named=True), test["text"].to_list()
     chosen: Mapping[str, Inputs | None] = {name: baseline(name).inputs for name in names}
     return {

@@ -22,8 +22,14 @@ UNCHANGED = "share of predictions unchanged"  # the unit of label loyalty
 
 
 def mean_of_examples(rows: pl.DataFrame, values: Array) -> SeedStatistic:
-    """The statistic "mean of [examples]", examples in the order of :func:`texts_of`."""
-    return SeedStatistic(weighted_mean_where_defined(values[:, None]), texts_of(rows))
+    """The statistic "mean of [examples]", examples in the order of :func:`texts_of`.
+
+    Examples without a value do not count, so that differences are of those with both values.
+    """
+    texts, defined = texts_of(rows), ~np.isnan(values)
+    if defined.any():
+        texts, values = texts[defined], values[defined]
+    return SeedStatistic(weighted_mean_where_defined(values[:, None]), texts)
 
 
 def minus(first: Sampled, second: Sampled) -> Sampled:
