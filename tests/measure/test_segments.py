@@ -13,6 +13,9 @@ def test_widths_are_averaged_over_demonstrations() -> None:
         "label_positions": [2, 7],
         "label_ends": [3, 8],
         "demonstration_ends": [4, 9],
+        "field_names": ["text"],
+        "field_starts": [1, 4],
+        "field_ends": [2, 6],
     }
     # Tokens: start, text, label, after; and text, text, middle, label, after.
     expected = [(1 / 4 + 0) / 2, (1 / 4 + 2 / 5) / 2, (0 + 1 / 5) / 2, (1 / 4 + 1 / 5) / 2]
@@ -27,6 +30,9 @@ def test_segments_follow_the_template_the_text_and_the_label_word() -> None:
         "label_positions": [6, 10],
         "label_ends": [8, 11],
         "demonstration_ends": [9, 12],
+        "field_names": ["text"],
+        "field_starts": [2, 10],
+        "field_ends": [4, 10],
     }
     placed = segments_of(prompt)
     assert placed[:8] == [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3), (8, 4)]
@@ -40,6 +46,9 @@ def test_a_template_word_inside_a_text_belongs_to_the_text() -> None:
         "label_positions": [5],
         "label_ends": [6],
         "demonstration_ends": [7],
+        "field_names": ["text"],
+        "field_starts": [1],
+        "field_ends": [4],
     }
     assert [segment for _, segment in segments_of(prompt)] == [0, 1, 1, 1, 2, 3, 4]
 

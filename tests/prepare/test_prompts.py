@@ -230,8 +230,13 @@ def check_positions(
 
 
 def test_a_template_is_split_at_its_placeholders() -> None:
-    assert (TEMPLATE.start, TEMPLATE.middle) == ("Review: ", "\nSentiment:")
-    assert Template.parse("{text} = {label}") == Template(start="", middle=" = ")
+    text = ("field", "text")
+    assert TEMPLATE.pieces == (("template", "Review: "), text, ("template", "\nSentiment:"))
+    assert Template.parse("{text} = {label}").pieces == (
+        ("template", ""),
+        text,
+        ("template", " = "),
+    )
 
 
 def test_every_position_of_a_prompt_split_into_words_is_as_worked_out_by_hand() -> None:
@@ -391,7 +396,11 @@ def test_a_prompt_that_a_tokenizer_makes_nothing_of_is_refused() -> None:
 
 def test_braces_and_other_people_s_placeholders_in_a_template_are_plain_text() -> None:
     template = Template.parse("{{text}} {0} %s ${x} {{ y }} {% z %} {model}={label}")
-    assert template == Template("{", "} {0} %s ${x} {{ y }} {% z %} {model}=")
+    assert [characters for _, characters in template.pieces] == [
+        "{",
+        "text",
+        "} {0} %s ${x} {{ y }} {% z %} {model}=",
+    ]
     prompt = build_prompt(StubTokenizer("(?s)."), template, [("{a}", " {b}")], "{label}")
     written = "".join(map(chr, prompt.token_ids))
     middle = "} {0} %s ${x} {{ y }} {% z %} {model}="

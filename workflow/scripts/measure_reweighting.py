@@ -20,6 +20,7 @@ if __name__ == "__main__":
             task["labels"],
             spec["examples_per_label"],
             task["many_demonstrations"],
+            len(task["fields"]),
         )
         builder = PromptBuilder.open(snakemake.input.tokenizer, task, card["name"])
         auxiliary = builder.build(samples)

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anchorflow.measure.segments import PLACES, SEGMENTS
+from anchorflow.measure.segments import PLACES, segment_names
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.kernel import PLACED, SEGMENTED
 from anchorflow.summarize.landing import summarize_landing
@@ -30,7 +30,9 @@ def segmented(task: str = "news", seed: int = 0) -> pl.DataFrame:
         for example in range(3)
         for layer in range(2)
         for head in range(2)
-        for segment, attention, tokens in zip(SEGMENTS, ATTENTION, TOKENS, strict=True)
+        for segment, attention, tokens in zip(
+            segment_names(["text"]), ATTENTION, TOKENS, strict=True
+        )
     ]
     return pl.DataFrame(rows, schema=frame_schema(SEGMENTED))
 

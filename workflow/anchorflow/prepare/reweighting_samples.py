@@ -2,7 +2,7 @@
 
 ``training``: texts of the training split, each with the seed's fixed demonstrations; β is fitted
 to them. ``many``: the test texts with more demonstrations, the fixed ones and training texts.
-``content_free``: inputs without content, for calibration.
+``content_free``: inputs without content, for calibration; all fields of such a text are alike.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from anchorflow.config.errors import InputError
+from anchorflow.config.fields import FIELD_SEPARATOR
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
@@ -25,6 +26,7 @@ def draw_auxiliary(
     labels: Sequence[str],
     examples_per_label: int,
     many_demonstrations: int | None,
+    fields: int = 1,
 ) -> pl.DataFrame:
     """Draw training texts for one task and seed, and make the three kinds of samples from them.
 
@@ -39,6 +41,8 @@ def draw_auxiliary(
     many_demonstrations : int, optional
         Demonstrations of each label in ``many``, more than the fixed ones; by default, all that
         are available.
+    fields : int
+        Number of fields of each text.
 
     Returns
     -------
@@ -66,7 +70,11 @@ def draw_auxiliary(
         added = many_demonstrations - len(demonstrations) // len(labels)
     more = _more_demonstrations(demonstrations, training, shown, added)
     free = pl.DataFrame(
-        {"row": range(len(CONTENT_FREE)), "text": CONTENT_FREE, "label": NO_LABEL},
+        {
+            "row": range(len(CONTENT_FREE)),
+            "text": [FIELD_SEPARATOR.join([content] * fields) for content in CONTENT_FREE],
+            "label": NO_LABEL,
+        },
         schema=training.schema,
     )
     test = fixed.select(pl.col("example").alias("row"), "text", "label")
