@@ -105,3 +105,10 @@ def test_too_few_training_texts_are_told_with_the_label() -> None:
         r"texts, but reweighting.examples_per_label is 4; lower it, or add training texts.",
     ):
         draw_auxiliary(texts, samples_of(texts), LABELS, 4, None)
+
+
+def test_all_fields_of_an_input_without_content_are_alike() -> None:
+    texts = corpus().with_columns(pl.col("text") + "\x1fand more")
+    free = kind(draw_auxiliary(texts, samples_of(texts), LABELS, 3, None, 2), "content_free")
+    assert free["text"].to_list() == ["N/A\x1fN/A", "\x1f", "[MASK]\x1f[MASK]"]
+    assert tuple(text.split("\x1f")[0] for text in free["text"]) == CONTENT_FREE

@@ -185,8 +185,8 @@ def build_prompt(
     Raises
     ------
     InputError
-        If a label word does not begin with a token of its own, or the tokenizer makes no tokens of
-        the prompt or ends it with a special one.
+        If a label word does not begin with a token of its own or is merged with the whole query, or
+        the tokenizer makes no tokens of the prompt or ends it with a special one.
     """
     whole = _Text()
     if template.instruction:
@@ -220,6 +220,12 @@ def build_prompt(
                 "one token; begin it with a space, or end the template with a colon."
             )
     last = len(offsets) - 1  # also the start of an empty query that is merged with the separator
+    if label_segments and label_segments[-1] in segments_of[last]:
+        _, first, end = whole.spans[label_segments[-1]]
+        raise InputError(
+            f"the label word {whole.text[first:end]!r} is merged with the query after it into one "
+            "token; choose another separator."
+        )
     begins = [
         next((t for t, s in enumerate(begins_in) if s is not None and s >= segment), last)
         for segment in start_segments

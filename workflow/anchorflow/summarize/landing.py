@@ -66,12 +66,10 @@ def place_measures(places: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
 
 def at_keys(own: pl.DataFrame, values: Array, keys: pl.DataFrame) -> Array:
     """Values [examples, own keys] as [examples, keys], NaN where a task has no such segment."""
-    places = keys.join(
-        own.with_row_index("place"), on=keys.columns, how="left", maintain_order="left"
-    )["place"]
+    numbered = own.with_row_index("column")
+    columns = keys.join(numbered, on=keys.columns, how="left", maintain_order="left")["column"]
     whole = np.full((len(values), len(keys)), np.nan)
-    there = places.is_not_null().to_numpy()
-    whole[:, there] = values[:, places.drop_nulls().to_numpy()]
+    whole[:, columns.is_not_null().to_numpy()] = values[:, columns.drop_nulls().to_numpy()]
     return whole
 
 
