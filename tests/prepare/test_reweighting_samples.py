@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from anchorflow.config.errors import InputError
+from anchorflow.measure.baselines import draw_inputs
 from anchorflow.prepare.reweighting_samples import draw_auxiliary
 from anchorflow.prepare.samples import draw_samples
 from anchorflow.schemas.frames import frame_schema
@@ -110,3 +111,12 @@ def test_too_few_training_texts_are_told_with_the_label() -> None:
         r"texts, but reweighting.examples_per_label is 4; lower it, or add training texts.",
     ):
         draw_auxiliary(texts, samples_of(texts), LABELS, 4, None, {})
+
+
+def test_inputs_of_baselines_have_all_fields() -> None:
+    texts = corpus().with_columns(pl.col("text") + "\x1fand more")
+    inputs = draw_inputs(["calibrated", "domain_calibrated"], samples_of(texts), 2)
+    assert inputs["calibrated"] == ["N/A\x1fN/A", "\x1f", "[MASK]\x1f[MASK]"]
+    first, second = zip(*(text.split("\x1f") for text in inputs["domain_calibrated"]), strict=True)
+    assert {word for text in second for word in text.split()} == {"and", "more"}
+    assert not {"and", "more"} & {word for text in first for word in text.split()}

@@ -22,7 +22,7 @@ if __name__ == "__main__":
             task["labels"],
             spec["examples_per_label"],
             task["many_demonstrations"],
-            draw_inputs(spec["baselines"], samples),
+            draw_inputs(spec["baselines"], samples, len(task["fields"])),
         )
         builder = PromptBuilder.open(snakemake.input.tokenizer, task, card["name"])
         auxiliary = builder.build(further)

@@ -19,6 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from anchorflow.arrays import Array
+from anchorflow.config.fields import FIELD_SEPARATOR
 from anchorflow.config.registry import load
 from anchorflow.random_draws import generator
 
@@ -54,8 +55,13 @@ def baseline(name: str) -> Baseline:
     return Baseline(module.predict, getattr(module, "inputs", None))
 
 
-def draw_inputs(names: Sequence[str], samples: pl.DataFrame) -> dict[str, Sequence[str]]:
+def draw_inputs(
+    names: Sequence[str], samples: pl.DataFrame, fields: int = 1
+) -> dict[str, Sequence[str]]:
     """The inputs of each baseline that has some, drawn for each by its own name.
+
+    Of texts with several fields, the inputs have as many: each is drawn from that field of the
+    test texts.
 
     Parameters
     ----------
@@ -63,12 +69,22 @@ def draw_inputs(names: Sequence[str], samples: pl.DataFrame) -> dict[str, Sequen
         Names of baselines.
     samples : DataFrame
         ``SAMPLES`` of one task and seed; the test texts are those with fixed demonstrations.
+    fields : int
+        Number of fields of each text.
     """
     test = samples.filter(pl.col("demonstrations") == "fixed")
     shown, texts = test.row(0, named=True), test["text"].to_list()
+    of_fields = (
+        zip(*(text.split(FIELD_SEPARATOR) for text in texts), strict=True)
+        if fields > 1
+        else [texts]
+    )
+    by_field = [list(of_field) for of_field in of_fields]
     chosen: Mapping[str, Inputs | None] = {name: baseline(name).inputs for name in names}
-    return {
-        name: inputs(texts, generator(shown["seed"], shown["task"], "baseline", name))
-        for name, inputs in chosen.items()
-        if inputs is not None
-    }
+    drawn: dict[str, Sequence[str]] = {}
+    for name, inputs in chosen.items():
+        if inputs is not None:
+            random = generator(shown["seed"], shown["task"], "baseline", name)
+            parts = zip(*(inputs(of_field, random) for of_field in by_field), strict=True)
+            drawn[name] = [FIELD_SEPARATOR.join(part) for part in parts]
+    return drawn
