@@ -230,3 +230,52 @@ def test_an_unknown_method_or_a_share_it_cannot_keep_is_told(
     with pytest.raises(InputError, match=r"share: 1.5 should be more than 0 and at most 1"):
         classifier.compress("recent", 1.5)
     assert classifier.compress("recent", 0.5).tokens == classifier.compress("even", 0.5).tokens
+
+
+INSTRUCTION, SEPARATOR = "Is the review good?", "\n---\n"
+
+
+def test_an_instruction_and_a_separator_are_written_around_the_demonstrations(
+    tiny_model_directory: Path,
+) -> None:
+    model, tokenizer = loaded(tiny_model_directory)
+    wording = (TEMPLATE, LABELS, DEMONSTRATIONS, INSTRUCTION, SEPARATOR)
+    classifier = InContextClassifier(model, tokenizer, *wording)
+    shown = [f"Review: {text}\nSentiment:{LABELS[label]}" for text, label in DEMONSTRATIONS]
+    whole = SEPARATOR.join([INSTRUCTION, *shown, f"Review: {TEXTS[0]}\nSentiment:"])
+    (row,) = classifier.prompts(TEXTS[:1], [0]).to_dicts()
+    assert row["token_ids"] == tokenizer(whole).input_ids
+    eager, _ = loaded(tiny_model_directory)
+    eager.set_attn_implementation("eager")
+    words = [tokenizer.encode(word)[0] for word in LABELS]
+    with torch.no_grad():
+        plain = eager(torch.tensor([row["token_ids"]])).logits[0, -1, words].softmax(-1)
+    np.testing.assert_allclose(classifier.predict(TEXTS[:1])[0], plain, rtol=1e-4)
+    told = tokenizer(INSTRUCTION).input_ids
+    plain_classifier = InContextClassifier(model, tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS)
+    kept = [each.compress("label_only").tokens for each in (classifier, plain_classifier)]
+    assert kept == [len(told) + kept[1], kept[1]]
+
+
+def test_weights_are_refused_with_another_instruction_or_separator(
+    tiny_model_directory: Path,
+) -> None:
+    model, tokenizer = loaded(tiny_model_directory)
+    common = (model, tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS)
+    weights = InContextClassifier(*common).fit(TEXTS, [0, 1, 0, 1], epochs=1)
+    with pytest.raises(InputError, match="fitted for the instruction ''"):
+        InContextClassifier(*common, INSTRUCTION).predict(TEXTS, weights)
+    with pytest.raises(InputError, match=r"fitted for the separator '\\n'"):
+        InContextClassifier(*common, separator=SEPARATOR).predict(TEXTS, weights)
+
+
+def test_several_fields_and_an_empty_separator_are_refused(tiny_model_directory: Path) -> None:
+    common = (*loaded(tiny_model_directory), "P: {premise} H: {hypothesis} A:{label}", LABELS)
+    with pytest.raises(InputError) as error:
+        InContextClassifier(*common, DEMONSTRATIONS)
+    assert str(error.value) == (
+        "classifier.template: 'P: {premise} H: {hypothesis} A:{label}' has {premise}, but here "
+        "texts have a single field; join fields yourself and write {text}."
+    )
+    with pytest.raises(InputError, match="the separator is empty; give one"):
+        InContextClassifier(*common[:2], TEMPLATE, LABELS, DEMONSTRATIONS, separator="")

@@ -161,6 +161,7 @@ UNCOUNTED = {
         "config.errors.disk_is_full",
         "config.errors.is_out_of_memory",
         "config.configuration.check_wording",
+        "config.configuration.placeholders",
     },
     "which files there are; the rule lists those that are loaded": {
         "config.registry",

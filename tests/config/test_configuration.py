@@ -20,6 +20,7 @@ from anchorflow.config.configuration import (
     twins_of,
 )
 from anchorflow.config.errors import InputError
+from anchorflow.config.fields import fields_of
 from checkout import ROOT
 
 
@@ -656,3 +657,95 @@ def test_a_choice_among_rates_needs_texts_to_hold_out() -> None:
         )
     )
     assert sentence.startswith("reweighting.examples_per_label: 1 leaves no training text to hold")
+
+
+FIELDS = {"premise": "sentence1", "hypothesis": "sentence2"}
+OF_FIELDS = "Premise: {premise}\nHypothesis: {hypothesis}\nAnswer:{label}"
+
+
+def test_fields_are_named_by_the_columns_and_keep_their_order() -> None:
+    config = smallest()
+    config["tasks"]["reviews"] |= {"columns": dict(FIELDS), "template": OF_FIELDS}
+    complete_configuration(config, SCHEMA)
+    task = config["tasks"]["reviews"]
+    assert list(task["columns"].items()) == [*FIELDS.items(), ("label", "label")]
+    assert task["separator"] == "\n"
+    assert "instruction" not in task
+    assert fields_of(task["columns"]) == ("premise", "hypothesis")
+    assert fields_of(config["tasks"]["sst2"]["columns"]) == ("text",)
+
+
+def test_text_may_be_one_of_several_fields() -> None:
+    config = smallest()
+    columns = {"question": "q", "text": ["title", "body"], "label": "class"}
+    template = "{text}\nQuestion: {question}\nAnswer:{label}"
+    config["tasks"]["reviews"] |= {"columns": columns, "template": template}
+    complete_configuration(config, SCHEMA)
+    assert config["tasks"]["reviews"]["columns"] == columns
+
+
+@pytest.mark.parametrize(
+    ("template", "sentence"),
+    [
+        (
+            "Premise: {premise}\nAnswer:{label}",
+            "must contain {hypothesis} exactly once, as in "
+            '"Premise: {premise}\\nHypothesis: {hypothesis}\\nAnswer:{label}".',
+        ),
+        (
+            "{premise} {premise} {hypothesis}:{label}",
+            "must contain {premise} exactly once, as in "
+            '"Premise: {premise}\\nHypothesis: {hypothesis}\\nAnswer:{label}".',
+        ),
+        (
+            "{premise} {hypothesis} {context}:{label}",
+            "has {context}, which is none of the fields (premise, hypothesis); name its column, "
+            'as in "columns: {context: context}", or leave it out.',
+        ),
+        (
+            "{premise} {hypothesis}{label}",
+            "needs some words between {hypothesis} and {label}; the last of them is the target "
+            "position.",
+        ),
+        (
+            "{hypothesis} {premise}{label}",
+            "needs some words between {premise} and {label}; the last of them is the target "
+            "position.",
+        ),
+        (
+            "{premise}:{label} {hypothesis}",
+            "must end with {label}, after {hypothesis}, so that the query can stop where the label "
+            "word is to be predicted.",
+        ),
+    ],
+)
+def test_a_template_of_fields_is_refused_in_one_sentence(template: str, sentence: str) -> None:
+    assert refused_task(columns=dict(FIELDS), template=template) == (
+        f"tasks.reviews.template: {template!r} {sentence}"
+    )
+
+
+def test_fields_of_a_template_without_columns_are_told() -> None:
+    assert refused_task(template=OF_FIELDS) == (
+        f"tasks.reviews.template: {OF_FIELDS!r} has {{premise}}, which is none of the fields "
+        '(text); name its column, as in "columns: {premise: premise}", or leave it out.'
+    )
+
+
+@pytest.mark.parametrize("name", ["after", "before_text", "1st", "a-b", "x" * 33, "a b"])
+def test_a_field_needs_a_name_that_no_segment_has(name: str) -> None:
+    assert refused_task(columns={name: "sentence"}) == (
+        f"tasks.reviews.columns: {name!r} can't be a field; use up to 32 letters, digits and '_', "
+        'beginning with a letter (and not "before_"), other than "after".'
+    )
+
+
+def test_an_empty_separator_is_refused() -> None:
+    sentence = refused_task(separator="")
+    assert sentence.startswith("tasks.reviews.separator: '' should be non-empty; What follows")
+
+
+def test_an_instruction_without_words_is_refused() -> None:
+    assert refused_task(instruction=" \n") == (
+        "tasks.reviews.instruction: it has no words; write some, or leave the key out."
+    )

@@ -81,6 +81,16 @@ def test_random_words_repeat_for_a_seed_and_differ_between_seeds_tasks_and_basel
         assert draw_inputs(names, others, prompts) != drawn
 
 
+def test_inputs_have_all_fields_of_the_texts() -> None:
+    samples = samples_of("a b\x1fand more", "c d\x1fand more")
+    names = ["calibrated", "domain_calibrated"]
+    inputs = draw_inputs(names, samples, run(samples), 2)
+    assert inputs["calibrated"] == ["N/A\x1fN/A", "\x1f", "[MASK]\x1f[MASK]"]
+    first, second = zip(*(text.split("\x1f") for text in inputs["domain_calibrated"]), strict=True)
+    assert {word for text in second for word in text.split()} == {"and", "more"}
+    assert not {"and", "more"} & {word for text in first for word in text.split()}
+
+
 def test_texts_whose_prompts_are_too_long_lend_inputs_neither_words_nor_length() -> None:
     samples = samples_of("a b c", "d e f", "g " * 1000)
     drawn = draw_inputs(["domain_calibrated"], samples, run(samples, 2))["domain_calibrated"]
@@ -143,4 +153,4 @@ def test_baselines_take_their_part_of_what_is_observed() -> None:
 def test_inputs_are_drawn_for_baselines_that_have_some() -> None:
     samples = samples_of("a", "b")
     drawn = draw_inputs(["attention_regression", "calibrated"], samples, run(samples))
-    assert drawn == {"calibrated": CONTENT_FREE}
+    assert drawn == {"calibrated": list(CONTENT_FREE)}

@@ -27,7 +27,14 @@ from anchorflow.prepare.prompts import Template, build_prompts
 from anchorflow.random_draws import generator
 from table_files import assert_same
 from tiny_models import FAMILIES, PREFIX, PlainCompression, shared_prompts, tiny_model, whole_batch
-from worded_prompts import KINDS, QUESTIONS, eager_compressed, splitting_tokenizer, with_words
+from worded_prompts import (
+    KINDS,
+    QUESTIONS,
+    eager_compressed,
+    splitting_tokenizer,
+    with_instruction,
+    with_words,
+)
 
 SPEC = {
     "methods": ["text_anchor", *METHODS],
@@ -166,6 +173,91 @@ def test_anchors_as_text_are_that_text(words: list[int]) -> None:
             atol=1e-6,
         )
         assert row["kept"] == len(text)
+
+
+INSTRUCTION, SEPARATED = [0, 1, 2], 3  # tokens before the demonstrations of instructed()
+
+
+def instructed() -> pl.DataFrame:
+    """Prompts whose 30 tokens of demonstrations come after an instruction and a separator."""
+    return with_instruction(shared_prompts([5, 17, 9]), len(INSTRUCTION))
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3"])
+def test_every_method_keeps_the_instruction_as_in_full_prompts(family: str) -> None:
+    table, shared = instructed(), len(INSTRUCTION) + 1 + PREFIX
+    model, full = tiny_model(family), whole_batch(table)
+    rows = measured(family, table, draws=1)
+    shown = observe(model, shared_token_ids(table), table.row(0, named=True))
+    order = torch.tensor(full.examples).argsort()
+    for setting in settings_of(SPEC["methods"], SPEC["shares"], 1):
+        if setting.method in ("full", "text_anchor"):
+            continue
+        prefix = compress(model, shown, setting).prefix
+        kept = {n: layer.positions for n, layer in prefix.layers.items()}
+        for positions in kept.values():
+            assert positions is not None
+            assert positions[:, : len(INSTRUCTION)].tolist() == [INSTRUCTION] * len(positions)
+            assert (positions.diff(dim=1) > 0).all()
+        with torch.no_grad(), intervene(PlainCompression(kept, shared)):
+            logits = model(input_ids=full.input_ids, use_cache=False).logits
+        logits = logits[torch.arange(full.size), full.target_positions]
+        chosen = rows.filter(
+            pl.col("method") == setting.method,
+            pl.col("share").eq_missing(setting.share),
+        ).sort("example")
+        torch.testing.assert_close(
+            torch.tensor(chosen["probabilities"].to_list()),
+            logits[order][:, full.label_tokens].softmax(-1),
+            rtol=1e-4,
+            atol=1e-6,
+        )
+        assert set(chosen["shared"]) == {shared}
+
+
+def test_the_instruction_is_kept_in_addition_to_equal_budgets() -> None:
+    table = instructed()
+    model = tiny_model("llama")
+    shown = observe(model, shared_token_ids(table), table.row(0, named=True))
+
+    def kept(method: str, share: float | None = None) -> list[int]:
+        cache = compress(model, shown, Setting(method, share))
+        assert cache.prefix.kept is not None
+        return cache.prefix.kept.tolist()
+
+    labels, formats = [12, 22, 32], [4, 13, 14, 23, 24, 33]  # formatting of the demonstrations
+    anchors = sorted([*INSTRUCTION, SEPARATED, *formats, *labels])
+    assert kept("hidden_anchor") == anchors
+    assert kept("label_only") == [*INSTRUCTION, *labels]
+    assert kept("format_only") == [*INSTRUCTION, SEPARATED, *formats]
+    assert kept("recent") == [*INSTRUCTION, *range(24, 34)]
+    assert kept("recent", 0.5) == [*INSTRUCTION, *range(34 - 15, 34)]  # half of 31 tokens
+    assert kept("attention_sink", 0.2) == [*INSTRUCTION, 3, 4, 5, 6, 32, 33]
+    random = kept("hidden_random")
+    assert len(random) == len(anchors)
+    assert {*INSTRUCTION, SEPARATED, *formats} < {*random}
+    assert {*random}.isdisjoint(labels)
+    rows = measured("llama", table, draws=1).filter(pl.col("share").is_null())
+    counts = dict(rows.select("method", "kept").unique().iter_rows())
+    equal = {method for method, count in counts.items() if count == len(anchors)}
+    assert {*METHODS, "text_anchor"} - equal == {"full", "label_only", "format_only"}
+
+
+def test_anchors_as_text_begin_with_the_instruction() -> None:
+    table, model = instructed(), tiny_model("llama")
+    rows = measured("llama", table).filter(pl.col("method") == "text_anchor").sort("example")
+    anchors = [0, 1, 2, 3, 4, 12, 13, 14, 22, 23, 24, 32, 33]
+    for prompt, row in zip(table.iter_rows(named=True), rows.iter_rows(named=True), strict=True):
+        token_ids = prompt["token_ids"]
+        ids = torch.tensor([[*(token_ids[p] for p in anchors), *token_ids[34:]]])
+        with torch.no_grad():
+            logits = model(ids, use_cache=False).logits[0, -1]
+        torch.testing.assert_close(
+            torch.tensor(row["probabilities"]),
+            logits[prompt["label_tokens"]].softmax(-1),
+            rtol=1e-4,
+            atol=1e-6,
+        )
 
 
 SHOWN = [("Who ate it?", 1), ("What is NATO?", 0), ("What is an atom?", 2)]

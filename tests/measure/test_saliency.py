@@ -1,5 +1,6 @@
 """Saliency against autograd on eager attention, and its means against values by hand."""
 
+import math
 from typing import Any
 
 import polars as pl
@@ -35,6 +36,7 @@ from tiny_models import (
     tiny_model,
     whole_batch,
 )
+from worded_prompts import with_instruction
 
 
 @pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma3"])
@@ -197,7 +199,8 @@ def test_fixed_demonstrations_give_the_same_table_with_and_without_sharing(
     keys = ["example", "layer"]
     assert shared.select(keys).equals(plain.select(keys))
     drawn = {"s_wp_text", "s_pq_text", "s_ww_text"}  # anew for every example, if they are
-    for name in set(SALIENCY.names[5:]) - drawn:
+    absent = {"target_instruction", "into_instruction"}
+    for name in set(SALIENCY.names[5:]) - drawn - absent:
         assert shared[name].to_list() == pytest.approx(plain[name].to_list(), rel=1e-4, abs=1e-12)
 
 
@@ -220,7 +223,10 @@ def pair_by_pair(matrix: Tensor, prompt: dict[str, Any]) -> dict[str, float | No
     query = set(range(prompt["query_start"], target))
     shown = set(range(1, prompt["query_start"])) - labels
     template = shown & set(prompt["format_positions"])
-    groups = {"label": labels, "template": template, "text": shown - template, "first": {0}}
+    instruction = set(range(1, prompt["instruction_end"] or 0)) - template
+    text = shown - template - instruction
+    groups = {"label": labels, "template": template, "text": text, "first": {0}}
+    groups["instruction"] = instruction
 
     def mean(pairs: set[tuple[int, int]], over: int | None = None) -> float | None:
         return sum(saliency[i][j] for i, j in pairs) / (over or len(pairs)) if pairs else None
@@ -243,21 +249,27 @@ def pair_by_pair(matrix: Tensor, prompt: dict[str, Any]) -> dict[str, float | No
         for i in word:
             for j in range(i):
                 own = "text" if j in groups["text"] else "template"
-                later = "labels" if j in labels else own if j in span else "rest"
+                before = "instruction" if j in instruction else "rest"
+                later = "labels" if j in labels else own if j in span else before
                 sources["first" if j == 0 else later].add((i, j))
     pairs = sum(map(sum, words))
     for name, of_source in sources.items():
         measured[f"wp_{name}"] = mean(of_source, pairs) or 0
-    for name in ("label", "text"):
+    for name in ("label", "text", "instruction"):
         rows = [sum(saliency[i][:i]) / i for i in groups[name]]
-        measured[f"into_{name}"] = sum(rows) / len(rows)
+        measured[f"into_{name}"] = sum(rows) / len(rows) if rows else None
     return measured
 
 
 @pytest.mark.parametrize("protocol", ["per_example", "fixed"])
+@pytest.mark.parametrize("instructed", [False, True])
 @pytest.mark.parametrize("family", ["gpt2", "gptj", "gpt-neo", "llama", "gemma2", "gemma3"])
-def test_every_column_equals_the_pairs_of_eager_attention(family: str, protocol: str) -> None:
+def test_every_column_equals_the_pairs_of_eager_attention(
+    family: str, instructed: bool, protocol: str
+) -> None:
     prompts = wordy_prompts([6, 17, 1, 9], protocol)
+    if instructed:
+        prompts = with_instruction(prompts)
     table = measure_saliency(tiny_model(family), prompts, 120, protocol)
     eager = tiny_model(family, eager=True)
     assert table.columns == SALIENCY.names
@@ -277,7 +289,12 @@ def test_every_column_equals_the_pairs_of_eager_attention(family: str, protocol:
     # The query of one token ends where it begins: nothing of it precedes the target.
     assert table.filter(example=2)["target_query"].is_null().all()
     assert table.filter(example=2)["s_wp_after"].is_null().all()
-    assert table.filter(pl.col("example") != 2).null_count().sum_horizontal().item() == 0
+    of_instruction = ["target_instruction", "into_instruction"]
+    others = table.filter(pl.col("example") != 2).drop(of_instruction)
+    assert others.null_count().sum_horizontal().item() == 0
+    without = 0 if instructed else len(table)
+    assert table.select(of_instruction).null_count().row(0) == (without, without)
+    assert (table["wp_instruction"].max() > 0) is instructed
 
 
 def test_columns_of_a_9_by_9_matrix_equal_the_values_worked_out_by_hand() -> None:
@@ -310,12 +327,16 @@ def test_columns_of_a_9_by_9_matrix_equal_the_values_worked_out_by_hand() -> Non
         "wp_text": (31 + 64) / 9,
         "wp_template": (32 + 65) / 9,
         "wp_labels": 63 / 9,
+        "wp_instruction": 0,
         "wp_rest": (61 + 62) / 9,
         "wp_first": (30 + 60) / 9,
         "into_label": (93 / 3 + 375 / 6) / 2,
         "into_text": (10 / 1 + 166 / 4) / 2,
     }
-    assert columns == pytest.approx(by_hand, rel=1e-12)
+    absent = {name for name, value in columns.items() if math.isnan(value)}
+    assert absent == {"target_instruction", "into_instruction"}
+    assert {name: columns[name] for name in by_hand} == pytest.approx(by_hand, rel=1e-12)
+    assert set(columns) == set(by_hand) | absent
 
 
 def test_label_words_of_several_tokens_count_with_all_of_them() -> None:

@@ -3,10 +3,30 @@
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from anchorflow.measure.token_kinds import KINDS, SOURCES, kinds_of, matched_positions, sources_of
 from constructed.wordy import bare_prompt, wordy_prompts
+from worded_prompts import with_instruction
+
+
+def test_the_instruction_is_a_kind_and_a_source_of_its_own() -> None:
+    (prompt,) = with_instruction(
+        pl.DataFrame([bare_prompt()], schema_overrides={"instruction_end": pl.Int32}), 2
+    ).to_dicts()
+    # first | instruction (2) separator | text : label | text : label | query target
+    kinds = kinds_of(prompt)
+    assert [KINDS[kind] for kind in kinds[:11]] == [
+        *("first", "instruction", "instruction", "template"),
+        *("text", "template", "label", "text", "template", "label", "query"),
+    ]
+    second = [SOURCES[source] for source in sources_of(prompt, kinds)[1][:9]]
+    assert second == [
+        *("first", "instruction", "instruction", "rest"),
+        *("rest", "rest", "labels", "text", "template"),
+    ]
+    assert all(drawn(prompt, seed) == [4, 7] for seed in range(5))
 
 
 def drawn(prompt: dict[str, Any], seed: int = 0) -> list[int] | None:

@@ -57,6 +57,10 @@ def test_what_a_page_shows_of_a_small_matrix_equals_values_worked_out_by_hand() 
         "label_ends": [2],
         "demonstration_starts": [0],
         "query_start": 2,
+        "instruction_end": None,
+        "field_names": ["premise", "hypothesis"],
+        "field_starts": [0, 1, 2, 2],
+        "field_ends": [1, 1, 2, 3],
         "demonstrations": "per_example",
         "label": 0,
         "prediction": 2,
@@ -65,6 +69,8 @@ def test_what_a_page_shows_of_a_small_matrix_equals_values_worked_out_by_hand() 
         "format_positions": [0],
     }
     data = page_data(prompt, matrices, LABELS, COLORS)
+    assert (data["fields"], data["instruction_end"]) == (["premise", "hypothesis"], None)
+    assert (data["field_starts"], data["field_ends"]) == ([0, 1, 2, 2], [1, 1, 2, 3])
     assert [flow["pairs"] for flow in data["flows"]] == [1, 1, 4]
     first = data["layers"][0]
     assert first["means"] == [1, 5, 4]  # (1, 0); (3, 1); (2, 0), (2, 1), (3, 0), (3, 2)

@@ -2,11 +2,19 @@
 
 from pathlib import Path
 
-from anchorflow.plot.landing import plot_landing
-from constructed.landing import summary
+from anchorflow.measure.segments import segment_names
+from anchorflow.plot.landing import plot_landing, segments_in_order
+from constructed.landing import PAIRS, summary, summary_with_pairs
 from figure_style import STYLE
 
 
 def test_the_figure_is_plotted(tmp_path: Path) -> None:
     plot_landing(summary(), STYLE, 0.9, {"png": tmp_path / "a.png"})
     assert (tmp_path / "a.png").stat().st_size > 5000
+
+
+def test_tasks_with_other_segments_stand_side_by_side(tmp_path: Path) -> None:
+    plot_landing(summary_with_pairs(), STYLE, 0.9, {"png": tmp_path / "a.png"})
+    assert (tmp_path / "a.png").stat().st_size > 5000
+    shown = segments_in_order(summary_with_pairs().filter(task="reviews"))
+    assert shown == segment_names(PAIRS)

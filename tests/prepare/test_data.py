@@ -21,8 +21,15 @@ def read_split(corpus: str, split: str) -> pl.DataFrame:
     return pl.read_csv(ROOT / "data" / f"{corpus}_{split}.csv")
 
 
+def fields_of_corpus(corpus: str) -> list[str]:
+    """The columns with the texts: all but the label."""
+    return list(CORPORA[corpus].get("columns", {"text": "text"}).values())
+
+
 def texts_of(corpus: str) -> list[str]:
-    return [text for split in SPLITS for text in read_split(corpus, split)["text"]]
+    frames = (read_split(corpus, split) for split in SPLITS)
+    joined = pl.concat_str(fields_of_corpus(corpus), separator=" ")
+    return [text for frame in frames for text in frame.select(joined).to_series()]
 
 
 def normalized(text: str) -> str:
@@ -44,7 +51,7 @@ def test_every_file_belongs_to_a_corpus_of_the_default_run_or_of_the_readme() ->
 def test_splits_are_balanced_over_the_configured_label_words(corpus: str, split: str) -> None:
     frame = read_split(corpus, split)
     counts = Counter(frame["label"])
-    assert frame.columns == ["text", "label"]
+    assert frame.columns == [*fields_of_corpus(corpus), "label"]
     assert set(counts) == {word.strip() for word in CORPORA[corpus]["labels"]}
     assert len(set(counts.values())) == 1
     assert min(counts.values()) >= 24
@@ -77,3 +84,19 @@ def test_no_two_texts_share_many_word_trigrams(corpus: str) -> None:
         if len(a & b) >= 0.3 * len(a | b)
     ]
     assert near == []
+
+
+def test_no_premise_or_hypothesis_occurs_twice_and_none_repeats_the_other() -> None:
+    for field in ("premise", "hypothesis"):
+        said = [normalized(t) for split in SPLITS for t in read_split("entailment", split)[field]]
+        assert len(set(said)) == len(said)
+    both = pl.concat(read_split("entailment", split) for split in SPLITS)
+    assert (both["premise"] != both["hypothesis"]).all()
+
+
+def test_words_of_the_hypothesis_alone_do_not_tell_the_label() -> None:
+    both = pl.concat(read_split("entailment", split) for split in SPLITS)
+    words = both["hypothesis"].str.split(" ").list.len()
+    means = both.with_columns(words=words).group_by("label").agg(pl.col("words").mean())
+    yes, no = (means.filter(label=label)["words"].item() for label in ("Yes", "No"))
+    assert abs(yes - no) < 1

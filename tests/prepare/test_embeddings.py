@@ -126,3 +126,11 @@ def test_a_truncated_file_is_told_in_one_sentence(broken: Path, file: str) -> No
         "); replace it with a complete copy, or install the package again with pip."
     )
     assert "\n" not in sentence
+
+
+def test_fields_are_embedded_as_lines_of_one_text(encoder_folder: Path) -> None:
+    texts = texts_of(["it rains\x1fit is wet"], ["a\x1fb"])
+    embedded = embed_texts(texts, open_encoder(encoder_folder, CPU))
+    for text, ours in zip(("it rains\nit is wet", "a\nb"), embedded["embedding"], strict=True):
+        np.testing.assert_allclose(ours, plain_embedding(encoder_folder, text), atol=1e-6)
+    assert embedded["row"].to_list() == [0, 0]

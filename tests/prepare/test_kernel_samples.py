@@ -1,18 +1,21 @@
 """Many demonstrations: balanced, within the budget, the first ones in every shorter prompt."""
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.kernel_samples import (
     as_queries,
+    build_kernel_prompts,
     draw_kernel_samples,
     draw_rounds,
     smaller_counts,
     with_first,
     without_template,
 )
-from anchorflow.prepare.prompts import Template, build_prompts
+from anchorflow.prepare.prompts import PromptBuilder, Template, build_prompts
 from anchorflow.prepare.samples import draw_samples
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
@@ -145,3 +148,47 @@ def test_a_label_without_a_training_text_is_named() -> None:
     fixed = draw_samples(texts(), 0, LABELS, 3, 1).filter(pl.col("demonstrations") == "fixed")
     with pytest.raises(InputError, match=r'tasks.reviews.train: the label "bad" has no training'):
         draw_rounds(none_bad, fixed, LABELS, 5)
+
+
+def test_fields_of_a_text_alone_are_separated_by_a_newline() -> None:
+    template = Template.parse("P:{p} H:{h}\nA:{label}", ("p", "h"), "Decide.")
+    builder = PromptBuilder(CHARACTERS, template, LABELS, "tiny", 1000)
+    paired = texts().with_columns(pl.col("text") + "\x1fso " + pl.col("text"))
+    samples = draw_samples(paired, 0, LABELS, 2, 1)
+    spec = {"demonstration_tokens": 1}
+    built = build_kernel_prompts(paired, builder.build(samples), samples, builder, spec)
+    for alone, in_template in zip(built.apart.alone, built.apart.in_template, strict=True):
+        for text, query in zip(
+            alone.iter_rows(named=True), in_template.iter_rows(named=True), strict=True
+        ):
+            said = "".join(map(chr, text["token_ids"]))
+            p, _, h = said.partition("\n")
+            assert h == f"so {p}"
+            shown = "".join(map(chr, query["token_ids"]))
+            assert shown == f"Decide.\nP:{p} H:{h}\nA:"
+            assert text["instruction_end"] is None
+            assert (text["field_names"], text["field_starts"]) == ([], [])
+            assert (query["instruction_end"], query["field_names"]) == (7, ["p", "h"])
+
+
+def test_the_instruction_does_not_use_up_the_demonstrations_budget() -> None:
+    told = replace(TEMPLATE, instruction="Say how the review is.")
+    samples = draw_samples(texts(), 0, LABELS, 3, 1)
+    drawn = {}
+    for name, template in (("plain", TEMPLATE), ("told", told)):
+        prompts = build_prompts(samples, CHARACTERS, template, LABELS, "tiny", 10**6)
+        common = (texts(), prompts, samples, CHARACTERS, template, LABELS)
+        for tokens in (3 * ROUND, 3 * ROUND - 1):
+            drawn[name, tokens] = draw_kernel_samples(*common, tokens, None, 10**6)
+    for tokens in (3 * ROUND, 3 * ROUND - 1):
+        assert drawn["told", tokens].equals(drawn["plain", tokens])
+    # In the context it takes its place.
+    query = len("Review: test 000\nSentiment:")
+    prompts = build_prompts(samples, CHARACTERS, told, LABELS, "tiny", 10**6)
+    common = (texts(), prompts, samples, CHARACTERS, told, LABELS)
+    context = len("Say how the review is.\n") + 3 * ROUND + query
+    rounds = [
+        len(draw_kernel_samples(*common, 10**6, None, limit)["demonstration_rows"][0]) // 2
+        for limit in (context, context - 1)
+    ]
+    assert rounds == [3, 2]

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
@@ -29,6 +29,7 @@ from anchorflow.prepare.prompts import (
     Template,
     build_prompt,
     build_prompts,
+    instruction_positions,
     label_tokens,
     label_word_positions,
     non_label_positions,
@@ -231,8 +232,13 @@ def check_positions(
 
 
 def test_a_template_is_split_at_its_placeholders() -> None:
-    assert (TEMPLATE.start, TEMPLATE.middle) == ("Review: ", "\nSentiment:")
-    assert Template.parse("{text} = {label}") == Template(start="", middle=" = ")
+    text = ("field", "text")
+    assert TEMPLATE.pieces == (("template", "Review: "), text, ("template", "\nSentiment:"))
+    assert Template.parse("{text} = {label}").pieces == (
+        ("template", ""),
+        text,
+        ("template", " = "),
+    )
 
 
 def test_every_position_of_a_prompt_split_into_words_is_as_worked_out_by_hand() -> None:
@@ -294,6 +300,152 @@ def test_a_prompt_without_demonstrations_is_all_query() -> None:
     prompt = build_prompt(StubTokenizer(r"[^ \n]+|\n"), TEMPLATE, [], "fine")
     assert (prompt.label_positions, prompt.demonstration_starts) == ([], [])
     assert (prompt.query_start, prompt.target_position) == (0, 3)
+
+
+PAIRS = Template.parse(
+    "Premise: {premise}\nHypothesis: {hypothesis}\nAnswer:{label}",
+    ("premise", "hypothesis"),
+    "Does it follow?",
+    "\n\n",
+)
+
+
+@pytest.mark.parametrize("bos", [False, True])
+def test_fields_and_instruction_are_where_they_were_worked_out_by_hand(bos: bool) -> None:
+    #  0 Does  1 it  2 follow?  3 \n  4 \n
+    #  5 Premise:  6 a  7 b  8 \n  9 Hypothesis: 10 c 11 \n 12 Answer: 13 Yes 14 \n 15 \n
+    # 16 Premise: 17 d 18 \n 19 Hypothesis: 20 e 21 f 22 \n 23 Answer:
+    words = StubTokenizer(r"[^ \n]+|\n", bos)
+    prompt = build_prompt(words, PAIRS, [("a b\x1fc", " Yes")], "d\x1fe f")
+
+    def after(*tokens: int) -> list[int]:
+        return [token + bos for token in tokens]
+
+    assert len(prompt.token_ids) == 24 + bos
+    assert [prompt.instruction_end] == after(3)
+    assert instruction_positions(vars(prompt)) == after(0, 1, 2)
+    assert prompt.field_names == ["premise", "hypothesis"]
+    assert prompt.field_starts == after(6, 10, 17, 20)
+    assert prompt.field_ends == after(8, 11, 18, 22)
+    assert (prompt.demonstration_starts, prompt.demonstration_ends) == (after(5), after(16))
+    assert (prompt.label_positions, prompt.label_ends) == (after(13), after(14))
+    assert [prompt.query_start, prompt.target_position] == after(16, 23)
+    formats = after(3, 4, 5, 8, 9, 11, 12, 14, 15, 16, 18, 19, 22, 23)
+    assert prompt.format_positions == [0] * bos + formats
+    assert non_label_positions(vars(prompt)) == after(*range(5, 13), 14, 15)
+
+
+def test_a_query_merged_with_the_label_word_before_it_is_refused() -> None:
+    template = Template.parse("{text}={label}", separator="|")
+    with pytest.raises(InputError, match="' c' is merged with the query after it"):
+        build_prompt(StubTokenizer(r" c.*|(?s:.)"), template, [("a", " c")], "b")
+
+
+def test_fields_are_written_in_the_template_s_order_whatever_the_columns_order() -> None:
+    template = Template.parse("{b} after {a}:{label}", ("a", "b"))
+    prompt = build_prompt(StubTokenizer("(?s)."), template, [("x\x1fyz", " +")], "u\x1fv")
+    # y z _ a f t e r _ x : _ +  \n v _ a f t e r _ u :
+    # 0 1               9  10 12 13 14             22
+    assert "".join(map(chr, prompt.token_ids)) == "yz after x: +\nv after u:"
+    assert prompt.field_names == ["b", "a"]
+    assert (prompt.field_starts, prompt.field_ends) == ([0, 9, 14, 22], [2, 10, 15, 23])
+
+
+def test_an_empty_field_is_where_the_next_one_begins() -> None:
+    template = Template.parse("P:{p};H:{h};A:{label}", ("p", "h"))
+    shown = [("\x1fc", " Y"), ("a\x1f", " N")]
+    prompt = build_prompt(StubTokenizer("(?s)."), template, shown, "\x1f")
+    #  0 P :  ;  3 H :  c  6 ;  A : _ Y \n, 12 P : a  15 ; H : ; A : _ N \n, 24 P : ; H : ; A 31 :
+    assert "".join(map(chr, prompt.token_ids)) == "P:;H:c;A: Y\nP:a;H:;A: N\nP:;H:;A:"
+    assert prompt.field_starts == [5, 5, 14, 21, 32, 32]
+    assert prompt.field_ends == [5, 6, 15, 21, 32, 32]
+
+
+def test_a_token_of_two_fields_belongs_to_the_first() -> None:
+    template = Template.parse("{a}-{b} ={label}", ("a", "b"))
+    prompt = build_prompt(StubTokenizer(r"[^ \n]+|\n"), template, [("x\x1fy z", " +")], "u\x1fv")
+    # 0 x-y  1 z  2 =  3 +  4 \n  5 u-v  6 =; after it, the second field of the query is empty
+    assert (prompt.field_starts, prompt.field_ends) == ([0, 1, 5, 7], [1, 2, 6, 7])
+
+
+def test_a_task_with_one_field_may_have_the_character_that_joins_fields() -> None:
+    prompt = build_prompt(StubTokenizer("(?s)."), TEMPLATE, [("x\x1fy", " Positive")], "z")
+    assert "".join(map(chr, prompt.token_ids)).startswith("Review: x\x1fy\n")
+    assert (prompt.field_names, prompt.field_starts[0], prompt.field_ends[0]) == (["text"], 8, 11)
+    assert prompt.instruction_end is None
+    assert instruction_positions(vars(prompt)) == []
+
+
+def test_a_text_with_another_number_of_fields_is_an_error() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        build_prompt(StubTokenizer("(?s)."), PAIRS, [], "one field")
+
+
+@pytest.mark.parametrize("name", BYTE_LEVEL)
+def test_an_instruction_only_moves_what_follows(name: str) -> None:
+    tokenizer = trained(name)
+    shown = [("a film", " Positive"), ("dull", " Negative")]
+    plain = build_prompt(tokenizer, TEMPLATE, shown, "fine")
+    told = replace(TEMPLATE, instruction="a fine film, at last")
+    prompt = build_prompt(tokenizer, told, shown, "fine")
+    assert prompt.instruction_end is not None
+    specials = plain.demonstration_starts[0]
+    assert instruction_positions(vars(prompt)) == list(range(specials, prompt.instruction_end))
+    by = prompt.demonstration_starts[0] - specials
+    assert [token - by for token in prompt.label_positions] == plain.label_positions
+    assert [token - by for token in prompt.field_ends] == plain.field_ends
+    assert prompt.target_position - by == plain.target_position
+
+
+FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x1f"), max_size=20)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@settings(max_examples=40, deadline=None)
+@given(
+    fields=st.lists(st.tuples(FIELD, FIELD), min_size=2, max_size=4),
+    instruction=FIELD,
+    separator=st.sampled_from(["\n", "\n\n", " | ", "\n###\n"]),
+)
+def test_fields_hold_for_arbitrary_contents(
+    name: str, fields: list[tuple[str, str]], instruction: str, separator: str
+) -> None:
+    tokenizer = trained(name)
+    template = replace(PAIRS, instruction=instruction, separator=separator)
+    shown = [("\x1f".join(pair), LABELS[i % 2]) for i, pair in enumerate(fields[1:])]
+    prompt = build_prompt(tokenizer, template, shown, "\x1f".join(fields[0]))
+    whole = instruction + separator if instruction else ""
+    spans = []
+    for i, (premise, hypothesis) in enumerate([*fields[1:], fields[0]]):
+        whole += "Premise: "
+        spans.append((len(whole), len(whole) + len(premise)))
+        whole += premise + "\nHypothesis: "
+        spans.append((len(whole), len(whole) + len(hypothesis)))
+        whole += hypothesis + "\nAnswer:"
+        if i < len(shown):
+            whole += shown[i][1] + separator
+    encoding = tokenizer.encode(whole)
+    assert prompt.token_ids == encoding.ids
+    found = list(zip(prompt.field_starts, prompt.field_ends, strict=True))
+    edges = zip(
+        [*prompt.demonstration_starts, prompt.query_start],
+        [*prompt.label_positions, len(encoding.ids)],
+        strict=True,
+    )
+    for k, (start, end) in enumerate(edges):
+        bounds = [start, *(edge for span in found[2 * k : 2 * k + 2] for edge in span), end]
+        assert bounds == sorted(bounds)
+        for token in range(start, end):
+            first, last = encoding.offsets[token]
+            held = [
+                f for f in (2 * k, 2 * k + 1) if max(first, spans[f][0]) < min(last, spans[f][1])
+            ]
+            assert not held or found[held[0]][0] <= token < found[held[0]][1]
+    told = instruction_positions(vars(prompt))
+    assert (prompt.instruction_end is None) == (not instruction)
+    assert max(told, default=-1) < prompt.demonstration_starts[0]
+    for token, (first, last) in enumerate(encoding.offsets):
+        assert not first < min(last, len(instruction)) or token in told
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -392,7 +544,11 @@ def test_a_prompt_that_a_tokenizer_makes_nothing_of_is_refused() -> None:
 
 def test_braces_and_other_people_s_placeholders_in_a_template_are_plain_text() -> None:
     template = Template.parse("{{text}} {0} %s ${x} {{ y }} {% z %} {model}={label}")
-    assert template == Template("{", "} {0} %s ${x} {{ y }} {% z %} {model}=")
+    assert [characters for _, characters in template.pieces] == [
+        "{",
+        "text",
+        "} {0} %s ${x} {{ y }} {% z %} {model}=",
+    ]
     prompt = build_prompt(StubTokenizer("(?s)."), template, [("{a}", " {b}")], "{label}")
     written = "".join(map(chr, prompt.token_ids))
     middle = "} {0} %s ${x} {{ y }} {% z %} {model}="
@@ -418,7 +574,7 @@ SPACED = StubTokenizer(r" ?\w+|\s|.")
 def test_what_all_label_words_begin_with_belongs_to_the_template() -> None:
     very = [" very bad", " very good"]
     template, words = with_distinct_labels("reviews", SPACED, TEMPLATE, very, "tiny")
-    assert template == Template(TEMPLATE.start, TEMPLATE.middle + " very")
+    assert template == Template.parse("Review: {text}\nSentiment: very{label}")
     assert words == [" bad", " good"]
     # In full: [Review][:][ y][\n][Sentiment][:][ very][ good][\n] and the query of 7 tokens.
     prompt = build_prompt(SPACED, template, [("y", " good")], "z")
@@ -587,7 +743,17 @@ PIECES = [
 ]
 PIECE = st.lists(st.sampled_from(PIECES) | ANY_TEXT, min_size=1, max_size=4).map("".join)
 SAID = PIECE.filter(str.strip)  # neither texts nor words are blank
-TEMPLATES = st.builds(Template, st.just("") | PIECE, PIECE)
+TEMPLATES = st.builds(
+    lambda start, middle, instruction, separator: Template(
+        (("template", start), ("field", "text"), ("template", middle)),
+        instruction=instruction,
+        separator=separator,
+    ),
+    st.just("") | PIECE,
+    PIECE,
+    st.just("") | SAID,
+    st.just("\n") | PIECE,
+)
 WORDS = st.builds(lambda blank, word: blank + word, st.sampled_from(["", " "]), SAID)
 
 
@@ -603,13 +769,15 @@ def test_any_template_texts_and_words_give_a_correct_prompt_or_one_sentence(
     except InputError as error:
         assert re.fullmatch(r"the (label word|tokenizer) .*; .*\.", str(error))
         return
-    whole, starts, words = "", [], []
+    (_, start_of_each), _, (_, middle) = template.pieces
+    whole = template.instruction + template.separator if template.instruction else ""
+    starts, words = [], []
     for text, word in [*demonstrations, (query, "")]:
         starts.append(len(whole))
-        whole += template.start + text + template.middle
+        whole += start_of_each + text + middle
         if len(starts) <= len(demonstrations):
             words.append((len(whole), len(whole) + len(word)))
-            whole += word + "\n"
+            whole += word + template.separator
     encoding = tokenizer.encode(whole)
     offsets = encoding.offsets
     assert prompt.token_ids == encoding.ids
@@ -625,7 +793,9 @@ def test_any_template_texts_and_words_give_a_correct_prompt_or_one_sentence(
         assert start <= position < end
     for edge, start in zip(edges, starts, strict=True):
         assert all(first < start for first, last in offsets[:edge] if last > first)
-        assert offsets[edge][0] >= start
+        # A query that is merged with the separator begins and ends with its last token.
+        assert offsets[edge][0] >= start or edge == prompt.query_start == prompt.target_position
+    assert max(prompt.label_ends, default=0) <= prompt.target_position
 
     merged = any(first < start < last for first, last in offsets for start in starts)
     if name in BYTE_LEVEL and not merged:

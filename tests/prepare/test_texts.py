@@ -464,3 +464,55 @@ def test_a_data_set_is_fetched_at_its_pinned_revision(
     files = download_texts("reviews", task)
     assert files == {"train": tmp_path / "t.parquet", "test": tmp_path / "v.parquet"}
     assert asked == [(("a/b"), file, "dataset", "1" * 40) for file in ("t.parquet", "v.parquet")]
+
+
+PAIRS: dict[str, Any] = {
+    "columns": {"hypothesis": "second", "premise": ["title", "body"], "label": "label"},
+    "labels": [" No", " Yes"],
+}
+
+
+def pairs(folder: Path, train: str) -> pl.DataFrame:
+    files = {"train": folder / "train.csv", "test": folder / "test.csv"}
+    files["train"].write_text(train)
+    files["test"].write_text("title,body,second,label\nT,b,s,Yes\n")
+    return read_texts("nli", PAIRS, files)
+
+
+def refused_pairs(folder: Path, train: str) -> str:
+    with pytest.raises(InputError) as error:
+        pairs(folder, train)
+    return str(error.value).removeprefix(f"{folder}/")
+
+
+def test_fields_are_joined_by_the_unit_separator_in_the_columns_order(tmp_path: Path) -> None:
+    read = pairs(tmp_path, "label,body,title,second\nNo,it rains,Today,It is dry\n")
+    assert read.schema == frame_schema(TEXTS)
+    assert read["text"].to_list() == ["It is dry\x1fToday it rains", "s\x1fT b"]
+    assert read["label"].to_list() == [0, 1]
+
+
+def test_a_field_with_the_unit_separator_is_refused_with_its_row(tmp_path: Path) -> None:
+    content = "title,body,second,label\nT,b,s,Yes\nT,b\x1fc,s,No\n"
+    assert refused_pairs(tmp_path, content) == (
+        "train.csv: row 2 has the character U+001F in its premise, by which fields are joined; "
+        "remove it."
+    )
+    single = "text,label\na\x1fb,Positive\n"
+    assert read(tmp_path, single)["text"][0] == "a\x1fb"
+
+
+def test_an_empty_field_is_refused_with_its_row(tmp_path: Path) -> None:
+    assert refused_pairs(tmp_path, "title,body,second,label\nT,b,s,No\nT,b, ,No\n") == (
+        "train.csv: row 2 has an empty hypothesis (1 in all); remove these rows or fill them in."
+    )
+
+
+def test_a_column_of_a_field_that_is_not_there_is_told_with_its_key(tmp_path: Path) -> None:
+    assert refused_pairs(tmp_path, "title,body,other,label\nT,b,s,No\n") == (
+        'train.csv: there is no column "second" (it has title, body, other, label); set '
+        "tasks.nli.columns.hypothesis."
+    )
+    assert refused_pairs(tmp_path, "title,body,second,label\nT,b,5,No\n") == (
+        'train.csv: column "second" holds Int64, not text; set tasks.nli.columns.hypothesis.'
+    )

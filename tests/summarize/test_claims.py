@@ -17,7 +17,7 @@ import anchorflow.summarize.claims as package
 from anchorflow.config import registry
 from anchorflow.config.errors import InputError
 from anchorflow.measure.probes import measure_probes
-from anchorflow.measure.segments import SEGMENTS
+from anchorflow.measure.segments import segment_names
 from anchorflow.plot.claims import plot_claims
 from anchorflow.schemas.claims import CLAIMS
 from anchorflow.schemas.frames import frame_schema
@@ -526,7 +526,7 @@ def every_table() -> Tables:
     segments = [
         {**cell, "layer": 0, "head": 0, "segment": segment, "attention": 0.1, "tokens": 2}
         for cell in cells(examples=4)
-        for segment in SEGMENTS
+        for segment in segment_names(["text"])
     ]
     retrieved = [
         {**cell, "demonstrations": choice, "demonstration_labels": [0, 1]}

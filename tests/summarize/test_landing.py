@@ -3,12 +3,12 @@
 import polars as pl
 import pytest
 
-from anchorflow.measure.segments import PLACES
+from anchorflow.measure.segments import PLACES, segment_names
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.landing import LANDING
 from anchorflow.summarize.by_task import AVERAGE
 from anchorflow.summarize.landing import segment_measures
-from constructed.landing import segmented, summary
+from constructed.landing import PAIRS, segmented, summary, summary_with_pairs
 
 
 def test_attention_is_shared_among_segments_and_divided_by_their_tokens() -> None:
@@ -30,3 +30,21 @@ def test_summary_has_segments_and_places_of_every_layer() -> None:
     places = table.filter(pl.col("task") == AVERAGE, pl.col("place") > 0.9, pl.col("layer") == 1)
     assert places["mean"].to_list() == pytest.approx([0.18, 0.19])
     assert places["segment"].null_count() == 2
+
+
+def test_the_average_has_the_segments_that_all_tasks_have() -> None:
+    table = summary_with_pairs()
+    rows = table.filter(pl.col("segment").is_not_null(), pl.col("layer") == 0)
+    shown = {
+        task: of_task["segment"].unique(maintain_order=True).to_list()
+        for (task,), of_task in rows.group_by("task")
+    }
+    assert shown["news"] == segment_names(["text"])
+    assert set(shown["reviews"]) == set(segment_names(PAIRS))
+    assert shown[AVERAGE] == ["before_label", "label", "after"]
+    share = rows.filter(pl.col("measure") == "share", pl.col("segment") == "label")
+    means = dict(share.select("task", "mean").iter_rows())
+    assert means["news"] == pytest.approx(0.4)
+    assert means["reviews"] == pytest.approx(0.24 / 0.5)
+    assert means[AVERAGE] == pytest.approx((0.4 + 0.48) / 2)
+    assert table.filter(pl.col("place").is_not_null()).height == 3 * 2 * PLACES

@@ -27,6 +27,8 @@ def with_one_demonstration(prompts: pl.DataFrame) -> pl.DataFrame:
         for name in ("label_positions", "label_ends", "demonstration_starts", "demonstration_ends"):
             row[name] = row[name][:1]
         row["demonstration_labels"] = row["demonstration_labels"][:1]
+        row["field_starts"] = [row["field_starts"][0], row["field_starts"][-1] - 20]
+        row["field_ends"] = [row["field_ends"][0], row["field_ends"][-1] - 20]
     return pl.DataFrame(rows, schema=prompts.schema)
 
 

@@ -242,11 +242,15 @@ def shared_prompts(queries: list[int]) -> pl.DataFrame:
                 "demonstration_starts": [0, 10, 20],
                 "demonstration_ends": [10, 20, 30],
                 "query_start": PREFIX,
+                "instruction_end": None,
+                "field_names": ["text"],
+                "field_starts": [1, 11, 21, PREFIX + 1],
+                "field_ends": [8, 18, 28, PREFIX + length],
                 "demonstration_labels": [0, 1, 2],
                 "label_tokens": [5, 11, 23],
             }
         )
-    return pl.DataFrame(rows, schema_overrides={"skipped": pl.String})
+    return pl.DataFrame(rows, schema_overrides={"skipped": pl.String, "instruction_end": pl.Int32})
 
 
 def whole_batch(prompts: pl.DataFrame) -> Batch:

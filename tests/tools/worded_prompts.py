@@ -85,3 +85,24 @@ def eagerly_weighted(model: PreTrainedModel, factors: Tensor) -> Iterator[None]:
     with MonkeyPatch.context() as patch:
         patch.setattr(module, "eager_attention_forward", weighted)
         yield
+
+
+POSITION_LISTS = (
+    *("label_positions", "label_ends", "format_positions"),
+    *("demonstration_starts", "demonstration_ends", "field_starts", "field_ends"),
+)
+
+
+def with_instruction(prompts: pl.DataFrame, length: int = 3) -> pl.DataFrame:
+    """The prompts with an instruction of so many tokens, and a separator, before demonstrations."""
+    rows = prompts.to_dicts()
+    for row in rows:
+        at, added = row["demonstration_starts"][0], length + 1
+        for name in ("tokens", "target_position", "query_start"):
+            row[name] += added
+        for name in POSITION_LISTS:
+            row[name] = [p + added if p >= at else p for p in row[name]]
+        row["format_positions"] = sorted([*row["format_positions"], at + length])
+        row["token_ids"] = [*row["token_ids"][:at], *range(31, 31 + added), *row["token_ids"][at:]]
+        row["instruction_end"] = at + length
+    return pl.DataFrame(rows, schema=prompts.schema)

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from anchorflow.arrays import Array
-from anchorflow.config.configuration import check_wording
+from anchorflow.config.configuration import check_wording, placeholders
 from anchorflow.config.errors import InputError
 from anchorflow.fitted_weights import FittedWeights, Purpose, fingerprint
 from anchorflow.kept_positions import AT_ANY_BUDGET, METHODS
@@ -24,7 +24,7 @@ from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.language_model import positions_from
 from anchorflow.model.last_tokens import keep_all_but_last, keep_together
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
-from anchorflow.prepare.prompts import Template, build_prompts
+from anchorflow.prepare.prompts import SEPARATOR, Template, build_prompts
 from anchorflow.prepare.reweighting_samples import NO_LABEL
 from anchorflow.prepare.tokenizer import context_of
 from anchorflow.schemas.frames import frame_schema
@@ -46,12 +46,18 @@ class InContextClassifier:
         Label words with their leading space, in class order.
     demonstrations : sequence of (text, label)
         In prompt order; each label is an index into ``labels``.
+    instruction : str
+        Before the first demonstration, followed by the separator; none if empty. Every way to
+        compress keeps it.
+    separator : str
+        What follows the instruction and each demonstration.
 
     Raises
     ------
     InputError
         If the architecture is not supported, the tokenizer gives no character offsets, the
-        template lacks a placeholder, or a label is out of range.
+        template lacks a placeholder, the separator is empty, or a label is out of range.
+        Texts have one field; a template with others than ``{text}`` is refused.
     """
 
     def __init__(
@@ -61,9 +67,19 @@ class InContextClassifier:
         template: str,
         labels: Sequence[str],
         demonstrations: Sequence[tuple[str, int]],
+        instruction: str = "",
+        separator: str = SEPARATOR,
     ) -> None:
         check_architecture(_NAME, model.config)
+        named = [name for name in placeholders(template) if name not in ("text", "label")]
+        if named and "{text}" not in template:
+            raise InputError(
+                f"{_NAME}.template: {template!r} has {{{named[0]}}}, but here texts have a single "
+                "field; join fields yourself and write {text}."
+            )
         check_wording(_NAME, template, labels)
+        if not separator:
+            raise InputError("the separator is empty; give one, such as a newline.")
         if not tokenizer.is_fast:
             raise InputError("the tokenizer gives no character offsets; load a fast one.")
         model.set_attn_implementation(implementation_for(model.config))
@@ -75,6 +91,7 @@ class InContextClassifier:
             raise InputError("there are no demonstrations; give at least one.")
         self._check_labels([label for _, label in self.demonstrations])
         self.template = template
+        self.instruction, self.separator = instruction, separator
         self._tokenizer = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -183,7 +200,14 @@ class InContextClassifier:
         return AnchorCache(self, token_ids, compress(self.model, shown, Setting(method, share)))
 
     def _purpose(self) -> Purpose:
-        return Purpose(fingerprint(self.model), self.template, self.labels, self.demonstrations)
+        wording = (
+            self.template,
+            self.labels,
+            self.demonstrations,
+            self.instruction,
+            self.separator,
+        )
+        return Purpose(fingerprint(self.model), *wording)
 
     def _check_labels(self, labels: Sequence[int]) -> None:
         for label in labels:
@@ -227,9 +251,10 @@ class InContextClassifier:
             schema=frame_schema(SAMPLES),
         )
         context = context_of(self.model.config.get_text_config())
-        prompts = build_prompts(
-            samples, self._tokenizer, Template.parse(self.template), self.labels, _NAME, context
+        template = Template.parse(
+            self.template, instruction=self.instruction, separator=self.separator
         )
+        prompts = build_prompts(samples, self._tokenizer, template, self.labels, _NAME, context)
         too_long = prompts.filter(pl.col("skipped").is_not_null())
         if not too_long.is_empty():
             example, reason = too_long.select("example", "skipped").row(0)

@@ -23,6 +23,8 @@ class Purpose:
     template: str
     labels: tuple[str, ...]  # label words
     demonstrations: tuple[tuple[str, int], ...]  # text and label, in prompt order
+    instruction: str = ""
+    separator: str = "\n"
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +88,13 @@ class FittedWeights:
         Raises
         ------
         InputError
-            If the model, template, label words, or demonstrations differ; the error says which.
+            If the model, wording, label words, or demonstrations differ; the error says which.
         """
         if self.purpose.model != purpose.model or tuple(self.beta.shape) != shape:
             raise InputError(
                 f"{self.source}: fitted for another model; fit weights anew for this one."
             )
-        for what in ("template", "labels", "demonstrations"):
+        for what in ("template", "labels", "demonstrations", "instruction", "separator"):
             fitted, asked = getattr(self.purpose, what), getattr(purpose, what)
             if fitted != asked:
                 raise InputError(

@@ -22,6 +22,7 @@ from anchorflow.config.configuration import (
     listed,
 )
 from anchorflow.config.errors import InputError
+from anchorflow.config.fields import fields_of
 from anchorflow.config.folders import make_writable
 from anchorflow.config.import_path import share_with_jobs
 from anchorflow.config.registry import entries

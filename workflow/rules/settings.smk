@@ -74,8 +74,15 @@ def weights_spec(wildcards):
 
 
 def prompts_spec(wildcards):
+    """The wording of prompts; which columns of the files hold the fields is for the texts."""
     task = task_settings(wildcards)
-    return {"template": task["template"], "labels": task["labels"]}
+    return {
+        "template": task["template"],
+        "fields": list(fields_of(task["columns"])),
+        "instruction": task.get("instruction", ""),
+        "separator": task["separator"],
+        "labels": task["labels"],
+    }
 
 
 def reweighting_task(wildcards):

@@ -23,7 +23,7 @@ if __name__ == "__main__":
             task["labels"],
             spec["examples_per_label"],
             task["many_demonstrations"],
-            draw_inputs(spec["baselines"], samples, tested),
+            draw_inputs(spec["baselines"], samples, tested, len(task["fields"])),
         )
         builder = PromptBuilder.open(snakemake.input.tokenizer, task, card["name"])
         auxiliary = builder.build(further)

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from anchorflow.measure.segments import SEGMENTS
+from anchorflow.measure.segments import segment_names
 from anchorflow.schemas.kernel import SEGMENTED
 from constructed.claims import WITH_CONTROL, Tables, cells, expect, frame, judged
 
@@ -31,7 +31,7 @@ def tables_of(own: str, before: str) -> Tables:
         for cell in cells(examples=4)
         for layer in (0, 1)
         for head in (0, 1)
-        for segment in SEGMENTS
+        for segment in segment_names(["text"])
     ]
     return {"segments": frame(rows, SEGMENTED)}
 

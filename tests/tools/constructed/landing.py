@@ -1,8 +1,10 @@
 """Attention by segment and place as tables, for summaries worked out by hand."""
 
+from collections.abc import Sequence
+
 import polars as pl
 
-from anchorflow.measure.segments import PLACES, SEGMENTS
+from anchorflow.measure.segments import PLACES, segment_names
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.kernel import PLACED, SEGMENTED
 from anchorflow.summarize.landing import summarize_landing
@@ -12,8 +14,15 @@ TOKENS = [2, 10, 2, 1, 0]
 ATTENTION = [0.02, 0.2, 0.02, 0.16, 0.0]  # of head 0; head 1 has none
 
 
-def segmented(task: str = "news", seed: int = 0) -> pl.DataFrame:
+PAIRS = ("premise", "hypothesis")
+PAIRED_TOKENS = [1, 4, 1, 6, 1, 2, 1]
+PAIRED_ATTENTION = [0.01, 0.1, 0.01, 0.1, 0.02, 0.24, 0.02]
+
+
+def segmented(task: str = "news", seed: int = 0, fields: Sequence[str] = ("text",)) -> pl.DataFrame:
     """Attention by segment: three examples, two layers and two heads, all examples alike."""
+    tokens_of = TOKENS if len(fields) == 1 else PAIRED_TOKENS
+    attention_of = ATTENTION if len(fields) == 1 else PAIRED_ATTENTION
     rows = [
         {
             "model": "tiny",
@@ -25,12 +34,14 @@ def segmented(task: str = "news", seed: int = 0) -> pl.DataFrame:
             "segment": segment,
             "attention": attention * (head == 0),
             "tokens": tokens,
-            "width": tokens / sum(TOKENS),
+            "width": tokens / sum(tokens_of),
         }
         for example in range(3)
         for layer in range(2)
         for head in range(2)
-        for segment, attention, tokens in zip(SEGMENTS, ATTENTION, TOKENS, strict=True)
+        for segment, attention, tokens in zip(
+            segment_names(fields), attention_of, tokens_of, strict=True
+        )
     ]
     return pl.DataFrame(rows, schema=frame_schema(SEGMENTED))
 
@@ -60,6 +71,16 @@ def summary() -> pl.DataFrame:
     return summarize_landing(
         pl.concat([segmented(*cell) for cell in cells]),
         pl.concat([placed(*cell) for cell in cells]),
+        prompts(),
+        0.9,
+    )
+
+
+def summary_with_pairs() -> pl.DataFrame:
+    """The summary of a task with one field and of one with two."""
+    return summarize_landing(
+        pl.concat([segmented("news"), segmented("reviews", fields=PAIRS)]),
+        pl.concat([placed("news"), placed("reviews")]),
         prompts(),
         0.9,
     )

@@ -59,11 +59,15 @@ def wordy_prompts(queries: list[int], protocol: str) -> pl.DataFrame:
                 "format_positions": [*formats, position],
                 "demonstration_ends": ends,
                 "query_start": position,
+                "instruction_end": None,
+                "field_names": ["text"],
+                "field_starts": [*(start + 1 for start in spans["demonstration_starts"]), position],
+                "field_ends": [*(label - 1 for label in spans["label_positions"]), tokens],
                 "demonstration_labels": [0, 1, 2],
                 "label_tokens": [5, 11, 23],
             }
         )
-    return pl.DataFrame(rows, schema_overrides={"skipped": pl.String})
+    return pl.DataFrame(rows, schema_overrides={"skipped": pl.String, "instruction_end": pl.Int32})
 
 
 def bare_prompt() -> dict[str, Any]:
@@ -83,6 +87,10 @@ def bare_prompt() -> dict[str, Any]:
         "demonstration_starts": [1, 4],
         "demonstration_ends": [4, 7],
         "query_start": 7,
+        "instruction_end": None,
+        "field_names": ["text"],
+        "field_starts": [1, 4, 7],
+        "field_ends": [2, 5, 8],
         "demonstration_labels": [0, 1],
         "label_tokens": [1, 2],
     }

@@ -13,10 +13,14 @@ from jsonschema.exceptions import ValidationError
 
 from anchorflow.config.cells import OWN, SHUFFLED, cell_name, task_of, twin_name, words_of
 from anchorflow.config.errors import InputError
+from anchorflow.config.fields import TEXT, fields_of
 from anchorflow.config.named_files import encoder_folder, local_model
 from anchorflow.config.registry import entries, summary_of
 from anchorflow.config.yaml_values import check_values
 
+_PLACEHOLDER = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)\}")
+_EXAMPLE = '"Review: {text}\\nSentiment:{label}"'
+_EXAMPLE_OF_FIELDS = '"Premise: {premise}\\nHypothesis: {hypothesis}\\nAnswer:{label}"'
 MOST_SHARDS = 10_000  # per test set; Snakemake plans a job for each one, per cell and stage
 
 
@@ -79,7 +83,11 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
     errors = sorted(_Validator(schema).iter_errors(config), key=_depth_first)
     if errors:
         raise InputError(_sentence(errors[0], schema))
+    columns = [task.get("columns", {}) for task in config["tasks"].values()]
+    named = [of_task for of_task in columns if fields_of(of_task) and TEXT not in of_task]
     _add_defaults(config, schema)
+    for of_task in named:
+        del of_task[TEXT]
     for section in ("models", "tasks"):
         _check_names(section, list(config[section]))
     for name, model in config["models"].items():
@@ -210,34 +218,54 @@ def _add_defaults(value: Any, schema: Mapping[str, Any]) -> None:
             _add_defaults(item, part)
 
 
-def check_wording(key: str, template: str, labels: Sequence[str]) -> None:
+def placeholders(template: str) -> list[str]:
+    """The names in braces of a template, in order."""
+    found: list[str] = _PLACEHOLDER.findall(template)
+    return found
+
+
+def check_wording(
+    key: str, template: str, labels: Sequence[str], fields: Sequence[str] = (TEXT,)
+) -> None:
     """Check a task's template and label words.
 
     Parameters
     ----------
     key : str
         Their key, such as ``tasks.news``, for the error sentence.
+    fields : sequence of str
+        The fields of a text, each a placeholder of the template.
 
     Raises
     ------
     InputError
-        If a placeholder is missing or misplaced, or label words are blank or not distinct.
+        If a placeholder is missing, unknown or misplaced, or label words are blank or not distinct.
     """
-    for placeholder in ("{text}", "{label}"):
-        if template.count(placeholder) != 1:
-            raise InputError(
-                f"{key}.template: {template!r} must contain {placeholder} exactly once, "
-                'as in "Review: {text}\\nSentiment:{label}".'
-            )
-    before_text, _, after_text = template.partition("{text}")
-    if "{label}" in before_text or not after_text.endswith("{label}"):
+    single = tuple(fields) == (TEXT,)
+    known = {name.lower() for name in (*fields, "label")}
+    others = [name for name in placeholders(template) if name.lower() not in known]
+    if others and not (single and "{text}" in template):  # else they are plain text
         raise InputError(
-            f"{key}.template: {template!r} must end with {{label}}, after {{text}}, so that the "
+            f"{key}.template: {template!r} has {{{others[0]}}}, which is none of the fields "
+            f'({", ".join(fields)}); name its column, as in "columns: {{{others[0]}: '
+            f'{others[0]}}}", or leave it out.'
+        )
+    shown = _EXAMPLE if single else _EXAMPLE_OF_FIELDS
+    for name in (*fields, "label"):
+        if template.count(f"{{{name}}}") != 1:
+            raise InputError(
+                f"{key}.template: {template!r} must contain {{{name}}} exactly once, as in {shown}."
+            )
+    last = max(fields, key=lambda name: template.index(f"{{{name}}}"))
+    before, _, after = template.partition(f"{{{last}}}")
+    if "{label}" in before or not after.endswith("{label}"):
+        raise InputError(
+            f"{key}.template: {template!r} must end with {{label}}, after {{{last}}}, so that the "
             "query can stop where the label word is to be predicted."
         )
-    if after_text == "{label}":
+    if after == "{label}":
         raise InputError(
-            f"{key}.template: {template!r} needs some words between {{text}} and {{label}}; the "
+            f"{key}.template: {template!r} needs some words between {{{last}}} and {{label}}; the "
             "last of them is the target position."
         )
     _check_words(f"{key}.labels", labels)
@@ -271,7 +299,9 @@ def _check_watched(key: str, path: str) -> None:
 
 
 def _check_task(key: str, task: Mapping[str, Any]) -> None:
-    check_wording(key, task["template"], task["labels"])
+    check_wording(key, task["template"], task["labels"], fields_of(task["columns"]))
+    if "instruction" in task and not task["instruction"].strip():
+        raise InputError(f"{key}.instruction: it has no words; write some, or leave the key out.")
     _check_names(f"{key}.label_words", list(task.get("label_words", {})))
     for name, words in task.get("label_words", {}).items():
         if name.lower() == SHUFFLED:  # some file systems ignore case
@@ -354,6 +384,11 @@ def _sentence(error: ValidationError, schema: Mapping[str, Any]) -> str:
         return f'{key}: the key "{missing}" is missing; {_description(error, missing, schema)}'
     if "propertyNames" in error.absolute_schema_path and not isinstance(value, str):
         return f"{key}: the name {value!r} is no text; {_quoting(value)}."
+    if "propertyNames" in error.absolute_schema_path and key.endswith(".columns"):
+        return (
+            f"{key}: {value!r} can't be a field; use up to 32 letters, digits and '_', beginning "
+            'with a letter (and not "before_"), other than "after".'
+        )
     if "propertyNames" in error.absolute_schema_path:
         most, taken = (32, OWN) if key.endswith(".label_words") else (64, "average")
         return (

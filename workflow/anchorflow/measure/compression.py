@@ -1,8 +1,9 @@
 """Predictions from compressed demonstrations, of which only some keys and values are kept.
 
 [A] §3.2 keeps those of formatting and of whole label words; the other ``compression_methods`` keep
-other positions. In addition, the anchors are kept as text (``text_anchor``), and attention to the
-label words is re-weighted by β, with everything kept and with the anchors alone.
+other positions. All keep the instruction, if there is one: it is no demonstration. In addition, the
+anchors are kept as text (``text_anchor``), and attention to the label words is re-weighted by β,
+with everything kept and with the anchors alone.
 """
 
 import logging
@@ -21,7 +22,13 @@ from anchorflow.config.errors import InputError
 from anchorflow.config.registry import declared
 from anchorflow.measure.attention import TOP_TOKENS
 from anchorflow.measure.beta_fit import Reweight, fit_reweighting
-from anchorflow.measure.compression_methods import FOLDER, Demonstrations, method
+from anchorflow.measure.compression_methods import (
+    FOLDER,
+    Demonstrations,
+    method,
+    with_instruction,
+    without_instruction,
+)
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import check_finite
@@ -36,7 +43,10 @@ OBSERVED = 32  # last tokens of the prefix whose attention methods can use
 
 
 class Setting(NamedTuple):
-    """A method and its budget: a ``share`` of the prefix, or else as many tokens as anchors."""
+    """A method and its budget: a ``share`` of the prefix, or else as many tokens as anchors.
+
+    Neither counts the instruction, which is kept in addition.
+    """
 
     method: str
     share: float | None = None
@@ -113,15 +123,17 @@ def compress(
         return _as_text(model, shown)
     if setting == FULL:
         return Cache(shown.prefix, shown.prefix.tokens)
-    budget = len(shown.anchors())
+    choosable, rest = without_instruction(shown)
+    budget = len(choosable.anchors())
     if setting.share is not None:
-        budget = max(1, int(setting.share * shown.prefix.tokens + 1e-9))
-    kept = method(setting.method)(shown, budget, setting.draw)
-    if min(positions.shape[1] for positions in kept.values()) == 0:
+        budget = max(1, int(setting.share * choosable.prefix.tokens + 1e-9))
+    chosen = method(setting.method)(choosable, budget, setting.draw)
+    if min(indices.shape[1] for indices in chosen.values()) == 0:
         raise InputError(
             f"{setting.method} keeps no token of the demonstrations of {shown.prompt['task']}; "
             "leave this method out."
         )
+    kept = with_instruction(chosen, rest, shown.prompt)
     return Cache(shown.prefix.keep(kept), shown.prefix.tokens if positions == "original" else 0)
 
 

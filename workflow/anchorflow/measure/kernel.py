@@ -29,9 +29,9 @@ from anchorflow.measure.attention import (
 )
 from anchorflow.measure.segments import (
     PLACES,
-    SEGMENTS,
     attention_by_place,
     segment_matrix,
+    segment_names,
     segment_widths,
 )
 from anchorflow.model.attention_function import intervene
@@ -331,7 +331,7 @@ def _segments_frame(
             "example": np.array(batch.examples)[example.ravel()],
             "layer": layer.ravel(),
             "head": head.ravel(),
-            "segment": np.array(SEGMENTS)[segment.ravel()],
+            "segment": np.array(segment_names(prompts[0]["field_names"]))[segment.ravel()],
             "attention": total.ravel(),
             "tokens": matrix.sum(-1).numpy()[example.ravel(), segment.ravel()],
             "width": widths[example.ravel(), segment.ravel()],

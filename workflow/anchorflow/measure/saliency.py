@@ -47,7 +47,7 @@ from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.saliency import SALIENCY
 
 MATCHED = ("text", "before", "after")
-KINDS_INTO = ("label", "text")
+KINDS_INTO = ("label", "text", "instruction")
 
 
 class FlowMeans(NamedTuple):

@@ -1,10 +1,12 @@
 """Where on the demonstrations attention lands ([K] §5.1, Fig. 2).
 
-A demonstration has five segments: the template before its text, the text, the template before its
-label word, the label word, and the separator from the next demonstration.
+The segments of a demonstration are the template before its text, the text, the template before its
+label word, the label word, and the separator from the next demonstration. If a text has several
+fields, each of them, and the template before it, is a segment.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,15 +14,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-SEGMENTS = ("before_text", "text", "before_label", "label", "after")
 PLACES = 20
+
+
+def segment_names(fields: Sequence[str]) -> list[str]:
+    """Names of the segments of demonstrations with these fields, in prompt order."""
+    of_fields = chain.from_iterable((f"before_{name}", name) for name in fields)
+    return [*of_fields, "before_label", "label", "after"]
 
 
 def segments_of(prompt: Mapping[str, Any]) -> list[tuple[int, int]]:
     """Each token of the demonstrations with the index of its segment.
 
-    A token that spans two segments belongs to the text, or else to the label word. If the text is
-    empty, the whole template before the label word belongs to ``before_text``.
+    A token that spans two segments belongs to the field, or else to the label word; of two fields,
+    to the first. If a field is empty, the whole template up to what follows belongs to the segment
+    before the field.
 
     Parameters
     ----------
@@ -31,25 +39,27 @@ def segments_of(prompt: Mapping[str, Any]) -> list[tuple[int, int]]:
     -------
     list of (token, segment)
     """
-    formats = set(prompt["format_positions"])
     placed = []
-    for start, label, after, end in zip(
+    fields = len(prompt["field_names"])
+    demonstrations = zip(
         prompt["demonstration_starts"],
         prompt["label_positions"],
         prompt["label_ends"],
         prompt["demonstration_ends"],
         strict=True,
-    ):
-        text = [t for t in range(start, label) if t not in formats]
-        first, last = (text[0], text[-1] + 1) if text else (label, label)
-        bounds = (first, last, label, after)
+    )
+    for k, (start, label, after, end) in enumerate(demonstrations):
+        own = slice(k * fields, (k + 1) * fields)
+        spans = zip(prompt["field_starts"][own], prompt["field_ends"][own], strict=True)
+        bounds = [*chain.from_iterable(spans), label, after]
         placed += [(t, sum(t >= bound for bound in bounds)) for t in range(start, end)]
     return placed
 
 
 def segment_matrix(prompts: list[dict[str, Any]], tokens: int) -> Tensor:
     """[B, S, T]: 1 where token t of a prompt belongs to segment s of any demonstration."""
-    matrix = torch.zeros(len(prompts), len(SEGMENTS), tokens)
+    segments = len(segment_names(prompts[0]["field_names"]))
+    matrix = torch.zeros(len(prompts), segments, tokens)
     for row, prompt in enumerate(prompts):
         for token, segment in segments_of(prompt):
             matrix[row, segment, token] = 1
@@ -58,7 +68,7 @@ def segment_matrix(prompts: list[dict[str, Any]], tokens: int) -> Tensor:
 
 def segment_widths(prompts: list[dict[str, Any]]) -> NDArray[np.float64]:
     """[B, S]: each segment's share of a demonstration's tokens, averaged over demonstrations."""
-    widths = np.zeros((len(prompts), len(SEGMENTS)))
+    widths = np.zeros((len(prompts), len(segment_names(prompts[0]["field_names"]))))
     for row, prompt in enumerate(prompts):
         segment = dict(segments_of(prompt))
         spans = list(zip(prompt["demonstration_starts"], prompt["demonstration_ends"], strict=True))

@@ -14,8 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-KINDS = ("label", "template", "text", "first", "query")
-SOURCES = ("text", "template", "labels", "rest", "first")
+from anchorflow.prepare.prompts import instruction_positions
+
+KINDS = ("label", "template", "text", "instruction", "first", "query")
+SOURCES = ("text", "template", "labels", "instruction", "rest", "first")
 ABSENT = -1  # of no kind, of no demonstration, or no position
 
 
@@ -74,12 +76,14 @@ def kinds_of(prompt: Mapping[str, Any]) -> NDArray[np.int8]:
     """Index into ``KINDS`` of every token of a row of ``PROMPTS``, [tokens].
 
     ``label``: all tokens of label words. ``template``: template, separators and special tokens
-    before the query. ``text``: the demonstrations' texts, with tokens that span text and template.
+    before the query. ``text``: the demonstrations' texts with all their fields, and tokens that
+    span text and template. ``instruction``: the text before the demonstrations, if there is one.
     ``first``: the prompt's first token. ``query``: tokens of the query before the target, which
     itself is of no kind.
     """
     kinds = np.full(prompt["tokens"], KINDS.index("text"), np.int8)
     kinds[prompt["format_positions"]] = KINDS.index("template")
+    kinds[instruction_positions(prompt)] = KINDS.index("instruction")
     for word in label_word_tokens(prompt):
         kinds[word] = KINDS.index("label")
     kinds[prompt["query_start"] :] = KINDS.index("query")
@@ -92,8 +96,9 @@ def sources_of(prompt: Mapping[str, Any], kinds: NDArray[np.int8]) -> list[NDArr
     """Index into ``SOURCES`` of every token, as seen from each token of the label words.
 
     ``text`` and ``template`` are those of the label word's own demonstration; ``labels``, tokens of
-    label words, among them the earlier ones of its own; ``rest``, all other tokens, which are of
-    earlier demonstrations; ``first``, the prompt's first token.
+    label words, among them the earlier ones of its own; ``instruction``, those of the instruction;
+    ``rest``, all other tokens, which are of earlier demonstrations, or separate the instruction
+    from them; ``first``, the prompt's first token.
 
     Returns
     -------
@@ -108,6 +113,7 @@ def sources_of(prompt: Mapping[str, Any], kinds: NDArray[np.int8]) -> list[NDArr
         of_word[start:][own == KINDS.index("text")] = SOURCES.index("text")
         of_word[start:][own == KINDS.index("template")] = SOURCES.index("template")
         of_word[kinds == KINDS.index("label")] = SOURCES.index("labels")
+        of_word[kinds == KINDS.index("instruction")] = SOURCES.index("instruction")
         of_word[kinds == KINDS.index("first")] = SOURCES.index("first")
         sources += [of_word] * len(word)
     return sources

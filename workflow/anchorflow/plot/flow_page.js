@@ -50,7 +50,20 @@ function role(token) {
   const demonstration = wordOf(token);
   if (demonstration >= 0) return `label word of demonstration ${demonstration + 1}`;
   if (token === data.target) return "target";
-  return data.format.includes(token) ? "formatting" : "text";
+  if (data.format.includes(token)) return "formatting";
+  return token < data.instruction_end ? "instruction" : fieldOf(token);
+}
+
+// The field that has this token, such as premise; "text" if there is only one.
+function fieldOf(token) {
+  const span = data.field_starts.findIndex((first, k) => first <= token && token < data.field_ends[k]);
+  return data.fields[Math.max(span, 0) % data.fields.length];
+}
+
+function nameBlock(block, name) {
+  element("h2", block, name).setAttribute("aria-hidden", "true");
+  block.setAttribute("role", "group");
+  block.setAttribute("aria-label", name);
 }
 
 function writeFacts() {
@@ -64,14 +77,12 @@ function writeFacts() {
 function writePrompt() {
   const starts = new Map(data.blocks.map((start, block) => [start, block]));
   let block = element("div", byId("prompt"), undefined, "block");
+  if (data.instruction_end !== null) nameBlock(block, "instruction");
   data.texts.forEach((text, token) => {
     if (starts.has(token)) {
       if (tokens.length) block = element("div", byId("prompt"), undefined, "block");
       const last = starts.get(token) === data.blocks.length - 1;
-      const name = last ? "query" : `demonstration ${starts.get(token) + 1}`;
-      element("h2", block, name).setAttribute("aria-hidden", "true");
-      block.setAttribute("role", "group");
-      block.setAttribute("aria-label", name);
+      nameBlock(block, last ? "query" : `demonstration ${starts.get(token) + 1}`);
     }
     const word = text.replace(/^ +/, "") || "␣".repeat(text.length || 1);
     block.append(text.slice(0, text.length - word.length));

@@ -126,6 +126,10 @@ def page_data(
         "label_ends": prompt["label_ends"],
         "target": prompt["target_position"],
         "format": prompt["format_positions"],
+        "instruction_end": prompt["instruction_end"],
+        "fields": prompt["field_names"],
+        "field_starts": prompt["field_starts"],
+        "field_ends": prompt["field_ends"],
         "blocks": blocks,
         "flows": [
             {"name": name, "symbol": symbol, "color": color, "pairs": int(mask.sum())}

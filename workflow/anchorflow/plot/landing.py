@@ -19,6 +19,32 @@ _SEGMENTS = {
     "label": ("label word", "#D55E00", "-"),
     "after": ("after", "#000000", (0, (1, 1))),
 }
+# Of fields with other names than text, in the order in which they first appear.
+_FIELDS = (("#0072B2", "--"), ("#009E73", (0, (5, 1, 1, 1))), ("#CC79A7", (0, (3, 2))))
+_BEFORE_FIELD = ("#999999", ":")
+
+
+def segments_in_order(rows: pl.DataFrame) -> list[str]:
+    """The segments of a task, or of several, in the order of demonstrations."""
+    found = rows["segment"].drop_nulls().unique(maintain_order=True).to_list()
+    last = [segment for segment in ("before_label", "label", "after") if segment in found]
+    return [*(segment for segment in found if segment not in last), *last]
+
+
+def _styles(landing: pl.DataFrame) -> dict[str, tuple[str, str, Any]]:
+    """Name, color and dashes of the lines of all segments."""
+    styles = {}
+    fields = 0
+    for segment in segments_in_order(landing):
+        if segment in _SEGMENTS:
+            styles[segment] = _SEGMENTS[segment]
+        elif segment.startswith("before_"):
+            name = f"before the {segment.removeprefix('before_')}"
+            styles[segment] = (name, *_BEFORE_FIELD)
+        else:
+            styles[segment] = (segment, *_FIELDS[fields % len(_FIELDS)])
+            fields += 1
+    return styles
 
 
 def plot_landing(
@@ -35,11 +61,12 @@ def plot_landing(
     tasks = tasks_in_order(landing)
     title = "Attention from the target to the demonstrations, averaged over heads,\n"
     title += describe(landing, confidence)
+    styles = _styles(landing)
     with small_multiples(style, 2, len(tasks), title, share=False) as (figure, axes):
         for column, task in enumerate(tasks):
             rows = landing.filter(pl.col("task") == task)
             above, below = axes[0][column], axes[1][column]
-            _plot_segments(above, rows.filter(pl.col("measure") == "per_token"))
+            _plot_segments(above, rows.filter(pl.col("measure") == "per_token"), styles)
             above.set_title(task)
             above.set_xlabel("layer")
             image = _plot_places(below, rows)
@@ -47,16 +74,27 @@ def plot_landing(
             if column == 0:
                 above.set_ylabel("attention per token")
                 below.set_ylabel("layer")
-        handles, names = axes[0][0].get_legend_handles_labels()
+        shown: dict[str, Any] = {}
+        for above in axes[0]:
+            handles, names = above.get_legend_handles_labels()
+            shown |= dict(zip(names, handles, strict=True))
+        legend = {name: shown[name] for name, _, _ in styles.values()}
         figure.legend(
-            handles, names, loc="outside lower center", ncols=len(_SEGMENTS), handlelength=3
+            legend.values(),
+            legend,
+            loc="outside lower center",
+            ncols=len(_SEGMENTS),
+            handlelength=3,
         )
         figure.colorbar(image, ax=axes[1], label="share of the layer's largest", pad=0.01)
         save(figure, paths)
 
 
-def _plot_segments(axes: Axes, rows: pl.DataFrame) -> None:
-    for segment, (name, color, dashes) in _SEGMENTS.items():
+def _plot_segments(
+    axes: Axes, rows: pl.DataFrame, styles: Mapping[str, tuple[str, str, Any]]
+) -> None:
+    for segment in segments_in_order(rows):
+        name, color, dashes = styles[segment]
         line = rows.filter(pl.col("segment") == segment).sort("layer")
         axes.plot(line["layer"], line["mean"], color=color, linestyle=dashes, label=name)
         axes.fill_between(
@@ -84,11 +122,14 @@ def _plot_places(axes: Axes, rows: pl.DataFrame) -> Any:
     )
     widths = rows.filter(pl.col("measure") == "width", pl.col("layer") == 0)
     of_segment = dict(widths.select("segment", "mean").iter_rows())
-    ends = np.cumsum([of_segment[segment] for segment in _SEGMENTS])
+    segments = segments_in_order(widths)
+    ends = np.cumsum([of_segment[segment] for segment in segments])
+    if ends[-1] < 1 - 1e-6:  # an average of tasks with other segments, which are not along one line
+        segments, ends = [], ends[:0]
     for end in ends[:-1]:
         axes.axvline(end, color="white", linewidth=0.6, linestyle=":")
-    for segment, end in zip(_SEGMENTS, ends, strict=True):
-        if segment in ("text", "label"):
+    for segment, end in zip(segments, ends, strict=True):
+        if segment != "after" and not segment.startswith("before_"):
             middle = end - of_segment[segment] / 2
             axes.annotate(
                 segment, (middle, 1.0), (0, 2), ("data", "axes fraction"),

@@ -13,6 +13,7 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError
+from anchorflow.config.fields import FIELD_SEPARATOR
 from anchorflow.config.named_files import encoder_folder
 from anchorflow.schemas.embeddings import EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema
@@ -99,7 +100,8 @@ def open_encoder(folder: Path, device: torch.device) -> "SentenceTransformer":
 def embed_texts(texts: pl.DataFrame, encoder: "SentenceTransformer") -> pl.DataFrame:
     """Embed every text of one task; equal texts get equal vectors.
 
-    Texts that are longer than the encoder's limit are truncated; their number is logged.
+    Fields of a text are separated by newlines. Texts that are longer than the encoder's limit are
+    truncated; their number is logged.
 
     Parameters
     ----------
@@ -117,10 +119,11 @@ def embed_texts(texts: pl.DataFrame, encoder: "SentenceTransformer") -> pl.DataF
         If the vector of a text is zero or not finite.
     """
     distinct = texts["text"].unique(maintain_order=True)
-    _log_truncated(encoder, distinct.to_list())
-    vectors = encoder.encode(
-        distinct.to_list(), normalize_embeddings=True, show_progress_bar=True
-    ).astype(np.float32)
+    read = [text.replace(FIELD_SEPARATOR, "\n") for text in distinct]
+    _log_truncated(encoder, read)
+    vectors = encoder.encode(read, normalize_embeddings=True, show_progress_bar=True).astype(
+        np.float32
+    )
     bad = np.flatnonzero(~(np.abs(np.linalg.norm(vectors, axis=1) - 1) < 1e-3))
     if len(bad):
         where = texts.filter(pl.col("text") == distinct[int(bad[0])]).row(0, named=True)

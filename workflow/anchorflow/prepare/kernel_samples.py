@@ -84,8 +84,8 @@ def draw_kernel_samples(
     texts, prompts, samples : DataFrame
         ``TEXTS`` of the task, ``PROMPTS`` and ``SAMPLES`` of task and seed.
     tokens : int
-        Token budget of all demonstrations. There is at least one of each label, even if it exceeds
-        the budget.
+        Token budget of all demonstrations, without the instruction. There is at least one of each
+        label, even if it exceeds the budget.
     most : int, optional
         Maximum number of demonstrations of each label.
     context : int
@@ -101,13 +101,15 @@ def draw_kernel_samples(
     candidates = max(1, tokens // (_LEAST_TOKENS * len(labels)))
     drawn = draw_rounds(texts, fixed, labels, min(candidates, most or candidates))
     words = [labels[label] for label in drawn["label"]]
-    whole = build_prompt(tokenizer, template, list(zip(drawn["text"], words, strict=True)), "x")
+    shown_texts = list(zip(drawn["text"], words, strict=True))
+    whole = build_prompt(tokenizer, template, shown_texts, template.alike("x"))
+    before = whole.demonstration_starts[0] if template.instruction else 0
     ends = whole.demonstration_ends[len(labels) - 1 :: len(labels)]
     queries = (prompts["tokens"] - prompts["query_start"]).filter(
         prompts["demonstrations"] == "fixed"
     )
     longest = queries.filter(queries + ends[0] <= context).max()
-    room = min(tokens, context - (longest if isinstance(longest, int) else 0))
+    room = min(before + tokens, context - (longest if isinstance(longest, int) else 0))
     rounds = max(1, int(np.searchsorted(ends, room, side="right")))
     return shown(fixed, drawn[: rounds * len(labels)], "kernel")
 
@@ -162,7 +164,8 @@ def without_template(
 ) -> pl.DataFrame:
     """The texts of some queries by themselves, without the wording of the template around them.
 
-    Special tokens that the tokenizer adds, such as BOS, remain.
+    Fields of a text are separated by newlines. Special tokens that the tokenizer adds, such as BOS,
+    remain.
 
     Parameters
     ----------
@@ -189,8 +192,9 @@ def without_template(
             )
         long = f"{length} tokens exceed the context of {context}" if length > context else None
         own = {"tokens": length, "skipped": long, "token_ids": token_ids, "query_start": 0}
-        at = {"target_position": length - 1, "format_positions": []}
-        rows.append({**query, **own, **at})
+        at = {"target_position": length - 1, "format_positions": [], "instruction_end": None}
+        fields: dict[str, Any] = {"field_names": [], "field_starts": [], "field_ends": []}
+        rows.append({**query, **own, **at, **fields})
     return pl.DataFrame(rows, schema=queries.schema)
 
 
@@ -245,7 +249,12 @@ def build_kernel_prompts(
     queries = as_queries(drawn)
     in_template = builder.build(queries[0]), builder.build(queries[1])
     tests, demonstrations = (
-        without_template(prompts, samples["text"].to_list(), builder.tokenizer, builder.context)
+        without_template(
+            prompts,
+            ["\n".join(builder.template.contents(text)) for text in samples["text"]],
+            builder.tokenizer,
+            builder.context,
+        )
         for prompts, samples in zip(in_template, queries, strict=True)
     )
     return KernelPrompts(

@@ -1,11 +1,13 @@
 """Prompts as token ids, with every position known by construction.
 
-A prompt consists of its demonstrations, joined by newlines, and the query, which ends where its
-label word would follow. It is tokenized as a whole; the character offsets of each token then
-determine the segment it belongs to. Token ids are never searched for, so texts may contain
-anything, including the template's own words and label words.
+A prompt consists of an instruction, if any, the demonstrations, and the query, which ends where its
+label word would follow; a separator, by default a newline, is between them. The whole is tokenized
+at once; the character offsets of each token then determine the segment it belongs to. Token ids are
+never searched for, so texts may contain anything, including the template's own words and label
+words.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,11 +18,12 @@ import polars as pl
 
 from anchorflow.config.cells import labels_key
 from anchorflow.config.errors import InputError
+from anchorflow.config.fields import FIELD_SEPARATOR, TEXT
 from anchorflow.model.tokenizer import open_tokenizer, read_architecture
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 
-SEPARATOR = "\n"
+SEPARATOR = "\n"  # between demonstrations, if the task names no other
 
 
 class Encoding(Protocol):
@@ -42,18 +45,60 @@ class Tokenizer(Protocol):
         """Tokenize a text, without truncation."""
 
 
+Segment = tuple[str, str]  # kind (template, field, label, separator, instruction) and characters
+
+
 @dataclass(frozen=True)
 class Template:
-    """The wording of one demonstration: ``start`` text ``middle`` label word."""
+    """The wording of prompts: what is around the fields of a text, and around demonstrations."""
 
-    start: str
-    middle: str
+    pieces: tuple[tuple[str, str], ...]  # ("template", characters) and ("field", name), in turn
+    fields: tuple[str, ...] = (TEXT,)  # in the order in which a text joins them
+    instruction: str = ""  # before the first demonstration, followed by the separator
+    separator: str = SEPARATOR
 
     @classmethod
-    def parse(cls, template: str) -> "Template":
-        r"""Split ``"Review: {text}\nSentiment:{label}"`` at its placeholders."""
-        start, _, rest = template.partition("{text}")
-        return cls(start, rest.removesuffix("{label}"))
+    def parse(
+        cls,
+        template: str,
+        fields: Sequence[str] = (TEXT,),
+        instruction: str = "",
+        separator: str = SEPARATOR,
+    ) -> "Template":
+        r"""Split ``"Review: {text}\nSentiment:{label}"`` at its placeholders.
+
+        Parameters
+        ----------
+        fields : sequence of str
+            Names of the placeholders other than ``{label}``.
+        """
+        placeholder = rf"\{{({'|'.join(map(re.escape, fields))})\}}"
+        parts = re.split(placeholder, template.removesuffix("{label}"))
+        pieces = (("field" if i % 2 else "template", part) for i, part in enumerate(parts))
+        return cls(tuple(pieces), tuple(fields), instruction, separator)
+
+    @property
+    def field_names(self) -> list[str]:
+        """The fields in the order of the prompt."""
+        return [name for kind, name in self.pieces if kind == "field"]
+
+    def segments(self, text: str) -> list[Segment]:
+        """The segments of a demonstration before its label word, which are those of a query."""
+        contents = dict(zip(self.fields, self.contents(text), strict=True))
+        return [(kind, contents[part] if kind == "field" else part) for kind, part in self.pieces]
+
+    def lengthened(self, ending: str) -> "Template":
+        """The template with more characters before the label word."""
+        *before, (kind, last) = self.pieces
+        return replace(self, pieces=(*before, (kind, last + ending)))
+
+    def contents(self, text: str) -> list[str]:
+        """The contents of a text's fields; a single field may contain the separator itself."""
+        return text.split(FIELD_SEPARATOR) if len(self.fields) > 1 else [text]
+
+    def alike(self, content: str) -> str:
+        """The text in which every field has the same content."""
+        return FIELD_SEPARATOR.join([content] * len(self.fields))
 
 
 @dataclass(frozen=True)
@@ -68,6 +113,13 @@ class Prompt:
     demonstration_starts: list[int]
     demonstration_ends: list[int]
     query_start: int
+    instruction_end: int | None
+    field_names: list[str]
+    field_starts: list[int]
+    field_ends: list[int]
+
+
+_CONTENTS = ("field", "label", "instruction")  # kinds that are no formatting
 
 
 @dataclass
@@ -77,9 +129,14 @@ class _Text:
     text: str = ""
     spans: list[tuple[str, int, int]] = field(default_factory=list)
 
-    def add(self, kind: str, segment: str) -> None:
-        self.spans.append((kind, len(self.text), len(self.text) + len(segment)))
-        self.text += segment
+    def add(self, *segments: Segment) -> None:
+        for kind, segment in segments:
+            self.spans.append((kind, len(self.text), len(self.text) + len(segment)))
+            self.text += segment
+
+    def of_kind(self, kind: str) -> list[int]:
+        """Indices of the segments of this kind."""
+        return [index for index, (found, _, _) in enumerate(self.spans) if found == kind]
 
     def segments_of(self, offsets: Sequence[tuple[int, int]]) -> list[range]:
         """Indices of the segments that each token covers; empty for tokens without characters."""
@@ -115,7 +172,8 @@ def build_prompt(
     Parameters
     ----------
     demonstrations : sequence of (text, label word)
-        In prompt order; the label word includes its leading space.
+        In prompt order; the label word includes its leading space. If the template has several
+        fields, a text joins them by U+001F.
     query : str
         The test text.
 
@@ -125,24 +183,25 @@ def build_prompt(
         ``label_positions``: first token of each label word, increasing. ``label_ends``: the token
         after the last one that has a character of the label word. ``target_position``: the last
         token. ``format_positions``: tokens made only of template and separator characters,
-        and special tokens such as BOS.
+        and special tokens such as BOS. ``instruction_end``: the token after the last one that has a
+        character of the instruction. ``field_starts``, ``field_ends``: of the fields of each
+        demonstration, then of the query, see :func:`_field_spans`.
 
     Raises
     ------
     InputError
-        If a label word does not begin with a token of its own, or the tokenizer makes no tokens of
-        the prompt or ends it with a special one.
+        If a label word does not begin with a token of its own or is merged with the whole query, or
+        the tokenizer makes no tokens of the prompt or ends it with a special one.
     """
     whole = _Text()
+    if template.instruction:
+        whole.add(("instruction", template.instruction), ("separator", template.separator))
+    start_segments = []
     for text, word in demonstrations:
-        whole.add("start", template.start)
-        whole.add("text", text)
-        whole.add("middle", template.middle)
-        whole.add("label", word)
-        whole.add("separator", SEPARATOR)
-    whole.add("start", template.start)
-    whole.add("text", query)
-    whole.add("middle", template.middle)
+        start_segments.append(len(whole.spans))
+        whole.add(*template.segments(text), ("label", word), ("separator", template.separator))
+    start_segments.append(len(whole.spans))
+    whole.add(*template.segments(query))
 
     encoding = tokenizer.encode(whole.text)
     offsets = whole.with_blanks(encoding.offsets)
@@ -157,8 +216,7 @@ def build_prompt(
             "which no label word follows; save the tokenizer without it (add_eos_token=False)."
         )
     begins_in = [min(segments, default=None) for segments in segments_of]
-    label_segments = [s for s, (kind, _, _) in enumerate(whole.spans) if kind == "label"]
-    start_segments = [s for s, (kind, _, _) in enumerate(whole.spans) if kind == "start"]
+    label_segments = whole.of_kind("label")
     for segment in label_segments:
         _, first, last = whole.spans[segment]
         if any(begin < first < end for begin, end in offsets) or segment not in begins_in:
@@ -167,13 +225,29 @@ def build_prompt(
                 "one token; begin it with a space, or end the template with a colon."
             )
     last = len(offsets) - 1  # also the start of an empty query that is merged with the separator
+    if label_segments and label_segments[-1] in segments_of[last]:
+        _, first, end = whole.spans[label_segments[-1]]
+        raise InputError(
+            f"the label word {whole.text[first:end]!r} is merged with the query after it into one "
+            "token; choose another separator."
+        )
     begins = [
         next((t for t, s in enumerate(begins_in) if s is not None and s >= segment), last)
         for segment in start_segments
     ]
+    label_positions = [begins_in.index(segment) for segment in label_segments]
+    fields = len(template.fields)
+    field_segments = whole.of_kind("field")
+    field_spans = [
+        span
+        for k, (begin, end) in enumerate(zip(begins, [*label_positions, last + 1], strict=True))
+        for span in _field_spans(
+            segments_of, field_segments[k * fields : (k + 1) * fields], begin, end
+        )
+    ]
     return Prompt(
         token_ids=list(encoding.ids),
-        label_positions=[begins_in.index(segment) for segment in label_segments],
+        label_positions=label_positions,
         label_ends=[
             max(t for t, segments in enumerate(segments_of) if segment in segments) + 1
             for segment in label_segments
@@ -182,12 +256,50 @@ def build_prompt(
         format_positions=[
             t
             for t, segments in enumerate(segments_of)
-            if not any(whole.spans[s][0] in ("text", "label") for s in segments)
+            if not any(whole.spans[s][0] in _CONTENTS for s in segments)
         ],
         demonstration_starts=begins[:-1],
         demonstration_ends=begins[1:],
         query_start=begins[-1],
+        instruction_end=max(
+            (t for t, segments in enumerate(segments_of) if 0 in segments), default=-1
+        )
+        + 1
+        if template.instruction
+        else None,
+        field_names=template.field_names,
+        field_starts=[start for start, _ in field_spans],
+        field_ends=[end for _, end in field_spans],
     )
+
+
+def _field_spans(
+    segments_of: Sequence[range], fields: Sequence[int], begin: int, end: int
+) -> list[tuple[int, int]]:
+    """First token of each field of a demonstration, and the token after its last.
+
+    A token that spans several fields belongs to the first of them. A field without tokens is where
+    the next field begins, or else at ``end``.
+
+    Parameters
+    ----------
+    segments_of : sequence of range
+        Segments that each token covers.
+    fields : sequence of int
+        The fields' segments, in prompt order.
+    begin, end : int
+        First token of the demonstration, and of its label word.
+    """
+    first_field = [
+        next((s for s in segments_of[token] if s in fields), None) for token in range(begin, end)
+    ]
+    spans: list[tuple[int, int]] = []
+    following = end
+    for segment in reversed(fields):
+        tokens = [begin + t for t, s in enumerate(first_field) if s == segment]
+        spans.append((tokens[0], tokens[-1] + 1) if tokens else (following, following))
+        following = spans[-1][0]
+    return spans[::-1]
 
 
 class _SameTokenError(InputError):
@@ -212,7 +324,8 @@ def label_tokens(
     first: dict[int, str] = {}
     for word in labels:
         try:
-            prompt = build_prompt(tokenizer, template, [("x", word)], "x")
+            any_text = template.alike("x")
+            prompt = build_prompt(tokenizer, template, [(any_text, word)], any_text)
         except InputError as error:
             raise InputError(f"{labels_key(name)}: for model {model}, {error}") from None
         token = prompt.token_ids[prompt.label_positions[0]]
@@ -255,7 +368,7 @@ def with_distinct_labels(
         beginnings = {word[:cut] for word in labels}
         if len(beginnings) > 1:
             break
-        longer = replace(template, middle=template.middle + beginnings.pop())
+        longer = template.lengthened(beginnings.pop())
         rest = [word[cut:] for word in labels]
         try:
             label_tokens(name, tokenizer, longer, rest, model)
@@ -271,8 +384,9 @@ def _ends_alike(
     tokenizer: Tokenizer, template: Template, longer: Template, word: str, rest: str
 ) -> bool:
     """Whether what was added to a template is the same tokens in a demonstration and a query."""
-    before = build_prompt(tokenizer, template, [("x", word)], "x")
-    after = build_prompt(tokenizer, longer, [("x", rest)], "x")
+    any_text = template.alike("x")
+    before = build_prompt(tokenizer, template, [(any_text, word)], any_text)
+    after = build_prompt(tokenizer, longer, [(any_text, rest)], any_text)
     end, target = after.label_positions[0], after.target_position
     moved = end - before.label_positions[0]
     return after.token_ids[end - moved : end] == after.token_ids[target + 1 - moved : target + 1]
@@ -354,10 +468,17 @@ class PromptBuilder:
     def open(
         cls, folder: str | Path, wording: Mapping[str, Any], model: str, task: str | None = None
     ) -> "PromptBuilder":
-        """Open the tokenizer in a resolved folder, for a task's ``template`` and ``labels``."""
+        """Open the tokenizer in a resolved folder, for the wording of a task.
+
+        Parameters
+        ----------
+        wording : mapping
+            ``template``, ``fields``, ``instruction``, ``separator``, and ``labels``.
+        """
+        parts = (wording[name] for name in ("template", "fields", "instruction", "separator"))
         return cls(
             open_tokenizer(folder),
-            Template.parse(wording["template"]),
+            Template.parse(*parts),
             wording["labels"],
             model,
             read_architecture(folder)["context"],
@@ -380,6 +501,20 @@ def label_word_positions(prompt: Mapping[str, Any]) -> list[int]:
     """
     words = zip(prompt["label_positions"], prompt["label_ends"], strict=True)
     return [t for first, end in words for t in range(first, end)]
+
+
+def instruction_positions(prompt: Mapping[str, Any]) -> list[int]:
+    """Tokens of the instruction, in increasing order; none without one.
+
+    Special tokens before it, and the separator after it, are formatting.
+
+    Parameters
+    ----------
+    prompt : mapping
+        A row of ``PROMPTS``.
+    """
+    formats = set(prompt["format_positions"])
+    return [t for t in range(prompt["instruction_end"] or 0) if t not in formats]
 
 
 def non_label_positions(prompt: Mapping[str, Any]) -> list[int]:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anchorflow.config.errors import InputError
+from anchorflow.config.fields import FIELD_SEPARATOR, fields_of
 
 SPLITS = ("train", "test")
 MOST_ROWS = 10_000_000  # of one file
@@ -65,8 +66,9 @@ def read_texts(name: str, task: Mapping[str, Any], files: Mapping[str, str | Pat
 
 def _read_split(name: str, split: str, task: Mapping[str, Any], path: Path) -> pl.DataFrame:
     columns = task["columns"]
-    text_columns = [columns["text"]] if isinstance(columns["text"], str) else list(columns["text"])
-    roles = [*(("text", column) for column in text_columns), ("label", columns["label"])]
+    fields = {name: _listed(columns[name]) for name in fields_of(columns)}
+    roles = [(name, column) for name, listed in fields.items() for column in listed]
+    roles.append(("label", columns["label"]))
     wanted = list(dict.fromkeys(column for _, column in roles))
     with _reading(path):
         table = _open(path)
@@ -76,15 +78,7 @@ def _read_split(name: str, split: str, task: Mapping[str, Any], path: Path) -> p
     _check_kinds(name, roles, kinds, path)
     with _reading(path):
         frame = _rows(table, wanted, path)
-    texts = frame.select(
-        pl.concat_str([pl.col(column).cast(pl.String) for column in text_columns], separator=" ")
-    ).to_series()
-    blank = (texts.is_null() | (texts.str.strip_chars().str.len_chars() == 0)).arg_true()
-    if len(blank):
-        raise InputError(
-            f"{path}: row {blank[0] + 1} has an empty text ({len(blank)} in all); "
-            "remove these rows or fill them in."
-        )
+    texts = _joined(frame, fields, path)
     labels = _labels(name, task, frame[columns["label"]], path)
     return pl.DataFrame(
         {
@@ -95,6 +89,33 @@ def _read_split(name: str, split: str, task: Mapping[str, Any], path: Path) -> p
             "label": pl.Series(labels, dtype=pl.Int32),
         }
     )
+
+
+def _listed(columns: str | Sequence[str]) -> list[str]:
+    return [columns] if isinstance(columns, str) else list(columns)
+
+
+def _joined(frame: pl.DataFrame, fields: Mapping[str, Sequence[str]], path: Path) -> pl.Series:
+    """The texts: columns of a field are joined by a space, fields by ``FIELD_SEPARATOR``."""
+    parts = frame.select(
+        pl.concat_str([pl.col(column).cast(pl.String) for column in columns], separator=" ").alias(
+            name
+        )
+        for name, columns in fields.items()
+    )
+    for name, part in zip(fields, parts, strict=True):
+        blank = (part.is_null() | (part.str.strip_chars().str.len_chars() == 0)).arg_true()
+        if len(blank):
+            raise InputError(
+                f"{path}: row {blank[0] + 1} has an empty {name} ({len(blank)} in all); "
+                "remove these rows or fill them in."
+            )
+        if len(fields) > 1 and len(found := part.str.contains(FIELD_SEPARATOR).arg_true()):
+            raise InputError(
+                f"{path}: row {found[0] + 1} has the character U+001F in its {name}, by which "
+                "fields are joined; remove it."
+            )
+    return parts.select(pl.concat_str(pl.all(), separator=FIELD_SEPARATOR)).to_series()
 
 
 @contextlib.contextmanager
@@ -183,7 +204,7 @@ def _check_kinds(
 ) -> None:
     for role, column in roles:
         kind, key = kinds[column], f"tasks.{name}.columns.{role}"
-        if role == "text" and kind not in (*_TEXT, pl.Null):
+        if role != "label" and kind not in (*_TEXT, pl.Null):
             raise InputError(f'{path}: column "{column}" holds {kind}, not text; set {key}.')
         if kind.is_nested() or kind == pl.Binary:
             raise InputError(f'{path}: column "{column}" holds {kind}, not labels; set {key}.')

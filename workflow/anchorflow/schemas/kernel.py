@@ -22,7 +22,8 @@ from anchorflow.schemas.fields import (
 _SEGMENT = field(
     "segment",
     pa.string(),
-    "part of a demonstration: before_text and before_label (template), text, label (word), after",
+    "part of a demonstration: before_text and before_label (template), text, label (word), after; "
+    "with several fields, before_NAME and NAME of each in place of before_text and text",
 )
 
 KERNEL_ATTENTION = table(

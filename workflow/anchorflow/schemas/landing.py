@@ -13,7 +13,9 @@ LANDING = table(
     field(
         "segment",
         pa.string(),
-        "before_text, text, before_label, label or after; null for a place",
+        "before_text, text, before_label, label or after, or with several fields before_NAME and "
+        "NAME of each in place of the first two; null for a place; the average has the segments "
+        "that all tasks have",
     ),
     field("place", pa.float64(), "see the places table; null for a segment"),
     field(

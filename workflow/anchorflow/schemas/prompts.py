@@ -39,6 +39,19 @@ PROMPTS = table(
     field("demonstration_starts", INDICES, "first token of each demonstration"),
     field("demonstration_ends", INDICES, "token after the last token of each demonstration"),
     field("query_start", pa.int32(), "first token of the query"),
+    field(
+        "instruction_end",
+        pa.int32(),
+        "token after the instruction's last one; those before it that are not of "
+        "format_positions are the instruction's; null without an instruction",
+    ),
+    field("field_names", pa.list_(pa.string()), "the fields of a text, in the prompt's order"),
+    field(
+        "field_starts",
+        INDICES,
+        "first token of each field, of one demonstration after another, then of the query",
+    ),
+    field("field_ends", INDICES, "token after the last token of each field, as field_starts"),
     DEMONSTRATION_LABELS,
     field(
         "label_tokens",

@@ -18,6 +18,7 @@ _ATTENDED = {
     "label": "label words",
     "template": "template and separators of the demonstrations",
     "text": "the demonstrations' texts",
+    "instruction": "the instruction",
     "first": "the prompt's first token, which counts as nothing else",
     "query": "the query before the target",
 }
@@ -25,10 +26,15 @@ _SOURCES = {
     "text": "the text of the label word's own demonstration",
     "template": "the template of the label word's own demonstration",
     "labels": "label words: those of earlier demonstrations, and earlier tokens of the same one",
+    "instruction": "the instruction, 0 without one",
     "rest": "all else before the label word's own demonstration",
     "first": "the prompt's first token",
 }
-_INTO = {"label": "tokens of label words", "text": "tokens of the demonstrations' texts"}
+_INTO = {
+    "label": "tokens of label words",
+    "text": "tokens of the demonstrations' texts",
+    "instruction": "tokens of the instruction",
+}
 
 SALIENCY = table(
     "saliency",

@@ -21,10 +21,14 @@ SAMPLES = table(
     SEED,
     PROTOCOL,
     EXAMPLE,
-    field("text", pa.string(), "the test text"),
+    field("text", pa.string(), "the test text; several fields joined as in the table texts"),
     LABEL,
     field("demonstration_rows", INDICES, "row of each demonstration within the train split"),
-    field("demonstration_texts", pa.list_(pa.string()), "text of each demonstration, in order"),
+    field(
+        "demonstration_texts",
+        pa.list_(pa.string()),
+        "text of each demonstration, in order; several fields joined as in the table texts",
+    ),
     DEMONSTRATION_LABELS,
     keys="task seed demonstrations example",
 )

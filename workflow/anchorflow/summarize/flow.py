@@ -23,10 +23,10 @@ RATIOS = {
     "target_share_template": ("target_label", ("target_label", "target_template")),
     "into_share": ("into_label", ("into_label", "into_text")),
 }
-SOURCES = ("wp_text", "wp_template", "wp_labels", "wp_rest", "wp_first")
+SOURCES = ("wp_text", "wp_template", "wp_labels", "wp_instruction", "wp_rest", "wp_first")
 _PER_TOKEN = (
-    *("target_label", "target_template", "target_text", "target_first", "target_query"),
-    *("into_label", "into_text"),
+    *("target_label", "target_template", "target_text", "target_instruction"),
+    *("target_first", "target_query", "into_label", "into_text", "into_instruction"),
 )
 
 

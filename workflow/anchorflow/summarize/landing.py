@@ -1,6 +1,6 @@
 """Where on the demonstrations attention lands, by segment and by place ([K] §5.1, Fig. 2)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -8,6 +8,7 @@ import polars as pl
 from anchorflow.arrays import Array
 from anchorflow.schemas.landing import LANDING
 from anchorflow.summarize.by_task import (
+    AVERAGE,
     mean_by_task,
     per_seed,
     require_examples,
@@ -63,6 +64,28 @@ def place_measures(places: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
     return keys, rows["attention"].cast(pl.Float64).to_numpy().reshape(-1, len(keys))
 
 
+def at_keys(own: pl.DataFrame, values: Array, keys: pl.DataFrame) -> Array:
+    """Values [examples, own keys] as [examples, keys], NaN where a task has no such segment."""
+    numbered = own.with_row_index("column")
+    columns = keys.join(numbered, on=keys.columns, how="left", maintain_order="left")["column"]
+    whole = np.full((len(values), len(keys)), np.nan)
+    whole[:, columns.is_not_null().to_numpy()] = values[:, columns.drop_nulls().to_numpy()]
+    return whole
+
+
+def _shown(
+    own: Mapping[str, pl.DataFrame], keys: pl.DataFrame, tasks: Sequence[str]
+) -> pl.DataFrame:
+    """The keys of each task's rows; those of the average are the keys that all tasks have."""
+    common = keys
+    for of_task in own.values():
+        common = common.join(of_task, on=keys.columns, how="semi", maintain_order="left")
+    of_tasks = {**dict.fromkeys(tasks, common), **own, AVERAGE: common}
+    return pl.concat(
+        rows.with_columns(pl.lit(task).alias("task")) for task, rows in of_tasks.items()
+    )
+
+
 def summarize_landing(
     segments: pl.DataFrame,
     places: pl.DataFrame,
@@ -79,7 +102,8 @@ def summarize_landing(
     Returns
     -------
     DataFrame
-        Columns of the table ``landing``.
+        Columns of the table ``landing``. Tasks with several fields have other segments; the
+        average has those that all tasks have.
 
     Raises
     ------
@@ -90,13 +114,28 @@ def summarize_landing(
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     parts = []
     for measured, of_seed in ((segments, segment_measures), (places, place_measures)):
-        keys, _ = of_seed(next(per_seed(measured.filter(pl.col("task") == measured["task"][0]))))
+        own = {
+            task: of_seed(next(per_seed(rows)))[0]
+            for (task,), rows in measured.group_by("task", maintain_order=True)
+        }
+        keys = pl.concat(own.values()).unique(maintain_order=True)
 
-        def values(rows: pl.DataFrame, of_seed: Measures = of_seed) -> Array:
-            return of_seed(rows)[1]
+        def values(
+            rows: pl.DataFrame, of_seed: Measures = of_seed, keys: pl.DataFrame = keys
+        ) -> Array:
+            return at_keys(*of_seed(rows), keys)
 
         estimates = mean_by_task(measured, tasks, values, len(keys))
-        parts.append(summary_rows(estimates, keys, measured, confidence))
+        found = summary_rows(estimates, keys, measured, confidence)
+        parts.append(
+            found.join(
+                _shown(own, keys, tasks),
+                on=["task", *keys.columns],
+                how="semi",
+                maintain_order="left",
+                nulls_equal=True,
+            )
+        )
     counted = pl.concat(parts, how="diagonal").join(
         skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"
     )

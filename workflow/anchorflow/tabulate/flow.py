@@ -17,8 +17,8 @@ _NOTE = (
     "what the target takes from label words, against text and against template; into_share, what "
     "label words take from each earlier token, against tokens of the texts. 0.50 is what label "
     "words like any other token have. Parts of s_wp: what label words take from their own text, "
-    "own template, other label words, the rest of earlier demonstrations, and the prompt's first "
-    "token."
+    "own template, other label words, the instruction (0 without one), the rest of earlier "
+    "demonstrations, and the prompt's first token."
 )
 _INDEX = ("model", "task", "examples", "skipped", "layer")
 

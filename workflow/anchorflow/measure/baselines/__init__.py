@@ -19,6 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from anchorflow.arrays import Array
+from anchorflow.config.fields import FIELD_SEPARATOR
 from anchorflow.config.registry import load
 from anchorflow.random_draws import generator
 
@@ -55,9 +56,12 @@ def baseline(name: str) -> Baseline:
 
 
 def draw_inputs(
-    names: Sequence[str], samples: pl.DataFrame, prompts: pl.DataFrame
+    names: Sequence[str], samples: pl.DataFrame, prompts: pl.DataFrame, fields: int = 1
 ) -> dict[str, Sequence[str]]:
     """The inputs of each baseline that has some, drawn for each by its own name.
+
+    Of texts with several fields, the inputs have as many: each is drawn from that field of the
+    test texts.
 
     Parameters
     ----------
@@ -66,6 +70,8 @@ def draw_inputs(
     samples, prompts : DataFrame
         ``SAMPLES`` and ``PROMPTS`` of one task and seed. The test texts are those whose prompts
         with fixed demonstrations are run, since longer ones would make inputs too long.
+    fields : int
+        Number of fields of each text.
 
     Returns
     -------
@@ -79,9 +85,17 @@ def draw_inputs(
     if test.is_empty():
         return {}
     shown, texts = test.row(0, named=True), test["text"].to_list()
+    of_fields = (
+        zip(*(text.split(FIELD_SEPARATOR) for text in texts), strict=True)
+        if fields > 1
+        else [texts]
+    )
+    by_field = [list(of_field) for of_field in of_fields]
     chosen: Mapping[str, Inputs | None] = {name: baseline(name).inputs for name in names}
-    return {
-        name: inputs(texts, generator(shown["seed"], shown["task"], "baseline", name))
-        for name, inputs in chosen.items()
-        if inputs is not None
-    }
+    drawn: dict[str, Sequence[str]] = {}
+    for name, inputs in chosen.items():
+        if inputs is not None:
+            random = generator(shown["seed"], shown["task"], "baseline", name)
+            parts = zip(*(inputs(of_field, random) for of_field in by_field), strict=True)
+            drawn[name] = [FIELD_SEPARATOR.join(part) for part in parts]
+    return drawn

@@ -10,8 +10,13 @@ Each file in this folder is one method of the same name. To add one, add a file 
 - ``RANDOM = True`` if every draw keeps different tokens, so that several draws are measured.
 
 Constants must be literals, since they are read without importing the file.
+
+An instruction is not a demonstration, so every method keeps all of it: a method sees the prefix
+without the instruction's tokens, and chooses among the others. A budget of as many tokens as there
+are anchors, or a share, is of these others.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +25,17 @@ import torch
 from torch import Tensor
 
 from anchorflow.config.registry import load
+from anchorflow.model.attention_function import LayerPrefix
 from anchorflow.model.prefix import Prefix
-from anchorflow.prepare.prompts import label_word_positions
+from anchorflow.prepare.prompts import instruction_positions, label_word_positions
 
 FOLDER = "measure/compression_methods"
+# Columns of the table prompts that hold one position, or several.
+_POSITION = ("tokens", "target_position", "query_start")
+_POSITIONS = (
+    *("label_positions", "label_ends", "format_positions"),
+    *("demonstration_starts", "demonstration_ends", "field_starts", "field_ends"),
+)
 
 
 @dataclass(frozen=True)
@@ -39,12 +51,73 @@ class Demonstrations:
     observed: Mapping[int, Tensor]  # layer to [H, W, P]
 
     def anchors(self) -> list[int]:
-        """Formatting and all tokens of label words within the prefix, increasing."""
-        return self.within({*self.prompt["format_positions"], *label_word_positions(self.prompt)})
+        """Formatting, label words, and the instruction if any, within the prefix, increasing."""
+        words = label_word_positions(self.prompt)
+        return self.within(
+            {*self.prompt["format_positions"], *words, *instruction_positions(self.prompt)}
+        )
 
     def within(self, positions: set[int]) -> list[int]:
         """The given positions that lie in the prefix, increasing."""
         return sorted(p for p in positions if p < self.prefix.tokens)
+
+
+def without_instruction(shown: Demonstrations) -> tuple[Demonstrations, Tensor]:
+    """The demonstrations as if the instruction's tokens were not there.
+
+    Keys, values, and attention are those of the whole prompt.
+
+    Returns
+    -------
+    tuple
+        The demonstrations; and the position in the prompt of each of their tokens, [P'].
+    """
+    instruction = instruction_positions(shown.prompt)
+    rest = torch.tensor(sorted({*range(shown.prefix.tokens)} - {*instruction}))
+    if not instruction:
+        return shown, rest
+
+    def moved(position: int) -> int:
+        return position - bisect_left(instruction, position)
+
+    prompt = {**shown.prompt, "instruction_end": None}
+    prompt |= {name: moved(prompt[name]) for name in _POSITION}
+    prompt |= {name: [moved(each) for each in prompt[name]] for name in _POSITIONS}
+    prompt["token_ids"] = [
+        token for t, token in enumerate(prompt["token_ids"]) if t not in instruction
+    ]
+    layers = {}
+    for number, layer in shown.prefix.layers.items():
+        at = rest.to(layer.key.device)
+        layers[number] = LayerPrefix(layer.key[:, :, at], layer.value[:, :, at])
+    observed = {
+        number: rows[:, -len(rest) :, rest.to(rows.device)]
+        for number, rows in shown.observed.items()
+    }
+    return Demonstrations(prompt, Prefix(len(rest), layers), observed), rest
+
+
+def with_instruction(
+    chosen: Mapping[int, Tensor], rest: Tensor, prompt: Mapping[str, Any]
+) -> "Kept":
+    """The positions in the prompt of what was chosen, and those of the instruction.
+
+    Parameters
+    ----------
+    chosen : layer to Tensor [1 or G, K]
+        Indices into ``rest``.
+    rest : [P'], int
+        From :func:`without_instruction`.
+    prompt : mapping
+        The whole prompt, a row of ``PROMPTS``.
+    """
+    kept = {}
+    for number, indices in chosen.items():
+        own = rest.to(indices.device)[indices]
+        instruction = torch.tensor(instruction_positions(prompt), dtype=own.dtype)
+        both = [instruction.to(own.device).expand(len(own), -1), own]
+        kept[number] = torch.cat(both, 1).sort(1).values
+    return kept
 
 
 Kept = Mapping[int, Tensor]  # layer to [1 or G, K], positions, increasing
