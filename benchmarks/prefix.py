@@ -59,11 +59,15 @@ def random_prompts(query: int, times: int, examples: int) -> pl.DataFrame:
         "demonstration_starts": starts,
         "demonstration_ends": [start + each for start in starts],
         "query_start": prefix,
+        "instruction_end": None,
+        "field_names": ["text"],
+        "field_starts": [*starts, prefix],
+        "field_ends": [*(start + each - 2 for start in starts), prefix + query],
         "demonstration_labels": list(range(DEMONSTRATIONS)),
         "label_tokens": [11, 23, 47, 95],
     }
     rows = [{**fixed, "example": i, "token_ids": shared + own[i].tolist()} for i in range(examples)]
-    return pl.DataFrame(rows, schema_overrides={"skipped": pl.String})
+    return pl.DataFrame(rows, schema_overrides={"skipped": pl.String, "instruction_end": pl.Int32})
 
 
 def predict(model: PreTrainedModel, prompts: pl.DataFrame, budget: int, shared: bool) -> Tensor:

@@ -98,6 +98,7 @@ def rows_of(batch: Batch) -> list[dict[str, Any]]:
             "demonstration_starts": batch.demonstration_starts[row].tolist(),
             "demonstration_ends": ends[row],
             "query_start": ends[row][-1],
+            "instruction_end": None,
             "target_position": int(batch.target_positions[row]),
         }
         for row, example in enumerate(batch.examples)

@@ -49,7 +49,7 @@ def test_kinds_defaults_and_requirements_are_written_out() -> None:
         assert row in readme
 
 
-def test_the_five_line_example_is_a_complete_configuration(
+def test_the_examples_are_complete_configurations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -57,7 +57,8 @@ def test_the_five_line_example_is_a_complete_configuration(
         (tmp_path / f"{split}.csv").touch()
     (tmp_path / "path/to/model").mkdir(parents=True)
     (tmp_path / "path/to/model/config.json").touch()
-    (example,) = re.findall(r"```yaml\n(.*?)```", configuration_readme(SCHEMA), re.DOTALL)
+    example, of_fields = re.findall(r"```yaml\n(.*?)```", configuration_readme(SCHEMA), re.DOTALL)
     assert len(example.splitlines()) == 5
     assert example in (ROOT / "README.md").read_text(encoding="utf-8")
     complete_configuration(yaml.safe_load(example), SCHEMA_FILE)
+    complete_configuration(yaml.safe_load(example) | yaml.safe_load(of_fields), SCHEMA_FILE)

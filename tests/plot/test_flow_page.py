@@ -255,6 +255,31 @@ def test_every_token_of_a_label_word_is_marked(
     assert complaints(browser) == []
 
 
+def test_the_instruction_and_every_field_are_named(
+    browser: Any, tmp_path: Path, words: Tokenizer
+) -> None:
+    saliency, shown, prompts = shown_tables(words, 1)
+    paired = prompts.with_columns(
+        pl.lit(8, pl.Int32).alias("instruction_end"),  # in place of the first demonstration
+        pl.Series("demonstration_starts", [[8, 10, 20]] * len(prompts)),
+        pl.Series("field_names", [["premise", "hypothesis"]] * len(prompts)),
+        pl.Series("field_starts", [[8, 8, 11, 14, 21, 25, 31, 33]] * len(prompts)),
+        pl.Series("field_ends", [[8, 8, 14, 18, 25, 28, 33, 36]] * len(prompts)),
+    )
+    ((_, html),) = flow_pages(saliency, shown, paired, LABELS, COLORS)
+    opened(browser, tmp_path, html)
+    tokens = browser.find_elements("css selector", ".token")
+    roles = {0: "formatting", 1: "instruction", 12: "premise", 14: "hypothesis"}
+    roles |= {26: "hypothesis", 32: "premise", 33: "hypothesis"}
+    for position, role in roles.items():
+        assert tokens[position].get_attribute("aria-label").endswith(f"({role})"), position
+    blocks = browser.execute_script(
+        "return [...document.querySelectorAll('.block h2')].map((each) => each.textContent)"
+    )
+    assert blocks == ["instruction", *(f"demonstration {k}" for k in (1, 2, 3)), "query"]
+    assert complaints(browser) == []
+
+
 def test_hostile_texts_are_seen_as_text_and_run_nothing(
     browser: Any, tmp_path: Path, words: Tokenizer
 ) -> None:

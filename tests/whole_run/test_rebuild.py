@@ -99,8 +99,18 @@ def test_a_new_task_computes_its_cells_and_the_aggregates(finished_run: Checkout
     assert finished_run.planned() == expected | {"Reading and checking the texts of more"}
 
 
-def test_a_template_rebuilds_its_task_only(finished_run: Checkout) -> None:
-    finished_run.config["tasks"]["news"]["template"] = "Story: {text}\nAnswer:{label}"
+@pytest.mark.parametrize(
+    "wording",
+    [
+        {"template": "Story: {text}\nAnswer:{label}"},
+        {"instruction": "What is the article about?"},
+        {"separator": "\n\n"},
+    ],
+)
+def test_the_wording_of_prompts_rebuilds_its_task_only(
+    finished_run: Checkout, wording: dict[str, str]
+) -> None:
+    finished_run.config["tasks"]["news"] |= wording
     expected = cells([PROMPT, *EVERY_CELL], ["news"], [0, 1]) | SUMMARIES
     expected |= cells(FIRST_SEED, ["news"], [0]) | pages(["news"])
     assert finished_run.planned() == expected

@@ -41,6 +41,40 @@ The model is a directory that transformers' `save_pretrained` wrote, in safetens
 files have the columns `text` and `label`; the label is the label word without its blank, or its
 index 0, 1, … Relative paths start at the directory in which `snakemake` runs.
 
+## Several fields, an instruction, another separator
+
+A text may have several fields. `columns` names them and their columns, and the template has a
+placeholder for each. An instruction is written before the first demonstration. The separator, a
+newline unless the task says otherwise, follows the instruction and each demonstration:
+
+```yaml
+tasks:
+  entailment:
+    source: builtin
+    corpus: entailment
+    columns: {premise: premise, hypothesis: hypothesis}
+    instruction: "Does the hypothesis follow from the premise?"
+    separator: "\n\n"
+    template: "Premise: {premise}\nHypothesis: {hypothesis}\nAnswer:{label}"
+    labels: [" Yes", " No"]
+```
+
+```text
+Does the hypothesis follow from the premise?
+
+Premise: The bottle was knocked off the shelf and shattered.
+Hypothesis: The bottle broke.
+Answer: Yes
+
+Premise: …
+```
+
+All fields together are the text of a demonstration, except where attention is measured by segment:
+there each is a segment of its own. The instruction belongs to no demonstration: flows measure it
+by itself, no random token is drawn from it, and every method of compression keeps it in addition to
+its budget. The sentence encoder, and the similarity of texts without their template, see the fields
+on a line each. In `texts` and `samples`, U+001F joins the fields of a text.
+
 ## What is rebuilt when a key changes
 
 | change | computed again |

@@ -109,8 +109,8 @@ COMPRESSED = field(
 SHARE = field(
     "share",
     pa.float64(),
-    "largest share of the demonstrations' tokens to keep; null: as many as there are anchors, or "
-    "as many as the method defines",
+    "largest share of the demonstrations' tokens to keep, without the instruction; null: as many "
+    "as there are anchors, or as many as the method defines",
     "1",
 )
 CHOICE = field(
