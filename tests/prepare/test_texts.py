@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.texts import MOST_BYTES, MOST_ROWS, download_texts, read_texts
+from anchorflow.prepare.texts import MOST_BYTES, MOST_ROWS, read_texts
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.texts import TEXTS
 

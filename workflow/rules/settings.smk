@@ -11,9 +11,10 @@ def text_files(wildcards):
         corpus = task["corpus"]
         return {
             s: os.path.relpath(ROOT / "data" / f"{corpus}_{s}.csv")
-            for s in ("train", "test")
+            for s in SPLITS
         }
-    return {s: str(Path(task[s])) for s in ("train", "test")}
+    found = {s: files_of_texts(f"tasks.{wildcards.task}.{s}", task[s]) for s in SPLITS}
+    return {s: files if os.path.isdir(task[s]) else files[0] for s, files in found.items()}
 
 
 def texts_spec(wildcards):
@@ -21,6 +22,7 @@ def texts_spec(wildcards):
     keys = (
         "source",
         "repository",
+        "subset",
         "revision",
         "train",
         "test",
