@@ -1,7 +1,6 @@
 """The configuration: validated against its schema and completed with defaults."""
 
 import difflib
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

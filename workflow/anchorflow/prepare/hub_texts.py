@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import datasets.packaged_modules.cache.cache
 import pyarrow as pa
+from datasets.packaged_modules.cache.cache import Cache
 from huggingface_hub import HfApi
 
 from anchorflow.config.errors import InputError, disk_is_full, is_out_of_memory
@@ -82,16 +82,16 @@ def _fetching(name: str, task: Mapping[str, Any]) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:  # the library raises errors of many others
-        causes = [error]
+        causes: list[BaseException] = [error]
         while cause := causes[-1].__cause__ or causes[-1].__context__:
             causes.append(cause)
         for cause in causes:
             if disk_is_full(cause) or is_out_of_memory(cause):
                 raise cause from None
-        told = error
+        told: BaseException = error
         if isinstance(error, datasets.exceptions.DatasetGenerationError) and error.__cause__:
             told = error.__cause__
-        reason = (str(told).strip() or type(told).__name__).splitlines()[0].rstrip(".")
+        reason = (" ".join(str(told).split()) or type(told).__name__).rstrip(".")
         subset = f", subset {task['subset']}," if "subset" in task else ""
         raise InputError(
             f"tasks.{name}: could not fetch the data set {task['repository']}{subset} at revision "
@@ -106,9 +106,7 @@ def _commit(task: Mapping[str, Any]) -> str:
     revision: str = task["revision"]
     if _COMMIT.fullmatch(revision):
         return revision
-    commit = HfApi().dataset_info(task["repository"], revision=revision).sha
-    assert commit is not None
-    return commit
+    return str(HfApi().dataset_info(task["repository"], revision=revision).sha)
 
 
 @contextlib.contextmanager
@@ -140,7 +138,7 @@ def _builder(
         revision=commit,
         cache_dir=str(folder),
     )
-    formats = (*BUILDERS.values(), datasets.packaged_modules.cache.cache.Cache)
+    formats = (*BUILDERS.values(), Cache)
     if not isinstance(builder, formats) or builder.repo_id != repository:
         raise InputError(
             f"tasks.{name}.repository: {repository} is not a data set of "
@@ -160,7 +158,7 @@ def _check_splits(name: str, task: Mapping[str, Any], there: Sequence[str]) -> N
             parts = datasets.ReadInstruction.from_spec(task[split])
             parts.to_absolute(dict.fromkeys(there, 2**40))
         except Exception as error:
-            reason = str(error).strip().splitlines()[0].rstrip(".")
+            reason = " ".join(str(error).split()).rstrip(".")
             raise InputError(
                 f"tasks.{name}.{split}: {task[split]!r} is not a split of {task['repository']}, "
                 f"which has {', '.join(there)} ({reason}); correct it, as in train[:5000]."

@@ -139,12 +139,14 @@ def quietly() -> Iterator[None]:
     """Leave out what the library prints, and stop where pandas only warns of rows it cut."""
     verbosity = datasets.logging.get_verbosity()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    datasets.disable_progress_bars()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", ParserWarning)
             yield
     finally:
         datasets.logging.set_verbosity(verbosity)
+        datasets.enable_progress_bars()
 
 
 @contextlib.contextmanager
@@ -159,8 +161,7 @@ def reading(path: Path, suffix: str) -> Iterator[None]:
             raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
-            f"{path}: not a readable {suffix[1:]} file ({reason}); "
-            "replace it with an intact copy."
+            f"{path}: not a readable {suffix[1:]} file ({reason}); replace it with an intact copy."
         ) from None
 
 
@@ -244,7 +245,7 @@ def _header(path: Path, plain: Path) -> list[str]:
 
 
 def _only(plain: Path) -> DataFilesDict:
-    """This one file, without a search for files whose names match."""
+    """The data files of a builder: one, without a search for files whose names match."""
     return DataFilesDict({"train": DataFilesList([str(plain)], [()])})
 
 

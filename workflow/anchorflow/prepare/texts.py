@@ -186,16 +186,16 @@ def _check_kinds(
     for role, column in roles:
         kind, key = kinds[column], f"tasks.{name}.columns.{role}"
         if role == "text" and kind not in (*_TEXT, pl.Null):
-            raise InputError(f'{source.where}: column "{column}" holds {kind}, not text; set {key}.')
+            raise InputError(
+                f'{source.where}: column "{column}" holds {kind}, not text; set {key}.'
+            )
         if kind.is_nested() or kind == pl.Binary:
             raise InputError(
                 f'{source.where}: column "{column}" holds {kind}, not labels; set {key}.'
             )
 
 
-def _labels(
-    name: str, task: Mapping[str, Any], column: pl.Series, source: Source
-) -> Sequence[int]:
+def _labels(name: str, task: Mapping[str, Any], column: pl.Series, source: Source) -> Sequence[int]:
     words = [word.strip() for word in task["labels"]]
     index: dict[Any, int]
     if source.classes is not None:
@@ -210,7 +210,7 @@ def _labels(
         index = {word: label for label, word in enumerate(words)}
     labels = []
     for row, value in enumerate(column.to_list()):
-        if str(value) not in index:
+        if value is None or str(value) not in index:
             raise InputError(
                 f"{source.where}: row {row + 1} has the label {value!r}, which is none of "
                 f"{', '.join(index)}; correct it, or set tasks.{name}.labels and "
