@@ -5,6 +5,8 @@ the library takes whatever it has of a repository, which must not be another rev
 """
 
 import contextlib
+import hashlib
+import json
 import os
 import re
 import tempfile
@@ -15,11 +17,13 @@ from typing import Any
 import datasets
 import pyarrow as pa
 from datasets.packaged_modules.cache.cache import Cache
+from datasets.packaged_modules.csv.csv import Csv
 from huggingface_hub import HfApi
 
 from anchorflow.config.errors import InputError, disk_is_full, is_out_of_memory
 from anchorflow.prepare.text_files import (
     BUILDERS,
+    MOST_ROWS,
     ROWS_AT_A_TIME,
     Source,
     class_names,
@@ -62,12 +66,14 @@ def opened_splits(
     with quietly():
         with _fetching(name, task):
             commit = _commit(task)
-        with _cache(commit) as folder:
+        texts = [column for column in wanted if column != task["columns"]["label"]]
+        with _cache(commit, texts) as folder:
             with _fetching(name, task):
                 builder = _builder(name, task, commit, folder)
                 _check_splits(name, task, _split_names(builder))
-                columns = task["columns"]["text"]
-                exact(builder, [columns] if isinstance(columns, str) else columns)
+                exact(builder, texts)
+                if isinstance(builder, Csv):
+                    builder.config.chunksize = MOST_ROWS  # pieces could get types of their own
                 if not Path(builder.cache_dir, "dataset_info.json").is_file():
                     builder.download_and_prepare()
                 sources = {split: _source(name, task, builder, split, wanted) for split in _SPLITS}
@@ -110,12 +116,13 @@ def _commit(task: Mapping[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def _cache(commit: str) -> Iterator[Path]:
-    """The folder in which the library prepares a commit; if it can't be written, a temporary one.
+def _cache(commit: str, texts: Sequence[str]) -> Iterator[Path]:
+    """The folder in which the library prepares a commit, with these columns kept as written.
 
-    That shows what has been prepared.
+    If it can't be written, a temporary one that shows what has been prepared.
     """
-    folder = Path(datasets.config.HF_DATASETS_CACHE) / "revisions" / commit
+    columns = hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:8]
+    folder = Path(datasets.config.HF_DATASETS_CACHE) / "revisions" / commit / columns
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
     if os.access(folder, os.W_OK):

@@ -25,7 +25,7 @@ from datasets.packaged_modules.arrow.arrow import Arrow
 from datasets.packaged_modules.csv.csv import Csv
 from datasets.packaged_modules.json.json import Json
 from datasets.packaged_modules.parquet.parquet import Parquet
-from pandas.errors import ParserWarning
+from pandas.errors import DtypeWarning, ParserWarning
 
 from anchorflow.config.errors import InputError, disk_is_full, is_out_of_memory
 
@@ -136,13 +136,14 @@ def class_names(features: datasets.Features | None, label: str) -> Sequence[str]
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Leave out what the library prints, and stop where pandas only warns of rows it cut."""
+    """Leave out what the library prints, and stop where pandas only warns that it cut something."""
     verbosity = datasets.logging.get_verbosity()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     datasets.disable_progress_bars()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", ParserWarning)
+            for kind in (DtypeWarning, ParserWarning):
+                warnings.simplefilter("error", kind)
             yield
     finally:
         datasets.logging.set_verbosity(verbosity)
