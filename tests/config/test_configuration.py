@@ -21,6 +21,7 @@ from anchorflow.config.configuration import (
 )
 from anchorflow.config.errors import InputError
 from anchorflow.config.fields import fields_of
+from anchorflow.config.named_files import files_of_texts
 from checkout import ROOT
 
 
@@ -111,8 +112,8 @@ SMALLEST: dict[str, Any] = {
             "source": "hub",
             "repository": "stanfordnlp/sst2",
             "revision": "1" * 40,
-            "train": "train.parquet",
-            "test": "test.parquet",
+            "train": "train[:5000]",
+            "test": "validation",
             "template": "Review: {text}\nSentiment:{label}",
             "labels": [" Negative", " Positive"],
         },
@@ -277,7 +278,7 @@ def test_a_misspelt_choice_is_told_with_the_nearest_one() -> None:
     assert refused_task(source="locale") == (
         "tasks.reviews.source: 'locale' is not one of ['builtin', 'local', 'hub'] "
         '(did you mean "local"?); Where the texts are: builtin (a corpus under data/), local '
-        "(CSV, JSON lines or Parquet files) or hub (Parquet files of a Hugging Face data set)."
+        "(files) or hub (a data set on the Hugging Face Hub). No data set's code is ever run."
     )
 
 
@@ -306,12 +307,12 @@ def test_a_missing_section_is_told_with_what_it_holds(section: str) -> None:
         ("tasks", "reviews", "corpus", "For builtin: the corpus"),
         ("tasks", "reviews", "template", "One demonstration; {text} and {label} are replaced"),
         ("tasks", "reviews", "labels", "Label words as they continue the prompt"),
-        ("tasks", "mine", "train", "For local and hub: file of the training texts"),
-        ("tasks", "mine", "test", "For local and hub: file of the test texts"),
+        ("tasks", "mine", "train", "The training texts, from which demonstrations"),
+        ("tasks", "mine", "test", "The test texts, likewise"),
         ("tasks", "sst2", "repository", "For hub: the data set repository"),
         ("tasks", "sst2", "revision", "For hub: the full commit hash"),
-        ("tasks", "sst2", "train", "For local and hub: file of the training texts"),
-        ("tasks", "sst2", "test", "For local and hub: file of the test texts"),
+        ("tasks", "sst2", "train", "The training texts, from which demonstrations"),
+        ("tasks", "sst2", "test", "The test texts, likewise"),
     ],
 )
 def test_a_key_that_its_source_requires_is_told_with_its_meaning(
@@ -521,9 +522,8 @@ def test_values_that_are_written_alike_are_refused(values: list[Any]) -> None:
     )
 
 
-@pytest.mark.parametrize("path", ["x" * 5000 + ".csv", "folder", "pipe", "train.csv/x"])
+@pytest.mark.parametrize("path", ["x" * 5000 + ".csv", "pipe", "train.csv/x"])
 def test_what_is_no_file_is_told_whatever_it_is(path: str) -> None:
-    Path("folder").mkdir()
     os.mkfifo("pipe")
     sentence = refused(lambda config: config["tasks"]["mine"].update(train=path))
     assert sentence.startswith(f"tasks.mine.train: there is no file {path[:1000]}")
@@ -582,19 +582,33 @@ def test_what_can_be_no_repository_is_refused(name: str) -> None:
         assert told.startswith(f"{section}.{key}.repository: {name!r} does not match")
 
 
-@pytest.mark.parametrize(
-    "file", ["../../t.parquet", "/etc/t.parquet", "t.csv", "a//t.parquet", "./t.parquet"]
-)
-def test_what_can_be_no_file_of_a_repository_is_refused(file: str) -> None:
-    told = refused(lambda config: config["tasks"]["sst2"].update(test=file))
-    assert told.startswith(f"tasks.sst2.test: {file!r} is not the path of a Parquet file within")
+@pytest.mark.parametrize("file", ["data/train.parquet", "train.csv", "train.jsonl.gz", "a/b"])
+def test_a_file_where_a_split_should_be_named_is_told(file: str) -> None:
+    assert refused(lambda config: config["tasks"]["sst2"].update(test=file)) == (
+        f"tasks.sst2.test: {file!r} is the path of a file; name a split of the data set, as in "
+        "train[:5000], or read a copy of the file with source: local."
+    )
 
 
-@pytest.mark.parametrize("file", ["data/c++/t.parquet", "language=en/t 1.parquet", "é..b.parquet"])
-def test_what_can_be_a_file_of_a_repository_is_taken(file: str) -> None:
+@pytest.mark.parametrize("split", ["validation_matched", "train[:10%]+test[-100:]", "dev.1"])
+def test_a_split_in_the_notation_of_the_library_is_taken(split: str) -> None:
     config = smallest()
-    config["tasks"]["sst2"]["test"] = file
+    config["tasks"]["sst2"] |= {"test": split, "subset": "mnli"}
     complete_configuration(config, SCHEMA)
+
+
+def test_a_folder_of_text_files_is_taken_and_one_of_anything_else_told() -> None:
+    Path("texts/.hidden").mkdir(parents=True)
+    config = smallest()
+    config["tasks"]["mine"]["train"] = "texts"
+    told = "tasks.mine.train: the folder texts should hold files of texts and nothing else; "
+    assert refused(lambda config: config["tasks"]["mine"].update(train="texts")).startswith(told)
+    for name in ("b.csv", "a.csv"):
+        Path("texts", name).touch()
+    complete_configuration(config, SCHEMA)
+    assert files_of_texts("tasks.mine.train", "texts") == ["texts/a.csv", "texts/b.csv"]
+    Path("texts/more").mkdir()
+    assert refused(lambda config: config["tasks"]["mine"].update(train="texts")).startswith(told)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """Texts: labels in all their forms, and every bad file told in one sentence with its row."""
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 import time
 import zlib
@@ -11,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -18,7 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.texts import MOST_BYTES, MOST_ROWS, download_texts, read_texts
+from anchorflow.prepare import text_files, texts
+from anchorflow.prepare.texts import MOST_BYTES, MOST_ROWS, read_texts
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.texts import TEXTS
 
@@ -171,6 +175,11 @@ def test_a_missing_label_is_told_with_its_row(tmp_path: Path) -> None:
     assert "row 2 has the label None" in refused(tmp_path, "text,label\nx,Positive\ny,\n")
 
 
+def test_a_missing_label_is_not_the_label_none(tmp_path: Path) -> None:
+    task = {**TASK, "values": ["None", "Positive"]}
+    assert "row 2 has the label None" in refused(tmp_path, "text,label\nx,None\ny,\n", task)
+
+
 def test_a_label_word_is_no_label_where_values_are_given(tmp_path: Path) -> None:
     sentence = refused(tmp_path, GOOD, {**TASK, "values": ["neg", "pos"]})
     assert "row 1 has the label 'Positive', which is none of neg, pos;" in sentence
@@ -199,7 +208,8 @@ def test_one_empty_column_among_several_is_told_with_its_row(tmp_path: Path) -> 
 
 def test_an_unknown_suffix_is_refused_with_those_that_can_be_read(tmp_path: Path) -> None:
     assert refused(tmp_path, GOOD, kind="xlsx") == (
-        "train.xlsx: texts are read from .csv, .jsonl, .ndjson, .parquet files; convert it to one."
+        "train.xlsx: texts are read from .csv, .tsv, .json, .jsonl, .ndjson, .parquet, .arrow "
+        "files; convert it to one."
     )
 
 
@@ -218,7 +228,6 @@ def test_a_missing_file_is_told_in_one_sentence(tmp_path: Path) -> None:
         ("parquet", b"PAR1" + bytes(64) + b"PAR1"),
         ("parquet", b"text,label\nx,Positive\n"),
         ("csv", "text,label\ncafé,Positive\n".encode("latin-1")),
-        ("csv", b"text,label\na, b and c,Positive\n"),
         ("jsonl", b'{"text": "a"\n'),
     ],
 )
@@ -273,7 +282,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_a_text(
 
 
 @pytest.mark.parametrize("half", [r"\ud800", r"\uDC00", r"\ud800\ud800", r"\ud83d\\\ude00"])
-def test_half_a_surrogate_pair_is_refused_which_polars_would_turn_into_nul(
+def test_half_a_surrogate_pair_is_refused_which_the_library_would_leave_out(
     tmp_path: Path, half: str
 ) -> None:
     lines = f'{{"text": "a", "label": "Positive"}}\n{{"text": "b{half}c", "label": "Positive"}}\n'
@@ -371,7 +380,10 @@ def test_a_compressed_file_is_refused_which_could_hold_any_amount(
     tmp_path: Path, compress: Callable[[bytes], bytes], kind: str
 ) -> None:
     sentence = refused(tmp_path, compress(GOOD.encode()), kind=kind)
-    assert sentence == f"train.{kind}: the file is compressed; unpack it."
+    assert sentence == (
+        f"train.{kind}: the file is compressed; unpack it, or name it as what it is, as in "
+        "train.csv.gz."
+    )
 
 
 def test_a_file_beyond_the_limit_is_refused_unread(tmp_path: Path) -> None:
@@ -383,11 +395,14 @@ def test_a_file_beyond_the_limit_is_refused_unread(tmp_path: Path) -> None:
             read_texts("reviews", TASK, {"train": path, "test": path})
 
 
-def test_a_small_parquet_file_that_expands_to_gigabytes_is_refused(tmp_path: Path) -> None:
-    text = pa.DictionaryArray.from_arrays(pa.array([0] * 5000, pa.int32()), ["x" * 10**6])
+def test_a_small_parquet_file_that_expands_beyond_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "MOST_BYTES", 10**7)
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 5000, pa.int32()), ["x" * 10**4])
     content = parquet(tmp_path, {"text": text, "label": pa.array([1] * 5000)})
     assert len(content) < 10**5
-    assert "5000000000 bytes of text are more than the 2147483648 that are read" in refused(
+    assert "bytes of text are more than the 10000000 that are read" in refused(
         tmp_path, content, kind="parquet"
     )
 
@@ -433,37 +448,215 @@ def test_a_file_with_only_a_header_holds_no_texts(tmp_path: Path) -> None:
     )
 
 
-def test_an_unreachable_hub_is_told_with_a_way_to_work_offline(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ("a, b and c,Positive", "line 2 ends a row of 3 fields, but the header has 2"),
+        ("x,Positive\ny", "line 3 ends a row of 1 fields, but the header has 2"),
+        ("a\rb,Positive", "line 2 ends a row of 1 fields, but the header has 2"),
+    ],
+)
+def test_a_row_of_another_length_is_told_with_its_line(
+    tmp_path: Path, rows: str, told: str
 ) -> None:
-    def unreachable(*_: Any, **__: Any) -> str:
-        raise OSError("no network")
-
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", unreachable)
-    files = {"train": "train.parquet", "test": "test.parquet"}
-    with pytest.raises(InputError) as error:
-        download_texts("reviews", {"repository": "a/b", "revision": "0" * 40, **files})
-    assert str(error.value) == (
-        "tasks.reviews: could not fetch train.parquet of the data set a/b at revision "
-        "000000000000 from the Hugging Face Hub (OSError); check the names, or work offline "
-        'with a copy of the file and "source: local".'
+    assert refused(tmp_path, f"text,label\n{rows}\n") == (
+        f"train.csv: {told}; quote texts with commas or line breaks."
     )
 
 
-def test_a_data_set_is_fetched_at_its_pinned_revision(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_quotation_that_pandas_would_cut_out_of_a_text_is_refused(tmp_path: Path) -> None:
+    assert "not a readable csv file" in refused(tmp_path, 'text,label\n"a" b,Positive\n')
+
+
+@pytest.mark.parametrize("word", ["NA", "None", "null", "nan", "N/A", "-"])
+def test_what_pandas_takes_for_missing_is_a_text_and_a_label(tmp_path: Path, word: str) -> None:
+    task = {**TASK, "values": [word, "Positive"]}
+    frame = read(tmp_path, f"text,label\n{word},{word}\nx,Positive\n", task)
+    assert frame.filter(split="train").select("text", "label").rows() == [(word, 0), ("x", 1)]
+
+
+def test_a_text_that_is_a_number_stays_as_it_is_written(tmp_path: Path) -> None:
+    frame = read(tmp_path, "text,label\n007,Positive\n1e3,Positive\nx,Positive\n")
+    assert frame["text"].to_list()[:3] == ["007", "1e3", "x"]
+
+
+def test_a_whole_file_has_one_type_however_long_it_is(tmp_path: Path) -> None:
+    dates, words = ["2020-01-01"] * 70_000, ["x" * 2000] * 6000  # the library takes 10 MiB at once
+    lines = "".join(json.dumps({"text": text, "label": 1}) + "\n" for text in [*words, *dates])
+    frame = read(tmp_path, lines, kind="jsonl")
+    assert frame["text"].to_list()[:-1] == words + dates
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": lambda content: pa.compress(content, "zstd", asbytes=True),
+}
+
+
+@pytest.mark.parametrize("packing", PACK)
+def test_a_compressed_file_is_read_as_what_is_in_it(tmp_path: Path, packing: str) -> None:
+    lines = "".join(
+        json.dumps({"text": text, "label": label}) + "\n" for text, label in [("x", 1), ("y", 0)]
+    )
+    for kind, content in (("csv", "text,label\nx,1\ny,0\n"), ("jsonl", lines)):
+        packed = PACK[packing](content.encode())
+        frame = read(tmp_path, packed, kind=f"{kind}.{packing}")
+        assert frame["text"].to_list()[:2] == ["x", "y"]
+        assert train_labels(frame) == [1, 0]
+
+
+@pytest.mark.parametrize("packing", PACK)
+def test_a_cut_off_compressed_file_is_refused(tmp_path: Path, packing: str) -> None:
+    rows = "".join(f"a text {row * 7919 % 1000},Positive\n" for row in range(2000))
+    packed = PACK[packing](f"text,label\n{rows}".encode())
+    told = refused(tmp_path, packed[: len(packed) // 2], kind=f"csv.{packing}")
+    assert told.startswith(f"train.csv.{packing}: not a readable csv file (")
+
+
+def test_a_small_compressed_file_that_unpacks_beyond_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    monkeypatch.setattr(text_files, "MOST_BYTES", 10**6)
+    packed = gzip.compress(b"text,label\n" + b"x" * 10**7 + b",Positive\n")
+    assert len(packed) < 10**5
+    told = refused(tmp_path, packed, kind="csv.gz")
+    assert "unpacked bytes are more than the 1000000 that are read" in told
 
-    def fetch(repository: str, file: str, repo_type: str, revision: str) -> str:
-        asked.append((repository, file, repo_type, revision))
-        return str(tmp_path / file)
 
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", fetch)
-    task = {"repository": "a/b", "revision": "1" * 40, "train": "t.parquet", "test": "v.parquet"}
-    files = download_texts("reviews", task)
-    assert files == {"train": tmp_path / "t.parquet", "test": tmp_path / "v.parquet"}
-    assert asked == [(("a/b"), file, "dataset", "1" * 40) for file in ("t.parquet", "v.parquet")]
+def test_a_file_that_is_compressed_twice_is_refused(tmp_path: Path) -> None:
+    packed = gzip.compress(gzip.compress(GOOD.encode()))
+    assert "the file is compressed; unpack it" in refused(tmp_path, packed, kind="csv.gz")
+
+
+def test_tabs_separate_the_columns_of_a_tsv_file(tmp_path: Path) -> None:
+    frame = read(tmp_path, "text\tlabel\na, b\tPositive\n", kind="tsv")
+    assert frame["text"][0] == "a, b"
+
+
+def test_a_json_file_is_a_list_of_objects(tmp_path: Path) -> None:
+    rows = [{"text": "x", "label": "Positive"}, {"text": "y", "label": "Negative"}]
+    for indent in (None, 2):
+        content = json.dumps(rows, indent=indent)
+        assert train_labels(read(tmp_path, content, kind="json")) == [1, 0]
+
+
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_arrow_is_read_as_csv_is(tmp_path: Path, make: Callable[..., Any]) -> None:
+    table = pa.table({"text": ["x", "y"], "label": [1, 0]})
+    with make(tmp_path / "source.arrow", table.schema) as writer:
+        writer.write_table(table)
+    content = (tmp_path / "source.arrow").read_bytes()
+    assert train_labels(read(tmp_path, content, kind="arrow")) == [1, 0]
+
+
+def test_files_of_one_split_follow_each_other_with_one_count_of_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(GOOD, encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text('{"text": "x", "label": 1}\n', encoding="utf-8")
+    parts = [tmp_path / "a.csv", tmp_path / "b.jsonl"]
+    frame = read_texts("reviews", TASK, {"train": parts, "test": tmp_path / "a.csv"})
+    assert frame.filter(split="train").select("row", "text", "label").rows() == [
+        (0, "a good film", 1),
+        (1, "a dull film", 0),
+        (2, "x", 1),
+    ]
+
+
+def test_an_edited_file_is_read_again_even_with_its_size_and_time(tmp_path: Path) -> None:
+    path = tmp_path / "train.csv"
+    found = []
+    for text in ("one", "two"):
+        path.write_text(f"text,label\n{text},Positive\n", encoding="utf-8")
+        os.utime(path, (10**9, 10**9))
+        found.append(read_texts("reviews", TASK, {"train": path, "test": path})["text"][0])
+    assert found == ["one", "two"]
+
+
+def test_nothing_is_left_of_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("work", "cache", "temporary"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    files = {split: tmp_path / f"{split}.csv.gz" for split in ("train", "test")}
+    for file in files.values():
+        file.write_bytes(gzip.compress(GOOD.encode()))
+    assert len(read_texts("reviews", TASK, files)) == 4
+    inside = [
+        path for name in ("work", "cache", "temporary") for path in (tmp_path / name).iterdir()
+    ]
+    assert not inside
+
+
+@pytest.mark.parametrize("kind", ["pkl", "pickle", "py", "zip", "tar"])
+def test_what_could_hold_code_or_files_is_not_opened(tmp_path: Path, kind: str) -> None:
+    harm = f"cos\nsystem\n(S'touch {tmp_path}/hacked'\ntR."
+    assert "texts are read from .csv," in refused(tmp_path, harm, kind=kind)
+    assert not (tmp_path / "hacked").exists()
+
+
+def of_classes(folder: Path, names: list[str], labels: list[int]) -> bytes:
+    """A Parquet file that the library wrote, in which the label column's classes have names."""
+    label = datasets.ClassLabel(names=names)
+    features = datasets.Features({"text": datasets.Value("string"), "label": label})
+    rows = {"text": ["x"] * len(labels), "label": labels}
+    datasets.Dataset.from_dict(rows, features=features).to_parquet(folder / "classes.parquet")
+    return (folder / "classes.parquet").read_bytes()
+
+
+def test_classes_in_the_order_of_the_label_words_are_their_indices(tmp_path: Path) -> None:
+    for names in (["neg", "pos"], ["NEGATIVE", "positive"]):
+        content = of_classes(tmp_path, names, [1, 0, 1])
+        assert train_labels(read(tmp_path, content, kind="parquet")) == [1, 0, 1]
+
+
+def test_classes_in_another_order_than_the_label_words_are_refused(tmp_path: Path) -> None:
+    content = of_classes(tmp_path, ["positive", "negative"], [0, 1])
+    assert refused(tmp_path, content, kind="parquet") == (
+        "train.parquet: the label column's classes are positive, negative, in this order, so "
+        '"positive" would be shown as "Negative"; give tasks.reviews.labels in the same order, or '
+        "set tasks.reviews.values."
+    )
+
+
+def test_more_classes_than_label_words_are_refused(tmp_path: Path) -> None:
+    content = of_classes(tmp_path, ["negative", "positive", "other"], [0, 1])
+    assert "negative, positive, other, 3 for 2 label words; give one word per class" in refused(
+        tmp_path, content, kind="parquet"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [(["negative", "positive"], [1, 0]), ([1, 0], [1, 0]), ([0, 1], [0, 1]), (["1", 0], [1, 0])],
+)
+def test_values_are_names_or_numbers_of_classes(
+    tmp_path: Path, values: list[Any], expected: list[int]
+) -> None:
+    content = of_classes(tmp_path, ["positive", "negative", "other"], [0, 1])
+    task = {**TASK, "values": values}
+    (tmp_path / "train.parquet").write_bytes(content)
+    path = tmp_path / "train.parquet"
+    frame = read_texts("reviews", task, {"train": path, "test": path})
+    assert train_labels(frame) == expected
+
+
+@pytest.mark.parametrize("values", [["neutral", "positive"], [0, 2], [0, "positive"]])
+def test_a_value_that_names_no_class_or_one_again_is_refused(
+    tmp_path: Path, values: list[Any]
+) -> None:
+    content = of_classes(tmp_path, ["positive", "negative"], [0, 1])
+    assert "of which tasks.reviews.values has" in refused(
+        tmp_path, content, {**TASK, "values": values}, kind="parquet"
+    )
+
+
+def test_a_row_without_its_class_is_told(tmp_path: Path) -> None:
+    content = of_classes(tmp_path, ["negative", "positive"], [0, -1])
+    assert "row 2 has the label -1, which is none of 0, 1;" in refused(
+        tmp_path, content, kind="parquet"
+    )
 
 
 PAIRS: dict[str, Any] = {

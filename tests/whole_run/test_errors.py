@@ -77,8 +77,8 @@ def unreachable_hub(checkout: Checkout) -> None:
         "source": "hub",
         "repository": "nobody/nothing",
         "revision": "0" * 40,
-        "train": "train.parquet",
-        "test": "test.parquet",
+        "train": "train",
+        "test": "test",
     }
 
 

@@ -25,6 +25,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.config.fields import fields_of
 from anchorflow.config.folders import make_writable
 from anchorflow.config.import_path import share_with_jobs
+from anchorflow.config.named_files import files_of_texts
 from anchorflow.config.registry import entries
 from anchorflow.config.shards import gathered, shard_names
 from anchorflow.config.stages import (
@@ -57,6 +58,7 @@ onstart:
         raise WorkflowError(str(error))
 
 
+SPLITS = ("train", "test")
 NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
 KIND = "|".join(UNTRAINED)  # of untrained twins
 

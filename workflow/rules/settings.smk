@@ -9,11 +9,11 @@ def text_files(wildcards):
         return {}
     if task["source"] == "builtin":
         corpus = task["corpus"]
-        return {
-            s: os.path.relpath(ROOT / "data" / f"{corpus}_{s}.csv")
-            for s in ("train", "test")
-        }
-    return {s: str(Path(task[s])) for s in ("train", "test")}
+        return {s: os.path.relpath(ROOT / "data" / f"{corpus}_{s}.csv") for s in SPLITS}
+    found = {s: files_of_texts(f"tasks.{wildcards.task}.{s}", task[s]) for s in SPLITS}
+    return {
+        s: files if os.path.isdir(task[s]) else files[0] for s, files in found.items()
+    }
 
 
 def texts_spec(wildcards):
@@ -21,6 +21,7 @@ def texts_spec(wildcards):
     keys = (
         "source",
         "repository",
+        "subset",
         "revision",
         "train",
         "test",

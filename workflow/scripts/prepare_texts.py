@@ -1,6 +1,6 @@
 """Read and check the labeled texts of one task."""
 
-from anchorflow.prepare.texts import SPLITS, download_texts, read_texts
+from anchorflow.prepare.texts import SPLITS, read_hub_texts, read_texts
 from anchorflow.schemas.texts import TEXTS
 from anchorflow.store.job import job
 from anchorflow.store.parquet import write_frame
@@ -8,6 +8,11 @@ from anchorflow.store.parquet import write_frame
 if __name__ == "__main__":
     with job(snakemake):
         name, task = snakemake.wildcards.task, snakemake.params.spec
-        files = download_texts(name, task) if task["source"] == "hub" else snakemake.input
-        settings = {**task, "files": {split: str(files[split]) for split in SPLITS}}
-        write_frame(snakemake.output[0], TEXTS, read_texts(name, task, files), settings)
+        if task["source"] == "hub":
+            texts, commit = read_hub_texts(name, task)
+            settings = {**task, "commit": commit}
+        else:
+            files = {split: snakemake.input[split] for split in SPLITS}
+            texts = read_texts(name, task, files)
+            settings = {**task, "files": files}
+        write_frame(snakemake.output[0], TEXTS, texts, settings)

@@ -1,7 +1,6 @@
 """The configuration: validated against its schema and completed with defaults."""
 
 import difflib
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,13 +13,14 @@ from jsonschema.exceptions import ValidationError
 from anchorflow.config.cells import OWN, SHUFFLED, cell_name, task_of, twin_name, words_of
 from anchorflow.config.errors import InputError
 from anchorflow.config.fields import TEXT, fields_of
-from anchorflow.config.named_files import encoder_folder, local_model
+from anchorflow.config.named_files import encoder_folder, files_of_texts, local_model
 from anchorflow.config.registry import entries, summary_of
 from anchorflow.config.yaml_values import check_values
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)\}")
 _EXAMPLE = '"Review: {text}\\nSentiment:{label}"'
 _EXAMPLE_OF_FIELDS = '"Premise: {premise}\\nHypothesis: {hypothesis}\\nAnswer:{label}"'
+_IN_A_FILE = re.compile(r"/|\.(csv|tsv|jsonl?|ndjson|parquet|arrow)\b")
 MOST_SHARDS = 10_000  # per test set; Snakemake plans a job for each one, per cell and stage
 
 
@@ -325,22 +325,15 @@ def _check_task(key: str, task: Mapping[str, Any]) -> None:
             f"{key}.values: {values} are not distinct when compared as text; give each label its "
             "own value."
         )
-    if task["source"] == "hub":
-        for split in ("train", "test"):
-            unnamed = {"", ".", ".."} & set(task[split].split("/"))
-            if unnamed or not task[split].endswith(".parquet"):
-                raise InputError(
-                    f"{key}.{split}: {task[split]!r} is not the path of a Parquet file within the "
-                    "repository; correct it, as in plain_text/train-00000-of-00001.parquet."
-                )
-    if task["source"] == "local":
-        for split in ("train", "test"):
-            _check_watched(f"{key}.{split}", task[split])
-            if not os.path.isfile(task[split]):
-                raise InputError(
-                    f"{key}.{split}: there is no file {task[split]}; correct the path, which is "
-                    "relative to the working directory."
-                )
+    for split in ("train", "test"):
+        if task["source"] == "hub" and _IN_A_FILE.search(task[split]):
+            raise InputError(
+                f"{key}.{split}: {task[split]!r} is the path of a file; name a split of the data "
+                "set, as in train[:5000], or read a copy of the file with source: local."
+            )
+        if task["source"] == "local":
+            for path in files_of_texts(f"{key}.{split}", task[split]):
+                _check_watched(f"{key}.{split}", path)
 
 
 def _check_reweighting(config: Mapping[str, Any]) -> None:

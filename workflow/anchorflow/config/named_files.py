@@ -51,6 +51,37 @@ def local_model(name: str, path: str) -> Path:
     return directory
 
 
+def files_of_texts(key: str, path: str) -> list[str]:
+    """The file of texts at ``path``, or the files in the folder there, sorted by name.
+
+    Hidden files are left out.
+
+    Parameters
+    ----------
+    key : str
+        The path's configuration key, for the error sentence.
+
+    Raises
+    ------
+    InputError
+        If there is none, or a folder in the folder.
+    """
+    if os.path.isfile(path):
+        return [str(Path(path))]
+    if not os.path.isdir(path):
+        raise InputError(
+            f"{key}: there is no file {path}; correct the path, which is relative to the working "
+            "directory."
+        )
+    inside = [file for file in sorted(Path(path).iterdir()) if not file.name.startswith(".")]
+    if not inside or not all(file.is_file() for file in inside):
+        raise InputError(
+            f"{key}: the folder {path} should hold files of texts and nothing else; move other "
+            "folders away, or name one file."
+        )
+    return [str(file) for file in inside]
+
+
 def encoder_folder(path: str) -> Path:
     """The directory of the sentence encoder at ``encoder.path``.
 

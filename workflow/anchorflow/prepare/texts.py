@@ -1,44 +1,26 @@
 """Labeled texts of one task, from any source, as one checked table."""
 
-import codecs
-import contextlib
-import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from anchorflow.config.errors import InputError
 from anchorflow.config.fields import FIELD_SEPARATOR, fields_of
+from anchorflow.prepare.hub_texts import opened_splits
+from anchorflow.prepare.text_files import MOST_BYTES, MOST_ROWS, Source, opened, refuse_more
 
 SPLITS = ("train", "test")
-MOST_ROWS = 10_000_000  # of one file
-MOST_BYTES = 2**31  # of one file, and of its texts
 
-_DAMAGE = (
-    pl.exceptions.PolarsError,
-    pl.exceptions.PanicException,
-    pa.ArrowException,
-    OSError,
-    ValueError,
-)
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
-# gzip, zlib and Zstandard, which polars would unpack to any size
-_COMPRESSED = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda", b"\x28\xb5\x2f\xfd")
-# polars turns it into U+0000
-_HALF_A_PAIR = re.compile(
-    rb"\\u[dD][89abAB][\da-fA-F]{2}(?!\\u[dD][c-fC-F])"
-    rb"|(?<!\\u[dD][89abAB][\da-fA-F]{2})\\u[dD][c-fC-F]"
-)
 
 
-def read_texts(name: str, task: Mapping[str, Any], files: Mapping[str, str | Path]) -> pl.DataFrame:
-    """Read and check the training and test texts of one task.
+def read_texts(
+    name: str, task: Mapping[str, Any], files: Mapping[str, str | Path | Sequence[str | Path]]
+) -> pl.DataFrame:
+    """Read and check the training and test texts of one task from files.
 
     Parameters
     ----------
@@ -47,7 +29,7 @@ def read_texts(name: str, task: Mapping[str, Any], files: Mapping[str, str | Pat
     task : mapping
         ``columns``, ``labels`` and optionally ``values``, as in the configuration.
     files : mapping
-        Path of the CSV, JSON lines or Parquet file of each split.
+        Path of each split's file, or paths of several, whose rows follow each other.
 
     Returns
     -------
@@ -60,217 +42,198 @@ def read_texts(name: str, task: Mapping[str, Any], files: Mapping[str, str | Pat
         For an unreadable file, a missing column, an empty text, or a label that is not one of the
         task's; names the file and the row.
     """
-    parts = [_read_split(name, split, task, Path(files[split])) for split in SPLITS]
-    return pl.concat(parts)
+    splits = {}
+    for split in SPLITS:
+        given = files[split]
+        frames = []
+        for path in [given] if isinstance(given, str | Path) else given:
+            with opened(Path(path), _wanted(task), task["columns"]["label"]) as source:
+                frames.append(_checked(name, task, source))
+        splits[split] = pl.concat(frames)
+    return _table(name, splits)
 
 
-def _read_split(name: str, split: str, task: Mapping[str, Any], path: Path) -> pl.DataFrame:
+def read_hub_texts(name: str, task: Mapping[str, Any]) -> tuple[pl.DataFrame, str]:
+    """Read and check the texts of one task from a data set on the Hugging Face Hub.
+
+    Parameters
+    ----------
+    name : str
+        As in ``read_texts``.
+    task : mapping
+        As in ``read_texts``, with ``repository``, ``revision``, ``train``, ``test`` and optionally
+        ``subset``.
+
+    Returns
+    -------
+    DataFrame
+        As of ``read_texts``.
+    str
+        The commit that was read.
+
+    Raises
+    ------
+    InputError
+        As ``read_texts``; and if there is no such data set, subset or split, or the Hub can't be
+        reached.
+    """
+    with opened_splits(name, task, _wanted(task)) as (sources, commit):
+        splits = {split: _checked(name, task, source) for split, source in sources.items()}
+    return _table(name, splits), commit
+
+
+def _wanted(task: Mapping[str, Any]) -> list[str]:
+    """The columns that are read, each once."""
+    return list(dict.fromkeys(column for _, column in _roles(task)))
+
+
+def _roles(task: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The columns of each field and of the label, in the order in which a text joins fields."""
     columns = task["columns"]
-    fields = {name: _listed(columns[name]) for name in fields_of(columns)}
-    roles = [(name, column) for name, listed in fields.items() for column in listed]
-    roles.append(("label", columns["label"]))
-    wanted = list(dict.fromkeys(column for _, column in roles))
-    with _reading(path):
-        table = _open(path)
-    _check_names(name, roles, _names(table), path)
-    with _reading(path):
-        kinds = _kinds(table, wanted)
-    _check_kinds(name, roles, kinds, path)
-    with _reading(path):
-        frame = _rows(table, wanted, path)
-    texts = _joined(frame, fields, path)
-    labels = _labels(name, task, frame[columns["label"]], path)
-    return pl.DataFrame(
-        {
-            "task": pl.Series([name] * len(texts), dtype=pl.String),
-            "split": pl.Series([split] * len(texts), dtype=pl.String),
-            "row": pl.Series(range(len(texts)), dtype=pl.Int32),
-            "text": texts,
-            "label": pl.Series(labels, dtype=pl.Int32),
-        }
+    of_fields = [
+        (field, column) for field in fields_of(columns) for column in _listed(columns[field])
+    ]
+    return [*of_fields, ("label", columns["label"])]
+
+
+def _table(name: str, splits: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(
+        frame.select(
+            pl.lit(name).alias("task"),
+            pl.lit(split).alias("split"),
+            pl.int_range(pl.len(), dtype=pl.Int32).alias("row"),
+            "text",
+            "label",
+        )
+        for split, frame in splits.items()
     )
+
+
+def _checked(name: str, task: Mapping[str, Any], source: Source) -> pl.DataFrame:
+    """The rows of one source: columns text and label, the index of the label."""
+    roles = _roles(task)
+    frame = _rows(name, roles, _wanted(task), source)
+    texts = _joined(frame, task["columns"], source)
+    labels = _labels(name, task, frame[task["columns"]["label"]], source)
+    return pl.DataFrame({"text": texts, "label": pl.Series(labels, dtype=pl.Int32)})
+
+
+def _joined(frame: pl.DataFrame, columns: Mapping[str, Any], source: Source) -> pl.Series:
+    """The texts: columns of a field are joined by a space, fields by ``FIELD_SEPARATOR``."""
+    fields = fields_of(columns)
+    parts = frame.select(
+        pl.concat_str(
+            [pl.col(column).cast(pl.String) for column in _listed(columns[field])], separator=" "
+        ).alias(field)
+        for field in fields
+    )
+    for field, part in zip(fields, parts, strict=True):
+        blank = (part.is_null() | (part.str.strip_chars().str.len_chars() == 0)).arg_true()
+        if len(blank):
+            raise InputError(
+                f"{source.where}: row {blank[0] + 1} has an empty {field} ({len(blank)} in all); "
+                "remove these rows or fill them in."
+            )
+        if len(fields) > 1 and len(found := part.str.contains(FIELD_SEPARATOR).arg_true()):
+            raise InputError(
+                f"{source.where}: row {found[0] + 1} has the character U+001F in its {field}, by "
+                "which fields are joined; remove it."
+            )
+    return parts.select(pl.concat_str(pl.all(), separator=FIELD_SEPARATOR)).to_series()
 
 
 def _listed(columns: str | Sequence[str]) -> list[str]:
     return [columns] if isinstance(columns, str) else list(columns)
 
 
-def _joined(frame: pl.DataFrame, fields: Mapping[str, Sequence[str]], path: Path) -> pl.Series:
-    """The texts: columns of a field are joined by a space, fields by ``FIELD_SEPARATOR``."""
-    parts = frame.select(
-        pl.concat_str([pl.col(column).cast(pl.String) for column in columns], separator=" ").alias(
-            name
-        )
-        for name, columns in fields.items()
-    )
-    for name, part in zip(fields, parts, strict=True):
-        blank = (part.is_null() | (part.str.strip_chars().str.len_chars() == 0)).arg_true()
-        if len(blank):
-            raise InputError(
-                f"{path}: row {blank[0] + 1} has an empty {name} ({len(blank)} in all); "
-                "remove these rows or fill them in."
-            )
-        if len(fields) > 1 and len(found := part.str.contains(FIELD_SEPARATOR).arg_true()):
-            raise InputError(
-                f"{path}: row {found[0] + 1} has the character U+001F in its {name}, by which "
-                "fields are joined; remove it."
-            )
-    return parts.select(pl.concat_str(pl.all(), separator=FIELD_SEPARATOR)).to_series()
+def _rows(
+    name: str, roles: Sequence[tuple[str, str]], wanted: list[str], source: Source
+) -> pl.DataFrame:
+    if source.columns:
+        _check_names(name, roles, source)
+    frames: list[pl.DataFrame] = []
+    rows = size = 0
+    for table in source.tables:
+        rows += len(table)
+        refuse_more(source.where, rows, MOST_ROWS, "rows")
+        if not frames:
+            _check_kinds(name, roles, _frame(table.slice(0, 0)).schema, source)
+        size += table.nbytes
+        refuse_more(source.where, size, MOST_BYTES, "bytes of text")
+        frames.append(_frame(table))
+    if not frames:
+        raise InputError(f"{source.where}: the file holds no rows; texts are needed.")
+    frame = pl.concat(frames).select(wanted)
+    if not source.typed:
+        frame = frame.select(_typed(column) for column in frame)
+        _check_kinds(name, roles, frame.schema, source)
+    return frame
 
 
-@contextlib.contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Report a damaged file in one sentence."""
-    try:
-        yield
-    except _DAMAGE as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(
-            f"{path}: not a readable {path.suffix[1:]} file ({reason}); "
-            "replace it with an intact copy."
-        ) from None
+def _frame(table: pa.Table) -> pl.DataFrame:
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
 
 
-def _open(path: Path) -> "pl.DataFrame | pq.ParquetFile":
-    """Read a text file; only open a Parquet file, since damaged ones crash polars."""
-    readers: dict[str, Callable[[Path], pl.DataFrame | pq.ParquetFile]] = {
-        ".csv": _csv,
-        ".jsonl": _json_lines,
-        ".ndjson": _json_lines,
-        ".parquet": pq.ParquetFile,
-    }
-    if path.suffix not in readers:
-        raise InputError(
-            f"{path}: texts are read from {', '.join(readers)} files; convert it to one."
-        )
-    if not os.path.isfile(path):
-        raise InputError(f"{path}: no such file; correct the path in the configuration.")
-    _refuse_more(path, path.stat().st_size, MOST_BYTES, "bytes")
-    with open(path, "rb") as file:
-        beginning = file.read(4)
-    if path.suffix != ".parquet" and beginning.startswith(_COMPRESSED):
-        raise InputError(f"{path}: the file is compressed; unpack it.")
-    return readers[path.suffix](path)
+def _typed(column: pl.Series) -> pl.Series:
+    """Whole numbers, other numbers, or truth values, if all that is written is one; else text."""
+    written = column.set(column == "", None)
+    numbers = written.cast(pl.Int64, strict=False), written.cast(pl.Float64, strict=False)
+    truth = written.replace_strict({"true": True, "false": False}, default=None)
+    for values in (*numbers, truth.cast(pl.Boolean)):
+        if values.null_count() == written.null_count() < len(written):
+            return values
+    return written
 
 
-def _csv(path: Path) -> pl.DataFrame:
-    whole = path.absolute()  # otherwise polars would expand "~", and treat "s3:" as remote
-    return pl.read_csv(whole, infer_schema_length=None, glob=False)
-
-
-def _json_lines(path: Path) -> pl.DataFrame:
-    content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
-    if b"\\ud" in content.lower():
-        for row, line in enumerate(content.splitlines(), 1):
-            if _HALF_A_PAIR.search(line.replace(b"\\\\", b".")):
-                raise InputError(
-                    f"{path}: line {row} has half of a surrogate pair (as \\ud800), which is not "
-                    "a character; remove it."
-                )
-    return pl.read_ndjson(content, infer_schema_length=None)
-
-
-def _names(table: "pl.DataFrame | pq.ParquetFile") -> list[str]:
-    return table.columns if isinstance(table, pl.DataFrame) else list(table.schema_arrow.names)
-
-
-def _kinds(table: "pl.DataFrame | pq.ParquetFile", columns: list[str]) -> pl.Schema:
-    if isinstance(table, pl.DataFrame):
-        return table.select(columns).schema
-    fields = [pa.field(name, table.schema_arrow.field(name).type) for name in columns]
-    empty = pl.from_arrow(pa.schema(fields).empty_table())
-    assert isinstance(empty, pl.DataFrame)
-    return empty.schema
-
-
-def _check_names(
-    name: str, roles: Sequence[tuple[str, str]], there: Sequence[str], path: Path
-) -> None:
+def _check_names(name: str, roles: Sequence[tuple[str, str]], source: Source) -> None:
     for role, column in roles:
         key = f"tasks.{name}.columns.{role}"
-        if column not in there:
+        if column not in source.columns:
             raise InputError(
-                f'{path}: there is no column "{column}" (it has {", ".join(there)}); set {key}.'
+                f'{source.where}: there is no column "{column}" (it has '
+                f"{', '.join(source.columns)}); set {key}."
             )
-        twin = f"{column}_duplicated_0" if path.suffix == ".csv" else None
-        if there.count(column) > 1 or twin in there:
+        if source.columns.count(column) > 1:
             raise InputError(
-                f'{path}: several columns are called "{column}"; rename one, or set {key}.'
+                f'{source.where}: several columns are called "{column}"; rename one, or set {key}.'
             )
 
 
 def _check_kinds(
-    name: str, roles: Sequence[tuple[str, str]], kinds: Mapping[str, Any], path: Path
+    name: str, roles: Sequence[tuple[str, str]], kinds: Mapping[str, Any], source: Source
 ) -> None:
     for role, column in roles:
         kind, key = kinds[column], f"tasks.{name}.columns.{role}"
         if role != "label" and kind not in (*_TEXT, pl.Null):
-            raise InputError(f'{path}: column "{column}" holds {kind}, not text; set {key}.')
+            raise InputError(
+                f'{source.where}: column "{column}" holds {kind}, not text; set {key}.'
+            )
         if kind.is_nested() or kind == pl.Binary:
-            raise InputError(f'{path}: column "{column}" holds {kind}, not labels; set {key}.')
+            raise InputError(
+                f'{source.where}: column "{column}" holds {kind}, not labels; set {key}.'
+            )
 
 
-def _rows(table: "pl.DataFrame | pq.ParquetFile", columns: list[str], path: Path) -> pl.DataFrame:
-    rows = len(table) if isinstance(table, pl.DataFrame) else table.metadata.num_rows
-    if not rows:
-        raise InputError(f"{path}: the file holds no rows; texts are needed.")
-    _refuse_more(path, rows, MOST_ROWS, "rows")
-    if isinstance(table, pl.DataFrame):
-        return table.select(columns)
-    return pl.concat(_parquet_batches(columns, path))
-
-
-def _parquet_batches(columns: list[str], path: Path) -> Iterator[pl.DataFrame]:
-    """Rows of a Parquet file, a few at a time: it may expand a thousandfold.
-
-    The size of texts is computed from dictionary and indices, before decoding copies each text.
-    """
-    size = 0
-    for batch in pq.ParquetFile(path, read_dictionary=columns).iter_batches(
-        10_000, columns=columns
-    ):
-        arrays = []
-        for array in batch.columns:
-            if pa.types.is_dictionary(array.type):
-                lengths = pc.binary_length(array.dictionary).cast(pa.int64())
-                size += pc.sum(lengths.take(array.indices)).as_py() or 0
-                _refuse_more(path, size, MOST_BYTES, "bytes of text")
-                array = array.dictionary_decode().cast(pa.large_string())
-            array.validate(full=True)
-            arrays.append(array)
-        frame = pl.from_arrow(pa.table(arrays, names=columns))
-        assert isinstance(frame, pl.DataFrame)
-        yield frame
-
-
-def _refuse_more(path: Path, amount: int, most: int, unit: str) -> None:
-    if amount > most:
-        raise InputError(
-            f"{path}: {amount} {unit} are more than the {most} that are read; keep a part of them."
-        )
-
-
-def _labels(name: str, task: Mapping[str, Any], column: pl.Series, path: Path) -> Sequence[int]:
+def _labels(name: str, task: Mapping[str, Any], column: pl.Series, source: Source) -> Sequence[int]:
     words = [word.strip() for word in task["labels"]]
     index: dict[Any, int]
-    if task.get("values") is not None:
+    if source.classes is not None:
+        index = _classes(name, task, source.where, source.classes)
+    elif task.get("values") is not None:
         index = {str(value): label for label, value in enumerate(task["values"])}
     elif column.dtype.is_integer():
-        index = {str(label): label for label in range(len(words))}
-        if any(index.get(word, label) != label for label, word in enumerate(words)):
-            raise InputError(
-                f"{path}: the labels are integers, which could be {', '.join(words)} or their "
-                f"indices; set tasks.{name}.values."
-            )
+        index = _indices(name, words, source.where)
     elif column.dtype == pl.Boolean:
         index = {word.capitalize(): label for label, word in enumerate(words)}
     else:
         index = {word: label for label, word in enumerate(words)}
     labels = []
     for row, value in enumerate(column.to_list()):
-        if str(value) not in index:
+        if value is None or str(value) not in index:
             raise InputError(
-                f"{path}: row {row + 1} has the label {value!r}, which is none of "
+                f"{source.where}: row {row + 1} has the label {value!r}, which is none of "
                 f"{', '.join(index)}; correct it, or set tasks.{name}.labels and "
                 f"tasks.{name}.values."
             )
@@ -278,35 +241,46 @@ def _labels(name: str, task: Mapping[str, Any], column: pl.Series, path: Path) -
     return labels
 
 
-def download_texts(name: str, task: Mapping[str, Any]) -> dict[str, Path]:
-    """Fetch the Parquet files of a Hub data set at its pinned revision, into the Hub's cache.
+def _indices(name: str, words: Sequence[str], where: str) -> dict[Any, int]:
+    index = {str(label): label for label in range(len(words))}
+    if any(index.get(word, label) != label for label, word in enumerate(words)):
+        raise InputError(
+            f"{where}: the labels are integers, which could be {', '.join(words)} or their "
+            f"indices; set tasks.{name}.values."
+        )
+    return index
 
-    Returns
-    -------
-    dict
-        Path of each split's file; the folder ``snapshots/…`` in it names the commit.
 
-    Raises
-    ------
-    InputError
-        If the Hub can't be reached or does not have the file; explains how to work offline.
-    """
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-
-    files = {}
-    for split in SPLITS:
-        file = task[split]
-        try:
-            found = hf_hub_download(
-                task["repository"], file, repo_type="dataset", revision=task["revision"]
-            )
-        except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+def _classes(
+    name: str, task: Mapping[str, Any], where: str, classes: Sequence[str]
+) -> dict[Any, int]:
+    """The index of each class's label word: that in ``values``, by name or number, or its own."""
+    named = f"the label column's classes are {', '.join(classes)}"
+    words = [word.strip() for word in task["labels"]]
+    if task.get("values") is None:
+        if len(classes) != len(words):
             raise InputError(
-                f"tasks.{name}: could not fetch {file} of the data set {task['repository']} at "
-                f"revision {task['revision'][:12]} from the Hugging Face Hub "
-                f"({type(error).__name__}); check the names, or work offline with a copy of the "
-                'file and "source: local".'
-            ) from None
-        files[split] = Path(found)
-    return files
+                f"{where}: {named}, {len(classes)} for {len(words)} label words; give one word per "
+                f"class in tasks.{name}.labels, or the words' classes in tasks.{name}.values."
+            )
+        own = {word.casefold(): label for label, word in enumerate(words)}
+        for label, known in enumerate(classes):
+            if own.get(known.casefold(), label) != label:
+                raise InputError(
+                    f'{where}: {named}, in this order, so "{known}" would be shown as '
+                    f'"{words[label]}"; give tasks.{name}.labels in the same order, or set '
+                    f"tasks.{name}.values."
+                )
+        return _indices(name, words, where)
+    numbers = {known: number for number, known in enumerate(classes)}
+    numbers = {str(number): number for number in range(len(classes))} | numbers
+    index = {}
+    for label, value in enumerate(task["values"]):
+        number = value if type(value) is int else numbers.get(str(value), -1)
+        if not 0 <= number < len(classes) or str(number) in index:
+            raise InputError(
+                f"{where}: {named}, of which tasks.{name}.values has {value!r} not exactly once; "
+                "give the name or number of one class per label word."
+            )
+        index[str(number)] = label
+    return index

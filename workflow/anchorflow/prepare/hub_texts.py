@@ -1,0 +1,195 @@
+"""Texts of a data set on the Hugging Face Hub, loaded by the library ``datasets``.
+
+What the library prepares of a commit is kept in a folder of its own in its cache: without the Hub,
+the library takes whatever it has of a repository, which must not be another revision.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow as pa
+from datasets.packaged_modules.cache.cache import Cache
+from datasets.packaged_modules.csv.csv import Csv
+from huggingface_hub import HfApi
+
+from anchorflow.config.errors import InputError, disk_is_full, is_out_of_memory
+from anchorflow.prepare.text_files import (
+    BUILDERS,
+    MOST_ROWS,
+    ROWS_AT_A_TIME,
+    Source,
+    class_names,
+    exact,
+    quietly,
+)
+
+_COMMIT = re.compile("[0-9a-f]{40}")
+_SPLITS = ("train", "test")
+
+
+@contextlib.contextmanager
+def opened_splits(
+    name: str, task: Mapping[str, Any], wanted: Sequence[str]
+) -> Iterator[tuple[dict[str, Source], str]]:
+    """Download the splits of a task, unless they are in the cache, and open them for the block.
+
+    Parameters
+    ----------
+    name : str
+        The task's name, for error sentences.
+    task : mapping
+        ``repository``, ``revision``, ``train``, ``test``, ``columns`` and optionally ``subset``.
+    wanted : sequence of str
+        The columns to read; whether they are there is for the caller to check, before reading.
+
+    Yields
+    ------
+    dict
+        The rows of each split.
+    str
+        The commit.
+
+    Raises
+    ------
+    InputError
+        If there is no such data set, subset or split, or the Hub can't be reached; explains how to
+        work offline.
+    """
+    with quietly():
+        with _fetching(name, task):
+            commit = _commit(task)
+        texts = [column for column in wanted if column != task["columns"]["label"]]
+        with _cache(commit, texts) as folder:
+            with _fetching(name, task):
+                builder = _builder(name, task, commit, folder)
+                _check_splits(name, task, _split_names(builder))
+                exact(builder, texts)
+                if isinstance(builder, Csv):
+                    builder.config.chunksize = MOST_ROWS  # pieces could get types of their own
+                if not Path(builder.cache_dir, "dataset_info.json").is_file():
+                    builder.download_and_prepare()
+                sources = {split: _source(name, task, builder, split, wanted) for split in _SPLITS}
+            yield sources, commit
+
+
+@contextlib.contextmanager
+def _fetching(name: str, task: Mapping[str, Any]) -> Iterator[None]:
+    """Report what keeps a data set from being loaded in one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # the library raises errors of many others
+        causes: list[BaseException] = [error]
+        while cause := causes[-1].__cause__ or causes[-1].__context__:
+            causes.append(cause)
+        for cause in causes:
+            if disk_is_full(cause) or is_out_of_memory(cause):
+                raise cause from None
+        told: BaseException = error
+        if isinstance(error, datasets.exceptions.DatasetGenerationError) and error.__cause__:
+            told = error.__cause__
+        reason = (" ".join(str(told).split()) or type(told).__name__).rstrip(".")
+        subset = f", subset {task['subset']}," if "subset" in task else ""
+        raise InputError(
+            f"tasks.{name}: could not fetch the data set {task['repository']}{subset} at revision "
+            f"{task['revision'][:12]} from the Hugging Face Hub ({reason}); check repository, "
+            "subset and revision, or work offline with a copy of the files and "
+            '"source: local".'
+        ) from None
+
+
+def _commit(task: Mapping[str, Any]) -> str:
+    """The commit of a revision, which may be a branch."""
+    revision: str = task["revision"]
+    if _COMMIT.fullmatch(revision):
+        return revision
+    return str(HfApi().dataset_info(task["repository"], revision=revision).sha)
+
+
+@contextlib.contextmanager
+def _cache(commit: str, texts: Sequence[str]) -> Iterator[Path]:
+    """The folder in which the library prepares a commit, with these columns kept as written.
+
+    If it can't be written, a temporary one that shows what has been prepared.
+    """
+    columns = hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:8]
+    folder = Path(datasets.config.HF_DATASETS_CACHE) / "revisions" / commit / columns
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    if os.access(folder, os.W_OK):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        for prepared in folder.glob("*/"):
+            (Path(temporary) / prepared.name).symlink_to(prepared.absolute())
+        yield Path(temporary)
+
+
+def _builder(
+    name: str, task: Mapping[str, Any], commit: str, folder: Path
+) -> datasets.DatasetBuilder:
+    """What reads a data set; only formats that are nothing but data are accepted."""
+    repository = task["repository"]
+    builder = datasets.load_dataset_builder(
+        f"hf://datasets/{repository}",  # or a folder of that name would be taken
+        task.get("subset"),
+        revision=commit,
+        cache_dir=str(folder),
+    )
+    formats = (*BUILDERS.values(), Cache)
+    if not isinstance(builder, formats) or builder.repo_id != repository:
+        raise InputError(
+            f"tasks.{name}.repository: {repository} is not a data set of "
+            f"{', '.join(BUILDERS)} files; convert a copy of it, or choose another."
+        )
+    return builder
+
+
+def _split_names(builder: datasets.DatasetBuilder) -> list[str]:
+    """Known before anything is downloaded; of a prepared data set, from its description."""
+    return [str(split) for split in builder.config.data_files or builder.info.splits or ()]
+
+
+def _check_splits(name: str, task: Mapping[str, Any], there: Sequence[str]) -> None:
+    for split in _SPLITS:
+        try:
+            parts = datasets.ReadInstruction.from_spec(task[split])
+            parts.to_absolute(dict.fromkeys(there, 2**40))
+        except Exception as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise InputError(
+                f"tasks.{name}.{split}: {task[split]!r} is not a split of {task['repository']}, "
+                f"which has {', '.join(there)} ({reason}); correct it, as in train[:5000]."
+            ) from None
+
+
+def _source(
+    name: str,
+    task: Mapping[str, Any],
+    builder: datasets.DatasetBuilder,
+    split: str,
+    wanted: Sequence[str],
+) -> Source:
+    rows = builder.as_dataset(split=task[split]).with_format("arrow")
+    subset = f" ({task['subset']})" if "subset" in task else ""
+    where = f"tasks.{name}.{split}: {task['repository']}{subset}, {task[split]}"
+    classes = class_names(rows.features, task["columns"]["label"])
+    there = [column for column in rows.column_names if column in wanted]
+    tables = _tables(name, task, rows.select_columns(there))
+    return Source(where, rows.column_names, True, classes, tables)
+
+
+def _tables(name: str, task: Mapping[str, Any], rows: datasets.Dataset) -> Iterator[pa.Table]:
+    with _fetching(name, task):
+        for table in rows.iter(batch_size=ROWS_AT_A_TIME):
+            table.validate(full=True)
+            yield table
