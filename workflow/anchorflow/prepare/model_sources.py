@@ -15,7 +15,7 @@ from transformers.utils import logging as transformers_logging
 from anchorflow.config.errors import InputError, disk_is_full, is_out_of_memory
 from anchorflow.config.named_files import local_model, packaged
 
-_CONFIGURATION_FILES = ["*.json", "*.txt", "*.model"]
+_CONFIGURATION_FILES = ["*.json", "*.txt", "*.model", "*.jinja"]
 
 
 @contextlib.contextmanager
