@@ -37,6 +37,8 @@ _EMPTY_BLOCK = re.compile(r"\s*<(\w+)>\s*</\1>\s*")  # such as Qwen 3's, of no t
 # A content in which an escape, another case or another line break would show.
 _TRIAL = "<b>Aé & 'b'</b>\\n \"c\" {{ d }}\n\n\te\n  f."
 
+_CHANGES = "writes other text around other contents"
+
 _EXCERPT = 60  # characters
 
 
@@ -198,7 +200,7 @@ class Chat:
                 self._around(kind, _marks(kind, letter), renderings.pop(0)) for letter in "XY"
             )
             if first != second:
-                raise self._refusal("writes other text around other contents")
+                raise self._refusal(_CHANGES)
             frames[kind] = self._frame(kind, first)
         return [
             self._segments(turns, frames[kind], rendering, place)
@@ -331,6 +333,8 @@ class Chat:
             zip(turns, frame.around, frame.blanks, strict=False)
         ):
             content = turn.content
+            if not text.startswith(before, reached):
+                raise self._refusal(_CHANGES, where)
             if not text.startswith(before + content, reached):
                 if text.startswith(before + content.strip(), reached):
                     does = f"trims the blanks at the ends of {_excerpt(content)}"
@@ -342,7 +346,7 @@ class Chat:
             found += [(kind, blank + first), *others]
             reached += len(before + content)
         if text[reached:] != frame.around[-1]:
-            raise self._refusal("writes other text after the last turn than for others", where)
+            raise self._refusal(_CHANGES, where)
         return [*found, (FORMAT, frame.around[-1])]
 
     def _text(self, roles: Sequence[str], rendering: Rendering, where: str = "") -> str:

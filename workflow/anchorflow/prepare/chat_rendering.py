@@ -79,11 +79,12 @@ def _main() -> None:
     for line in sys.stdin:
         # The signal's default action ends the process, even inside of one long operation.
         signal.setitimer(signal.ITIMER_PROF, told["seconds"])
-        rendering = _rendering(told["template"], told["variables"], json.loads(line))
+        rendering = render_one(told["template"], told["variables"], json.loads(line))
         print(json.dumps(vars(rendering)), flush=True)
 
 
-def _rendering(source: str, variables: dict[str, Any], messages: list[Message]) -> Rendering:
+def render_one(source: str, variables: Mapping[str, Any], messages: Sequence[Message]) -> Rendering:
+    """Render one conversation in this process, with no other limit than that of length."""
     spare, each = _LONGEST
     most = spare + sum(each + len(message["content"]) for message in messages)
     settings = {"tools": None, "documents": None, "add_generation_prompt": True}
