@@ -18,6 +18,7 @@ without adding any (``add_special_tokens=False``), as transformers' ``apply_chat
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -248,17 +249,21 @@ class Chat:
         """
         contents, reached = [], 0
         for kind, text in segments:
-            if kind != FORMAT:
+            if text and kind != FORMAT:
                 contents.append((reached, reached + len(text), text))
             reached += len(text)
+        ends = [end for _, end, _ in contents]
         for token, (first, last) in zip(ids, offsets, strict=True):
-            for begin, end, text in contents if token in control else ():
-                if max(first, begin) < min(last, end):
-                    raise InputError(
-                        f"{self.key}: {_of(where)}{_excerpt(text)} contains "
-                        f"{control[token]!r}, which model {self.model} takes for a mark between "
-                        'turns; remove it from the text, or set "chat: false".'
-                    )
+            if token not in control or first == last:
+                continue
+            # The first content that ends after the token's first character.
+            begin, _, text = next(iter(contents[bisect_right(ends, first) :]), (last, 0, ""))
+            if begin < last:
+                raise InputError(
+                    f"{self.key}: {_of(where)}{_excerpt(text)} contains {control[token]!r}, which "
+                    f"model {self.model} takes for a mark between turns; remove it from the text, "
+                    'or set "chat: false".'
+                )
 
     def _render(self, prompts: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[Rendering]:
         conversations = [
