@@ -1,5 +1,6 @@
 """A resolved tokenizer, opened without importing transformers and torch."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,23 @@ from anchorflow.store.checksums import changed_file, read_json
 
 TOKENIZER = "tokenizer.json"
 ARCHITECTURE = "architecture.json"
+CHAT_TEMPLATE = "chat_template.json"
+
+
+@dataclass(frozen=True)
+class ChatTemplate:
+    """How a model was trained to see conversations.
+
+    Attributes
+    ----------
+    source : str
+        A program in Jinja, from messages to a prompt.
+    special_tokens : dict
+        The special tokens that it can write, such as ``bos_token``, by their names.
+    """
+
+    source: str
+    special_tokens: dict[str, str]
 
 
 def open_tokenizer(folder: str | Path) -> Tokenizer:
@@ -21,9 +39,7 @@ def open_tokenizer(folder: str | Path) -> Tokenizer:
         If the file is missing or damaged.
     """
     path = Path(folder) / TOKENIZER
-    changed = changed_file(Path(folder), _described(folder)["files"], Path(folder) / ARCHITECTURE)
-    if changed:
-        raise InputError(f"{changed}: missing or damaged; delete {folder} and run again.")
+    _check_files(folder)
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises plain Exception
@@ -44,6 +60,37 @@ def read_architecture(folder: str | Path) -> dict[str, Any]:
         If the file is missing or damaged.
     """
     return {key: value for key, value in _described(folder).items() if key != "files"}
+
+
+def read_chat_template(folder: str | Path, key: str, model: str) -> ChatTemplate:
+    """The chat template in ``results/tokenizers/{model}``.
+
+    Parameters
+    ----------
+    key, model : str
+        The configuration key that asks for it and the model's name, for the error sentence.
+
+    Raises
+    ------
+    InputError
+        If the model came without one, or a file is missing or damaged.
+    """
+    if CHAT_TEMPLATE not in _check_files(folder):
+        raise InputError(
+            f"{key}: model {model} has no chat template, as models that were not trained on "
+            'conversations; choose another model, or set "chat: false".'
+        )
+    found = read_json(Path(folder) / CHAT_TEMPLATE, remedy=f"delete {folder} and run again")
+    return ChatTemplate(found["source"], found["special_tokens"])
+
+
+def _check_files(folder: str | Path) -> dict[str, Any]:
+    """The fingerprints of the files in a folder, which they have."""
+    files: dict[str, Any] = _described(folder)["files"]
+    changed = changed_file(Path(folder), files, Path(folder) / ARCHITECTURE)
+    if changed:
+        raise InputError(f"{changed}: missing or damaged; delete {folder} and run again.")
+    return files
 
 
 def _described(folder: str | Path) -> dict[str, Any]:

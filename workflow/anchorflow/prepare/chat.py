@@ -1,0 +1,400 @@
+"""The chat format: demonstrations as turns, through the template that comes with a model.
+
+Each demonstration is a turn of the user, which is the demonstration without its label word, and a
+turn of the assistant, which is the label word. The query is the last turn of the user, and the
+prompt ends where the assistant's answer begins.
+
+A template is a program, so what it does to contents is not known from its source. It is therefore
+rendered three times: twice with contents that occur nowhere else, which show the text between
+them, and once with the real ones, which has to be exactly that text with the real contents in
+between. The place of every content is then known, whatever it contains.
+
+Contents have no blanks at their ends (:meth:`Chat.turns` strips them), since many templates trim
+them. If a template writes a blank before the assistant's contents that is not part of where the
+prompt ends, as Mistral's does, the blank belongs to the label word, as in the plain format.
+
+The rendered text has whatever special tokens the template writes, BOS included, so it is encoded
+without adding any (``add_special_tokens=False``), as transformers' ``apply_chat_template`` does.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from anchorflow.config.errors import InputError
+from anchorflow.model.tokenizer import ChatTemplate, read_chat_template
+from anchorflow.prepare.chat_rendering import Rendering, render
+
+Segment = tuple[str, str]  # what it is, and its text
+FORMAT = "format"  # what the template writes around contents
+
+# Models that can think before they answer are asked to answer at once.
+VARIABLES = {"enable_thinking": False}
+_EMPTY_BLOCK = re.compile(r"\s*<(\w+)>\s*</\1>\s*")  # such as Qwen 3's, of no thoughts
+
+# A content in which an escape, another case or another line break would show.
+_TRIAL = "<b>Aé & 'b'</b>\\n \"c\" {{ d }}\n\n\te\n  f."
+
+_CHANGES = "writes other text around other contents"
+
+_EXCERPT = 60  # characters
+
+
+class AddedToken(Protocol):
+    """A token that a tokenizer cuts out of a text before anything else."""
+
+    content: str
+    special: bool
+
+
+class Tokenizer(Protocol):
+    """What is needed of a tokenizer, such as ``tokenizers.Tokenizer``."""
+
+    def get_added_tokens_decoder(self) -> Mapping[int, AddedToken]:
+        """The added tokens by their ids."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one role says, in the segments that it consists of."""
+
+    role: str
+    segments: tuple[Segment, ...]
+
+    @property
+    def content(self) -> str:
+        """The whole of it."""
+        return "".join(text for _, text in self.segments)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What a template writes around the contents of turns with certain roles.
+
+    ``around`` is before, between and after them; ``blanks`` are those of it right before each
+    content that belong to the content.
+    """
+
+    around: tuple[str, ...]
+    blanks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Chat:
+    """The chat template of one model.
+
+    Attributes
+    ----------
+    key : str
+        The configuration key that asks for the chat format, such as ``models.X.chat``.
+    model : str
+        The model's name in the configuration.
+    takes_system : bool
+        Whether an instruction becomes a turn of its own, with the role ``system``.
+    """
+
+    key: str
+    model: str
+    template: ChatTemplate
+    takes_system: bool
+
+    @classmethod
+    def open(cls, folder: str | Path, key: str, model: str) -> "Chat":
+        """Open the chat template in a resolved folder, and try it.
+
+        Raises
+        ------
+        InputError
+            If the model has no chat template, or one that prompts can't be made with.
+        """
+        return cls.of(read_chat_template(folder, key, model), key, model)
+
+    @classmethod
+    def of(cls, template: ChatTemplate, key: str, model: str) -> "Chat":
+        """Try a template on a short conversation, with and without a turn of the system.
+
+        Raises
+        ------
+        InputError
+            If prompts can't be made with it.
+        """
+        system, *plain = (
+            Turn(role, (("text", _TRIAL),)) for role in ("system", "user", "assistant", "user")
+        )
+        with_system, without = cls(key, model, template, True), cls(key, model, template, False)
+        try:
+            with_system.wrap([system, *plain])
+        except InputError:
+            without.wrap(plain)
+            return without
+        return with_system
+
+    def turns(
+        self,
+        demonstrations: Iterable[tuple[Sequence[Segment], Segment]],
+        query: Sequence[Segment],
+        instruction: Segment | None = None,
+    ) -> list[Turn]:
+        """The turns of a prompt, without blanks at the ends of their contents.
+
+        Parameters
+        ----------
+        demonstrations : iterable of (segments, label word)
+            In prompt order; the segments are what precedes the label word.
+        query : sequence of segments
+            The same of the test text.
+        instruction : segment, optional
+            What the task asks for. It is the system's turn if the template takes one in its place,
+            and otherwise precedes the first turn of the user, with an empty line in between.
+        """
+        spoken = []
+        for segments, label in demonstrations:
+            spoken += [Turn("user", _stripped(segments)), Turn("assistant", _stripped([label]))]
+        spoken.append(Turn("user", _stripped(query)))
+        if instruction is None:
+            return spoken
+        told = _stripped([instruction])
+        if self.takes_system:
+            return [Turn("system", told), *spoken]
+        begin, *others = spoken
+        return [Turn("user", (*told, (FORMAT, "\n\n"), *begin.segments)), *others]
+
+    def wrap(self, turns: Sequence[Turn], where: str = "") -> list[Segment]:
+        """One prompt of :meth:`wrap_all`."""
+        return self.wrap_all([turns], [where])[0]
+
+    def wrap_all(
+        self, prompts: Sequence[Sequence[Turn]], where: Sequence[str] = ()
+    ) -> list[list[Segment]]:
+        """The segments of prompts, with what the template writes around the turns' contents.
+
+        Parameters
+        ----------
+        prompts : sequence of sequences of turns
+            The turns of each prompt, of which the last is the user's.
+        where : sequence of str
+            What each prompt is of, such as ``test text 3``, for the error sentence.
+
+        Returns
+        -------
+        list of lists of segments
+            For each prompt, its turns' segments, and segments of :data:`FORMAT` around them.
+            Joined, they are exactly what the template renders.
+
+        Raises
+        ------
+        InputError
+            If the template does not leave each content as it is, once, in order, and apart from
+            the others, or if the prompt does not end where an answer begins.
+        """
+        contents = [[turn.content for turn in turns] for turns in prompts]
+        roles = [tuple(turn.role for turn in turns) for turns in prompts]
+        kinds = list(dict.fromkeys(roles))
+        marked = [(kind, _marks(kind, letter)) for kind in kinds for letter in "XY"]
+        renderings = self._render([*marked, *zip(roles, contents, strict=True)])
+        frames = {}
+        for kind in kinds:
+            first, second = (
+                self._around(kind, _marks(kind, letter), renderings.pop(0)) for letter in "XY"
+            )
+            if first != second:
+                raise self._refusal(_CHANGES)
+            frames[kind] = self._frame(kind, first)
+        return [
+            self._segments(turns, frames[kind], rendering, place)
+            for turns, kind, rendering, place in zip(
+                prompts, roles, renderings, where or [""] * len(prompts), strict=True
+            )
+        ]
+
+    def control_tokens(self, tokenizer: Tokenizer) -> dict[int, str]:
+        """Tokens that mark turns, by id: special ones, and others that the template names.
+
+        Added tokens of blanks alone, which some tokenizers have, are text like any other.
+        """
+        return {
+            token: added.content
+            for token, added in tokenizer.get_added_tokens_decoder().items()
+            if added.special or (added.content.strip() and added.content in self.template.source)
+        }
+
+    def check_contents(
+        self,
+        control: Mapping[int, str],
+        segments: Sequence[Segment],
+        ids: Sequence[int],
+        offsets: Sequence[tuple[int, int]],
+        where: str = "",
+    ) -> None:
+        """Check that no content of a prompt was read as a control token.
+
+        Parameters
+        ----------
+        control : mapping
+            :meth:`control_tokens` of the tokenizer.
+        segments : sequence of segments
+            A prompt as :meth:`wrap` gives it.
+        ids, offsets : sequence
+            The tokens of the joined segments, and the characters that each covers.
+        where : str
+            What the prompt is of, for the error sentence.
+
+        Raises
+        ------
+        InputError
+            If there is one, as where somebody typed ``<|im_end|>`` in a review.
+        """
+        contents, reached = [], 0
+        for kind, text in segments:
+            if text and kind != FORMAT:
+                contents.append((reached, reached + len(text), text))
+            reached += len(text)
+        ends = [end for _, end, _ in contents]
+        for token, (first, last) in zip(ids, offsets, strict=True):
+            if token not in control or first == last:
+                continue
+            # The first content that ends after the token's first character.
+            begin, _, text = next(iter(contents[bisect_right(ends, first) :]), (last, 0, ""))
+            if begin < last:
+                raise InputError(
+                    f"{self.key}: {_of(where)}{_excerpt(text)} contains {control[token]!r}, which "
+                    f"model {self.model} takes for a mark between turns; remove it from the text, "
+                    'or set "chat: false".'
+                )
+
+    def _render(self, prompts: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[Rendering]:
+        conversations = [
+            [
+                {"role": role, "content": content}
+                for role, content in zip(roles, contents, strict=True)
+            ]
+            for roles, contents in prompts
+        ]
+        variables = {**self.template.special_tokens, **VARIABLES}
+        return render(self.template.source, variables, conversations)
+
+    def _around(
+        self, roles: Sequence[str], marks: Sequence[str], rendering: Rendering
+    ) -> tuple[str, ...]:
+        """What is rendered before, between and after contents that occur nowhere else."""
+        text = self._text(roles, rendering)
+        for place, mark in enumerate(marks):
+            found = text.count(mark)
+            if found != 1:
+                does = "repeats" if found else "leaves out or rewrites"
+                raise self._refusal(f"{does} the content of {_turn(place, roles)}")
+        begins = [text.index(mark) for mark in marks]
+        if begins != sorted(begins):
+            raise self._refusal("puts the turns into another order")
+        ends = [begin + len(mark) for begin, mark in zip(begins, marks, strict=True)]
+        return tuple(text[a:b] for a, b in zip([0, *ends], [*begins, len(text)], strict=True))
+
+    def _frame(self, roles: Sequence[str], around: tuple[str, ...]) -> _Frame:
+        """What is around contents, checked to tell turns apart and to end where answers begin."""
+        end = around[-1]
+        blanks = [""] * len(roles)
+        for place in range(1, len(roles)):
+            before = around[place]
+            if roles[place - 1] != "system" and not before.strip():
+                raise self._refusal(
+                    f"merges {_turn(place, roles)} with the turn before it, leaving no mark between"
+                )
+            if roles[place] == "assistant":
+                blanks[place] = self._blanks(before, end)
+        of_role = {
+            role: {around[k] for k in range(1, len(roles)) if roles[k - 1 : k + 1] == pair}
+            for role, pair in (
+                ("user", ("assistant", "user")),
+                ("assistant", ("user", "assistant")),
+            )
+        }
+        if of_role["user"] & of_role["assistant"]:
+            raise self._refusal("begins the user's turns like the assistant's")
+        return _Frame(around, tuple(blanks))
+
+    def _blanks(self, before: str, end: str) -> str:
+        """Blanks between where the prompt ends and an answer, given what precedes an answer."""
+        if before.startswith(end) and end.strip() and not before[len(end) :].strip(" "):
+            return before[len(end) :]
+        if end.startswith(before) and _EMPTY_BLOCK.fullmatch(end[len(before) :]):
+            return ""
+        raise self._refusal(
+            f"ends a prompt with {_excerpt(end, end=True)}, while the answers in it follow "
+            f"{_excerpt(before, end=True)}, so the prompt does not end where an answer begins"
+        )
+
+    def _segments(
+        self, turns: Sequence[Turn], frame: _Frame, rendering: Rendering, where: str
+    ) -> list[Segment]:
+        """The segments of one prompt, if it is rendered as they say."""
+        roles = [turn.role for turn in turns]
+        text = self._text(roles, rendering, where)
+        found: list[Segment] = []
+        reached = 0
+        for place, (turn, before, blank) in enumerate(
+            zip(turns, frame.around, frame.blanks, strict=False)
+        ):
+            content = turn.content
+            if not text.startswith(before, reached):
+                raise self._refusal(_CHANGES, where)
+            if not text.startswith(before + content, reached):
+                if text.startswith(before + content.strip(), reached):
+                    does = f"trims the blanks at the ends of {_excerpt(content)}"
+                else:
+                    does = f"rewrites the content of {_turn(place, roles)}, {_excerpt(content)}"
+                raise self._refusal(does, where)
+            (kind, first), *others = turn.segments
+            found.append((FORMAT, before.removesuffix(blank)))
+            found += [(kind, blank + first), *others]
+            reached += len(before + content)
+        if text[reached:] != frame.around[-1]:
+            raise self._refusal(_CHANGES, where)
+        return [*found, (FORMAT, frame.around[-1])]
+
+    def _text(self, roles: Sequence[str], rendering: Rendering, where: str = "") -> str:
+        if rendering.failure is None:
+            return rendering.text
+        lacking = rendering.told and self.takes_system and "system" not in roles
+        remedy = "give the task an `instruction`" if lacking else ""
+        raise self._refusal(rendering.failure, where, remedy)
+
+    def _refusal(self, does: str, where: str = "", remedy: str = "") -> InputError:
+        remedy = remedy or "choose another model"
+        return InputError(
+            f"{self.key}: {_of(where)}the chat template of model {self.model} {does}; {remedy}, or "
+            'set "chat: false".'
+        )
+
+
+def _stripped(segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """The segments without blanks at the ends of the text that they make up."""
+    texts = [text for _, text in segments]
+    for order, strip in ((range(len(texts)), str.lstrip), (range(len(texts))[::-1], str.rstrip)):
+        for place in order:
+            texts[place] = strip(texts[place])
+            if texts[place]:
+                break
+    return tuple((kind, text) for (kind, _), text in zip(segments, texts, strict=True))
+
+
+def _marks(roles: Sequence[str], letter: str) -> list[str]:
+    """Contents that occur nowhere else, none of which is in another one."""
+    return [f"{letter}q{place:05}z" for place in range(len(roles))]
+
+
+def _turn(place: int, roles: Sequence[str]) -> str:
+    return f"turn {place + 1} ({roles[place]})"
+
+
+def _of(where: str) -> str:
+    return f"for {where}, " if where else ""
+
+
+def _excerpt(text: str, end: bool = False) -> str:
+    """The text in quotes; only its beginning, or its end, if it is long."""
+    if len(text) > _EXCERPT:
+        text = f"…{text[-_EXCERPT:]}" if end else f"{text[:_EXCERPT]}…"
+    return repr(text)
