@@ -3,6 +3,7 @@
 import importlib.util
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from anchorflow.config.errors import InputError
 from anchorflow.model.tokenizer import ChatTemplate
 from anchorflow.prepare import chat as chat_format
-from anchorflow.prepare.chat import FORMAT, Chat, Segment, Turn
+from anchorflow.prepare.chat import ANSWER, FORMAT, Chat, Segment, Turn, control_tokens
 from anchorflow.prepare.chat_rendering import Message, Rendering, render_one
 from checkout import ROOT
 
@@ -240,24 +241,25 @@ def tokenizer_with_marks() -> Tokenizer:
 def test_tokens_that_mark_turns_are_the_special_ones_and_those_of_the_template() -> None:
     tokenizer = tokenizer_with_marks()
     chatml, qwen = chat_of(template_of("chatml")), chat_of(template_of("qwen3") + "{#\n\n#}")
-    assert set(chatml.control_tokens(tokenizer).values()) == {"<|im_start|>", "<|im_end|>"}
+    assert set(control_tokens(tokenizer, chatml.template).values()) == {"<|im_start|>", "<|im_end|>"}
     marks = {"<|im_start|>", "<|im_end|>", "<think>"}
-    assert set(qwen.control_tokens(tokenizer).values()) == marks
+    assert set(control_tokens(tokenizer, qwen.template).values()) == marks
 
 
 @pytest.mark.parametrize("typed", ["<|im_end|>", "<think>"])
 def test_a_mark_that_somebody_typed_into_a_text_is_refused_with_its_row(typed: str) -> None:
     tokenizer, chat = tokenizer_with_marks(), chat_of(template_of("qwen3"))
-    control = chat.control_tokens(tokenizer)
+    control = control_tokens(tokenizer, chat.template)
+    chat = replace(chat, control=control)
     for text in ("fine <tool> | im_end |\n\n>", f"fine{typed}really"):
         prompt = chat.wrap(chat.turns([([("text", text)], ("label", "yes"))], QUERY))
         encoding = tokenizer.encode("".join(t for _, t in prompt), add_special_tokens=False)
         assert sum(token in control for token in encoding.ids) == 8 + (typed in text)
         if typed not in text:
-            chat.check_contents(control, prompt, encoding.ids, encoding.offsets)
+            chat.check_contents(prompt, encoding.ids, encoding.offsets)
             continue
         with pytest.raises(InputError) as error:
-            chat.check_contents(control, prompt, encoding.ids, encoding.offsets, "test text 4")
+            chat.check_contents(prompt, encoding.ids, encoding.offsets, "test text 4")
         assert str(error.value) == (
             f"models.m.chat: for test text 4, {text!r} contains {typed!r}, which model m takes for "
             'a mark between turns; remove it from the text, or set "chat: false".'

@@ -20,16 +20,17 @@ without adding any (``add_special_tokens=False``), as transformers' ``apply_chat
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.tokenizer import ChatTemplate, read_chat_template
+from anchorflow.model.tokenizer import ChatTemplate, open_tokenizer, read_chat_template
 from anchorflow.prepare.chat_rendering import Rendering, render
 
 Segment = tuple[str, str]  # what it is, and its text
 FORMAT = "format"  # what the template writes around contents
+ANSWER = "answer"  # what every answer begins with
 
 # Models that can think before they answer are asked to answer at once.
 VARIABLES = {"enable_thinking": False}
@@ -94,23 +95,31 @@ class Chat:
         The model's name in the configuration.
     takes_system : bool
         Whether an instruction becomes a turn of its own, with the role ``system``.
+    blank : str
+        What the template writes between where a prompt ends and an answer.
+    control : mapping
+        Tokens that mark turns, by id, see :func:`control_tokens`.
     """
 
     key: str
     model: str
     template: ChatTemplate
     takes_system: bool
+    blank: str = ""
+    control: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     def open(cls, folder: str | Path, key: str, model: str) -> "Chat":
-        """Open the chat template in a resolved folder, and try it.
+        """Open the chat template in a resolved folder with its tokenizer, and try it.
 
         Raises
         ------
         InputError
             If the model has no chat template, or one that prompts can't be made with.
         """
-        return cls.of(read_chat_template(folder, key, model), key, model)
+        template = read_chat_template(folder, key, model)
+        control = control_tokens(open_tokenizer(folder), template)
+        return replace(cls.of(template, key, model), control=control)
 
     @classmethod
     def of(cls, template: ChatTemplate, key: str, model: str) -> "Chat":
@@ -124,19 +133,21 @@ class Chat:
         system, *plain = (
             Turn(role, (("text", _TRIAL),)) for role in ("system", "user", "assistant", "user")
         )
-        with_system, without = cls(key, model, template, True), cls(key, model, template, False)
+        chat = cls(key, model, template, True)
         try:
-            with_system.wrap([system, *plain])
+            segments = chat.wrap([system, *plain])
         except InputError:
-            without.wrap(plain)
-            return without
-        return with_system
+            chat = cls(key, model, template, False)
+            segments = chat.wrap(plain)
+        *_, (_, answer), _, _, _ = segments  # before the last turn, and what is around it
+        return replace(chat, blank=answer.removesuffix(_TRIAL))
 
     def turns(
         self,
         demonstrations: Iterable[tuple[Sequence[Segment], Segment]],
         query: Sequence[Segment],
         instruction: Segment | None = None,
+        answer: str = "",
     ) -> list[Turn]:
         """The turns of a prompt, without blanks at the ends of their contents.
 
@@ -149,10 +160,14 @@ class Chat:
         instruction : segment, optional
             What the task asks for. It is the system's turn if the template takes one in its place,
             and otherwise precedes the first turn of the user, with an empty line in between.
+        answer : str
+            What precedes the label word in every answer.
         """
         spoken = []
+        begin_of_answer = [(ANSWER, answer)] if answer else []
         for segments, label in demonstrations:
-            spoken += [Turn("user", _stripped(segments)), Turn("assistant", _stripped([label]))]
+            told = _stripped([*begin_of_answer, label])
+            spoken += [Turn("user", _stripped(segments)), Turn("assistant", told)]
         spoken.append(Turn("user", _stripped(query)))
         if instruction is None:
             return spoken
@@ -167,7 +182,7 @@ class Chat:
         return self.wrap_all([turns], [where])[0]
 
     def wrap_all(
-        self, prompts: Sequence[Sequence[Turn]], where: Sequence[str] = ()
+        self, prompts: Sequence[Sequence[Turn]], where: Sequence[str] = (), answer: str = ""
     ) -> list[list[Segment]]:
         """The segments of prompts, with what the template writes around the turns' contents.
 
@@ -177,12 +192,14 @@ class Chat:
             The turns of each prompt, of which the last is the user's.
         where : sequence of str
             What each prompt is of, such as ``test text 3``, for the error sentence.
+        answer : str
+            What every answer begins with; it follows the last turn.
 
         Returns
         -------
         list of lists of segments
             For each prompt, its turns' segments, and segments of :data:`FORMAT` around them.
-            Joined, they are exactly what the template renders.
+            Joined, they are exactly what the template renders, and the beginning of the answer.
 
         Raises
         ------
@@ -203,27 +220,16 @@ class Chat:
             if first != second:
                 raise self._refusal(_CHANGES)
             frames[kind] = self._frame(kind, first)
+        begun = [(ANSWER, self.blank + answer.lstrip())] if answer.strip() else []
         return [
-            self._segments(turns, frames[kind], rendering, place)
+            [*self._segments(turns, frames[kind], rendering, place), *begun]
             for turns, kind, rendering, place in zip(
                 prompts, roles, renderings, where or [""] * len(prompts), strict=True
             )
         ]
 
-    def control_tokens(self, tokenizer: Tokenizer) -> dict[int, str]:
-        """Tokens that mark turns, by id: special ones, and others that the template names.
-
-        Added tokens of blanks alone, which some tokenizers have, are text like any other.
-        """
-        return {
-            token: added.content
-            for token, added in tokenizer.get_added_tokens_decoder().items()
-            if added.special or (added.content.strip() and added.content in self.template.source)
-        }
-
     def check_contents(
         self,
-        control: Mapping[int, str],
         segments: Sequence[Segment],
         ids: Sequence[int],
         offsets: Sequence[tuple[int, int]],
@@ -233,8 +239,6 @@ class Chat:
 
         Parameters
         ----------
-        control : mapping
-            :meth:`control_tokens` of the tokenizer.
         segments : sequence of segments
             A prompt as :meth:`wrap` gives it.
         ids, offsets : sequence
@@ -254,15 +258,15 @@ class Chat:
             reached += len(text)
         ends = [end for _, end, _ in contents]
         for token, (first, last) in zip(ids, offsets, strict=True):
-            if token not in control or first == last:
+            if token not in self.control or first == last:
                 continue
             # The first content that ends after the token's first character.
             begin, _, text = next(iter(contents[bisect_right(ends, first) :]), (last, 0, ""))
             if begin < last:
                 raise InputError(
-                    f"{self.key}: {_of(where)}{_excerpt(text)} contains {control[token]!r}, which "
-                    f"model {self.model} takes for a mark between turns; remove it from the text, "
-                    'or set "chat: false".'
+                    f"{self.key}: {_of(where)}{_excerpt(text)} contains {self.control[token]!r}, "
+                    f"which model {self.model} takes for a mark between turns; remove it from the "
+                    'text, or set "chat: false".'
                 )
 
     def _render(self, prompts: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[Rendering]:
@@ -367,6 +371,18 @@ class Chat:
             f"{self.key}: {_of(where)}the chat template of model {self.model} {does}; {remedy}, or "
             'set "chat: false".'
         )
+
+
+def control_tokens(tokenizer: Tokenizer, template: ChatTemplate) -> dict[int, str]:
+    """Tokens that mark turns, by id: special ones, and others that a chat template names.
+
+    Added tokens of blanks alone, which some tokenizers have, are text like any other.
+    """
+    return {
+        token: added.content
+        for token, added in tokenizer.get_added_tokens_decoder().items()
+        if added.special or (added.content.strip() and added.content in template.source)
+    }
 
 
 def _stripped(segments: Sequence[Segment]) -> tuple[Segment, ...]:

@@ -103,7 +103,7 @@ def draw_kernel_samples(
     words = [labels[label] for label in drawn["label"]]
     shown_texts = list(zip(drawn["text"], words, strict=True))
     whole = build_prompt(tokenizer, template, shown_texts, template.alike("x"))
-    before = whole.demonstration_starts[0] if template.instruction else 0
+    before = whole.demonstration_starts[0] if template.instruction or template.chat else 0
     ends = whole.demonstration_ends[len(labels) - 1 :: len(labels)]
     queries = (prompts["tokens"] - prompts["query_start"]).filter(
         prompts["demonstrations"] == "fixed"

@@ -5,11 +5,14 @@ label word would follow; a separator, by default a newline, is between them. The
 at once; the character offsets of each token then determine the segment it belongs to. Token ids are
 never searched for, so texts may contain anything, including the template's own words and label
 words.
+
+In the chat format, the model's chat template writes what is between demonstrations instead, see
+:mod:`anchorflow.prepare.chat`.
 """
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,10 +23,13 @@ from anchorflow.config.cells import labels_key
 from anchorflow.config.errors import InputError
 from anchorflow.config.fields import FIELD_SEPARATOR, TEXT
 from anchorflow.model.tokenizer import open_tokenizer, read_architecture
+from anchorflow.prepare.chat import Chat, Segment
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 
 SEPARATOR = "\n"  # between demonstrations, if the task names no other
+
+Shown = tuple[Sequence[tuple[str, str]], str]  # demonstrations (text and label word) and the query
 
 
 class Encoding(Protocol):
@@ -41,11 +47,9 @@ class Encoding(Protocol):
 class Tokenizer(Protocol):
     """What is needed of a tokenizer, such as ``tokenizers.Tokenizer`` or a stub in a test."""
 
-    def encode(self, text: str, /) -> Encoding:
-        """Tokenize a text, without truncation."""
-
-
-Segment = tuple[str, str]  # kind (template, field, label, separator, instruction) and characters
+    @property
+    def encode(self) -> Callable[..., Encoding]:
+        """Tokenize a text, without truncation; ``add_special_tokens=False`` adds no BOS."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class Template:
     fields: tuple[str, ...] = (TEXT,)  # in the order in which a text joins them
     instruction: str = ""  # before the first demonstration, followed by the separator
     separator: str = SEPARATOR
+    chat: Chat | None = None  # writes what is around demonstrations, instead of the separator
+    answer: str = ""  # in a chat, what every answer begins with
 
     @classmethod
     def parse(
@@ -64,6 +70,7 @@ class Template:
         fields: Sequence[str] = (TEXT,),
         instruction: str = "",
         separator: str = SEPARATOR,
+        chat: Chat | None = None,
     ) -> "Template":
         r"""Split ``"Review: {text}\nSentiment:{label}"`` at its placeholders.
 
@@ -75,7 +82,7 @@ class Template:
         placeholder = rf"\{{({'|'.join(map(re.escape, fields))})\}}"
         parts = re.split(placeholder, template.removesuffix("{label}"))
         pieces = (("field" if i % 2 else "template", part) for i, part in enumerate(parts))
-        return cls(tuple(pieces), tuple(fields), instruction, separator)
+        return cls(tuple(pieces), tuple(fields), instruction, separator, chat)
 
     @property
     def field_names(self) -> list[str]:
@@ -89,12 +96,50 @@ class Template:
 
     def lengthened(self, ending: str) -> "Template":
         """The template with more characters before the label word."""
+        if self.chat:
+            return replace(self, answer=self.answer + ending)
         *before, (kind, last) = self.pieces
         return replace(self, pieces=(*before, (kind, last + ending)))
 
     def contents(self, text: str) -> list[str]:
         """The contents of a text's fields; a single field may contain the separator itself."""
         return text.split(FIELD_SEPARATOR) if len(self.fields) > 1 else [text]
+
+    def compose(self, prompts: Sequence[Shown], where: Sequence[str] = ()) -> list[list[Segment]]:
+        """The segments of prompts, of which each joins to a whole prompt.
+
+        Parameters
+        ----------
+        prompts : sequence of (demonstrations, query)
+            As in :func:`build_prompt`.
+        where : sequence of str
+            What each prompt is of, such as ``test text 3``, for error sentences.
+
+        Raises
+        ------
+        InputError
+            If the chat template alters contents.
+        """
+        told = [("instruction", self.instruction)] if self.instruction else []
+        if self.chat:
+            turns = [
+                self.chat.turns(
+                    [(self.segments(text), ("label", word)) for text, word in demonstrations],
+                    self.segments(query),
+                    told[0] if told else None,
+                    self.answer,
+                )
+                for demonstrations, query in prompts
+            ]
+            return self.chat.wrap_all(turns, where, self.answer)
+        between = ("separator", self.separator)
+        composed = []
+        for demonstrations, query in prompts:
+            segments = [*told, between] if told else []
+            for text, word in demonstrations:
+                segments += [*self.segments(text), ("label", word), between]
+            composed.append([*segments, *self.segments(query)])
+        return composed
 
     def alike(self, content: str) -> str:
         """The text in which every field has the same content."""
@@ -119,7 +164,11 @@ class Prompt:
     field_ends: list[int]
 
 
-_CONTENTS = ("field", "label", "instruction")  # kinds that are no formatting
+class PromptError(InputError):
+    """A prompt in which a label word has no tokens of its own."""
+
+
+_CONTENTS = ("field", "label", "instruction")  # kinds of segments that are no formatting
 
 
 @dataclass
@@ -134,9 +183,9 @@ class _Text:
             self.spans.append((kind, len(self.text), len(self.text) + len(segment)))
             self.text += segment
 
-    def of_kind(self, kind: str) -> list[int]:
-        """Indices of the segments of this kind."""
-        return [index for index, (found, _, _) in enumerate(self.spans) if found == kind]
+    def of_kind(self, *kinds: str) -> list[int]:
+        """Indices of the segments of these kinds."""
+        return [index for index, (found, _, _) in enumerate(self.spans) if found in kinds]
 
     def segments_of(self, offsets: Sequence[tuple[int, int]]) -> list[range]:
         """Indices of the segments that each token covers; empty for tokens without characters."""
@@ -147,6 +196,16 @@ class _Text:
             else range(0)
             for first, last in offsets
         ]
+
+    def token_at(self, offsets: Sequence[tuple[int, int]], segment: int, default: int) -> int:
+        """The first token of a segment, to which only spaces before it may be merged."""
+        start = self.spans[segment][1]
+        found = (
+            token
+            for token, (first, last) in enumerate(offsets)
+            if max(first, start) < last and not self.text[first:start].strip(" ")
+        )
+        return next(found, default)
 
     def with_blanks(self, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """The offsets, each from the end of the previous token if only spaces are in between.
@@ -190,52 +249,71 @@ def build_prompt(
     Raises
     ------
     InputError
+        As :func:`locate` and :meth:`Template.compose`.
+    """
+    return locate(tokenizer, template, template.compose([(demonstrations, query)])[0])
+
+
+def locate(
+    tokenizer: Tokenizer, template: Template, segments: Sequence[Segment], where: str = ""
+) -> Prompt:
+    """Tokenize a prompt and locate every segment.
+
+    Parameters
+    ----------
+    segments : sequence of segments
+        The whole prompt, as :meth:`Template.compose` gives it.
+    where : str
+        What the prompt is of, for error sentences.
+
+    Raises
+    ------
+    PromptError
         If a label word does not begin with a token of its own or is merged with the whole query, or
         the tokenizer makes no tokens of the prompt or ends it with a special one.
+    InputError
+        If the tokenizer takes a content for a mark between the turns of a chat.
     """
     whole = _Text()
-    if template.instruction:
-        whole.add(("instruction", template.instruction), ("separator", template.separator))
-    start_segments = []
-    for text, word in demonstrations:
-        start_segments.append(len(whole.spans))
-        whole.add(*template.segments(text), ("label", word), ("separator", template.separator))
-    start_segments.append(len(whole.spans))
-    whole.add(*template.segments(query))
+    whole.add(*segments)
+    # A demonstration begins with the template's first piece, and so does the query.
+    start_segments = whole.of_kind("template", "field")[:: len(template.pieces)]
 
-    encoding = tokenizer.encode(whole.text)
+    if template.chat:  # the chat template writes BOS itself
+        encoding = tokenizer.encode(whole.text, add_special_tokens=False)
+        template.chat.check_contents(segments, encoding.ids, encoding.offsets, where)
+    else:
+        encoding = tokenizer.encode(whole.text)
     offsets = whole.with_blanks(encoding.offsets)
     segments_of = whole.segments_of(offsets)
     if not segments_of:
-        raise InputError(
+        raise PromptError(
             f"the tokenizer makes no tokens of {whole.text!r}; choose another template."
         )
     if not segments_of[-1]:
-        raise InputError(
+        raise PromptError(
             f"the tokenizer ends every prompt with a special token ({encoding.ids[-1]}), after "
             "which no label word follows; save the tokenizer without it (add_eos_token=False)."
         )
-    begins_in = [min(segments, default=None) for segments in segments_of]
+    begins_in = [min(covered, default=None) for covered in segments_of]
     label_segments = whole.of_kind("label")
     for segment in label_segments:
         _, first, last = whole.spans[segment]
         if any(begin < first < end for begin, end in offsets) or segment not in begins_in:
-            raise InputError(
+            raise PromptError(
                 f"the label word {whole.text[first:last]!r} is merged with what precedes it into "
                 "one token; begin it with a space, or end the template with a colon."
             )
     last = len(offsets) - 1  # also the start of an empty query that is merged with the separator
     if label_segments and label_segments[-1] in segments_of[last]:
         _, first, end = whole.spans[label_segments[-1]]
-        raise InputError(
+        raise PromptError(
             f"the label word {whole.text[first:end]!r} is merged with the query after it into one "
             "token; choose another separator."
         )
-    begins = [
-        next((t for t, s in enumerate(begins_in) if s is not None and s >= segment), last)
-        for segment in start_segments
-    ]
+    begins = [whole.token_at(offsets, segment, last) for segment in start_segments]
     label_positions = [begins_in.index(segment) for segment in label_segments]
+    instructions = {*whole.of_kind("instruction")}
     fields = len(template.fields)
     field_segments = whole.of_kind("field")
     field_spans = [
@@ -249,22 +327,21 @@ def build_prompt(
         token_ids=list(encoding.ids),
         label_positions=label_positions,
         label_ends=[
-            max(t for t, segments in enumerate(segments_of) if segment in segments) + 1
+            max(t for t, covered in enumerate(segments_of) if segment in covered) + 1
             for segment in label_segments
         ],
         target_position=last,
         format_positions=[
             t
-            for t, segments in enumerate(segments_of)
-            if not any(whole.spans[s][0] in _CONTENTS for s in segments)
+            for t, covered in enumerate(segments_of)
+            if not any(whole.spans[s][0] in _CONTENTS for s in covered)
         ],
         demonstration_starts=begins[:-1],
         demonstration_ends=begins[1:],
         query_start=begins[-1],
         instruction_end=max(
-            (t for t, segments in enumerate(segments_of) if 0 in segments), default=-1
+            (t + 1 for t, covered in enumerate(segments_of) if instructions & {*covered}), default=0
         )
-        + 1
         if template.instruction
         else None,
         field_names=template.field_names,
@@ -322,11 +399,12 @@ def label_tokens(
         If two label words begin with the same token, so that their probabilities are the same.
     """
     first: dict[int, str] = {}
-    for word in labels:
+    any_text = template.alike("x")
+    composed = template.compose([([(any_text, word)], any_text) for word in labels])
+    for word, segments in zip(labels, composed, strict=True):
         try:
-            any_text = template.alike("x")
-            prompt = build_prompt(tokenizer, template, [(any_text, word)], any_text)
-        except InputError as error:
+            prompt = locate(tokenizer, template, segments)
+        except PromptError as error:
             raise InputError(f"{labels_key(name)}: for model {model}, {error}") from None
         token = prompt.token_ids[prompt.label_positions[0]]
         if token in first:
@@ -425,15 +503,21 @@ def build_prompts(
     task = task or str(samples["task"][0])
     template, labels = with_distinct_labels(task, tokenizer, template, labels, model)
     first_tokens = label_tokens(task, tokenizer, template, labels, model)
+    shown: list[Shown] = []
+    for texts, of_texts, query in samples.select(
+        "demonstration_texts", "demonstration_labels", "text"
+    ).iter_rows():
+        shown.append((list(zip(texts, (labels[label] for label in of_texts), strict=True)), query))
+    where = [f"test text {example}" for example in samples["example"]]
     rows = []
-    for sample in samples.iter_rows(named=True):
-        words = [labels[label] for label in sample["demonstration_labels"]]
-        demonstrations = list(zip(sample["demonstration_texts"], words, strict=True))
+    for sample, segments, place in zip(
+        samples.iter_rows(named=True), template.compose(shown, where), where, strict=True
+    ):
         try:
-            prompt = build_prompt(tokenizer, template, demonstrations, sample["text"])
-        except InputError as error:
+            prompt = locate(tokenizer, template, segments, place)
+        except PromptError as error:
             raise InputError(
-                f"{labels_key(task)}: for model {model} and test text {sample['example']}, {error}"
+                f"{labels_key(task)}: for model {model} and {place}, {error}"
             ) from None
         length = len(prompt.token_ids)
         rows.append(
@@ -473,12 +557,14 @@ class PromptBuilder:
         Parameters
         ----------
         wording : mapping
-            ``template``, ``fields``, ``instruction``, ``separator``, and ``labels``.
+            ``template``, ``fields``, ``instruction``, ``separator``, ``labels``, and ``chat``, the
+            configuration key that asks for the chat format, if any.
         """
         parts = (wording[name] for name in ("template", "fields", "instruction", "separator"))
+        key = wording["chat"]
         return cls(
             open_tokenizer(folder),
-            Template.parse(*parts),
+            Template.parse(*parts, Chat.open(folder, key, model) if key else None),
             wording["labels"],
             model,
             read_architecture(folder)["context"],
