@@ -164,6 +164,7 @@ def test_every_key_that_is_left_out_gets_its_default() -> None:
         "source": "local",
         "path": "models/tiny",
         "dtype": "float32",
+        "chat": False,
         "memory": 4000,
     }
     assert config["tasks"]["reviews"]["columns"] == {"text": "text", "label": "label"}

@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from anchorflow.config.errors import InputError
 from anchorflow.model.tokenizer import ChatTemplate
 from anchorflow.prepare import chat as chat_format
-from anchorflow.prepare.chat import ANSWER, FORMAT, Chat, Segment, Turn, control_tokens
+from anchorflow.prepare.chat import FORMAT, Chat, Segment, Turn, control_tokens
 from anchorflow.prepare.chat_rendering import Message, Rendering, render_one
 from checkout import ROOT
 
@@ -241,7 +241,10 @@ def tokenizer_with_marks() -> Tokenizer:
 def test_tokens_that_mark_turns_are_the_special_ones_and_those_of_the_template() -> None:
     tokenizer = tokenizer_with_marks()
     chatml, qwen = chat_of(template_of("chatml")), chat_of(template_of("qwen3") + "{#\n\n#}")
-    assert set(control_tokens(tokenizer, chatml.template).values()) == {"<|im_start|>", "<|im_end|>"}
+    assert set(control_tokens(tokenizer, chatml.template).values()) == {
+        "<|im_start|>",
+        "<|im_end|>",
+    }
     marks = {"<|im_start|>", "<|im_end|>", "<think>"}
     assert set(control_tokens(tokenizer, qwen.template).values()) == marks
 

@@ -67,7 +67,7 @@ def encoder_spec(wildcards):
 def source_spec(wildcards):
     """Where a model comes from; its memory, which only schedulers use, rebuilds nothing."""
     settings = model_settings(wildcards)
-    return {key: settings[key] for key in settings if key not in ("memory", "dtype")}
+    return {key: settings[key] for key in settings if key not in ("memory", "dtype", "chat")}
 
 
 def weights_spec(wildcards):
@@ -83,7 +83,16 @@ def prompts_spec(wildcards):
         "instruction": task.get("instruction", ""),
         "separator": task["separator"],
         "labels": task["labels"],
+        "chat": chat_key(wildcards),
     }
+
+
+def chat_key(wildcards):
+    """The key that asks for the chat format, for error sentences; None if there is none."""
+    if model_settings(wildcards)["chat"]:
+        return f"models.{base_of(wildcards.model)}.chat"
+    task = task_of(wildcards.task)
+    return f"tasks.{task}.chat" if task_settings(wildcards)["chat"] else None
 
 
 def reweighting_task(wildcards):

@@ -225,7 +225,11 @@ def placeholders(template: str) -> list[str]:
 
 
 def check_wording(
-    key: str, template: str, labels: Sequence[str], fields: Sequence[str] = (TEXT,)
+    key: str,
+    template: str,
+    labels: Sequence[str],
+    fields: Sequence[str] = (TEXT,),
+    chat: bool = False,
 ) -> None:
     """Check a task's template and label words.
 
@@ -235,6 +239,8 @@ def check_wording(
         Their key, such as ``tasks.news``, for the error sentence.
     fields : sequence of str
         The fields of a text, each a placeholder of the template.
+    chat : bool
+        Whether prompts are always in the chat format, in which a query may end with a text.
 
     Raises
     ------
@@ -263,7 +269,7 @@ def check_wording(
             f"{key}.template: {template!r} must end with {{label}}, after {{{last}}}, so that the "
             "query can stop where the label word is to be predicted."
         )
-    if after == "{label}":
+    if after == "{label}" and not chat:
         raise InputError(
             f"{key}.template: {template!r} needs some words between {{{last}}} and {{label}}; the "
             "last of them is the target position."
@@ -299,7 +305,8 @@ def _check_watched(key: str, path: str) -> None:
 
 
 def _check_task(key: str, task: Mapping[str, Any]) -> None:
-    check_wording(key, task["template"], task["labels"], fields_of(task["columns"]))
+    wording = task["template"], task["labels"], fields_of(task["columns"])
+    check_wording(key, *wording, chat=task["chat"])
     if "instruction" in task and not task["instruction"].strip():
         raise InputError(f"{key}.instruction: it has no words; write some, or leave the key out.")
     _check_names(f"{key}.label_words", list(task.get("label_words", {})))

@@ -81,6 +81,7 @@ on a line each. In `texts` and `samples`, U+001F joins the fields of a text.
 |---|---|
 | a model's `source`, `repository`, `revision`, `path`, `files` or `sha256` | that model's tokenizer and weights, and what follows from them |
 | a model's `dtype` | that model's weights, and what follows from them; no prompts |
+| a model's or a task's `chat` | that model's or task's prompts, and what follows from them |
 | a model's `memory` | nothing |
 | a task's `source`, `corpus`, `repository`, `subset`, `revision`, `train`, `test`, `columns`, `labels` or `values` | that task's texts, and what follows from them |
 | a task's `template`, `instruction` or `separator` | that task's prompts, and what follows from them |
