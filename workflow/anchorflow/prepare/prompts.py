@@ -560,11 +560,11 @@ class PromptBuilder:
             ``template``, ``fields``, ``instruction``, ``separator``, ``labels``, and ``chat``, the
             configuration key that asks for the chat format, if any.
         """
-        parts = (wording[name] for name in ("template", "fields", "instruction", "separator"))
-        key = wording["chat"]
+        parts = {name: wording[name] for name in ("fields", "instruction", "separator")}
+        chat = Chat.open(folder, wording["chat"], model) if wording["chat"] else None
         return cls(
             open_tokenizer(folder),
-            Template.parse(*parts, Chat.open(folder, key, model) if key else None),
+            Template.parse(wording["template"], **parts, chat=chat),
             wording["labels"],
             model,
             read_architecture(folder)["context"],
