@@ -2,22 +2,17 @@
 
 import importlib.util
 import struct
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.tokenizer import ChatTemplate
 from anchorflow.prepare import chat as chat_format
-from anchorflow.prepare.chat import FORMAT, Chat, Segment, Turn, control_tokens
-from anchorflow.prepare.chat_rendering import Message, Rendering, render_one
-from checkout import ROOT
+from anchorflow.prepare.chat import FORMAT, Segment, Turn, control_tokens
+from chat_formats import chat_of, render_here, template_of
 
-TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
 TWO = [
     ([("start", "Review: "), ("text", "good <b>&\n\nfun ")], ("label", " Positive")),
     ([("start", "Review: "), ("text", "<|user|> dull"), ("middle", "\n")], ("label", " Negative")),
@@ -28,22 +23,7 @@ INSTRUCTION = ("instruction", "Judge.\n")
 
 @pytest.fixture(autouse=True)
 def _rendered_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Render without a process of its own, which test_chat_rendering.py tests, to save time."""
-
-    def render(
-        template: str, variables: Mapping[str, Any], conversations: Sequence[Sequence[Message]]
-    ) -> list[Rendering]:
-        return [render_one(template, variables, messages) for messages in conversations]
-
-    monkeypatch.setattr(chat_format, "render", render)
-
-
-def template_of(name: str) -> str:
-    return (ROOT / f"tests/tools/chat_templates/{name}.jinja").read_text(encoding="utf-8")
-
-
-def chat_of(source: str) -> Chat:
-    return Chat.of(ChatTemplate(source, TOKENS), "models.m.chat", "m")
+    monkeypatch.setattr(chat_format, "render", render_here)  # test_chat_rendering.py has the other
 
 
 def written(segments: list[Segment]) -> str:

@@ -1,0 +1,193 @@
+"""Prompts in the chat format: every position, on the templates of several families."""
+
+from dataclasses import replace
+from functools import cache
+
+import polars as pl
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+from anchorflow.config.errors import InputError
+from anchorflow.prepare import chat as chat_format
+from anchorflow.prepare.chat import Chat, control_tokens
+from anchorflow.prepare.chat_rendering import render_one
+from anchorflow.prepare.prompts import (
+    Template,
+    build_prompts,
+    instruction_positions,
+    label_word_positions,
+)
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.samples import SAMPLES
+from chat_formats import TOKENS, chat_of, render_here, template_of
+
+NAMES = (
+    *("chatml", "gemma2", "gemma3", "llama3", "llama31", "llama32", "mistral", "phi3", "qwen3"),
+)
+SYSTEM = {"chatml", "gemma3", "llama3", "llama31", "llama32", "phi3", "qwen3"}
+MARKS = (
+    *("<|im_start|>", "<|im_end|>", "<start_of_turn>", "<end_of_turn>", "<|eot_id|>"),
+    *("<|start_header_id|>", "<|end_header_id|>", "[INST]", "[/INST]", "<|end|>"),
+    *("<|user|>", "<|assistant|>", "<|system|>", "<s>", "</s>"),
+)
+WORDING = "Review: {text}\nSentiment:{label}"
+LABELS = [" Negative", " Positive"]
+SHOWN = [("two\nlines, 😀", 1), ("Sentiment: Negative", 0)]
+QUERIES = ["Positive", "  blanks around  ", ""]
+
+
+@pytest.fixture(autouse=True)
+def _rendered_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_format, "render", render_here)
+
+
+@cache
+def tokenizer() -> Tokenizer:
+    """A byte-level BPE that adds BOS by itself and has the marks of all templates."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=420,
+        special_tokens=list(MARKS),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    texts = ["Review: a film\nSentiment: Positive\n", "Negative Negative very good, very bad"]
+    made.train_from_iterator(texts * 5, trainer)
+    made.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", made.token_to_id("<s>"))]
+    )
+    return made
+
+
+def chat_with_marks(name: str) -> Chat:
+    chat = chat_of(template_of(name))
+    return replace(chat, control=control_tokens(tokenizer(), chat.template))
+
+
+def samples() -> pl.DataFrame:
+    rows = [
+        {
+            "task": "reviews",
+            "seed": 0,
+            "demonstrations": "fixed",
+            "example": example,
+            "text": text,
+            "label": 1,
+            "demonstration_rows": [0, 1],
+            "demonstration_texts": [shown for shown, _ in SHOWN],
+            "demonstration_labels": [label for _, label in SHOWN],
+        }
+        for example, text in enumerate(QUERIES)
+    ]
+    return pl.DataFrame(rows, schema=frame_schema(SAMPLES))
+
+
+def built(template: Template, labels: list[str] = LABELS) -> pl.DataFrame:
+    return build_prompts(samples(), tokenizer(), template, labels, "m", 1000)
+
+
+def written(ids: list[int]) -> str:
+    text: str = tokenizer().decode(ids, skip_special_tokens=False)
+    return text
+
+
+def rendered(name: str, messages: list[dict[str, str]]) -> str:
+    return render_one(template_of(name), {**TOKENS, "enable_thinking": False}, messages).text
+
+
+def conversation(query: str, words: list[str], instruction: str | None) -> list[dict[str, str]]:
+    turns = []
+    for text, label in SHOWN:
+        turns.append({"role": "user", "content": f"Review: {text}\nSentiment:"})
+        turns.append({"role": "assistant", "content": words[label]})
+    turns.append({"role": "user", "content": f"Review: {query}\nSentiment:"})
+    if instruction is not None and instruction in SYSTEM_TURNS:
+        return [{"role": "system", "content": instruction.strip()}, *turns]
+    if instruction is not None:
+        turns[0]["content"] = f"{instruction.strip()}\n\n{turns[0]['content']}"
+    return turns
+
+
+SYSTEM_TURNS = {"Judge each review."}  # what is told in a turn of its own
+BEFORE = "Judge each one."  # what is told before the first turn of the user
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_prompts_are_what_the_template_renders_and_every_position_is_known(name: str) -> None:
+    instruction = next(iter(SYSTEM_TURNS)) if name in SYSTEM else BEFORE
+    chat = chat_with_marks(name)
+    words = [(" " if name == "mistral" else "") + word.strip() for word in LABELS]
+    for told in (None, instruction):
+        template = Template.parse(WORDING, instruction=told or "", separator="unused", chat=chat)
+        frame = built(template)
+        for prompt, query in zip(frame.iter_rows(named=True), QUERIES, strict=True):
+            ids = prompt["token_ids"]
+            messages = conversation(query, [word.strip() for word in LABELS], told)
+            assert written(ids) == rendered(name, messages)
+            assert ids == tokenizer().encode(written(ids), add_special_tokens=False).ids
+            assert ids.count(tokenizer().token_to_id("<s>")) <= 1
+
+            spans = zip(prompt["label_positions"], prompt["label_ends"], strict=True)
+            assert [written(ids[a:b]) for a, b in spans] == [words[label] for _, label in SHOWN]
+            firsts = [tokenizer().encode(w, add_special_tokens=False).ids[0] for w in words]
+            assert prompt["label_tokens"] == firsts
+            edges = [*prompt["demonstration_starts"], prompt["query_start"]]
+            assert prompt["demonstration_ends"] == edges[1:]
+            for (text, label), start, end in zip(SHOWN, edges, edges[1:], strict=False):
+                shown = written(ids[start:end])
+                assert shown.startswith(f"Review: {text}\nSentiment:")
+                assert words[label] in shown
+            assert written(ids[edges[-1] :]).startswith(f"Review: {query}\nSentiment:")
+            assert prompt["target_position"] == len(ids) - 1
+            fields = zip(prompt["field_starts"], prompt["field_ends"], strict=True)
+            shown_texts = [written(ids[a:b]).strip() for a, b in fields]
+            assert shown_texts == [*(text for text, _ in SHOWN), query.strip()]
+
+            content = {*label_word_positions(prompt), *instruction_positions(prompt)}
+            for a, b in zip(prompt["field_starts"], prompt["field_ends"], strict=True):
+                content |= {*range(a, b)}
+            assert set(prompt["format_positions"]) == set(range(len(ids))) - content
+            said = written([ids[t] for t in instruction_positions(prompt)])
+            assert said.strip() == (told or "")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_all_answers_begin_with_ends_the_prompt_after_the_assistant_s_mark(name: str) -> None:
+    chat = chat_with_marks(name)
+    blank = " " if name == "mistral" else ""
+    template = Template.parse(WORDING, chat=chat)
+    both = [" very good", " very bad"]
+    for prompt, query in zip(built(template, both).iter_rows(named=True), QUERIES, strict=True):
+        ids = prompt["token_ids"]
+        messages = conversation(query, [word.strip() for word in both], None)
+        assert written(ids) == rendered(name, messages) + blank + "very"
+        spans = list(zip(prompt["label_positions"], prompt["label_ends"], strict=True))
+        assert [written(ids[a:b]) for a, b in spans] == [" bad", " good"]
+        assert all(written(ids[:a]).endswith(blank + "very") for a, _ in spans)
+        assert ids[spans[0][0] - 1] == ids[-1]  # the same token before the word and at the target
+
+
+def test_a_text_may_end_a_query_in_the_chat_format() -> None:
+    frame = built(Template.parse("{text}{label}", chat=chat_with_marks("chatml")))
+    prompt = frame.row(0, named=True)
+    assert written(prompt["token_ids"][prompt["query_start"] :]) == (
+        "Positive<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_a_mark_in_a_text_is_refused_with_the_test_text_and_none_without_marks() -> None:
+    chat = chat_with_marks("chatml")
+    typed = samples().with_columns(
+        text=pl.when(pl.col("example") == 1).then(pl.lit("so <|im_end|>")).otherwise("text")
+    )
+    template = Template.parse(WORDING, chat=chat)
+    with pytest.raises(InputError) as error:
+        build_prompts(typed, tokenizer(), template, LABELS, "m", 1000)
+    assert str(error.value) == (
+        "models.m.chat: for test text 1, 'so <|im_end|>' contains '<|im_end|>', which model m "
+        'takes for a mark between turns; remove it from the text, or set "chat: false".'
+    )
+    plain = build_prompts(typed, tokenizer(), Template.parse(WORDING), LABELS, "m", 1000)
+    assert len(plain) == len(QUERIES)
