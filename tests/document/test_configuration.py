@@ -55,10 +55,13 @@ def test_the_examples_are_complete_configurations(
     monkeypatch.chdir(tmp_path)
     for split in ("train", "test"):
         (tmp_path / f"{split}.csv").touch()
-    (tmp_path / "path/to/model").mkdir(parents=True)
-    (tmp_path / "path/to/model/config.json").touch()
-    example, of_fields = re.findall(r"```yaml\n(.*?)```", configuration_readme(SCHEMA), re.DOTALL)
+    for model in ("path/to/model", "path/to/instruct-model"):
+        (tmp_path / model).mkdir(parents=True)
+        (tmp_path / model / "config.json").touch()
+    blocks = re.findall(r"```yaml\n(.*?)```", configuration_readme(SCHEMA), re.DOTALL)
+    example, of_fields, of_chat = blocks
     assert len(example.splitlines()) == 5
     assert example in (ROOT / "README.md").read_text(encoding="utf-8")
-    complete_configuration(yaml.safe_load(example), SCHEMA_FILE)
-    complete_configuration(yaml.safe_load(example) | yaml.safe_load(of_fields), SCHEMA_FILE)
+    for changed in ("{}", of_fields, of_chat):
+        settings = yaml.safe_load(example) | yaml.safe_load(changed)
+        complete_configuration(settings, SCHEMA_FILE)

@@ -21,7 +21,16 @@ from dry_run import dry_run
 ROOT = Path(__file__).parents[2]
 COPIED = ("Snakefile", "workflow", "profiles", "data", "config")
 # What the bytes of a small run depend on, the workflow aside.
-LIBRARIES = ("snakemake", "torch", "transformers", "tokenizers", "numpy", "polars", "pyarrow")
+LIBRARIES = (
+    "snakemake",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "numpy",
+    "polars",
+    "pyarrow",
+    "datasets",
+)
 TOOLS = (Path(__file__), Path(__file__).with_name("tiny_encoder.py"))
 _NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.egg-info")
 

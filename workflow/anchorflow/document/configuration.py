@@ -75,6 +75,29 @@ by itself, no random token is drawn from it, and every method of compression kee
 its budget. The sentence encoder, and the similarity of texts without their template, see the fields
 on a line each. In `texts` and `samples`, U+001F joins the fields of a text.
 
+## Chat format
+
+`chat: true`, of a model or of a task, makes conversations of the prompts, through the chat template
+that comes with the model. Each demonstration is a turn of the user (the template up to `{label}`)
+and an answer of the assistant (the label word); the query ends where the assistant's next answer
+begins. An instruction becomes the system's turn, or begins the user's first one where the model
+knows no system. What the chat template writes is formatting, like a separator.
+
+```yaml
+models:
+  my-model: {source: local, path: path/to/instruct-model}
+tasks:
+  plain: {source: local, train: train.csv, test: test.csv,
+          template: "Review: {text}\nSentiment:{label}", labels: [" Negative", " Positive"]}
+  chat: {source: local, train: train.csv, test: test.csv, chat: true,
+         instruction: "Is the review negative or positive? Answer with one word.",
+         template: "{text}{label}", labels: [" Negative", " Positive"]}
+```
+
+Blanks at the ends of texts and label words are left out, since many templates trim them. A template
+that rewrites, repeats or reorders texts, asks for the date, or ends where no answer begins is
+refused, and so is a text in which the tokenizer would find a mark between turns.
+
 ## What is rebuilt when a key changes
 
 | change | computed again |

@@ -1,0 +1,138 @@
+"""One run with every wording of prompts: fields, an instruction, a chat, words that begin alike."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from anchorflow.config.stages import PRESENTED
+from chat_formats import template_of
+from checkout import Checkout
+
+TASKS: dict[str, dict[str, Any]] = {
+    "fields": {
+        "source": "builtin",
+        "corpus": "entailment",
+        "columns": {"hypothesis": "hypothesis", "premise": "premise"},  # as texts join them
+        "template": "Premise: {premise}\nHypothesis: {hypothesis}\nAnswer:{label}",
+        "labels": [" Yes", " No"],
+    },
+    "told": {
+        "source": "builtin",
+        "corpus": "reviews",
+        "instruction": "Judge each review.",
+        "separator": "\n\n",
+        "template": "Review: {text}\nSentiment:{label}",
+        "labels": [" Negative", " Positive"],
+    },
+    "chat": {
+        "source": "builtin",
+        "corpus": "reviews",
+        "instruction": "Judge each review.",
+        "chat": True,
+        "template": "Review: {text}{label}",
+        "labels": [" Negative", " Positive"],
+    },
+    "alike": {
+        "source": "builtin",
+        "corpus": "reviews",
+        "template": "Review: {text}\nSentiment:{label}",
+        "labels": [" very bad", " very good"],
+        "values": ["Negative", "Positive"],
+    },
+}
+MARKS = ["<|im_start|>", "<|im_end|>"]
+
+
+def _speaking(folder: Path) -> tuple[Any, Any]:
+    """Give the model in a folder the marks and the template of a chat."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager")
+    tokenizer.add_special_tokens({"additional_special_tokens": MARKS})
+    tokenizer.chat_template = template_of("chatml")
+    model.resize_token_embeddings(len(tokenizer))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return model.eval(), tokenizer
+
+
+def _spoken(task: dict[str, Any], sample: dict[str, Any], tokenizer: Any) -> list[int]:
+    """The tokens of a prompt, written down here from what the texts are."""
+
+    def before(text: str) -> str:
+        parts = dict(zip(task.get("columns", {"text": ""}), text.split("\x1f"), strict=True))
+        written: str = task["template"].removesuffix("{label}").format(**parts)
+        return written
+
+    words = [task["labels"][label] for label in sample["demonstration_labels"]]
+    shown = list(zip(sample["demonstration_texts"], words, strict=True))
+    if task.get("chat"):
+        turns = [{"role": "system", "content": task["instruction"]}]
+        for text, word in shown:
+            turns += [
+                {"role": "user", "content": before(text)},
+                {"role": "assistant", "content": word.strip()},
+            ]
+        turns.append({"role": "user", "content": before(sample["text"])})
+        whole = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
+    else:
+        between = task.get("separator", "\n")
+        parts = [task["instruction"]] if "instruction" in task else []
+        parts += [before(text) + word for text, word in shown]
+        whole = between.join([*parts, before(sample["text"])])
+    if task is TASKS["alike"]:
+        whole += " very"
+    ids: list[int] = tokenizer(whole, add_special_tokens=False)["input_ids"]
+    return ids
+
+
+@pytest.mark.long
+def test_every_stage_follows_every_wording_as_full_eager_prompts_do(
+    copy_checkout: Callable[[], Checkout],
+) -> None:
+    checkout = copy_checkout()
+    model, tokenizer = _speaking(checkout.folder / "models" / "tiny")
+    checkout.config.update(tasks=TASKS, seeds=[0], test_examples=4)
+    checkout.config["controls"] = {"untrained": [], "shuffled_labels": False}
+    summaries = [
+        f"results/{s.name}/tiny.parquet" for s in PRESENTED if s.summary and not s.with_words
+    ]
+    checkout.snakemake("--cores", "2", "--", *summaries)
+
+    results = checkout.folder / "results"
+    for name, task in TASKS.items():
+        samples = pl.read_parquet(results / f"samples/{name}/0.parquet")
+        fixed = samples.filter(pl.col("demonstrations") == "fixed")
+        prompts = pl.read_parquet(results / f"prompts/tiny/{name}/0.parquet")
+        tokens = prompts.filter(pl.col("demonstrations") == "fixed")["token_ids"].to_list()
+        assert tokens == [_spoken(task, row, tokenizer) for row in fixed.iter_rows(named=True)]
+
+        predictions = pl.read_parquet(results / f"predictions/tiny/{name}/0.parquet")
+        attention = pl.read_parquet(results / f"attention/tiny/{name}/0.parquet")
+        for row, ids in zip(prompts.iter_rows(named=True), tokens, strict=False):
+            with torch.no_grad():
+                output = model(torch.tensor([ids]), output_attentions=True)
+            logits = output.logits[0, -1]
+            shares = logits[row["label_tokens"]].softmax(0)
+            found = predictions.filter(example=row["example"])["probabilities"][0].to_list()
+            assert found == pytest.approx(shares.tolist(), abs=1e-4)
+            rows = attention.filter(example=row["example"]).sort("layer", "head", "demonstration")
+            words = list(zip(row["label_positions"], row["label_ends"], strict=True))
+            expected = torch.stack(
+                [
+                    torch.stack([layer[0, :, -1, a:b].sum(1) for a, b in words], 1)
+                    for layer in output.attentions
+                ]
+            )  # [layers, heads, demonstrations]
+            assert rows["attention_label"].to_list() == pytest.approx(
+                expected.flatten().tolist(), abs=1e-4
+            )
+        for summary in ("flow", "reweighting", "compression", "isolation"):
+            assert name in set(pl.read_parquet(results / f"{summary}/tiny.parquet")["task"])
+    landing = pl.read_parquet(results / "landing/tiny.parquet")
+    segments = {task: set(rows["segment"]) for (task,), rows in landing.group_by("task")}
+    assert {"premise", "hypothesis"} <= segments["fields"]
