@@ -153,6 +153,13 @@ def test_files_that_hold_the_model_without_its_head_may_leave_out_its_prefix(
     check_tensors("tiny", tiny_model("gpt2").config, bare, HERE)
 
 
+@pytest.mark.parametrize("index", ["[]", "{}", '{"weight_map": {"a": 1}}', '{"weight_map": []}'])
+def test_an_index_that_names_no_files_is_told(tmp_path: Path, index: str) -> None:
+    (tmp_path / "model.safetensors.index.json").write_text(index, encoding="utf-8")
+    with pytest.raises(InputError, match=r"can't be read \(model.safetensors.index.json does not"):
+        stored_tensors("tiny", tmp_path)
+
+
 def test_a_tensor_in_two_files_of_an_index_is_told(tmp_path: Path) -> None:
     """Which one transformers takes depends on the files' order."""
     tensors = {UP: torch.ones(48, 32)}

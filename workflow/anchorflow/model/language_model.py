@@ -26,7 +26,13 @@ from anchorflow.store.checksums import changed_file, read_json
 MODEL_CARD = "model.json"
 
 # How transformers reports weights that it can't place or join.
-_OTHER_SIZES = ("ignore_mismatched_sizes", "automatic conversion of the weights")
+# What transformers says of weights that do not fit, and how it is told.
+_NOT_FITTING = {
+    "ignore_mismatched_sizes": "they have other sizes than its configuration says",
+    "automatic conversion of the weights": (
+        "transformers can't make of them what its configuration says; sizes or tensors may differ"
+    ),
+}
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:
@@ -190,9 +196,10 @@ def told_as_damage(name: str, weights: Path) -> Iterator[None]:
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         if isinstance(error, RuntimeError):
-            if not any(words in reason for words in _OTHER_SIZES):
+            told = [said for words, said in _NOT_FITTING.items() if words in reason]
+            if not told:
                 raise
-            reason = "they have other sizes than its configuration says"
+            reason = told[0]
         raise InputError(
             f"models.{name}: the weights in {weights} can't be read ({reason}); replace them with "
             "a complete copy."

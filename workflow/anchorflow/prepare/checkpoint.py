@@ -82,7 +82,10 @@ def _weight_files(directory: Path) -> list[str]:
     if (directory / SAFE_WEIGHTS_NAME).is_file():
         return [SAFE_WEIGHTS_NAME]
     index = json.loads((directory / SAFE_WEIGHTS_INDEX_NAME).read_text(encoding="utf-8"))
-    return sorted(set(index["weight_map"].values()))
+    files = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(files, dict) or not all(isinstance(file, str) for file in files.values()):
+        raise ValueError(f"{SAFE_WEIGHTS_INDEX_NAME} does not say which files hold them")
+    return sorted(set(files.values()))
 
 
 def check_tensors(
@@ -183,10 +186,12 @@ def check_gguf_tensors(name: str, model: PreTrainedModel, file: Path) -> None:
     if sum(stored.values()) == sum(placed.values()):
         return
     architecture = reader.fields["general.architecture"].contents()
-    known = {value: key for key, value in gguf.MODEL_ARCH_NAMES.items()}[architecture]
-    names = gguf.get_tensor_name_map(known, model.config.num_hidden_layers)
-    read = {names.get_name(tensor, (".weight", ".bias")) for tensor in model.state_dict()}
-    unused = min(stored.keys() - read, default="a tensor")
+    known = {value: key for key, value in gguf.MODEL_ARCH_NAMES.items()}.get(architecture)
+    unused = "a tensor"
+    if known is not None:
+        names = gguf.get_tensor_name_map(known, model.config.num_hidden_layers)
+        read = {names.get_name(tensor, (".weight", ".bias")) for tensor in model.state_dict()}
+        unused = min(stored.keys() - read, default=unused)
     raise InputError(
         f"models.{name}: its GGUF file has {unused}, which transformers does not read, and without "
         'which logits differ; name a safetensors checkpoint of the model ("source: local" or hub).'
