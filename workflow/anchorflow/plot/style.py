@@ -1,5 +1,6 @@
 """Common style of all figures: small multiples with intervals, in vector formats and PNG."""
 
+import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from PIL import Image
 
 from anchorflow.store.replacing import replacing
 from anchorflow.summarize.by_task import AVERAGE
@@ -118,4 +120,15 @@ def save(figure: Figure, paths: Mapping[str, str | Path]) -> None:
     for kind, path in paths.items():
         metadata = {"CreationDate": None} if kind == "pdf" else None
         with replacing(path) as temporary:
-            figure.savefig(temporary, format=kind, metadata=metadata)
+            if kind == "png":
+                _save_opaque(figure, temporary)
+            else:
+                figure.savefig(temporary, format=kind, metadata=metadata)
+
+
+def _save_opaque(figure: Figure, path: Path) -> None:
+    """Write a PNG without a channel for transparency, which no figure has."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", pil_kwargs={"compress_level": 1})
+    with Image.open(drawn) as image:
+        image.convert("RGB").save(path, "PNG", dpi=image.info["dpi"])
