@@ -24,6 +24,18 @@ def pair_matrix(rows: pl.DataFrame, classes: int) -> Array:
     return matrix
 
 
+def _plot_none(
+    confusion: pl.DataFrame, style: Mapping[str, Any], paths: Mapping[str, str | Path]
+) -> None:
+    """Say in the figure's place that there is nothing to plot."""
+    title = f"Confusion of labels and distance of their keys,\n{confusion['model'][0]}"
+    with small_multiples(style, 1, 2, title) as (figure, axes):
+        for panel in axes[0]:
+            panel.set_axis_off()
+        figure.text(0.5, 0.4, "no task has three labels or more", ha="center")
+        save(figure, paths)
+
+
 def plot_confusion(
     confusion: pl.DataFrame,
     labels: Mapping[str, Sequence[str]],
@@ -49,6 +61,9 @@ def plot_confusion(
         for task in confusion["task"].unique(maintain_order=True)
         if task != AVERAGE and len(labels[task]) > 2
     ]
+    if not tasks:
+        _plot_none(confusion, style, paths)
+        return
     last_row = [AVERAGE] if len(tasks) != 1 else []
     layers = confusion.filter(pl.col("measure") == "correlation")["layer"].n_unique()
     late = last_third(layers).start

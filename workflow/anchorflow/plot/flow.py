@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from anchorflow.plot.style import (
     describe,
+    legend_below,
     plot_line,
     save,
     small_multiples,
@@ -70,11 +71,11 @@ def plot_flow(
         flows, names = axes[0][0].get_legend_handles_labels()
         controls = [Line2D([], [], **thin(order)) for order in range(len(_MATCHED))]
         of_ratios, ratio_names = axes[2][0].get_legend_handles_labels()
-        figure.legend(
+        legend_below(
+            figure,
             [*flows, *controls, *of_ratios],
             [*names, *_MATCHED.values(), *ratio_names],
-            loc="outside lower center",
-            ncols=min(3, len(tasks)),  # columns are filled one after the other
+            most=3,
         )
         save(figure, paths)
 

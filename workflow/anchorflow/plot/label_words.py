@@ -12,6 +12,7 @@ from anchorflow.plot.style import (
     MARKERS,
     as_shown,
     describe,
+    legend_below,
     plot_line,
     save,
     small_multiples,
@@ -83,7 +84,7 @@ def plot_label_words(
             for row in axes
             for handle, label in zip(*row[1].get_legend_handles_labels(), strict=True)
         }
-        figure.legend(found.values(), found, loc="outside lower center", ncols=len(found))
+        legend_below(figure, found.values(), found)
         save(figure, paths)
 
 

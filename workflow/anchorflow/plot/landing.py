@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from anchorflow.plot.style import describe, save, small_multiples, tasks_in_order
+from anchorflow.plot.style import describe, legend_below, save, small_multiples, tasks_in_order
 
 # Okabe-Ito colors, with dash styles to distinguish lines in grayscale.
 _SEGMENTS = {
@@ -79,13 +79,7 @@ def plot_landing(
             handles, names = above.get_legend_handles_labels()
             shown |= dict(zip(names, handles, strict=True))
         legend = {name: shown[name] for name, _, _ in styles.values()}
-        figure.legend(
-            legend.values(),
-            legend,
-            loc="outside lower center",
-            ncols=len(_SEGMENTS),
-            handlelength=3,
-        )
+        legend_below(figure, legend.values(), legend, len(_SEGMENTS), handlelength=3)
         figure.colorbar(image, ax=axes[1], label="share of the layer's largest", pad=0.01)
         save(figure, paths)
 

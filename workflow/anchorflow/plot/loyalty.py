@@ -7,7 +7,15 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
-from anchorflow.plot.style import DASHES, MARKERS, describe, save, small_multiples, thin
+from anchorflow.plot.style import (
+    DASHES,
+    MARKERS,
+    describe,
+    legend_below,
+    save,
+    small_multiples,
+    thin,
+)
 from anchorflow.summarize.by_task import AVERAGE
 
 _AXES = {
@@ -64,7 +72,7 @@ def plot_loyalty(
         ]
         named.sort(key=lambda entry: entry[1] in _BESIDE.values())
         handles, names = zip(*named, strict=True)
-        fig.legend(handles, names, loc="outside lower center", ncols=3 if swept else len(names))
+        legend_below(fig, handles, names, 3 if swept else len(names))
         save(fig, paths)
 
 

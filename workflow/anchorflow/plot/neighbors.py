@@ -7,7 +7,14 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
-from anchorflow.plot.style import MARKERS, describe, save, small_multiples, tasks_in_order
+from anchorflow.plot.style import (
+    MARKERS,
+    describe,
+    legend_below,
+    save,
+    small_multiples,
+    tasks_in_order,
+)
 from anchorflow.summarize.neighbors import CHOICES
 
 _PANELS = {
@@ -48,7 +55,7 @@ def plot_neighbors(
             else:
                 axes.set_xlim(-0.02, 1.04)
         handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        legend_below(figure, handles, labels)
         save(figure, paths)
 
 

@@ -8,7 +8,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
-from anchorflow.plot.style import describe, save, small_multiples, tasks_in_order
+from anchorflow.plot.style import describe, legend_below, save, small_multiples, tasks_in_order
 
 # Okabe-Ito colors; heads are evaluated only with all demonstrations.
 _METHODS = {
@@ -49,7 +49,7 @@ def plot_regressors(
                 if column == 0:
                     panel.set_ylabel(name)
         handles, names = axes[0][0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=len(_METHODS))
+        legend_below(figure, handles, names)
         save(figure, paths)
 
 

@@ -1,7 +1,7 @@
 """Common style of all figures: small multiples with intervals, in vector formats and PNG."""
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,25 @@ def describe(summary: pl.DataFrame, confidence: float, marks: str = "bands") -> 
         f"{total['model'][0]}: {total['examples'][0]} examples over {total['seeds'][0]} seeds; "
         f"{marks} are {confidence:.0%} intervals"
     )
+
+
+def legend_below(
+    figure: Figure, handles: Iterable[Any], names: Iterable[str], most: int = 99, **look: Any
+) -> None:
+    """A legend below all panels, in as many columns, at ``most``, as the figure is wide enough for.
+
+    Columns are filled one after the other. Lines after the first make the figure higher.
+    """
+    handles, names = list(handles), list(names)
+    for columns in range(min(most, len(names)), 0, -1):
+        legend = figure.legend(handles, names, loc="outside lower center", ncols=columns, **look)
+        size = legend.get_window_extent()
+        if columns == 1 or size.width <= figure.bbox.width:
+            lines = -(-len(names) // columns)
+            added = size.height / figure.dpi * (1 - 1 / lines)
+            figure.set_figheight(figure.get_figheight() + added)
+            return
+        legend.remove()
 
 
 def save(figure: Figure, paths: Mapping[str, str | Path]) -> None:

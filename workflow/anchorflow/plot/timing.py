@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from anchorflow.config.errors import InputError
 from anchorflow.plot.method_styles import LOOKS, Look
-from anchorflow.plot.style import describe, save, small_multiples, tasks_in_order
+from anchorflow.plot.style import describe, legend_below, save, small_multiples, tasks_in_order
 from anchorflow.summarize.by_task import AVERAGE
 
 
@@ -89,7 +89,7 @@ def plot_timing(
             panel.set_ylim(0, 1.04)
         axes[0][0].set_ylabel("accuracy")
         handles, labels = axes[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside right center")
+        legend_below(figure, handles, labels)
         save(figure, paths)
 
 
