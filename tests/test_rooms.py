@@ -122,6 +122,7 @@ def test_what_is_presented_has_its_modules(shown: Presented) -> None:
 OTHER_TESTS = {
     "measure/test_out_of_memory.py": "all stages that run the model",
     "measure/test_shards.py": "all stages that are measured in shards",
+    "prepare/test_chat_prompts.py": "prepare/prompts.py with what prepare/chat.py writes around",
     "prepare/test_data.py": "the built-in corpora, which prepare/texts.py reads",
     "schemas/test_all_tables.py": "the tables of all files of the room",
 }
