@@ -171,6 +171,23 @@ def intervene(*interventions: Intervention) -> Iterator[None]:
         _in_force[:] = outer
 
 
+def recomputed_alike() -> tuple[
+    contextlib.AbstractContextManager[None], contextlib.AbstractContextManager[None]
+]:
+    """Contexts of a forward pass and of its recomputation, which has the same interventions."""
+    return contextlib.nullcontext(), _intervene_only(_in_force.copy())
+
+
+@contextlib.contextmanager
+def _intervene_only(interventions: Sequence[Intervention]) -> Iterator[None]:
+    outer = _in_force.copy()
+    _in_force[:] = interventions
+    try:
+        yield
+    finally:
+        _in_force[:] = outer
+
+
 def _intervened(call: AttentionCall, interventions: Sequence[Intervention]) -> Tensor:
     if not interventions:
         return plain_attention(call)

@@ -54,14 +54,25 @@ INTERVAL = (
     field("examples", pa.int32(), "examples averaged, summed over seeds", "examples"),
     field("seeds", pa.int32(), "seeds averaged", "seeds"),
 )
-PREDICTED = (
-    field(
-        "prediction", pa.int32(), "label with the highest probability, index into the label words"
-    ),
+_PREDICTION = field(
+    "prediction", pa.int32(), "label with the highest probability, index into the label words"
+)
+PREDICTED = (  # whatever the configuration's scoring is
+    _PREDICTION,
     field(
         "probabilities",
         pa.list_(pa.float32()),
         "softmax over the label words' first tokens, in label order",
+        "probability",
+    ),
+)
+SCORED = (
+    _PREDICTION,
+    field(
+        "probabilities",
+        pa.list_(pa.float32()),
+        "softmax over the label words, in label order: over their first tokens, or as scoring and "
+        "word_score in config/README.md say; of kernel, always over first tokens",
         "probability",
     ),
 )
