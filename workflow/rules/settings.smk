@@ -67,7 +67,9 @@ def encoder_spec(wildcards):
 def source_spec(wildcards):
     """Where a model comes from; its memory, which only schedulers use, rebuilds nothing."""
     settings = model_settings(wildcards)
-    return {key: settings[key] for key in settings if key not in ("memory", "dtype", "chat")}
+    return {
+        key: settings[key] for key in settings if key not in ("memory", "dtype", "chat")
+    }
 
 
 def weights_spec(wildcards):
