@@ -62,7 +62,7 @@ PREDICTED = (  # whatever the configuration's scoring is
     field(
         "probabilities",
         pa.list_(pa.float32()),
-        "softmax over the label words' first tokens, in label order",
+        "softmax over the label words' first tokens, whatever scoring is, in label order",
         "probability",
     ),
 )
@@ -77,7 +77,10 @@ SCORED = (
     ),
 )
 SKIPPED = field(
-    "skipped", pa.int32(), "examples not run because their prompt exceeds the context", "examples"
+    "skipped",
+    pa.int32(),
+    "examples not run because their prompt exceeds the context, or a whole label word after it",
+    "examples",
 )
 KINDS_OF_WEIGHTS = (
     "which attention a_i is taken as a demonstration's weight: max, the largest to any of its "
