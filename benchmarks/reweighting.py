@@ -130,12 +130,11 @@ def compare(model: PreTrainedModel, arguments: argparse.Namespace) -> None:
             _, plain = fit_in_full(model, prompts, descent, arguments.plain_epochs)
             steps = len(plain)
             difference = max(abs(a - b) / b for a, b in zip(losses, plain, strict=False))
-            reweight = Reweight.last(beta, kept)
             of = {
                 "fit": partial(fit, model, prompts, descent),
                 "steps": partial(short.fit, model, kept, np.random.default_rng(0)),
                 "full": partial(fit_in_full, model, prompts, descent, arguments.plain_epochs),
-                "evaluate": partial(label_probabilities, model, kept, reweight),
+                "evaluate": partial(label_probabilities, model, kept, beta),
                 "evaluate in full": partial(evaluate_in_full, model, prompts, beta),
             }
             took = {name: seconds_of(run, device) for name, run in of.items()}

@@ -214,7 +214,8 @@ def test_every_default_satisfies_its_own_schema() -> None:
 def test_a_misspelt_key_is_told_with_the_nearest_one() -> None:
     assert refused(lambda config: config.update(seed=[1])) == (
         'seed: unknown key (did you mean "seeds"?); known here are models, tasks, seeds, '
-        "test_examples, demonstrations_per_label, saliency, isolation, reweighting, "
+        "test_examples, demonstrations_per_label, scoring, word_score, saliency, isolation, "
+        "reweighting, "
         "compression, timing, diagnosis, encoder, retrieval, kernel, probes, flow_page, controls, "
         "compute, statistics, figures."
     )
@@ -260,6 +261,8 @@ def test_an_unknown_key_that_is_no_text_is_told_all_the_same() -> None:
         ({"compute": {"device": "gpu"}}, "compute.device: 'gpu' is not one of ['auto', 'cpu',"),
         ({"compute": {"examples_per_shard": 0}}, "compute.examples_per_shard: 0 is less than the"),
         ({"figures": {"colors": ["red"] * 3}}, "figures.colors.0: 'red' does not match"),
+        ({"scoring": "word"}, "scoring: 'word' is not one of ['first_token', 'whole_word']"),
+        ({"word_score": "max"}, "word_score: 'max' is not one of ['sum', 'mean']; For scoring"),
         ({"controls": {"untrained": True}}, "controls.untrained: True is not of type 'array'; Ki"),
         ({"controls": {"draws": 0}}, "controls.draws: 0 is less than the minimum of 1; Random dr"),
         ({"controls": {"stages": []}}, "controls.stages: [] should be non-empty; What is measure"),
@@ -273,6 +276,22 @@ def test_a_bad_value_is_told_with_its_key_and_what_belongs_there(
     change: dict[str, Any], start: str
 ) -> None:
     assert refused(lambda config: config.update(change)).startswith(start)
+
+
+def test_first_tokens_are_scored_by_default_and_words_by_their_sum() -> None:
+    config = smallest()
+    complete_configuration(config, SCHEMA)
+    assert (config["scoring"], config["word_score"]) == ("first_token", "sum")
+    config = smallest() | {"scoring": "whole_word", "word_score": "mean"}
+    complete_configuration(config, SCHEMA)
+    assert (config["scoring"], config["word_score"]) == ("whole_word", "mean")
+
+
+def test_a_score_of_words_without_whole_words_is_refused() -> None:
+    assert refused(lambda config: config.update(word_score="mean")) == (
+        "word_score: mean is for whole words, but scoring is first_token; set "
+        '"scoring: whole_word", or leave word_score out.'
+    )
 
 
 def test_a_misspelt_choice_is_told_with_the_nearest_one() -> None:

@@ -34,6 +34,7 @@ from anchorflow.prepare.prompts import (
     label_word_positions,
     non_label_positions,
     with_distinct_labels,
+    word_tokens,
 )
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
@@ -47,7 +48,7 @@ def test_prompts_with_other_words_differ_in_the_label_tokens_alone() -> None:
     other = build_prompts(drawn, tokenizer, TEMPLATE, LABELS[::-1], "tiny", 100, "reviews+swapped")
     assert set(other["task"]) == {"reviews+swapped"}
     assert other["label_tokens"][0].to_list() == own["label_tokens"][0].to_list()[::-1]
-    replaced = ["task", "token_ids", "label_tokens"]
+    replaced = ["task", "token_ids", "label_tokens", "word_tokens"]
     assert other.drop(replaced).equals(own.drop(replaced))
     for mine, theirs in zip(own.iter_rows(named=True), other.iter_rows(named=True), strict=True):
         pairs = zip(mine["token_ids"], theirs["token_ids"], strict=True)
@@ -633,6 +634,29 @@ def test_first_tokens_of_label_words_are_in_label_order() -> None:
     words = [" Negative", " Positive", " Mixed"]
     expected = [ord(" ") + ord(letter) for letter in "NPM"]
     assert label_tokens("reviews", characters, TEMPLATE, words, "tiny") == expected
+
+
+def test_whole_label_words_are_all_their_tokens_after_what_all_begin_with() -> None:
+    words = [" very bad film", " very good"]
+    prompts = build_prompts(samples(["one"]), SPACED, TEMPLATE, words, "tiny", 1000)
+    bad, film, good = (sum(map(ord, word)) for word in (" bad", " film", " good"))
+    assert prompts["word_tokens"].to_list() == [[[bad, film], [good]]]
+    assert prompts["label_tokens"].to_list() == [[bad, good]]
+    assert prompts["context"].to_list() == [1000]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_tokens_of_a_label_word_are_those_of_every_demonstration_of_it(name: str) -> None:
+    tokenizer = trained(name)
+    words = [" Negative reviews", " Positive answers"]
+    found = word_tokens("reviews", tokenizer, TEMPLATE, words, "tiny")
+    for text in ("a fine film", "dull\n"):
+        prompt = build_prompt(tokenizer, TEMPLATE, [(text, word) for word in words], text)
+        spans = zip(prompt.label_positions, prompt.label_ends, strict=True)
+        assert [prompt.token_ids[first:end] for first, end in spans] == found
+    for tokens, word in zip(found, words, strict=True):
+        assert len(tokens) > 1
+        assert tokenizer.decode(tokens).strip() == word.strip()
 
 
 @pytest.mark.parametrize("pattern", [r":[^\n]*|[^\n:]+|\n", r"(?s)Sentiment:.|."])

@@ -140,6 +140,13 @@ def test_skipped_prompts_are_counted_once_with_fixed_demonstrations() -> None:
         assert row_of(summary, task, "accuracy")["skipped"] == skipped
 
 
+def test_a_prompt_without_a_prediction_was_left_out_for_a_whole_word_and_counts() -> None:
+    tables = pl.concat([predictions([0, 1], [0, 1]), predictions([0, 1, 0], [0, 1, 0], seed=1)])
+    known = pl.concat([prompts(3, 1), prompts(3, 0, seed=1)])
+    row = row_of(summarize_accuracy(tables, known, 0.95), "reviews", "accuracy")
+    assert (row["examples"], row["skipped"]) == (5, 2)
+
+
 def test_a_task_whose_prompts_are_all_skipped_is_kept_as_unknown() -> None:
     known = pl.concat([prompts(0, 3, "news"), prompts(4, 0)])
     summary = summarize_accuracy(predictions([0, 1, 0, 1], [0, 1, 0, 0]), known, 0.95)

@@ -234,6 +234,7 @@ def shared_prompts(queries: list[int]) -> pl.DataFrame:
                 "label": example % 3,
                 "tokens": PREFIX + length,
                 "skipped": None,
+                "context": 256,
                 "token_ids": shared + own,
                 "label_positions": [8, 18, 28],
                 "label_ends": [9, 19, 29],
@@ -248,6 +249,7 @@ def shared_prompts(queries: list[int]) -> pl.DataFrame:
                 "field_ends": [8, 18, 28, PREFIX + length],
                 "demonstration_labels": [0, 1, 2],
                 "label_tokens": [5, 11, 23],
+                "word_tokens": [[5], [11], [23]],
             }
         )
     return pl.DataFrame(rows, schema_overrides={"skipped": pl.String, "instruction_end": pl.Int32})

@@ -41,20 +41,63 @@ def splitting_tokenizer() -> Tokenizer:
     return tokenizer
 
 
+WORDS = [[5], [11, 40, 7], [23, 9]]  # tokens of three label words
+# From token ids to the logits [T, V] of a plain run, after each of them.
+Logits = Callable[[list[int]], Tensor]
+
+
+def with_word_tokens(prompts: pl.DataFrame) -> pl.DataFrame:
+    """Prompts of ``shared_prompts`` whose label words, to be predicted, are those of ``WORDS``."""
+    return prompts.with_columns(pl.Series("word_tokens", [WORDS] * len(prompts)))
+
+
+def eager(model: PreTrainedModel) -> Logits:
+    """Runs of a model with transformers' own eager attention."""
+    return lambda token_ids: model(torch.tensor([token_ids]), use_cache=False).logits[0]
+
+
+def plain_word_scores(
+    logits_of: Logits, prompt: Sequence[int], words: Sequence[Sequence[int]], mean: bool = False
+) -> Tensor:
+    """Sum or mean of each word's log-probabilities [C], with the word appended to the prompt."""
+    scores = []
+    for word in words:
+        logits = logits_of([*prompt, *word])[len(prompt) - 1 : -1]
+        each = logits.log_softmax(-1).gather(1, torch.tensor(word)[:, None])
+        scores.append(each.mean() if mean else each.sum())
+    return torch.stack(scores)
+
+
 def eager_compressed(
     model: PreTrainedModel, token_ids: Sequence[int], shared: int, kept: Sequence[int]
 ) -> Tensor:
-    """Logits after the last token [V], if the query sees of the shared tokens those kept alone.
+    """Logits after the last token [V], as :func:`eager_compressed_logits`."""
+    return eager_compressed_logits(model, token_ids, shared, kept)[-1]
 
-    The model has eager attention without a window; all tokens keep their positions.
+
+def eager_compressed_logits(
+    model: PreTrainedModel,
+    token_ids: Sequence[int],
+    shared: int,
+    kept: Sequence[int],
+    position_ids: Tensor | None = None,
+) -> Tensor:
+    """Logits after each token [T, V], if the query sees of the shared tokens those kept alone.
+
+    The model has eager attention without a window; by default, all tokens keep their positions.
     """
     seen = torch.ones(len(token_ids), len(token_ids), dtype=torch.bool).tril()
     gone = sorted(set(range(shared)) - set(kept))
     seen[shared:, gone] = False
     mask = torch.zeros(1, 1, *seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)
     with torch.no_grad():
-        output = model(torch.tensor([token_ids]), attention_mask=mask, use_cache=False)
-    logits: Tensor = output.logits[0, -1]
+        output = model(
+            torch.tensor([token_ids]),
+            attention_mask=mask,
+            position_ids=position_ids,
+            use_cache=False,
+        )
+    logits: Tensor = output.logits[0]
     return logits
 
 

@@ -11,6 +11,7 @@ from anchorflow.config.stages import PRESENTED
 from anchorflow.store.parquet import read_settings
 from checkout import Checkout
 from job_messages import (
+    ATTEND,
     COMPRESS,
     DIAGNOSE,
     EMBED,
@@ -188,6 +189,16 @@ def test_a_task_s_many_demonstrations_rebuild_its_re_weighting_only(
     finished_run.config["tasks"]["news"]["many_demonstrations"] = 2
     expected = cells([REWEIGHT, COMPRESS], ["news"], [0, 1], untrained=False)
     assert finished_run.planned() == expected | FITTED
+
+
+def test_scoring_whole_words_rebuilds_what_scores_label_words_and_what_follows(
+    finished_run: Checkout,
+) -> None:
+    finished_run.config["scoring"] = "whole_word"
+    expected = cells([ATTEND, RETRIEVE, COMPRESS], ["reviews", "news"], [0, 1])
+    expected |= cells([REWEIGHT], ["reviews", "news"], [0, 1], untrained=False)
+    follows = DEEP | CONFUSION | NEIGHBORS | ACCURACY | FITTED
+    assert finished_run.planned() == expected | follows
 
 
 def test_shares_rebuild_compression_and_what_follows(finished_run: Checkout) -> None:

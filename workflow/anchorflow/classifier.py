@@ -15,7 +15,7 @@ from anchorflow.config.configuration import check_wording, placeholders
 from anchorflow.config.errors import InputError
 from anchorflow.fitted_weights import FittedWeights, Purpose, fingerprint
 from anchorflow.kept_positions import AT_ANY_BUDGET, METHODS
-from anchorflow.measure.beta_fit import Descent, Reweight
+from anchorflow.measure.beta_fit import Descent
 from anchorflow.measure.compression import Cache, Setting, compress, observe
 from anchorflow.measure.reweighting import label_probabilities
 from anchorflow.model.architectures import check_architecture
@@ -160,8 +160,7 @@ class InContextClassifier:
 
         def measure(batch: Batch) -> Array:
             tokens = keep_all_but_last(self.model, batch, prefix)
-            reweight = [] if beta is None else [Reweight.last(beta, tokens)]
-            return label_probabilities(self.model, tokens, *reweight)
+            return label_probabilities(self.model, tokens, beta)
 
         for batch, found in run_batches(
             prompts, Budget(batch_tokens), self.model.device, measure, prefix.tokens

@@ -97,6 +97,13 @@ def chat_key(wildcards):
     return f"tasks.{task}.chat" if task_settings(wildcards)["chat"] else None
 
 
+def scoring_spec(wildcards):
+    """What the stages that score label words score; how matters for whole words only."""
+    keys = ("scoring", "word_score")
+    whole = config["scoring"] == "whole_word"
+    return {key: config[key] for key in (keys if whole else keys[:1])}
+
+
 def reweighting_task(wildcards):
     """What re-weighting needs of a task to build its additional prompts."""
     task = task_settings(wildcards)

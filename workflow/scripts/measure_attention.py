@@ -17,9 +17,10 @@ if __name__ == "__main__":
         tokenizer = open_tokenizer(snakemake.input.tokenizer)
         compute = vars(snakemake.params.compute)
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
+        scoring = snakemake.params.scoring
         attention, predictions = measure_attention(
-            model, tokenizer, prompts, compute["batch_tokens"], examples
+            model, tokenizer, prompts, compute["batch_tokens"], examples, scoring
         )
-        settings = {"model": read_card(snakemake.input.model)}
+        settings = {**scoring, "model": read_card(snakemake.input.model)}
         write_frame(snakemake.output.attention, ATTENTION, attention, settings)
         write_frame(snakemake.output.predictions, PREDICTIONS, predictions, settings)

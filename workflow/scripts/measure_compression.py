@@ -27,10 +27,12 @@ if __name__ == "__main__":
             snakemake.params.reweighting,
             compute["batch_tokens"],
             examples,
+            snakemake.params.scoring,
         )
         settings = {
             "compression": spec,
             "reweighting": snakemake.params.reweighting,
+            **snakemake.params.scoring,
             "model": read_card(snakemake.input.model),
         }
         write_frame(snakemake.output[0], COMPRESSION, compression, settings)

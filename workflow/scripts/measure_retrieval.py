@@ -37,6 +37,7 @@ if __name__ == "__main__":
             among(read_table(snakemake.input.predictions, PREDICTIONS), examples),
             describe_demonstrations(fixed.vstack(samples), embeddings),
             compute["batch_tokens"],
+            snakemake.params.scoring,
         )
         chosen = {
             "retrieval": spec,
@@ -45,4 +46,5 @@ if __name__ == "__main__":
         settings = {**chosen, "task": task, "model": card}
         write_frame(snakemake.output.samples, SAMPLES, samples, chosen)
         write_frame(snakemake.output.prompts, PROMPTS, prompts, settings)
-        write_frame(snakemake.output.predictions, RETRIEVAL, predictions, settings)
+        scored = {**settings, **snakemake.params.scoring}
+        write_frame(snakemake.output.predictions, RETRIEVAL, predictions, scored)

@@ -29,8 +29,12 @@ if __name__ == "__main__":
         auxiliary = builder.build(further)
         prompts = tested.vstack(auxiliary)
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
-        tables = measure_reweighting(model, prompts, task["labels"], spec, compute["batch_tokens"])
+        scoring = snakemake.params.scoring
+        tables = measure_reweighting(
+            model, prompts, task["labels"], spec, compute["batch_tokens"], scoring
+        )
         settings = {"reweighting": spec, "task": task, "model": card}
         write_frame(snakemake.output.prompts, PROMPTS, auxiliary, settings)
+        settings |= scoring
         for name, schema in SCHEMAS.items():
             write_frame(snakemake.output[name], schema, getattr(tables, name), settings)

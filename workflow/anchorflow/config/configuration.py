@@ -102,6 +102,11 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
     _check_watched("encoder.path", encoder)
     if ":" not in encoder:  # packages are looked up by the Python that runs the job
         encoder_folder(encoder)
+    if config["scoring"] == "first_token" and config["word_score"] != "sum":
+        raise InputError(
+            f"word_score: {config['word_score']} is for whole words, but scoring is first_token; "
+            'set "scoring: whole_word", or leave word_score out.'
+        )
     _check_reweighting(config)
     examples, per_shard = config["test_examples"], config["compute"]["examples_per_shard"]
     shards = -(-examples // per_shard) if per_shard else 0

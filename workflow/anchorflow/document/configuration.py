@@ -110,6 +110,7 @@ refused, and so is a text in which the tokenizer would find a mark between turns
 | a task's `template`, `instruction` or `separator` | that task's prompts, and what follows from them |
 | a model, a task or a seed more or fewer | the new cells, and the summaries, figures and tables that cover them |
 | `test_examples`, `demonstrations_per_label` | all samples, and what follows from them; no texts, no weights |
+| `scoring`, `word_score` | predictions (with attention), re-weighting, compression, retrieval, and what follows from them; no prompts |
 | `saliency` | saliency, and what follows from it; information-flow pages |
 | a task's `many_demonstrations` | that task's re-weighting and compression, and what follows from them |
 | a task's `label_words` | what those of a new or changed name predict, and the summary, figure and table of label words |
@@ -167,7 +168,7 @@ def configuration_readme(schema: Mapping[str, Any]) -> str:
             parts += [f"## `{key}`\n", f"{part['description']}\n", _table(_inner_rows(part, key))]
         elif key == next(iter(plain)):
             parts += [
-                "## Draws\n" if len(plain) > 1 else f"## `{key}`\n",
+                "## Draws and scoring\n" if len(plain) > 1 else f"## `{key}`\n",
                 _table(_row(schema, k, p, k) for k, p in plain.items()),
             ]
     return "\n".join(parts)

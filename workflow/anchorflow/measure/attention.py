@@ -1,7 +1,7 @@
 """Attention from the target position to every demonstration, and the model's predictions."""
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -12,10 +12,17 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
+from anchorflow.model.attention_function import (
+    Attention,
+    AttentionCall,
+    Intervention,
+    attention_rows,
+    intervene,
+)
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
-from anchorflow.model.language_model import target_logits
-from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.language_model import check_finite, target_logits
+from anchorflow.model.prefix import KeepKeys, Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
 from anchorflow.schemas.attention import ATTENTION
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.predictions import PREDICTIONS
@@ -101,6 +108,7 @@ def measure_attention(
     prompts: pl.DataFrame,
     batch_tokens: int,
     examples: Collection[int] | None = None,
+    scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Attention rows and predictions for every runnable prompt with fixed demonstrations.
 
@@ -112,6 +120,8 @@ def measure_attention(
         Upper bound on query tokens per batch; does not affect the results.
     examples : collection of int, optional
         Measure only these test texts; does not affect their results.
+    scoring : mapping
+        What label probabilities are of, see :meth:`Words.scored`.
 
     Returns
     -------
@@ -123,7 +133,8 @@ def measure_attention(
     InputError
         If attention is missing, or logits are not finite.
     """
-    chosen = runnable(prompts, "fixed")
+    words = Words.scored(prompts, scoring)
+    chosen = runnable(leave_room(prompts, words), "fixed")
     empty = [pl.DataFrame(schema=frame_schema(table)) for table in (ATTENTION, PREDICTIONS)]
     measured = among(chosen, examples)
     if measured.is_empty():
@@ -132,9 +143,13 @@ def measure_attention(
     keys = prompts.select("model", "task", "seed").row(0, named=True)
 
     def measure(batch: Batch) -> tuple[pl.DataFrame, pl.DataFrame]:
-        rows, logits = rows_and_logits(model, batch, prefix)
+        kept = KeepKeys()
+        rows, logits = rows_and_logits(model, batch, prefix, *([] if words is None else [kept]))
         attention = _attention_frame(batch, by_demonstration(rows, batch), keys)
-        return attention, prediction_frame(batch, logits, tokenizer, keys)
+        scores = None
+        if words is not None:
+            scores = words.scores(model, Ended.batch(model, batch, kept, prefix), logits)
+        return attention, prediction_frame(batch, logits, tokenizer, keys, scores)
 
     attention, predictions = [empty[0]], [empty[1]]
     with tqdm(total=len(measured), desc="attention", unit="example", mininterval=1) as progress:
@@ -150,14 +165,16 @@ def measure_attention(
     )
 
 
-def rows_and_logits(model: PreTrainedModel, batch: Batch, prefix: Prefix) -> tuple[Tensor, Tensor]:
+def rows_and_logits(
+    model: PreTrainedModel, batch: Batch, prefix: Prefix, *observing: Intervention
+) -> tuple[Tensor, Tensor]:
     """Attention rows and logits of prompts that begin with ``prefix``.
 
     The rows A_l(q, :) are [L, B, H, T], including the prefix; the next-token logits at the target
     position are [B, vocabulary].
     """
     recorded = RecordRows(batch.target_rows)
-    with intervene(prefix, recorded):
+    with intervene(prefix, recorded, *observing):
         logits = target_logits(model, batch)
     return recorded.stacked(model.config.get_text_config().num_hidden_layers), logits
 
@@ -185,12 +202,16 @@ def _attention_frame(
 
 
 def prediction_frame(
-    batch: Batch, logits: Tensor, tokenizer: Tokenizer, keys: Mapping[str, str | int]
+    batch: Batch,
+    logits: Tensor,
+    tokenizer: Tokenizer,
+    keys: Mapping[str, str | int],
+    scores: Tensor | None = None,
 ) -> pl.DataFrame:
-    """``PREDICTIONS`` of one batch, from next-token logits [B, vocabulary]."""
+    """``PREDICTIONS`` of one batch, from logits and scores as in :func:`label_predictions`."""
     top = logits.softmax(-1).topk(TOP_TOKENS)
     tokens = top.indices.cpu().tolist()
-    frame = label_predictions(batch, logits).with_columns(
+    frame = label_predictions(batch, logits, scores).with_columns(
         pl.Series("top_tokens", tokens),
         pl.Series(
             "top_texts",
@@ -204,15 +225,20 @@ def prediction_frame(
     return keyed(frame, keys, PREDICTIONS)
 
 
-def label_predictions(batch: Batch, logits: Tensor) -> pl.DataFrame:
+def label_predictions(batch: Batch, logits: Tensor, scores: Tensor | None = None) -> pl.DataFrame:
     """True label, prediction and label probabilities of each example of one batch.
 
     Parameters
     ----------
     logits : [B, vocabulary]
         Next-token logits at the target position.
+    scores : [B, C], optional
+        Scores of the label words; by default, the logits of their first tokens.
     """
-    probabilities = logits[:, batch.label_tokens.to(logits.device)].softmax(-1).cpu()
+    if scores is None:
+        scores = logits[:, batch.label_tokens.to(logits.device)]
+    check_finite(scores, batch.examples)
+    probabilities = scores.softmax(-1).cpu()
     return pl.DataFrame(
         {
             "example": batch.examples,

@@ -19,9 +19,17 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
+from anchorflow.model.attention_function import (
+    Attention,
+    AttentionCall,
+    Intervention,
+    attention_rows,
+    intervene,
+)
 from anchorflow.model.batches import LabelWords
 from anchorflow.model.last_tokens import LastTokens
+from anchorflow.model.prefix import KeepKeys
+from anchorflow.model.word_scores import Ended, Words
 from anchorflow.random_draws import generator
 
 
@@ -46,9 +54,9 @@ class Reweight:
         self._beta, self._rows, self._label_keys = beta, rows, label_keys
 
     @classmethod
-    def last(cls, beta: Tensor, tokens: LastTokens) -> "Reweight":
-        """Re-weighting for prompts of which only the last token is run."""
-        return cls(beta, tokens.rows, tokens.label_keys)
+    def last(cls, beta: Tensor, tokens: LastTokens, row: int = 0) -> "Reweight":
+        """Re-weighting for prompts of which only the last token is run, or tokens after it."""
+        return cls(beta, tokens.rows + row, tokens.label_keys)
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
         """The layer's output, [B, H, T, D], with Σ_i (exp β_i - 1) Σ_p A(q, p) v_p added at q."""
@@ -62,6 +70,62 @@ class Reweight:
         at = (torch.arange(len(rows), device=output.device), rows)
         by_token = output.transpose(1, 2).index_put(at, added.to(output.dtype), accumulate=True)
         return by_token.transpose(1, 2)
+
+
+def label_scores(
+    model: PreTrainedModel,
+    tokens: LastTokens,
+    beta: Tensor | None = None,
+    words: Words | None = None,
+    *observing: Intervention,
+) -> Tensor:
+    """Scores of the label words, of which the label probabilities are the softmax.
+
+    Parameters
+    ----------
+    beta : [L, H, N], optional
+        β, which re-weights the attention of every token that predicts one of a label word: of the
+        target, and for whole words, of their tokens but the last.
+    words : Words, optional
+        Whole label words to score.
+    observing
+        Interventions that observe the target's attention.
+
+    Returns
+    -------
+    Tensor
+        [B, C], float32, with the autograd graph of β: logits of the label words' first tokens, or
+        scores of the whole words in nats.
+    """
+    if words is not None:
+        return scores_and_logits(model, tokens, beta, words, *observing)[0]
+    with intervene(tokens, *observing, *_weighted(beta, tokens)):
+        return tokens.logits(model)
+
+
+def scores_and_logits(
+    model: PreTrainedModel,
+    tokens: LastTokens,
+    beta: Tensor | None = None,
+    words: Words | None = None,
+    *observing: Intervention,
+) -> tuple[Tensor, Tensor]:
+    """Like :func:`label_scores`, and next-token logits at the target, [B, vocabulary]."""
+    kept = KeepKeys()
+    keeping = [] if words is None else [kept]
+    with intervene(*keeping, tokens, *observing, *_weighted(beta, tokens)):
+        logits = tokens.vocabulary_logits(model)
+    if words is None:
+        return logits[:, tokens.label_tokens.to(logits.device)], logits
+
+    def on_rows(count: int) -> list[Reweight]:
+        return [each for row in range(count) for each in _weighted(beta, tokens, row)]
+
+    return words.scores(model, Ended.last(model, tokens, kept), logits, on_rows), logits
+
+
+def _weighted(beta: Tensor | None, tokens: LastTokens, row: int = 0) -> list[Reweight]:
+    return [] if beta is None else [Reweight.last(beta, tokens, row)]
 
 
 class DivergenceError(InputError):
@@ -95,7 +159,11 @@ class Descent:
                 raise InputError(f"{name}: {value} should be {least}.")
 
     def fit(
-        self, model: PreTrainedModel, training: LastTokens, random: np.random.Generator
+        self,
+        model: PreTrainedModel,
+        training: LastTokens,
+        random: np.random.Generator,
+        words: Words | None = None,
     ) -> tuple[Tensor, list[Step]]:
         """Fit β to the cross-entropy of the true label among the label words.
 
@@ -103,6 +171,8 @@ class Descent:
         ----------
         random : numpy.random.Generator
             Shuffles the training texts in every epoch.
+        words : Words, optional
+            Whole label words, whose scores are then fitted instead of first tokens ([A]).
 
         Returns
         -------
@@ -128,14 +198,13 @@ class Descent:
         for epoch in range(self.epochs):
             for rows in self._batches(random.permutation(training.size)):
                 some = training.select(torch.tensor(rows, device=training.labels.device))
-                with intervene(some, Reweight.last(beta, some)):
-                    loss = cross_entropy(some.logits(model), some.labels)
-                    optimizer.zero_grad()
-                    loss.backward()
+                loss = cross_entropy(label_scores(model, some, beta, words), some.labels)
+                optimizer.zero_grad()
+                loss.backward()
                 steps.append(Step(epoch, len(steps), loss.item()))
                 self._check(steps[-1].loss, len(steps), epoch)
                 optimizer.step()
-        self._check(loss_under(model, training, beta.detach()), len(steps), self.epochs - 1)
+        self._check(loss_under(model, training, beta.detach(), words), len(steps), self.epochs - 1)
         return beta.detach().cpu(), steps
 
     def _check(self, loss: float, step: int, epoch: int) -> None:
@@ -153,10 +222,11 @@ class Descent:
 
 
 @torch.no_grad()
-def loss_under(model: PreTrainedModel, tokens: LastTokens, beta: Tensor) -> float:
+def loss_under(
+    model: PreTrainedModel, tokens: LastTokens, beta: Tensor, words: Words | None = None
+) -> float:
     """Mean cross-entropy of the true labels among the label words, in nats."""
-    with intervene(tokens, Reweight.last(beta, tokens)):
-        return cross_entropy(tokens.logits(model), tokens.labels).item()
+    return cross_entropy(label_scores(model, tokens, beta, words), tokens.labels).item()
 
 
 class Trial(NamedTuple):
@@ -169,7 +239,12 @@ class Trial(NamedTuple):
 
 
 def cross_validate(
-    model: PreTrainedModel, training: LastTokens, descent: Descent, seed: int, task: str
+    model: PreTrainedModel,
+    training: LastTokens,
+    descent: Descent,
+    seed: int,
+    task: str,
+    words: Words | None = None,
 ) -> list[Trial]:
     """Fit to each half of the training texts and evaluate on the other half.
 
@@ -182,8 +257,9 @@ def cross_validate(
         steps: list[Step] = []
         loss = np.inf
         with contextlib.suppress(DivergenceError):
-            beta, steps = descent.fit(model, learned, generator(seed, task, "reweighting", fold))
-            loss = loss_under(model, training.select(by_label[fold::2]), beta)
+            random = generator(seed, task, "reweighting", fold)
+            beta, steps = descent.fit(model, learned, random, words)
+            loss = loss_under(model, training.select(by_label[fold::2]), beta, words)
         trials.append(
             Trial(descent.learning_rate, fold, steps, loss if np.isfinite(loss) else np.inf)
         )
@@ -200,7 +276,12 @@ class Fit(NamedTuple):
 
 
 def fit_reweighting(
-    model: PreTrainedModel, training: LastTokens, spec: Mapping[str, Any], seed: int, task: str
+    model: PreTrainedModel,
+    training: LastTokens,
+    spec: Mapping[str, Any],
+    seed: int,
+    task: str,
+    words: Words | None = None,
 ) -> Fit:
     """Fit β to all training texts, with the learning rate that is best on held-out texts.
 
@@ -211,6 +292,8 @@ def fit_reweighting(
     ----------
     spec : mapping
         ``learning_rates``, ``epochs``, and ``batch_size``, as in the configuration.
+    words : Words, optional
+        Whole label words to fit the scores of.
 
     Raises
     ------
@@ -223,11 +306,13 @@ def fit_reweighting(
     trials: list[list[Trial]] = []
     best = descents[0]
     if len(descents) > 1:
-        trials = [cross_validate(model, training, descent, seed, task) for descent in descents]
+        trials = [
+            cross_validate(model, training, descent, seed, task, words) for descent in descents
+        ]
         losses = [np.mean([trial.loss for trial in halves]) for halves in trials]
         best = descents[int(np.argmin(losses))]
     try:
-        beta, steps = best.fit(model, training, generator(seed, task, "reweighting"))
+        beta, steps = best.fit(model, training, generator(seed, task, "reweighting"), words)
     except DivergenceError as error:
         raise InputError(f"reweighting.learning_rates: for tasks.{task}, {error}") from None
     return Fit(beta, best, steps, [trial for halves in trials for trial in halves])
@@ -240,6 +325,7 @@ def fit_further_rates(
     chosen: Fit,
     seed: int,
     task: str,
+    words: Words | None = None,
 ) -> dict[float, Fit]:
     """Fit β to all training texts with each of ``further_rates``, whatever held-out texts say.
 
@@ -255,7 +341,8 @@ def fit_further_rates(
         if rate not in fits:
             descent = Descent(rate, spec["epochs"], spec["batch_size"])
             try:
-                beta, steps = descent.fit(model, training, generator(seed, task, "reweighting"))
+                random = generator(seed, task, "reweighting")
+                beta, steps = descent.fit(model, training, random, words)
             except DivergenceError as error:
                 raise InputError(f"reweighting.further_rates: for tasks.{task}, {error}") from None
             fits[rate] = Fit(beta, descent, steps, [])

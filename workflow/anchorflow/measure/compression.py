@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from anchorflow.config.errors import InputError
 from anchorflow.config.registry import declared
 from anchorflow.measure.attention import TOP_TOKENS
-from anchorflow.measure.beta_fit import Reweight, fit_reweighting
+from anchorflow.measure.beta_fit import fit_reweighting, scores_and_logits
 from anchorflow.measure.compression_methods import (
     FOLDER,
     Demonstrations,
@@ -29,11 +29,12 @@ from anchorflow.measure.compression_methods import (
     with_instruction,
     without_instruction,
 )
-from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
+from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import check_finite
 from anchorflow.model.last_tokens import LastTokens, keep_all_but_last, keep_together
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.schemas.compression import COMPRESSION
 from anchorflow.schemas.frames import frame_schema, keyed
 
@@ -178,6 +179,7 @@ def measure_compression(
     reweighting: Mapping[str, Any] | None,
     batch_tokens: int,
     examples: Collection[int] | None = None,
+    scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
     """Predictions for every runnable test text from every compressed cache.
 
@@ -195,6 +197,8 @@ def measure_compression(
         Upper bound on query tokens per batch; does not affect the results.
     examples : collection of int, optional
         Predict only these test texts; does not affect their results.
+    scoring : mapping
+        What is fitted and predicted, see :meth:`Words.scored`.
 
     Returns
     -------
@@ -206,6 +210,8 @@ def measure_compression(
     InputError
         If a method keeps no token, or logits or losses are not finite.
     """
+    words = Words.scored(prompts, scoring)
+    prompts = leave_room(prompts, words)
     test, training = runnable(prompts, "fixed"), runnable(prompts, "training")
     measured = among(test, examples)
     parts = [pl.DataFrame(schema=frame_schema(COMPRESSION))]
@@ -222,7 +228,9 @@ def measure_compression(
             betas = {FULL: beta} if setting == FULL else {}
             if setting == ANCHOR and beta is not None and reweighting is not None:
                 learned = keep_together(model, training, cache.prefix, budget, cache.first_position)
-                fit = fit_reweighting(model, learned, reweighting, keys["seed"], keys["task"])
+                fit = fit_reweighting(
+                    model, learned, reweighting, keys["seed"], keys["task"], words
+                )
                 log.info(
                     "Anchors alone: learning rate %g, final loss %.3g.",
                     fit.descent.learning_rate,
@@ -230,7 +238,7 @@ def measure_compression(
                 )
                 betas = {ANCHOR: fit.beta}
             constants = {**keys, "kept": cache.kept, "shared": len(token_ids)}
-            measure = partial(_predictions, model, cache, setting, betas.get(setting))
+            measure = partial(_predictions, model, cache, setting, betas.get(setting), words)
             for _, rows in run_batches(
                 measured, budget, model.device, measure, cache.prefix.tokens, cache.first_position
             ):
@@ -240,32 +248,40 @@ def measure_compression(
 
 
 def _predictions(
-    model: PreTrainedModel, cache: Cache, setting: Setting, beta: Tensor | None, batch: Batch
+    model: PreTrainedModel,
+    cache: Cache,
+    setting: Setting,
+    beta: Tensor | None,
+    words: Words | None,
+    batch: Batch,
 ) -> pl.DataFrame:
     """Predictions of one batch from one cache, without β and, if given, with it."""
     tokens = keep_all_but_last(model, batch, cache.prefix)
     parts = []
-    for way, logits in _logits(model, tokens, setting, beta):
-        check_finite(logits, tokens.examples, way in REWEIGHTED.values())
+    for way, (scores, logits) in _answers(model, tokens, setting, beta, words):
+        for each in (logits, scores):
+            check_finite(each, tokens.examples, way in REWEIGHTED.values())
         names = {name: pl.lit(value) for name, value in way._asdict().items()}
-        parts.append(_rows(tokens, logits).with_columns(**names))
+        parts.append(_rows(tokens, logits, scores).with_columns(**names))
     return pl.concat(parts)
 
 
 @torch.no_grad()
-def _logits(
-    model: PreTrainedModel, tokens: LastTokens, setting: Setting, beta: Tensor | None
-) -> Iterator[tuple[Setting, Tensor]]:
-    """Next-token logits [B, vocabulary], without β and, if given, with it."""
-    with intervene(tokens):
-        yield setting, tokens.vocabulary_logits(model)
+def _answers(
+    model: PreTrainedModel,
+    tokens: LastTokens,
+    setting: Setting,
+    beta: Tensor | None,
+    words: Words | None,
+) -> Iterator[tuple[Setting, tuple[Tensor, Tensor]]]:
+    """Scores [B, C] and next-token logits [B, vocabulary], without β and, if given, with it."""
+    yield setting, scores_and_logits(model, tokens, None, words)
     if beta is not None:
-        with intervene(tokens, Reweight.last(beta, tokens)):
-            yield REWEIGHTED[setting], tokens.vocabulary_logits(model)
+        yield REWEIGHTED[setting], scores_and_logits(model, tokens, beta, words)
 
 
-def _rows(tokens: LastTokens, logits: Tensor) -> pl.DataFrame:
-    probabilities = logits[:, tokens.label_tokens.to(logits.device)].softmax(-1).cpu()
+def _rows(tokens: LastTokens, logits: Tensor, scores: Tensor) -> pl.DataFrame:
+    probabilities = scores.softmax(-1).cpu()
     return pl.DataFrame(
         {
             "example": tokens.examples,

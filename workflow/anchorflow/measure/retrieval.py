@@ -19,8 +19,11 @@ from transformers import PreTrainedModel
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.measure.attention import label_predictions
+from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.language_model import target_logits
+from anchorflow.model.prefix import KeepKeys
+from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.retrieval import RETRIEVAL
 from anchorflow.schemas.samples import SAMPLES
@@ -184,6 +187,7 @@ def measure_retrieval(
     random: pl.DataFrame,
     shown: pl.DataFrame,
     batch_tokens: int,
+    scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
     """Predictions for all runnable prompts with nearest demonstrations, and with random ones.
 
@@ -197,6 +201,8 @@ def measure_retrieval(
         From :func:`describe_demonstrations`.
     batch_tokens : int
         Upper bound on tokens per batch; does not affect the results.
+    scoring : mapping
+        What label probabilities are of, see :meth:`Words.scored`; as it was for ``random``.
 
     Returns
     -------
@@ -211,6 +217,8 @@ def measure_retrieval(
     if prompts.is_empty():
         return pl.DataFrame(schema=frame_schema(RETRIEVAL))
     choices = prompts["demonstrations"].unique(maintain_order=True).to_list()
+    words = Words.scored(prompts, scoring)
+    prompts = leave_room(prompts, words)
     run = prompts.filter(pl.col("skipped").is_null())
     if len(run) < len(prompts):
         log.warning(
@@ -226,7 +234,13 @@ def measure_retrieval(
     ]
 
     def measure(batch: Batch) -> pl.DataFrame:
-        return label_predictions(batch, target_logits(model, batch))
+        if words is None:
+            return label_predictions(batch, target_logits(model, batch))
+        kept = KeepKeys()
+        with intervene(kept):
+            logits = target_logits(model, batch)
+        scores = words.scores(model, Ended.batch(model, batch, kept), logits)
+        return label_predictions(batch, logits, scores)
 
     budget = Budget(batch_tokens)
     with tqdm(total=len(run), desc="retrieval", unit="prompt", mininterval=1) as progress:

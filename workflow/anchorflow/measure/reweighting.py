@@ -18,12 +18,19 @@ from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.measure.attention import RecordRows
 from anchorflow.measure.baselines import Observed, baseline
-from anchorflow.measure.beta_fit import Fit, Reweight, Step, fit_further_rates, fit_reweighting
-from anchorflow.model.attention_function import Intervention, intervene
+from anchorflow.measure.beta_fit import (
+    Fit,
+    Step,
+    fit_further_rates,
+    fit_reweighting,
+    label_scores,
+)
+from anchorflow.model.attention_function import Intervention
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.language_model import check_finite
 from anchorflow.model.last_tokens import LastTokens, keep_all_but_last, keep_together
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.reweighting import BETA, DESCENT, LEARNING_RATES, REWEIGHTING
 
@@ -63,6 +70,7 @@ def measure_reweighting(
     labels: Sequence[str],
     spec: Mapping[str, Any],
     batch_tokens: int,
+    scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> Reweighted:
     """Fit β, and predict every runnable test text with and without it.
 
@@ -78,6 +86,8 @@ def measure_reweighting(
         the configuration.
     batch_tokens : int
         Upper bound on tokens per batch of test texts; does not affect the results.
+    scoring : mapping
+        What is fitted and predicted, see :meth:`Words.scored`.
 
     Raises
     ------
@@ -85,6 +95,8 @@ def measure_reweighting(
         If no training text of some label or no input of a baseline fits the context, or a loss or
         probability is not finite.
     """
+    words = Words.scored(prompts, scoring)
+    prompts = leave_room(prompts, words)
     test, training, many = (runnable(prompts, kind) for kind in ("fixed", "training", "many"))
     if test.is_empty():
         return Reweighted(*(pl.DataFrame(schema=frame_schema(s)) for s in SCHEMAS.values()))
@@ -94,8 +106,8 @@ def measure_reweighting(
     prefix = compute_prefix(model, shared_token_ids(pl.concat([test, training, *inputs.values()])))
     budget = Budget(batch_tokens)
     learned = keep_together(model, training, prefix, budget)
-    fit = fit_reweighting(model, learned, spec, keys["seed"], keys["task"])
-    further = fit_further_rates(model, learned, spec, fit, keys["seed"], keys["task"])
+    fit = fit_reweighting(model, learned, spec, keys["seed"], keys["task"], words)
+    further = fit_further_rates(model, learned, spec, fit, keys["seed"], keys["task"], words)
     log.info("Learning rate %g, final loss %.3g.", fit.descent.learning_rate, fit.steps[-1].loss)
     betas = {"reweighted": fit.beta}
     betas |= {f"reweighted_{rate:.12g}": each.beta for rate, each in further.items()}
@@ -103,10 +115,10 @@ def measure_reweighting(
     def answer(batch: Batch) -> _Answered:
         tokens = keep_all_but_last(model, batch, prefix)
         reweighted = {
-            name: label_probabilities(model, tokens, Reweight.last(beta, tokens))
-            for name, beta in betas.items()
+            name: label_probabilities(model, tokens, beta, words) for name, beta in betas.items()
         }
-        return _Answered(batch.examples, batch.labels.tolist(), *read(model, tokens), reweighted)
+        own = read(model, tokens, words)
+        return _Answered(batch.examples, batch.labels.tolist(), *own, reweighted)
 
     total = len(test) + len(many) + sum(map(len, inputs.values()))
     with tqdm(total=total, desc="reweighting", unit="example", mininterval=1) as progress:
@@ -116,10 +128,10 @@ def measure_reweighting(
             progress.update(batch.size)
         whole = _whole(parts)
         ways = {"vanilla": whole.vanilla, **whole.reweighted}
-        _, features = read(model, learned)
+        _, features = read(model, learned, words)
         known = learned.labels.cpu().numpy()
         for name, own in inputs.items():
-            found = _plain(model, own, prefix, budget, progress)
+            found = _plain(model, own, prefix, budget, progress, words)
             observed = Observed(whole.vanilla, whole.attention, features, known, found)
             ways[name] = baseline(name).predict(observed)
         predicted = [
@@ -127,7 +139,7 @@ def measure_reweighting(
         ]
         if not many.is_empty():
             longer = compute_prefix(model, shared_token_ids(many))
-            found = _plain(model, many, longer, budget, progress)
+            found = _plain(model, many, longer, budget, progress, words)
             ordered = many.sort("example")
             examples, true = ordered["example"].to_list(), ordered["label"].to_list()
             predicted.append(_predictions("many", examples, true, found))
@@ -191,13 +203,14 @@ def _plain(
     prefix: Prefix,
     budget: Budget,
     progress: "tqdm[Any]",
+    words: Words | None,
 ) -> Array:
     """Label probabilities after prompts of one protocol, in order of ``example``, [F, C]."""
     examples: list[int] = []
     found: list[Array] = []
 
     def answer(batch: Batch) -> Array:
-        return label_probabilities(model, keep_all_but_last(model, batch, prefix))
+        return label_probabilities(model, keep_all_but_last(model, batch, prefix), words=words)
 
     for batch, probabilities in run_batches(prompts, budget, model.device, answer, prefix.tokens):
         examples += batch.examples
@@ -222,25 +235,29 @@ def _whole(parts: Sequence[_Answered]) -> _Answered:
 
 @torch.no_grad()
 def label_probabilities(
-    model: PreTrainedModel, tokens: LastTokens, *interventions: Intervention
+    model: PreTrainedModel,
+    tokens: LastTokens,
+    beta: torch.Tensor | None = None,
+    words: Words | None = None,
+    *observing: Intervention,
 ) -> Array:
-    """Softmax over the label words, [B, C].
+    """Softmax over the scores of the label words, [B, C]; see :func:`label_scores`.
 
     Raises
     ------
     InputError
-        If a logit is not finite.
+        If a score is not finite.
     """
-    with intervene(tokens, *interventions):
-        logits = tokens.logits(model)
-    reweighted = any(isinstance(each, Reweight) for each in interventions)
-    check_finite(logits, tokens.examples, reweighted)
-    probabilities: Array = logits.softmax(-1).double().cpu().numpy()
+    scores = label_scores(model, tokens, beta, words, *observing)
+    check_finite(scores, tokens.examples, beta is not None)
+    probabilities: Array = scores.softmax(-1).double().cpu().numpy()
     return probabilities
 
 
-def read(model: PreTrainedModel, tokens: LastTokens) -> tuple[Array, Array]:
-    """Label probabilities without β, and attention to the label words.
+def read(
+    model: PreTrainedModel, tokens: LastTokens, words: Words | None = None
+) -> tuple[Array, Array]:
+    """Label probabilities without β, and attention from the target to the label words.
 
     Returns
     -------
@@ -249,7 +266,7 @@ def read(model: PreTrainedModel, tokens: LastTokens) -> tuple[Array, Array]:
         a sum over the tokens of the label word.
     """
     recorded = RecordRows(tokens.rows)
-    probabilities = label_probabilities(model, tokens, recorded)
+    probabilities = label_probabilities(model, tokens, None, words, recorded)
     rows = recorded.stacked(model.config.get_text_config().num_hidden_layers)  # [L, B, H, K]
     attention = tokens.label_keys.to("cpu").total(rows)  # [L, B, H, N]
     features: Array = attention.transpose(0, 1).flatten(1).double().numpy()

@@ -171,6 +171,26 @@ def intervene(*interventions: Intervention) -> Iterator[None]:
         _in_force[:] = outer
 
 
+class _Again:
+    """A context, to be entered any number of times, in which certain interventions alone act."""
+
+    def __init__(self, interventions: Sequence[Intervention]) -> None:
+        self._interventions = interventions
+        self._outer: list[list[Intervention]] = []
+
+    def __enter__(self) -> None:
+        self._outer.append(_in_force.copy())
+        _in_force[:] = self._interventions
+
+    def __exit__(self, *_: object) -> None:
+        _in_force[:] = self._outer.pop()
+
+
+def recomputed_alike() -> tuple[contextlib.nullcontext[None], _Again]:
+    """Contexts of a forward pass and of its recomputation, which has the same interventions."""
+    return contextlib.nullcontext(), _Again(_in_force.copy())
+
+
 def _intervened(call: AttentionCall, interventions: Sequence[Intervention]) -> Tensor:
     if not interventions:
         return plain_attention(call)

@@ -17,7 +17,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import adopt, implementation_for
+from anchorflow.model.attention_function import adopt, implementation_for, recomputed_alike
 from anchorflow.model.batches import Batch
 from anchorflow.model.devices import choose_device
 from anchorflow.model.memory import check_job
@@ -109,7 +109,11 @@ def recompute_activations(model: PreTrainedModel) -> None:
     """
     for layer in decoder_layers(model):
         layer.forward = partial(
-            checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False
+            checkpoint,
+            layer.forward,
+            use_reentrant=False,
+            preserve_rng_state=False,
+            context_fn=recomputed_alike,
         )
 
 

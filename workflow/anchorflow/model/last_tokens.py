@@ -83,19 +83,8 @@ class LastTokens:
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
         """Let each last token attend to its whole prompt; [B, H, 1, D]."""
         prefix, between = self.prefix.layers[call.layer], self.between[call.layer]
-        before = prefix.positions
-        if before is None:
-            before = torch.arange(prefix.tokens, device=call.key.device)[None]
-        own = self.own_positions.to(call.key.device)[:, None]
-        key = torch.cat([before.expand(len(own), -1, -1), own.expand(-1, len(before), -1)], 2)
-        whole = replace(
-            call,
-            key=torch.cat([between.key, call.key], 2),
-            value=torch.cat([between.value, call.value], 2),
-            prefix=prefix,
-            positions=Positions(self.positions[:, None], key),
-        )
-        return attention(whole)
+        query = self.positions[:, None]
+        return attend_after(call, attention, prefix, between, self.own_positions, query)
 
     def logits(self, model: PreTrainedModel) -> Tensor:
         """Logits of the label words, [B, C] in float32, while this intervention is active."""
@@ -104,6 +93,41 @@ class LastTokens:
     def vocabulary_logits(self, model: PreTrainedModel) -> Tensor:
         """Logits of the whole vocabulary, [B, vocabulary] in float32, likewise."""
         return last_token_logits(model, self.input_ids, self.position_ids)
+
+
+def attend_after(
+    call: AttentionCall,
+    attention: Attention,
+    prefix: LayerPrefix | None,
+    between: LayerPrefix,
+    own_positions: Tensor,
+    query_positions: Tensor,
+) -> Tensor:
+    """Let tokens attend to a shared prefix and to what is between it and them; [B, H, S, D].
+
+    Parameters
+    ----------
+    between : LayerPrefix
+        Keys and values of each prompt, [B, G, T, D], padded on the right.
+    own_positions : [B, T + S]
+        Positions of the tokens between, ``PADDING`` for padding, and of those that are run.
+    query_positions : [B, S]
+        Positions of the tokens that are run.
+    """
+    key = own_positions.to(call.key.device)[:, None]
+    if prefix is not None:
+        before = prefix.positions
+        if before is None:
+            before = torch.arange(prefix.tokens, device=call.key.device)[None]
+        key = torch.cat([before.expand(len(key), -1, -1), key.expand(-1, len(before), -1)], 2)
+    whole = replace(
+        call,
+        key=torch.cat([between.key, call.key], 2),
+        value=torch.cat([between.value, call.value], 2),
+        prefix=prefix,
+        positions=Positions(query_positions, key),
+    )
+    return attention(whole)
 
 
 def keep_all_but_last(model: PreTrainedModel, batch: Batch, prefix: Prefix) -> LastTokens:

@@ -383,10 +383,12 @@ class _SameTokenError(InputError):
     """Two label words begin with the same token."""
 
 
-def label_tokens(
+def word_tokens(
     name: str, tokenizer: Tokenizer, template: Template, labels: Sequence[str], model: str
-) -> list[int]:
-    """First token id of each label word as the continuation of a prompt, in label order.
+) -> list[list[int]]:
+    """All token ids of each label word as the continuation of a prompt, in label order.
+
+    They are those of a demonstration's label word.
 
     Parameters
     ----------
@@ -398,6 +400,7 @@ def label_tokens(
     InputError
         If two label words begin with the same token, so that their probabilities are the same.
     """
+    found: list[list[int]] = []
     first: dict[int, str] = {}
     any_text = template.alike("x")
     composed = template.compose([([(any_text, word)], any_text) for word in labels])
@@ -406,7 +409,8 @@ def label_tokens(
             prompt = locate(tokenizer, template, segments)
         except PromptError as error:
             raise InputError(f"{labels_key(name)}: for model {model}, {error}") from None
-        token = prompt.token_ids[prompt.label_positions[0]]
+        found.append(prompt.token_ids[prompt.label_positions[0] : prompt.label_ends[0]])
+        token = found[-1][0]
         if token in first:
             raise _SameTokenError(
                 f'{labels_key(name)}: "{first[token].strip()}" and "{word.strip()}" begin with '
@@ -414,7 +418,20 @@ def label_tokens(
                 "or of which all begin with the same words."
             )
         first[token] = word
-    return list(first)
+    return found
+
+
+def label_tokens(
+    name: str, tokenizer: Tokenizer, template: Template, labels: Sequence[str], model: str
+) -> list[int]:
+    """First token id of each label word, of :func:`word_tokens`, in label order.
+
+    Raises
+    ------
+    InputError
+        If two label words begin with the same token.
+    """
+    return [word[0] for word in word_tokens(name, tokenizer, template, labels, model)]
 
 
 def with_distinct_labels(
@@ -502,7 +519,7 @@ def build_prompts(
     """
     task = task or str(samples["task"][0])
     template, labels = with_distinct_labels(task, tokenizer, template, labels, model)
-    first_tokens = label_tokens(task, tokenizer, template, labels, model)
+    words = word_tokens(task, tokenizer, template, labels, model)
     shown: list[Shown] = []
     for texts, of_texts, query in samples.select(
         "demonstration_texts", "demonstration_labels", "text"
@@ -529,9 +546,11 @@ def build_prompts(
                 "skipped": f"{length} tokens exceed the context of {context}"
                 if length > context
                 else None,
+                "context": context,
                 **vars(prompt),
                 "demonstration_labels": sample["demonstration_labels"],
-                "label_tokens": first_tokens,
+                "label_tokens": [word[0] for word in words],
+                "word_tokens": words,
             }
         )
     return pl.DataFrame(rows, schema=frame_schema(PROMPTS))

@@ -29,7 +29,8 @@ ATTENTION = table(
     field(
         "attention_label",
         pa.float32(),
-        "A(q, p_k): attention from the target to the label word, summed over its tokens",
+        "A(q, p_k): attention from the target, which predicts first tokens whatever scoring is, to "
+        "the label word, summed over its tokens",
         "probability",
     ),
     field(

@@ -8,7 +8,7 @@ from anchorflow.schemas.fields import (
     INDICES,
     LABEL,
     MODEL,
-    PREDICTED,
+    SCORED,
     SEED,
     SHARE,
     TASK,
@@ -29,7 +29,7 @@ COMPRESSION = table(
     field("kept", pa.int32(), "tokens kept in each layer and head", "tokens"),
     field("shared", pa.int32(), "tokens of all demonstrations", "tokens"),
     LABEL,
-    *PREDICTED,
+    *SCORED,
     field("top_tokens", INDICES, "the five most likely next tokens of the whole vocabulary"),
     keys="model task seed example method share draw",
 )

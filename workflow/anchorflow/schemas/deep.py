@@ -13,7 +13,8 @@ DEEP = table(
     field(
         "measure",
         pa.string(),
-        "auc: AUCROC_l of label-word attention against the model's own predictions; "
+        "auc: AUCROC_l of label-word attention at the target, which predicts first tokens, against "
+        "the model's own predictions, which scoring defines; "
         "cumulative: R_l, the share of all layers' excess AUC reached by layer l",
     ),
     field("mean", pa.float64(), "mean over seeds; null if undefined", "1"),

@@ -11,7 +11,8 @@ _PAIR = (
 
 DIAGNOSIS = table(
     "diagnosis",
-    "one per (heads, layer, pair of labels)",
+    "one per (heads, layer, pair of labels); at the target, which predicts first tokens whatever "
+    "scoring is",
     MODEL,
     TASK,
     SEED,

@@ -54,19 +54,33 @@ INTERVAL = (
     field("examples", pa.int32(), "examples averaged, summed over seeds", "examples"),
     field("seeds", pa.int32(), "seeds averaged", "seeds"),
 )
-PREDICTED = (
-    field(
-        "prediction", pa.int32(), "label with the highest probability, index into the label words"
-    ),
+_PREDICTION = field(
+    "prediction", pa.int32(), "label with the highest probability, index into the label words"
+)
+PREDICTED = (  # whatever the configuration's scoring is
+    _PREDICTION,
     field(
         "probabilities",
         pa.list_(pa.float32()),
-        "softmax over the label words' first tokens, in label order",
+        "softmax over the label words' first tokens, whatever scoring is, in label order",
+        "probability",
+    ),
+)
+SCORED = (
+    _PREDICTION,
+    field(
+        "probabilities",
+        pa.list_(pa.float32()),
+        "softmax over the label words, in label order: over their first tokens, or as scoring and "
+        "word_score in config/README.md say; of kernel, always over first tokens",
         "probability",
     ),
 )
 SKIPPED = field(
-    "skipped", pa.int32(), "examples not run because their prompt exceeds the context", "examples"
+    "skipped",
+    pa.int32(),
+    "examples not run because their prompt exceeds the context, or a whole label word after it",
+    "examples",
 )
 KINDS_OF_WEIGHTS = (
     "which attention a_i is taken as a demonstration's weight: max, the largest to any of its "

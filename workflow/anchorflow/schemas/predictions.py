@@ -7,7 +7,7 @@ from anchorflow.schemas.fields import (
     INDICES,
     LABEL,
     MODEL,
-    PREDICTED,
+    SCORED,
     SEED,
     TASK,
     field,
@@ -22,7 +22,7 @@ PREDICTIONS = table(
     SEED,
     EXAMPLE,
     LABEL,
-    *PREDICTED,
+    *SCORED,
     field("top_tokens", INDICES, "the five most likely next tokens of the whole vocabulary"),
     field("top_texts", pa.list_(pa.string()), "the same tokens as text"),
     field(

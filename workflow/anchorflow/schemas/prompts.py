@@ -26,6 +26,7 @@ PROMPTS = table(
     LABEL,
     field("tokens", pa.int32(), "length of the prompt", "tokens"),
     field("skipped", pa.string(), "why the prompt is not run; null if it is run"),
+    field("context", pa.int32(), "the most tokens that the model takes", "tokens"),
     field("token_ids", INDICES, "the whole prompt as token ids"),
     field(
         "label_positions",
@@ -57,6 +58,12 @@ PROMPTS = table(
         "label_tokens",
         INDICES,
         "first token id of each label word, after what all of them begin with, in label order",
+    ),
+    field(
+        "word_tokens",
+        pa.list_(INDICES),
+        "all token ids of each label word, after what all of them begin with, in label order, as "
+        "in demonstrations",
     ),
     keys="model task seed demonstrations example",
 )

@@ -7,7 +7,7 @@ from anchorflow.schemas.fields import (
     EXAMPLE,
     LABEL,
     MODEL,
-    PREDICTED,
+    SCORED,
     SEED,
     TASK,
     field,
@@ -23,7 +23,7 @@ RETRIEVAL = table(
     EXAMPLE,
     CHOICE,
     LABEL,
-    *PREDICTED,
+    *SCORED,
     field(
         "similarity",
         pa.float64(),

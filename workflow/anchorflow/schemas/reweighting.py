@@ -11,7 +11,7 @@ from anchorflow.schemas.fields import (
     LAYER,
     METHOD,
     MODEL,
-    PREDICTED,
+    SCORED,
     SEED,
     TASK,
     field,
@@ -84,6 +84,6 @@ REWEIGHTING = table(
     EXAMPLE,
     METHOD,
     LABEL,
-    *PREDICTED,
+    *SCORED,
     keys="model task seed example method",
 )

@@ -38,7 +38,7 @@ _INTO = {
 
 SALIENCY = table(
     "saliency",
-    "one per (example, layer)",
+    "one per (example, layer); of the loss of the label word's first token, whatever scoring is",
     MODEL,
     TASK,
     SEED,

@@ -6,7 +6,7 @@ from anchorflow.schemas.fields import MODEL, SEED, TASK, field, table
 
 TIMING = table(
     "timing",
-    "one per way of answering queries; machine-dependent",
+    "one per way of answering queries, up to the first token; machine-dependent",
     MODEL,
     TASK,
     SEED,

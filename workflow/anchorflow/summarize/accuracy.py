@@ -77,5 +77,7 @@ def summarize_accuracy(
     estimates = estimates_by_task(predictions, tasks, of_seed, len(MEASURES))
     keys = pl.DataFrame({"measure": MEASURES})
     rows = summary_rows(estimates, keys, predictions, confidence)
-    counted = rows.join(skipped_prompts(prompts, "fixed"), on="task", maintain_order="left")
+    counted = rows.join(
+        skipped_prompts(prompts, "fixed", predictions), on="task", maintain_order="left"
+    )
     return summary_table(counted, prompts, ACCURACY)

@@ -122,18 +122,30 @@ def mean_by_task(
     return estimates_by_task(measured, tasks, statistic_of_seed, values)
 
 
-def skipped_prompts(prompts: pl.DataFrame, protocol: str) -> pl.DataFrame:
+def skipped_prompts(
+    prompts: pl.DataFrame, protocol: str, answered: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Number of skipped prompts of one demonstration protocol, per task and in total.
+
+    Parameters
+    ----------
+    answered : DataFrame, optional
+        The rows that were measured, with ``task``, ``seed`` and ``example``. Prompts without one
+        were skipped too: a whole label word after them exceeded the context.
 
     Returns
     -------
     DataFrame
         Columns ``task`` (with ``"average"`` for the sum) and ``skipped``.
     """
-    counts = (
-        prompts.filter(pl.col("demonstrations") == protocol)
-        .group_by("task", maintain_order=True)
-        .agg(pl.col("skipped").is_not_null().sum().cast(pl.Int32))
+    chosen, skipped = prompts.filter(demonstrations=protocol), pl.col("skipped").is_not_null()
+    if answered is not None:
+        keys = ["task", "seed", "example"]
+        known = answered.select(keys).unique().with_columns(answered=pl.lit(True))
+        chosen = chosen.join(known, on=keys, how="left", maintain_order="left")
+        skipped |= pl.col("answered").is_null()
+    counts = chosen.group_by("task", maintain_order=True).agg(
+        skipped.sum().cast(pl.Int32).alias("skipped")
     )
     total = counts.select(pl.lit(AVERAGE).alias("task"), pl.col("skipped").sum())
     return pl.concat([counts, total])

@@ -122,7 +122,7 @@ def summarize_confusion(
     overall = average(list(correlations.values()))
     parts.append(summary_rows({AVERAGE: overall}, of_layer, averaged, confidence))
     counted = pl.concat(parts, how="diagonal_relaxed").join(
-        skipped_prompts(prompts, "fixed"), on="task", maintain_order="left"
+        skipped_prompts(prompts, "fixed", predictions), on="task", maintain_order="left"
     )
     return summary_table(counted, predictions, CONFUSION)
 

@@ -118,13 +118,14 @@ def summarize_neighbors(
             estimates[AVERAGE] = undefined(len(MEASURES))
         parts.append(
             _rows(estimates, MEASURES[:-1], run, confidence)
-            .join(skipped_prompts(protocols, choice), on="task", maintain_order="left")
+            .join(skipped_prompts(protocols, choice, run), on="task", maintain_order="left")
             .with_columns(choice=pl.lit(choice))
         )
         if choice != RANDOM:
+            pairs = run.join(random, on=_CELL, how="semi")
             parts.append(
-                _rows(estimates, MEASURES[-1:], run.join(random, on=_CELL, how="semi"), confidence)
-                .join(_skipped_pairs(protocols, choice), on="task", maintain_order="left")
+                _rows(estimates, MEASURES[-1:], pairs, confidence)
+                .join(_skipped_pairs(protocols, choice, pairs), on="task", maintain_order="left")
                 .with_columns(choice=pl.lit(choice))
             )
     return summary_table(pl.concat(parts), predictions, NEIGHBORS)
@@ -142,11 +143,11 @@ def _rows(
     return summary_rows(some, pl.DataFrame({"measure": measures}), source, confidence)
 
 
-def _skipped_pairs(protocols: pl.DataFrame, choice: str) -> pl.DataFrame:
+def _skipped_pairs(protocols: pl.DataFrame, choice: str, answered: pl.DataFrame) -> pl.DataFrame:
     """Number of examples skipped with random demonstrations or with those of this choice."""
     pairs = (
         protocols.filter(pl.col("demonstrations").is_in([RANDOM, choice]))
         .group_by(_CELL, maintain_order=True)
         .agg(pl.col("skipped").drop_nulls().first())
     )
-    return skipped_prompts(pairs.with_columns(demonstrations=pl.lit("pair")), "pair")
+    return skipped_prompts(pairs.with_columns(demonstrations=pl.lit("pair")), "pair", answered)

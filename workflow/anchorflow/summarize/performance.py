@@ -107,7 +107,7 @@ def summarize_performance(
         if answered[method] != answered["vanilla"]:
             estimates[AVERAGE] = undefined(len(MEASURES))
         run = predictions.filter(pl.col("method") == method)
-        skipped = skipped_prompts(both, "many" if method == "many" else "fixed")
+        skipped = skipped_prompts(both, "many" if method == "many" else "fixed", run)
         parts.append(
             summary_rows(estimates, keys, run, confidence)
             .join(skipped, on="task", maintain_order="left")

@@ -22,6 +22,7 @@ rule measure_attention:
         runtime=runtime_of,
     params:
         **code_of("measure_attention"),
+        scoring=scoring_spec,
         compute=COMPUTE,
     message:
         "Measuring attention to the demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"

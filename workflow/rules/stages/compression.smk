@@ -27,6 +27,7 @@ rule measure_compression:
         **code_of("measure_compression", *method_modules()),
         spec=config["compression"],
         reweighting=reweighting_spec,
+        scoring=scoring_spec,
         compute=COMPUTE,
     message:
         "Compressing the demonstrations of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"

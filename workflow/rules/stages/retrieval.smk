@@ -28,6 +28,7 @@ rule measure_retrieval:
         **code_of("measure_retrieval"),
         spec=config["retrieval"],
         task=prompts_spec,
+        scoring=scoring_spec,
         compute=COMPUTE,
     message:
         "Predicting with the nearest demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"

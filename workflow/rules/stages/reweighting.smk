@@ -30,6 +30,7 @@ rule measure_reweighting:
         **code_of("measure_reweighting", *baseline_modules()),
         spec=config["reweighting"],
         task=reweighting_task,
+        scoring=scoring_spec,
         compute=COMPUTE,
     message:
         "Re-weighting attention to label words of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"

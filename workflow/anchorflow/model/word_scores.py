@@ -1,0 +1,187 @@
+"""Scores of whole label words after prompts that were run to their end.
+
+The score of a label word is the sum, or the mean, of the log-probabilities of its tokens, each
+given the prompt and the word's tokens before it. The first is predicted at the target position; the
+others are predicted after it, on kept keys and values of the prompt, so that a word costs all its
+tokens but the last. A word of one token costs nothing more.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from anchorflow.model.attention_function import (
+    PADDING,
+    Attention,
+    AttentionCall,
+    Intervention,
+    LayerPrefix,
+    intervene,
+)
+from anchorflow.model.batches import Batch
+from anchorflow.model.last_tokens import LastTokens, attend_after
+from anchorflow.model.prefix import KeepKeys, Prefix
+
+log = logging.getLogger(__name__)
+
+FIRST_TOKEN: Mapping[str, Any] = {"scoring": "first_token"}
+
+# From the number of a word's tokens that are run to interventions on the rows of these tokens.
+OnRows = Callable[[int], Sequence[Intervention]]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Prompts with their target run, an intervention that lets tokens after it attend to them."""
+
+    prefix: Prefix | None
+    between: Mapping[int, LayerPrefix]  # the tokens after the prefix, [B, G, T, D]
+    own_positions: Tensor  # [B, T]: their positions; PADDING for padding
+    positions: Tensor  # [B], of the targets
+    position_ids: Tensor  # [B]: position ids of the targets that the model got
+
+    @classmethod
+    def batch(
+        cls, model: PreTrainedModel, batch: Batch, kept: KeepKeys, prefix: Prefix | None = None
+    ) -> "Ended":
+        """From a run of a whole batch, with ``kept`` in force and after ``prefix``, if any."""
+        tokens = batch.input_ids.shape[1]
+        every = torch.arange(tokens, device=batch.input_ids.device) + batch.prefix_tokens
+        every = every.expand(batch.size, -1)
+        return cls(
+            prefix,
+            kept.of_every_layer(model),
+            every.masked_fill(every > batch.target_positions[:, None], PADDING),
+            batch.target_positions,
+            batch.target_rows + batch.first_position,
+        )
+
+    @classmethod
+    def last(cls, model: PreTrainedModel, tokens: LastTokens, kept: KeepKeys) -> "Ended":
+        """From a run of last tokens, in which ``kept`` comes before ``tokens``."""
+        between = {
+            layer: LayerPrefix(
+                torch.cat([tokens.between[layer].key, target.key], 2),
+                torch.cat([tokens.between[layer].value, target.value], 2),
+            )
+            for layer, target in kept.of_every_layer(model).items()
+        }
+        return cls(
+            tokens.prefix, between, tokens.own_positions, tokens.positions, tokens.position_ids
+        )
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """Let the tokens after each target attend to its whole prompt; [B, H, S, D]."""
+        prefix = None if self.prefix is None else self.prefix.layers[call.layer]
+        query = self.positions[:, None] + self._steps(call.query.shape[2])
+        own = torch.cat([self.own_positions, query], 1)
+        return attend_after(call, attention, prefix, self.between[call.layer], own, query)
+
+    def log_probabilities(
+        self, model: PreTrainedModel, word: Sequence[int], interventions: Sequence[Intervention]
+    ) -> Tensor:
+        """Log-probability of each token of a word but the first, [B, W - 1] in nats, float32.
+
+        Parameters
+        ----------
+        word : sequence of int
+            W token ids, at least two.
+        interventions
+            On the rows of the first W - 1 of them.
+        """
+        ids = torch.tensor(word, device=self.positions.device).expand(len(self.positions), -1)
+        places = self.position_ids[:, None] + self._steps(len(word) - 1)
+        with intervene(self, *interventions):
+            output = model(input_ids=ids[:, :-1], position_ids=places, use_cache=False)
+        logits: Tensor = output.logits.float()
+        following = ids[:, 1:, None].to(logits.device)
+        return logits.log_softmax(-1).gather(-1, following)[..., 0]
+
+    def _steps(self, tokens: int) -> Tensor:
+        return torch.arange(1, tokens + 1, device=self.positions.device)
+
+
+@dataclass(frozen=True)
+class Words:
+    """The label words of a task, of which at least one has several tokens, and how they score."""
+
+    tokens: tuple[tuple[int, ...], ...]  # in label order
+    mean: bool  # over a word's tokens, instead of the sum
+
+    @classmethod
+    def scored(cls, prompts: pl.DataFrame, scoring: Mapping[str, Any]) -> "Words | None":
+        """The words to score; None if first tokens are scored, or are all that there is.
+
+        Parameters
+        ----------
+        prompts : DataFrame
+            ``PROMPTS`` of one model and task.
+        scoring : mapping
+            ``scoring``, and for ``whole_word`` also ``word_score``, as in the configuration.
+        """
+        if scoring["scoring"] == "first_token" or prompts.is_empty():
+            return None
+        tokens = tuple(tuple(word) for word in prompts["word_tokens"][0].to_list())
+        if max(map(len, tokens)) == 1:
+            return None
+        return cls(tokens, scoring["word_score"] == "mean")
+
+    def scores(
+        self,
+        model: PreTrainedModel,
+        ended: Ended,
+        logits: Tensor,
+        on_rows: OnRows = lambda _: (),
+    ) -> Tensor:
+        """The score of each label word after each prompt, [B, C] in nats, float32.
+
+        The label probabilities are the softmax of it.
+
+        Parameters
+        ----------
+        logits : [B, vocabulary]
+            Next-token logits at the target.
+        on_rows : function
+            The interventions under which the words' tokens are run.
+        """
+        first = logits.log_softmax(-1)
+        scores = []
+        for word in self.tokens:
+            each = first[:, word[:1]]
+            if len(word) > 1:
+                further = ended.log_probabilities(model, word, on_rows(len(word) - 1))
+                each = torch.cat([each, further.to(each.device)], 1)
+            scores.append(each.mean(1) if self.mean else each.sum(1))
+        return torch.stack(scores, 1)
+
+
+def leave_room(prompts: pl.DataFrame, words: Words | None) -> pl.DataFrame:
+    """Mark prompts as skipped if their longest label word would exceed the context, and log them.
+
+    Without ``words``, nothing changes.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``PROMPTS`` of one model and task.
+    """
+    if words is None:
+        return prompts
+    more = max(map(len, words.tokens)) - 1  # the last token is not run
+    long = pl.col("skipped").is_null() & (pl.col("tokens") + more > pl.col("context"))
+    count = len(prompts.filter(long))
+    if count:
+        log.warning(
+            "%d of %d prompts are left out: the longest label word after them exceeds the model's "
+            "context.",
+            count,
+            len(prompts),
+        )
+    reason = pl.lit("no room for a label word in the context")
+    return prompts.with_columns(pl.when(long).then(reason).otherwise("skipped").alias("skipped"))
