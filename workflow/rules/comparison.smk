@@ -20,8 +20,6 @@ rule plot_comparison:
         ),
     log:
         "logs/plot_comparison.log",
-    benchmark:
-        "results/benchmarks/plot_comparison.tsv"
     group:
         "presenting"
     conda:

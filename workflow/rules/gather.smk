@@ -12,8 +12,6 @@ for stage in SHARDED if SHARDS else ():
             [gathered(path) for path in shards],
         log:
             f"logs/gather_{stage}/{{model}}/{{task}}/{{seed}}.log",
-        benchmark:
-            f"results/benchmarks/gather_{stage}/{{model}}/{{task}}/{{seed}}.tsv"
         conda:
             "../envs/anchorflow.yaml"
         threads: 1

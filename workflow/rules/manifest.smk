@@ -8,8 +8,6 @@ rule write_manifest:
         "results/manifest.json",
     log:
         "logs/write_manifest.log",
-    benchmark:
-        "results/benchmarks/write_manifest.tsv"
     conda:
         "../envs/anchorflow.yaml"
     threads: 1

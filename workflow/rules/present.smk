@@ -57,8 +57,6 @@ for shown in PRESENTED:
                 f"results/{shown.name}/{{model}}.parquet",
             log:
                 f"logs/summarize_{shown.name}/{{model}}.log",
-            benchmark:
-                f"results/benchmarks/summarize_{shown.name}/{{model}}.tsv"
             group:
                 "presenting"
             conda:
@@ -96,8 +94,6 @@ for shown in PRESENTED:
                 ),
             log:
                 f"logs/plot_{shown.name}/{{model}}.log",
-            benchmark:
-                f"results/benchmarks/plot_{shown.name}/{{model}}.tsv"
             group:
                 "presenting"
             conda:
@@ -134,8 +130,6 @@ for shown in PRESENTED:
                 ),
             log:
                 f"logs/tabulate_{shown.name}.log",
-            benchmark:
-                f"results/benchmarks/tabulate_{shown.name}.tsv"
             group:
                 "presenting"
             conda:

@@ -1,5 +1,9 @@
 """Combine the shards of a stage's tables into one file per table, for one model, task, and seed."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.store.gather import gather
 from anchorflow.store.job import job
 

@@ -1,5 +1,9 @@
 """Measure attention to every demonstration and predictions, for one model, task, and seed."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.config.shards import examples_of
 from anchorflow.measure.attention import measure_attention
 from anchorflow.model.language_model import open_for_job, read_card

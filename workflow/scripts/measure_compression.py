@@ -1,5 +1,9 @@
 """Predict from compressed demonstrations, for every prompt of one model, task, and seed."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.config.shards import examples_of
 from anchorflow.measure.compression import measure_compression
 from anchorflow.measure.reweighting import beta_of

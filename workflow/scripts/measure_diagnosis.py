@@ -1,5 +1,9 @@
 """Measure distances between the label words' keys, for one model, task, and seed."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.measure.diagnosis import measure_diagnosis
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.schemas.diagnosis import DIAGNOSIS

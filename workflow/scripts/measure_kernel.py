@@ -1,5 +1,9 @@
 """Measure attention to many demonstrations as kernel weights, for one model, task, and seed."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.config.shards import examples_of, is_first
 from anchorflow.measure.kernel import SCHEMAS, measure_kernel
 from anchorflow.model.batches import among

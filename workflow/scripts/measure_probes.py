@@ -1,5 +1,9 @@
 """Probe keys and values around the label words, for one model, task, and seed."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.measure.probes import measure_probes
 from anchorflow.schemas.kernel import STATES
 from anchorflow.schemas.probes import PROBES

@@ -1,5 +1,9 @@
 """Predict with the nearest training texts as demonstrations, for one model, task, and seed."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.config.shards import examples_of
 from anchorflow.measure.retrieval import (
     choose_demonstrations,

@@ -1,5 +1,9 @@
 """Fit β and predict with it and with its baselines, for one model, task, and seed."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.measure.baselines import draw_inputs
 from anchorflow.measure.reweighting import SCHEMAS, measure_reweighting
 from anchorflow.model.language_model import open_for_job, read_card

@@ -1,5 +1,9 @@
 """Measure S_wp, S_pq, and S_ww of every layer, for every prompt of one model, task, and seed."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.config.shards import examples_of
 from anchorflow.measure.saliency import measure_saliency
 from anchorflow.model.language_model import open_for_job, read_card

@@ -1,5 +1,9 @@
 """Time queries with full prompts and compressed demonstrations, for one model and task."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.measure.timing import measure_timing
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.schemas.prompts import PROMPTS

@@ -1,5 +1,9 @@
 """Measure saliency between all tokens of single prompts, for one model, task, and seed."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.measure.token_saliency import measure_token_saliency
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.model.tokenizer import open_tokenizer

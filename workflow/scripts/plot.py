@@ -1,5 +1,9 @@
 """Plot one summary of one model; a param says which."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from inspect import signature
 
 from anchorflow.config.registry import load

@@ -1,5 +1,9 @@
 """Plot each of the papers' claims on all models, with the compared quantities over depth."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.plot.comparison import plot_comparison
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.job import configuration_of, job

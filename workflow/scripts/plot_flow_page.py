@@ -1,5 +1,9 @@
 """Plot the information flow between the tokens of a few prompts, one page each."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.plot.flow_page import flow_pages
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.token_saliency import SHOWN_PROMPTS, TOKEN_SALIENCY

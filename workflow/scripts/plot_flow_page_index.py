@@ -1,5 +1,9 @@
 """Link all information-flow pages of one model."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.plot.flow_page_index import index_page
 from anchorflow.schemas.token_saliency import SHOWN_PROMPTS
 from anchorflow.store.job import job

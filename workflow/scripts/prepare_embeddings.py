@@ -1,5 +1,9 @@
 """Embed the texts of one task with a sentence encoder."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 import torch
 
 from anchorflow.model.devices import choose_device

@@ -1,5 +1,9 @@
 """Prepare one model's weights and check our attention against eager attention."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 import torch
 
 from anchorflow.prepare.model import resolve_model

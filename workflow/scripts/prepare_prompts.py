@@ -1,5 +1,9 @@
 """Build and tokenize the prompts of one model, task, and seed."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.config.cells import SHUFFLED, words_of
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.prepare.samples import with_shuffled_labels

@@ -1,5 +1,9 @@
 """Draw test texts and demonstrations of one task and seed."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.prepare.samples import draw_samples
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.schemas.texts import TEXTS

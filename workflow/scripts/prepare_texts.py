@@ -1,5 +1,9 @@
 """Read and check the labeled texts of one task."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.prepare.texts import SPLITS, read_hub_texts, read_texts
 from anchorflow.schemas.texts import TEXTS
 from anchorflow.store.job import job

@@ -1,5 +1,9 @@
 """Make an untrained twin of a model, and check our attention against eager attention."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 import torch
 
 from anchorflow.prepare.untrained import make_untrained

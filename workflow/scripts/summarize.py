@@ -1,5 +1,9 @@
 """Summarize one stage of one model over tasks and seeds; a param says which."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from anchorflow.config.registry import load
 from anchorflow.config.stages import presented
 from anchorflow.store.all_tables import TABLES

@@ -1,5 +1,9 @@
 """Write one summary of all models as CSV, Markdown and HTML; a param says which."""
 
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
 from inspect import signature
 
 from anchorflow.config.registry import entries, load

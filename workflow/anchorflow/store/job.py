@@ -1,12 +1,15 @@
 """What every job does around its own work: a log, and watching what it depends on."""
 
 import contextlib
+import resource
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import psutil
 
 from anchorflow.config.code import counts, digest, forget, tracked
 from anchorflow.config.errors import InputError
@@ -14,8 +17,10 @@ from anchorflow.config.stages import table_of
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.logs import job_log
 from anchorflow.store.parquet import read_tables
+from anchorflow.store.replacing import replacing
 
 _PACKAGE = Path(__file__).parents[1]
+_LOGS, _BENCHMARKS = Path("logs"), Path("results/benchmarks")
 
 
 @contextlib.contextmanager
@@ -32,7 +37,8 @@ def job(snakemake: Any) -> Iterator[None]:
     RuntimeError
         If the job ran a module that makes numbers and is not among the code in its params.
     """
-    with job_log(snakemake.log[0], snakemake.input):
+    log = Path(snakemake.log[0])
+    with job_log(str(log), snakemake.input):
         _check_copy(Path(snakemake.scriptdir))
         code = tracked(snakemake.params)
         _check_digests(code)
@@ -42,6 +48,24 @@ def job(snakemake: Any) -> Iterator[None]:
         changed = {path: known for path, known in code.items() if path.read_bytes() != texts[path]}
         _check_digests(changed)
         _check_loaded(set(code))
+        if log.is_relative_to(_LOGS):
+            _write_usage(_BENCHMARKS / log.relative_to(_LOGS).with_suffix(".tsv"))
+
+
+def _write_usage(path: Path) -> None:
+    """Write a job's seconds, processor seconds, and largest resident memory in MiB.
+
+    Snakemake would measure the process that it started, which is not the one that works.
+    """
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    values = {
+        "s": time.time() - psutil.Process().create_time(),
+        "cpu_time": used.ru_utime + used.ru_stime,
+        "max_rss": used.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10),
+    }
+    with replacing(path) as file:
+        rows = "\t".join(values), "\t".join(f"{value:.2f}" for value in values.values())
+        file.write_text("\n".join((*rows, "")), encoding="utf-8")
 
 
 def configuration_of(params: Any) -> dict[str, Any]:

@@ -11,8 +11,6 @@ rule measure_attention:
         predictions=measured("predictions"),
     log:
         f"logs/measure_attention/{PART}.log",
-    benchmark:
-        f"results/benchmarks/measure_attention/{PART}.tsv"
     conda:
         "../../envs/anchorflow.yaml"
     threads: config["compute"]["threads"]

@@ -13,8 +13,6 @@ rule measure_compression:
         measured("compression"),
     log:
         f"logs/measure_compression/{PART}.log",
-    benchmark:
-        f"results/benchmarks/measure_compression/{PART}.tsv"
     priority: 2
     conda:
         "../../envs/anchorflow.yaml"

@@ -9,8 +9,6 @@ rule measure_diagnosis:
         "results/diagnosis/{model}/{task}/{seed}.parquet",
     log:
         "logs/measure_diagnosis/{model}/{task}/{seed}.log",
-    benchmark:
-        "results/benchmarks/measure_diagnosis/{model}/{task}/{seed}.tsv"
     conda:
         "../../envs/anchorflow.yaml"
     threads: config["compute"]["threads"]

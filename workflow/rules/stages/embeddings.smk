@@ -9,8 +9,6 @@ rule prepare_embeddings:
         "results/embeddings/{task}.parquet",
     log:
         "logs/prepare_embeddings/{task}.log",
-    benchmark:
-        "results/benchmarks/prepare_embeddings/{task}.tsv"
     # Alongside the conversion of weights, before jobs that run a model.
     priority: 5
     conda:

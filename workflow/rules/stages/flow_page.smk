@@ -20,8 +20,6 @@ rule measure_token_saliency:
         shown="results/shown_prompts/{model}/{task}/{seed}.parquet",
     log:
         "logs/measure_token_saliency/{model}/{task}/{seed}.log",
-    benchmark:
-        "results/benchmarks/measure_token_saliency/{model}/{task}/{seed}.tsv"
     conda:
         "../../envs/anchorflow.yaml"
     threads: config["compute"]["threads"]
@@ -48,8 +46,6 @@ rule plot_flow_page:
         directory("results/flow_page/{model}/{task}/{seed}"),
     log:
         "logs/plot_flow_page/{model}/{task}/{seed}.log",
-    benchmark:
-        "results/benchmarks/plot_flow_page/{model}/{task}/{seed}.tsv"
     group:
         "presenting"
     conda:
@@ -77,8 +73,6 @@ rule plot_flow_page_index:
         "results/flow_page/{model}/index.html",
     log:
         "logs/plot_flow_page_index/{model}.log",
-    benchmark:
-        "results/benchmarks/plot_flow_page_index/{model}.tsv"
     group:
         "presenting"
     conda:

@@ -9,8 +9,6 @@ rule measure_isolation:
         measured("isolation"),
     log:
         f"logs/measure_isolation/{PART}.log",
-    benchmark:
-        f"results/benchmarks/measure_isolation/{PART}.tsv"
     priority: 3  # the longest jobs first, so that no core idles at the end
     conda:
         "../../envs/anchorflow.yaml"

@@ -21,8 +21,6 @@ rule measure_kernel:
         counts=measured("kernel", "counts"),
     log:
         f"logs/measure_kernel/{PART}.log",
-    benchmark:
-        f"results/benchmarks/measure_kernel/{PART}.tsv"
     conda:
         "../../envs/anchorflow.yaml"
     threads: config["compute"]["threads"]

@@ -9,8 +9,6 @@ rule prepare_tokenizer:
         directory("results/tokenizers/{model}"),
     log:
         "logs/prepare_tokenizer/{model}.log",
-    benchmark:
-        "results/benchmarks/prepare_tokenizer/{model}.tsv"
     wildcard_constraints:
         model=NAME,  # twins share it
     priority: 20
@@ -34,8 +32,6 @@ rule prepare_model:
         directory("results/models/{model}"),
     log:
         "logs/prepare_model/{model}.log",
-    benchmark:
-        "results/benchmarks/prepare_model/{model}.tsv"
     wildcard_constraints:
         model=NAME,  # no twin
     priority: 10
@@ -62,8 +58,6 @@ rule prepare_untrained:
         directory("results/models/{model}+{kind}-{draw}"),
     log:
         "logs/prepare_untrained/{model}+{kind}-{draw}.log",
-    benchmark:
-        "results/benchmarks/prepare_untrained/{model}+{kind}-{draw}.tsv"
     wildcard_constraints:
         model=NAME,
         kind=KIND,

@@ -8,8 +8,6 @@ rule measure_probes:
         "results/probes/{model}/{task}/{seed}.parquet",
     log:
         "logs/measure_probes/{model}/{task}/{seed}.log",
-    benchmark:
-        "results/benchmarks/measure_probes/{model}/{task}/{seed}.tsv"
     conda:
         "../../envs/anchorflow.yaml"
     threads: 1

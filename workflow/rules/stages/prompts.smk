@@ -9,8 +9,6 @@ rule prepare_prompts:
         "results/prompts/{model}/{task}/{seed}.parquet",
     log:
         "logs/prepare_prompts/{model}/{task}/{seed}.log",
-    benchmark:
-        "results/benchmarks/prepare_prompts/{model}/{task}/{seed}.tsv"
     priority: 10
     conda:
         "../../envs/anchorflow.yaml"

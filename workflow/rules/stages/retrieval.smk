@@ -15,8 +15,6 @@ rule measure_retrieval:
         predictions=measured("retrieval", "predictions"),
     log:
         f"logs/measure_retrieval/{PART}.log",
-    benchmark:
-        f"results/benchmarks/measure_retrieval/{PART}.tsv"
     conda:
         "../../envs/anchorflow.yaml"
     threads: config["compute"]["threads"]

@@ -16,8 +16,6 @@ rule measure_reweighting:
         prompts="results/reweighting/{model}/{task}/{seed}/prompts.parquet",
     log:
         "logs/measure_reweighting/{model}/{task}/{seed}.log",
-    benchmark:
-        "results/benchmarks/measure_reweighting/{model}/{task}/{seed}.tsv"
     priority: 1
     conda:
         "../../envs/anchorflow.yaml"

@@ -9,8 +9,6 @@ rule measure_saliency:
         measured("saliency"),
     log:
         f"logs/measure_saliency/{PART}.log",
-    benchmark:
-        f"results/benchmarks/measure_saliency/{PART}.tsv"
     priority: 2
     conda:
         "../../envs/anchorflow.yaml"

@@ -8,8 +8,6 @@ rule prepare_samples:
         "results/samples/{task}/{seed}.parquet",
     log:
         "logs/prepare_samples/{task}/{seed}.log",
-    benchmark:
-        "results/benchmarks/prepare_samples/{task}/{seed}.tsv"
     wildcard_constraints:
         task=NAME,  # the same for all label words
     priority: 20

@@ -8,8 +8,6 @@ rule prepare_texts:
         "results/texts/{task}.parquet",
     log:
         "logs/prepare_texts/{task}.log",
-    benchmark:
-        "results/benchmarks/prepare_texts/{task}.tsv"
     wildcard_constraints:
         task=NAME,  # the same for all label words
     priority: 20

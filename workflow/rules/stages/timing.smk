@@ -9,8 +9,6 @@ rule measure_timing:
         "results/timing/{model}/{task}/{seed}.parquet",
     log:
         "logs/measure_timing/{model}/{task}/{seed}.log",
-    benchmark:
-        "results/benchmarks/measure_timing/{model}/{task}/{seed}.tsv"
     conda:
         "../../envs/anchorflow.yaml"
     # All cores, so that nothing else runs alongside; --report and some executors give none.
