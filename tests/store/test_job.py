@@ -1,9 +1,12 @@
 """What every job checks: that it runs the code it is recorded with, and no other."""
 
+import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from anchorflow.config import code as tracking
@@ -39,7 +42,8 @@ def loaded(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
         "anchorflow." + name.replace("/", "."): SimpleNamespace(__file__=str(folder / f"{name}.py"))
         for name in names
     }
-    monkeypatch.setattr(module, "sys", SimpleNamespace(modules=modules))
+    known = SimpleNamespace(modules=modules, platform=sys.platform)
+    monkeypatch.setattr(module, "sys", known)
 
 
 def test_a_job_that_runs_what_it_is_recorded_with_passes(
@@ -48,6 +52,24 @@ def test_a_job_that_runs_what_it_is_recorded_with_passes(
     loaded(monkeypatch, "store/job", "config/code", "schemas/flow")
     with job(started(tmp_path)):
         pass
+
+
+def test_a_job_leaves_its_times_and_peak_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    loaded(monkeypatch, "store/job")
+    given = started(tmp_path)
+    given.log = ["logs/gather_flow/tiny/news/0.log"]
+    with job(given):
+        held = bytearray(b"1") * 2**26
+    header, values = Path("results/benchmarks/gather_flow/tiny/news/0.tsv").read_text().splitlines()
+    used = dict(zip(header.split("\t"), map(float, values.split("\t")), strict=True))
+    assert used.keys() == {"s", "cpu_time", "max_rss"}
+    now = time.clock_gettime(time.CLOCK_PROCESS_CPUTIME_ID)
+    assert 0 < used["cpu_time"] <= now + 0.01
+    assert used["s"] > 0
+    assert len(held) / 2**20 < used["max_rss"] < psutil.virtual_memory().total / 2**20
 
 
 def test_a_module_that_the_rule_does_not_know_is_a_defect(

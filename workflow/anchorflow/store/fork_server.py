@@ -36,6 +36,7 @@ from anchorflow.config.code import tracked
 from anchorflow.config.import_path import ALONE, RUN
 
 _PACKAGE = Path(__file__).parents[1]
+_ALWAYS = ("anchorflow.store.job", "snakemake.iocontainers", "snakemake.logging")
 _PATIENCE = 10.0  # seconds until a server that was started answers
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG
 # What keeps libraries from starting threads in the server, those of allocators included.
@@ -87,10 +88,10 @@ def continue_in_fork(snakemake: Any) -> None:
 
 
 def _modules(files: Iterable[Path]) -> set[str]:
-    """Names of the package's modules among a job's code, and of one that all jobs import."""
+    """Names of the package's modules among a job's code, and of those that all jobs import."""
     own = (file.relative_to(_PACKAGE) for file in files if file.is_relative_to(_PACKAGE))
     parts = (file.with_suffix("").parts for file in own if file.suffix == ".py")
-    return {f"{_PACKAGE.name}.store.job"} | {".".join((_PACKAGE.name, *names)) for names in parts}
+    return {*_ALWAYS, *(".".join((_PACKAGE.name, *names)) for names in parts)}
 
 
 def _wait(replies: Any, fork: int) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset  # imported by reading anyway; here, jobs share it
 import pyarrow.parquet as pq
 
 from anchorflow.config.errors import InputError
