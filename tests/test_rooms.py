@@ -184,6 +184,9 @@ UNCOUNTED = {
     "log, and refusal of results": {
         "store.job.job",
     },
+    "the process in which a script runs": {
+        "store.fork_server.continue_in_fork",
+    },
     "tables as they were written, whose schemas count": {
         "store.gather.gather",
         "store.parquet.read_settings",
