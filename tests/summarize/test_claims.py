@@ -262,7 +262,7 @@ def test_without_an_untrained_network_nothing_is_supported(values: Effects) -> N
     assert found.reason == (
         "undefined for tiny+shuffled-0: none there"
         if values
-        else "no untrained twin was measured for this claim (controls.untrained)"
+        else "no untrained twin was measured for this claim (controls.untrained, controls.stages)"
     )
     assert (found.null_effect, found.p_value) == (None, None)
     refuted = claim_of({"own": seeds(-0.5, -0.5, -0.5)}, null=UNTRAINED)
@@ -367,8 +367,8 @@ def test_every_task_needs_an_untrained_network_and_the_effect_does_not_depend_on
     found = over(some, "one", "other", twins=["a", "b"])
     assert (found.effect, found.verdict) == (pytest.approx(0.4), INCONCLUSIVE)
     assert found.reason == (
-        "no untrained twin was measured for this claim (controls.untrained); no untrained twin has "
-        "a value in every task"
+        "no untrained twin was measured for this claim (controls.untrained, controls.stages); no "
+        "untrained twin has a value in every task"
     )
     apart = claim_of({**effects, "a one": zero, "b other": zero}, null=UNTRAINED)
     unlike = over(apart, "one", "other", twins=["a", "b"])

@@ -100,7 +100,9 @@ def _over_twins(claim: Claim, run: Run, effect: Sampled) -> Compared:
         except NotTested:
             continue
     if not twins:
-        return [], ["no untrained twin was measured for this claim (controls.untrained)"]
+        return [], [
+            "no untrained twin was measured for this claim (controls.untrained, controls.stages)"
+        ]
     undefined = [each.name for each in twins if not _has_values(each)]
     reasons = [f"undefined for {name}: {claim.undefined}" for name in undefined]
     return [each for each in twins if _has_values(each)], reasons
