@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from anchorflow.config.import_path import ALONE, RUN
+from anchorflow.store.fork_server import _opened
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
 
@@ -158,6 +159,14 @@ def test_server_and_forks_end_with_the_run(
     wait_until(lambda: ended(fork) and ended(server))
     assert job.wait(20) == -signal.SIGKILL
     job.communicate()
+
+
+def test_a_device_that_was_opened_is_seen(tmp_path: Path) -> None:
+    device = str(tmp_path / "nvidia")
+    assert not _opened(device)
+    with open(f"{device}ctl", "w", encoding="utf-8"):
+        assert _opened(device)
+    assert not _opened(device)
 
 
 @pytest.mark.parametrize("reason", ["wish", "no run", "threads"])

@@ -39,13 +39,15 @@ _PACKAGE = Path(__file__).parents[1]
 _ALWAYS = ("anchorflow.store.job", "snakemake.iocontainers", "snakemake.logging")
 _PATIENCE = 10.0  # seconds until a server that was started answers
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG
-# What keeps libraries from starting threads in the server, those of allocators included.
-_NO_THREADS = {
+# What keeps libraries from starting threads in the server, those of allocators included, and from
+# asking a GPU's driver whether it is there, which would then be of no use to forks.
+_BEFORE_FORKS = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "_RJEM_MALLOC_CONF": "background_thread:false",  # polars
     "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
 }
 _IDLE = ("polars-ooc-clea",)  # threads that wait for what happens only where polars computes
 
@@ -156,7 +158,7 @@ def _user(connection: socket.socket) -> int:
 def _start(run: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", __name__, run],
-        env=os.environ | _NO_THREADS,
+        env=os.environ | _BEFORE_FORKS,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -210,7 +212,7 @@ class _Server:
             request: dict[str, Any] = json.loads(text)
             _import_libraries(set(request["modules"]) - self._imported)
             self._imported.update(request["modules"])
-            process = os.fork() if _is_alone() else None
+            process = os.fork() if _may_fork() else None
         except (OSError, ValueError):
             process = None
         if process == 0:
@@ -268,10 +270,22 @@ def _import_libraries(modules: set[str]) -> None:
     gc.freeze()
 
 
-def _is_alone() -> bool:
-    """Whether no other thread works in the server, since a fork has only the one that forks."""
+def _may_fork() -> bool:
+    """Whether no other thread works in the server, and no GPU has been opened.
+
+    A fork has only the thread that forks, and can't use a GPU that was in use before.
+    """
     names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
-    return sum(name not in _IDLE for name in names) == 1
+    return sum(name not in _IDLE for name in names) == 1 and not _opened("/dev/nvidia")
+
+
+def _opened(device: str) -> bool:
+    """Whether the process has opened a device of which this is the beginning of the path."""
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # that of the folder itself
+            if os.readlink(descriptor).startswith(device):
+                return True
+    return False
 
 
 def _run_script(request: dict[str, Any]) -> None:
