@@ -129,6 +129,8 @@ except KeyboardInterrupt:
 def waiting(job: subprocess.Popen) -> tuple[int, int]:
     """The processes of a waiting job's fork and of the server."""
     fork, server = map(int, job.stdout.readline().split())
+    name = Path(f"/proc/{fork}/comm").read_text(encoding="utf-8").strip()
+    assert name == Path(job.args[1]).stem[:15]  # by which users tell jobs apart
     assert job.pid not in (fork, server)
     assert not ended(fork)
     return fork, server

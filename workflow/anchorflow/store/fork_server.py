@@ -38,7 +38,7 @@ from anchorflow.config.import_path import ALONE, RUN
 _PACKAGE = Path(__file__).parents[1]
 _ALWAYS = ("anchorflow.store.job", "snakemake.iocontainers", "snakemake.logging")
 _PATIENCE = 10.0  # seconds until a server that was started answers
-_PARENT_DEATH = 1  # PR_SET_PDEATHSIG
+_PARENT_DEATH, _NAME = 1, 15  # PR_SET_PDEATHSIG, PR_SET_NAME
 # What keeps libraries from starting threads in the server, those of allocators included, and from
 # asking a GPU's driver whether it is there, which would then be of no use to forks.
 _BEFORE_FORKS = {
@@ -318,7 +318,9 @@ def main(run: int) -> None:
         sys.exit(error.errno != errno.EADDRINUSE)  # another one was faster
     request = server.serve()
     if request is not None:
-        ctypes.CDLL(None).prctl(_PARENT_DEATH, signal.SIGKILL)
+        library = ctypes.CDLL(None)
+        library.prctl(_PARENT_DEATH, signal.SIGKILL)
+        library.prctl(_NAME, Path(request["script"]).stem.rpartition(".")[2].encode())  # for top
         if os.getppid() != process:
             os._exit(1)
         signal.signal(signal.SIGINT, signal.default_int_handler)
