@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,10 @@ def test_undocumented_attributes_stand_in_one_file() -> None:
         "configfiles",
         "current_basedir",
         "global_resources",
+        "local_exec",
         "resource_settings",
+        "scheduler",
+        "scheduling_settings",
     }
     rules = [ROOT / "Snakefile", ROOT / "workflow" / "Snakefile", *ROOT.glob("workflow/**/*.smk")]
     for path in rules:
@@ -94,6 +99,46 @@ def test_timings_take_all_cores(tmp_path: Path, cores: int) -> None:
 def test_jobs_take_turns_on_a_gpu(tmp_path: Path, arguments: tuple[str, ...], gpus: int) -> None:
     """``workflow.global_resources``: jobs would share a GPU and run out of memory."""
     assert answers(tmp_path, "--cores", "1", *arguments)["gpu"] == gpus
+
+
+COUNT_THREADS = f"""
+include: "{UNDOCUMENTED}"
+
+onstart:
+    LIFT
+
+
+rule all:
+    input:
+        expand("{{job}}.txt", job=range(12)),
+
+
+rule count:
+    output:
+        "{{job}}.txt",
+    shell:
+        "sleep 0.2; ls /proc/$PPID/task | wc -l > {{output}}"
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux")
+def test_the_scheduler_does_not_wait_in_a_thread_per_finished_job(tmp_path: Path) -> None:
+    """``workflow.scheduler``, ``local_exec``: hundreds of threads would look for jobs."""
+    most = {}
+    for lift in ("start_jobs_at_any_rate()", "pass"):
+        text = COUNT_THREADS.replace("LIFT", lift)
+        (tmp_path / "Snakefile").write_text(text, encoding="utf-8")
+        arguments = ["--cores", "1", "--forceall"]
+        subprocess.run(
+            [sys.executable, "-m", "snakemake", *arguments],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+        )
+        counted = [int(file.read_text(encoding="utf-8")) for file in tmp_path.glob("*.txt")]
+        assert len(counted) == 12
+        most[lift] = max(counted)
+    assert most["start_jobs_at_any_rate()"] < most["pass"] - 3
 
 
 LIST_PARAMS = f"""

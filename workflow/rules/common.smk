@@ -48,14 +48,15 @@ except InputError as error:
     raise WorkflowError(str(error))
 
 
-# Without this, Snakemake reports a folder that is not writable with a traceback. It still does with
-# --no-hooks, and if another workflow uses this one as a module.
+# Without this, Snakemake reports a folder that is not writable with a traceback, and slows down with
+# every job. It still does with --no-hooks, and if another workflow uses this one as a module.
 onstart:
     try:
         for folder in ("results", "logs"):
             make_writable(Path(folder))
     except InputError as error:
         raise WorkflowError(str(error))
+    start_jobs_at_any_rate()
 
 
 SPLITS = ("train", "test")

@@ -31,3 +31,14 @@ def provided(name):
     """The provided amount of a resource, as a number."""
     amount = workflow.global_resources[name]
     return getattr(amount, "value", amount)
+
+
+def start_jobs_at_any_rate():
+    """Before jobs start, lift Snakemake's default limit to jobs per second, except on clusters.
+
+    With every job that ends, its scheduler looks for the next ones once more per second, to see
+    whether the limit still holds: after 200 jobs, hundreds of threads do so.
+    """
+    limit = workflow.scheduling_settings.max_jobs_per_timespan
+    if workflow.local_exec and (limit.max_jobs, limit.timespan) == (100, 1):
+        workflow.scheduler.job_rate_limiter = None
