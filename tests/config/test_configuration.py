@@ -308,6 +308,13 @@ def test_a_column_that_is_no_text_is_told_with_its_key() -> None:
     assert sentence.endswith("Column of the text, or a list of columns that are joined by a space.")
 
 
+@pytest.mark.parametrize("text", ["label", ["title", "label"]])
+def test_a_text_that_holds_its_own_label_is_refused(text: str | list[str]) -> None:
+    assert refused_task(columns={"text": text, "label": "label"}) == (
+        "tasks.reviews.columns.text: column 'label' holds the labels; name a column of texts."
+    )
+
+
 @pytest.mark.parametrize("section", ["models", "tasks"])
 def test_a_missing_section_is_told_with_what_it_holds(section: str) -> None:
     sentence = refused(lambda config: config.pop(section))

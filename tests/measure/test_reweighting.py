@@ -1,12 +1,17 @@
 """Re-weighting and its baselines against a plain computation on full prompts."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import polars as pl
 import pytest
 import torch
 
 from anchorflow.config.errors import InputError
+from anchorflow.measure import reweighting
+from anchorflow.measure.baselines import Baseline, Observed
 from anchorflow.measure.baselines.attention_regression import attention_regression
+from anchorflow.measure.baselines.calibrated import calibrated
 from anchorflow.measure.reweighting import measure_reweighting
 from tiny_models import plain_attentions, shared_prompts, single, tiny_model, whole_batch
 from worded_prompts import with_words
@@ -94,6 +99,28 @@ def test_a_further_rate_that_diverges_is_told_by_its_key() -> None:
     spec = {**SPEC, "further_rates": [1e30]}
     with pytest.raises(InputError, match=r"reweighting.further_rates: for tasks.news, with the"):
         measure_reweighting(tiny_model("llama"), prompts_with(KINDS), WORDS, spec, 40)
+
+
+def test_a_label_that_is_all_but_impossible_has_a_probability_above_0(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A word of 40 tokens may be 200 nats less likely than one of 1; float32 ends at 103."""
+    scores = torch.tensor([[0.0, -200.0], [-1.0, -202.0]])
+    monkeypatch.setattr(reweighting, "label_scores", lambda *given: scores)
+    tokens = SimpleNamespace(examples=[0, 1])
+    found = reweighting.label_probabilities(tiny_model("llama"), tokens)
+    np.testing.assert_allclose(np.log(found[:, 1]), [-200, -201], rtol=1e-6)
+    evenly = calibrated(found, found[:1])
+    np.testing.assert_allclose(evenly, [[0.5, 0.5], [1 / (1 + np.exp(-1)), 1 / (1 + np.e)]])
+
+
+def test_a_baseline_without_numbers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def predict(observed: Observed) -> np.ndarray:
+        return observed.vanilla * np.nan
+
+    monkeypatch.setattr(reweighting, "baseline", lambda name: Baseline(predict, None))
+    with pytest.raises(InputError, match=r"reweighting.baselines: \w+ has no finite label prob"):
+        measure_reweighting(tiny_model("llama"), prompts_with(KINDS), WORDS, SPEC, 40)
 
 
 def test_prompts_that_are_all_too_long_leave_empty_tables() -> None:

@@ -645,6 +645,22 @@ def test_whole_label_words_are_all_their_tokens_after_what_all_begin_with() -> N
     assert prompts["context"].to_list() == [1000]
 
 
+@pytest.mark.parametrize(
+    ("words", "warned"), [([" Bad.", " Good"], True), ([" Bad", " Good"], False)]
+)
+def test_a_label_word_whose_last_token_takes_in_the_newline_is_warned_of(
+    words: list[str], warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    joined = StubTokenizer(r" \w+|\.\n|(?s:.)")
+    build_prompts(samples(["one"]), joined, TEMPLATE, words, "tiny", 1000)
+    told = (
+        'for model tiny, the tokens of "Bad." take in what follows it, and so does its score as a '
+        "whole word; a label word that does not end with punctuation avoids it."
+    )
+    assert (told in caplog.text) == warned
+    assert "Good" not in caplog.text
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_tokens_of_a_label_word_are_those_of_every_demonstration_of_it(name: str) -> None:
     tokenizer = trained(name)

@@ -281,6 +281,18 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_a_text(
     assert read(tmp_path, line, kind="jsonl")["text"][0] == "x"
 
 
+@pytest.mark.parametrize("beginning", ["null", "null\n", " \ufeffnull\n".strip(" "), "nul"])
+def test_json_that_begins_with_null_is_refused_which_would_end_the_library(
+    tmp_path: Path, beginning: str
+) -> None:
+    line = '{"text": "x", "label": "Positive"}\n'
+    for kind in ("json", "jsonl"):
+        assert refused(tmp_path, beginning + line, kind=kind) == (
+            f"train.{kind}: not a readable {kind} file (it begins with neither {{ nor [); replace "
+            "it with an intact copy."
+        )
+
+
 @pytest.mark.parametrize("half", [r"\ud800", r"\uDC00", r"\ud800\ud800", r"\ud83d\\\ude00"])
 def test_half_a_surrogate_pair_is_refused_which_the_library_would_leave_out(
     tmp_path: Path, half: str

@@ -41,6 +41,13 @@ def test_loyalty_and_kept_share_are_measured_against_everything_kept() -> None:
     assert set(summary.filter(method="hidden_random_top")["draws"]) == {1}
 
 
+def test_a_prompt_that_no_whole_label_word_fits_behind_counts_as_skipped() -> None:
+    compression = compression_of({0: set(), 1: set()}).filter(pl.col("example") != 3)
+    summary = summarize_retention(compression, prompts_of(["news"]), 0.9)
+    assert set(summary["skipped"]) == {1}
+    assert set(summary["examples"]) == {EXAMPLES - 1}
+
+
 def test_an_oracle_takes_the_draw_that_is_best_on_the_examples_it_is_scored_on() -> None:
     compression = compression_of({0: {0}, 1: {0, 1, 2, 3, 4}, 2: {7}})
     measured = retention_measures(compression)

@@ -153,7 +153,12 @@ def test_editing_the_prefix_module_rebuilds_what_runs_the_model(finished_run: Ch
 
 def test_a_local_model_is_watched(finished_run: Checkout) -> None:
     weights = finished_run.folder / finished_run.config["models"]["tiny"]["path"] / "config.json"
-    weights.write_text(weights.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    text = weights.read_text(encoding="utf-8")
+    weights.write_text(text + "\n", encoding="utf-8")
+    assert cells([PROMPT, *MODEL], ["reviews", "news"], [0, 1]) <= finished_run.planned()
+    weights.write_text(text, encoding="utf-8")
+    assert finished_run.planned() == set()
+    weights.with_name("chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
     assert cells([PROMPT, *MODEL], ["reviews", "news"], [0, 1]) <= finished_run.planned()
 
 

@@ -46,7 +46,7 @@ def model_files(wildcards):
     if model["source"] != "local":
         return []
     folder = Path(model["path"])
-    kinds = ("*.json", "*.model", "*.safetensors")
+    kinds = ("*.json", "*.jinja", "*.txt", "*.model", "*.safetensors")
     return sorted(str(path) for kind in kinds for path in folder.glob(kind))
 
 

@@ -49,7 +49,7 @@ def compression_of(loyal_draws: dict[int, set[int]], **more: Any) -> pl.DataFram
 def prompts_of(tasks: list[str]) -> pl.DataFrame:
     """Prompts of all examples of these tasks, none too long."""
     rows = [
-        {"task": task, "demonstrations": "fixed", "example": e}
+        {"task": task, "seed": 0, "demonstrations": "fixed", "example": e}
         for task in tasks
         for e in range(EXAMPLES)
     ]

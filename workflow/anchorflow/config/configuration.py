@@ -309,9 +309,21 @@ def _check_watched(key: str, path: str) -> None:
         raise InputError(f"{key}: {path!r} has braces, which are not allowed in paths; rename it.")
 
 
+def _check_label_column(key: str, columns: Mapping[str, Any]) -> None:
+    """A text with its own label in it would be easy to classify."""
+    for field in fields_of(columns):
+        listed = [columns[field]] if isinstance(columns[field], str) else columns[field]
+        if columns["label"] in listed:
+            raise InputError(
+                f"{key}.columns.{field}: column {columns['label']!r} holds the labels; name a "
+                "column of texts."
+            )
+
+
 def _check_task(key: str, task: Mapping[str, Any]) -> None:
     wording = task["template"], task["labels"], fields_of(task["columns"])
     check_wording(key, *wording, chat=task["chat"])
+    _check_label_column(key, task["columns"])
     if "instruction" in task and not task["instruction"].strip():
         raise InputError(f"{key}.instruction: it has no words; write some, or leave the key out.")
     _check_names(f"{key}.label_words", list(task.get("label_words", {})))

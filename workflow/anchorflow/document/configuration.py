@@ -80,7 +80,8 @@ on a line each. In `texts` and `samples`, U+001F joins the fields of a text.
 `chat: true`, of a model or of a task, makes conversations of the prompts, through the chat template
 that comes with the model. Each demonstration is a turn of the user (the template up to `{label}`)
 and an answer of the assistant (the label word); the query ends where the assistant's next answer
-begins. An instruction becomes the system's turn, or begins the user's first one where the model
+begins, after whatever the template writes before an answer that is yet to come, such as Qwen 3's
+empty thoughts. An instruction becomes the system's turn, or begins the user's first one where the model
 knows no system. What the chat template writes is formatting, like a separator.
 
 ```yaml
@@ -95,8 +96,9 @@ tasks:
 ```
 
 Blanks at the ends of texts and label words are left out, since many templates trim them. A template
-that rewrites, repeats or reorders texts, asks for the date, or ends where no answer begins is
-refused, and so is a text in which the tokenizer would find a mark between turns.
+that rewrites, repeats or reorders texts, insists on today's date, or ends where no answer begins is
+refused, and so is a text in which the tokenizer would find a mark between turns. A template that has
+a date of its own for want of today's, such as Llama 3.2's 26 Jul 2024, writes that one.
 
 ## What is rebuilt when a key changes
 

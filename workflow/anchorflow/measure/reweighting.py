@@ -133,7 +133,7 @@ def measure_reweighting(
         for name, own in inputs.items():
             found = _plain(model, own, prefix, budget, progress, words)
             observed = Observed(whole.vanilla, whole.attention, features, known, found)
-            ways[name] = baseline(name).predict(observed)
+            ways[name] = _finite(name, baseline(name).predict(observed))
         predicted = [
             _predictions(way, whole.examples, whole.labels, found) for way, found in ways.items()
         ]
@@ -150,6 +150,17 @@ def measure_reweighting(
         learning_rates=keyed(_learning_rates(fit, spec), keys, LEARNING_RATES),
         predictions=keyed(pl.concat(predicted), keys, REWEIGHTING).sort("example", "method"),
     )
+
+
+def _finite(name: str, probabilities: Array) -> Array:
+    """What a baseline predicts; InputError if that is not a number somewhere."""
+    if not np.isfinite(probabilities).all():
+        raise InputError(
+            f"reweighting.baselines: {name} has no finite label probabilities, since a label word "
+            "is all but impossible; choose shorter label words, set word_score: mean, or leave "
+            "the baseline out."
+        )
+    return probabilities
 
 
 def _require_training(prompts: pl.DataFrame, labels: Sequence[str]) -> None:
@@ -250,7 +261,8 @@ def label_probabilities(
     """
     scores = label_scores(model, tokens, beta, words, *observing)
     check_finite(scores, tokens.examples, beta is not None)
-    probabilities: Array = scores.softmax(-1).double().cpu().numpy()
+    # Of a word of many tokens, float32 would make 0.
+    probabilities: Array = scores.cpu().double().softmax(-1).numpy()
     return probabilities
 
 

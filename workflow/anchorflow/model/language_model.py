@@ -25,7 +25,6 @@ from anchorflow.store.checksums import changed_file, read_json
 
 MODEL_CARD = "model.json"
 
-# How transformers reports weights that it can't place or join.
 # What transformers says of weights that do not fit, and how it is told.
 _NOT_FITTING = {
     "ignore_mismatched_sizes": "they have other sizes than its configuration says",

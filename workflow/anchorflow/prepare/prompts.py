@@ -10,6 +10,7 @@ In the chat format, the model's chat template writes what is between demonstrati
 :mod:`anchorflow.prepare.chat`.
 """
 
+import logging
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,8 @@ from anchorflow.schemas.prompts import PROMPTS
 SEPARATOR = "\n"  # between demonstrations, if the task names no other
 
 Shown = tuple[Sequence[tuple[str, str]], str]  # demonstrations (text and label word) and the query
+
+log = logging.getLogger(__name__)
 
 
 class Encoding(Protocol):
@@ -421,6 +424,24 @@ def word_tokens(
     return found
 
 
+def _warn_of_what_follows(
+    name: str, tokenizer: Tokenizer, template: Template, words: Mapping[str, list[int]], model: str
+) -> None:
+    """Warn of label words that have other tokens at the end of a text than before a newline."""
+    for word, tokens in words.items():
+        segments = template.compose([([(template.alike("x"), word)], template.alike("x"))])[0]
+        place = next(k for k, (kind, _) in enumerate(segments) if kind == "label")
+        alone = tokenizer.encode("".join(text for _, text in segments[: place + 1])).ids
+        if list(alone[-len(tokens) :]) != tokens:
+            log.warning(
+                '%s: for model %s, the tokens of "%s" take in what follows it, and so does its '
+                "score as a whole word; a label word that does not end with punctuation avoids it.",
+                labels_key(name),
+                model,
+                word.strip(),
+            )
+
+
 def label_tokens(
     name: str, tokenizer: Tokenizer, template: Template, labels: Sequence[str], model: str
 ) -> list[int]:
@@ -520,6 +541,9 @@ def build_prompts(
     task = task or str(samples["task"][0])
     template, labels = with_distinct_labels(task, tokenizer, template, labels, model)
     words = word_tokens(task, tokenizer, template, labels, model)
+    if not template.chat:  # where a mark follows
+        known = dict(zip(labels, words, strict=True))
+        _warn_of_what_follows(task, tokenizer, template, known, model)
     shown: list[Shown] = []
     for texts, of_texts, query in samples.select(
         "demonstration_texts", "demonstration_labels", "text"

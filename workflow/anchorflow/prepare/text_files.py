@@ -190,7 +190,7 @@ def _plain(path: Path, suffix: str, folder: Path) -> Path:
                 refuse_more(path, file.tell() + len(block), MOST_BYTES, "unpacked bytes")
                 file.write(block)
     with open(plain, "rb") as file:
-        beginning = file.read(6)
+        beginning = file.read(2**12)
     if not beginning:
         raise ValueError("it is empty")
     if beginning.startswith(_PACKED) or (suffix != ".parquet" and beginning.startswith(_ZLIB)):
@@ -198,6 +198,9 @@ def _plain(path: Path, suffix: str, folder: Path) -> Path:
             f"{path}: the file is compressed; unpack it, or name it as what it is, as in "
             "train.csv.gz."
         )
+    first = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if suffix.startswith((".json", ".ndjson")) and first not in (b"", b"{", b"["):
+        raise ValueError("it begins with neither { nor [")  # some of which crash the library
     if issubclass(BUILDERS[suffix], Json):
         _refuse_half_a_pair(path, plain)
     return plain

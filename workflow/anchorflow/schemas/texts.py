@@ -13,8 +13,8 @@ TEXTS = table(
     field(
         "text",
         pa.string(),
-        "the text as in the source; the fields of a task with several joined by U"
-        "+001F in the order of its columns",
+        "the text as in the source; the fields of a task with several joined by U+001F in the "
+        "order of its columns",
     ),
     LABEL,
     keys="task split row",

@@ -213,6 +213,6 @@ def _summarized(measured: Measured, tasks: int, confidence: float) -> pl.DataFra
     # An average over fewer tasks would not be comparable with that of the own words.
     if len(here) != tasks:
         estimates[AVERAGE] = undefined(values)
-    skipped = skipped_prompts(measured.prompts, measured.protocol)
+    skipped = skipped_prompts(measured.prompts, measured.protocol, measured.rows)
     rows = summary_rows(estimates, measured.keys, measured.rows, confidence)
     return rows.join(skipped, on="task", maintain_order="left")

@@ -112,7 +112,7 @@ def summarize_retention(
     counted = (
         summary_rows(estimates, keys, compression, confidence)
         .join(draws, on=_SETTING, nulls_equal=True, maintain_order="left")
-        .join(skipped_prompts(prompts, "fixed"), on="task", maintain_order="left")
+        .join(skipped_prompts(prompts, "fixed", compression), on="task", maintain_order="left")
         .join(
             table_2(compression["model"][0], tasks),
             on=["task", "method", "measure"],
