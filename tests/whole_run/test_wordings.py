@@ -12,6 +12,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from anchorflow.config.stages import PRESENTED
 from chat_formats import template_of
 from checkout import Checkout
+from tiny_models import plain_saliency, whole_batch
+from worded_prompts import eager, plain_word_scores
 
 TASKS: dict[str, dict[str, Any]] = {
     "fields": {
@@ -98,6 +100,7 @@ def test_every_stage_follows_every_wording_as_full_eager_prompts_do(
     checkout = copy_checkout()
     model, tokenizer = _speaking(checkout.folder / "models" / "tiny")
     checkout.config.update(tasks=TASKS, seeds=[0], test_examples=4)
+    checkout.config.update(scoring="whole_word", word_score="mean")
     checkout.config["controls"] = {"untrained": [], "shuffled_labels": False}
     summaries = [
         f"results/{s.name}/tiny.parquet" for s in PRESENTED if s.summary and not s.with_words
@@ -108,20 +111,29 @@ def test_every_stage_follows_every_wording_as_full_eager_prompts_do(
     for name in TASKS:
         samples = pl.read_parquet(results / f"samples/{name}/0.parquet")
         fixed = samples.filter(pl.col("demonstrations") == "fixed")
-        prompts = pl.read_parquet(results / f"prompts/tiny/{name}/0.parquet")
-        prompts = prompts.filter(pl.col("demonstrations") == "fixed")
+        built = pl.read_parquet(results / f"prompts/tiny/{name}/0.parquet")
+        prompts, own = (
+            built.filter(pl.col("demonstrations") == kind) for kind in ("fixed", "per_example")
+        )
         tokens = prompts["token_ids"].to_list()
         assert tokens == [_spoken(name, row, tokenizer) for row in fixed.iter_rows(named=True)]
 
-        predictions = pl.read_parquet(results / f"predictions/tiny/{name}/0.parquet")
+        answers = [
+            pl.read_parquet(results / f"predictions/tiny/{name}/0.parquet"),
+            pl.read_parquet(results / f"reweighting/tiny/{name}/0/predictions.parquet").filter(
+                method="vanilla"
+            ),
+            pl.read_parquet(results / f"compression/tiny/{name}/0.parquet").filter(method="full"),
+        ]
+        saliency = pl.read_parquet(results / f"saliency/tiny/{name}/0.parquet")
         attention = pl.read_parquet(results / f"attention/tiny/{name}/0.parquet")
         for row, ids in zip(prompts.iter_rows(named=True), tokens, strict=True):
             with torch.no_grad():
                 output = model(torch.tensor([ids]), output_attentions=True)
-            logits = output.logits[0, -1]
-            shares = logits[row["label_tokens"]].softmax(0)
-            found = predictions.filter(example=row["example"])["probabilities"][0].to_list()
-            assert found == pytest.approx(shares.tolist(), rel=1e-4)
+                scores = plain_word_scores(eager(model), ids, row["word_tokens"], mean=True)
+            for predictions in answers:
+                found = predictions.filter(example=row["example"])["probabilities"][0].to_list()
+                assert found == pytest.approx(scores.softmax(0).tolist(), rel=1e-4)
             rows = attention.filter(example=row["example"]).sort("layer", "head", "demonstration")
             words = list(zip(row["label_positions"], row["label_ends"], strict=True))
             expected = torch.stack(
@@ -133,6 +145,13 @@ def test_every_stage_follows_every_wording_as_full_eager_prompts_do(
             assert rows["attention_label"].to_list() == pytest.approx(
                 expected.flatten().tolist(), rel=1e-4
             )
+        for row in own.iter_rows(named=True):
+            batch = whole_batch(own.filter(example=row["example"]))
+            words = list(zip(row["label_positions"], row["label_ends"], strict=True))
+            flows = plain_saliency(model, batch)[:, -1]
+            into_target = torch.cat([flows[:, a:b] for a, b in words], 1).mean(1)
+            measured = saliency.filter(example=row["example"]).sort("layer")["s_pq"].to_list()
+            assert measured == pytest.approx(into_target.tolist(), rel=1e-4)
     for summary in summaries:
         assert set(TASKS) <= set(pl.read_parquet(checkout.folder / summary)["task"]), summary
     landing = pl.read_parquet(results / "landing/tiny.parquet")
