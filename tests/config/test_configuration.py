@@ -216,8 +216,8 @@ def test_a_misspelt_key_is_told_with_the_nearest_one() -> None:
         'seed: unknown key (did you mean "seeds"?); known here are models, tasks, seeds, '
         "test_examples, demonstrations_per_label, scoring, word_score, saliency, isolation, "
         "reweighting, "
-        "compression, timing, diagnosis, encoder, retrieval, kernel, probes, flow_page, controls, "
-        "compute, statistics, figures."
+        "compression, timing, diagnosis, encoder, retrieval, perturbations, kernel, probes, "
+        "flow_page, controls, compute, statistics, figures."
     )
 
 
