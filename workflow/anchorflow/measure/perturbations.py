@@ -70,9 +70,7 @@ def measure_perturbations(
         )
     run = among(every, examples)
     columns = ("example", "label", "prediction", "probabilities")
-    parts = [
-        among(untouched, examples).select(pl.lit(UNTOUCHED).alias("perturbation"), *columns)
-    ]
+    parts = [among(untouched, examples).select(pl.lit(UNTOUCHED).alias("perturbation"), *columns)]
     if not run.is_empty():
         prefix = compute_prefix(model, shared_token_ids(every))
 

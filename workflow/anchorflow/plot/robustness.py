@@ -40,18 +40,19 @@ def plot_robustness(
     grid = small_multiples(style, len(_PANELS), len(tasks), title, share=False)
     with grid as (figure, panels):
         for line, (measure, name) in zip(panels, _PANELS.items(), strict=True):
+            lines = [each for each in names if measure == "accuracy" or each != UNTOUCHED]
             for axes, task in zip(line, tasks, strict=True):
                 rows = robustness.filter(
                     pl.col("measure") == measure,
                     pl.col("task") == task,
                     pl.col("mean").is_not_null(),
                 )
-                _plot_points(axes, rows, names, style["colors"][0])
+                _plot_points(axes, rows, lines, style["colors"][0])
                 if task == tasks[-1]:
-                    _plot_published(axes, names, measure, style["colors"][1])
-                shown = [each.replace("_", " ") for each in names]
-                axes.set_yticks(range(len(names)), shown if axes is line[0] else [""] * len(names))
-                axes.set_ylim(len(names) - 0.5, -0.5)
+                    _plot_published(axes, lines, measure, style["colors"][1])
+                shown = [each.replace("_", " ") if axes is line[0] else "" for each in lines]
+                axes.set_yticks(range(len(lines)), shown)
+                axes.set_ylim(len(lines) - 0.5, -0.5)
                 axes.set_xlabel(name)
                 axes.grid(axis="x", linewidth=0.3, color="0.85")
                 if measure == "accuracy":
@@ -59,6 +60,9 @@ def plot_robustness(
                     axes.set_xlim(-0.02, 1.04)
                 else:
                     axes.axvline(0, color="0.6", linewidth=0.6, zorder=0)
+            ends = [axes.get_xlim() for axes in line]
+            for axes in line:
+                axes.set_xlim(min(low for low, _ in ends), max(high for _, high in ends))
         handles, labels = panels[0][-1].get_legend_handles_labels()
         legend_below(figure, handles, labels)
         save(figure, paths)
@@ -84,7 +88,7 @@ def _plot_points(axes: Axes, rows: pl.DataFrame, names: list[str], color: str) -
 def _plot_published(axes: Axes, names: list[str], measure: str, color: str) -> None:
     """Plot the published accuracy, or its difference from that of untouched texts."""
     minus = 0.0 if measure == "accuracy" else PERTURBED[UNTOUCHED]
-    known = [name for name in names if name in PERTURBED and (name != UNTOUCHED or minus == 0)]
+    known = [name for name in names if name in PERTURBED]
     axes.plot(
         [PERTURBED[name] - minus for name in known],
         [names.index(name) + 0.15 for name in known],

@@ -5,12 +5,12 @@ perturbation takes a whole word away, so no field becomes empty, and every text 
 its words. The draws of a text depend on the seed, the task, the perturbation, and the text's row
 alone.
 
-Source: the kinds are those of Han et al. 2025, Table 1, as far as rules can make them; there, GPT-3.5
-rewrote the texts.
+Source: Han et al. 2025, Table 1, has typos and rare words; there, GPT-3.5 rewrote the texts.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.perturbed_texts import PERTURBED_TEXTS
 from anchorflow.schemas.samples import SAMPLES
 
-# Rows of a QWERTY keyboard; each key lies below the one of its number in the row above and the next.
+# Rows of a QWERTY keyboard; a key touches that of its number in the row above, and the next one.
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _RUN = re.compile(r"\S+")  # a word: what is between blanks
 
@@ -33,7 +33,7 @@ _RUN = re.compile(r"\S+")  # a word: what is between blanks
 def _neighbors() -> dict[str, str]:
     """The letters on the keys that touch each letter's key, in alphabetical order."""
     pairs = [(row[i], row[i + 1]) for row in _KEYS for i in range(len(row) - 1)]
-    for above, below in zip(_KEYS, _KEYS[1:], strict=False):
+    for above, below in pairwise(_KEYS):
         pairs += [(below[i], above[j]) for i in range(len(below)) for j in (i, i + 1)]
     both = [*pairs, *((b, a) for a, b in pairs)]
     return {key: "".join(sorted(b for a, b in both if a == key)) for key in "".join(_KEYS)}
@@ -154,9 +154,7 @@ def perturb(
     """
     of_field: dict[str, Callable[[str], str]] = {
         "typos": lambda part: mistyped(part, spec["typo_rate"], random.random((len(part), 3))),
-        "word_order": lambda part: reordered(
-            part, random.permutation(len(_RUN.findall(part)))
-        ),
+        "word_order": lambda part: reordered(part, random.permutation(len(_RUN.findall(part)))),
         "case": lambda part: recased(part, spec["case_rate"], random.random(len(part))),
         "rare_words": lambda part: with_rare_words(part, replacements),
     }

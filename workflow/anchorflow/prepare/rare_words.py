@@ -33,7 +33,9 @@ WORD = re.compile(r"(?<!\w)(?<!\w['’])[^\W\d_]{3,}(?!\w|['’]\w)")
 # English words of three letters and more that have a grammatical role rather than a meaning:
 # articles, pronouns, prepositions, conjunctions, auxiliary verbs, negations, and plain adverbs.
 FUNCTION_WORDS = frozenset(
-    """
+    re.findall(
+        r"\w+",
+        """
     the this that these those each every either neither both all any some such same other another
     much many more most few less least several enough own
     you she him her his hers they them their theirs its our ours your yours mine who whom whose
@@ -50,7 +52,8 @@ FUNCTION_WORDS = frozenset(
     should will would ought cannot
     not never too very quite rather just only even also still already again ever here there then
     now once almost perhaps maybe
-    """.split()
+    """,
+    )
 )
 
 _BLOCK = 256  # words that are compared with the whole vocabulary at once
