@@ -15,6 +15,7 @@ from anchorflow.config.configuration import (
     cells_with_words,
     complete_configuration,
     label_word_sets,
+    perturbations_of,
     listed,
     task_settings,
     twins_of,
@@ -783,3 +784,17 @@ def test_an_instruction_without_words_is_refused() -> None:
     assert refused_task(instruction=" \n") == (
         "tasks.reviews.instruction: it has no words; write some, or leave the key out."
     )
+
+
+def test_perturbations_have_the_rates_of_those_listed_and_none_listed_is_refused() -> None:
+    config = smallest()
+    complete_configuration(config, SCHEMA)
+    with pytest.raises(InputError, match=r"perturbations\.kinds: none is listed"):
+        perturbations_of(config)
+    for kinds, rates in (
+        (["word_order", "typos"], {"typo_rate": 0.1}),
+        (["case"], {"case_rate": 0.5}),
+        (["rare_words"], {}),
+    ):
+        config["perturbations"]["kinds"] = kinds
+        assert perturbations_of(config) == {"kinds": kinds, **rates}
