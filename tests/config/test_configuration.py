@@ -15,8 +15,8 @@ from anchorflow.config.configuration import (
     cells_with_words,
     complete_configuration,
     label_word_sets,
-    perturbations_of,
     listed,
+    perturbations_of,
     task_settings,
     twins_of,
 )
