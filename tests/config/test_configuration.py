@@ -16,6 +16,7 @@ from anchorflow.config.configuration import (
     complete_configuration,
     label_word_sets,
     listed,
+    perturbations_of,
     task_settings,
     twins_of,
 )
@@ -216,8 +217,8 @@ def test_a_misspelt_key_is_told_with_the_nearest_one() -> None:
         'seed: unknown key (did you mean "seeds"?); known here are models, tasks, seeds, '
         "test_examples, demonstrations_per_label, scoring, word_score, saliency, isolation, "
         "reweighting, "
-        "compression, timing, diagnosis, encoder, retrieval, kernel, probes, flow_page, controls, "
-        "compute, statistics, figures."
+        "compression, timing, diagnosis, encoder, retrieval, perturbations, kernel, probes, "
+        "flow_page, controls, compute, statistics, figures."
     )
 
 
@@ -790,3 +791,17 @@ def test_an_instruction_without_words_is_refused() -> None:
     assert refused_task(instruction=" \n") == (
         "tasks.reviews.instruction: it has no words; write some, or leave the key out."
     )
+
+
+def test_perturbations_have_the_rates_of_those_listed_and_none_listed_is_refused() -> None:
+    config = smallest()
+    complete_configuration(config, SCHEMA)
+    with pytest.raises(InputError, match=r"perturbations\.kinds: none is listed"):
+        perturbations_of(config)
+    for kinds, rates in (
+        (["word_order", "typos"], {"typo_rate": 0.1}),
+        (["case"], {"case_rate": 0.5}),
+        (["rare_words"], {}),
+    ):
+        config["perturbations"]["kinds"] = kinds
+        assert perturbations_of(config) == {"kinds": kinds, **rates}

@@ -12,6 +12,7 @@ from anchorflow.measure.attention import measure_attention
 from anchorflow.measure.compression import measure_compression
 from anchorflow.measure.diagnosis import measure_diagnosis
 from anchorflow.measure.isolation import measure_isolation, settings_of
+from anchorflow.measure.perturbations import measure_perturbations
 from anchorflow.measure.retrieval import measure_retrieval
 from anchorflow.measure.reweighting import measure_reweighting
 from anchorflow.measure.saliency import measure_saliency
@@ -69,6 +70,9 @@ STAGES: dict[str, Stage] = {
     ),
     "retrieval": lambda model, table: measure_retrieval(
         model, called(table, "nearest"), PREDICTED, DESCRIBED, 1000
+    ),
+    "perturbations": lambda model, table: measure_perturbations(
+        model, called(table, "typos"), PREDICTED, 1000
     ),
 }
 

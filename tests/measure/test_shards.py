@@ -16,6 +16,7 @@ from anchorflow.measure.compression import measure_compression
 from anchorflow.measure.isolation import measure_isolation, settings_of
 from anchorflow.measure.kernel import SCHEMAS as KERNEL_TABLES
 from anchorflow.measure.kernel import measure_kernel
+from anchorflow.measure.perturbations import measure_perturbations
 from anchorflow.measure.retrieval import measure_retrieval
 from anchorflow.measure.saliency import measure_saliency
 from anchorflow.model.batches import among
@@ -23,6 +24,7 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.gather import gather
 from anchorflow.store.parquet import read_table
+from constructed.perturbations import perturbed_prompts, untouched_predictions
 from constructed.retrieval import cell_prompts, described, random_predictions
 from kernel_prompts import each_alone, with_one_demonstration
 from stub_tokenizers import Decoder
@@ -116,6 +118,20 @@ def retrieval(examples: list[int] | None, batch_tokens: int) -> Tables:
     return {"retrieval": rows}
 
 
+def perturbations(examples: list[int] | None, batch_tokens: int) -> Tables:
+    prompts = perturbed_prompts(LENGTHS)
+    ids = prompts["token_ids"].to_list()
+    ids[APART][29] += 1
+    rows = measure_perturbations(
+        double_model(),
+        prompts.with_columns(pl.Series("token_ids", ids)),
+        untouched_predictions(list(range(len(LENGTHS)))),
+        batch_tokens,
+        examples,
+    )
+    return {"perturbations": rows}
+
+
 STAGES: dict[str, Callable[[list[int] | None, int], Tables]] = {
     "saliency": partial(saliency, "per_example"),
     "saliency of fixed demonstrations": partial(saliency, "fixed"),
@@ -124,6 +140,7 @@ STAGES: dict[str, Callable[[list[int] | None, int], Tables]] = {
     "compression": compression,
     "kernel": kernel,
     "retrieval": retrieval,
+    "perturbations": perturbations,
 }
 
 

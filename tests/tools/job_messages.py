@@ -20,6 +20,10 @@ def _rule_texts() -> dict[str, str]:
 RULES = _rule_texts()
 
 
+# What only runs have whose configuration asks for it.
+OPTIONAL = {shown.name for shown in PRESENTED if not shown.by_default}
+
+
 def message_of(rule: str) -> str:
     """What a rule says of the model ``tiny``, with places for task and seed."""
     (said,) = re.findall(r'^    message:\n +"(.*)"$', RULES[rule], re.MULTILINE)
@@ -27,8 +31,9 @@ def message_of(rule: str) -> str:
 
 
 def measures(stage: Stage) -> bool:
-    """Whether a rule measures this stage for a model, task, and seed."""
-    return stage.path == CELL and f"measure_{stage.name}" in RULES
+    """Whether a rule measures this stage for a model, task, and seed of any run."""
+    by_default = stage.shown_by not in OPTIONAL
+    return by_default and stage.path == CELL and f"measure_{stage.name}" in RULES
 
 
 def runs_model(stage: Stage) -> bool:
@@ -47,6 +52,9 @@ REWEIGHT = message_of("measure_reweighting")
 COMPRESS = message_of("measure_compression")
 DIAGNOSE = message_of("measure_diagnosis")
 RETRIEVE = message_of("measure_retrieval")
+PERTURB = message_of("prepare_perturbations")
+REPLACE = message_of("prepare_rare_words")
+PREDICT_PERTURBED = message_of("measure_perturbations")
 KERNEL = message_of("measure_kernel")
 PROBE = message_of("measure_probes")
 TIME = message_of("measure_timing")

@@ -97,8 +97,8 @@ def at_start(checkout: Checkout, code: str) -> dict[str, str]:
 
 
 # Summaries of a run without other label words, and those of which there are figures.
-SUMMARIES = [s.name for s in PRESENTED if s.summary and not s.with_words]
-DRAWN = [s.name for s in PRESENTED if s.summary and s.figure and not s.with_words]
+SUMMARIES = [s.name for s in PRESENTED if s.summary and s.by_default]
+DRAWN = [s.name for s in PRESENTED if s.summary and s.figure and s.by_default]
 
 # What is killed at once does not depend on one another.
 KILLED = {

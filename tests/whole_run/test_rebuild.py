@@ -23,8 +23,11 @@ from job_messages import (
     MEASURE,
     MODEL,
     PAGE,
+    PERTURB,
+    PREDICT_PERTURBED,
     PROBE,
     PROMPT,
+    REPLACE,
     RETRIEVE,
     REWEIGHT,
     SAMPLE,
@@ -35,13 +38,14 @@ from job_messages import (
     presented,
 )
 
-# Everything that is presented where no task has other label words.
-SUMMARIES = presented(*(shown.name for shown in PRESENTED if not shown.with_words))
+# Everything that is presented where no task has other label words and nothing further is asked for.
+SUMMARIES = presented(*(shown.name for shown in PRESENTED if shown.by_default))
 FIGURES = {message for message in SUMMARIES if message.startswith("Plotting")}
 FLOW, DEEP, LOYALTY = presented("flow"), presented("deep"), presented("loyalty")
 PERFORMANCE, WEIGHTS = presented("performance"), presented("reweighting")
 RETENTION, TIMING = presented("retention"), presented("timing")
 CONFUSION, NEIGHBORS = presented("confusion"), presented("neighbors")
+ROBUSTNESS = presented("robustness")
 HEADS, LANDING = presented("heads"), presented("landing")
 REGRESSORS, DECODING = presented("regressors"), presented("decoding")
 CLAIMS, ACCURACY = presented("claims"), presented("accuracy")
@@ -234,6 +238,50 @@ def test_choices_rebuild_retrieval_and_what_follows(finished_run: Checkout) -> N
     finished_run.config["retrieval"] = {"choices": ["nearest_per_label"]}
     expected = cells([RETRIEVE], ["reviews", "news"], [0, 1]) | NEIGHBORS | CLAIMS
     assert finished_run.planned() == expected
+
+
+def test_perturbations_are_run_if_listed_and_their_keys_rebuild_no_more_than_they_concern(
+    finished_run: Checkout,
+) -> None:
+    tasks, seeds, config = ["reviews", "news"], [0, 1], finished_run.config
+    texts = cells([PERTURB, PREDICT_PERTURBED], tasks, seeds) | ROBUSTNESS
+    config["perturbations"] = {"kinds": ["typos", "word_order"]}
+    assert finished_run.planned() == texts
+    config["perturbations"] = {"kinds": ["typos", "rare_words"]}
+    assert finished_run.planned() == texts | cells([REPLACE], tasks, seeds)
+    finished_run.snakemake("--cores", "2", "all")
+    assert finished_run.planned() == set()
+
+    results = finished_run.folder / "results"
+    cell = results / "perturbations/tiny/news/1"
+    predictions = pl.read_parquet(cell / "predictions.parquet")
+    assert predictions["perturbation"].to_list() == ["untouched", "typos", "rare_words"] * 6
+    columns = ["example", "label", "prediction", "probabilities"]
+    fixed = pl.read_parquet(results / "predictions/tiny/news/1.parquet")
+    assert (
+        predictions.filter(perturbation="untouched").select(columns).equals(fixed.select(columns))
+    )
+    own = pl.read_parquet(results / "prompts/tiny/news/1.parquet").filter(demonstrations="fixed")
+    shown = pl.read_parquet(cell / "prompts.parquet").filter(demonstrations="typos")
+    for before, after, start in zip(
+        own["token_ids"], shown["token_ids"], own["query_start"], strict=True
+    ):
+        assert before[:start].equals(after[:start])
+        assert not before.equals(after)
+    summary = pl.read_parquet(results / "robustness/tiny.parquet")
+    assert set(summary["task"]) == {"reviews", "news", "average"}
+    assert set(summary["perturbation"]) == {"untouched", "typos", "rare_words"}
+
+    config["perturbations"] = {"kinds": ["typos", "rare_words"], "case_rate": 0.2}
+    assert finished_run.planned() == set()
+    config["perturbations"] = {"kinds": ["typos", "rare_words"], "typo_rate": 0.2}
+    assert finished_run.planned() == texts
+    config["perturbations"] = {"kinds": ["rare_words"]}
+    assert finished_run.planned() == texts
+    config["perturbations"] = {"kinds": []}
+    assert finished_run.planned() == set()
+    said = finished_run.snakemake("-n", "results/robustness/tiny.parquet", ok=False)
+    assert "perturbations.kinds: none is listed, so there are no perturbed texts" in said
 
 
 def test_editing_the_embeddings_module_rebuilds_embeddings_and_what_follows(

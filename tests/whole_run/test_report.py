@@ -34,6 +34,8 @@ SHOWN = {
     kind: {shown.name: shown.category for shown in PRESENTED if getattr(shown, kind)}
     for kind in ("figure", "table")
 }
+# What only the report of two models has, whose configuration asks for it.
+FURTHER = [shown.name for shown in PRESENTED if not shown.by_default]
 # Snakemake's page brings its style sheet's compiler along, which says so on the console.
 KNOWN = ("cdn.tailwindcss.com should not be used in production",)
 SENT = "Network.requestWillBeSent"
@@ -46,10 +48,10 @@ pytestmark = pytest.mark.xdist_group("report")  # one process makes the reports
 def reports(
     _finished: Checkout, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Path]]:
-    """The report of one model as a page and as a folder; of two, with other label words, as a page.
+    """The report of one model as a page and as a folder; of two, with all there is, as a page.
 
-    The second model's figures, those of both models, and all of other label words are copies: the
-    report reads no table.
+    The second model's figures, those of both, and all that the first report lacks are copies:
+    the report reads no table.
     """
     folder = tmp_path_factory.mktemp("report") / "run"
     shutil.copytree(_finished.folder, folder, symlinks=True)
@@ -63,10 +65,12 @@ def reports(
         run.config["models"]["twin"] = run.config["models"]["tiny"]
         run.config["tasks"]["reviews"]["label_words"] = {"symbols": [" A", " B"]}
         results = folder / "results"
-        for copy in ("label_words/tiny.png", COMPARED):
+        run.config["perturbations"] = {"kinds": ["typos"]}
+        for copy in (*(f"{name}/tiny.png" for name in FURTHER), COMPARED):
             (results / "figures" / copy).parent.mkdir()
             shutil.copy(results / "figures/flow/tiny.png", results / "figures" / copy)
-        shutil.copy(results / "tables/flow.html", results / "tables/label_words.html")
+        for name in FURTHER:
+            shutil.copy(results / "tables/flow.html", results / f"tables/{name}.html")
         for figure in (results / "figures").glob("*/tiny.png"):
             shutil.copy(figure, figure.with_name("twin.png"))
         run.snakemake("--report", "two.html")
@@ -94,7 +98,7 @@ def test_every_figure_and_table_of_the_run_is_in_the_report(reports: dict[str, P
     assert drawn == figures | {f"results/figures/{COMPARED}"}
     assert tables == {f"results/tables/{name}.html" for name in SHOWN["table"]}
     assert set(results_of(reports["two"])) == drawn | tables
-    copied = {p for p in drawn | tables if re.search("twin|label_words|comparison", p)}
+    copied = {p for p in drawn | tables if re.search("|".join(["twin", "comparison", *FURTHER]), p)}
     assert set(results_of(reports["one"])) == (drawn | tables) - copied
 
 

@@ -8,15 +8,15 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from anchorflow.config.stages import MEASURED
-from anchorflow.config.stages import SHARDED as STAGES
+from anchorflow.config.stages import MEASURED, SHARDED
 from anchorflow.measure.kernel import correlations
 from checkout import Checkout
-from job_messages import DIAGNOSE, MEASURE, TWIN, cells, message_of
+from job_messages import DIAGNOSE, MEASURE, TWIN, cells, measures, message_of
 from table_files import assert_same
 
 TWIN_STAGES = ("saliency", "compression")
-SHARDED = [message_of(f"measure_{stage}") for stage in STAGES]
+STAGES = [stage.name for stage in MEASURED if stage.name in SHARDED and measures(stage)]
+SPLIT = [message_of(f"measure_{stage}") for stage in STAGES]
 
 
 def gathering(planned: set[str]) -> set[str]:
@@ -29,7 +29,7 @@ def test_without_shards_the_jobs_are_those_of_one_job_per_cell(
 ) -> None:
     checkout = copy_checkout()
     planned = checkout.planned()
-    assert cells([*SHARDED, DIAGNOSE], ["reviews", "news"], [0, 1]) <= planned
+    assert cells([*SPLIT, DIAGNOSE], ["reviews", "news"], [0, 1]) <= planned
     assert not gathering(planned)
     checkout.config["compute"] = {"examples_per_shard": size}
     assert checkout.planned() == planned
@@ -42,7 +42,7 @@ def test_each_shard_is_a_job_and_each_table_is_gathered_once(
     whole = checkout.planned()
     checkout.config["compute"] = {"examples_per_shard": 4}
     planned = checkout.planned()
-    split = cells(SHARDED, ["reviews", "news"], [0, 1])
+    split = cells(SPLIT, ["reviews", "news"], [0, 1])
     shards = {f"{job}, test texts {part}" for job in split for part in ("0-4", "4-6")}
     assert planned - gathering(planned) == whole - split | shards
     gather = "Gathering the shards of {stage} of {task} in tiny, seed {seed}"
@@ -55,7 +55,7 @@ def test_each_shard_is_a_job_and_each_table_is_gathered_once(
 CELL_FILES = [
     path.format(model="tiny", task="news", seed=0)
     for stage in MEASURED
-    if stage.sharded
+    if stage.sharded and not stage.shown_by
     for _, _, path in stage.files()
 ]
 

@@ -141,6 +141,12 @@ def files_of(read, with_words=False, all_models=False, null=None):
     return files
 
 
+def listed_for(shown):
+    """What the configuration lists for a result; True for what every run has."""
+    section, _, key = shown.asked_for.partition(".")
+    return config[section][key] if section else True
+
+
 def samples_of(wildcards):
     """The samples of a task, which prompts with other label words share."""
     return f"results/samples/{task_of(wildcards.task)}/{wildcards.seed}.parquet"

@@ -33,8 +33,9 @@ def how_shown(kind, shown):
 
 
 for shown in PRESENTED:
-    # A run none of whose tasks has other label words can't be asked for what compares them.
-    in_run = label_word_sets(config) if shown.with_words else True
+    # A run none of whose tasks has other label words can't be asked for what compares them, nor one
+    # that lists nothing of a kind for what is listed.
+    in_run = label_word_sets(config) if shown.with_words else listed_for(shown)
 
     if shown.summary:
 

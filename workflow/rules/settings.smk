@@ -124,6 +124,17 @@ def reweighting_spec(wildcards):
     return None if is_untrained(wildcards.model) else config["reweighting"]
 
 
+def perturbations_spec(wildcards):
+    """Which perturbations are made, and how strong they are; refused if there are none."""
+    return configuration.perturbations_of(config)
+
+
+def rare_words_of(wildcards):
+    """The words that replace a task's content words, if any are to be replaced."""
+    wanted = "rare_words" in config["perturbations"]["kinds"]
+    return f"results/rare_words/{wildcards.task}.parquet" if wanted else []
+
+
 def shown_spec(wildcards):
     """Number and protocol of the prompts whose saliency is kept in full."""
     return {

@@ -20,7 +20,7 @@ QUICK = ("--slurm-init-seconds-before-status-checks", "5")  # this cluster is no
 SLURM = ("--profile", "profiles/slurm", *QUICK)
 # All summaries are one job here, on the two cores that every runner has.
 ONE_SUMMARY = ("--group-components", "presenting=50", "--cores", "2")
-SUMMARIES = [s.name for s in PRESENTED if s.summary and not s.with_words]
+SUMMARIES = [s.name for s in PRESENTED if s.summary and s.by_default]
 TIMED = [claim.name for claim in load_claims() if claim.rule == QUARTILES]  # claims about time
 
 

@@ -206,6 +206,25 @@ def cells_with_shuffled_labels(config: Mapping[str, Any]) -> list[str]:
     return [cell_name(task, SHUFFLED) for task in tasks]
 
 
+def perturbations_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The perturbations of the run, with the rates of only those that are listed.
+
+    Raises
+    ------
+    InputError
+        If none is listed.
+    """
+    spec = config["perturbations"]
+    if not spec["kinds"]:
+        raise InputError(
+            "perturbations.kinds: none is listed, so there are no perturbed texts; list some, as "
+            "in [typos, word_order]."
+        )
+    rates = {"typos": "typo_rate", "case": "case_rate"}
+    listed = {rates[kind]: spec[rates[kind]] for kind in rates if kind in spec["kinds"]}
+    return {"kinds": spec["kinds"], **listed}
+
+
 def _add_defaults(value: Any, schema: Mapping[str, Any]) -> None:
     if not isinstance(value, dict):
         return

@@ -63,10 +63,16 @@ class Presented:
     table: str = ""  # its title in the report; empty for no table
     also: Mapping[str, str] = field(default_factory=dict)  # additional inputs of figure and table
     with_words: bool = False  # includes cells with other label words
+    asked_for: str = ""  # a list of the configuration; where it is empty, runs do without
     with_nulls: bool = False  # the summary also reads its inputs as measured of NULLS
     heavy: bool = False  # summarizing may take as much memory as the model
     repeatable: bool = True
     settings_of: tuple[str, ...] = ()  # inputs whose settings a summary records; or the first
+
+    @property
+    def by_default(self) -> bool:
+        """Whether every run has it, whatever its configuration asks for."""
+        return not (self.with_words or self.asked_for)
 
     def measured_in(self) -> tuple[str, ...]:
         """The inputs whose settings say what was measured."""
@@ -106,6 +112,8 @@ MEASURED = (
     Stage("models", MODEL, is_folder=True),
     Stage("prompts"),
     Stage("embeddings", TASK),
+    Stage("rare_words", TASK, shown_by="robustness"),
+    Stage("perturbed_texts", "{task}/{seed}", shown_by="robustness"),
     Stage("attention", sharded=True),
     Stage("predictions", sharded=True, written_with="attention"),
     Stage("saliency", sharded=True),
@@ -127,6 +135,12 @@ MEASURED = (
         "retrieval",
         tables={"samples": "samples", "prompts": "prompts", "predictions": "retrieval"},
         sharded=True,
+    ),
+    Stage(
+        "perturbations",
+        tables={"prompts": "prompts", "predictions": "perturbations"},
+        sharded=True,
+        shown_by="robustness",
     ),
     Stage(
         "kernel",
@@ -269,6 +283,21 @@ PRESENTED = (
         table="Similar demonstrations",
     ),
     Presented(
+        "robustness",
+        "what perturbed test texts cost {}",
+        KERNEL,
+        {
+            "predictions": "perturbations/predictions",
+            "perturbed": "perturbations/prompts",
+            "prompts": "prompts",
+            "texts": "perturbed_texts",
+        },
+        settings_of=("predictions", "texts"),
+        figure="Perturbed test texts",
+        table="Perturbed test texts (Table 1 of [K])",
+        asked_for="perturbations.kinds",
+    ),
+    Presented(
         "heads",
         "how well kernel regression reconstructs the predictions of {}",
         KERNEL,
@@ -349,7 +378,7 @@ STAGES: Mapping[str, Stage] = {
                 shown.name,
                 MODEL,
                 repeatable=shown.repeatable,
-                shown_by=shown.name if shown.with_words else "",
+                shown_by="" if shown.by_default else shown.name,
             )
             for shown in PRESENTED
             if shown.summary

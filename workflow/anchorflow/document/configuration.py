@@ -112,7 +112,7 @@ a date of its own for want of today's, such as Llama 3.2's 26 Jul 2024, writes t
 | a task's `template`, `instruction` or `separator` | that task's prompts, and what follows from them |
 | a model, a task or a seed more or fewer | the new cells, and the summaries, figures and tables that cover them |
 | `test_examples`, `demonstrations_per_label` | all samples, and what follows from them; no texts, no weights |
-| `scoring`, `word_score` | predictions (with attention), re-weighting, compression, retrieval, and what follows from them; no prompts |
+| `scoring`, `word_score` | predictions (with attention), re-weighting, compression, retrieval, perturbations, and what follows from them; no prompts |
 | `saliency` | saliency, and what follows from it; information-flow pages |
 | a task's `many_demonstrations` | that task's re-weighting and compression, and what follows from them |
 | a task's `label_words` | what those of a new or changed name predict, and the summary, figure and table of label words |
@@ -120,15 +120,16 @@ a date of its own for want of today's, such as Llama 3.2's 26 Jul 2024, writes t
 | `compression` | compression, and what follows from it |
 | `timing` | timings |
 | `diagnosis` | key distances, and what follows from them |
-| `encoder.path` | all embeddings, and what follows from them |
+| `encoder.path` | all embeddings and rare words, and what follows from them |
 | `retrieval` | retrieval, and what follows from it |
 | `encoder.temperature` | regressions on embeddings, their figure and table; no embeddings |
+| `perturbations` | perturbed texts, and what follows from them; no rare words, which are chosen anew for other texts or another `encoder.path` |
 | `kernel` | what many demonstrations are shown for, and what follows from it |
 | `probes` | probes, and what follows from them |
 | `flow_page` | information-flow pages |
 | `controls` | what is measured of new twins or with shuffled labels, and claims; nothing of the models themselves |
 | `isolation` | the predictions under isolation, and what follows from them |
-| `compute.examples_per_shard` | attention, saliency, isolation, compression, retrieval and kernel, and what follows from them; nothing after `snakemake --touch`, see below |
+| `compute.examples_per_shard` | attention, saliency, isolation, compression, retrieval, perturbations and kernel, and what follows from them; nothing after `snakemake --touch`, see below |
 | the rest of `compute` | nothing |
 | `statistics` | summaries, figures and tables; no model runs |
 | `figures` | figures |

@@ -27,8 +27,9 @@ PROTOCOL = field(
     "training: the fixed ones, before a training text; many: the fixed ones and training texts; "
     "the name of a baseline: the fixed ones, before an input of its own, such as one without "
     "content; for retrieval, nearest: the training texts most similar to the test text; "
-    "nearest_per_label: the most similar ones of each label; for kernel regression, kernel: one "
-    "draw per seed, as many as the token budget allows; alone: none",
+    "nearest_per_label: the most similar ones of each label; for perturbations, typos, "
+    "word_order, case, and rare_words: the fixed ones, before a test text so perturbed; for kernel "
+    "regression, kernel: one draw per seed, as many as the token budget allows; alone: none",
 )
 EXAMPLE = field(
     "example",
@@ -132,6 +133,13 @@ CHOICE = field(
     pa.string(),
     "which training texts are the demonstrations; random: one draw per seed; nearest: those most "
     "similar to the test text; nearest_per_label: those of each label; the most similar last",
+)
+PERTURBATION = field(
+    "perturbation",
+    pa.string(),
+    "how the test text is perturbed; untouched: not at all; typos: transposed, missing, doubled, "
+    "and neighboring keys; word_order: words in random order; case: letters in the other case; "
+    "rare_words: content words replaced by rarer ones",
 )
 OFFSET = field("offset", pa.int32(), "position relative to the label word's first token")
 SOURCE = field("source", pa.string(), "what is decoded: key or value")

@@ -189,6 +189,7 @@ _SHARES = (
     "accuracy",
     "agreement",
     "auc",
+    "changed_words",
     "follows_meaning",
     "kept_share",
     "label_loyalty",

@@ -1,0 +1,103 @@
+"""Predictions for perturbed test texts, beside those for the untouched ones ([K] Table 1).
+
+All prompts have the fixed demonstrations, which are run once. Untouched texts are not run again.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import polars as pl
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from anchorflow.measure.attention import label_predictions
+from anchorflow.model.attention_function import intervene
+from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.language_model import target_logits
+from anchorflow.model.prefix import KeepKeys, compute_prefix, shared_token_ids
+from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
+from anchorflow.schemas.frames import frame_schema, keyed
+from anchorflow.schemas.perturbations import PERTURBATIONS
+
+log = logging.getLogger(__name__)
+
+UNTOUCHED = "untouched"
+
+
+def measure_perturbations(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    untouched: pl.DataFrame,
+    batch_tokens: int,
+    examples: Collection[int] | None = None,
+    scoring: Mapping[str, Any] = FIRST_TOKEN,
+) -> pl.DataFrame:
+    """Predictions for all runnable prompts with perturbed texts, and for the untouched ones.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``PROMPTS`` of one model, task, and seed; ``demonstrations`` holds the perturbation.
+    untouched : DataFrame
+        ``PREDICTIONS`` of the same cell.
+    batch_tokens : int
+        Upper bound on query tokens per batch; does not affect the results.
+    examples : collection of int, optional
+        Measure only these test texts; does not affect their results.
+    scoring : mapping
+        What label probabilities are of, see :meth:`Words.scored`; as it was for ``untouched``.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``PERTURBATIONS``, ordered by example, untouched first.
+
+    Raises
+    ------
+    InputError
+        If a logit is not finite.
+    """
+    kinds = prompts["demonstrations"].unique(maintain_order=True).to_list()
+    words = Words.scored(prompts, scoring)
+    prompts = leave_room(prompts, words)
+    every = prompts.filter(pl.col("skipped").is_null())
+    if len(every) < len(prompts):
+        log.warning(
+            "%d of %d prompts with perturbed texts are skipped: they exceed the model's context.",
+            len(prompts) - len(every),
+            len(prompts),
+        )
+    run = among(every, examples)
+    columns = ("example", "label", "prediction", "probabilities")
+    parts = [among(untouched, examples).select(pl.lit(UNTOUCHED).alias("perturbation"), *columns)]
+    if not run.is_empty():
+        prefix = compute_prefix(model, shared_token_ids(every))
+
+        def measure(batch: Batch) -> pl.DataFrame:
+            kept = KeepKeys()
+            with intervene(prefix, *([] if words is None else [kept])):
+                logits = target_logits(model, batch)
+            scores = None
+            if words is not None:
+                scores = words.scores(model, Ended.batch(model, batch, kept, prefix), logits)
+            return label_predictions(batch, logits, scores)
+
+        budget = Budget(batch_tokens)
+        with tqdm(total=len(run), desc="perturbations", unit="prompt", mininterval=1) as progress:
+            for kind in kinds:
+                chosen = runnable(run, kind)
+                for batch, rows in run_batches(
+                    chosen, budget, model.device, measure, prefix.tokens
+                ):
+                    named = rows.select(pl.lit(kind).alias("perturbation"), *columns)
+                    parts.append(named.cast(parts[0].schema))
+                    progress.update(batch.size)
+    order = {kind: place for place, kind in enumerate([UNTOUCHED, *kinds])}
+    measured = pl.concat(parts)
+    if measured.is_empty():
+        return pl.DataFrame(schema=frame_schema(PERTURBATIONS))
+    ordered = measured.sort(
+        "example", pl.col("perturbation").replace_strict(order, return_dtype=pl.Int32)
+    )
+    return keyed(ordered, prompts.select("model", "task", "seed").row(0, named=True), PERTURBATIONS)

@@ -1,0 +1,23 @@
+"""Table of rare_words: one per content word of the task's test texts."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import TASK, field, table
+
+RARE_WORDS = table(
+    "rare_words",
+    "one per content word of the task's test texts",
+    TASK,
+    field("word", pa.string(), "the content word, in lower case"),
+    field("count", pa.int32(), "how often it is in the task's training texts", "words"),
+    field(
+        "replacement",
+        pa.string(),
+        "the rarer word nearest to it in the encoder's space; null if none is rarer",
+    ),
+    field(
+        "replacement_count", pa.int32(), "how often that is in the task's training texts", "words"
+    ),
+    field("similarity", pa.float64(), "cosine of the two words' embeddings", "1"),
+    keys="task word",
+)
