@@ -173,6 +173,7 @@ SLICES = {
     "claims": {
         "tasks": list(config["tasks"]),
         "variant": config["isolation"]["variants"][0],
+        "words": label_word_sets(config),
     },
     "comparison": {"variant": config["isolation"]["variants"][0]},
 }

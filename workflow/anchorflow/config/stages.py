@@ -83,7 +83,7 @@ class Presented:
         """Inputs of the summary, and further ones that the run may have; see :func:`null_reads`."""
         nulls = NULLS if self.with_nulls else ()
         further = {f"{null}_{name}": read for null in nulls for name, read in self.reads.items()}
-        return {**self.reads, **further}
+        return {**self.reads, **further, **self.worded}
 
     def null_reads(self, null: str, controls: Mapping[str, Any]) -> dict[str, str]:
         """Inputs such as ``untrained_saliency`` that a run with these ``controls`` has.
