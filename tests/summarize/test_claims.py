@@ -565,8 +565,11 @@ def every_table() -> Tables:
 @pytest.mark.parametrize("file", registry.entries(FOLDER))
 def test_a_file_of_claims_declares_the_tables_that_they_read(file: str) -> None:
     tables = Recorded(every_table())
+    answers = every_table()["predictions"]
+    words = {"words": [" x", " y"], "permuted": [" y", " x"], "symbols": [" A", " B"], "random": []}
+    worded = {name: answers for name in words if name != "words"}
     for claim in registry.load(FOLDER, file).CLAIMS:
-        run = Run("news", tables, "mask", 0.05, shuffled=tables)
+        run = Run("news", tables, "mask", 0.05, shuffled=tables, worded=worded, words=words)
         claim.measure(run)
         if claim.control.measure is not None:
             claim.control.measure(run)

@@ -96,11 +96,11 @@ def _kind(name: str) -> str:
 
 
 def _spelled_out(name: str, words: Sequence[str] | None) -> str:
-    """The name and the first label words, one per line; or that each seed draws its own."""
+    """The name and the first label words, one per line; or that every seed draws its own."""
     if words is None:
         return _kind(name)
     if not words:
-        return f"{_kind(name)}\ndrawn by\neach seed"
+        return f"{_kind(name)}\ndrawn\nper seed"
     shown = [as_shown(word) for word in words[:_SPELLED_OUT]] + ["…"] * (len(words) > _SPELLED_OUT)
     return "\n".join([_kind(name), *shown])
 
