@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from anchorflow.config.configuration import (
+    are_drawn,
     cells_with_shuffled_labels,
     cells_with_words,
     complete_configuration,
@@ -51,6 +52,40 @@ def test_a_cell_has_its_task_s_settings_with_other_labels() -> None:
         with pytest.raises(InputError) as error:
             task_settings(cell, config)
         assert str(error.value) == sentence
+
+
+def test_words_that_are_drawn_are_a_cell_with_the_task_s_settings_and_no_words_yet() -> None:
+    news = {"labels": [" x", " y"], "label_words": {"symbols": [" A", " B"]}}
+    config = {"tasks": {"news": {**news, "random_words": ["random", "again"]}}}
+    assert task_settings("news+random", config) is config["tasks"]["news"]
+    assert are_drawn("news+again", config)
+    assert not are_drawn("news", config)
+    assert not are_drawn("news+symbols", config)
+    found = {"words": [" x", " y"], "symbols": [" A", " B"], "random": [], "again": []}
+    assert label_word_sets(config) == {"news": found}
+    alone = {"tasks": {"news": {"labels": [" x", " y"], "random_words": ["random"]}}}
+    assert cells_with_words(alone) == ["news", "news+random"]
+    with pytest.raises(InputError, match='did you mean "random"') as error:
+        task_settings("news+randon", config)
+    assert str(error.value).endswith("it has symbols, random, again.")
+
+
+def test_names_of_words_that_are_drawn_are_checked_like_those_of_others() -> None:
+    def refused(*names: str) -> str:
+        return refused_task(label_words={"symbols": [" A", " B"]}, random_words=[*names])
+
+    assert refused("symbols") == (
+        "tasks.reviews.random_words: 'symbols' is a name under label_words too; rename one."
+    )
+    assert refused("Symbols").startswith(
+        'tasks.reviews.random_words: "symbols" and "Symbols" differ only in case'
+    )
+    assert refused("shuffled") == (
+        "tasks.reviews.random_words: 'shuffled' is reserved for controls.shuffled_labels; rename "
+        "it."
+    )
+    for name in ("words", "a/b", "random+1"):
+        assert refused(name).startswith("tasks.reviews.random_words.0: ")
 
 
 def test_a_cell_with_shuffled_labels_has_its_task_s_settings() -> None:

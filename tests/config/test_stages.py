@@ -42,7 +42,7 @@ def test_claims_alone_read_the_same_tables_of_nulls_by_names_of_their_own() -> N
     reads = claims.null_reads("shuffled", ALL)
     assert reads["shuffled_predictions"] == "predictions"
     assert "shuffled_saliency" not in reads
-    assert {**claims.reads, **reads}.items() <= claims.may_read().items()
+    assert {**claims.reads, **reads, **claims.worded}.items() <= claims.may_read().items()
     for shown in PRESENTED:
         if shown.name != "claims":
             assert shown.may_read() == shown.reads

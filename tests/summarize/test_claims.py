@@ -475,8 +475,9 @@ def test_every_stage_that_twins_pass_through_has_them_as_the_null_of_its_claims(
     for file in registry.entries(FOLDER):
         reads = set(registry.declared(FOLDER, file, "READS")) - {"prompts"}
         for claim in registry.load(FOLDER, file).CLAIMS:
-            # What shuffled labels are compared with is no property of a network alone.
-            expected = reads <= of_twins and claim.name != "labels_inform"
+            # What shuffled labels or other words are compared with is no property of a network
+            # alone, and twins are not shown them.
+            expected = reads <= of_twins and file not in ("labels_inform", "own_words_help")
             assert (claim.null == UNTRAINED) == expected, claim.name
 
 
@@ -564,8 +565,11 @@ def every_table() -> Tables:
 @pytest.mark.parametrize("file", registry.entries(FOLDER))
 def test_a_file_of_claims_declares_the_tables_that_they_read(file: str) -> None:
     tables = Recorded(every_table())
+    answers = every_table()["predictions"]
+    words = {"words": [" x", " y"], "permuted": [" y", " x"], "symbols": [" A", " B"], "random": []}
+    worded = {name: answers for name in words if name != "words"}
     for claim in registry.load(FOLDER, file).CLAIMS:
-        run = Run("news", tables, "mask", 0.05, shuffled=tables)
+        run = Run("news", tables, "mask", 0.05, shuffled=tables, worded=worded, words=words)
         claim.measure(run)
         if claim.control.measure is not None:
             claim.control.measure(run)

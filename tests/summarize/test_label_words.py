@@ -62,11 +62,33 @@ def test_shares_are_by_layer_and_averaged_over_thirds_of_the_layers() -> None:
         ("news", "symbols", SHARES["other"]),
     ):
         chosen = rows.filter(pl.col("task") == task, pl.col("words") == words)
-        by_layer = chosen.filter(pl.col("layer").is_not_null())
+        by_layer = chosen.filter(pl.col("measure").is_in(["s_wp_share", "s_pq_share"]))
         assert by_layer["layer"].to_list() == [*range(6), *range(6)]
         assert by_layer["mean"].to_list() == pytest.approx([*wp, *pq])
         assert row(chosen, task, words, "s_wp_early")["mean"] == pytest.approx((wp[0] + wp[1]) / 2)
         assert row(chosen, task, words, "s_pq_late")["mean"] == pytest.approx((pq[4] + pq[5]) / 2)
+
+
+def test_auc_is_of_each_layer_and_averaged_over_the_last_third() -> None:
+    rows = summary()
+    # Early, attention ties. Late, the predicted label's word gets the most of two, or the least.
+    for words, late in (("words", 1.0), ("symbols", 0.0), ("permuted", 1.0)):
+        chosen = rows.filter(pl.col("task") == "mine", pl.col("words") == words)
+        by_layer = chosen.filter(pl.col("measure") == "auc")
+        assert by_layer["layer"].to_list() == [*range(6)]
+        assert by_layer["mean"].to_list() == pytest.approx([0.5] * 4 + [late] * 2)
+        assert row(chosen, "mine", words, "auc_late")["mean"] == pytest.approx(late)
+    assert row(rows, "mine", "permuted", "auc_late")["skipped"] == 1
+    # Of news, each seed's answers are another's: 2 and 0, then 1 alone, which has no curve.
+    assert row(rows, "news", "words", "auc_late")["mean"] == pytest.approx(1)
+
+
+def test_words_that_are_drawn_have_every_measure_but_a_meaning() -> None:
+    drawn = {**WORDS, "mine": {"words": [" no", " yes"], "permuted": []}}
+    rows = summarize_label_words(*tables(), drawn, "per_example", "mask", 0.9)
+    of_words = rows.filter(pl.col("words") == "permuted")
+    assert "follows_meaning" not in of_words["measure"]
+    assert row(rows, "mine", "permuted", "accuracy")["mean"] == pytest.approx((0 + 1) / 2)
 
 
 def test_loyalty_is_that_of_the_most_first_layers_of_one_variant() -> None:
@@ -80,14 +102,14 @@ def test_loyalty_is_that_of_the_most_first_layers_of_one_variant() -> None:
 
 
 def test_loyalty_drops_are_paired_by_example() -> None:
-    predictions, saliency, isolation, prompts = tables()
+    predictions, attention, saliency, isolation, prompts = tables()
     # Now seed 1 of mine is loyal throughout; seed 0 loses 1 with label words and 0.5 with others.
     loyal = (pl.col("task") == "mine") & (pl.col("seed") == 1)
     changed = isolation.with_columns(
         prediction=pl.when(loyal).then(0).otherwise("prediction").cast(pl.Int32)
     )
     rows = summarize_label_words(
-        predictions, saliency, changed, prompts, WORDS, "per_example", "mask", 0.9
+        predictions, attention, saliency, changed, prompts, WORDS, "per_example", "mask", 0.9
     )
     drop, label = (row(rows, "mine", "words", f"loyalty_{name}") for name in ("drop", "label"))
     half = 6.313752 * 0.25  # 0.5 and 0
@@ -112,10 +134,11 @@ def test_averages_are_over_all_tasks_or_undefined() -> None:
 
 
 def test_words_whose_prompts_are_all_too_long_keep_a_row_and_their_count() -> None:
-    predictions, saliency, isolation, prompts = tables()
+    predictions, attention, saliency, isolation, prompts = tables()
     gone = pl.col("task") == "mine+permuted"
     rows = summarize_label_words(
         predictions.filter(~gone),
+        attention.filter(~gone),
         saliency.filter(~gone),
         isolation.filter(~gone),
         prompts.with_columns(skipped=pl.when(gone).then(pl.lit("too long"))),

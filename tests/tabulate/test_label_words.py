@@ -17,4 +17,5 @@ def test_the_table_has_a_row_per_task_and_words() -> None:
         ("average", "permuted"),
     ]
     assert table["follows_meaning"].to_list()[:2] == ["–", "–"]
+    assert table["auc_late"][1] == "0.00"
     assert table["accuracy"][0].startswith("0.62 [")

@@ -7,7 +7,7 @@ from anchorflow.store.parquet import read_settings
 from checkout import Checkout
 from job_messages import ATTEND, ISOLATE, MEASURE, PROMPT, cells, presented
 
-SUMMARY = presented("label_words")
+SUMMARY = presented("label_words", "claims")
 
 
 @pytest.mark.long
@@ -40,10 +40,16 @@ def test_label_words_compute_their_own_cells_and_nothing_of_the_others(
     task["label_words"] = {"permuted": [" Good", " Bad"]}
     assert finished_run.planned() == permuted | SUMMARY
     task["label_words"] = {"permuted": task["labels"][::-1]}
+    task["random_words"] = ["random"]
+    assert finished_run.planned() == cells(stages, ["reviews+random"], [0, 1]) | SUMMARY
+    task["random_words"].append("again")
+    drawn = ["reviews+random", "reviews+again"]
+    assert finished_run.planned() == cells(stages, drawn, [0, 1]) | SUMMARY
+    del task["random_words"]
     finished_run.config["tasks"]["news"]["label_words"] = {"symbols": [" A", " B", " C", " D"]}
     assert finished_run.planned() == cells(stages, ["news+symbols"], [0, 1]) | SUMMARY
     del task["label_words"], finished_run.config["tasks"]["news"]["label_words"]
-    assert finished_run.planned() == set()
+    assert finished_run.planned() == presented("claims")  # which have read other words
     said = finished_run.snakemake("-n", "results/label_words/tiny.parquet", ok=False)
     assert "none has label_words to compare with its own labels" in said
     said = finished_run.snakemake("-n", "results/prompts/tiny/news+symbols/0.parquet", ok=False)

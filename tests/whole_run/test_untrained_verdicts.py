@@ -97,7 +97,7 @@ def supported(runs: Iterable[Mapping[str, pl.DataFrame]]) -> Supported:
     by_family: Counter[str] = Counter()
     tested: set[str] = set()
     for tables in runs:
-        table = summarize_claims(["news"], "mask", 0.1, 0.95, **tables)
+        table = summarize_claims(["news"], "mask", 0.1, 0.95, {}, **tables)
         found = table.filter(pl.col("task") == AVERAGE, pl.col("claim").is_in(list(claims)))
         told = found.filter(verdict=SUPPORTED)["claim"]
         by_family.update({claims[name].family for name in told})

@@ -54,6 +54,11 @@ for shown in PRESENTED:
                         null, config["controls"]
                     ).items()
                 },
+                **{
+                    name: files_of(read, with_words=True)
+                    for name, read in shown.worded.items()
+                    if label_word_sets(config)
+                },
             output:
                 f"results/{shown.name}/{{model}}.parquet",
             log:

@@ -79,12 +79,14 @@ def weights_spec(wildcards):
 def prompts_spec(wildcards):
     """The wording of prompts; which columns of the files hold the fields is for the texts."""
     task = task_settings(wildcards)
+    drawn = configuration.are_drawn(wildcards.task, config)
     return {
         "template": task["template"],
         "fields": list(fields_of(task["columns"])),
         "instruction": task.get("instruction", ""),
         "separator": task["separator"],
         "labels": task["labels"],
+        **({"drawn": [wildcards.task, int(wildcards.seed)]} if drawn else {}),
         "chat": chat_key(wildcards),
     }
 
@@ -171,6 +173,7 @@ SLICES = {
     "claims": {
         "tasks": list(config["tasks"]),
         "variant": config["isolation"]["variants"][0],
+        "words": label_word_sets(config),
     },
     "comparison": {"variant": config["isolation"]["variants"][0]},
 }

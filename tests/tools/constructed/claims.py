@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from anchorflow.config.cells import Words
 from anchorflow.random_draws import halves
 from anchorflow.schemas.compression import COMPRESSION
 from anchorflow.schemas.embeddings import EMBEDDINGS
@@ -89,6 +90,7 @@ def summarize(
     twins: Sequence[Tables] = (),
     tasks: Sequence[str] = ("news",),
     confidence: float = 0.95,
+    words: Words | None = None,
 ) -> pl.DataFrame:
     """The table of all claims, most of them not tested."""
     untrained = {
@@ -105,7 +107,7 @@ def summarize(
         {**cell, "label": 0, "prediction": 0, "probabilities": [0.5, 0.5]} for cell in cells()
     ]
     named = {"predictions": frame(always, PREDICTIONS), **tables, **untrained}
-    return summarize_claims(tasks, "mask", 0.05, confidence, **named)
+    return summarize_claims(tasks, "mask", 0.05, confidence, words or {}, **named)
 
 
 def judged(claim: str, tables: Tables, *twins: Tables, task: str = "news") -> Row:

@@ -5,6 +5,7 @@ from typing import Any
 import polars as pl
 
 from anchorflow.measure.isolation import Setting
+from anchorflow.schemas.attention import ATTENTION
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.isolation import ISOLATION
 from anchorflow.schemas.predictions import PREDICTIONS
@@ -43,15 +44,22 @@ def frame(rows: list[dict[str, Any]], schema: Any) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=frame_schema(schema))
 
 
-def tables() -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Predictions, saliency, isolation and prompts of all cells."""
-    predictions, saliency, isolation, prompts = [], [], [], []
+def tables() -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Predictions, attention, saliency, isolation and prompts of all cells."""
+    predictions, attention, saliency, isolation, prompts = [], [], [], [], []
     for cell, answers in ANSWERS.items():
         wp, pq = SHARES["other" if "+" in cell else "own"]
         for seed, example, label, prediction in answers:
             keys = {"model": "m", "task": cell, "seed": seed, "example": example}
             predicted = {**keys, "label": label, "prediction": prediction}
-            predictions.append(predicted)
+            classes = len(WORDS[cell.partition("+")[0]]["words"])
+            predictions.append({**predicted, "probabilities": [1 / classes] * classes})
+            attention += [
+                {**keys, "layer": layer, "head": 0, "demonstration": k, "label": k}
+                | {"attention_label": attended(cell, layer, prediction == k)}
+                for layer in range(len(wp))
+                for k in range(classes)
+            ]
             prompts += [{**keys, "demonstrations": p} for p in ("fixed", "per_example")]
             for layer, (to_words, to_target) in enumerate(zip(wp, pq, strict=True)):
                 flows = (to_words, to_target, 1 - to_words - to_target)
@@ -69,10 +77,20 @@ def tables() -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     prompts.append({**long, "demonstrations": "fixed", "skipped": "too long"})
     return (
         frame(predictions, PREDICTIONS),
+        frame(attention, ATTENTION),
         frame(saliency, SALIENCY),
         frame(isolation, ISOLATION),
         frame(prompts, PROMPTS),
     )
+
+
+def attended(cell: str, layer: int, told: bool) -> float:
+    """Attention to a label's word: early the same to all, late the most to the one predicted.
+
+    With symbols, the one predicted gets the least late.
+    """
+    most = told == ("symbols" not in cell)
+    return 0.5 if layer < 4 else 0.7 if most else 0.3
 
 
 def isolated() -> list[tuple[Setting, int]]:

@@ -148,7 +148,7 @@ def task_settings(cell: str, config: Mapping[str, Any]) -> dict[str, Any]:
     ----------
     cell : str
         A task, or a task with other label words, such as ``reviews+symbols``; with shuffled
-        labels, its own words.
+        labels, or with words that are drawn at random, its own words.
 
     Raises
     ------
@@ -157,23 +157,36 @@ def task_settings(cell: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """
     task, words = task_of(cell), words_of(cell)
     settings = listed(task, "tasks", config)
-    if words is None or words == SHUFFLED:
+    if words is None or words == SHUFFLED or are_drawn(cell, config):
         return settings
     known: Mapping[str, list[str]] = settings.get("label_words", {})
     if words not in known:
+        named = [*known, *settings.get("random_words", [])]
         raise InputError(
             f'tasks.{task}.label_words: "{words}" is not in the configuration'
-            f"{_nearest(words, list(known))}; it has {', '.join(known) or 'none'}."
+            f"{_nearest(words, named)}; it has {', '.join(named) or 'none'}."
         )
     return {**settings, "labels": known[words]}
 
 
+def are_drawn(cell: str, config: Mapping[str, Any]) -> bool:
+    """Whether a cell's label words are drawn at random, for each seed and model."""
+    return words_of(cell) in listed(task_of(cell), "tasks", config).get("random_words", [])
+
+
 def label_word_sets(config: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
-    """Label words by name, the task's own first, for every task that has other label words."""
+    """Label words by name, the task's own first, for every task that has other label words.
+
+    Those that are drawn at random, which depend on seed and tokenizer, are empty.
+    """
     return {
-        name: {OWN: task["labels"], **task["label_words"]}
+        name: {
+            OWN: task["labels"],
+            **task.get("label_words", {}),
+            **{drawn: [] for drawn in task.get("random_words", [])},
+        }
         for name, task in config["tasks"].items()
-        if "label_words" in task
+        if "label_words" in task or "random_words" in task
     }
 
 
@@ -345,12 +358,21 @@ def _check_task(key: str, task: Mapping[str, Any]) -> None:
     _check_label_column(key, task["columns"])
     if "instruction" in task and not task["instruction"].strip():
         raise InputError(f"{key}.instruction: it has no words; write some, or leave the key out.")
-    _check_names(f"{key}.label_words", list(task.get("label_words", {})))
-    for name, words in task.get("label_words", {}).items():
-        if name.lower() == SHUFFLED:  # some file systems ignore case
+    named, drawn = list(task.get("label_words", {})), task.get("random_words", [])
+    _check_names(f"{key}.label_words", named)
+    _check_names(f"{key}.random_words", [*named, *drawn])
+    for part, names in (("label_words", named), ("random_words", drawn)):
+        for name in names:
+            if name.lower() == SHUFFLED:  # some file systems ignore case
+                raise InputError(
+                    f"{key}.{part}: {name!r} is reserved for controls.shuffled_labels; rename it."
+                )
+    for name in drawn:
+        if name in named:
             raise InputError(
-                f"{key}.label_words: {name!r} is reserved for controls.shuffled_labels; rename it."
+                f"{key}.random_words: {name!r} is a name under label_words too; rename one."
             )
+    for name, words in task.get("label_words", {}).items():
         _check_words(f"{key}.label_words.{name}", words)
         if len(words) != len(task["labels"]):
             raise InputError(

@@ -65,6 +65,7 @@ class Presented:
     with_words: bool = False  # includes cells with other label words
     asked_for: str = ""  # a list of the configuration; where it is empty, runs do without
     with_nulls: bool = False  # the summary also reads its inputs as measured of NULLS
+    worded: Mapping[str, str] = field(default_factory=dict)  # further inputs, of other label words
     heavy: bool = False  # summarizing may take as much memory as the model
     repeatable: bool = True
     settings_of: tuple[str, ...] = ()  # inputs whose settings a summary records; or the first
@@ -82,7 +83,7 @@ class Presented:
         """Inputs of the summary, and further ones that the run may have; see :func:`null_reads`."""
         nulls = NULLS if self.with_nulls else ()
         further = {f"{null}_{name}": read for null in nulls for name, read in self.reads.items()}
-        return {**self.reads, **further}
+        return {**self.reads, **further, **self.worded}
 
     def null_reads(self, null: str, controls: Mapping[str, Any]) -> dict[str, str]:
         """Inputs such as ``untrained_saliency`` that a run with these ``controls`` has.
@@ -212,6 +213,7 @@ PRESENTED = (
         INFORMATION,
         {
             "predictions": "predictions",
+            "attention": "attention",
             "saliency": "saliency",
             "isolation": "isolation",
             "prompts": "prompts",
@@ -355,6 +357,7 @@ PRESENTED = (
         _read_by_claims(),
         slices=("statistics", "claims", "temperature"),
         with_nulls=True,
+        worded={"worded_predictions": "predictions"},
         figure="Which claims hold",
         table="Which claims hold",
         heavy=True,

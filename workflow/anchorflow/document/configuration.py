@@ -115,7 +115,7 @@ a date of its own for want of today's, such as Llama 3.2's 26 Jul 2024, writes t
 | `scoring`, `word_score` | predictions (with attention), re-weighting, compression, retrieval, perturbations, and what follows from them; no prompts |
 | `saliency` | saliency, and what follows from it; information-flow pages |
 | a task's `many_demonstrations` | that task's re-weighting and compression, and what follows from them |
-| a task's `label_words` | what those of a new or changed name predict, and the summary, figure and table of label words |
+| a task's `label_words`, `random_words` | what those of a new or changed name predict, the summary, figure and table of label words, and claims |
 | `reweighting` | re-weighting, compression, and what follows from them |
 | `compression` | compression, and what follows from it |
 | `timing` | timings |

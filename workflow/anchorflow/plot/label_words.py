@@ -1,4 +1,4 @@
-"""Accuracy, information flow, and loyalty with a task's own label words and with others."""
+"""Accuracy, flows, AUCROC_l, and loyalty with a task's own label words and with others."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,9 +20,10 @@ from anchorflow.plot.style import (
 )
 from anchorflow.summarize.by_task import AVERAGE
 
-_SHARES = {
+_BY_LAYER = {
     "s_wp_share": "share of $S_{wp}$: text → label words",
     "s_pq_share": "share of $S_{pq}$: label words → target",
+    "auc": "AUCROC$_l$: target's attention\nto label words (line: chance)",
 }
 _SPELLED_OUT = 2  # how many label words are printed below the name of their kind
 
@@ -37,20 +38,20 @@ def plot_label_words(
     """Plot the table ``label_words`` of one model, one row per task.
 
     From left to right: accuracy, with label words as in the demonstrations and, for permuted words,
-    also read by their own meaning; the shares of two flows in every layer; label loyalty under
-    isolation.
+    also read by their own meaning; the shares of two flows and AUCROC_l in every layer; label
+    loyalty under isolation.
 
     Parameters
     ----------
     words : mapping
-        Label words by task and name.
+        Label words by task and name; none where they are drawn at random.
     """
     tasks = tasks_in_order(label_words)
     title = describe(label_words.filter(pl.col("words") == OWN), confidence, "bands and bars")
     kinds = label_words["words"].unique(maintain_order=True).to_list()
     orders = {name: order for order, name in enumerate(kinds)}  # the same color in every row
     colors = {name: style["colors"][order % len(style["colors"])] for name, order in orders.items()}
-    columns = 2 + len(_SHARES)
+    columns = 2 + len(_BY_LAYER)
     with small_multiples(
         style, len(tasks), columns, f"Own and other label words, {title}", share=False
     ) as (figure, axes):
@@ -59,15 +60,17 @@ def plot_label_words(
             shown = {name: color for name, color in colors.items() if name in rows["words"]}
             _plot_points(left, rows, ("accuracy", "follows_meaning"), shown)
             _plot_points(right, rows, ("loyalty_label", "loyalty_random"), shown)
-            for panel, (measure, share) in zip(middle, _SHARES.items(), strict=True):
+            for panel, (measure, shown_as) in zip(middle, _BY_LAYER.items(), strict=True):
                 for name, color in shown.items():
                     line = rows.filter(pl.col("measure") == measure, pl.col("words") == name)
                     order = orders[name] + orders[name] // len(style["colors"])
                     plot_line(panel, line, color, order, _kind(name))
                 panel.set_ylim(0, 1)
                 panel.set_xlabel("layer")
-                panel.set_title(share)
-            named = [_spelled_out(name, words.get(task, {}).get(name, [])) for name in shown]
+                panel.set_title(shown_as)
+                if measure == "auc":
+                    panel.axhline(0.5, color="0.6", linewidth=0.6, zorder=0)
+            named = [_spelled_out(name, words.get(task, {}).get(name)) for name in shown]
             for panel in (left, right):
                 panel.set_xticks(range(len(shown)), named)
             heading = f"{task}: accuracy"
@@ -92,8 +95,12 @@ def _kind(name: str) -> str:
     return "own" if name == OWN else name
 
 
-def _spelled_out(name: str, words: Sequence[str]) -> str:
-    """The name and the first label words, one per line."""
+def _spelled_out(name: str, words: Sequence[str] | None) -> str:
+    """The name and the first label words, one per line; or that every seed draws its own."""
+    if words is None:
+        return _kind(name)
+    if not words:
+        return f"{_kind(name)}\ndrawn\nper seed"
     shown = [as_shown(word) for word in words[:_SPELLED_OUT]] + ["…"] * (len(words) > _SPELLED_OUT)
     return "\n".join([_kind(name), *shown])
 

@@ -13,18 +13,20 @@ In the chat format, the model's chat template writes what is between demonstrati
 import logging
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import polars as pl
 
-from anchorflow.config.cells import labels_key
+from anchorflow.config.cells import labels_key, task_of, words_of
 from anchorflow.config.errors import InputError
 from anchorflow.config.fields import FIELD_SEPARATOR, TEXT
 from anchorflow.model.tokenizer import open_tokenizer, read_architecture
 from anchorflow.prepare.chat import Chat, Segment
+from anchorflow.prepare.random_words import UNKNOWN, blank_of, words_in_order
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 
@@ -405,15 +407,11 @@ def word_tokens(
     """
     found: list[list[int]] = []
     first: dict[int, str] = {}
-    any_text = template.alike("x")
-    composed = template.compose([([(any_text, word)], any_text) for word in labels])
-    for word, segments in zip(labels, composed, strict=True):
-        try:
-            prompt = locate(tokenizer, template, segments)
-        except PromptError as error:
-            raise InputError(f"{labels_key(name)}: for model {model}, {error}") from None
-        found.append(prompt.token_ids[prompt.label_positions[0] : prompt.label_ends[0]])
-        token = found[-1][0]
+    for word, tokens in zip(labels, _tokens_of(tokenizer, template, labels), strict=True):
+        if isinstance(tokens, PromptError):
+            raise InputError(f"{labels_key(name)}: for model {model}, {tokens}")
+        found.append(tokens)
+        token = tokens[0]
         if token in first:
             raise _SameTokenError(
                 f'{labels_key(name)}: "{first[token].strip()}" and "{word.strip()}" begin with '
@@ -440,6 +438,62 @@ def _warn_of_what_follows(
                 model,
                 word.strip(),
             )
+
+
+def _tokens_of(
+    tokenizer: Tokenizer, template: Template, words: Sequence[str]
+) -> Iterator[list[int] | PromptError]:
+    """The token ids of each word as a demonstration's label word, or why it has none of its own."""
+    any_text = template.alike("x")
+    for segments in template.compose([([(any_text, word)], any_text) for word in words]):
+        try:
+            prompt = locate(tokenizer, template, segments)
+        except PromptError as error:
+            yield error
+        else:
+            yield prompt.token_ids[prompt.label_positions[0] : prompt.label_ends[0]]
+
+
+def drawn_label_words(
+    cell: str, seed: int, tokenizer: Tokenizer, template: Template, own: Sequence[str], model: str
+) -> list[str]:
+    """Label words of one token each, drawn at random, in place of a task's own.
+
+    Candidates are ``random_words.WORDS``, written as the task's own words are, in an order that the
+    seed and the cell draw; the first ones that are one token for the model, which is no other
+    word's, are taken. So models whose tokenizers know the same words get the same ones.
+
+    Parameters
+    ----------
+    cell : str
+        A task with words that are drawn, such as ``reviews+random``.
+    own : sequence of str
+        The task's own label words.
+
+    Raises
+    ------
+    InputError
+        If the vocabulary has too few of them.
+
+    Source: after Min et al. 2022, "Rethinking the Role of Demonstrations", in which random English
+    words stand for labels.
+    """
+    candidates = words_in_order(cell, seed, own)
+    # What the tokenizer does not know can be one token too, the same for every unknown word.
+    found = list(_tokens_of(tokenizer, template, [*candidates, blank_of(own[0]) + UNKNOWN]))
+    shared = Counter(tuple(tokens) for tokens in found if not isinstance(tokens, PromptError))
+    usable = [
+        word
+        for word, tokens in zip(candidates, found[:-1], strict=True)
+        if not isinstance(tokens, PromptError) and len(tokens) == 1 and shared[tuple(tokens)] == 1
+    ]
+    if len(usable) < len(own):
+        raise InputError(
+            f"tasks.{task_of(cell)}.random_words: {len(own)} words are to be drawn, but of the "
+            f"{len(candidates)} candidates {len(usable)} are one token for model {model}; leave "
+            f'"{words_of(cell)}" out, or choose words yourself under label_words.'
+        )
+    return usable[: len(own)]
 
 
 def label_tokens(
@@ -601,14 +655,26 @@ class PromptBuilder:
         ----------
         wording : mapping
             ``template``, ``fields``, ``instruction``, ``separator``, ``labels``, and ``chat``, the
-            configuration key that asks for the chat format, if any.
+            configuration key that asks for the chat format, if any; for words that are drawn,
+            also ``drawn``, the cell and the seed, see :func:`drawn_label_words`.
+
+        Raises
+        ------
+        InputError
+            If words can't be drawn.
         """
         parts = {name: wording[name] for name in ("fields", "instruction", "separator")}
         chat = Chat.open(folder, wording["chat"], model) if wording["chat"] else None
+        tokenizer = open_tokenizer(folder)
+        template = Template.parse(wording["template"], **parts, chat=chat)
+        labels: Sequence[str] = wording["labels"]
+        if "drawn" in wording:
+            cell, seed = wording["drawn"]
+            labels = drawn_label_words(cell, seed, tokenizer, template, labels, model)
         return cls(
-            open_tokenizer(folder),
-            Template.parse(wording["template"], **parts, chat=chat),
-            wording["labels"],
+            tokenizer,
+            template,
+            labels,
             model,
             read_architecture(folder)["context"],
             task,

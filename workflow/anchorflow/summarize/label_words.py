@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from anchorflow.arrays import Array
 from anchorflow.config.cells import OWN, Words, cell_name
 from anchorflow.schemas.label_words import LABEL_WORDS
 from anchorflow.summarize.by_task import (
@@ -18,10 +19,15 @@ from anchorflow.summarize.by_task import (
     texts_of,
     undefined,
 )
+from anchorflow.summarize.deep import auc_of_predictions
 from anchorflow.summarize.depth import first_third, last_third
 from anchorflow.summarize.flow import FLOWS, SCALES, flows_and_shares
 from anchorflow.summarize.loyalty import loyalty_measures, mean_of_draws
-from anchorflow.summarize.statistics import SeedStatistic, weighted_mean
+from anchorflow.summarize.statistics import (
+    SeedStatistic,
+    mean_where_defined,
+    weighted_mean,
+)
 
 _EXAMPLE = ["task", "seed", "example"]
 
@@ -38,6 +44,7 @@ class Measured(NamedTuple):
 
 def summarize_label_words(
     predictions: pl.DataFrame,
+    attention: pl.DataFrame,
     saliency: pl.DataFrame,
     isolation: pl.DataFrame,
     prompts: pl.DataFrame,
@@ -46,17 +53,18 @@ def summarize_label_words(
     variant: str,
     confidence: float,
 ) -> pl.DataFrame:
-    """Accuracy, information flow, and loyalty with a task's own label words and with others.
+    """Accuracy, AUCROC_l, information flow, and loyalty with own label words and with others.
 
     All kinds of label words are run on the same examples, so differences are paired.
 
     Parameters
     ----------
-    predictions, saliency, isolation, prompts : DataFrame
+    predictions, attention, saliency, isolation, prompts : DataFrame
         Tables of these names of one model, with cells named as in
         ``configuration.cells_with_words``.
     words : mapping
-        Label words by task and name, from ``configuration.label_word_sets``.
+        Label words by task and name, from ``configuration.label_word_sets``; none where they are
+        drawn at random.
     demonstrations : str
         The protocol that saliency was measured with, ``per_example`` or ``fixed``.
     variant : str
@@ -89,6 +97,8 @@ def summarize_label_words(
             )
             measured.append(_mean_of(change, "accuracy_change", shown))
             measured += _meaning(answers, shown, words, name)
+        attended, told = (_cells_of(rows, words, name) for rows in (attention, predictions))
+        measured.append(_auc(attended, told, attention["layer"].n_unique(), shown))
         flows = _cells_of(saliency, words, name)
         measured.append(_flow(flows, saliency["layer"].n_unique(), shown, demonstrations))
         isolated = _cells_of(isolation, words, name)
@@ -160,6 +170,30 @@ def _meaning(
     permuted = [task for task, labels in named.items() if labels is not None]
     shown = prompts.filter(pl.col("task").is_in(permuted))
     return [_mean_of(pl.concat(rows), "follows_meaning", shown)]
+
+
+def _auc(
+    attention: pl.DataFrame, predictions: pl.DataFrame, layers: int, prompts: pl.DataFrame
+) -> Measured:
+    """AUCROC_l by layer, and its mean over the last third of the layers ([A] §2.3)."""
+    keys = pl.DataFrame(
+        [*(("auc", layer) for layer in range(layers)), ("auc_late", None)],
+        schema={"measure": pl.String, "layer": pl.Int32},
+        orient="row",
+    )
+
+    def statistic(seed: pl.DataFrame) -> SeedStatistic:
+        told = predictions.join(seed.select("task", "seed").unique(), on=["task", "seed"])
+        of_layers = auc_of_predictions(seed, told)
+
+        def values(weights: Array) -> Array:
+            auc = of_layers(weights)
+            late = mean_where_defined(auc[:, last_third(layers)], -1)
+            return np.column_stack([auc, late])
+
+        return SeedStatistic(values, texts_of(told))
+
+    return Measured(keys, attention, statistic, prompts, "fixed")
 
 
 def _flow(

@@ -12,9 +12,10 @@ _NOTE = (
     "examples; follows_meaning: accuracy if a predicted word is taken by its meaning among the own "
     "words, where they are the own ones in another order. loyalty_label, loyalty_random: share of "
     "predictions as in the untouched run while label words, or random tokens, are isolated in the "
-    "first layers. s_wp_early: share of S_wp among the three flows in the first third of the "
-    "layers; s_pq_late: of S_pq in the last third. results/tables/label_words.csv has every layer, "
-    "and the difference of the two loyalties."
+    "first layers. auc_late: AUCROC_l, how well the target's attention to label words tells the "
+    "model's own answer, mean over the last third of the layers. s_wp_early: share of S_wp among "
+    "the three flows in the first third of the layers; s_pq_late: of S_pq in the last third. "
+    "results/tables/label_words.csv has every layer, and the difference of the two loyalties."
 )
 
 
@@ -26,6 +27,7 @@ def tabulate_label_words(label_words: pl.DataFrame) -> Page:
         "follows_meaning",
         "loyalty_label",
         "loyalty_random",
+        "auc_late",
         "s_wp_early",
         "s_pq_late",
     ]

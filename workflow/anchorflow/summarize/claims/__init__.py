@@ -16,7 +16,7 @@ from math import inf
 import polars as pl
 
 from anchorflow.config import registry
-from anchorflow.config.cells import SHUFFLED, cell_name
+from anchorflow.config.cells import OWN, SHUFFLED, Words, cell_name
 from anchorflow.schemas.claims import CLAIMS
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.summarize.by_task import AVERAGE, require_examples, summary_table
@@ -91,6 +91,7 @@ def summarize_claims(
     variant: str,
     temperature: float,
     confidence: float,
+    words: Words,
     **tables: pl.DataFrame,
 ) -> pl.DataFrame:
     """Effect, interval, control, null, and verdict of every claim, per task and over tasks.
@@ -103,11 +104,14 @@ def summarize_claims(
         The variant of isolation to use.
     temperature : float
         Of kernel regression with the sentence encoder.
+    words : mapping
+        Label words by task and name, from ``configuration.label_word_sets``.
     tables
         Tables of one model, all tasks and seeds: ``predictions`` and those that claims list in
         ``READS``; ``kernel_predictions`` are those with the demonstrations of ``kernel``. With
         ``untrained_`` before their names, those of the model's untrained twins; with ``shuffled_``,
-        those with the demonstrations' labels shuffled. Claims whose tables are missing are not
+        those with the demonstrations' labels shuffled; ``worded_predictions`` are those with
+        other label words too. Claims whose tables are missing are not
         tested.
 
     Returns
@@ -122,9 +126,10 @@ def summarize_claims(
         If there are no predictions.
     """
     require_examples(tables["predictions"])
-    own = {name: rows for name, rows in tables.items() if not name.startswith((_TWINS, _SHUFFLED))}
+    others = (_TWINS, _SHUFFLED, _WORDED)
+    own = {name: rows for name, rows in tables.items() if not name.startswith(others)}
     twins = _by_model(_without(_TWINS, tables))
-    shuffled = _without(_SHUFFLED, tables)
+    shuffled, worded = _without(_SHUFFLED, tables), _without(_WORDED, tables)
     runs = {
         task: Run(
             task,
@@ -136,6 +141,12 @@ def summarize_claims(
                 for name, of_twin in twins.items()
             },
             _of_task(shuffled, cell_name(task, SHUFFLED)),
+            {
+                name: _of_task(worded, cell_name(task, name))["predictions"]
+                for name in words.get(task, {})
+                if name != OWN and worded
+            },
+            words.get(task, {}),
         )
         for task in tasks
     }
@@ -165,7 +176,7 @@ def summarize_claims(
     return summary_table(frame, tables["predictions"], CLAIMS)
 
 
-_TWINS, _SHUFFLED = "untrained_", "shuffled_"
+_TWINS, _SHUFFLED, _WORDED = "untrained_", "shuffled_", "worded_"
 
 
 def _without(beginning: str, tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

@@ -4,7 +4,7 @@ An effect is a difference that is above 0 if the claim holds. What is compared i
 same examples.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -45,6 +45,9 @@ class Run:
     untrained: Mapping[str, "Run"] = field(default_factory=dict)  # by the name of the twin
     # The same tables with the demonstrations' labels shuffled among them.
     shuffled: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    # Predictions with other label words, by the words' name, and all label words by name.
+    worded: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    words: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def rows(self, table: str) -> pl.DataFrame:
         """All rows of a table.
