@@ -34,6 +34,7 @@ from anchorflow.config.stages import (
     PRESENTED,
     SHARDED,
     STAGES,
+    WORLDS,
     null_stages,
 )
 from anchorflow.config.yaml_values import check_file

@@ -23,7 +23,7 @@ def how_shown(kind, shown):
     The report turns a label with two values that all figures of a category share into a switch, so
     labels that do not apply are left out.
     """
-    of_model = {"model": "{model}"} if kind == "figure" else {}
+    of_model = {"model": "{model}"} if kind == "figure" and shown.of_models else {}
     return {
         "caption": f"../report/{shown.name}.rst",
         "category": shown.category,
@@ -55,9 +55,9 @@ for shown in PRESENTED:
                     ).items()
                 },
             output:
-                f"results/{shown.name}/{{model}}.parquet",
+                f"results/{shown.name}/{shown.path}.parquet",
             log:
-                f"logs/summarize_{shown.name}/{{model}}.log",
+                f"logs/summarize_{shown.name}/{shown.path}.log",
             group:
                 "presenting"
             conda:
@@ -77,8 +77,8 @@ for shown in PRESENTED:
     if shown.figure:
         if in_run:
             FIGURES += expand(
-                f"results/figures/{shown.name}/{{model}}.{{kind}}",
-                model=config["models"],
+                f"results/figures/{shown.name}/{shown.path}.{{kind}}",
+                model=config["models"] if shown.of_models else WORLDS,
                 kind=["pdf", "png"],
             )
 
@@ -88,13 +88,13 @@ for shown in PRESENTED:
             input:
                 **{name: files_of(read) for name, read in shown.shows().items()},
             output:
-                pdf=f"results/figures/{shown.name}/{{model}}.pdf",
+                pdf=f"results/figures/{shown.name}/{shown.path}.pdf",
                 png=report(
-                    f"results/figures/{shown.name}/{{model}}.png",
+                    f"results/figures/{shown.name}/{shown.path}.png",
                     **how_shown("figure", shown),
                 ),
             log:
-                f"logs/plot_{shown.name}/{{model}}.log",
+                f"logs/plot_{shown.name}/{shown.path}.log",
             group:
                 "presenting"
             conda:
