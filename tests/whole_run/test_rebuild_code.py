@@ -24,6 +24,19 @@ NOT_IN_A_SMALL_RUN = {
     "summarize/comparison.py",
     "scripts/plot_comparison.py",
     "scripts/gather.py",
+    "scripts/prepare_rare_words.py",
+    "scripts/prepare_perturbations.py",
+    "scripts/measure_perturbations.py",
+    "prepare/rare_words.py",
+    "prepare/perturbations.py",
+    "measure/perturbations.py",
+    "summarize/robustness.py",
+    "plot/robustness.py",
+    "tabulate/robustness.py",
+    "schemas/rare_words.py",
+    "schemas/perturbed_texts.py",
+    "schemas/perturbations.py",
+    "schemas/robustness.py",
 }
 DESCRIBED = {"field": 2, "table": 1}  # which argument of a schema's call is a description
 
