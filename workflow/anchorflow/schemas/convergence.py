@@ -7,7 +7,8 @@ from anchorflow.schemas.theory import KERNEL, RANK, RIDGE
 
 CONVERGENCE = table(
     "convergence",
-    "one per (kernel, ridge, rank, number of demonstrations or null, measure); of no language model",
+    "one per (kernel, ridge, rank, number of demonstrations or null, measure); of no language "
+    "model, and so without a claim, since those are of a model against its untrained twin",
     KERNEL,
     RIDGE,
     RANK,
@@ -23,7 +24,8 @@ CONVERGENCE = table(
         "distance, L1, from the exact posterior; accuracy of its arg max; improper, share of "
         "predictions that were made a distribution; excess, distance minus that of the theorem's "
         "kernel with the first ridge, paired by world; slope, of log mean distance against log n "
-        "by least squares; floor, of distance against 1/√n by least squares, the value at 0",
+        "by least squares; floor, of the larger half of n, distance against 1/√n by least squares, "
+        "the value at 0",
     ),
     field("mean", pa.float64(), "mean over worlds; slope and floor are of mean distances", "1"),
     field("low", pa.float64(), "lower end of the interval over worlds", "as mean"),
