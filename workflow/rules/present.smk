@@ -23,7 +23,9 @@ def how_shown(kind, shown):
     The report turns a label with two values that all figures of a category share into a switch, so
     labels that do not apply are left out.
     """
-    alone = kind == "figure" and not shown.of_models  # beside others, it would undo their switch
+    alone = (
+        kind == "figure" and not shown.of_models
+    )  # beside others, it would undo their switch
     of_model = {"model": "{model}"} if kind == "figure" and shown.of_models else {}
     return {
         "caption": f"../report/{shown.name}.rst",

@@ -66,8 +66,9 @@ def draw_sequences(
 def _choose(probabilities: Array, random: np.random.Generator) -> NDArray[np.int64]:
     """[N]: a column by the probabilities in each row, [N, columns]."""
     reached = probabilities.cumsum(1) <= random.random((len(probabilities), 1))
-    chosen: NDArray[np.int64] = reached.sum(1)
-    return np.minimum(chosen, probabilities.shape[1] - 1)  # rows may sum to a bit less than 1
+    most = probabilities.shape[1] - 1  # rows may sum to a bit less than 1
+    chosen: NDArray[np.int64] = np.minimum(reached.sum(1), most)
+    return chosen
 
 
 def operators(world: World, inputs: Observations) -> Array:

@@ -41,17 +41,17 @@ def plot_convergence(
     )
     wide = {**style, "panel_width": 1.2 * style["panel_width"]}
     with small_multiples(wide, 1, 3, title, share=False) as (figure, ((left, middle, right),)):
+        means = convergence.filter(pl.col("measure") == "distance", pl.col("mean") > 0)["mean"]
+        least = 0.8 * min([*means, *PUBLISHED["distance"]])
         for axes in (left, right):
             axes.set_yscale("log")
+            axes.set_ylim(least, 2.2)
         for axes, measure in ((left, "distance"), (middle, "accuracy")):
             _plot_kernels(axes, convergence.filter(pl.col("measure") == measure), measure)
             axes.set_title("kernels")
         _plot_inverses(right, convergence.filter(pl.col("measure") == "distance"))
         right.set_title("the theorem's kernel, by inverse")
-        means = convergence.filter(pl.col("measure") == "distance", pl.col("mean") > 0)["mean"]
-        least = 0.8 * min([*means, *PUBLISHED["distance"]])
         for axes in (left, right):
-            axes.set_ylim(least, 2.2)
             axes.set_yticks([t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2) if t >= least])
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter(NullFormatter())

@@ -1,6 +1,7 @@
 """How near kernel regression comes to exact Bayesian inference ([K] Theorem 1, Table 3)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -46,10 +47,10 @@ def summarize_convergence(theory: pl.DataFrame, confidence: float) -> pl.DataFra
             excess = over_worlds(values["distance"] - first)
             rows += _rows(kernel, "excess", counts, excess, confidence, {})
         mean = over_worlds(values["distance"])
-        for name, of in (("slope", slope), ("floor", floor)):
+        for name, trend in _TRENDS.items():
             known = _published_trend(name, counts) if own else {}
-            trend = mean.map(lambda distances, of=of: of(distances, counts)[..., None])
-            rows += _rows(kernel, name, [None], trend, confidence, known)
+            of_mean = mean.map(partial(_as_column, trend, counts))
+            rows += _rows(kernel, name, [None], of_mean, confidence, known)
     worlds = theory["world"].n_unique()
     table = pl.DataFrame([{**row, "worlds": worlds} for row in rows], infer_schema_length=None)
     return table.select(CONVERGENCE.names).cast(frame_schema(CONVERGENCE))
@@ -79,6 +80,15 @@ def floor(distances: Array, counts: Sequence[int]) -> Array:
     half = len(counts) // 2
     _, intercept = _line(distances[..., half:], np.asarray(counts[half:], float) ** -0.5)
     return intercept
+
+
+_TRENDS: dict[str, Callable[[Array, Sequence[int]], Array]] = {"slope": slope, "floor": floor}
+
+
+def _as_column(
+    trend: Callable[[Array, Sequence[int]], Array], counts: Sequence[int], distances: Array
+) -> Array:
+    return trend(distances, counts)[..., None]
 
 
 def _line(values: Array, places: Array) -> tuple[Array, Array]:
@@ -131,5 +141,4 @@ def _published_trend(measure: str, counts: Sequence[int]) -> dict[int | None, fl
     """Slope or floor of the published distances, if ours are for the same numbers."""
     if tuple(counts) != PUBLISHED["demonstrations"]:
         return {}
-    of = {"slope": slope, "floor": floor}[measure]
-    return {None: float(of(np.array(PUBLISHED["distance"]), counts))}
+    return {None: float(_TRENDS[measure](np.array(PUBLISHED["distance"]), counts))}

@@ -1,7 +1,6 @@
 # Kernel regression and exact Bayesian inference in random worlds, without any model ([K] §4.1, Table 3).
 
 
-
 def theory_numbers():
     """Numbers in the operators of one world's inputs if all are distinct."""
     spec = config["theory"]
