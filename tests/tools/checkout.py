@@ -113,6 +113,15 @@ def small_configuration(model: Path) -> dict[str, Any]:
         "kernel": {"demonstration_tokens": 500},
         "encoder": {"path": str(model.parent / "encoder")},
         "controls": {"untrained": ["shuffled"], "stages": ["saliency", "compression"]},
+        "theory": {
+            "worlds": 3,
+            "states": 6,
+            "observations": 5,
+            "tasks": 2,
+            "length": 2,
+            "demonstrations": [1, 2, 4],
+            "samples": 20,
+        },
         "figures": {"resolution": 60},
     }
 

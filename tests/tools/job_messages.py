@@ -63,6 +63,7 @@ PAGE = message_of("plot_flow_page")
 PROMPT = message_of("prepare_prompts")
 EMBED = message_of("prepare_embeddings")
 SAMPLE = message_of("prepare_samples")
+WORLDS = message_of("measure_theory")
 INDEX = {message_of("plot_flow_page_index")}
 
 # The only untrained twin of the small run, and what is prepared and measured of it.

@@ -97,12 +97,16 @@ def at_start(checkout: Checkout, code: str) -> dict[str, str]:
 
 
 # Summaries of a run without other label words, and those of which there are figures.
-SUMMARIES = [s.name for s in PRESENTED if s.summary and s.by_default]
-DRAWN = [s.name for s in PRESENTED if s.summary and s.figure and s.by_default]
+SUMMARIES = [s for s in PRESENTED if s.summary and s.by_default]
+DRAWN = {s.name: s.path.format(model="tiny") for s in SUMMARIES if s.figure}
 
 # What is killed at once does not depend on one another.
 KILLED = {
-    "sources": ["results/texts/reviews.parquet", "results/tokenizers/tiny"],
+    "sources": [
+        "results/texts/reviews.parquet",
+        "results/tokenizers/tiny",
+        "results/theory/worlds.parquet",
+    ],
     "prepared": [
         "results/models/tiny",
         "results/embeddings/reviews.parquet",
@@ -111,12 +115,12 @@ KILLED = {
     "prompts": ["results/prompts/tiny/reviews/0.parquet"],
     "measuring jobs": [*MEASURED_ARTIFACTS.values()],
     "summaries": [
-        *(f"results/{stage}/tiny.parquet" for stage in SUMMARIES),
+        *(f"results/{s.name}/{s.path}.parquet".format(model="tiny") for s in SUMMARIES),
         "results/flow_page/tiny/reviews/0",
     ],
     "figures and tables": [
-        *(f"results/figures/{stage}/tiny.png" for stage in DRAWN),
-        *(f"results/tables/{stage}.md" for stage in SUMMARIES),
+        *(f"results/figures/{name}/{file}.png" for name, file in DRAWN.items()),
+        *(f"results/tables/{s.name}.md" for s in SUMMARIES),
     ],
     "manifest": ["results/manifest.json"],
 }

@@ -32,15 +32,18 @@ from job_messages import (
     REWEIGHT,
     SAMPLE,
     TIME,
+    WORLDS,
     cells,
     pages,
     plotted,
     presented,
 )
 
-# Everything that is presented where no task has other label words and nothing further is asked for.
-SUMMARIES = presented(*(shown.name for shown in PRESENTED if shown.by_default))
-FIGURES = {message for message in SUMMARIES if message.startswith("Plotting")}
+# Everything that is presented where no task has other label words and nothing further is asked for,
+# and that of it which depends on models, tasks and seeds.
+ALWAYS = [shown for shown in PRESENTED if shown.by_default]
+SUMMARIES = presented(*(shown.name for shown in ALWAYS if shown.of_models))
+FIGURES = {m for m in presented(*(s.name for s in ALWAYS)) if m.startswith("Plotting")}
 FLOW, DEEP, LOYALTY = presented("flow"), presented("deep"), presented("loyalty")
 PERFORMANCE, WEIGHTS = presented("performance"), presented("reweighting")
 RETENTION, TIMING = presented("retention"), presented("timing")
@@ -49,6 +52,7 @@ ROBUSTNESS = presented("robustness")
 HEADS, LANDING = presented("heads"), presented("landing")
 REGRESSORS, DECODING = presented("regressors"), presented("decoding")
 CLAIMS, ACCURACY = presented("claims"), presented("accuracy")
+CONVERGENCE = presented("convergence")
 MANY = HEADS | LANDING | REGRESSORS | DECODING  # what follows from many demonstrations
 FITTED = PERFORMANCE | WEIGHTS | RETENTION | TIMING | CLAIMS  # what follows from fitted weights
 
@@ -316,6 +320,21 @@ def test_a_penalty_rebuilds_probes_and_what_follows(finished_run: Checkout) -> N
     finished_run.config["probes"] = {"penalty": 1.0}
     probed = cells([PROBE], ["reviews", "news"], [0, 1])
     assert finished_run.planned() == probed | DECODING | CLAIMS
+
+
+@pytest.mark.parametrize(
+    "changed", [{"worlds": 4}, {"sharpness": 10}, {"demonstrations": [1, 4]}, {"ridges": [0.1]}]
+)
+def test_random_worlds_rebuild_what_is_of_no_model_only(
+    finished_run: Checkout, changed: dict[str, object]
+) -> None:
+    finished_run.config["theory"] |= changed
+    assert finished_run.planned() == {WORLDS} | CONVERGENCE
+
+
+def test_editing_a_module_of_random_worlds_rebuilds_them_only(finished_run: Checkout) -> None:
+    finished_run.change_code("measure/hidden_markov.py")
+    assert finished_run.planned() == {WORLDS} | CONVERGENCE
 
 
 def test_how_many_pages_rebuilds_pages_only(finished_run: Checkout) -> None:

@@ -102,7 +102,11 @@ def test_every_stage_follows_every_wording_as_full_eager_prompts_do(
     checkout.config.update(tasks=TASKS, seeds=[0], test_examples=4)
     checkout.config.update(scoring="whole_word", word_score="mean")
     checkout.config["controls"] = {"untrained": [], "shuffled_labels": False}
-    summaries = [f"results/{s.name}/tiny.parquet" for s in PRESENTED if s.summary and s.by_default]
+    summaries = [
+        f"results/{s.name}/{s.path}.parquet".format(model="tiny")
+        for s in PRESENTED
+        if s.summary and s.by_default
+    ]
     checkout.snakemake("--cores", "2", "--", *summaries)
 
     results = checkout.folder / "results"

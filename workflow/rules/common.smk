@@ -34,6 +34,7 @@ from anchorflow.config.stages import (
     PRESENTED,
     SHARDED,
     STAGES,
+    WORLDS,
     null_stages,
 )
 from anchorflow.config.yaml_values import check_file
@@ -128,6 +129,8 @@ def files_of(read, with_words=False, all_models=False, null=None):
     seeds = config["seeds"][:1] if stage.first_seed else config["seeds"]
 
     def files(wildcards):
+        if stage.path == WORLDS:
+            return [pattern]
         models = config["models"] if all_models else wildcards.model
         tasks = config["tasks"]
         if with_words:

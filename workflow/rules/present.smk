@@ -23,11 +23,14 @@ def how_shown(kind, shown):
     The report turns a label with two values that all figures of a category share into a switch, so
     labels that do not apply are left out.
     """
-    of_model = {"model": "{model}"} if kind == "figure" else {}
+    alone = (
+        kind == "figure" and not shown.of_models
+    )  # beside others, it would undo their switch
+    of_model = {"model": "{model}"} if kind == "figure" and shown.of_models else {}
     return {
         "caption": f"../report/{shown.name}.rst",
         "category": shown.category,
-        "subcategory": f"{kind.title()}s",
+        "subcategory": "Random worlds" if alone else f"{kind.title()}s",
         "labels": {kind: getattr(shown, kind), **of_model},
     }
 
@@ -60,9 +63,9 @@ for shown in PRESENTED:
                     if label_word_sets(config)
                 },
             output:
-                f"results/{shown.name}/{{model}}.parquet",
+                f"results/{shown.name}/{shown.path}.parquet",
             log:
-                f"logs/summarize_{shown.name}/{{model}}.log",
+                f"logs/summarize_{shown.name}/{shown.path}.log",
             group:
                 "presenting"
             conda:
@@ -82,8 +85,8 @@ for shown in PRESENTED:
     if shown.figure:
         if in_run:
             FIGURES += expand(
-                f"results/figures/{shown.name}/{{model}}.{{kind}}",
-                model=config["models"],
+                f"results/figures/{shown.name}/{shown.path}.{{kind}}",
+                model=config["models"] if shown.of_models else WORLDS,
                 kind=["pdf", "png"],
             )
 
@@ -93,13 +96,13 @@ for shown in PRESENTED:
             input:
                 **{name: files_of(read) for name, read in shown.shows().items()},
             output:
-                pdf=f"results/figures/{shown.name}/{{model}}.pdf",
+                pdf=f"results/figures/{shown.name}/{shown.path}.pdf",
                 png=report(
-                    f"results/figures/{shown.name}/{{model}}.png",
+                    f"results/figures/{shown.name}/{shown.path}.png",
                     **how_shown("figure", shown),
                 ),
             log:
-                f"logs/plot_{shown.name}/{{model}}.log",
+                f"logs/plot_{shown.name}/{shown.path}.log",
             group:
                 "presenting"
             conda:

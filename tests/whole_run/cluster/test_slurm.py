@@ -20,7 +20,7 @@ QUICK = ("--slurm-init-seconds-before-status-checks", "5")  # this cluster is no
 SLURM = ("--profile", "profiles/slurm", *QUICK)
 # All summaries are one job here, on the two cores that every runner has.
 ONE_SUMMARY = ("--group-components", "presenting=50", "--cores", "2")
-SUMMARIES = [s.name for s in PRESENTED if s.summary and s.by_default]
+SUMMARIES = [s for s in PRESENTED if s.summary and s.by_default]
 TIMED = [claim.name for claim in load_claims() if claim.rule == QUARTILES]  # claims about time
 
 
@@ -56,7 +56,7 @@ def test_a_cluster_makes_the_same_tables_and_repeats_a_cancelled_job(
 ) -> None:
     local = Checkout(tmp_path / "local", checkout.config)
     shutil.copytree(checkout.folder, local.folder)
-    targets = [f"results/{stage}/tiny.parquet" for stage in SUMMARIES]
+    targets = [f"results/{s.name}/{s.path}.parquet".format(model="tiny") for s in SUMMARIES]
 
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(checkout.snakemake, *SLURM, *ONE_SUMMARY, "--", *targets)

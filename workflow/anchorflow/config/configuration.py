@@ -108,6 +108,12 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
             'set "scoring: whole_word", or leave word_score out.'
         )
     _check_reweighting(config)
+    states, tasks = config["theory"]["states"], config["theory"]["tasks"]
+    if tasks > states:
+        raise InputError(
+            f"theory.tasks: {tasks} tasks do not start in distinct states, of which theory.states "
+            f"has {states}; choose at most {states}."
+        )
     examples, per_shard = config["test_examples"], config["compute"]["examples_per_shard"]
     shards = -(-examples // per_shard) if per_shard else 0
     if shards > MOST_SHARDS:

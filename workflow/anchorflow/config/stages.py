@@ -15,6 +15,7 @@ from anchorflow.config.registry import declared, entries
 # labels are shuffled among them.
 NULLS = ("untrained", "shuffled")
 MODEL, TASK, CELL = "{model}", "{task}", "{model}/{task}/{seed}"
+WORLDS = "worlds"  # what is measured of random worlds, without any model, in a single job
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Stage:
 class Presented:
     """A result that is summarized per model, plotted, or tabulated over all models.
 
+    One that is not ``of_models`` is summarized and plotted once.
+
     ``reads`` names the inputs of the summary, or of figure and table if there is no summary: each
     is a stage, or ``stage/file`` for a stage with several tables. ``slices`` are the required
     parts of the configuration, named as in ``workflow/rules/settings.smk``.
@@ -62,6 +65,7 @@ class Presented:
     figure_slices: tuple[str, ...] = ("style",)
     table: str = ""  # its title in the report; empty for no table
     also: Mapping[str, str] = field(default_factory=dict)  # additional inputs of figure and table
+    of_models: bool = True
     with_words: bool = False  # includes cells with other label words
     asked_for: str = ""  # a list of the configuration; where it is empty, runs do without
     with_nulls: bool = False  # the summary also reads its inputs as measured of NULLS
@@ -74,6 +78,11 @@ class Presented:
     def by_default(self) -> bool:
         """Whether every run has it, whatever its configuration asks for."""
         return not (self.with_words or self.asked_for)
+
+    @property
+    def path(self) -> str:
+        """The file of summary and figure in their folders, without its ending."""
+        return MODEL if self.of_models else WORLDS
 
     def measured_in(self) -> tuple[str, ...]:
         """The inputs whose settings say what was measured."""
@@ -162,6 +171,7 @@ MEASURED = (
     Stage("probes"),
     Stage("token_saliency", first_seed=True, shown_by="flow_page"),
     Stage("shown_prompts", first_seed=True, shown_by="flow_page", written_with="token_saliency"),
+    Stage("theory", WORLDS),
     Stage("flow_page", is_folder=True, first_seed=True, shown_by="flow_page"),
 )
 
@@ -300,6 +310,15 @@ PRESENTED = (
         asked_for="perturbations.kinds",
     ),
     Presented(
+        "convergence",
+        "how near kernel regression comes to Bayesian inference in random worlds",
+        KERNEL,
+        {"theory": "theory"},
+        figure="Kernel regression and Bayesian inference (Theorem 1 of [K])",
+        table="Kernel regression and Bayesian inference (Table 3 of [K])",
+        of_models=False,
+    ),
+    Presented(
         "heads",
         "how well kernel regression reconstructs the predictions of {}",
         KERNEL,
@@ -379,7 +398,7 @@ STAGES: Mapping[str, Stage] = {
         *(
             Stage(
                 shown.name,
-                MODEL,
+                shown.path,
                 repeatable=shown.repeatable,
                 shown_by="" if shown.by_default else shown.name,
             )

@@ -126,6 +126,7 @@ a date of its own for want of today's, such as Llama 3.2's 26 Jul 2024, writes t
 | `perturbations` | perturbed texts, and what follows from them; no rare words, which are chosen anew for other texts or another `encoder.path` |
 | `kernel` | what many demonstrations are shown for, and what follows from it |
 | `probes` | probes, and what follows from them |
+| `theory` | random worlds, their summary, figure and table; nothing of any model |
 | `flow_page` | information-flow pages |
 | `controls` | what is measured of new twins or with shuffled labels, and claims; nothing of the models themselves |
 | `isolation` | the predictions under isolation, and what follows from them |

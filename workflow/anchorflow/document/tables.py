@@ -20,7 +20,8 @@ _INTRODUCTION = """# Data dictionary
 
 Every table that a run writes: where its files lie, what a row is, and what its columns hold.
 
-- `{model}`, `{task}` and `{seed}` in a path are those of the configuration. Files of a task with
+- `{model}`, `{task}` and `{seed}` in a path are those of the configuration; `worlds` is all random
+  worlds. Files of a task with
   other label words have `{task}` as in `reviews+symbols`, and so has their column `task`.
 - The **keys** together tell the rows of a table apart, over all files of one path. A null among
   them counts as a value. Only samples under `results/kernel` and `results/retrieval` need the
