@@ -254,7 +254,7 @@ def test_a_misspelt_key_is_told_with_the_nearest_one() -> None:
         "test_examples, demonstrations_per_label, scoring, word_score, saliency, isolation, "
         "reweighting, "
         "compression, timing, diagnosis, encoder, retrieval, perturbations, kernel, heads, "
-        "probes, flow_page, controls, compute, statistics, figures."
+        "probes, theory, flow_page, controls, compute, statistics, figures."
     )
 
 

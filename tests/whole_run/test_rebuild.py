@@ -323,7 +323,8 @@ def test_further_encoders_embed_once_and_rebuild_the_comparison_with_regressions
     table = pl.read_parquet(finished_run.folder / "results/regressors/tiny.parquet")
     columns = ["task", "demonstrations_per_label", "measure", "mean", "low", "high"]
     first, same = (
-        table.filter(pl.col("method") == name).select(columns) for name in ("encoder", "encoder_same")
+        table.filter(pl.col("method") == name).select(columns)
+        for name in ("encoder", "encoder_same")
     )
     assert len(first) > 0
     assert first.equals(same)

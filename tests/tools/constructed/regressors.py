@@ -91,9 +91,9 @@ def summary(
         further or {},
         0.5,
         0.9,
-        pl.concat(
-            others.select(pl.lit(name).alias("encoder"), pl.all()) for name in further
-        ).cast(frame_schema(FURTHER_EMBEDDINGS))
+        pl.concat(others.select(pl.lit(name).alias("encoder"), pl.all()) for name in further).cast(
+            frame_schema(FURTHER_EMBEDDINGS)
+        )
         if further
         else None,
     )

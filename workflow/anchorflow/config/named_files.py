@@ -82,10 +82,7 @@ def files_of_texts(key: str, path: str) -> list[str]:
     return [str(file) for file in inside]
 
 
-ENCODER = "encoder.path"
-
-
-def encoder_folder(path: str, key: str = ENCODER) -> Path:
+def encoder_folder(path: str, key: str = "encoder.path") -> Path:
     """The directory of the sentence encoder at ``path``, which stands at ``key``.
 
     Raises

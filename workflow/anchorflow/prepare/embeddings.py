@@ -14,7 +14,7 @@ from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError
 from anchorflow.config.fields import FIELD_SEPARATOR
-from anchorflow.config.named_files import ENCODER, encoder_folder
+from anchorflow.config.named_files import encoder_folder
 from anchorflow.schemas.embeddings import EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def encoder_directory(path: str, key: str = ENCODER) -> Path:
+def encoder_directory(path: str, key: str = "encoder.path") -> Path:
     """The directory at ``path``, which stands at ``key``, with safetensors weights inside.
 
     Raises
@@ -71,7 +71,7 @@ def encoder_identity(path: str, folder: Path) -> dict[str, Any]:
 
 
 def open_encoder(
-    folder: Path, device: torch.device, key: str = ENCODER
+    folder: Path, device: torch.device, key: str = "encoder.path"
 ) -> "SentenceTransformer":
     """Open a sentence encoder in float32, from local files only.
 
@@ -100,7 +100,7 @@ def open_encoder(
 
 
 def embed_texts(
-    texts: pl.DataFrame, encoder: "SentenceTransformer", key: str = ENCODER
+    texts: pl.DataFrame, encoder: "SentenceTransformer", key: str = "encoder.path"
 ) -> pl.DataFrame:
     """Embed every text of one task; equal texts get equal vectors.
 

@@ -8,8 +8,8 @@ _NOTE = (
     "With as many demonstrations as the budget of tokens allows, the same for every method; "
     "agreement is with the model's own predictions. head: kernel regression on the attention of "
     "one head, the largest to a token of each demonstration; chosen for its agreement on the same "
-    "examples (chosen here, as in [K] §5.2) or on other ones (held out, as in §5.5). encoder: kernel "
-    "regression with the sentence encoder; encoder logistic: logistic regression on its "
+    "examples (chosen here, as in [K] §5.2) or on other ones (held out, as in §5.5). encoder: "
+    "kernel regression with the sentence encoder; encoder logistic: logistic regression on its "
     "embeddings; others: kernel regression with the further encoder of that name. Means over seeds "
     "with intervals over seeds and texts. published: Table 2 of Han et al. 2025, with another "
     "template and a head chosen by correlation on 700 of 1000 texts. "
@@ -33,6 +33,8 @@ def tabulate_regressors(regressors: pl.DataFrame) -> Page:
         low=pl.lit(None),
         high=pl.lit(None),
     )
-    both = pl.concat([pivoted(full, index, "task"), pivoted(published, index, "task")], how="diagonal")
+    both = pl.concat(
+        [pivoted(full, index, "task"), pivoted(published, index, "task")], how="diagonal"
+    )
     table = both.sort("model", "measure", maintain_order=True).fill_null("–")
     return Page("In-context learning beside regressions on the same demonstrations", _NOTE, table)
