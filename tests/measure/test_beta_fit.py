@@ -272,7 +272,7 @@ def test_fits_side_by_side_take_the_steps_that_each_takes_alone(
     tokens = last_tokens(model, shared_prompts([5, 17, 9, 12, 6]))
 
     def plans() -> list[Planned]:
-        """Of different rates, lengths, batches, and texts; the second diverges in its second step."""
+        """Of different rates, lengths, batches, and texts; the second one diverges."""
         return [
             Planned(descent, torch.tensor(rows), np.random.default_rng(number))
             for number, (descent, rows) in enumerate(

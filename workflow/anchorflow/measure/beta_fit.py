@@ -87,8 +87,8 @@ def label_scores(
     Parameters
     ----------
     beta : [L, H, N] or [B, L, H, N], optional
-        β, of all prompts or of each, which re-weights the attention of every token that predicts one of a label word: of the
-        target, and for whole words, of their tokens but the last.
+        β, of all prompts or of each, which re-weights the attention of every token that predicts
+        one of a label word: of the target, and for whole words, of their tokens but the last.
     words : Words, optional
         Whole label words to score.
     observing
@@ -240,8 +240,8 @@ class _Running:
         if not np.isfinite(loss):
             self.diverged = DivergenceError(
                 f"with the learning rate {self.rate:g} the loss is no longer finite in step "
-                f"{len(self.steps)} (epoch {self.steps[-1].epoch + 1}); lower the rate, or if it is "
-                'step 1 already, try "dtype: float32" for the model.'
+                f"{len(self.steps)} (epoch {self.steps[-1].epoch + 1}); lower the rate, or if it "
+                'is step 1 already, try "dtype: float32" for the model.'
             )
 
 
