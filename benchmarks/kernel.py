@@ -72,7 +72,10 @@ def predict(
     """Label probabilities [examples, C] with fewer demonstrations, from one run of all of them."""
     ids = whole["token_ids"][0].to_list()
     prefix = compute_prefix(model, shared_token_ids(whole))
-    told = [predict_with_first(model, prefix, ids, prompts, Budget(budget)) for prompts in fewer]
+    keys = {"task": "random", "seed": 0}
+    told = [
+        predict_with_first(model, prefix, ids, prompts, Budget(budget), keys) for prompts in fewer
+    ]
     return [torch.tensor(rows["probabilities"].to_list()) for rows in told]
 
 

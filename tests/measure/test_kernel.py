@@ -14,9 +14,10 @@ from anchorflow.measure.kernel import (
     measure_kernel,
 )
 from anchorflow.measure.segments import PLACES, segment_matrix
+from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.kernel import KERNEL, STATES
-from kernel_prompts import SPANS, each_alone, kernel_prompts, with_one_demonstration
+from kernel_prompts import SPANS, each_alone, kernel_prompts, with_first
 from out_of_memory import limit
 from stub_tokenizers import Decoder
 from tiny_models import FAMILIES, plain_attentions, single, tiny_model, whole_batch
@@ -43,13 +44,19 @@ def test_correlations_are_pearsons_and_undefined_for_constant_weights() -> None:
     assert np.isnan(correlations(random.random(2), np.array([0.1, 0.2])))
 
 
+def permuted(example: int, labels: list[int]) -> list[int]:
+    """The labels as they are drawn for a text of the prompts' task and seed."""
+    order: list[int] = generator(0, "news", "permuted", example).permutation(labels).tolist()
+    return order
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_everything_equals_full_prompts_under_eager_attention(family: str) -> None:
     model, eager = tiny_model(family), tiny_model(family, eager=True)
     prompts = with_words(kernel_prompts([5, 17, 9]), [2, 1, 3])
     apart = each_alone(prompts)
     (tests, demonstrations), (queries, in_template) = apart
-    fewer = with_one_demonstration(prompts)
+    fewer = with_first(prompts, 2)
     tables = measure_kernel(model, Decoder(), prompts, {1: fewer}, apart, OFFSETS, 20)
     assert tables.kernel.schema == frame_schema(KERNEL)
     matrix = segment_matrix(prompts.to_dicts(), 60)
@@ -114,6 +121,17 @@ def test_everything_equals_full_prompts_under_eager_attention(family: str) -> No
         np.testing.assert_allclose(
             counted["probabilities"][0].to_list(), of_fewer / of_fewer.sum(), rtol=1e-4
         )
+        _, attentions = plain_attentions(eager, single(whole_batch(fewer), row))
+        to_all = attentions[:, :, -1].double().numpy()
+        largest = np.stack([to_all[:, :, a:b].max(-1) for a, b in spans[:2]], -1)
+        for name, labels in (("heads", [0, 1]), ("heads_permuted", permuted(example, [0, 1]))):
+            sums = kernel_estimates(largest, labels, 3).reshape(-1, 3)
+            clear = np.abs(sums[:, 0] - sums[:, 1]) > 1e-4  # False where NaN
+            told = counted[name].explode().fill_null(-1).to_numpy()
+            assert (told[clear] == sums.argmax(-1)[clear]).all()
+            unseen = np.isnan(sums).any(-1)
+            assert (told[unseen] == -1).all()
+            assert (clear | unseen).mean() > 0.8
 
     cache = DynamicCache()
     with torch.no_grad():
@@ -136,7 +154,7 @@ def test_everything_equals_full_prompts_under_eager_attention(family: str) -> No
 
 def test_running_out_of_memory_changes_no_table() -> None:
     model, prompts = tiny_model("llama"), kernel_prompts([5, 17, 9])
-    fewer, alone = with_one_demonstration(prompts), each_alone(prompts)
+    fewer, alone = with_first(prompts, 2), each_alone(prompts)
     plain = measure_kernel(model, Decoder(), prompts, {1: fewer}, alone, OFFSETS, 1000)
     failed = limit(model, 40)
     ours = measure_kernel(model, Decoder(), prompts, {1: fewer}, alone, OFFSETS, 1000)

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from polars.testing import assert_frame_equal
 
 from anchorflow.config.errors import InputError
 from anchorflow.measure import reweighting
@@ -92,8 +93,9 @@ def test_further_rates_are_fitted_each_by_itself_and_the_chosen_one_once() -> No
     assert np.abs(probabilities(small.predictions, "reweighted") - chosen).max() > 1e-3
     assert measured.descent["learning_rate"].to_list() == [0.1, 0.1, 0.01, 0.01]
     alone = measure_reweighting(model, prompts, WORDS, SPEC, 40)
-    assert measured.beta.equals(alone.beta)
-    assert probabilities(alone.predictions, "reweighted").tolist() == chosen.tolist()
+    # Fits side by side have the rounding errors of larger products.
+    assert_frame_equal(measured.beta, alone.beta, rel_tol=1e-3, abs_tol=1e-5)
+    np.testing.assert_allclose(probabilities(alone.predictions, "reweighted"), chosen, rtol=1e-4)
 
 
 def test_a_further_rate_that_diverges_is_told_by_its_key() -> None:

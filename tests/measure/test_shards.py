@@ -26,7 +26,7 @@ from anchorflow.store.gather import gather
 from anchorflow.store.parquet import read_table
 from constructed.perturbations import perturbed_prompts, untouched_predictions
 from constructed.retrieval import cell_prompts, described, random_predictions
-from kernel_prompts import each_alone, with_one_demonstration
+from kernel_prompts import each_alone, with_first
 from stub_tokenizers import Decoder
 from table_files import assert_same, write
 from tiny_models import shared_prompts, tiny_model
@@ -96,7 +96,7 @@ def kernel(examples: list[int] | None, batch_tokens: int) -> Tables:
         double_model(),
         Decoder(),
         prompts,
-        {1: with_one_demonstration(prompts)},
+        {1: with_first(prompts, 1)},
         each_alone(prompts),
         [-1, 0, 1],  # the last of them is the token in which one prompt differs
         batch_tokens,

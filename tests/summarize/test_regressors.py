@@ -92,12 +92,27 @@ def test_every_method_is_scored_on_the_same_examples() -> None:
     assert value(table, "head_chosen_here", "agreement") == max(np.mean(half == k) for k in (0, 1))
     with_all = table.filter(pl.col("demonstrations_per_label").is_null())
     assert with_all["demonstrations"].unique().to_list() == [4.0]
-    assert set(table.filter(pl.col("method") == "in_context")["measure"]) == {"accuracy"}
+    own = pl.col("method") == "in_context"
+    assert set(with_all.filter(own)["measure"]) == {"accuracy"}
 
 
 def test_numbers_of_demonstrations_that_a_seed_lacks_are_left_out() -> None:
     table = summary({0: [1, 2], 1: [1]})
     assert table["demonstrations_per_label"].drop_nulls().unique().to_list() == [1]
+
+
+def test_with_fewer_demonstrations_heads_are_chosen_anew_and_the_model_compared_with_itself() -> (
+    None
+):
+    table = summary()
+    # The first head always predicts what the model does, which is right; with all, it does not.
+    for method in ("head_chosen_here", "head_held_out"):
+        assert value(table, method, "agreement", 1) == 1.0
+        assert value(table, method, "accuracy", 1) == 1.0
+    assert value(table, "head_held_out", "agreement") == 0.0
+    assert value(table, "in_context", "agreement", 1) == 0.5  # with all, it says always 0
+    of_heads = table.filter(pl.col("method") == "head_held_out", weights="max")
+    assert sorted(set(of_heads["demonstrations"])) == [2.0, 4.0]
 
 
 def test_a_further_encoder_is_a_method_with_its_own_vectors() -> None:

@@ -22,6 +22,7 @@ RULES = _rule_texts()
 
 # What only runs have whose configuration asks for it.
 OPTIONAL = {shown.name for shown in PRESENTED if not shown.by_default}
+FURTHER = {name for shown in PRESENTED for name in shown.further}
 
 
 def message_of(rule: str) -> str:

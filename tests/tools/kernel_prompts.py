@@ -17,18 +17,18 @@ def kernel_prompts(queries: list[int]) -> pl.DataFrame:
     return shared_prompts(queries).with_columns(demonstrations=pl.lit("kernel"))
 
 
-def with_one_demonstration(prompts: pl.DataFrame) -> pl.DataFrame:
-    """The same prompts without their last two demonstrations."""
-    rows = prompts.to_dicts()
+def with_first(prompts: pl.DataFrame, count: int) -> pl.DataFrame:
+    """The same prompts with the first one or two of their demonstrations alone."""
+    rows, gone = prompts.to_dicts(), 30 - 10 * count
     for row in rows:
-        row["token_ids"] = row["token_ids"][:10] + row["token_ids"][30:]
+        row["token_ids"] = row["token_ids"][: 10 * count] + row["token_ids"][30:]
         for name in ("tokens", "target_position", "query_start"):
-            row[name] -= 20
+            row[name] -= gone
         for name in ("label_positions", "label_ends", "demonstration_starts", "demonstration_ends"):
-            row[name] = row[name][:1]
-        row["demonstration_labels"] = row["demonstration_labels"][:1]
-        row["field_starts"] = [row["field_starts"][0], row["field_starts"][-1] - 20]
-        row["field_ends"] = [row["field_ends"][0], row["field_ends"][-1] - 20]
+            row[name] = row[name][:count]
+        row["demonstration_labels"] = row["demonstration_labels"][:count]
+        row["field_starts"] = [*row["field_starts"][:count], row["field_starts"][-1] - gone]
+        row["field_ends"] = [*row["field_ends"][:count], row["field_ends"][-1] - gone]
     return pl.DataFrame(rows, schema=prompts.schema)
 
 

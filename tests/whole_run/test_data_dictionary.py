@@ -14,14 +14,14 @@ from anchorflow.document.tables import keys_of
 from anchorflow.store.all_tables import TABLES
 from checkout import Checkout
 from documentation import python_example
-from job_messages import OPTIONAL
+from job_messages import FURTHER, OPTIONAL
 
 FILES = files_of_tables()
 # The small run has no other label words, and asks for nothing that is not there by default.
 ABSENT = {
     pattern
     for stage in STAGES.values()
-    if stage.shown_by in OPTIONAL
+    if stage.shown_by in OPTIONAL | FURTHER
     for _, _, pattern in stage.files()
 } | {f"results/tables/{name}.csv" for name in OPTIONAL}
 

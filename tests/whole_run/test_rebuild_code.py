@@ -16,17 +16,17 @@ from job_messages import ISOLATE, MEASURE, plotted, presented, summarized
 PUBLIC = {"classifier.py", "fitted_weights.py", "kept_positions.py", "manifest.py"}
 # Of tasks with other label words, of several models, of shards.
 NOT_IN_A_SMALL_RUN = {
-    "summarize/label_words.py",
     "plot/label_words.py",
     "tabulate/label_words.py",
-    "schemas/label_words.py",
     "plot/comparison.py",
     "summarize/comparison.py",
     "scripts/plot_comparison.py",
     "scripts/gather.py",
+    "scripts/prepare_further_embeddings.py",
     "scripts/prepare_rare_words.py",
     "scripts/prepare_perturbations.py",
     "scripts/measure_perturbations.py",
+    "prepare/further_embeddings.py",
     "prepare/rare_words.py",
     "prepare/perturbations.py",
     "measure/perturbations.py",

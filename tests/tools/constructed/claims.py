@@ -340,11 +340,11 @@ def model_predictions(told: Sequence[int] = TOLD) -> pl.DataFrame:
     return frame(rows, PREDICTIONS)
 
 
-def encoder(every: int, fewer: int | None = None) -> Tables:
+def encoder(every: int, fewer: int | None = None, heads: int = 3) -> Tables:
     """What an encoder's kernel regression needs that disagrees on every so many texts.
 
     Texts lie on one of two corners, as the four demonstrations do, and so the first two of them.
-    With those, the model disagrees on every so many texts, ``fewer``.
+    With those, the model disagrees on every so many texts, ``fewer``, and ``heads`` say always 0.
     """
     corners = [[1.0, 0.0], [0.0, 1.0]]
     told = [(each + disagrees(example, every)) % 2 for example, each in enumerate(TOLD)]
@@ -367,6 +367,8 @@ def encoder(every: int, fewer: int | None = None) -> Tables:
             "label": 0,
             "prediction": (told[cell["example"]] + disagrees(cell["example"], fewer)) % 2,
             "probabilities": [0.5, 0.5],
+            "heads": [0] * heads,
+            "heads_permuted": [0] * heads,
         }
         for cell in cells(examples=HEAD_TEXTS)
         if fewer is not None

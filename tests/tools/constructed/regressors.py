@@ -44,6 +44,8 @@ def summary(
             "label": true[example],
             "prediction": true[example],
             "probabilities": [0.5, 0.5],
+            "heads": [true[example], 0],
+            "heads_permuted": [None, 0],
         }
         for seed in seeds
         for count in counted[seed]

@@ -3,7 +3,8 @@
 With many demonstrations in the prompt, the target's attention to each of them is taken as its
 kernel weight, in every layer and head. The stage also measures where on the demonstrations
 attention lands, how it correlates with the similarity of the texts according to the model itself,
-the keys and values around the label words, and predictions with fewer demonstrations.
+the keys and values around the label words, and with fewer demonstrations, what the model and its
+heads' kernel regressions predict.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -34,7 +35,6 @@ from anchorflow.measure.segments import (
     segment_names,
     segment_widths,
 )
-from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import target_logits
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
@@ -197,7 +197,9 @@ def measure_kernel(
     prompt = chosen.row(0, named=True)
     parts["states"] += _states_frames(prompt, prefix, offsets, next_tokens, keys)
     for count, fewer in smaller.items():
-        predicted = predict_with_first(model, prefix, prompt["token_ids"], fewer, budget, examples)
+        predicted = predict_with_first(
+            model, prefix, prompt["token_ids"], fewer, budget, keys, examples
+        )
         per_label = predicted.with_columns(pl.lit(count).alias("demonstrations_per_label"))
         parts["counts"].append(keyed(per_label, keys, COUNTS))
     order = ["example", "demonstrations_per_label", "layer", "head", "demonstration", "offset"]
@@ -283,7 +285,6 @@ def _kernel_frame(
     keys: Mapping[str, str | int],
 ) -> pl.DataFrame:
     labels, classes = batch.demonstration_labels[0].tolist(), len(batch.label_tokens)
-    others = [_permuted(labels, example, keys) for example in batch.examples]
     parts = []
     for name, weights in _of_kinds(attention).items():
         layer, example, head = np.indices(weights.shape[:3])
@@ -301,14 +302,8 @@ def _kernel_frame(
                         f"correlation{kind}": correlations(weights, of[None, :, None]).ravel()
                         for kind, of in similarities.items()
                     },
-                    "permuted": np.stack(
-                        [
-                            kernel_predictions(kernel_estimates(of_example, given, classes))
-                            for of_example, given in zip(
-                                weights.swapaxes(0, 1), others, strict=True
-                            )
-                        ],
-                        1,
+                    "permuted": _with_permuted_labels(
+                        weights, batch.examples, labels, classes, keys
                     ).ravel(),
                 }
             )
@@ -318,6 +313,28 @@ def _kernel_frame(
         *(pl.col(f"correlation{kind}").fill_nan(None) for kind in similarities),
     )
     return keyed(frame, keys, KERNEL)
+
+
+def _with_permuted_labels(
+    weights: Array,
+    examples: Sequence[int],
+    labels: Sequence[int],
+    classes: int,
+    keys: Mapping[str, str | int],
+) -> NDArray[np.int64]:
+    """Predictions of kernel regressions with each example's labels permuted, [L, B, H]."""
+    others = [_permuted(labels, example, keys) for example in examples]
+    of_examples = [
+        kernel_predictions(kernel_estimates(of_example, given, classes))
+        for of_example, given in zip(weights.swapaxes(0, 1), others, strict=True)
+    ]
+    return np.stack(of_examples, 1)
+
+
+def _by_example(name: str, predictions: NDArray[np.int64]) -> pl.Series:
+    """Predictions of all heads [L, B, H] as one list per example, null where undefined."""
+    heads = predictions.swapaxes(0, 1).reshape(predictions.shape[1], -1).tolist()
+    return pl.Series(name, [[None if told < 0 else told for told in own] for own in heads])
 
 
 def _segments_frame(
@@ -411,9 +428,13 @@ def predict_with_first(
     whole_ids: Sequence[int],
     prompts: pl.DataFrame,
     budget: Budget,
+    keys: Mapping[str, str | int],
     examples: Collection[int] | None = None,
 ) -> pl.DataFrame:
     """Predictions with fewer demonstrations, whose keys and values are taken from ``whole``.
+
+    What every head's kernel regression predicts comes from the same run, for the largest attention
+    to a token of each demonstration.
 
     Parameters
     ----------
@@ -421,25 +442,34 @@ def predict_with_first(
         The prefix of all demonstrations, and the token ids of a prompt that begins with it.
     prompts : DataFrame
         ``PROMPTS`` with only the first of the demonstrations.
+    keys : mapping
+        ``task`` and ``seed``, for the random draws by which labels are permuted.
     examples : collection of int, optional
         Predict only these test texts.
 
     Returns
     -------
     DataFrame
-        Columns ``example``, ``label``, ``prediction``, and ``probabilities``.
+        Columns ``example``, ``label``, ``prediction``, ``probabilities``, ``heads``, and
+        ``heads_permuted``.
     """
     chosen = runnable(prompts, "kernel")
     alike = [a == b for a, b in zip(shared_token_ids(chosen), whole_ids, strict=False)]
     prefix = whole.first(([*alike, False]).index(False))
 
     schema = frame_schema(COUNTS)
-    columns = ("example", "label", "prediction", "probabilities")
+    columns = ("example", "label", "prediction", "probabilities", "heads", "heads_permuted")
     parts = [pl.DataFrame(schema={name: schema[name] for name in columns})]
 
     def measure(batch: Batch) -> pl.DataFrame:
-        with intervene(prefix):
-            return label_predictions(batch, target_logits(model, batch))
+        rows, logits = rows_and_logits(model, batch, prefix)
+        weights = by_demonstration(rows, batch).largest.double().numpy()
+        labels, classes = batch.demonstration_labels[0].tolist(), len(batch.label_tokens)
+        told = kernel_predictions(kernel_estimates(weights, labels, classes))
+        permuted = _with_permuted_labels(weights, batch.examples, labels, classes, keys)
+        return label_predictions(batch, logits).with_columns(
+            _by_example("heads", told), _by_example("heads_permuted", permuted)
+        )
 
     measured = among(chosen, examples)
     for _, rows in run_batches(measured, budget, model.device, measure, prefix.tokens):

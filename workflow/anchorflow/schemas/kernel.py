@@ -7,6 +7,7 @@ from anchorflow.schemas.fields import (
     DEMONSTRATION_LABEL,
     EXAMPLE,
     HEAD,
+    INDICES,
     LABEL,
     LAYER,
     MODEL,
@@ -203,5 +204,16 @@ COUNTS = table(
     ),
     LABEL,
     *PREDICTED,
+    field(
+        "heads",
+        INDICES,
+        "what kernel regression with each head's attention_max predicts, in order of layer and "
+        "head; null if all its weights are 0",
+    ),
+    field(
+        "heads_permuted",
+        INDICES,
+        "as heads, with the labels permuted among the demonstrations, by one random draw",
+    ),
     keys="model task seed example demonstrations_per_label",
 )

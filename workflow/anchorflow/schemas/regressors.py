@@ -26,7 +26,8 @@ REGRESSORS = table(
         pa.string(),
         "in_context: the model itself; head_chosen_here, head_held_out: kernel regression on the "
         "attention of the head that agrees most with the model, chosen on the same examples "
-        "(optimistic) or on other ones (see heads.chosen_on); encoder: kernel regression with the "
+        "(optimistic) or on other ones (see heads.chosen_on), for each number of demonstrations; "
+        "encoder: kernel regression with the "
         "sentence encoder; encoder_logistic: logistic regression on its embeddings; encoder_NAME: "
         "kernel regression with the encoder of that name in encoder.further",
     ),
@@ -46,7 +47,8 @@ REGRESSORS = table(
     field(
         "measure",
         pa.string(),
-        "accuracy, or agreement with the model's own predictions for the same demonstrations",
+        "accuracy, or agreement with the model's own predictions for the same demonstrations; of "
+        "in_context with fewer demonstrations, with those for all of them",
     ),
     field("mean", pa.float64(), "mean over seeds", "1"),
     *INTERVAL,

@@ -54,6 +54,28 @@ def head_measures(kernel: pl.DataFrame, predictions: pl.DataFrame) -> dict[str, 
     }
 
 
+def counted_measures(counts: pl.DataFrame) -> dict[str, Array]:
+    """As :func:`head_measures`, with fewer demonstrations, without ``correlation``.
+
+    Parameters
+    ----------
+    counts : DataFrame
+        Table ``counts`` with one number of demonstrations, of one seed, in order of ``example``.
+    """
+    told, permuted = (_matrix(counts[name]) for name in ("heads", "heads_permuted"))
+    model, label = (counts[name].to_numpy()[:, None] for name in ("prediction", "label"))
+    return {
+        "agreement": (told == model).astype(float),
+        "accuracy": (told == label).astype(float),
+        "permuted": (permuted == model).astype(float),
+    }
+
+
+def _matrix(lists: pl.Series) -> Array:
+    """Lists of equal length as [rows, items]; NaN for null."""
+    return np.array(lists.to_list(), dtype=float).reshape(len(lists), -1)
+
+
 def summarize_heads(
     kernel: pl.DataFrame,
     predictions: pl.DataFrame,

@@ -1,7 +1,8 @@
 """In-context learning compared with regressions on the same demonstrations ([K] §5.5, Table 2).
 
 Kernel regression with the attention of one head or with a sentence encoder, and logistic regression
-on the encoder's embeddings; with as many demonstrations as the budget allows, and with fewer.
+on the encoder's embeddings; with as many demonstrations as the budget allows, and with fewer. With
+fewer demonstrations, the model is also compared with itself with all of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ from anchorflow.summarize.by_task import (
     summary_table,
     texts_of,
 )
-from anchorflow.summarize.heads import head_keys, head_measures
+from anchorflow.summarize.heads import counted_measures, head_keys, head_measures
 from anchorflow.summarize.published import kernel_table_2
 from anchorflow.summarize.statistics import (
     Estimate,
@@ -104,12 +105,25 @@ def head_scores(kernel: pl.DataFrame, predictions: pl.DataFrame, half_of: pl.Dat
     """
     ordered = predictions.sort("example")
     measures = head_measures(kernel, ordered)
-    half = ordered.join(half_of, on="example", maintain_order="left")["half"].to_numpy()
+    return _by_half(measures["agreement"], measures["accuracy"], ordered["example"], half_of)
+
+
+def counted_scores(counts: pl.DataFrame, half_of: pl.DataFrame) -> Array:
+    """As :func:`head_scores`, of table ``counts`` with one number of demonstrations, one seed."""
+    ordered = counts.sort("example")
+    measures = counted_measures(ordered)
+    return _by_half(measures["agreement"], measures["accuracy"], ordered["example"], half_of)
+
+
+def _by_half(
+    agreement: Array, accuracy: Array, examples: pl.Series, half_of: pl.DataFrame
+) -> Array:
+    """Both [examples, heads], each for either half of the examples and for all, side by side."""
+    placed = examples.to_frame("example").join(half_of, on="example", maintain_order="left")
+    half = placed["half"].to_numpy()[:, None]
     columns = []
-    for measure in ("agreement", "accuracy"):
-        of_all = measures[measure]
-        for part in (0, 1):
-            columns.append(np.where(half[:, None] == part, of_all, np.nan))
+    for of_all in (agreement, accuracy):
+        columns += [np.where(half == part, of_all, np.nan) for part in (0, 1)]
         columns.append(of_all)
     return np.concatenate(columns, 1)
 
@@ -278,8 +292,10 @@ def _task(
     }
     means = {method: float(np.mean(sizes[method])) for method in estimates}
     full = means[Method("in_context")]
-    for method, estimate in _heads(kernel, predictions, chosen_on).items():
-        estimates[method], means[method] = estimate, full
+    classes = len(predictions["probabilities"][0])
+    for method, estimate in _heads(kernel, predictions, counts, chosen_on).items():
+        estimates[method] = estimate
+        means[method] = float(classes * method.per_label) if method.per_label else full
     return estimates, means
 
 
@@ -328,7 +344,9 @@ def _seed(
     for per_label, of_model in [*told.items(), (None, ordered)]:
         model = of_model["prediction"].to_numpy()
         some = slice(None) if per_label is None else slice(per_label * classes)
-        hits[Method("in_context", None, per_label)] = (model == true)[:, None].astype(float)
+        right, stays = model == true, model == ordered["prediction"].to_numpy()
+        own = np.stack([right, stays] if per_label else [right], 1)
+        hits[Method("in_context", None, per_label)] = own.astype(float)
         for number, (name, vectors, temperature) in enumerate(encoders):
             queries = np.stack([vectors["test", row] for row in examples])
             every = np.stack([vectors["train", row] for row in shown])[some]
@@ -342,12 +360,12 @@ def _seed(
 
 
 def _heads(
-    kernel: pl.DataFrame, predictions: pl.DataFrame, chosen_on: float
+    kernel: pl.DataFrame, predictions: pl.DataFrame, counts: pl.DataFrame, chosen_on: float
 ) -> dict[Method, Estimate]:
     """The best head for each kind of weights, chosen on the same texts and on other texts.
 
     A head is a property of the model, so it is chosen over all seeds at once; a text is in the same
-    half in every seed.
+    half in every seed. With fewer demonstrations, it is chosen anew for each number of them.
     """
     half_of = halves(predictions["example"], 0, chosen_on)
 
@@ -363,4 +381,16 @@ def _heads(
         here, held_out = choose_head(scores, chosen_on)
         estimates[Method("head_chosen_here", weights)] = here
         estimates[Method("head_held_out", weights)] = held_out
+
+    def of_count(rows: pl.DataFrame) -> SeedStatistic:
+        scores = counted_scores(rows, half_of)
+        return SeedStatistic(weighted_mean_where_defined(scores), texts_of(rows))
+
+    shown = counts.join(predictions.select("seed", "example"), on=["seed", "example"], how="semi")
+    for (count,), rows in shown.group_by("demonstrations_per_label", maintain_order=True):
+        # A number of demonstrations is included only if all seeds have it.
+        if rows["seed"].n_unique() == predictions["seed"].n_unique():
+            here, held_out = choose_head(estimate_over_seeds(rows, of_count), chosen_on)
+            estimates[Method("head_chosen_here", "max", int(str(count)))] = here
+            estimates[Method("head_held_out", "max", int(str(count)))] = held_out
     return estimates

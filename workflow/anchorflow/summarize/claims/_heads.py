@@ -11,10 +11,11 @@ from anchorflow.arrays import Array
 from anchorflow.random_draws import halves
 from anchorflow.summarize.by_task import texts_of
 from anchorflow.summarize.claims._claim import NotTested, Run, Sampled
-from anchorflow.summarize.heads import head_keys, head_measures
+from anchorflow.summarize.heads import counted_measures, head_keys, head_measures
 from anchorflow.summarize.statistics import SeedStatistic, weighted_mean_where_defined
 
 NO_OTHERS = "there are no texts to score a head on that it was not chosen on"
+ONE_NUMBER = "there is only one number of demonstrations"
 
 
 Columns = tuple[int, int]  # of the head chosen on half 1, for half 0; and the other way round
@@ -24,7 +25,7 @@ class Candidates(NamedTuple):
     """Per seed, what is known of every head, and on which half of the texts."""
 
     agreement: dict[int, Array]  # [examples, heads]: 1 where head and model agree
-    correlation: dict[int, Array]  # [examples, heads]: of weights with similarity
+    correlation: dict[int, Array]  # the same: of weights with similarity; empty if not measured
     permuted: dict[int, Array]  # [examples, heads]: as agreement, with weights permuted
     half: dict[int, NDArray[np.int64]]  # [examples]: 0 or 1
     texts: dict[int, NDArray[np.int64]]  # [examples]
@@ -100,17 +101,62 @@ def candidates(run: Run, weights: str = "max") -> Candidates:
     NotTested
         If kernel regression was not measured.
     """
-    half_of = halves(run.rows("kernel_predictions")["example"], 0)
     kernel = run.rows("kernel").filter(pl.col("weights") == weights)
-    found: dict[str, dict[int, Any]] = {name: {} for name in Candidates._fields if name != "heads"}
+    of_seeds = {}
     for seed, of_model in run.by_seed("kernel_predictions").items():
         ordered = of_model.sort("example")
-        of_seed = kernel.filter(pl.col("seed") == seed)
-        measures = head_measures(of_seed, ordered)
+        of_seeds[seed] = ordered, head_measures(kernel.filter(pl.col("seed") == seed), ordered)
+    return _candidates(run, of_seeds, head_keys(kernel))
+
+
+def fewer_demonstrations(run: Run) -> pl.DataFrame:
+    """The table ``counts``.
+
+    Raises
+    ------
+    NotTested
+        If kernel regression was not measured, or with one number of demonstrations alone.
+    """
+    run.rows("kernel_predictions")
+    if "counts" in run.tables and run.tables["counts"].is_empty():
+        raise NotTested(ONE_NUMBER)
+    return run.rows("counts")
+
+
+def candidates_with_fewest(run: Run) -> Candidates:
+    """As :func:`candidates`, with the fewest demonstrations.
+
+    Raises
+    ------
+    NotTested
+        If kernel regression was not measured, or with one number of demonstrations alone.
+    """
+    counts, of_seeds = fewer_demonstrations(run), {}
+    for seed, of_model in run.by_seed("kernel_predictions").items():
+        here = counts.filter(
+            pl.col("seed") == seed, pl.col("example").is_in(of_model["example"].implode())
+        )
+        fewest = pl.col("demonstrations_per_label").min()
+        ordered = here.filter(pl.col("demonstrations_per_label") == fewest).sort("example")
+        if not ordered.is_empty():
+            of_seeds[seed] = ordered, counted_measures(ordered)
+    return _candidates(run, of_seeds, head_keys(run.rows("kernel").filter(weights="max")))
+
+
+def _candidates(
+    run: Run,
+    of_seeds: Mapping[int, tuple[pl.DataFrame, Mapping[str, Array]]],
+    heads: pl.DataFrame,
+) -> Candidates:
+    """From the model's predictions, in order of examples, and the measures of each seed."""
+    half_of = halves(run.rows("kernel_predictions")["example"], 0)
+    found: dict[str, dict[int, Any]] = {name: {} for name in Candidates._fields if name != "heads"}
+    for seed, (ordered, measures) in of_seeds.items():
         for name in ("agreement", "correlation", "permuted"):
-            found[name][seed] = measures[name]
-        placed = ordered.join(half_of, on="example", maintain_order="left")
+            if name in measures:
+                found[name][seed] = measures[name]
+        placed = ordered.select("example").join(half_of, on="example", maintain_order="left")
         found["half"][seed] = placed["half"].to_numpy()
         found["texts"][seed] = texts_of(ordered)
         found["predictions"][seed] = ordered["prediction"].to_numpy()
-    return Candidates(**found, heads=head_keys(kernel))
+    return Candidates(**found, heads=heads)
