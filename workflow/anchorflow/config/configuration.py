@@ -246,8 +246,9 @@ def retrieval_of(task: str, seed: int, config: Mapping[str, Any]) -> dict[str, A
     spec = {"choices": config["retrieval"]["choices"]}
     if OTHER_TASK not in spec["choices"]:
         return spec
-    others = [name for name in config["tasks"] if name != task_of(task)]
-    other = min(others, key=lambda name: hashlib.sha256(f"{seed} {task} {name}".encode()).digest())
+    own = task_of(task)
+    others = [name for name in config["tasks"] if name != own]
+    other = min(others, key=lambda name: hashlib.sha256(f"{seed} {own} {name}".encode()).digest())
     fields = fields_of(config["tasks"][other]["columns"])
     return {**spec, "other": {"task": other, "fields": list(fields)}}
 

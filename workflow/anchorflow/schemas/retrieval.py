@@ -27,7 +27,7 @@ RETRIEVAL = table(
     field(
         "similarity",
         pa.float64(),
-        "mean cosine similarity of the demonstrations' texts, as they stand in their own task, with "
+        "mean cosine similarity of the demonstrations' texts, as they are in their own task, with "
         "the test text",
         "1",
     ),

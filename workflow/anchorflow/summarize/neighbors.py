@@ -49,7 +49,7 @@ def neighbor_measures(rows: pl.DataFrame, choice: str) -> SeedStatistic:
     Parameters
     ----------
     rows : DataFrame
-        Table ``retrieval`` of one task and seed, with the demonstrations' majority label, ``voted``.
+        Table ``retrieval`` of one task and seed, with the demonstrations' majority, ``voted``.
 
     Returns
     -------
@@ -126,9 +126,7 @@ def summarize_neighbors(
         choice="demonstrations",
         voted=pl.col("demonstration_labels").map_elements(majority, return_dtype=pl.Int32),
     )
-    predictions = predictions.join(
-        votes, on=[*_CELL, "choice"], how="left", maintain_order="left"
-    )
+    predictions = predictions.join(votes, on=[*_CELL, "choice"], how="left", maintain_order="left")
     random = predictions.filter(pl.col("choice") == RANDOM)
     tasks = protocols["task"].unique(maintain_order=True).to_list()
     parts = []
