@@ -318,7 +318,7 @@ def test_a_bad_value_is_told_with_its_key_and_what_belongs_there(
 def test_texts_of_another_task_need_one() -> None:
     def alone(config: dict[str, Any]) -> None:
         config["retrieval"] = {"choices": ["other_task"]}
-        del config["tasks"]["mine"]
+        config["tasks"] = {"reviews": config["tasks"]["reviews"]}
 
     assert refused(alone) == (
         "retrieval.choices: other_task shows texts of another task of the run, but reviews is the "
