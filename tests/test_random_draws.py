@@ -13,6 +13,12 @@ def test_halves_are_even_and_belong_to_texts(seed: int) -> None:
     assert sorted(table["half"]) == [0, 0, 1, 1]
 
 
+def test_a_share_of_texts_is_rounded_to_whole_ones() -> None:
+    split = halves(pl.Series(range(10)), 0, 0.67)
+    assert split["half"].value_counts().sort("half").rows() == [(0, 7), (1, 3)]
+    assert split.equals(halves(pl.Series(range(10)), 0, 0.7))
+
+
 def test_one_purpose_never_shifts_another() -> None:
     alone = generator(0, "reviews", "test texts").random(4).tolist()
     generator(0, "reviews", "fixed demonstrations").random(100)

@@ -15,6 +15,7 @@ from anchorflow.config.configuration import (
     cells_with_shuffled_labels,
     cells_with_words,
     complete_configuration,
+    further_encoders,
     label_word_sets,
     listed,
     perturbations_of,
@@ -253,8 +254,8 @@ def test_a_misspelt_key_is_told_with_the_nearest_one() -> None:
         'seed: unknown key (did you mean "seeds"?); known here are models, tasks, seeds, '
         "test_examples, demonstrations_per_label, scoring, word_score, saliency, isolation, "
         "reweighting, "
-        "compression, timing, diagnosis, encoder, retrieval, perturbations, kernel, probes, "
-        "flow_page, controls, compute, statistics, figures."
+        "compression, timing, diagnosis, encoder, retrieval, perturbations, kernel, heads, "
+        "probes, theory, flow_page, controls, compute, statistics, figures."
     )
 
 
@@ -671,6 +672,33 @@ def test_what_is_no_encoder_directory_is_told_before_anything_runs(path: str) ->
     sentence = refused(lambda config: config.update(encoder={"path": path}))
     assert sentence.startswith(f"encoder.path: '{path[:900]}")
     assert sentence.endswith("correct the path, which is relative to the working directory.")
+
+
+def test_further_encoders_are_checked_by_name() -> None:
+    def further(**encoders: Any) -> str:
+        return refused(lambda config: config.update(encoder={"further": encoders}))
+
+    assert further(bert={"path": "nowhere"}).startswith(
+        "encoder.further.bert.path: 'nowhere' is not a directory in sentence-transformers' format"
+    )
+    packaged = {"path": "no_such_package:model"}
+    assert further(bert=packaged, Bert=packaged) == (
+        'encoder.further: "bert" and "Bert" differ only in case, which some file systems ignore; '
+        "rename one."
+    )
+    assert 'encoder.further.bert: the key "path" is missing' in further(bert={})
+    assert "can't be a name" in further(**{"a/b": packaged})
+    config = smallest() | {"encoder": {"further": {"bert": dict(packaged)}}}
+    complete_configuration(config, SCHEMA)
+    assert further_encoders(config) == {"bert": {**packaged, "temperature": 0.05}}
+    with pytest.raises(InputError, match="it names no encoder"):
+        further_encoders({"encoder": {"further": {}}})
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.5])
+def test_a_share_that_leaves_no_text_to_choose_or_score_a_head_is_refused(share: float) -> None:
+    sentence = refused(lambda config: config.update(heads={"chosen_on": share}))
+    assert sentence.startswith(f"heads.chosen_on: {share} is ")
 
 
 def test_an_encoder_in_a_package_is_left_to_the_jobs() -> None:

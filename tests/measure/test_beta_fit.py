@@ -14,15 +14,17 @@ from anchorflow.config.errors import InputError
 from anchorflow.measure.beta_fit import (
     Descent,
     DivergenceError,
+    Planned,
     Reweight,
-    cross_validate,
     fit_reweighting,
+    fit_side_by_side,
 )
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.model.batches import Batch, Budget, batches_of
 from anchorflow.model.language_model import recompute_activations, target_logits
 from anchorflow.model.last_tokens import LastTokens, keep_together
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.word_scores import Words
 from anchorflow.random_draws import generator
 from tiny_models import (
     FAMILIES,
@@ -229,17 +231,20 @@ def test_several_demonstrations_of_a_label_have_weights_of_their_own() -> None:
 def test_held_out_texts_are_not_learned_from() -> None:
     model, table = tiny_model("llama"), shared_prompts([5, 17, 9, 12, 6, 8])
     tokens = last_tokens(model, table)
-    trials = cross_validate(model, tokens, Descent(0.1, 2, 1), 0, "news")
-    assert [trial.fold for trial in trials] == [0, 1]
-    assert [len(trial.steps) for trial in trials] == [2 * 3, 2 * 3]
+    spec = {"learning_rates": [0.1, 0.2], "epochs": 2, "batch_size": 1}
+    trials = fit_reweighting(model, tokens, spec, 0, "news").trials
+    assert [trial.fold for trial in trials] == [0, 1, 0, 1]
+    assert [len(trial.steps) for trial in trials] == [2 * 3] * 4
     by_label = tokens.labels.argsort(stable=True)
     learned = tokens.select(by_label[1::2])
     beta, steps = Descent(0.1, 2, 1).fit(model, learned, generator(0, "news", "reweighting", 0))
-    assert steps == trials[0].steps
+    for alone, beside in zip(steps, trials[0].steps, strict=True):
+        assert beside == (alone.epoch, alone.step, pytest.approx(alone.loss, rel=1e-5))
     held_out = tokens.select(by_label[0::2])
     assert sorted(held_out.labels.tolist()) == [0, 1, 2]
     logits = logits_of(model, held_out, beta)
-    assert trials[0].loss == pytest.approx(cross_entropy(logits, held_out.labels).item())
+    alone = cross_entropy(logits, held_out.labels).item()
+    assert trials[0].loss == pytest.approx(alone, rel=1e-5)
 
 
 @pytest.mark.parametrize("rates", [[1e-4, 0.2], [0.2, 1e-4]])
@@ -255,7 +260,43 @@ def test_the_rate_with_the_lowest_held_out_loss_is_taken(rates: list[float]) -> 
     assert fit.descent.learning_rate == min(loss, key=lambda rate: loss[rate])
     assert len(set(loss.values())) == 2
     alone = fit.descent.fit(model, tokens, generator(0, "news", "reweighting"))
-    torch.testing.assert_close(fit.beta, alone[0], rtol=0, atol=0)
+    torch.testing.assert_close(fit.beta, alone[0], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("words", [None, Words(((9, 4), (3,), (8, 2, 5)), mean=False)])
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "gemma3"])
+def test_fits_side_by_side_take_the_steps_that_each_takes_alone(
+    family: str, words: Words | None
+) -> None:
+    model = tiny_model(family)
+    tokens = last_tokens(model, shared_prompts([5, 17, 9, 12, 6]))
+
+    def plans() -> list[Planned]:
+        """Of different rates, lengths, batches, and texts; the second one diverges."""
+        return [
+            Planned(descent, torch.tensor(rows), np.random.default_rng(number))
+            for number, (descent, rows) in enumerate(
+                [
+                    (Descent(0.1, 4, 1), [0, 1, 2, 3, 4]),
+                    (Descent(1e30, 4, 2), [0, 1, 2, 3, 4]),
+                    (Descent(0.01, 3, 2), [4, 0, 2]),
+                    (Descent(0.1, 2, 0), [1, 3]),
+                ]
+            )
+        ]
+
+    beside = fit_side_by_side(model, tokens, plans(), words)
+    alone = [fit_side_by_side(model, tokens, [plan], words)[0] for plan in plans()]
+    assert [len(fit.steps) for fit in beside] == [20, 2, 6, 2]
+    assert [fit.diverged is None for fit in beside] == [True, False, True, True]
+    assert str(beside[1].diverged) == str(alone[1].diverged)
+    for one, other in zip(beside, alone, strict=True):
+        assert [step[:2] for step in one.steps] == [step[:2] for step in other.steps]
+        np.testing.assert_allclose(
+            [step.loss for step in one.steps], [step.loss for step in other.steps], rtol=1e-5
+        )
+    torch.testing.assert_close(beside[0].beta, alone[0].beta, rtol=1e-3, atol=1e-5)
+    assert difference(beside[0].beta, beside[2].beta) > 1e-2
 
 
 @pytest.mark.parametrize("rates", [[0.1, 1000.0], [1000.0, 0.1]])

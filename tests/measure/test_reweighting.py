@@ -87,6 +87,7 @@ def test_further_rates_are_fitted_each_by_itself_and_the_chosen_one_once() -> No
     np.testing.assert_allclose(
         probabilities(measured.predictions, "reweighted_0.01"),
         probabilities(small.predictions, "reweighted"),
+        rtol=1e-5,
     )
     assert np.abs(probabilities(small.predictions, "reweighted") - chosen).max() > 1e-3
     assert measured.descent["learning_rate"].to_list() == [0.1, 0.1, 0.01, 0.01]

@@ -53,6 +53,14 @@ def test_a_head_is_scored_where_it_was_not_chosen() -> None:
             np.testing.assert_allclose(stratum.made(left_out), [chosen.values, without])
 
 
+def test_a_head_chosen_on_a_share_is_scored_on_the_rest_alone() -> None:
+    agreement = [[0.9, 0.5], [0.2, 0.6], [0.55, 0.56]]
+    accuracy = [[0.8, 0.3], [0.1, 0.4], [0.45, 0.35]]
+    here, held_out = choose_head(estimate([*agreement, *accuracy]), 0.7)
+    np.testing.assert_allclose(here.values, [0.35, 0.56])
+    np.testing.assert_allclose(held_out.values, [0.1, 0.2])  # the first part's head, on the second
+
+
 def test_a_half_without_examples_leaves_nothing_held_out() -> None:
     scores = [[1, 0], [NAN, NAN], [1, 0], [1, 0], [NAN, NAN], [1, 0]]
     here, held_out = choose_head(estimate(scores))
@@ -90,3 +98,22 @@ def test_every_method_is_scored_on_the_same_examples() -> None:
 def test_numbers_of_demonstrations_that_a_seed_lacks_are_left_out() -> None:
     table = summary({0: [1, 2], 1: [1]})
     assert table["demonstrations_per_label"].drop_nulls().unique().to_list() == [1]
+
+
+def test_a_further_encoder_is_a_method_with_its_own_vectors() -> None:
+    table = summary(further={"swapped": 0.05})  # whose queries lie on the other label's first
+    assert value(table, "encoder_swapped", "accuracy", 1) == 0.0
+    assert value(table, "encoder", "accuracy", 1) == 1.0
+    assert "encoder_swapped_logistic" not in table["method"].to_list()
+
+
+def test_published_numbers_stand_beside_the_papers_model_and_tasks_alone() -> None:
+    assert summary()["published"].null_count() == len(summary())
+    known = summary(model="gpt-j-6b", task="rotten_tomatoes").drop_nulls("published")
+    assert known.select("task", "method", "measure", "weights", "published").rows() == [
+        ("rotten_tomatoes", "in_context", "accuracy", None, 0.671),
+        ("rotten_tomatoes", "encoder", "accuracy", None, 0.478),
+        ("rotten_tomatoes", "head_held_out", "accuracy", "max", 0.527),
+        ("rotten_tomatoes", "head_held_out", "agreement", "max", 0.683),
+    ]
+    assert known["demonstrations_per_label"].null_count() == 4

@@ -62,6 +62,7 @@ SHOW = message_of("measure_token_saliency")
 PAGE = message_of("plot_flow_page")
 PROMPT = message_of("prepare_prompts")
 EMBED = message_of("prepare_embeddings")
+EMBED_FURTHER = message_of("prepare_further_embeddings")
 SAMPLE = message_of("prepare_samples")
 WORLDS = message_of("measure_theory")
 INDEX = {message_of("plot_flow_page_index")}

@@ -15,6 +15,7 @@ from job_messages import (
     COMPRESS,
     DIAGNOSE,
     EMBED,
+    EMBED_FURTHER,
     EVERY_CELL,
     FIRST_SEED,
     INDEX,
@@ -300,6 +301,42 @@ def test_editing_the_embeddings_module_rebuilds_embeddings_and_what_follows(
 def test_a_temperature_rebuilds_no_embeddings(finished_run: Checkout) -> None:
     finished_run.config["encoder"]["temperature"] = 0.1
     assert finished_run.planned() == REGRESSORS | CLAIMS
+
+
+def test_a_share_for_choosing_heads_rebuilds_the_comparison_with_regressions_alone(
+    finished_run: Checkout,
+) -> None:
+    finished_run.config["heads"] = {"chosen_on": 0.7}
+    assert finished_run.planned() == REGRESSORS
+
+
+def test_further_encoders_embed_once_and_rebuild_the_comparison_with_regressions_alone(
+    finished_run: Checkout,
+) -> None:
+    encoder = finished_run.config["encoder"]
+    encoder["further"] = {"same": {"path": encoder["path"]}}
+    embedded = cells([EMBED_FURTHER], ["reviews", "news"], [0, 1])
+    assert finished_run.planned() == embedded | REGRESSORS
+    finished_run.snakemake("--cores", "2", "all")
+    assert finished_run.planned() == set()
+
+    table = pl.read_parquet(finished_run.folder / "results/regressors/tiny.parquet")
+    columns = ["task", "demonstrations_per_label", "measure", "mean", "low", "high"]
+    first, same = (
+        table.filter(pl.col("method") == name).select(columns)
+        for name in ("encoder", "encoder_same")
+    )
+    assert len(first) > 0
+    assert first.equals(same)
+    manifest = (finished_run.folder / "results/manifest.json").read_text(encoding="utf-8")
+    assert "results/further_embeddings/news.parquet" in manifest
+
+    encoder["further"]["same"]["temperature"] = 0.1
+    assert finished_run.planned() == REGRESSORS
+    encoder["further"] = {}
+    assert finished_run.planned() == REGRESSORS
+    said = finished_run.snakemake("-n", "results/further_embeddings/news.parquet", ok=False)
+    assert "encoder.further: it names no encoder, so there are no further embeddings" in said
 
 
 def test_a_budget_for_demonstrations_rebuilds_what_they_are_needed_for(

@@ -12,8 +12,12 @@ def generator(seed: int, *purpose: str | int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence([seed, *words]))
 
 
-def halves(examples: pl.Series, seed: int) -> pl.DataFrame:
-    """A random split of the examples: columns ``example`` and ``half`` (0 or 1)."""
+def halves(examples: pl.Series, seed: int, first: float = 0.5) -> pl.DataFrame:
+    """A random split of the examples: columns ``example`` and ``half`` (0 or 1).
+
+    ``first`` is the share of the part 0, rounded to whole examples, if not a half.
+    """
     distinct = examples.unique().sort()
     order = generator(seed, "halves").permutation(len(distinct))
-    return pl.DataFrame({"example": distinct, "half": order % 2})
+    split = order % 2 if first == 0.5 else (order >= round(first * len(distinct))).astype(int)
+    return pl.DataFrame({"example": distinct, "half": split})

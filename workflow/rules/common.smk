@@ -144,9 +144,9 @@ def files_of(read, with_words=False, all_models=False, null=None):
     return files
 
 
-def listed_for(shown):
-    """What the configuration lists for a result; True for what every run has."""
-    section, _, key = shown.asked_for.partition(".")
+def listed_at(asked_for):
+    """What the configuration lists under a key such as encoder.further; True for no key."""
+    section, _, key = asked_for.partition(".")
     return config[section][key] if section else True
 
 

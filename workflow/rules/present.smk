@@ -38,7 +38,7 @@ def how_shown(kind, shown):
 for shown in PRESENTED:
     # A run none of whose tasks has other label words can't be asked for what compares them, nor one
     # that lists nothing of a kind for what is listed.
-    in_run = label_word_sets(config) if shown.with_words else listed_for(shown)
+    in_run = label_word_sets(config) if shown.with_words else listed_at(shown.asked_for)
 
     if shown.summary:
 
@@ -61,6 +61,11 @@ for shown in PRESENTED:
                     name: files_of(read, with_words=True)
                     for name, read in shown.worded.items()
                     if label_word_sets(config)
+                },
+                **{
+                    name: files_of(read)
+                    for name, read in shown.further.items()
+                    if listed_at(shown.further_for)
                 },
             output:
                 f"results/{shown.name}/{shown.path}.parquet",

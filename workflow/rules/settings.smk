@@ -50,13 +50,27 @@ def model_files(wildcards):
     return sorted(str(path) for kind in kinds for path in folder.glob(kind))
 
 
-def encoder_files(wildcards):
+def files_of_encoder(path):
     """A local encoder's files are inputs, so that Snakemake tracks them; a package's are not."""
-    path = config["encoder"]["path"]
     if ":" in path:
         return []
     kinds = ("*.json", "*.txt", "*.model", "*.safetensors")
     return sorted(str(file) for kind in kinds for file in Path(path).rglob(kind))
+
+
+def encoder_files(wildcards):
+    return files_of_encoder(config["encoder"]["path"])
+
+
+def further_encoder_files(wildcards):
+    further = config["encoder"]["further"].values()
+    return [file for encoder in further for file in files_of_encoder(encoder["path"])]
+
+
+def further_encoders_spec(wildcards):
+    """Paths by name, refused if there is none; temperatures belong to another stage."""
+    further = configuration.further_encoders(config)
+    return {name: encoder["path"] for name, encoder in further.items()}
 
 
 def encoder_spec(wildcards):
@@ -175,6 +189,14 @@ SLICES = {
     "style": {"style": config["figures"]},
     "saliency": config["saliency"],
     "temperature": {"temperature": config["encoder"]["temperature"]},
+    "temperatures": {
+        "temperature": config["encoder"]["temperature"],
+        "further_temperatures": {
+            name: encoder["temperature"]
+            for name, encoder in config["encoder"]["further"].items()
+        },
+    },
+    "heads": config["heads"],
     "baselines": {"baselines": config["reweighting"]["baselines"]},
     "labels": {
         "labels": {name: task["labels"] for name, task in config["tasks"].items()}

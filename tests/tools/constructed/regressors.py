@@ -3,7 +3,7 @@
 import polars as pl
 
 from anchorflow.random_draws import halves
-from anchorflow.schemas.embeddings import EMBEDDINGS
+from anchorflow.schemas.embeddings import EMBEDDINGS, FURTHER_EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.kernel import COUNTS
 from anchorflow.schemas.prompts import PROMPTS
@@ -14,8 +14,16 @@ from constructed.kernel import kernel, predictions
 EXAMPLES = 8
 
 
-def summary(counted: dict[int, list[int]] | None = None) -> pl.DataFrame:
-    """Two seeds of one task; by default each with one and two demonstrations of two labels."""
+def summary(
+    counted: dict[int, list[int]] | None = None,
+    further: dict[str, float] | None = None,
+    model: str = "tiny",
+    task: str = "news",
+) -> pl.DataFrame:
+    """Two seeds of one task; by default each with one and two demonstrations of two labels.
+
+    ``further`` encoders, by name and temperature, confuse the labels of the test texts.
+    """
     counted = counted or {0: [1], 1: [1]}
     true = [0, 1] * (EXAMPLES // 2)
     half = halves(pl.Series(range(EXAMPLES)), 0)["half"].to_list()
@@ -28,8 +36,8 @@ def summary(counted: dict[int, list[int]] | None = None) -> pl.DataFrame:
     seeds = sorted(counted)
     counts = [
         {
-            "model": "tiny",
-            "task": "news",
+            "model": model,
+            "task": task,
             "seed": seed,
             "example": example,
             "demonstrations_per_label": count,
@@ -43,7 +51,7 @@ def summary(counted: dict[int, list[int]] | None = None) -> pl.DataFrame:
     ]
     samples = [
         {
-            "task": "news",
+            "task": task,
             "seed": seed,
             "demonstrations": "kernel",
             "example": example,
@@ -61,16 +69,31 @@ def summary(counted: dict[int, list[int]] | None = None) -> pl.DataFrame:
     embeddings = [("train", row, corner) for row, corner in enumerate(corners)]
     embeddings += [("test", row, corners[true[row]]) for row in range(EXAMPLES)]
     embedded = pl.DataFrame(embeddings, schema=["split", "row", "embedding"], orient="row")
+    embedded = embedded.select(pl.lit(task).alias("task"), pl.all())
+    swapped = [
+        (split, row, vector if split == "train" else vector[::-1])
+        for split, row, vector in embeddings
+    ]
+    others = pl.DataFrame(swapped, schema=["split", "row", "embedding"], orient="row")
+    others = others.select(pl.lit(task).alias("task"), pl.all())
     prompts = pl.DataFrame(
-        [{"task": "news", "demonstrations": "kernel"}], schema=frame_schema(PROMPTS)
+        [{"task": task, "demonstrations": "kernel"}], schema=frame_schema(PROMPTS)
     )
+    named = pl.lit(model).alias("model"), pl.lit(task).alias("task")
     return summarize_regressors(
-        pl.concat([kernel(of_heads, seed=seed) for seed in seeds]),
-        pl.concat([predictions(told, true, seed=seed) for seed in seeds]),
+        pl.concat([kernel(of_heads, seed=seed) for seed in seeds]).with_columns(named),
+        pl.concat([predictions(told, true, seed=seed) for seed in seeds]).with_columns(named),
         pl.DataFrame(counts, schema=frame_schema(COUNTS)),
         pl.DataFrame(samples, schema=frame_schema(SAMPLES)),
         prompts,
-        embedded.select(pl.lit("news").alias("task"), pl.all()).cast(frame_schema(EMBEDDINGS)),
+        embedded.cast(frame_schema(EMBEDDINGS)),
         0.05,
+        further or {},
+        0.5,
         0.9,
+        pl.concat(others.select(pl.lit(name).alias("encoder"), pl.all()) for name in further).cast(
+            frame_schema(FURTHER_EMBEDDINGS)
+        )
+        if further
+        else None,
     )

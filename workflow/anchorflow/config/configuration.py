@@ -100,10 +100,10 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
         if name.lower() == "index.html":
             raise InputError(f"tasks: {name!r} is reserved for the index of all pages; rename it.")
         _check_task(f"tasks.{name}", task)
-    encoder = config["encoder"]["path"]
-    _check_watched("encoder.path", encoder)
-    if ":" not in encoder:  # packages are looked up by the Python that runs the job
-        encoder_folder(encoder)
+    _check_encoder("encoder.path", config["encoder"]["path"])
+    _check_names("encoder.further", list(config["encoder"]["further"]))
+    for name, encoder in config["encoder"]["further"].items():
+        _check_encoder(f"encoder.further.{name}.path", encoder["path"])
     if config["scoring"] == "first_token" and config["word_score"] != "sum":
         raise InputError(
             f"word_score: {config['word_score']} is for whole words, but scoring is first_token; "
@@ -253,6 +253,23 @@ def retrieval_of(task: str, seed: int, config: Mapping[str, Any]) -> dict[str, A
     return {**spec, "other": {"task": other, "fields": list(fields)}}
 
 
+def further_encoders(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The further sentence encoders of the run, by name.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    further: dict[str, Any] = config["encoder"]["further"]
+    if not further:
+        raise InputError(
+            "encoder.further: it names no encoder, so there are no further embeddings; name some, "
+            "as in {bert: {path: encoders/bert-base-nli-mean-tokens}}."
+        )
+    return further
+
+
 def perturbations_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """The perturbations of the run, with the rates of only those that are listed.
 
@@ -373,6 +390,12 @@ def _check_watched(key: str, path: str) -> None:
     """Snakemake interprets braces in tracked paths as wildcards."""
     if "{" in path or "}" in path:
         raise InputError(f"{key}: {path!r} has braces, which are not allowed in paths; rename it.")
+
+
+def _check_encoder(key: str, path: str) -> None:
+    _check_watched(key, path)
+    if ":" not in path:  # packages are looked up by the Python that runs the job
+        encoder_folder(path, key)
 
 
 def _check_label_column(key: str, columns: Mapping[str, Any]) -> None:

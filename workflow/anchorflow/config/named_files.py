@@ -82,15 +82,15 @@ def files_of_texts(key: str, path: str) -> list[str]:
     return [str(file) for file in inside]
 
 
-def encoder_folder(path: str) -> Path:
-    """The directory of the sentence encoder at ``encoder.path``.
+def encoder_folder(path: str, key: str = "encoder.path") -> Path:
+    """The directory of the sentence encoder at ``path``, which stands at ``key``.
 
     Raises
     ------
     InputError
         If it is not an encoder's directory, or its package is not installed.
     """
-    directory = packaged("encoder.path", path)
+    directory = packaged(key, path)
     if not _has(directory, "modules.json"):
         remedy = (
             "install the package again with pip, or correct the path."
@@ -98,7 +98,7 @@ def encoder_folder(path: str) -> Path:
             else "correct the path, which is relative to the working directory."
         )
         raise InputError(
-            f"encoder.path: {path!r} is not a directory in sentence-transformers' format (it has "
+            f"{key}: {path!r} is not a directory in sentence-transformers' format (it has "
             f"no modules.json); {remedy}"
         )
     return directory

@@ -70,6 +70,8 @@ class Presented:
     asked_for: str = ""  # a list of the configuration; where it is empty, runs do without
     with_nulls: bool = False  # the summary also reads its inputs as measured of NULLS
     worded: Mapping[str, str] = field(default_factory=dict)  # further inputs, of other label words
+    further: Mapping[str, str] = field(default_factory=dict)  # inputs where ``further_for`` lists
+    further_for: str = ""  # something in the configuration
     heavy: bool = False  # summarizing may take as much memory as the model
     repeatable: bool = True
     settings_of: tuple[str, ...] = ()  # inputs whose settings a summary records; or the first
@@ -92,7 +94,7 @@ class Presented:
         """Inputs of the summary, and further ones that the run may have; see :func:`null_reads`."""
         nulls = NULLS if self.with_nulls else ()
         further = {f"{null}_{name}": read for null in nulls for name, read in self.reads.items()}
-        return {**self.reads, **further, **self.worded}
+        return {**self.reads, **further, **self.worded, **self.further}
 
     def null_reads(self, null: str, controls: Mapping[str, Any]) -> dict[str, str]:
         """Inputs such as ``untrained_saliency`` that a run with these ``controls`` has.
@@ -122,6 +124,7 @@ MEASURED = (
     Stage("models", MODEL, is_folder=True),
     Stage("prompts"),
     Stage("embeddings", TASK),
+    Stage("further_embeddings", TASK, shown_by="further_embeddings"),
     Stage("rare_words", TASK, shown_by="robustness"),
     Stage("perturbed_texts", "{task}/{seed}", shown_by="robustness"),
     Stage("attention", sharded=True),
@@ -355,8 +358,10 @@ PRESENTED = (
             "prompts": "kernel/prompts",
             "embeddings": "embeddings",
         },
-        slices=("statistics", "temperature"),
+        slices=("statistics", "temperatures", "heads"),
         settings_of=("embeddings", "kernel"),
+        further={"further_embeddings": "further_embeddings"},
+        further_for="encoder.further",
         figure="Regressions by number of demonstrations",
         table="In-context learning and regressions (Table 2 of [K])",
         heavy=True,

@@ -4,11 +4,12 @@ Attention from the target to the label word of demonstration i resembles the cla
 a logistic regression without fitted weights ([A] eq. 6). Re-weighting adds such weights as exp(β),
 one per layer, head, and demonstration, and fits them by gradient descent while the model is
 frozen. Only the target's attention row changes, so each step runs one token per text
-(``last_tokens.py``), with the same result as full prompts.
+(``last_tokens.py``), with the same result as full prompts. Such a step takes about as long as
+reading all weights, so several fits to texts of one cell go side by side: one pass over the weights
+is a step of each of them.
 """
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,8 +41,9 @@ class Reweight:
 
     Parameters
     ----------
-    beta : [L, H, N]
-        β of every layer, query head, and demonstration; may require a gradient.
+    beta : [L, H, N] or [B, L, H, N]
+        β of every layer, query head, and demonstration, for all examples or for each; may require
+        a gradient.
     rows : [B], int
         The target's query row in each example.
     label_keys : LabelWords
@@ -63,7 +65,8 @@ class Reweight:
         output = attention(call)
         rows, words = self._rows.to(output.device), self._label_keys.to(output.device)
         row = attention_rows(call, rows[:, None])[:, :, 0]  # [B, H, K]
-        factor = torch.expm1(self._beta[call.layer].to(output.device))  # [H, N]
+        # [H, N] or [B, H, N]
+        factor = torch.expm1(self._beta[..., call.layer, :, :].to(output.device))
         extra = (words.each(row) * factor[..., None]).flatten(2)  # [B, H, N · W]
         values = call.values_at(words.at.flatten(1)).float()  # [B, G, N · W, D]
         added = (extra.unflatten(1, (values.shape[1], -1)) @ values).flatten(1, 2)
@@ -83,9 +86,9 @@ def label_scores(
 
     Parameters
     ----------
-    beta : [L, H, N], optional
-        β, which re-weights the attention of every token that predicts one of a label word: of the
-        target, and for whole words, of their tokens but the last.
+    beta : [L, H, N] or [B, L, H, N], optional
+        β, of all prompts or of each, which re-weights the attention of every token that predicts
+        one of a label word: of the target, and for whole words, of their tokens but the last.
     words : Words, optional
         Whole label words to score.
     observing
@@ -186,39 +189,112 @@ class Descent:
 
         Source: Wang et al. 2023, eq. 10.
         """
-        config = model.config.get_text_config()
-        shape = (
-            config.num_hidden_layers,
-            config.num_attention_heads,
-            training.label_positions.shape[1],
-        )
-        beta = torch.zeros(shape, device=training.labels.device, requires_grad=True)
-        optimizer = torch.optim.Adam([beta], lr=self.learning_rate)
-        steps: list[Step] = []
-        for epoch in range(self.epochs):
-            for rows in self._batches(random.permutation(training.size)):
-                some = training.select(torch.tensor(rows, device=training.labels.device))
-                loss = cross_entropy(label_scores(model, some, beta, words), some.labels)
-                optimizer.zero_grad()
-                loss.backward()
-                steps.append(Step(epoch, len(steps), loss.item()))
-                self._check(steps[-1].loss, len(steps), epoch)
-                optimizer.step()
-        self._check(loss_under(model, training, beta.detach(), words), len(steps), self.epochs - 1)
-        return beta.detach().cpu(), steps
+        every = torch.arange(training.size, device=training.labels.device)
+        (fitted,) = fit_side_by_side(model, training, [Planned(self, every, random)], words)
+        return fitted.unless_diverged()
 
-    def _check(self, loss: float, step: int, epoch: int) -> None:
+    def batches(self, rows: Tensor, random: np.random.Generator) -> Iterator[tuple[int, Tensor]]:
+        """The epoch and the training texts of every step, in order."""
+        size = self.batch_size or len(rows)
+        for epoch in range(self.epochs):
+            order = torch.tensor(random.permutation(len(rows)), device=rows.device)
+            for some in order.split(size):
+                yield epoch, rows[some]
+
+
+class Planned(NamedTuple):
+    """A fit to some of the training texts."""
+
+    descent: Descent
+    rows: Tensor  # [n], int: which of the training texts
+    random: np.random.Generator  # shuffles them in every epoch
+
+
+class Fitted(NamedTuple):
+    """What became of a planned fit."""
+
+    beta: Tensor  # [L, H, N], float32, on the CPU
+    steps: list[Step]  # in order, up to the one whose loss was not finite
+    diverged: DivergenceError | None = None
+
+    def unless_diverged(self) -> tuple[Tensor, list[Step]]:
+        """β and the steps; raises the DivergenceError, if any."""
+        if self.diverged:
+            raise self.diverged
+        return self.beta, self.steps
+
+
+class _Running:
+    """A fit under way: its β, its Adam, and the steps so far."""
+
+    def __init__(self, planned: Planned, shape: Sequence[int]) -> None:
+        self.rate = planned.descent.learning_rate
+        self.beta = torch.zeros(*shape, device=planned.rows.device, requires_grad=True)
+        self.optimizer = torch.optim.Adam([self.beta], lr=self.rate)
+        self.batches = planned.descent.batches(planned.rows, planned.random)
+        self.steps: list[Step] = []
+        self.diverged: DivergenceError | None = None
+
+    def check(self, loss: float) -> None:
+        """Note that the fit diverged if the loss before or after its last step says so."""
         if not np.isfinite(loss):
-            raise DivergenceError(
-                f"with the learning rate {self.learning_rate:g} the loss is no longer finite in "
-                f"step {step} (epoch {epoch + 1}); lower the rate, or if it is step 1 already, try "
-                '"dtype: float32" for the model.'
+            self.diverged = DivergenceError(
+                f"with the learning rate {self.rate:g} the loss is no longer finite in step "
+                f"{len(self.steps)} (epoch {self.steps[-1].epoch + 1}); lower the rate, or if it "
+                'is step 1 already, try "dtype: float32" for the model.'
             )
 
-    def _batches(self, order: np.ndarray) -> Iterator[np.ndarray]:
-        size = self.batch_size or len(order)
-        for start in range(0, len(order), size):
-            yield order[start : start + size]
+
+def fit_side_by_side(
+    model: PreTrainedModel,
+    training: LastTokens,
+    plans: Sequence[Planned],
+    words: Words | None = None,
+) -> list[Fitted]:
+    """Fit β several times, each time to some of the same texts; a pass is a step of every fit.
+
+    Each fit has its own β, its own Adam, and its own order of texts, and takes the same steps as
+    it would alone, up to rounding. One that diverges ends without the others.
+
+    Parameters
+    ----------
+    training : LastTokens
+        The training texts, with the same demonstrations.
+    words : Words, optional
+        Whole label words, whose scores are then fitted instead of first tokens ([A]).
+
+    Source: Wang et al. 2023, eq. 10.
+    """
+    config = model.config.get_text_config()
+    count = training.label_positions.shape[1]
+    shape = (config.num_hidden_layers, config.num_attention_heads, count)
+    fits = [_Running(planned, shape) for planned in plans]
+    while current := [
+        (fit, *batch) for fit in fits if not fit.diverged and (batch := next(fit.batches, None))
+    ]:
+        sizes = [len(rows) for _, _, rows in current]
+        some = training.select(torch.cat([rows for _, _, rows in current]))
+        own = torch.arange(len(current), device=some.labels.device)
+        own = own.repeat_interleave(torch.tensor(sizes, device=own.device))
+        beta = torch.stack([fit.beta for fit, _, _ in current])[own]
+        scores = label_scores(model, some, beta, words)
+        losses = [
+            cross_entropy(of_fit, labels)
+            for of_fit, labels in zip(scores.split(sizes), some.labels.split(sizes), strict=True)
+        ]
+        for fit, _, _ in current:
+            fit.optimizer.zero_grad()
+        torch.stack(losses).sum().backward()
+        for (fit, epoch, _), loss in zip(current, losses, strict=True):
+            fit.steps.append(Step(epoch, len(fit.steps), loss.item()))
+            fit.check(fit.steps[-1].loss)
+            if not fit.diverged:
+                fit.optimizer.step()
+    for fit, planned in zip(fits, plans, strict=True):
+        if not fit.diverged:
+            learned = training.select(planned.rows)
+            fit.check(loss_under(model, learned, fit.beta.detach(), words))
+    return [Fitted(fit.beta.detach().cpu(), fit.steps, fit.diverged) for fit in fits]
 
 
 @torch.no_grad()
@@ -238,34 +314,6 @@ class Trial(NamedTuple):
     loss: float  # mean over the held-out texts; infinite if the fit diverged
 
 
-def cross_validate(
-    model: PreTrainedModel,
-    training: LastTokens,
-    descent: Descent,
-    seed: int,
-    task: str,
-    words: Words | None = None,
-) -> list[Trial]:
-    """Fit to each half of the training texts and evaluate on the other half.
-
-    The halves are balanced: per label, they differ by at most one text.
-    """
-    by_label = training.labels.argsort(stable=True)
-    trials = []
-    for fold in (0, 1):
-        learned = training.select(by_label[1 - fold :: 2])
-        steps: list[Step] = []
-        loss = np.inf
-        with contextlib.suppress(DivergenceError):
-            random = generator(seed, task, "reweighting", fold)
-            beta, steps = descent.fit(model, learned, random, words)
-            loss = loss_under(model, training.select(by_label[fold::2]), beta, words)
-        trials.append(
-            Trial(descent.learning_rate, fold, steps, loss if np.isfinite(loss) else np.inf)
-        )
-    return trials
-
-
 class Fit(NamedTuple):
     """A fitted β, how it was fitted, and the trials that selected the learning rate."""
 
@@ -273,6 +321,7 @@ class Fit(NamedTuple):
     descent: Descent
     steps: list[Step]
     trials: list[Trial]  # two for each learning rate; none if there is only one rate
+    further: Mapping[float, Fitted]  # by learning rate, whatever held-out texts say
 
 
 def fit_reweighting(
@@ -282,11 +331,13 @@ def fit_reweighting(
     seed: int,
     task: str,
     words: Words | None = None,
+    further_rates: Sequence[float] = (),
 ) -> Fit:
     """Fit β to all training texts, with the learning rate that is best on held-out texts.
 
     Several rates are compared by their loss on held-out halves of the training texts; a rate that
-    diverges there is not selected.
+    diverges there is not selected. All fits go side by side, those of every rate to all texts too,
+    so that none has to wait for the selection.
 
     Parameters
     ----------
@@ -294,56 +345,61 @@ def fit_reweighting(
         ``learning_rates``, ``epochs``, and ``batch_size``, as in the configuration.
     words : Words, optional
         Whole label words to fit the scores of.
+    further_rates : sequence of float
+        Rates with which β is also fitted to all training texts, in the same order of texts.
 
     Raises
     ------
     InputError
-        If every rate diverges, or the selected rate diverges on the full training set.
+        If every rate diverges, or the selected rate or a further one diverges on the full training
+        set.
     """
-    descents = [
-        Descent(rate, spec["epochs"], spec["batch_size"]) for rate in spec["learning_rates"]
+    rates: list[float] = list(spec["learning_rates"])
+    every = torch.arange(training.size, device=training.labels.device)
+    folds = _folds(training) if len(rates) > 1 else []
+
+    def planned(rate: float, rows: Tensor, *purpose: int) -> Planned:
+        descent = Descent(rate, spec["epochs"], spec["batch_size"])
+        return Planned(descent, rows, generator(seed, task, "reweighting", *purpose))
+
+    tried = [(rate, fold) for rate in rates for fold in range(len(folds))]
+    plans = [planned(rate, folds[fold], fold) for rate, fold in tried]
+    whole = list(dict.fromkeys([*rates, *further_rates]))
+    plans += [planned(rate, every) for rate in whole]
+    fitted = fit_side_by_side(model, training, plans, words)
+    trials = [
+        Trial(rate, fold, each.steps, _held_out_loss(model, training, folds[1 - fold], each, words))
+        for (rate, fold), each in zip(tried, fitted, strict=False)
     ]
-    trials: list[list[Trial]] = []
-    best = descents[0]
-    if len(descents) > 1:
-        trials = [
-            cross_validate(model, training, descent, seed, task, words) for descent in descents
-        ]
-        losses = [np.mean([trial.loss for trial in halves]) for halves in trials]
-        best = descents[int(np.argmin(losses))]
-    try:
-        beta, steps = best.fit(model, training, generator(seed, task, "reweighting"), words)
-    except DivergenceError as error:
-        raise InputError(f"reweighting.learning_rates: for tasks.{task}, {error}") from None
-    return Fit(beta, best, steps, [trial for halves in trials for trial in halves])
+    of_rate = dict(zip(whole, fitted[len(tried) :], strict=True))
+    losses = [
+        np.mean([trial.loss for trial in trials if trial.learning_rate == rate] or [0.0])
+        for rate in rates
+    ]
+    best = rates[int(np.argmin(losses))]
+    for key, named in (("learning_rates", [best]), ("further_rates", further_rates)):
+        for rate in named:
+            if of_rate[rate].diverged:
+                raise InputError(f"reweighting.{key}: for tasks.{task}, {of_rate[rate].diverged}")
+    beta, steps, _ = of_rate[best]
+    descent = Descent(best, spec["epochs"], spec["batch_size"])
+    further = {rate: of_rate[rate] for rate in further_rates}
+    return Fit(beta, descent, steps, trials, further)
 
 
-def fit_further_rates(
-    model: PreTrainedModel,
-    training: LastTokens,
-    spec: Mapping[str, Any],
-    chosen: Fit,
-    seed: int,
-    task: str,
-    words: Words | None = None,
-) -> dict[float, Fit]:
-    """Fit β to all training texts with each of ``further_rates``, whatever held-out texts say.
+def _folds(training: LastTokens) -> list[Tensor]:
+    """The training texts to fit to in each fold; the other fold's are held out.
 
-    The texts come in the same order as for the ``chosen`` fit, which is taken over for its rate.
-
-    Raises
-    ------
-    InputError
-        If a rate diverges.
+    The halves are balanced: per label, they differ by at most one text.
     """
-    fits = {chosen.descent.learning_rate: chosen}
-    for rate in spec["further_rates"]:
-        if rate not in fits:
-            descent = Descent(rate, spec["epochs"], spec["batch_size"])
-            try:
-                random = generator(seed, task, "reweighting")
-                beta, steps = descent.fit(model, training, random, words)
-            except DivergenceError as error:
-                raise InputError(f"reweighting.further_rates: for tasks.{task}, {error}") from None
-            fits[rate] = Fit(beta, descent, steps, [])
-    return {rate: fits[rate] for rate in spec["further_rates"]}
+    by_label = training.labels.argsort(stable=True)
+    return [by_label[1::2], by_label[0::2]]
+
+
+def _held_out_loss(
+    model: PreTrainedModel, training: LastTokens, rows: Tensor, fitted: Fitted, words: Words | None
+) -> float:
+    if fitted.diverged:
+        return float(np.inf)
+    loss = loss_under(model, training.select(rows), fitted.beta.to(rows.device), words)
+    return loss if np.isfinite(loss) else float(np.inf)

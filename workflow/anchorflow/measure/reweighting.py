@@ -21,7 +21,6 @@ from anchorflow.measure.baselines import Observed, baseline
 from anchorflow.measure.beta_fit import (
     Fit,
     Step,
-    fit_further_rates,
     fit_reweighting,
     label_scores,
 )
@@ -106,11 +105,12 @@ def measure_reweighting(
     prefix = compute_prefix(model, shared_token_ids(pl.concat([test, training, *inputs.values()])))
     budget = Budget(batch_tokens)
     learned = keep_together(model, training, prefix, budget)
-    fit = fit_reweighting(model, learned, spec, keys["seed"], keys["task"], words)
-    further = fit_further_rates(model, learned, spec, fit, keys["seed"], keys["task"], words)
+    fit = fit_reweighting(
+        model, learned, spec, keys["seed"], keys["task"], words, spec["further_rates"]
+    )
     log.info("Learning rate %g, final loss %.3g.", fit.descent.learning_rate, fit.steps[-1].loss)
     betas = {"reweighted": fit.beta}
-    betas |= {f"reweighted_{rate:.12g}": each.beta for rate, each in further.items()}
+    betas |= {f"reweighted_{rate:.12g}": each.beta for rate, each in fit.further.items()}
 
     def answer(batch: Batch) -> _Answered:
         tokens = keep_all_but_last(model, batch, prefix)
@@ -146,7 +146,7 @@ def measure_reweighting(
     demonstration_labels = training["demonstration_labels"][0].to_list()
     return Reweighted(
         beta=keyed(_beta(fit.beta, demonstration_labels), keys, BETA),
-        descent=keyed(_descent(fit, further), keys, DESCENT),
+        descent=keyed(_descent(fit), keys, DESCENT),
         learning_rates=keyed(_learning_rates(fit, spec), keys, LEARNING_RATES),
         predictions=keyed(pl.concat(predicted), keys, REWEIGHTING).sort("example", "method"),
     )
@@ -320,13 +320,14 @@ def beta_of(table: pl.DataFrame) -> torch.Tensor:
     return torch.tensor(table.sort(order)["beta"].to_list(), dtype=torch.float32).reshape(shape)
 
 
-def _descent(fit: Fit, further: Mapping[float, Fit]) -> pl.DataFrame:
+def _descent(fit: Fit) -> pl.DataFrame:
     """The loss at every step of every fit, beginning with fits to halves of the texts."""
     fits: list[tuple[float, int | None, list[Step]]] = [
         (trial.learning_rate, trial.fold, trial.steps) for trial in fit.trials
     ]
-    whole = {fit.descent.learning_rate: fit, **further}
-    fits += [(rate, None, each.steps) for rate, each in whole.items()]
+    whole = {fit.descent.learning_rate: fit.steps}
+    whole |= {rate: each.steps for rate, each in fit.further.items()}
+    fits += [(rate, None, steps) for rate, steps in whole.items()]
     rows = [
         {"learning_rate": rate, "fold": fold, **step._asdict()}
         for rate, fold, steps in fits

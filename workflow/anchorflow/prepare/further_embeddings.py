@@ -1,0 +1,49 @@
+"""Embeddings of one task's texts by further sentence encoders, compared with the first."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+import torch
+
+from anchorflow.prepare.embeddings import (
+    embed_texts,
+    encoder_directory,
+    encoder_identity,
+    open_encoder,
+)
+from anchorflow.schemas.embeddings import FURTHER_EMBEDDINGS
+from anchorflow.schemas.frames import frame_schema
+
+
+def embed_with_further(
+    texts: pl.DataFrame, paths: Mapping[str, str], device: torch.device
+) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Embed every text of one task with each encoder, one after the other.
+
+    Parameters
+    ----------
+    texts : DataFrame
+        ``TEXTS`` of one task.
+    paths : mapping
+        Paths of encoders by name, as under ``encoder.further``.
+
+    Returns
+    -------
+    tuple of DataFrame and dict
+        Columns of ``FURTHER_EMBEDDINGS``; and by name, which encoder made them.
+
+    Raises
+    ------
+    InputError
+        If an encoder can't be read, or gives a vector that is zero or not finite.
+    """
+    parts = [pl.DataFrame(schema=frame_schema(FURTHER_EMBEDDINGS))]
+    identities = {}
+    for name, path in paths.items():
+        key = f"encoder.further.{name}.path"
+        folder = encoder_directory(path, key)
+        embedded = embed_texts(texts, open_encoder(folder, device, key), key)
+        parts.append(embedded.select(pl.lit(name).alias("encoder"), pl.all()))
+        identities[name] = encoder_identity(path, folder)
+    return pl.concat(parts), identities
