@@ -53,6 +53,7 @@ def plot_neighbors(
     title = "Chosen demonstrations compared with random ones,\n"
     title += describe(neighbors, confidence, "error bars")
     with small_multiples(style, 1, len(_PANELS), title, share=False) as (figure, (panels,)):
+        figure.set_figheight(figure.get_figheight() * max(1, len(shown) / 4))
         for axes, (measure, name) in zip(panels, _PANELS.items(), strict=True):
             rows = neighbors.filter(pl.col("measure") == measure, pl.col("task").is_in(tasks))
             majority = neighbors.filter(pl.col("measure") == "majority")

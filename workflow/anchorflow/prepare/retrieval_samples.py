@@ -14,6 +14,7 @@ embeddings, one of each cluster, with as many clusters as the label has demonstr
 2022).
 """
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -32,6 +33,8 @@ from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.schemas.texts import TEXTS
+
+log = logging.getLogger(__name__)
 
 RANDOM = "random"
 FIXED = "fixed"  # the protocol of the prompts with random demonstrations
@@ -202,8 +205,9 @@ def texts_for(
     ]
     written = pl.DataFrame(rows, schema=frame_schema(TEXTS)).drop_nulls("text")
     found = written.join(own, on="text", how="anti", maintain_order="left")
+    name, source = own["task"][0], other["task"][0]
+    log.info("Texts of another task are those of %s, %d to draw from.", source, len(found))
     if len(found) < demonstrations:
-        name, source = own["task"][0], other["task"][0]
         raise InputError(
             f"retrieval.choices: for other_task, {name} shows texts of {source}, which has "
             f"{len(found)} training texts that {name} lacks and that have a word for each of its "
