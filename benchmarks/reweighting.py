@@ -3,7 +3,9 @@ r"""Fitting β with one token per text compared with full prompts, by prompt len
 Both ways run in this process, on the same model, random texts, and order of steps. The plain way
 runs every prompt in full, forward and backward, in every step, with the same attention function.
 Ours first computes keys and values, included in its time, and then runs one token per text. All
-epochs of the plain way cost the same, so ``--plain-epochs`` of them are timed and scaled up.
+epochs of the plain way cost the same, so ``--plain-epochs`` of them are timed and scaled up. The
+last column compares the choice between two learning rates, two fits to halves of the texts and one
+to all of them for each, with a single fit; one after the other they would cost four times as much.
 
     python benchmarks/reweighting.py --model results/models/gemma-3-270m
     python benchmarks/reweighting.py --shape gpt2-xl --device cuda --dtype bfloat16
@@ -23,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
-from anchorflow.measure.beta_fit import Descent, Reweight
+from anchorflow.measure.beta_fit import Descent, Reweight, fit_reweighting
 from anchorflow.measure.reweighting import label_probabilities
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, batches_of
@@ -115,7 +117,8 @@ def compare(model: PreTrainedModel, arguments: argparse.Namespace) -> None:
     device = model.device
     print(
         "tokens, texts in a step | ms per step: full, one token | times as fast: a step, the whole "
-        "fit, evaluating another β | largest difference of the first losses"
+        "fit, evaluating another β | largest difference of the first losses | choosing a rate, as "
+        "many times one fit"
     )
     for times in arguments.times:
         prompts = random_prompts(arguments.query, times, arguments.texts)
@@ -129,11 +132,14 @@ def compare(model: PreTrainedModel, arguments: argparse.Namespace) -> None:
             beta, losses = fit(model, prompts, descent)
             _, plain = fit_in_full(model, prompts, descent, arguments.plain_epochs)
             steps = len(plain)
+            spec = {"learning_rates": [0.1, 0.01], "epochs": 10, "batch_size": batch_size}
             difference = max(abs(a - b) / b for a, b in zip(losses, plain, strict=False))
             of = {
                 "fit": partial(fit, model, prompts, descent),
                 "steps": partial(short.fit, model, kept, np.random.default_rng(0)),
                 "full": partial(fit_in_full, model, prompts, descent, arguments.plain_epochs),
+                "one": partial(descent.fit, model, kept, np.random.default_rng(0)),
+                "chosen": partial(fit_reweighting, model, kept, spec, 0, "random"),
                 "evaluate": partial(label_probabilities, model, kept, beta),
                 "evaluate in full": partial(evaluate_in_full, model, prompts, beta),
             }
@@ -143,7 +149,8 @@ def compare(model: PreTrainedModel, arguments: argparse.Namespace) -> None:
                 f"{arguments.query * times:5d} {batch_size or arguments.texts:3d} | "
                 f"{1000 * took['full'] / steps:8.1f} {1000 * took['steps'] / steps:7.1f} | "
                 f"{took['full'] / took['steps']:6.1f} {whole_fit / took['fit']:6.1f} "
-                f"{took['evaluate in full'] / took['evaluate']:6.1f} | {difference:8.1e}",
+                f"{took['evaluate in full'] / took['evaluate']:6.1f} | {difference:8.1e} | "
+                f"{took['chosen'] / took['one']:5.2f}",
                 flush=True,
             )
 
