@@ -19,6 +19,7 @@ from anchorflow.config.configuration import (
     label_word_sets,
     listed,
     perturbations_of,
+    retrieval_of,
     task_settings,
     twins_of,
 )
@@ -313,6 +314,48 @@ def test_a_bad_value_is_told_with_its_key_and_what_belongs_there(
     change: dict[str, Any], start: str
 ) -> None:
     assert refused(lambda config: config.update(change)).startswith(start)
+
+
+def test_texts_of_another_task_need_one() -> None:
+    def alone(config: dict[str, Any]) -> None:
+        config["retrieval"] = {"choices": ["other_task"]}
+        config["tasks"] = {"reviews": config["tasks"]["reviews"]}
+
+    assert refused(alone) == (
+        "retrieval.choices: other_task shows texts of another task of the run, but reviews is the "
+        "only one; add a task, or leave it out."
+    )
+    misspelled = refused(lambda config: config.update(retrieval={"choices": ["outlier"]}))
+    assert misspelled.startswith("retrieval.choices.0: 'outlier' is not one of ['nearest', ")
+    assert '(did you mean "outlying"?); How demonstrations are chosen' in misspelled
+
+
+def test_the_other_task_is_drawn_for_every_seed_and_follows_no_order_of_tasks() -> None:
+    tasks = {name: {"columns": {"text": "text", "label": "label"}} for name in "abcd"}
+    pair = {"columns": {"premise": "p", "hypothesis": "h", "label": "label"}}
+
+    def drawn(task: str, config: dict[str, Any]) -> list[str]:
+        return [retrieval_of(task, seed, config)["other"]["task"] for seed in range(40)]
+
+    def run(tasks: dict[str, Any], choices: list[str]) -> dict[str, Any]:
+        return {"tasks": tasks, "retrieval": {"choices": choices}}
+
+    few = run(tasks, ["other_task"])
+    reversed_order = run(dict(reversed(tasks.items())), ["other_task"])
+    assert drawn("a", few) == drawn("a", reversed_order)
+    assert set(drawn("a", few)) == {"b", "c", "d"}
+    assert drawn("a+symbols", few) == drawn("a", few)
+    # A further task takes the place of some of the others, and changes nothing else.
+    more = run({**tasks, "e": pair}, ["other_task"])
+    pairs = list(zip(drawn("a", few), drawn("a", more), strict=True))
+    assert {after for before, after in pairs if after != before} == {"e"}
+    assert 0 < sum(after == "e" for _, after in pairs) < 20
+    of_pairs = retrieval_of("a", 0, run({"a": tasks["a"], "e": pair}, ["nearest", "other_task"]))
+    assert of_pairs == {
+        "choices": ["nearest", "other_task"],
+        "other": {"task": "e", "fields": ["premise", "hypothesis"]},
+    }
+    assert retrieval_of("a", 0, run(tasks, ["nearest"])) == {"choices": ["nearest"]}
 
 
 def test_first_tokens_are_scored_by_default_and_words_by_their_sum() -> None:

@@ -1,4 +1,4 @@
-"""Nearest demonstrations by hand, and their predictions against full prompts."""
+"""Predictions with chosen demonstrations against full prompts, and how these are described."""
 
 import logging
 
@@ -7,124 +7,43 @@ import polars as pl
 import pytest
 import torch
 
-from anchorflow.config.errors import InputError
-from anchorflow.measure.retrieval import (
-    choose_demonstrations,
-    describe_demonstrations,
-    measure_retrieval,
-    nearest,
-)
-from anchorflow.schemas.embeddings import EMBEDDINGS
+from anchorflow.measure.retrieval import describe_demonstrations, measure_retrieval
+from anchorflow.prepare.prompts import Template, build_prompts
+from anchorflow.prepare.retrieval_samples import choose_demonstrations
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.retrieval import RETRIEVAL
-from anchorflow.schemas.samples import SAMPLES
-from anchorflow.schemas.texts import TEXTS
-from constructed.retrieval import cell_prompts, described, random_predictions
+from constructed.retrieval import (
+    LABELS,
+    TEST,
+    cell_prompts,
+    corpus,
+    described,
+    fixed_samples,
+    random_predictions,
+)
+from stub_tokenizers import StubTokenizer
 from tiny_models import plain_attentions, single, tiny_model, whole_batch
 
-# Training texts on the unit circle, by their angle in degrees, with their labels.
-TRAIN = [("east", 0, 0), ("steep", 60, 1), ("flat", 10, 0), ("middle", 45, 0), ("north", 90, 1)]
-TRAIN += [("west", 180, 1), ("again", 10, 1)]
-TEST = [("query", 0, 0), ("north", 90, 1)]
-LABELS = [" No", " Yes"]
+EVERY_CHOICE = [
+    "nearest",
+    "nearest_per_label",
+    "representative",
+    "outlying",
+    "other_task",
+    "random_labels",
+]
+# Another task's texts, at 30° and 120°.
+OTHER, OF_OTHER = corpus([("left", 30, 0), ("right", 120, 0)], [], "other")
 
 
-def corpus() -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Texts and their embeddings."""
-    texts, embeddings = [], []
-    for split, listed in (("train", TRAIN), ("test", TEST)):
-        for row, (text, degrees, label) in enumerate(listed):
-            place = {"task": "mine", "split": split, "row": row}
-            angle = np.deg2rad(degrees)
-            texts.append({**place, "text": text, "label": label})
-            embeddings.append({**place, "embedding": [np.cos(angle), np.sin(angle)]})
-    return (
-        pl.DataFrame(texts, schema=frame_schema(TEXTS)),
-        pl.DataFrame(embeddings, schema=frame_schema(EMBEDDINGS)),
-    )
-
-
-def fixed_samples(labels: list[int]) -> pl.DataFrame:
-    """Both test texts, with the first training texts of these labels as fixed demonstrations."""
-    left = list(range(len(TRAIN)))
-    rows = []
-    for label in labels:
-        rows.append(next(row for row in left if TRAIN[row][2] == label))
-        left.remove(rows[-1])
-    samples = [
-        {
-            "task": "mine",
-            "seed": 3,
-            "demonstrations": "fixed",
-            "example": example,
-            "text": text,
-            "label": label,
-            "demonstration_rows": rows,
-            "demonstration_texts": [TRAIN[row][0] for row in rows],
-            "demonstration_labels": labels,
-        }
-        for example, (text, _, label) in enumerate(TEST)
-    ]
-    return pl.DataFrame(samples, schema=frame_schema(SAMPLES))
-
-
-def chosen(choice: str, labels: list[int]) -> pl.DataFrame:
+def chosen(choices: list[str], labels: list[int]) -> pl.DataFrame:
     texts, embeddings = corpus()
-    return choose_demonstrations(texts, fixed_samples(labels), embeddings, [choice], LABELS)
-
-
-def test_the_nearest_texts_come_last_and_of_equally_near_ones_the_first_is_nearer() -> None:
-    similarity = np.array([0.5, 0.9, 0.1, 0.9, np.nan])
-    labels = np.array([0, 1, 0, 0, 1])
-    assert nearest(similarity, labels, {0: 1, 1: 1}, per_label=False) == [3, 1]
-    assert nearest(similarity, labels, {0: 2, 1: 1}, per_label=False) == [0, 3, 1]
-    assert nearest(similarity, labels, {0: 2, 1: 1}, per_label=True) == [0, 3, 1]
-    assert nearest(-similarity, labels, {0: 1, 1: 1}, per_label=True) == [1, 2]
-    assert nearest(similarity, labels, {1: 2}, per_label=True) == [1]
-
-
-def test_the_nearest_texts_of_any_label_are_as_many_as_the_fixed_ones() -> None:
-    samples = chosen("nearest", [1, 0, 0])
-    assert samples.schema == frame_schema(SAMPLES)
-    query = samples.row(0, named=True)
-    # From 0°: east 0°, then flat and again at 10°, of which flat is the earlier row.
-    assert query["demonstration_texts"] == ["again", "flat", "east"]
-    assert query["demonstration_rows"] == [6, 2, 0]
-    assert query["demonstration_labels"] == [1, 0, 0]
-    assert samples["demonstrations"].to_list() == ["nearest"] * 2
-    kept = ["task", "seed", "example", "text", "label"]
-    assert samples.select(kept).equals(fixed_samples([1, 0, 0]).select(kept))
-
-
-def test_texts_identical_to_the_test_text_are_left_out() -> None:
-    north = chosen("nearest", [0, 1]).row(1, named=True)
-    assert north["demonstration_texts"] == ["middle", "steep"]
-    per_label = chosen("nearest_per_label", [0, 1]).row(1, named=True)
-    assert per_label["demonstration_texts"] == ["middle", "steep"]
-
-
-def test_every_label_has_as_many_nearest_texts_as_fixed_ones() -> None:
-    samples = chosen("nearest_per_label", [1, 0, 1, 1])
-    query = samples.row(0, named=True)
-    assert query["demonstration_texts"] == ["north", "steep", "again", "east"]
-    assert query["demonstration_labels"] == [1, 1, 1, 0]
-
-
-def test_too_few_texts_apart_from_the_test_text_are_told() -> None:
-    with pytest.raises(InputError) as error:
-        chosen("nearest_per_label", [0, 1, 1, 1, 1])
-    assert str(error.value) == (
-        'tasks.mine.train: there are too few training texts of the label "Yes" that differ from '
-        "test text 1 for a prompt of 5 demonstrations; add texts, or lower "
-        "demonstrations_per_label."
-    )
-    with pytest.raises(InputError, match=r"too few training texts that differ from test text 1 "):
-        chosen("nearest", [label for _, _, label in TRAIN])
+    return choose_demonstrations(texts, fixed_samples(labels), embeddings, choices, LABELS, OTHER)
 
 
 def test_demonstrations_are_described_by_mean_cosine_and_share_of_the_true_label() -> None:
     _, embeddings = corpus()
-    samples = pl.concat([fixed_samples([0, 1]), chosen("nearest", [0, 1])])
+    samples = pl.concat([fixed_samples([0, 1]), chosen(["nearest"], [0, 1])])
     shown = describe_demonstrations(samples, embeddings)
     expected = [
         ("random", 0, (1 + 1 / 2) / 2, 1 / 2),  # east and steep from 0°
@@ -135,6 +54,17 @@ def test_demonstrations_are_described_by_mean_cosine_and_share_of_the_true_label
     for row, (choice, example, similarity, same) in zip(shown.rows(), expected, strict=True):
         assert row[:2] == (choice, example)
         assert row[2:] == pytest.approx((similarity, same), abs=1e-6)
+
+
+def test_texts_of_another_task_are_described_by_its_own_embeddings() -> None:
+    _, embeddings = corpus()
+    samples = chosen(["other_task", "random_labels"], [0, 1])
+    shown = describe_demonstrations(samples, embeddings, OF_OTHER)
+    by_choice = {key: rows["similarity"].to_list() for (key,), rows in shown.group_by("choice")}
+    cosines = [np.cos(np.deg2rad([30, 120])).mean(), np.sin(np.deg2rad([30, 120])).mean()]
+    assert by_choice["other_task"] == pytest.approx(cosines, abs=1e-6)
+    # As the random ones: east and steep from 0° and from 90°.
+    assert by_choice["random_labels"] == pytest.approx([3 / 4, 3**0.5 / 4], abs=1e-6)
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma3"])
@@ -161,6 +91,28 @@ def test_predictions_equal_those_of_plain_full_prompts(family: str) -> None:
             assert (row["label"], row["prediction"]) == (example % 3, int(plain.argmax()))
 
 
+def test_predictions_with_every_choice_equal_those_of_plain_full_prompts() -> None:
+    samples = chosen(EVERY_CHOICE, [0, 1])
+    wording = Template.parse("{text}:{label}")
+    prompts = build_prompts(samples, StubTokenizer(r"(?s)."), wording, LABELS, "tiny", 256)
+    shown = describe_demonstrations(samples, corpus()[1], OF_OTHER)
+    llama, eager = (tiny_model("llama", eager=each, vocabulary=256) for each in (False, True))
+    measured = measure_retrieval(llama, prompts, random_predictions([0, 1]), shown, 60)
+    rows = measured.filter(pl.col("choice") != "random")
+    assert rows["choice"].to_list() == EVERY_CHOICE * len(TEST)
+    assert rows.select("similarity", "same_label").null_count().row(0) == (0, 0)
+    for choice, example, ids, of_label in prompts.select(
+        "demonstrations", "example", "token_ids", "label_tokens"
+    ).iter_rows():
+        with torch.no_grad():
+            logits = eager(torch.tensor([ids]), use_cache=False).logits[0, -1]
+        row = rows.row(
+            by_predicate=(pl.col("choice") == choice) & (pl.col("example") == example), named=True
+        )
+        plain = logits[of_label].softmax(-1)
+        torch.testing.assert_close(torch.tensor(row["probabilities"]), plain, rtol=0, atol=1e-4)
+
+
 def test_prompts_that_exceed_the_context_are_left_out_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -175,7 +127,7 @@ def test_prompts_that_exceed_the_context_are_left_out_and_logged(
         )
     run = measured.group_by("choice").agg("example").sort("choice")
     assert run["example"].to_list() == [[0, 2], [0, 1, 2], [0, 2]]
-    assert "1 of 6 prompts with nearest demonstrations are skipped" in caplog.text
+    assert "1 of 6 prompts with chosen demonstrations are skipped" in caplog.text
     none = prompts.with_columns(skipped=pl.lit("too long"))
     left = measure_retrieval(tiny_model("llama"), none, random_predictions([]), shown, 60)
     assert left.is_empty()

@@ -36,6 +36,7 @@ from anchorflow.summarize.claims._decision import (
 )
 from anchorflow.summarize.claims._effects import mean_of_examples, minus
 from anchorflow.summarize.depth import first_third, last_third
+from anchorflow.summarize.neighbors import CHOICES
 from anchorflow.summarize.statistics import SeedStatistic, weighted_mean_where_defined
 from anchorflow.summarize.verdicts import INCONCLUSIVE, NOT_SUPPORTED, NOT_TESTED, SUPPORTED
 from anchorflow.tabulate.claims import tabulate_claims
@@ -535,7 +536,11 @@ def every_table() -> Tables:
         for choice in ("nearest", "nearest_per_label")
     ]
     answers = neighbors.rows_of("news", 3)
-    per_label = answers.filter(choice="nearest").with_columns(choice=pl.lit("nearest_per_label"))
+    further = [
+        answers.filter(choice="nearest").with_columns(choice=pl.lit(choice))
+        for choice in CHOICES
+        if choice not in ("random", "nearest")
+    ]
     flat = {
         name: [1.0] * 6
         for name in ("s_wp", "s_pq", "s_ww", "s_wp_text", "s_pq_text", "s_ww_text", "s_wp_before")
@@ -552,7 +557,7 @@ def every_table() -> Tables:
         **encoder(2, 4),
         "timing": timings_of("news", 8.0),
         "reweighting": performance.predictions_of("m", "news", 3),
-        "retrieval": pl.concat([answers, per_label]),
+        "retrieval": pl.concat([answers, *further]),
         "retrieval_prompts": frame(retrieved, PROMPTS),
         "segments": frame(segments, SEGMENTED),
         "probes": measure_probes(states(), 1.0),

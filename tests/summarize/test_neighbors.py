@@ -1,4 +1,4 @@
-"""Gains of similar demonstrations, paired with random ones on the same examples."""
+"""Gains of chosen demonstrations, paired with random ones on the same examples."""
 
 from typing import Any
 
@@ -6,10 +6,18 @@ import numpy as np
 import polars as pl
 import pytest
 
+from anchorflow.config.configuration import read_schema
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.neighbors import NEIGHBORS
-from anchorflow.summarize.neighbors import MEASURES, neighbor_measures, summarize_neighbors
+from anchorflow.summarize.neighbors import (
+    CHOICES,
+    MEASURES,
+    majority,
+    neighbor_measures,
+    summarize_neighbors,
+)
+from checkout import ROOT
 from constructed.neighbors import prompts_of, rows_of, with_a_task_skipped_whole
 
 
@@ -18,21 +26,40 @@ def values(summary: pl.DataFrame, task: str, choice: str, column: str = "mean") 
     return dict(rows.select("measure", column).iter_rows())
 
 
+def test_the_majority_of_labels_is_that_of_the_most_similar_where_several_are_as_frequent() -> None:
+    assert majority(pl.Series([2, 0, 0, 1])) == 0
+    assert majority(pl.Series([0, 0, 1, 1])) == 1
+    assert majority(pl.Series([1, 2, 0, 2, 1])) == 1
+
+
+def test_every_choice_of_the_configuration_is_summarized() -> None:
+    schema = read_schema(ROOT / "workflow" / "schemas" / "config.schema.yaml")
+    choices = schema["properties"]["retrieval"]["properties"]["choices"]["items"]["enum"]
+    assert list(CHOICES) == ["random", *choices]
+
+
 def test_gains_are_differences_from_random_demonstrations_on_the_same_examples() -> None:
     summary = summarize_neighbors(rows_of("news", 2), *prompts_of("news", 2), 0.9)
     assert summary.schema == frame_schema(NEIGHBORS)
     assert values(summary, "news", "random") == pytest.approx(
-        {"accuracy": 0.5, "similarity": 0.2, "same_label": 0.5}
+        {"accuracy": 0.5, "similarity": 0.2, "same_label": 0.5, "majority": 0.5}
     )
     assert values(summary, "average", "nearest") == pytest.approx(
-        {"accuracy": 0.75, "similarity": 1.5 / 4, "same_label": 0.5, "accuracy_gain": 0.25}
+        {
+            "accuracy": 0.75,
+            "similarity": 1.5 / 4,
+            "same_label": 0.5,
+            "majority": 0.75,  # all but the third text
+            "accuracy_gain": 0.25,
+        }
     )
     assert set(summary["examples"]) == {8}
     assert set(summary["skipped"]) == {0}
 
 
 def test_the_gain_weighs_pairs() -> None:
-    statistic, texts = neighbor_measures(rows_of("news", 1), "nearest")
+    rows = rows_of("news", 1).with_columns(voted=pl.lit(0))
+    statistic, texts = neighbor_measures(rows, "nearest")
     assert texts.tolist() == [0, 1, 2, 3]
     weights = np.random.default_rng(0).multinomial(4, [0.25] * 4, 500).astype(float)
     # Right minus right: 0, 1, 1, -1 of the four examples.

@@ -1,4 +1,4 @@
-"""The table of similar demonstrations, which says what was skipped."""
+"""The table of chosen demonstrations, which says what was skipped."""
 
 import pytest
 

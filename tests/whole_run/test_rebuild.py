@@ -245,6 +245,28 @@ def test_choices_rebuild_retrieval_and_what_follows(finished_run: Checkout) -> N
     assert finished_run.planned() == expected
 
 
+def test_texts_of_another_task_rebuild_the_cells_that_show_them(finished_run: Checkout) -> None:
+    tasks, seeds, config = ["reviews", "news"], [0, 1], finished_run.config
+    config["retrieval"] = {"choices": ["nearest", "other_task"]}
+    retrieved = cells([RETRIEVE], tasks, seeds)
+    assert finished_run.planned() == retrieved | NEIGHBORS | CLAIMS
+    finished_run.snakemake("--cores", "2", "results/neighbors/tiny.parquet")
+    cell = finished_run.folder / "results/retrieval/tiny/news/1/samples.parquet"
+    assert read_settings(cell)["retrieval"]["other"] == {"task": "reviews", "fields": ["text"]}
+    samples = pl.read_parquet(cell).filter(demonstrations="other_task")
+    reviews = pl.read_parquet(finished_run.folder / "results/texts/reviews.parquet")
+    assert set(samples["demonstration_texts"].explode()) <= set(
+        reviews.filter(split="train")["text"]
+    )
+
+    config["tasks"]["reviews"]["template"] = "Text: {text}\nSentiment:{label}"
+    assert cells([RETRIEVE], ["news"], seeds).isdisjoint(finished_run.planned())
+    finished_run.edit("data/reviews_train.csv", "funny", "funnier")
+    planned = finished_run.planned()
+    assert retrieved <= planned
+    assert cells([ATTEND], ["news"], seeds).isdisjoint(planned)
+
+
 def test_perturbations_are_run_if_listed_and_their_keys_rebuild_no_more_than_they_concern(
     finished_run: Checkout,
 ) -> None:

@@ -140,6 +140,21 @@ def reweighting_spec(wildcards):
     return None if is_untrained(wildcards.model) else config["reweighting"]
 
 
+def retrieval_spec(wildcards):
+    """How demonstrations are chosen, and, if some are of another task, of which."""
+    return configuration.retrieval_of(wildcards.task, int(wildcards.seed), config)
+
+
+def of_other_task(stage):
+    """The file of a stage of the task whose texts are also shown, if any are."""
+
+    def file(wildcards):
+        other = retrieval_spec(wildcards).get("other")
+        return f"results/{stage}/{other['task']}.parquet" if other else []
+
+    return file
+
+
 def perturbations_spec(wildcards):
     """Which perturbations are made, and how strong they are; refused if there are none."""
     return configuration.perturbations_of(config)

@@ -1,18 +1,15 @@
-"""Predict with the nearest training texts as demonstrations, for one model, task, and seed."""
+"""Predict with chosen training texts as demonstrations, for one model, task, and seed."""
 
 from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
 from anchorflow.config.shards import examples_of
-from anchorflow.measure.retrieval import (
-    choose_demonstrations,
-    describe_demonstrations,
-    measure_retrieval,
-)
+from anchorflow.measure.retrieval import describe_demonstrations, measure_retrieval
 from anchorflow.model.batches import among
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.prepare.prompts import PromptBuilder
+from anchorflow.prepare.retrieval_samples import choose_demonstrations, texts_for
 from anchorflow.schemas.embeddings import EMBEDDINGS
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
@@ -31,7 +28,15 @@ if __name__ == "__main__":
         fixed = among(fixed, examples)
         embeddings = read_table(snakemake.input.embeddings, EMBEDDINGS)
         texts = read_table(snakemake.input.texts, TEXTS)
-        samples = choose_demonstrations(texts, fixed, embeddings, spec["choices"], task["labels"])
+        other, of_other = None, None
+        if "other" in spec:
+            read = read_table(snakemake.input.other_texts, TEXTS)
+            fields = task["fields"], spec["other"]["fields"]
+            other = texts_for(texts, read, *fields, len(fixed["demonstration_rows"][0]))
+            of_other = read_table(snakemake.input.other_embeddings, EMBEDDINGS)
+        samples = choose_demonstrations(
+            texts, fixed, embeddings, spec["choices"], task["labels"], other
+        )
         prompts = PromptBuilder.open(
             snakemake.input.tokenizer, task, card["name"], snakemake.wildcards.task
         ).build(samples)
@@ -39,7 +44,7 @@ if __name__ == "__main__":
             open_for_job(snakemake.input.model, compute, snakemake.threads, prompts),
             prompts,
             among(read_table(snakemake.input.predictions, PREDICTIONS), examples),
-            describe_demonstrations(fixed.vstack(samples), embeddings),
+            describe_demonstrations(fixed.vstack(samples), embeddings, of_other),
             compute["batch_tokens"],
             snakemake.params.scoring,
         )

@@ -5,7 +5,6 @@ import pytest
 
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.retrieval import RETRIEVAL
-from anchorflow.summarize.claims.retrieval_helps import majority
 from constructed.claims import WITH_CONTROL, Tables, answered, cells, expect, frame, judged
 
 CLAIMS = {"retrieval_helps": "nearest", "retrieval_per_label_helps": "nearest_per_label"}
@@ -42,12 +41,6 @@ def test_retrieval_helps(
 ) -> None:
     found = judged(claim, tables_of(choice, own, control))
     expect(found, EFFECTS[own], verdict, reason, EFFECTS[control])
-
-
-def test_the_majority_of_labels_is_that_of_the_most_similar_where_several_are_as_frequent() -> None:
-    assert majority(pl.Series([2, 0, 0, 1])) == 0
-    assert majority(pl.Series([0, 0, 1, 1])) == 1
-    assert majority(pl.Series([1, 2, 0, 2, 1])) == 1
 
 
 def test_texts_without_random_demonstrations_are_left_out_of_the_vote_too() -> None:

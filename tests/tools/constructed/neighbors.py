@@ -9,6 +9,12 @@ from anchorflow.summarize.neighbors import summarize_neighbors
 
 ANSWERS = {"random": [0, 1, 0, 1], "nearest": [0, 0, 1, 0]}
 TRUTH = [0, 0, 1, 1]  # two right with random ones, three with nearest
+# Labels shown, of which the last counts where both are as frequent: all texts have label 1 by them,
+# or the first three have 0.
+SHOWN = {
+    "random": [[0, 1], [1, 0, 1], [1, 1, 0], [0, 1]],
+    "nearest": [[0, 0, 1], [1, 0], [0, 0, 1], [1, 1]],
+}
 
 
 def rows_of(task: str, seeds: int, left_out: tuple[str, int] | None = None) -> pl.DataFrame:
@@ -46,6 +52,7 @@ def prompts_of(
             "demonstrations": "fixed" if choice == "random" else choice,
             "example": example,
             "skipped": "too long" if left_out in [(choice, example), (choice, -1)] else None,
+            "demonstration_labels": SHOWN[choice][example],
         }
         for seed in range(seeds)
         for choice in ANSWERS

@@ -1,10 +1,76 @@
-"""Prompts with two choices of demonstrations, and what is known of them beforehand."""
+"""Texts on a circle to choose from; prompts with two choices, and what is known of them before."""
 
+from collections.abc import Sequence
+
+import numpy as np
 import polars as pl
 
+from anchorflow.schemas.embeddings import EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.predictions import PREDICTIONS
+from anchorflow.schemas.samples import SAMPLES
+from anchorflow.schemas.texts import TEXTS
 from tiny_models import shared_prompts
+
+LABELS = [" No", " Yes"]
+Placed = tuple[str, float, int]  # a text, the angle of its embedding in degrees, and its label
+
+TRAIN: list[Placed] = [
+    ("east", 0, 0),
+    ("steep", 60, 1),
+    ("flat", 10, 0),
+    ("middle", 45, 0),
+    ("north", 90, 1),
+    ("west", 180, 1),
+    ("again", 10, 1),
+]
+TEST: list[Placed] = [("query", 0, 0), ("north", 90, 1)]
+
+
+def corpus(
+    train: Sequence[Placed] = TRAIN, test: Sequence[Placed] = TEST, task: str = "mine"
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Texts and their embeddings."""
+    texts, embeddings = [], []
+    for split, listed in (("train", train), ("test", test)):
+        for row, (text, degrees, label) in enumerate(listed):
+            place = {"task": task, "split": split, "row": row}
+            angle = np.deg2rad(degrees)
+            texts.append({**place, "text": text, "label": label})
+            embeddings.append({**place, "embedding": [np.cos(angle), np.sin(angle)]})
+    return (
+        pl.DataFrame(texts, schema=frame_schema(TEXTS)),
+        pl.DataFrame(embeddings, schema=frame_schema(EMBEDDINGS)),
+    )
+
+
+def fixed_samples(
+    labels: list[int],
+    train: Sequence[Placed] = TRAIN,
+    test: Sequence[Placed] = TEST,
+    seed: int = 3,
+) -> pl.DataFrame:
+    """All test texts, with the first training texts of these labels as fixed demonstrations."""
+    left = list(range(len(train)))
+    rows = []
+    for label in labels:
+        rows.append(next(row for row in left if train[row][2] == label))
+        left.remove(rows[-1])
+    samples = [
+        {
+            "task": "mine",
+            "seed": seed,
+            "demonstrations": "fixed",
+            "example": example,
+            "text": text,
+            "label": label,
+            "demonstration_rows": rows,
+            "demonstration_texts": [train[row][0] for row in rows],
+            "demonstration_labels": labels,
+        }
+        for example, (text, _, label) in enumerate(test)
+    ]
+    return pl.DataFrame(samples, schema=frame_schema(SAMPLES))
 
 
 def cell_prompts(queries: list[int]) -> pl.DataFrame:

@@ -1,6 +1,7 @@
 """The configuration: validated against its schema and completed with defaults."""
 
 import difflib
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ _PLACEHOLDER = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)\}")
 _EXAMPLE = '"Review: {text}\\nSentiment:{label}"'
 _EXAMPLE_OF_FIELDS = '"Premise: {premise}\\nHypothesis: {hypothesis}\\nAnswer:{label}"'
 _IN_A_FILE = re.compile(r"/|\.(csv|tsv|jsonl?|ndjson|parquet|arrow)\b")
+OTHER_TASK = "other_task"  # of retrieval.choices
 MOST_SHARDS = 10_000  # per test set; Snakemake plans a job for each one, per cell and stage
 
 
@@ -108,6 +110,11 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
             'set "scoring: whole_word", or leave word_score out.'
         )
     _check_reweighting(config)
+    if OTHER_TASK in config["retrieval"]["choices"] and len(config["tasks"]) == 1:
+        raise InputError(
+            f"retrieval.choices: {OTHER_TASK} shows texts of another task of the run, but "
+            f"{next(iter(config['tasks']))} is the only one; add a task, or leave it out."
+        )
     states, tasks = config["theory"]["states"], config["theory"]["tasks"]
     if tasks > states:
         raise InputError(
@@ -223,6 +230,27 @@ def cells_with_shuffled_labels(config: Mapping[str, Any]) -> list[str]:
     """The cells of the run whose demonstrations have shuffled labels, one per task or none."""
     tasks = config["tasks"] if config["controls"]["shuffled_labels"] else ()
     return [cell_name(task, SHUFFLED) for task in tasks]
+
+
+def retrieval_of(task: str, seed: int, config: Mapping[str, Any]) -> dict[str, Any]:
+    """How the demonstrations of a task and seed are chosen.
+
+    Returns
+    -------
+    dict
+        ``choices``; if ``other_task`` is one of them, also ``other``, with the name of the other
+        ``task`` and its ``fields``. Of all other tasks of the run, it is the one whose name, after
+        seed and task, has the smallest SHA-256. So it is another one for other seeds, the order of
+        tasks does not matter, and a further task takes the place of few.
+    """
+    spec = {"choices": config["retrieval"]["choices"]}
+    if OTHER_TASK not in spec["choices"]:
+        return spec
+    own = task_of(task)
+    others = [name for name in config["tasks"] if name != own]
+    other = min(others, key=lambda name: hashlib.sha256(f"{seed} {own} {name}".encode()).digest())
+    fields = fields_of(config["tasks"][other]["columns"])
+    return {**spec, "other": {"task": other, "fields": list(fields)}}
 
 
 def further_encoders(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -287,15 +287,15 @@ PRESENTED = (
     ),
     Presented(
         "neighbors",
-        "what similar demonstrations gain in {}",
+        "what chosen demonstrations gain in {}",
         KERNEL,
         {
             "predictions": "retrieval/predictions",
             "retrieved": "retrieval/prompts",
             "prompts": "prompts",
         },
-        figure="Similar demonstrations",
-        table="Similar demonstrations",
+        figure="Chosen demonstrations",
+        table="Chosen demonstrations",
     ),
     Presented(
         "robustness",

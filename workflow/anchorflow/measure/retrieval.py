@@ -1,14 +1,13 @@
-"""Predictions with the test text's nearest training texts as demonstrations.
+"""Predictions with demonstrations that are chosen, such as the test text's nearest training texts.
 
 As kernel regression, in-context learning averages the demonstrations' labels, weighted by the
 similarity of their texts to the test text. Similar demonstrations should therefore help ([K] §4.2),
-as Liu et al. 2022 found (KATE). Random demonstrations are those of the fixed prompts, which are
-not run again.
+as Liu et al. 2022 found (KATE), and so should ones that represent the texts and are of their
+distribution. Random demonstrations are those of the fixed prompts, which are not run again.
 """
 
 import logging
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,158 +15,43 @@ import polars as pl
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
-from anchorflow.arrays import Array
-from anchorflow.config.errors import InputError
 from anchorflow.measure.attention import label_predictions
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.language_model import target_logits
 from anchorflow.model.prefix import KeepKeys
 from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
+from anchorflow.prepare.retrieval_samples import FIXED, OTHER_TASK, RANDOM, cosine, vectors
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.retrieval import RETRIEVAL
-from anchorflow.schemas.samples import SAMPLES
 
 log = logging.getLogger(__name__)
 
-RANDOM = "random"
-FIXED = "fixed"  # the protocol of the prompts with random demonstrations
 
-
-def nearest(
-    similarity: Array, labels: np.ndarray, counts: Mapping[int, int], per_label: bool
-) -> list[int]:
-    """Choose the training texts nearest to one test text, the most similar last.
-
-    Parameters
-    ----------
-    similarity : [texts]
-        Similarity of every training text to the test text; NaN for excluded texts.
-    labels : [texts], int
-    counts : mapping
-        Number of demonstrations of each label.
-    per_label : bool
-        Whether each label gets its number, or only the total counts. There are fewer
-        demonstrations if there are too few texts.
-
-    Returns
-    -------
-    list of int
-        Indices into ``similarity``; of equally similar texts, the first counts as the nearest.
-    """
-    order = np.argsort(-similarity, kind="stable")  # NaN last
-    order = order[~np.isnan(similarity[order])]
-    if per_label:
-        places = [order[labels[order] == label][:count] for label, count in counts.items()]
-        order = order[np.isin(order, np.concatenate(places))]
-    chosen: list[int] = order[: sum(counts.values())][::-1].tolist()
-    return chosen
-
-
-def choose_demonstrations(
-    texts: pl.DataFrame,
-    fixed: pl.DataFrame,
-    embeddings: pl.DataFrame,
-    choices: Sequence[str],
-    labels: Sequence[str],
+def describe_demonstrations(
+    samples: pl.DataFrame, embeddings: pl.DataFrame, of_other: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """The test texts of one task and seed with their nearest training texts as demonstrations.
-
-    Training texts identical to the test text are excluded.
-
-    Parameters
-    ----------
-    texts, embeddings : DataFrame
-        ``TEXTS`` and ``EMBEDDINGS`` of the task.
-    fixed : DataFrame
-        ``SAMPLES`` of the task and seed with fixed demonstrations; equally many are retrieved.
-    choices : sequence of str
-        ``nearest`` or ``nearest_per_label``.
-    labels : sequence of str
-        Label words, in label order.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``SAMPLES``, one row per (test text, choice); the column ``demonstrations``
-        holds the choice.
-
-    Raises
-    ------
-    InputError
-        If too few training texts differ from the test text.
-    """
-    train = texts.filter(pl.col("split") == "train").sort("row")
-    train_labels = train["label"].to_numpy()
-    of_train, of_test = _vectors(embeddings, "train"), _vectors(embeddings, "test")
-    rows = []
-    for sample in fixed.iter_rows(named=True):
-        similarity = _cosine(of_train, of_test[sample["example"]])
-        similarity[(train["text"] == sample["text"]).to_numpy()] = np.nan
-        counts = Counter(sample["demonstration_labels"])
-        for choice in choices:
-            per_label = choice == "nearest_per_label"
-            places = nearest(similarity, train_labels, counts, per_label)
-            found = train_labels[places].tolist()
-            _require(sample, Counter(found), labels, per_label)
-            rows.append(
-                {
-                    **sample,
-                    "demonstrations": choice,
-                    "demonstration_rows": train["row"].gather(places).to_list(),
-                    "demonstration_texts": train["text"].gather(places).to_list(),
-                    "demonstration_labels": found,
-                }
-            )
-    return pl.DataFrame(rows, schema=frame_schema(SAMPLES))
-
-
-def _require(
-    sample: Mapping[str, Any], found: Counter[int], labels: Sequence[str], per_label: bool
-) -> None:
-    """Raise InputError if fewer demonstrations were found than the fixed prompts have."""
-    wanted = Counter(sample["demonstration_labels"])
-    if found.total() == wanted.total():
-        return
-    short = next(label for label, count in wanted.items() if found[label] < count)
-    which = f' of the label "{labels[short].strip()}"' if per_label else ""
-    raise InputError(
-        f"tasks.{sample['task']}.train: there are too few training texts{which} that differ from "
-        f"test text {sample['example']} for a prompt of {wanted.total()} demonstrations; add "
-        "texts, or lower demonstrations_per_label."
-    )
-
-
-def _vectors(embeddings: pl.DataFrame, split: str) -> Array:
-    """Embeddings of one split, [texts, dimensions], by row."""
-    rows = embeddings.filter(pl.col("split") == split).sort("row")["embedding"]
-    vectors: Array = rows.explode().to_numpy().reshape(len(rows), -1).astype(np.float64)
-    return vectors
-
-
-def _cosine(vectors: Array, vector: Array) -> Array:
-    """Cosine of unit vectors, rounded to float32 precision so that ties stay ties."""
-    cosine: Array = np.round(vectors @ vector, 6)
-    return cosine
-
-
-def describe_demonstrations(samples: pl.DataFrame, embeddings: pl.DataFrame) -> pl.DataFrame:
     """Similarity of the demonstrations to their test text, and the share with its label.
 
     Parameters
     ----------
     samples, embeddings : DataFrame
         ``SAMPLES`` and ``EMBEDDINGS`` of one task.
+    of_other : DataFrame, optional
+        For ``other_task``, ``EMBEDDINGS`` of the other task.
 
     Returns
     -------
     DataFrame
         Columns ``choice``, ``example``, ``similarity``, and ``same_label``, one row per sample.
     """
-    of_train, of_test = _vectors(embeddings, "train"), _vectors(embeddings, "test")
+    own, of_test = vectors(embeddings, "train"), vectors(embeddings, "test")
+    other = own if of_other is None else vectors(of_other, "train")
     similarity = [
-        _cosine(of_train[rows], of_test[example]).mean()
-        for example, rows in samples.select("example", "demonstration_rows").iter_rows()
+        cosine((other if choice == OTHER_TASK else own)[rows], of_test[example]).mean()
+        for choice, example, rows in samples.select(
+            "demonstrations", "example", "demonstration_rows"
+        ).iter_rows()
     ]
     same = [
         np.equal(shown, label).mean()
@@ -189,7 +73,7 @@ def measure_retrieval(
     batch_tokens: int,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
-    """Predictions for all runnable prompts with nearest demonstrations, and with random ones.
+    """Predictions for all runnable prompts with chosen demonstrations, and with random ones.
 
     Parameters
     ----------
@@ -222,7 +106,7 @@ def measure_retrieval(
     run = prompts.filter(pl.col("skipped").is_null())
     if len(run) < len(prompts):
         log.warning(
-            "%d of %d prompts with nearest demonstrations are skipped: they exceed the model's "
+            "%d of %d prompts with chosen demonstrations are skipped: they exceed the model's "
             "context.",
             len(prompts) - len(run),
             len(prompts),

@@ -1,11 +1,12 @@
-"""Accuracy with similar compared with random demonstrations, and how many share the label."""
+"""Accuracy with chosen compared with random demonstrations, and how many share the label."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from anchorflow.plot.style import (
     MARKERS,
@@ -22,7 +23,17 @@ _PANELS = {
     "accuracy_gain": "accuracy minus that with\nrandom demonstrations, paired",
     "same_label": "share of demonstrations\nwith the test text's label",
 }
-_NAMES = {"random": "random", "nearest": "nearest", "nearest_per_label": "nearest of each label"}
+_NAMES = {
+    "random": "random",
+    "nearest": "nearest",
+    "nearest_per_label": "nearest of each label",
+    "representative": "representative",
+    "outlying": "outlying",
+    "other_task": "of another task",
+    "random_labels": "random, labels shuffled",
+}
+_MARK: Mapping[str, Any] = {"markersize": 4, "linestyle": "none"}
+_MAJORITY = "majority of their labels, without the model"
 
 
 def plot_neighbors(
@@ -33,19 +44,28 @@ def plot_neighbors(
 ) -> None:
     """Plot the table ``neighbors`` of one model, one line per task and one for the average.
 
-    Left: accuracy by choice of demonstrations. Middle: paired difference from random ones. Right:
-    share of demonstrations with the test text's label.
+    Left: accuracy by choice of demonstrations, and as open marks, that of the majority of their
+    labels. Middle: paired difference from random ones. Right: share of demonstrations with the test
+    text's label.
     """
     tasks = tasks_in_order(neighbors)
-    title = "Demonstrations by similarity to the test text,\n"
+    shown = [choice for choice in CHOICES if choice in neighbors["choice"]]
+    title = "Chosen demonstrations compared with random ones,\n"
     title += describe(neighbors, confidence, "error bars")
     with small_multiples(style, 1, len(_PANELS), title, share=False) as (figure, (panels,)):
+        figure.set_figheight(figure.get_figheight() * max(1, len(shown) / 4))
         for axes, (measure, name) in zip(panels, _PANELS.items(), strict=True):
             rows = neighbors.filter(pl.col("measure") == measure, pl.col("task").is_in(tasks))
-            for order, choice in enumerate(CHOICES):
+            majority = neighbors.filter(pl.col("measure") == "majority")
+            for place, choice in enumerate(shown):
                 points = rows.filter(pl.col("choice") == choice, pl.col("mean").is_not_null())
+                heights = _heights(points, tasks, place, len(shown))
+                look = _look(choice, style["colors"])
                 if not points.is_empty():
-                    _plot_points(axes, points, tasks, style["colors"][order], order)
+                    _plot_points(axes, points, heights, look)
+                if measure == "accuracy":
+                    voted = points.join(majority, on=["task", "choice"], maintain_order="left")
+                    axes.plot(voted["mean_right"], heights, markerfacecolor="none", **look)
             axes.set_xlabel(name)
             axes.set_yticks(range(len(tasks)), tasks if axes is panels[0] else [""] * len(tasks))
             axes.set_ylim(len(tasks) - 0.5, -0.5)
@@ -55,25 +75,39 @@ def plot_neighbors(
             else:
                 axes.set_xlim(-0.02, 1.04)
         handles, labels = panels[0].get_legend_handles_labels()
-        legend_below(figure, handles, labels)
+        open_mark = Line2D([], [], color="0.4", marker=MARKERS[0], **_MARK, markerfacecolor="none")
+        legend_below(figure, [*handles, open_mark], [*labels, _MAJORITY])
         save(figure, paths)
 
 
+def _heights(points: pl.DataFrame, tasks: list[str], place: int, choices: int) -> list[float]:
+    """Where the points of one choice stand: around their task's line, one choice below another."""
+    step = min(0.2, 0.8 / choices)
+    return [tasks.index(task) + step * (place - (choices - 1) / 2) for task in points["task"]]
+
+
+def _look(choice: str, colors: Sequence[str]) -> dict[str, Any]:
+    """Color and marker of a choice, which no other choice has both of."""
+    order = CHOICES.index(choice)
+    return {
+        "color": colors[order % len(colors)],
+        "marker": MARKERS[(order + order // len(colors)) % len(MARKERS)],
+        **_MARK,
+    }
+
+
 def _plot_points(
-    axes: Axes, points: pl.DataFrame, tasks: list[str], color: str, order: int
+    axes: Axes, points: pl.DataFrame, heights: Sequence[float], look: Mapping[str, Any]
 ) -> None:
-    """Plot one choice's means with intervals, slightly below those of the previous choice."""
+    """Plot one choice's means with intervals."""
     axes.errorbar(
         points["mean"],
-        [tasks.index(task) + 0.2 * (order - 1) for task in points["task"]],
+        heights,
         xerr=[
             (points["mean"] - points["low"]).clip(0),
             (points["high"] - points["mean"]).clip(0),
         ],
-        color=color,
-        marker=MARKERS[order],
-        markersize=4,
-        linestyle="none",
         elinewidth=0.8,
         label=_NAMES[points["choice"][0]],
+        **look,
     )

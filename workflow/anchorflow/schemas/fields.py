@@ -26,8 +26,8 @@ PROTOCOL = field(
     "per_example: drawn anew for each test example; fixed: one draw per seed; for re-weighting, "
     "training: the fixed ones, before a training text; many: the fixed ones and training texts; "
     "the name of a baseline: the fixed ones, before an input of its own, such as one without "
-    "content; for retrieval, nearest: the training texts most similar to the test text; "
-    "nearest_per_label: the most similar ones of each label; for perturbations, typos, "
+    "content; for retrieval, the choice: nearest, nearest_per_label, representative, outlying, "
+    "other_task, or random_labels, as in the retrieval table; for perturbations, typos, "
     "word_order, case, and rare_words: the fixed ones, before a test text so perturbed; for kernel "
     "regression, kernel: one draw per seed, as many as the token budget allows; alone: none",
 )
@@ -132,7 +132,10 @@ CHOICE = field(
     "choice",
     pa.string(),
     "which training texts are the demonstrations; random: one draw per seed; nearest: those most "
-    "similar to the test text; nearest_per_label: those of each label; the most similar last",
+    "similar to the test text; nearest_per_label: those of each label; the most similar last; "
+    "representative: of each label, those nearest to the centers of k-means clusters; outlying: "
+    "those farthest from them; other_task: texts of another task under this task's labels; "
+    "random_labels: those of random, with the labels shuffled among them",
 )
 PERTURBATION = field(
     "perturbation",

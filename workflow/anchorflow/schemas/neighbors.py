@@ -13,8 +13,10 @@ NEIGHBORS = table(
     field(
         "measure",
         pa.string(),
-        "accuracy; similarity and same_label, as in the retrieval table; accuracy_gain: accuracy "
-        "minus that with random demonstrations, on the examples run with both (not for random)",
+        "accuracy; similarity and same_label, as in the retrieval table; majority: accuracy of the "
+        "demonstrations' most frequent label, of several the last, without any model; "
+        "accuracy_gain: accuracy minus that with random demonstrations, on the examples run with "
+        "both (not for random)",
     ),
     field("mean", pa.float64(), "mean over seeds", "1"),
     *INTERVAL,

@@ -27,7 +27,8 @@ RETRIEVAL = table(
     field(
         "similarity",
         pa.float64(),
-        "mean cosine similarity of the demonstrations' texts with the test text",
+        "mean cosine similarity of the demonstrations' texts, as they are in their own task, with "
+        "the test text",
         "1",
     ),
     field("same_label", pa.float64(), "share of the demonstrations that have the true label", "1"),

@@ -23,11 +23,16 @@ SAMPLES = table(
     EXAMPLE,
     field("text", pa.string(), "the test text; several fields joined as in the table texts"),
     LABEL,
-    field("demonstration_rows", INDICES, "row of each demonstration within the train split"),
+    field(
+        "demonstration_rows",
+        INDICES,
+        "row of each demonstration within the train split; for other_task, that of the other task",
+    ),
     field(
         "demonstration_texts",
         pa.list_(pa.string()),
-        "text of each demonstration, in order; several fields joined as in the table texts",
+        "text of each demonstration, in order; several fields joined as in the table texts; for "
+        "other_task, in the fields of this task",
     ),
     DEMONSTRATION_LABELS,
     keys="task seed demonstrations example",

@@ -1,4 +1,4 @@
-"""What similar demonstrations gain over random ones (Liu et al. 2022; explained by [K] §4.2)."""
+"""What chosen demonstrations gain over random ones (Liu et al. 2022; explained by [K] §4.2)."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -20,27 +20,41 @@ from anchorflow.summarize.by_task import (
 )
 from anchorflow.summarize.statistics import Estimate, SeedStatistic
 
-CHOICES = ("random", "nearest", "nearest_per_label")
-MEASURES = ("accuracy", "similarity", "same_label", "accuracy_gain")
+CHOICES = (
+    "random",
+    "nearest",
+    "nearest_per_label",
+    "representative",
+    "outlying",
+    "other_task",
+    "random_labels",
+)
+MEASURES = ("accuracy", "similarity", "same_label", "majority", "accuracy_gain")
 RANDOM = "random"
 _CELL = ("task", "seed", "example")
 
 
-def neighbor_measures(rows: pl.DataFrame, choice: str) -> SeedStatistic:
-    """The statistic (accuracy, similarity, same label, accuracy gain) of one choice and seed.
+def majority(labels: pl.Series) -> int:
+    """The most frequent of the demonstrations' labels; of several, the one that occurs last."""
+    given: list[int] = labels.to_list()
+    return max(reversed(given), key=given.count)
 
-    The first three cover the examples run with this choice; the gain covers those that were also
+
+def neighbor_measures(rows: pl.DataFrame, choice: str) -> SeedStatistic:
+    """The statistic of ``MEASURES`` of one choice and seed.
+
+    All but the gain cover the examples run with this choice; the gain covers those that were also
     run with random demonstrations.
 
     Parameters
     ----------
     rows : DataFrame
-        Table ``retrieval`` of one task and seed.
+        Table ``retrieval`` of one task and seed, with the demonstrations' majority, ``voted``.
 
     Returns
     -------
     SeedStatistic
-        Of weights [R, examples] to [R, 4], NaN where no example has weight; and the examples run
+        Of weights [R, examples] to [R, 5], NaN where no example has weight; and the examples run
         with any choice.
     """
     scored = rows.select(
@@ -49,6 +63,7 @@ def neighbor_measures(rows: pl.DataFrame, choice: str) -> SeedStatistic:
         accuracy=(pl.col("prediction") == pl.col("label")).cast(pl.Float64),
         similarity="similarity",
         same_label="same_label",
+        majority=(pl.col("voted") == pl.col("label")).cast(pl.Float64),
     )
     random = scored.filter(pl.col("choice") == RANDOM).select("example", random="accuracy")
     values = (
@@ -60,7 +75,7 @@ def neighbor_measures(rows: pl.DataFrame, choice: str) -> SeedStatistic:
         .select(MEASURES)
         .fill_null(np.nan)
         .to_numpy()
-    )  # [examples, 4]
+    )  # [examples, 5]
     run = ~np.isnan(values)
 
     def statistic(weights: Array) -> Array:
@@ -106,6 +121,12 @@ def summarize_neighbors(
     require_examples(predictions)
     fixed = prompts.filter(pl.col("demonstrations") == "fixed")
     protocols = pl.concat([fixed.with_columns(demonstrations=pl.lit(RANDOM)), retrieved])
+    votes = protocols.select(
+        *_CELL,
+        choice="demonstrations",
+        voted=pl.col("demonstration_labels").map_elements(majority, return_dtype=pl.Int32),
+    )
+    predictions = predictions.join(votes, on=[*_CELL, "choice"], how="left", maintain_order="left")
     random = predictions.filter(pl.col("choice") == RANDOM)
     tasks = protocols["task"].unique(maintain_order=True).to_list()
     parts = []

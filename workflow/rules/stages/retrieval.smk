@@ -1,4 +1,4 @@
-# Predictions with the nearest training texts as demonstrations ([K] §4.2).
+# Predictions with chosen training texts as demonstrations ([K] §4.2).
 
 
 rule measure_retrieval:
@@ -6,6 +6,8 @@ rule measure_retrieval:
         texts="results/texts/{task}.parquet",
         samples="results/samples/{task}/{seed}.parquet",
         embeddings="results/embeddings/{task}.parquet",
+        other_texts=of_other_task("texts"),
+        other_embeddings=of_other_task("embeddings"),
         tokenizer=tokenizer_of,
         predictions="results/predictions/{model}/{task}/{seed}.parquet",
         model="results/models/{model}",
@@ -24,12 +26,12 @@ rule measure_retrieval:
         runtime=runtime_of,
     params:
         **code_of("measure_retrieval"),
-        spec=config["retrieval"],
+        spec=retrieval_spec,
         task=prompts_spec,
         scoring=scoring_spec,
         compute=COMPUTE,
     message:
-        "Predicting with the nearest demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
+        "Predicting with chosen demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART
     script:
         "../../scripts/measure_retrieval.py"

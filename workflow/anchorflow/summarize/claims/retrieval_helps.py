@@ -19,6 +19,7 @@ from anchorflow.summarize.claims._claim import (
     Sampled,
 )
 from anchorflow.summarize.claims._effects import accuracy_over, mean_of_examples
+from anchorflow.summarize.neighbors import majority
 
 READS = ("retrieval", "retrieval_prompts")
 
@@ -51,12 +52,6 @@ def vote_over_random(run: Run, choice: str) -> Sampled:
     if not seeds:
         raise NotTested(f"no example was run with both {choice} and random demonstrations")
     return Sampled(seeds)
-
-
-def majority(labels: pl.Series) -> int:
-    """The most frequent label; of several, the one that occurs last."""
-    given: list[int] = labels.to_list()
-    return max(reversed(given), key=given.count)
 
 
 def _claim(name: str, statement: str, choice: str, form: str, place: int) -> Claim:
