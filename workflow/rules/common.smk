@@ -165,6 +165,13 @@ def memory_of(wildcards, attempt):
     return attempt * model_settings(wildcards)["memory"]
 
 
+def theory_numbers():
+    """Numbers in the operators of one world's inputs if all are distinct."""
+    spec = config["theory"]
+    inputs = spec["prompts"] * (max(spec["demonstrations"]) + 1) + spec["samples"]
+    return spec["states"] ** 2 * inputs
+
+
 def runtime_of(wildcards, attempt):
     """Minutes, for schedulers with time limits; a model's memory is a proxy for its size."""
     return attempt * (30 + 5 * model_settings(wildcards)["memory"] // 1000)

@@ -1,9 +1,7 @@
 # Embeddings of the texts of each task by further sentence encoders, for kernel regression alone.
 
 if config["encoder"]["further"]:
-    TABLES += expand(
-        "results/further_embeddings/{task}.parquet", task=config["tasks"]
-    )
+    TABLES += expand("results/further_embeddings/{task}.parquet", task=config["tasks"])
 
 
 rule prepare_further_embeddings:

@@ -1,13 +1,6 @@
 # Kernel regression and exact Bayesian inference in random worlds, without any model ([K] §4.1, Table 3).
 
 
-def theory_numbers():
-    """Numbers in the operators of one world's inputs if all are distinct."""
-    spec = config["theory"]
-    inputs = spec["prompts"] * (max(spec["demonstrations"]) + 1) + spec["samples"]
-    return spec["states"] ** 2 * inputs
-
-
 rule measure_theory:
     output:
         "results/theory/worlds.parquet",
