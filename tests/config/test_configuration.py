@@ -18,6 +18,7 @@ from anchorflow.config.configuration import (
     further_encoders,
     label_word_sets,
     listed,
+    orders_of,
     perturbations_of,
     retrieval_of,
     task_settings,
@@ -254,7 +255,7 @@ def test_a_misspelt_key_is_told_with_the_nearest_one() -> None:
         'seed: unknown key (did you mean "seeds"?); known here are models, tasks, seeds, '
         "test_examples, demonstrations_per_label, scoring, word_score, saliency, isolation, "
         "reweighting, "
-        "compression, timing, diagnosis, encoder, retrieval, perturbations, kernel, heads, "
+        "compression, timing, diagnosis, encoder, retrieval, perturbations, kernel, orders, heads, "
         "probes, theory, flow_page, controls, compute, statistics, figures."
     )
 
@@ -699,6 +700,16 @@ def test_further_encoders_are_checked_by_name() -> None:
 def test_a_share_that_leaves_no_text_to_choose_or_score_a_head_is_refused(share: float) -> None:
     sentence = refused(lambda config: config.update(heads={"chosen_on": share}))
     assert sentence.startswith(f"heads.chosen_on: {share} is ")
+
+
+def test_orders_are_none_or_several() -> None:
+    assert refused(lambda config: config.update(orders={"count": 1})) == (
+        "orders.count: a single order has no other to be compared with; give 2 or more, or 0 to "
+        "leave orders out."
+    )
+    assert orders_of({"orders": {"count": 2}}) == 2
+    with pytest.raises(InputError, match="it is 0, so there are no other orders"):
+        orders_of({"orders": {"count": 0}})
 
 
 def test_an_encoder_in_a_package_is_left_to_the_jobs() -> None:

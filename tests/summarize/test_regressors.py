@@ -6,7 +6,8 @@ import polars as pl
 from anchorflow.random_draws import halves
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.regressors import REGRESSORS
-from anchorflow.summarize.regressors import choose_head, encoder_prediction, logistic_prediction
+from anchorflow.summarize.heads import choose_head
+from anchorflow.summarize.regressors import encoder_prediction, logistic_prediction
 from anchorflow.summarize.statistics import Estimate, Stratum
 from constructed.regressors import EXAMPLES, summary
 

@@ -11,6 +11,7 @@ from anchorflow.config.stages import PRESENTED
 from anchorflow.store.parquet import read_settings
 from checkout import Checkout
 from job_messages import (
+    ARRANGE,
     ATTEND,
     COMPRESS,
     DIAGNOSE,
@@ -309,6 +310,26 @@ def test_perturbations_are_run_if_listed_and_their_keys_rebuild_no_more_than_the
     assert finished_run.planned() == set()
     said = finished_run.snakemake("-n", "results/robustness/tiny.parquet", ok=False)
     assert "perturbations.kinds: none is listed, so there are no perturbed texts" in said
+
+
+def test_orders_are_run_if_there_are_some_and_rebuild_nothing_else(finished_run: Checkout) -> None:
+    tasks, seeds, config = ["reviews", "news"], [0, 1], finished_run.config
+    config["orders"] = {"count": 2}
+    planned = cells([ARRANGE], tasks, seeds) | presented("order_effects")
+    assert finished_run.planned() == planned
+    finished_run.snakemake("--cores", "2", "results/figures/order_effects/tiny.png")
+    results = finished_run.folder / "results"
+    measured = pl.read_parquet(results / "orders/tiny/news/1/predictions.parquet")
+    first = measured.filter(arrangement="order", number=0).sort("example")
+    kernel = pl.read_parquet(results / "kernel/tiny/news/1/predictions.parquet").sort("example")
+    assert first["prediction"].to_list() == kernel["prediction"].to_list()
+    config["heads"] = {"chosen_on": 0.7}
+    assert cells([ARRANGE], tasks, seeds).isdisjoint(finished_run.planned())
+    config["orders"] = {"count": 3}
+    assert cells([ARRANGE], tasks, seeds) <= finished_run.planned()
+    config["orders"] = {"count": 0}
+    said = finished_run.snakemake("-n", "results/order_effects/tiny.parquet", ok=False)
+    assert "orders.count: it is 0, so there are no other orders of demonstrations" in said
 
 
 def test_editing_the_embeddings_module_rebuilds_embeddings_and_what_follows(

@@ -155,6 +155,11 @@ def of_other_task(stage):
     return file
 
 
+def orders_count(wildcards):
+    """How many orders there are, and how many draws; refused if there are none."""
+    return configuration.orders_of(config)
+
+
 def perturbations_spec(wildcards):
     """Which perturbations are made, and how strong they are; refused if there are none."""
     return configuration.perturbations_of(config)

@@ -115,6 +115,12 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
             f"retrieval.choices: {OTHER_TASK} shows texts of another task of the run, but "
             f"{next(iter(config['tasks']))} is the only one; add a task, or leave it out."
         )
+    _check_reweighting(config)
+    if config["orders"]["count"] == 1:
+        raise InputError(
+            "orders.count: a single order has no other to be compared with; give 2 or more, or 0 "
+            "to leave orders out."
+        )
     states, tasks = config["theory"]["states"], config["theory"]["tasks"]
     if tasks > states:
         raise InputError(
@@ -268,6 +274,23 @@ def further_encoders(config: Mapping[str, Any]) -> dict[str, Any]:
             "as in {bert: {path: encoders/bert-base-nli-mean-tokens}}."
         )
     return further
+
+
+def orders_of(config: Mapping[str, Any]) -> int:
+    """The number of orders of demonstrations, and of draws beside them.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    count: int = config["orders"]["count"]
+    if not count:
+        raise InputError(
+            "orders.count: it is 0, so there are no other orders of demonstrations; set it to 8 or "
+            "another number above 1."
+        )
+    return count
 
 
 def perturbations_of(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Presented:
     also: Mapping[str, str] = field(default_factory=dict)  # additional inputs of figure and table
     of_models: bool = True
     with_words: bool = False  # includes cells with other label words
-    asked_for: str = ""  # a list of the configuration; where it is empty, runs do without
+    asked_for: str = ""  # a list or number of the configuration; without it, runs do without
     with_nulls: bool = False  # the summary also reads its inputs as measured of NULLS
     worded: Mapping[str, str] = field(default_factory=dict)  # further inputs, of other label words
     further: Mapping[str, str] = field(default_factory=dict)  # inputs where ``further_for`` lists
@@ -170,6 +170,12 @@ MEASURED = (
             "counts": "counts",
         },
         sharded=True,
+    ),
+    Stage(
+        "orders",
+        tables={"prompts": "prompts", "predictions": "orders"},
+        sharded=True,
+        shown_by="order_effects",
     ),
     Stage("probes"),
     Stage("token_saliency", first_seed=True, shown_by="flow_page"),
@@ -311,6 +317,16 @@ PRESENTED = (
         figure="Perturbed test texts",
         table="Perturbed test texts (Table 1 of [K])",
         asked_for="perturbations.kinds",
+    ),
+    Presented(
+        "order_effects",
+        "what the order of demonstrations changes in {}",
+        KERNEL,
+        {"predictions": "orders/predictions", "prompts": "orders/prompts"},
+        slices=("statistics", "heads"),
+        figure="Orders of demonstrations",
+        table="Orders of demonstrations",
+        asked_for="orders.count",
     ),
     Presented(
         "convergence",

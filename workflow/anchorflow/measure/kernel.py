@@ -331,6 +331,25 @@ def _with_permuted_labels(
     return np.stack(of_examples, 1)
 
 
+def told_by_heads(rows: Tensor, batch: Batch) -> pl.Series:
+    """What each head's kernel regression predicts, from its largest attention.
+
+    Parameters
+    ----------
+    rows : [L, B, H, T]
+        A_l(q, :) of each example; all have the same demonstrations.
+
+    Returns
+    -------
+    Series
+        ``heads``: of each example, the label of every head in order of layer and head; null where
+        all its weights are 0.
+    """
+    weights = by_demonstration(rows, batch).largest.double().numpy()
+    labels, classes = batch.demonstration_labels[0].tolist(), len(batch.label_tokens)
+    return _by_example("heads", kernel_predictions(kernel_estimates(weights, labels, classes)))
+
+
 def _by_example(name: str, predictions: NDArray[np.int64]) -> pl.Series:
     """Predictions of all heads [L, B, H] as one list per example, null where undefined."""
     heads = predictions.swapaxes(0, 1).reshape(predictions.shape[1], -1).tolist()
@@ -465,10 +484,9 @@ def predict_with_first(
         rows, logits = rows_and_logits(model, batch, prefix)
         weights = by_demonstration(rows, batch).largest.double().numpy()
         labels, classes = batch.demonstration_labels[0].tolist(), len(batch.label_tokens)
-        told = kernel_predictions(kernel_estimates(weights, labels, classes))
         permuted = _with_permuted_labels(weights, batch.examples, labels, classes, keys)
         return label_predictions(batch, logits).with_columns(
-            _by_example("heads", told), _by_example("heads_permuted", permuted)
+            told_by_heads(rows, batch), _by_example("heads_permuted", permuted)
         )
 
     measured = among(chosen, examples)

@@ -29,7 +29,14 @@ PROTOCOL = field(
     "content; for retrieval, the choice: nearest, nearest_per_label, representative, outlying, "
     "other_task, or random_labels, as in the retrieval table; for perturbations, typos, "
     "word_order, case, and rare_words: the fixed ones, before a test text so perturbed; for kernel "
-    "regression, kernel: one draw per seed, as many as the token budget allows; alone: none",
+    "regression, kernel: one draw per seed, as many as the token budget allows; order-0 and so on: "
+    "these in several orders; draw-0 and so on: as many drawn anew; alone: none",
+)
+ARRANGEMENT = field(
+    "arrangement",
+    pa.string(),
+    "order: the same demonstrations in random orders; draw: demonstrations drawn anew, as many of "
+    "each label",
 )
 EXAMPLE = field(
     "example",

@@ -27,7 +27,13 @@ from anchorflow.summarize.by_task import (
     summary_table,
     texts_of,
 )
-from anchorflow.summarize.heads import counted_measures, head_keys, head_measures
+from anchorflow.summarize.heads import (
+    by_half,
+    choose_head,
+    counted_measures,
+    head_keys,
+    head_measures,
+)
 from anchorflow.summarize.published import kernel_table_2
 from anchorflow.summarize.statistics import (
     Estimate,
@@ -105,65 +111,14 @@ def head_scores(kernel: pl.DataFrame, predictions: pl.DataFrame, half_of: pl.Dat
     """
     ordered = predictions.sort("example")
     measures = head_measures(kernel, ordered)
-    return _by_half(measures["agreement"], measures["accuracy"], ordered["example"], half_of)
+    return by_half(measures["agreement"], measures["accuracy"], ordered["example"], half_of)
 
 
 def counted_scores(counts: pl.DataFrame, half_of: pl.DataFrame) -> Array:
     """As :func:`head_scores`, of table ``counts`` with one number of demonstrations, one seed."""
     ordered = counts.sort("example")
     measures = counted_measures(ordered)
-    return _by_half(measures["agreement"], measures["accuracy"], ordered["example"], half_of)
-
-
-def _by_half(
-    agreement: Array, accuracy: Array, examples: pl.Series, half_of: pl.DataFrame
-) -> Array:
-    """Both [examples, heads], each for either half of the examples and for all, side by side."""
-    placed = examples.to_frame("example").join(half_of, on="example", maintain_order="left")
-    half = placed["half"].to_numpy()[:, None]
-    columns = []
-    for of_all in (agreement, accuracy):
-        columns += [np.where(half == part, of_all, np.nan) for part in (0, 1)]
-        columns.append(of_all)
-    return np.concatenate(columns, 1)
-
-
-def choose_head(scores: Estimate, chosen_on: float = 0.5) -> tuple[Estimate, Estimate]:
-    """The head of highest agreement, scored on the examples it was chosen on and on others.
-
-    Heads are chosen once, by all examples; intervals are those of the heads so chosen.
-
-    Parameters
-    ----------
-    scores : Estimate of [6 · heads]
-        For all heads: agreement on one half of the texts, on the other half, and on all texts;
-        then accuracy likewise. NaN where a half has no examples.
-    chosen_on : float
-        Share of the texts in the first half, if it is none.
-
-    Returns
-    -------
-    tuple of Estimate of [2]
-        Accuracy and agreement of the head with the highest agreement on all examples; and of the
-        heads chosen on one half and scored on the other, averaged over both directions, or of the
-        head that the first part chose, scored on the other, if parts are no halves.
-
-    Source: Han et al. 2025; §5.2 scores the head on the examples that choose it, §5.5 on others.
-    """
-    first, second, both = np.split(scores.values, 6)[:3]
-    heads = len(both)
-
-    def column(part: int, chosen_by: Array) -> int:
-        best = np.where(np.isnan(chosen_by), -1, chosen_by).argmax()
-        return int(part * heads + best)
-
-    here = [column(5, both), column(2, both)]
-    one_way = [column(4, first), column(1, first)]
-    other_way = [column(3, second), column(0, second)] if chosen_on == 0.5 else one_way
-    return (
-        scores.map(lambda of: of[..., here]),
-        scores.map(lambda of: (of[..., one_way] + of[..., other_way]) / 2),
-    )
+    return by_half(measures["agreement"], measures["accuracy"], ordered["example"], half_of)
 
 
 def summarize_regressors(

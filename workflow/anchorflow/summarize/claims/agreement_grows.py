@@ -3,17 +3,11 @@
 import polars as pl
 
 from anchorflow.summarize.claims._claim import Claim, Control, NotTested, Run, Sampled
-from anchorflow.summarize.claims._effects import mean_of_examples, minus
+from anchorflow.summarize.claims._effects import mean_of_examples
 from anchorflow.summarize.claims._encoder import encoder_agreement
-from anchorflow.summarize.claims._heads import (
-    NO_OTHERS,
-    ONE_NUMBER,
-    candidates,
-    candidates_with_fewest,
-    fewer_demonstrations,
-)
+from anchorflow.summarize.claims._heads import ONE_NUMBER, fewer_demonstrations
 
-READS = ("counts", "kernel", "kernel_predictions", "kernel_samples", "embeddings")
+READS = ("counts", "kernel_predictions", "kernel_samples", "embeddings")
 
 
 def agreement_gained(run: Run) -> Sampled:
@@ -45,24 +39,6 @@ def agreement_gained(run: Run) -> Sampled:
     return Sampled(seeds)
 
 
-def head_agreement_gained(run: Run, measure: str = "agreement") -> Sampled:
-    """Held-out agreement of the best head, all demonstrations minus the fewest, paired.
-
-    The head is chosen anew for the fewest, so that it is no worse a choice there. As ``permuted``,
-    the same heads' agreement with the labels permuted among the demonstrations.
-
-    Raises
-    ------
-    NotTested
-        If there is only one number of demonstrations, or no text to score a head on.
-    """
-    few, every = candidates_with_fewest(run), candidates(run)
-    return minus(
-        every.held_out(getattr(every, measure), every.best()),
-        few.held_out(getattr(few, measure), few.best()),
-    )
-
-
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "agreement_grows",
@@ -74,20 +50,5 @@ CLAIMS: tuple[Claim, ...] = (
         agreement_gained,
         Control("the fewest demonstrations, which the effect is the difference from"),
         place=1,
-    ),
-    Claim(
-        "head_agreement_grows",
-        "With more demonstrations, a head's kernel regression agrees more with the model",
-        "[K] §4.1",
-        "held-out agreement of the best head, with as many demonstrations as the budget allows "
-        "minus with the fewest, the head chosen for each",
-        "share of predictions agreeing",
-        head_agreement_gained,
-        Control(
-            "labels permuted among the demonstrations",
-            lambda run: head_agreement_gained(run, "permuted"),
-        ),
-        undefined=NO_OTHERS,
-        place=2,
     ),
 )

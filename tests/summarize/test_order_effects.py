@@ -1,0 +1,89 @@
+"""What orders and draws change, worked out by hand."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from anchorflow.config.errors import InputError
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.order_effects import ORDER_EFFECTS
+from anchorflow.summarize.order_effects import (
+    order_statistic,
+    pairs_that_differ,
+    summarize_order_effects,
+)
+from constructed.order_effects import summary, tables_of, with_a_task_skipped_whole
+
+
+def values(table: pl.DataFrame, arrangement: str, task: str = "news") -> dict[str, float]:
+    rows = table.filter(task=task, arrangement=arrangement)
+    return dict(rows.select("measure", "mean").iter_rows())
+
+
+def test_pairs_that_differ_are_counted_once() -> None:
+    told = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 2]])
+    np.testing.assert_allclose(pairs_that_differ(told), [0, 2 / 3, 1, 2 / 3])
+
+
+def test_orders_and_draws_are_compared_by_spread_and_by_changed_predictions() -> None:
+    table = summary()
+    assert table.schema == frame_schema(ORDER_EFFECTS)
+    # Orders: accuracies 1, .75, .5; of three pairs, two differ for each of the last two texts.
+    # Draws: accuracies 1, .5, 0; two pairs differ for every text.
+    orders, draws = values(table, "order"), values(table, "draw")
+    assert draws == pytest.approx(
+        {
+            "accuracy": 0.5,
+            "spread": 0.5,
+            "range": 1.0,
+            "changed": 2 / 3,
+            "head_agreement": 1.0,
+            "head_changed": 2 / 3,
+        }
+    )
+    assert orders == pytest.approx(
+        {
+            "accuracy": 0.75,
+            "spread": 0.25,
+            "range": 0.5,
+            "changed": 1 / 3,
+            "accuracy_difference": 0.25,
+            "spread_difference": -0.25,
+            "changed_difference": -1 / 3,
+            "head_agreement": 1.0,
+            "head_changed": orders["head_changed"],
+        }
+    )
+    # The first head, chosen on either half, changes as the model does: 0, 0, 2/3, and 2/3.
+    assert 0 <= orders["head_changed"] <= 2 / 3
+    assert set(table["examples"]) == {8}
+
+
+def test_the_spread_is_that_of_the_weighed_texts() -> None:
+    rows = tables_of("news", 1)["predictions"]
+    statistic, texts = order_statistic(rows)
+    assert texts.tolist() == [0, 1, 2, 3]
+    # The first two texts alone: always right in all orders; 1, 1, and 0 in draws.
+    found = statistic(np.array([[1.0, 1, 0, 0], [1, 1, 1, 1]]))
+    np.testing.assert_allclose(found[0, :4], [1, 0, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(found[0, 4:8], [2 / 3, 3**-0.5, 1, 2 / 3])
+    np.testing.assert_allclose(found[0, 8:], [1 / 3, -(3**-0.5), -2 / 3])
+    np.testing.assert_allclose(found[1, 1], 0.25)
+
+
+def test_a_text_without_one_of_the_prompts_is_left_out_of_all_and_counted() -> None:
+    table = summary(("draw-1", 3))
+    assert set(table["examples"]) == {6}
+    assert set(table["skipped"]) == {2}
+    # Without the last text, right in 3, 3, and 2 of three.
+    assert values(table, "order")["accuracy"] == pytest.approx(8 / 9)
+
+
+def test_a_task_skipped_whole_has_no_values_and_nothing_at_all_is_told() -> None:
+    table = with_a_task_skipped_whole()
+    assert table.filter(task="long")["mean"].null_count() == 15
+    assert set(table.filter(task="long")["skipped"]) == {4}
+    with pytest.raises(InputError, match="every prompt exceeds the model's context"):
+        summarize_order_effects(
+            **tables_of("long", 1, ("order-1", -1)), chosen_on=0.5, confidence=0.9
+        )

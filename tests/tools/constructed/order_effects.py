@@ -1,0 +1,82 @@
+"""Predictions in three orders and three draws, of four texts, for effects worked out by hand."""
+
+import polars as pl
+
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.orders import ORDERS
+from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.summarize.order_effects import summarize_order_effects
+
+TRUTH = [0, 1, 0, 1]
+# Right in 4, 3, and 2 of four texts; then in 4, 2, and 0.
+TOLD = {
+    "order": [[0, 1, 0, 1], [0, 1, 0, 0], [0, 1, 1, 0]],
+    "draw": [[0, 1, 0, 1], [0, 1, 1, 0], [1, 0, 1, 0]],
+}
+
+
+def tables_of(
+    task: str, seeds: int, left_out: tuple[str, int] | None = None
+) -> dict[str, pl.DataFrame]:
+    """What the summary reads. Of two heads, the first predicts what the model does, the second 0.
+
+    One prompt, such as ("draw-1", 3), may be left out as too long; -1 stands for all texts.
+    """
+    cells = [
+        (seed, arrangement, number, example)
+        for seed in range(seeds)
+        for arrangement, numbers in TOLD.items()
+        for number in range(len(numbers))
+        for example in range(4)
+    ]
+    skipped = [
+        left_out in ((f"{arrangement}-{number}", example), (f"{arrangement}-{number}", -1))
+        for _, arrangement, number, example in cells
+    ]
+    rows = [
+        {
+            "model": "m",
+            "task": task,
+            "seed": seed,
+            "arrangement": arrangement,
+            "number": number,
+            "example": example,
+            "label": TRUTH[example],
+            "prediction": TOLD[arrangement][number][example],
+            "probabilities": [0.5, 0.5],
+            "heads": [TOLD[arrangement][number][example], 0],
+        }
+        for (seed, arrangement, number, example), out in zip(cells, skipped, strict=True)
+        if not out
+    ]
+    prompts = [
+        {
+            "model": "m",
+            "task": task,
+            "seed": seed,
+            "demonstrations": f"{arrangement}-{number}",
+            "example": example,
+            "skipped": "too long" if out else None,
+        }
+        for (seed, arrangement, number, example), out in zip(cells, skipped, strict=True)
+    ]
+    names = ("model", "task", "seed", "demonstrations", "example", "skipped")
+    schema = {name: frame_schema(PROMPTS)[name] for name in names}
+    return {
+        "predictions": pl.DataFrame(rows, schema=frame_schema(ORDERS)),
+        "prompts": pl.DataFrame(prompts, schema=schema),
+    }
+
+
+def summary(left_out: tuple[str, int] | None = None, seeds: int = 2) -> pl.DataFrame:
+    """The summary of one task."""
+    return summarize_order_effects(
+        **tables_of("news", seeds, left_out), chosen_on=0.5, confidence=0.9
+    )
+
+
+def with_a_task_skipped_whole() -> pl.DataFrame:
+    """A summary of two tasks; all prompts of one order are too long in the second."""
+    both = tables_of("news", 1), tables_of("long", 1, ("order-1", -1))
+    joined = {name: pl.concat([tables[name] for tables in both]) for name in both[0]}
+    return summarize_order_effects(**joined, chosen_on=0.5, confidence=0.9)

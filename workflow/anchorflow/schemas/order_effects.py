@@ -1,0 +1,35 @@
+"""Table of order effects: one per (task or average, arrangement, measure)."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import (
+    ARRANGEMENT,
+    AVERAGED_TASK,
+    INTERVAL,
+    MODEL,
+    SKIPPED,
+    field,
+    table,
+)
+
+ORDER_EFFECTS = table(
+    "order_effects",
+    "one per (task or average, arrangement, measure)",
+    MODEL,
+    AVERAGED_TASK,
+    ARRANGEMENT,
+    field(
+        "measure",
+        pa.string(),
+        "over all orders, or all draws: accuracy, its mean; spread, its standard deviation; range, "
+        "largest minus smallest; changed, share of predictions that differ between two of them, "
+        "mean over pairs; head_agreement, how often the best head's kernel regression predicts "
+        "what the model predicts, and head_changed, as changed of its predictions, the head chosen "
+        "on other texts (see heads.chosen_on); for orders also accuracy_difference, "
+        "spread_difference, and changed_difference, minus the same of draws, paired",
+    ),
+    field("mean", pa.float64(), "mean over seeds", "1"),
+    *INTERVAL,
+    SKIPPED,
+    keys="model task arrangement measure",
+)
