@@ -1,6 +1,6 @@
 """Predictions for the same demonstrations in several orders, beside fresh draws of demonstrations.
 
-A kernel regression does not depend on the order of its pairs; a language model does ([K] §6). What
+A kernel regression does not depend on the order of its pairs; a language model does ([K]). What
 each head's attention predicts as a kernel regression is recorded from the same runs.
 """
 

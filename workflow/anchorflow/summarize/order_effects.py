@@ -1,4 +1,4 @@
-"""What the order of demonstrations changes, beside what other demonstrations change ([K] §6)."""
+"""What the order of demonstrations changes, beside what other demonstrations change ([K])."""
 
 from collections.abc import Sequence
 from functools import partial

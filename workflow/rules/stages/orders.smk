@@ -1,4 +1,4 @@
-# Predictions with the same demonstrations in several orders, and with fresh draws of them ([K] §6);
+# Predictions with the same demonstrations in several orders, and with fresh draws of them ([K]);
 # nothing of this is run unless orders.count is above 0.
 
 
