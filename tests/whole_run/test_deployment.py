@@ -63,7 +63,9 @@ def elsewhere(tmp_path: Path, tiny_model_directory: Path) -> Path:
 TARGET = "results/texts/news.parquet"
 
 
-@pytest.mark.parametrize("snakefile", ["Snakefile", "workflow/Snakefile"])
+@pytest.mark.parametrize(
+    "snakefile", [pytest.param("Snakefile", marks=pytest.mark.long), "workflow/Snakefile"]
+)
 def test_another_directory_and_another_workflow_run_the_same_jobs(
     elsewhere: Path, snakefile: str
 ) -> None:

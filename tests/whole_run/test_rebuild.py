@@ -268,6 +268,7 @@ def test_texts_of_another_task_rebuild_the_cells_that_show_them(finished_run: Ch
     assert cells([ATTEND], ["news"], seeds).isdisjoint(planned)
 
 
+@pytest.mark.long
 def test_perturbations_are_run_if_listed_and_their_keys_rebuild_no_more_than_they_concern(
     finished_run: Checkout,
 ) -> None:
@@ -312,6 +313,7 @@ def test_perturbations_are_run_if_listed_and_their_keys_rebuild_no_more_than_the
     assert "perturbations.kinds: none is listed, so there are no perturbed texts" in said
 
 
+@pytest.mark.long
 def test_orders_are_run_if_there_are_some_and_rebuild_nothing_else(finished_run: Checkout) -> None:
     tasks, seeds, config = ["reviews", "news"], [0, 1], finished_run.config
     config["orders"] = {"count": 2}
@@ -353,6 +355,7 @@ def test_a_share_for_choosing_heads_rebuilds_the_comparison_with_regressions_alo
     assert finished_run.planned() == REGRESSORS
 
 
+@pytest.mark.long
 def test_further_encoders_embed_once_and_rebuild_the_comparison_with_regressions_alone(
     finished_run: Checkout,
 ) -> None:
