@@ -202,6 +202,7 @@ _SHARES = (
     "macro_f1",
     "majority",
     "per_token",
+    "range",
     "s_pq_late",
     "s_pq_share",
     "s_wp_early",
@@ -209,6 +210,7 @@ _SHARES = (
     "same_label",
     "share",
     "shuffled",
+    "spread",
     "width",
     "word_loyalty",
 )
