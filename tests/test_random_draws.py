@@ -17,6 +17,8 @@ def test_a_share_of_texts_is_rounded_to_whole_ones() -> None:
     split = halves(pl.Series(range(10)), 0, 0.67)
     assert split["half"].value_counts().sort("half").rows() == [(0, 7), (1, 3)]
     assert split.equals(halves(pl.Series(range(10)), 0, 0.7))
+    for share in (0.01, 0.99):
+        assert set(halves(pl.Series(range(4)), 0, share)["half"]) == {0, 1}
 
 
 def test_one_purpose_never_shifts_another() -> None:

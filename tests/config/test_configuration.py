@@ -689,6 +689,7 @@ def test_further_encoders_are_checked_by_name() -> None:
     )
     assert 'encoder.further.bert: the key "path" is missing' in further(bert={})
     assert "can't be a name" in further(**{"a/b": packaged})
+    assert "'Logistic' is reserved for logistic regression" in further(Logistic=packaged)
     config = smallest() | {"encoder": {"further": {"bert": dict(packaged)}}}
     complete_configuration(config, SCHEMA)
     assert further_encoders(config) == {"bert": {**packaged, "temperature": 0.05}}

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from anchorflow.config.errors import InputError
 from anchorflow.measure.hidden_markov import World, draw_sequences, draw_world, operators
 from anchorflow.measure.theory import (
     Moment,
@@ -204,3 +205,9 @@ def test_distance_and_accuracy_are_those_of_a_plain_computation() -> None:
     (row,) = measured().filter(world=1, demonstrations=4, kernel="theorem", ridge=0.1).to_dicts()
     assert row["distance"] == pytest.approx(np.mean(distances), rel=1e-9)
     assert row["accuracy"] == np.mean(same)
+
+
+def test_inputs_too_improbable_for_double_precision_are_refused() -> None:
+    long = {**SPEC, "length": 400, "sharpness": 1}
+    with pytest.raises(InputError, match=r"^theory\.length: inputs of 400 observations are too"):
+        measure_theory(long)

@@ -1,8 +1,12 @@
 """Orders and fresh draws of demonstrations: the same ones, as many of each label, no test text."""
 
-import polars as pl
+from typing import cast
 
-from anchorflow.prepare.orders import arranged_samples
+import polars as pl
+import pytest
+
+from anchorflow.prepare.orders import arranged_samples, build_arranged
+from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.schemas.texts import TEXTS
@@ -74,3 +78,35 @@ def test_more_orders_leave_the_first_ones_as_they_are_and_seeds_differ() -> None
     assert many.filter(pl.col("demonstrations").is_in(kept)).equals(few)
     other = arranged_samples(kernel(1), texts(), 2)
     assert other["demonstration_rows"].to_list() != few["demonstration_rows"].to_list()
+
+
+class Builder:
+    """Builds prompts of as many tokens as their demonstrations have characters, with a context."""
+
+    labels = (" a", " b")
+
+    def __init__(self, context: int) -> None:
+        self._context = context
+
+    def build(self, samples: pl.DataFrame) -> pl.DataFrame:
+        tokens = pl.col("demonstration_texts").list.join("").str.len_chars()
+        return samples.with_columns(
+            skipped=pl.when(tokens > self._context).then(pl.lit("too long"))
+        )
+
+
+def test_all_have_fewer_demonstrations_where_the_longest_draw_exceeds_the_context(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    even = kernel().with_columns(
+        demonstration_rows=pl.lit([4, 1, 8, 3], pl.List(pl.Int32)),
+        demonstration_texts=pl.lit([TRAIN[row] for row in (4, 1, 8, 3)]),
+        demonstration_labels=pl.lit([0, 1, 0, 1], pl.List(pl.Int32)),
+    )
+    # Four short texts have 24 characters; draws also have longer ones, of seven.
+    for context, shown in ((24, 2), (28, 4)):
+        built = build_arranged(even, texts(), 6, cast(PromptBuilder, Builder(context)))
+        assert built["skipped"].null_count() == len(built)
+        assert set(built["demonstration_rows"].list.len()) == {shown}
+        assert ("1 demonstrations of each label instead of 2" in caplog.text) == (shown == 2)
+        caplog.clear()

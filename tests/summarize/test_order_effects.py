@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 from anchorflow.config.errors import InputError
+from anchorflow.random_draws import halves
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.order_effects import ORDER_EFFECTS
 from anchorflow.summarize.order_effects import (
@@ -12,7 +13,7 @@ from anchorflow.summarize.order_effects import (
     pairs_that_differ,
     summarize_order_effects,
 )
-from constructed.order_effects import summary, tables_of, with_a_task_skipped_whole
+from constructed.order_effects import TOLD, summary, tables_of, with_a_task_skipped_whole
 
 
 def values(table: pl.DataFrame, arrangement: str, task: str = "news") -> dict[str, float]:
@@ -51,12 +52,33 @@ def test_orders_and_draws_are_compared_by_spread_and_by_changed_predictions() ->
             "spread_difference": -0.25,
             "changed_difference": -1 / 3,
             "head_agreement": 1.0,
-            "head_changed": orders["head_changed"],
+            "head_changed": 1 / 3,
         }
     )
-    # The first head, chosen on either half, changes as the model does: 0, 0, 2/3, and 2/3.
-    assert 0 <= orders["head_changed"] <= 2 / 3
     assert set(table["examples"]) == {8}
+
+
+@pytest.mark.parametrize("chosen_on", [0.5, 0.75])
+def test_a_head_is_scored_on_texts_that_it_was_not_chosen_on(chosen_on: float) -> None:
+    tables = tables_of("news", 2)
+    part = halves(pl.Series(range(4)), 0, chosen_on)["half"].to_list()
+    # The first head agrees with the model, and changes as it does, in the first part alone; in the
+    # other one it never agrees. The second head always says 0.
+    never = pl.concat_list(pl.lit(7, pl.Int32), pl.lit(0, pl.Int32))
+    there = pl.col("example").is_in([example for example in range(4) if part[example]])
+    heads = pl.when(there).then(never).otherwise("heads")
+    rows = tables["predictions"].with_columns(heads=heads)
+    found = values(summarize_order_effects(rows, tables["prompts"], chosen_on, 0.9), "order")
+    # The first part chooses the first head, which never agrees in the other one; that one chooses
+    # the second head, which agrees in the first part where the model says 0.
+    says_0 = [
+        np.mean([told[example] == 0 for told in TOLD["order"]])
+        for example in range(4)
+        if not part[example]
+    ]
+    expected = float(np.mean(says_0)) / 2 if chosen_on == 0.5 else 0.0
+    assert found["head_agreement"] == pytest.approx(expected)
+    assert found["head_changed"] == 0.0
 
 
 def test_the_spread_is_that_of_the_weighed_texts() -> None:
@@ -83,7 +105,7 @@ def test_a_task_skipped_whole_has_no_values_and_nothing_at_all_is_told() -> None
     table = with_a_task_skipped_whole()
     assert table.filter(task="long")["mean"].null_count() == 15
     assert set(table.filter(task="long")["skipped"]) == {4}
-    with pytest.raises(InputError, match="every prompt exceeds the model's context"):
+    with pytest.raises(InputError, match=r"^orders.count: .* lower kernel.demonstration_tokens"):
         summarize_order_effects(
             **tables_of("long", 1, ("order-1", -1)), chosen_on=0.5, confidence=0.9
         )

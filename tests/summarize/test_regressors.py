@@ -133,3 +133,6 @@ def test_published_numbers_stand_beside_the_papers_model_and_tasks_alone() -> No
         ("rotten_tomatoes", "head_held_out", "agreement", "max", 0.683),
     ]
     assert known["demonstrations_per_label"].null_count() == 4
+    other = summary(model="gpt-j-6b", task="sst2", encoder="encoders/bert").drop_nulls("published")
+    assert "encoder" not in other["method"].to_list()
+    assert len(other) == 3

@@ -68,6 +68,7 @@ def reports(
         run.config["tasks"]["reviews"]["label_words"] = {"symbols": [" A", " B"]}
         results = folder / "results"
         run.config["perturbations"] = {"kinds": ["typos"]}
+        run.config["orders"] = {"count": 2}
         for copy in (*(f"{name}/tiny.png" for name in FURTHER), COMPARED):
             (results / "figures" / copy).parent.mkdir()
             shutil.copy(results / "figures/flow/tiny.png", results / "figures" / copy)

@@ -15,9 +15,11 @@ def generator(seed: int, *purpose: str | int) -> np.random.Generator:
 def halves(examples: pl.Series, seed: int, first: float = 0.5) -> pl.DataFrame:
     """A random split of the examples: columns ``example`` and ``half`` (0 or 1).
 
-    ``first`` is the share of the part 0, rounded to whole examples, if not a half.
+    ``first`` is the share of the part 0 if not a half, rounded to whole examples, so that neither
+    part is empty where there are two examples or more.
     """
     distinct = examples.unique().sort()
     order = generator(seed, "halves").permutation(len(distinct))
-    split = order % 2 if first == 0.5 else (order >= round(first * len(distinct))).astype(int)
+    cut = min(max(round(first * len(distinct)), 1), len(distinct) - 1)
+    split = order % 2 if first == 0.5 else (order >= cut).astype(int)
     return pl.DataFrame({"example": distinct, "half": split})

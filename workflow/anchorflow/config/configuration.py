@@ -102,6 +102,12 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
         _check_task(f"tasks.{name}", task)
     _check_encoder("encoder.path", config["encoder"]["path"])
     _check_names("encoder.further", list(config["encoder"]["further"]))
+    for name in config["encoder"]["further"]:
+        if name.lower() == "logistic":
+            raise InputError(
+                f"encoder.further: {name!r} is reserved for logistic regression on the embeddings; "
+                "rename it."
+            )
     for name, encoder in config["encoder"]["further"].items():
         _check_encoder(f"encoder.further.{name}.path", encoder["path"])
     if config["scoring"] == "first_token" and config["word_score"] != "sum":
@@ -115,7 +121,6 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
             f"retrieval.choices: {OTHER_TASK} shows texts of another task of the run, but "
             f"{next(iter(config['tasks']))} is the only one; add a task, or leave it out."
         )
-    _check_reweighting(config)
     if config["orders"]["count"] == 1:
         raise InputError(
             "orders.count: a single order has no other to be compared with; give 2 or more, or 0 "

@@ -124,7 +124,7 @@ a date of its own for want of today's, such as Llama 3.2's 26 Jul 2024, writes t
 | `retrieval` | retrieval, and what follows from it |
 | `encoder.temperature` | regressions on embeddings, their figure and table; no embeddings |
 | `encoder.further` | further embeddings, if a name or a path changed, and regressions on embeddings, their figure and table |
-| `heads` | which head is compared with regressions on embeddings, their figure and table |
+| `heads` | which head is compared with regressions on embeddings, and which one stands for orders, their figures and tables |
 | `orders` | predictions with other orders and draws, and what follows from them |
 | `perturbations` | perturbed texts, and what follows from them; no rare words, which are chosen anew for other texts or another `encoder.path` |
 | `kernel` | what many demonstrations are shown for, and what follows from it |

@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from anchorflow.arrays import Array
+from anchorflow.config.errors import InputError
 from anchorflow.measure.hidden_markov import (
     Observations,
     World,
@@ -29,6 +30,7 @@ from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.theory import THEORY
 
+_SMALLEST = 1e-120  # an entry's square, and what ridges and squares of it leave, is then no 0
 _RANK = 1e-12  # singular values below this share of the largest are rounding errors
 
 
@@ -70,10 +72,27 @@ def second_moment(world: World, samples: int, length: int, random: np.random.Gen
     tasks = random.integers(world.tasks, size=samples)
     drawn = draw_sequences(world, tasks, length, random)
     inputs, times = np.unique(drawn, axis=0, return_counts=True)
-    rows = operators(world, inputs).reshape(len(inputs), -1) * np.sqrt(times / samples)[:, None]
+    rows = _vectors(world, inputs) * np.sqrt(times / samples)[:, None]
     _, scales, directions = np.linalg.svd(rows, full_matrices=False)
     rank = int((scales > _RANK * scales[0]).sum())
     return Moment(directions[:rank].T, scales[:rank])
+
+
+def _vectors(world: World, inputs: Observations) -> Array:
+    """vec(T_x) of every input, [U, S²].
+
+    Raises
+    ------
+    InputError
+        If products of two of them would be too small for double precision.
+    """
+    vectors = operators(world, inputs).reshape(len(inputs), -1)
+    if len(vectors) and np.abs(vectors).max(1).min() < _SMALLEST:
+        raise InputError(
+            f"theory.length: inputs of {inputs.shape[1]} observations are too improbable for "
+            "double precision; choose shorter ones, or raise theory.sharpness."
+        )
+    return vectors
 
 
 def ridge_kernel(vectors: Array, moment: Moment, ridge: float) -> Array:
@@ -206,7 +225,7 @@ def measure_world(number: int, spec: Mapping[str, Any]) -> Iterator[tuple[Any, .
     )
     samples = generator(number, "theory", "samples")
     moment = second_moment(world, spec["samples"], length, samples)
-    vectors = operators(world, prompts.inputs).reshape(len(prompts.inputs), -1)
+    vectors = _vectors(world, prompts.inputs)
 
     log_inputs, beliefs = forward(world, prompts.inputs)
     next_given_task = beliefs @ world.emission  # [U, K, O]

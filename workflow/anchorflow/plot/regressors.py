@@ -10,13 +10,13 @@ from matplotlib.ticker import NullLocator
 
 from anchorflow.plot.style import describe, legend_below, save, small_multiples, tasks_in_order
 
-# Okabe-Ito colors; heads are evaluated only with all demonstrations.
+# Okabe-Ito colors
 _METHODS = {
     "in_context": ("in-context learning", "#000000", "o", "-"),
     "encoder": ("encoder, kernel regression", "#0072B2", "s", "--"),
     "encoder_logistic": ("encoder, logistic regression", "#56B4E9", "^", ":"),
-    "head_chosen_here": ("best head, chosen here", "#E69F00", "v", "none"),
-    "head_held_out": ("best head, held out", "#D55E00", "D", "none"),
+    "head_chosen_here": ("best head, chosen here", "#E69F00", "v", ":"),
+    "head_held_out": ("best head, held out", "#D55E00", "D", "-."),
 }
 _FURTHER = (("#009E73", "P"), ("#CC79A7", "X"), ("#F0E442", "*"))  # further encoders, in turn
 
@@ -29,7 +29,8 @@ def plot_regressors(
 ) -> None:
     """Plot the table ``regressors`` of one model, one column per task.
 
-    Top: accuracy. Bottom: agreement with the model's own predictions.
+    Top: accuracy. Bottom: agreement with the model's own predictions for the same demonstrations;
+    of the model itself, with those for all of them.
     """
     tasks = tasks_in_order(regressors)
     shown = regressors.filter(pl.col("weights").is_null() | (pl.col("weights") == "max"))

@@ -1,12 +1,68 @@
 """The demonstrations of kernel regression in several orders, and as many fresh draws of others."""
 
+import logging
+
 import numpy as np
 import polars as pl
 
-from anchorflow.prepare.kernel_samples import shown
+from anchorflow.prepare.kernel_samples import shown, with_first
+from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.random_draws import generator
 
+log = logging.getLogger(__name__)
+
 ORDER, DRAW = "order", "draw"
+
+
+def build_arranged(
+    kernel: pl.DataFrame, texts: pl.DataFrame, count: int, builder: PromptBuilder
+) -> pl.DataFrame:
+    """The prompts of :func:`arranged_samples`, as ``PROMPTS``.
+
+    Where draws of longer texts exceed the context and the demonstrations of ``kernel`` do not, all
+    orders and draws have fewer of each label, the first ones of ``kernel``, until they fit too.
+    """
+    classes = len(builder.labels)
+    every = len(kernel["demonstration_rows"][0]) // classes
+    for per_label in range(every, 0, -1):
+        fewer = with_first(kernel, per_label * classes)
+        prompts = builder.build(arranged_samples(fewer, texts, count))
+        skipped = prompts.filter(pl.col("skipped").is_not_null())
+        own = skipped.filter(demonstrations=f"{ORDER}-0")
+        if set(skipped["example"]) == set(own["example"]):
+            break
+    if per_label < every:
+        log.warning(
+            "Orders and draws have %d demonstrations of each label instead of %d, with which the "
+            "longest draw exceeds the context.",
+            per_label,
+            every,
+        )
+    _log_overlap(fewer, texts)
+    return prompts
+
+
+def _log_overlap(kernel: pl.DataFrame, texts: pl.DataFrame) -> None:
+    """Log which share of a label's training texts is shown, and so may be drawn again."""
+    labels = pl.Series(kernel["demonstration_labels"][0].to_list())
+    free = _free(kernel, texts)
+    share = max(
+        int((labels == label).sum()) / len(free.filter(pl.col("label") == label))
+        for label in labels.unique()
+    )
+    log.log(
+        logging.WARNING if share > 0.5 else logging.INFO,
+        "Up to %.0f %% of a label's training texts are shown at once, so fresh draws share about "
+        "as many of them.",
+        100 * share,
+    )
+
+
+def _free(kernel: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
+    """The distinct training texts that are no test text."""
+    return texts.filter(
+        pl.col("split") == "train", ~pl.col("text").is_in(kernel["text"].implode())
+    ).unique("text", keep="first", maintain_order=True)
 
 
 def arranged_samples(kernel: pl.DataFrame, texts: pl.DataFrame, count: int) -> pl.DataFrame:
@@ -36,9 +92,7 @@ def arranged_samples(kernel: pl.DataFrame, texts: pl.DataFrame, count: int) -> p
             for name, many in (("row", "rows"), ("text", "texts"), ("label", "labels"))
         }
     )
-    free = texts.filter(
-        pl.col("split") == "train", ~pl.col("text").is_in(kernel["text"].implode())
-    ).unique("text", keep="first", maintain_order=True)
+    free = _free(kernel, texts)
     wanted = own["label"].value_counts().sort("label").rows()
     arranged = []
     for number in range(count):

@@ -24,9 +24,10 @@ ORDER_EFFECTS = table(
         "over all orders, or all draws: accuracy, its mean; spread, its standard deviation; range, "
         "largest minus smallest; changed, share of predictions that differ between two of them, "
         "mean over pairs; head_agreement, how often the best head's kernel regression predicts "
-        "what the model predicts, and head_changed, as changed of its predictions, the head chosen "
-        "on other texts (see heads.chosen_on); for orders also accuracy_difference, "
-        "spread_difference, and changed_difference, minus the same of draws, paired",
+        "what the model predicts, and head_changed, as changed of its predictions, one head for "
+        "orders and draws, chosen on other texts for its agreement in both (see "
+        "heads.chosen_on); for orders also accuracy_difference, spread_difference, and "
+        "changed_difference, minus the same of draws, paired",
     ),
     field("mean", pa.float64(), "mean over seeds", "1"),
     *INTERVAL,

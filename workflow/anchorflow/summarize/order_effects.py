@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from anchorflow.arrays import Array
+from anchorflow.config.errors import InputError
 from anchorflow.random_draws import halves
 from anchorflow.schemas.order_effects import ORDER_EFFECTS
 from anchorflow.summarize.by_task import (
@@ -92,21 +93,14 @@ def by_number(rows: pl.DataFrame, column: str) -> Array:
     return values
 
 
-def head_scores(rows: pl.DataFrame, half_of: pl.DataFrame) -> Array:
-    """For :func:`choose_head`, of one arrangement and seed: agreement, and ``head_changed``.
-
-    Returns
-    -------
-    Array
-        [examples, 6 · heads]; NaN in the columns of the half that does not contain the example.
-    """
+def head_values(rows: pl.DataFrame) -> dict[str, Array]:
+    """``OF_HEADS`` of every head in one arrangement and seed, [examples, heads]."""
     ordered = rows.sort("example", "number")
-    examples = ordered["example"].unique(maintain_order=True)
     told = np.array(
         [[-1 if label is None else label for label in own] for own in ordered["heads"].to_list()]
-    ).reshape(len(examples), -1, len(ordered["heads"][0]))  # [examples, K, heads]
+    ).reshape(ordered["example"].n_unique(), -1, len(ordered["heads"][0]))  # [examples, K, heads]
     agreement = (told == by_number(rows, "prediction")[..., None]).mean(1)
-    return by_half(agreement, pairs_that_differ(told), examples, half_of)
+    return {"head_changed": pairs_that_differ(told), "head_agreement": agreement}
 
 
 def summarize_order_effects(
@@ -143,7 +137,11 @@ def summarize_order_effects(
     run = predictions.join(
         whole.filter(pl.col("skipped").is_null()), on=_CELL, how="semi", maintain_order="left"
     )
-    require_examples(run)
+    if run.is_empty():
+        raise InputError(
+            "orders.count: of every test text, a prompt with some order or draw exceeds the "
+            "model's context; lower kernel.demonstration_tokens."
+        )
     skipped = skipped_prompts(whole, "every")
     keys = pl.DataFrame(
         [
@@ -156,10 +154,13 @@ def summarize_order_effects(
     estimates = estimates_by_task(run, tasks, order_statistic, len(keys))
     parts = [summary_rows(estimates, keys, run, confidence)]
     for arrangement in ARRANGEMENTS:
-        own = run.filter(pl.col("arrangement") == arrangement)
-        of_heads = over_tasks(own, tasks, partial(_best_head, chosen_on=chosen_on), len(OF_HEADS))
-        named = pl.DataFrame({"arrangement": [arrangement] * 2, "measure": OF_HEADS})
-        parts.append(summary_rows(of_heads, named, own, confidence))
+        for measure in OF_HEADS:
+            of_task = partial(
+                _best_head, arrangement=arrangement, measure=measure, chosen_on=chosen_on
+            )
+            named = pl.DataFrame({"arrangement": [arrangement], "measure": [measure]})
+            of_heads = over_tasks(run, tasks, of_task, 1)
+            parts.append(summary_rows(of_heads, named, run, confidence))
     rows = pl.concat(parts).join(skipped, on="task", maintain_order="left")
     order = {name: place for place, name in enumerate(ARRANGEMENTS)}
     ordered = rows.sort(
@@ -175,14 +176,21 @@ def _places(names: pl.Series) -> dict[str, int]:
     return {name: place for place, name in enumerate(distinct)}
 
 
-def _best_head(rows: pl.DataFrame, chosen_on: float) -> Estimate:
-    """``OF_HEADS`` of the best head on texts that it was not chosen on, of one arrangement."""
+def _best_head(rows: pl.DataFrame, arrangement: str, measure: str, chosen_on: float) -> Estimate:
+    """One of ``OF_HEADS`` of the best head, on texts that it was not chosen on.
+
+    The same head stands for orders and draws: the one that agrees most with the model in both.
+    """
     half_of = halves(rows["example"], 0, chosen_on)
 
     def of_seed(seed: pl.DataFrame) -> SeedStatistic:
-        return SeedStatistic(
-            weighted_mean_where_defined(head_scores(seed, half_of)), texts_of(seed)
-        )
+        values = {
+            name: head_values(seed.filter(pl.col("arrangement") == name)) for name in ARRANGEMENTS
+        }
+        agreement = np.mean([values[name]["head_agreement"] for name in ARRANGEMENTS], 0)
+        examples = seed["example"].unique().sort()
+        scores = by_half(agreement, values[arrangement][measure], examples, half_of)
+        return SeedStatistic(weighted_mean_where_defined(scores), texts_of(seed))
 
     _, held_out = choose_head(estimate_over_seeds(rows, of_seed), chosen_on)
-    return held_out
+    return held_out.map(lambda of: of[..., :1])

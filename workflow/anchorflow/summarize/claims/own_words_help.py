@@ -19,7 +19,7 @@ READS = ("predictions",)
 PERMUTED, SYMBOLS, RANDOM = "permuted", "symbols", "random"
 _LACKING = {
     PERMUTED: "the task's own label words were not permuted (label_words)",
-    SYMBOLS: "no label words without meaning were named (label_words)",
+    SYMBOLS: "no single letters or signs were named as label words (label_words)",
     RANDOM: "no label words were drawn at random (random_words)",
 }
 
@@ -28,7 +28,8 @@ def kinds_of_words(run: Run) -> dict[str, str]:
     """The kind of each of a task's other label words, by their name.
 
     Random ones are those that are drawn. Named ones are permuted if they are the own words in
-    another order; the own words in their order are of no kind; all others are symbols.
+    another order, and symbols if each is a single character or has no letters. All others may mean
+    something, and are of no kind.
     """
     kinds = {}
     for name in run.worded:
@@ -36,11 +37,15 @@ def kinds_of_words(run: Run) -> dict[str, str]:
         named = named_labels(words, run.words[OWN])
         if not words:
             kinds[name] = RANDOM
-        elif named is None:
-            kinds[name] = SYMBOLS
-        elif named != sorted(named):
+        elif named is not None and named != sorted(named):
             kinds[name] = PERMUTED
+        elif all(_means_nothing(word.strip()) for word in words):
+            kinds[name] = SYMBOLS
     return kinds
+
+
+def _means_nothing(word: str) -> bool:
+    return len(word) == 1 or not any(character.isalpha() for character in word)
 
 
 def accuracy_of_kinds(run: Run, more: Sequence[str], less: Sequence[str]) -> Sampled:
