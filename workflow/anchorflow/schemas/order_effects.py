@@ -23,8 +23,8 @@ ORDER_EFFECTS = table(
         pa.string(),
         "over all orders, or all draws: accuracy, its mean; spread, its standard deviation, and "
         "range, largest minus smallest, both with the chance differences of few texts; changed, "
-        "share of predictions that differ between two of them, mean over pairs; head_agreement, how "
-        "often the best head's kernel regression predicts "
+        "share of predictions that differ between two of them, mean over pairs; head_agreement, "
+        "how often the best head's kernel regression predicts "
         "what the model predicts, and head_changed, as changed of its predictions, one head for "
         "orders and draws, chosen on other texts for its agreement in both (see "
         "heads.chosen_on); for orders also accuracy_difference, spread_difference, and "
