@@ -1,4 +1,4 @@
-"""Models whose files are damaged or replaced are refused by name."""
+"""Files that are damaged or replaced are refused by name; the head, run once after several runs."""
 
 import json
 import os
@@ -9,12 +9,24 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.language_model import open_model
+from anchorflow.model.attention_function import intervene
+from anchorflow.model.batches import Budget, batches_of
+from anchorflow.model.language_model import (
+    logits_after,
+    open_model,
+    target_label_logits,
+    target_logits,
+    target_states,
+)
+from anchorflow.model.last_tokens import keep_together
+from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.tokenizer import open_tokenizer
 from resolved_models import resolve, with_own_weights
 from table_files import flipped
+from tiny_models import FAMILIES, random_batch, shared_prompts, tiny_model
 
 CPU = torch.device("cpu")
 
@@ -84,3 +96,52 @@ def test_weights_replaced_under_the_same_name_are_refused_even_if_no_newer(
     shutil.rmtree(folder / "model")
     resolve(folder)
     assert open_model(folder / "model", CPU).model.norm.weight[0] == 2
+
+
+def close(ours: Tensor, plain: Tensor) -> None:
+    torch.testing.assert_close(ours, plain, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_are_those_of_every_run_by_itself(family: str) -> None:
+    model = tiny_model(family)
+    runs = [random_batch([23, 31], seed=seed) for seed in range(2)]
+    states = [target_states(model, batch) for batch in runs]
+    for batch, logits in zip(runs, logits_after(model, states), strict=True):
+        plain = target_logits(model, batch)
+        assert plain.std() > 0
+        close(logits, plain)
+        close(target_label_logits(model, batch), plain[:, batch.label_tokens])
+
+
+def test_many_rows_are_split_into_passes_and_keep_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, batch = tiny_model("gemma2"), random_batch([23, 31, 19])
+    plain, passes = target_logits(model, batch), []
+    head = model.get_output_embeddings()
+    head.register_forward_hook(lambda _, inputs, __: passes.append(len(inputs[0])))
+    monkeypatch.setattr("anchorflow.model.language_model._HEAD_ROWS", 7)
+    runs = [target_states(model, batch) * scale for scale in (1, 2, 1, 2, 1)]
+    passes.clear()
+    logits = list(logits_after(model, runs))
+    assert passes == [6, 6, 3]
+    for ours in logits[::2]:
+        close(ours, plain)
+    close(logits[1], logits[3])
+    assert (logits[1] - plain).abs().max() > 1e-3
+    assert list(logits_after(model, [])) == []
+
+
+@pytest.mark.parametrize("family", ["gemma2", "gpt2"])
+def test_last_tokens_have_the_states_of_their_prompts(family: str) -> None:
+    model, table = tiny_model(family), shared_prompts([5, 17])
+    prefix = compute_prefix(model, shared_token_ids(table))
+    tokens = keep_together(model, table, prefix, Budget(10_000))
+    with intervene(tokens):
+        (ours,) = logits_after(model, [tokens.states(model)])
+        plain = tokens.vocabulary_logits(model)
+    close(ours, plain)
+    (batch,) = batches_of(table, 10_000, torch.device("cpu"))
+    order = [batch.examples.index(example) for example in tokens.examples]
+    close(ours, target_logits(model, batch)[order])

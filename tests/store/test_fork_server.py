@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from anchorflow.config.import_path import ALONE, RUN
 from anchorflow.store.fork_server import _opened
@@ -20,7 +23,12 @@ BEGINNING = """
 import os, sys
 from types import SimpleNamespace
 from anchorflow.store.fork_server import continue_in_fork
-continue_in_fork(SimpleNamespace(params={"code_model_devices": "model/devices.py 0"}))
+continue_in_fork(
+    SimpleNamespace(
+        params={"code_model_devices": "model/devices.py 0"},
+        input={"tokenizer": "tokenizer"} if os.path.isdir("tokenizer") else {},
+    )
+)
 forked = "torch" in sys.modules
 """
 
@@ -161,6 +169,36 @@ def test_server_and_forks_end_with_the_run(
     wait_until(lambda: ended(fork) and ended(server))
     assert job.wait(20) == -signal.SIGKILL
     job.communicate()
+
+
+SAYS_WHAT_IS_OPEN = """
+from pathlib import Path
+from anchorflow.store.opened import opened
+found = opened(Path("tokenizer/tokenizer.json"))
+print(forked, found and found.encode("a b c").ids)
+"""
+
+
+def write_tokenizer(path: Path, words: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    model = WordLevel({word: number for number, word in enumerate(words.split())}, unk_token="b")
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.save(str(path))
+
+
+def test_jobs_find_the_tokenizer_open_as_its_file_is_now(
+    started: Callable[..., subprocess.Popen], tmp_path: Path
+) -> None:
+    folder = tmp_path / "other"
+    folder.mkdir()
+    path = folder / "tokenizer" / "tokenizer.json"
+    for words, printed in (("a b c", [0, 1, 2]), ("c a b", [1, 2, 0])):
+        write_tokenizer(path, words)
+        job = started(SAYS_WHAT_IS_OPEN, folder)
+        assert job.communicate(timeout=60) == (f"True {printed}\n", "")
+    path.write_text("{", encoding="utf-8")
+    assert started(SAYS_WHAT_IS_OPEN, folder).communicate(timeout=60) == ("True None\n", "")
 
 
 def test_a_device_that_was_opened_is_seen(tmp_path: Path) -> None:

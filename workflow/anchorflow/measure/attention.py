@@ -1,6 +1,6 @@
 """Attention from the target position to every demonstration, and the model's predictions."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,16 +166,20 @@ def measure_attention(
 
 
 def rows_and_logits(
-    model: PreTrainedModel, batch: Batch, prefix: Prefix, *observing: Intervention
+    model: PreTrainedModel,
+    batch: Batch,
+    prefix: Prefix,
+    *observing: Intervention,
+    at_target: Callable[[PreTrainedModel, Batch], Tensor] = target_logits,
 ) -> tuple[Tensor, Tensor]:
     """Attention rows and logits of prompts that begin with ``prefix``.
 
-    The rows A_l(q, :) are [L, B, H, T], including the prefix; the next-token logits at the target
-    position are [B, vocabulary].
+    The rows A_l(q, :) are [L, B, H, T], including the prefix; the logits at the target position are
+    [B, vocabulary], or of the label words alone, if ``at_target`` is ``target_label_logits``.
     """
     recorded = RecordRows(batch.target_rows)
     with intervene(prefix, recorded, *observing):
-        logits = target_logits(model, batch)
+        logits = at_target(model, batch)
     return recorded.stacked(model.config.get_text_config().num_hidden_layers), logits
 
 
@@ -208,10 +212,15 @@ def prediction_frame(
     keys: Mapping[str, str | int],
     scores: Tensor | None = None,
 ) -> pl.DataFrame:
-    """``PREDICTIONS`` of one batch, from logits and scores as in :func:`label_predictions`."""
+    """``PREDICTIONS`` of one batch, from logits [B, vocabulary] and the label words' scores [B, C].
+
+    By default, scores are the logits of the label words' first tokens.
+    """
+    if scores is None:
+        scores = logits[:, batch.label_tokens.to(logits.device)]
     top = logits.softmax(-1).topk(TOP_TOKENS)
     tokens = top.indices.cpu().tolist()
-    frame = label_predictions(batch, logits, scores).with_columns(
+    frame = label_predictions(batch, scores).with_columns(
         pl.Series("top_tokens", tokens),
         pl.Series(
             "top_texts",
@@ -225,18 +234,14 @@ def prediction_frame(
     return keyed(frame, keys, PREDICTIONS)
 
 
-def label_predictions(batch: Batch, logits: Tensor, scores: Tensor | None = None) -> pl.DataFrame:
+def label_predictions(batch: Batch, scores: Tensor) -> pl.DataFrame:
     """True label, prediction and label probabilities of each example of one batch.
 
     Parameters
     ----------
-    logits : [B, vocabulary]
-        Next-token logits at the target position.
-    scores : [B, C], optional
-        Scores of the label words; by default, the logits of their first tokens.
+    scores : [B, C]
+        Scores of the label words, such as the logits of their first tokens.
     """
-    if scores is None:
-        scores = logits[:, batch.label_tokens.to(logits.device)]
     check_finite(scores, batch.examples)
     probabilities = scores.softmax(-1).cpu()
     return pl.DataFrame(

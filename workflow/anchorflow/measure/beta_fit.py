@@ -127,6 +127,14 @@ def scores_and_logits(
     return words.scores(model, Ended.last(model, tokens, kept), logits, on_rows), logits
 
 
+def reweighted_states(
+    model: PreTrainedModel, tokens: LastTokens, beta: Tensor | None = None
+) -> Tensor:
+    """What the head gets at the target under β, [B, hidden]; see :func:`logits_after`."""
+    with intervene(tokens, *_weighted(beta, tokens)):
+        return tokens.states(model)
+
+
 def _weighted(beta: Tensor | None, tokens: LastTokens, row: int = 0) -> list[Reweight]:
     return [] if beta is None else [Reweight.last(beta, tokens, row)]
 

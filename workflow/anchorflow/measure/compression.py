@@ -7,7 +7,7 @@ with everything kept and with the anchors alone.
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from anchorflow.config.errors import InputError
 from anchorflow.config.registry import declared
 from anchorflow.measure.attention import TOP_TOKENS
-from anchorflow.measure.beta_fit import fit_reweighting, scores_and_logits
+from anchorflow.measure.beta_fit import fit_reweighting, reweighted_states, scores_and_logits
 from anchorflow.measure.compression_methods import (
     FOLDER,
     Demonstrations,
@@ -29,10 +29,10 @@ from anchorflow.measure.compression_methods import (
     with_instruction,
     without_instruction,
 )
-from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows
+from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
-from anchorflow.model.language_model import check_finite
-from anchorflow.model.last_tokens import LastTokens, keep_all_but_last, keep_together
+from anchorflow.model.language_model import check_finite, logits_after, target_states
+from anchorflow.model.last_tokens import keep_all_but_last, keep_together
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.schemas.compression import COMPRESSION
@@ -215,6 +215,7 @@ def measure_compression(
     test, training = runnable(prompts, "fixed"), runnable(prompts, "training")
     measured = among(test, examples)
     parts = [pl.DataFrame(schema=frame_schema(COMPRESSION))]
+    waiting: list[tuple[Tensor, Callable[[Tensor], pl.DataFrame]]] = []
     if measured.is_empty():
         return parts[0]
     keys = test.select("model", "task", "seed").row(0, named=True)
@@ -238,56 +239,78 @@ def measure_compression(
                 )
                 betas = {ANCHOR: fit.beta}
             constants = {**keys, "kept": cache.kept, "shared": len(token_ids)}
-            measure = partial(_predictions, model, cache, setting, betas.get(setting), words)
-            for _, rows in run_batches(
-                measured, budget, model.device, measure, cache.prefix.tokens, cache.first_position
+            answer = partial(_answer, model, cache, setting, betas.get(setting), words, constants)
+            for _, answered in run_batches(
+                measured, budget, model.device, answer, cache.prefix.tokens, cache.first_position
             ):
-                parts.append(keyed(rows, constants, COMPRESSION))
+                parts += answered.rows
+                waiting += answered.waiting
             progress.update()
+    logits = logits_after(model, [states for states, _ in waiting])
+    parts += [rows(each) for (_, rows), each in zip(waiting, logits, strict=True)]
     return pl.concat(parts).sort("example", "method", "share", "draw", nulls_last=False)
 
 
-def _predictions(
+class _Answered(NamedTuple):
+    """Predictions of one batch from one cache, and those of which only the logits are missing."""
+
+    rows: list[pl.DataFrame]
+    waiting: list[tuple[Tensor, Callable[[Tensor], pl.DataFrame]]]  # states, and rows of logits
+
+
+@torch.no_grad()
+def _answer(
     model: PreTrainedModel,
     cache: Cache,
     setting: Setting,
     beta: Tensor | None,
     words: Words | None,
+    constants: Mapping[str, Any],
     batch: Batch,
-) -> pl.DataFrame:
+) -> _Answered:
     """Predictions of one batch from one cache, without β and, if given, with it."""
+    ways = {setting: None} if beta is None else {setting: None, REWEIGHTED[setting]: beta}
+    rows_of = {way: partial(_rows, batch, way, constants) for way in ways}
+    if beta is None and words is None:
+        with intervene(cache.prefix):
+            return _Answered([], [(target_states(model, batch), rows_of[setting])])
     tokens = keep_all_but_last(model, batch, cache.prefix)
-    parts = []
-    for way, (scores, logits) in _answers(model, tokens, setting, beta, words):
-        for each in (logits, scores):
-            check_finite(each, tokens.examples, way in REWEIGHTED.values())
-        names = {name: pl.lit(value) for name, value in way._asdict().items()}
-        parts.append(_rows(tokens, logits, scores).with_columns(**names))
-    return pl.concat(parts)
+    if words is None:
+        return _Answered(
+            [],
+            [(reweighted_states(model, tokens, each), rows_of[way]) for way, each in ways.items()],
+        )
+    rows = []
+    for way, each in ways.items():
+        scores, logits = scores_and_logits(model, tokens, each, words)
+        rows.append(rows_of[way](logits, scores))
+    return _Answered(rows, [])
 
 
-@torch.no_grad()
-def _answers(
-    model: PreTrainedModel,
-    tokens: LastTokens,
-    setting: Setting,
-    beta: Tensor | None,
-    words: Words | None,
-) -> Iterator[tuple[Setting, tuple[Tensor, Tensor]]]:
-    """Scores [B, C] and next-token logits [B, vocabulary], without β and, if given, with it."""
-    yield setting, scores_and_logits(model, tokens, None, words)
-    if beta is not None:
-        yield REWEIGHTED[setting], scores_and_logits(model, tokens, beta, words)
+def _rows(
+    batch: Batch,
+    way: Setting,
+    constants: Mapping[str, Any],
+    logits: Tensor,
+    scores: Tensor | None = None,
+) -> pl.DataFrame:
+    """Columns of ``COMPRESSION`` of one batch, from next-token logits [B, vocabulary].
 
-
-def _rows(tokens: LastTokens, logits: Tensor, scores: Tensor) -> pl.DataFrame:
+    Label probabilities are of ``scores`` [B, C], by default the logits of the words' first tokens.
+    """
+    if scores is None:
+        scores = logits[:, batch.label_tokens.to(logits.device)]
+    for each in (logits, scores):
+        check_finite(each, batch.examples, way in REWEIGHTED.values())
     probabilities = scores.softmax(-1).cpu()
-    return pl.DataFrame(
+    rows = pl.DataFrame(
         {
-            "example": tokens.examples,
-            "label": tokens.labels.tolist(),
+            "example": batch.examples,
+            "label": batch.labels.tolist(),
             "prediction": probabilities.argmax(-1).tolist(),
             "probabilities": probabilities.tolist(),
             "top_tokens": logits.topk(TOP_TOKENS).indices.tolist(),
         }
     )
+    names = {name: pl.lit(value) for name, value in way._asdict().items()}
+    return keyed(rows.with_columns(**names), constants, COMPRESSION)

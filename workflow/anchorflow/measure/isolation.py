@@ -25,7 +25,13 @@ from anchorflow.config.errors import InputError
 from anchorflow.measure.token_kinds import label_word_tokens, matched_positions
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
-from anchorflow.model.language_model import keep_outputs, resume, target_logits
+from anchorflow.model.language_model import (
+    check_finite,
+    keep_outputs,
+    logits_after,
+    resume,
+    target_states,
+)
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.prepare.prompts import non_label_positions
 from anchorflow.random_draws import generator
@@ -293,14 +299,22 @@ class _Runs:
         return torch.tensor(positions)
 
     def logits(self, batch: Batch) -> Iterator[tuple[Setting, Tensor]]:
-        """Next-token logits [B, vocabulary], unmodified and under each setting."""
+        """Next-token logits [B, vocabulary], unmodified and under each setting.
+
+        Raises
+        ------
+        InputError
+            If a logit is not finite.
+        """
         starts = set(self._starts.values())
         with intervene(self._untouched), keep_outputs(self._model, starts) as kept:
-            logits = target_logits(self._model, batch)
-        yield UNTOUCHED, logits
+            states = [target_states(self._model, batch)]
         for setting, prefix in self._prefixes.items():
             with intervene(prefix), resume(self._model, kept[self._starts[setting]]):
-                logits = target_logits(self._model, batch)
+                states.append(target_states(self._model, batch))
+        settings = [UNTOUCHED, *self._prefixes]
+        for setting, logits in zip(settings, logits_after(self._model, states), strict=True):
+            check_finite(logits, batch.examples)
             yield setting, logits
 
 

@@ -36,7 +36,7 @@ from anchorflow.measure.segments import (
     segment_widths,
 )
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
-from anchorflow.model.language_model import target_logits
+from anchorflow.model.language_model import target_label_logits, target_logits
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.prepare.kernel_samples import TextsApart
 from anchorflow.random_draws import generator
@@ -481,11 +481,11 @@ def predict_with_first(
     parts = [pl.DataFrame(schema={name: schema[name] for name in columns})]
 
     def measure(batch: Batch) -> pl.DataFrame:
-        rows, logits = rows_and_logits(model, batch, prefix)
+        rows, scores = rows_and_logits(model, batch, prefix, at_target=target_label_logits)
         weights = by_demonstration(rows, batch).largest.double().numpy()
         labels, classes = batch.demonstration_labels[0].tolist(), len(batch.label_tokens)
         permuted = _with_permuted_labels(weights, batch.examples, labels, classes, keys)
-        return label_predictions(batch, logits).with_columns(
+        return label_predictions(batch, scores).with_columns(
             told_by_heads(rows, batch), _by_example("heads_permuted", permuted)
         )
 

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from anchorflow.measure.attention import label_predictions, rows_and_logits
 from anchorflow.measure.kernel import told_by_heads
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.language_model import target_label_logits
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.orders import ORDERS
@@ -62,8 +63,8 @@ def measure_orders(
             prefix = compute_prefix(model, shared_token_ids(whole))
 
             def measure(batch: Batch, prefix: Prefix = prefix) -> pl.DataFrame:
-                rows, logits = rows_and_logits(model, batch, prefix)
-                return label_predictions(batch, logits).with_columns(told_by_heads(rows, batch))
+                rows, scores = rows_and_logits(model, batch, prefix, at_target=target_label_logits)
+                return label_predictions(batch, scores).with_columns(told_by_heads(rows, batch))
 
             arrangement, _, number = name.partition("-")
             keys = measured.select("model", "task", "seed").row(0, named=True)

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from anchorflow.measure.attention import label_predictions
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
-from anchorflow.model.language_model import target_logits
+from anchorflow.model.language_model import target_label_logits, target_logits
 from anchorflow.model.prefix import KeepKeys, compute_prefix, shared_token_ids
 from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
 from anchorflow.schemas.frames import frame_schema, keyed
@@ -75,13 +75,14 @@ def measure_perturbations(
         prefix = compute_prefix(model, shared_token_ids(every))
 
         def measure(batch: Batch) -> pl.DataFrame:
+            if words is None:
+                with intervene(prefix):
+                    return label_predictions(batch, target_label_logits(model, batch))
             kept = KeepKeys()
-            with intervene(prefix, *([] if words is None else [kept])):
+            with intervene(prefix, kept):
                 logits = target_logits(model, batch)
-            scores = None
-            if words is not None:
-                scores = words.scores(model, Ended.batch(model, batch, kept, prefix), logits)
-            return label_predictions(batch, logits, scores)
+            scores = words.scores(model, Ended.batch(model, batch, kept, prefix), logits)
+            return label_predictions(batch, scores)
 
         budget = Budget(batch_tokens)
         with tqdm(total=len(run), desc="perturbations", unit="prompt", mininterval=1) as progress:

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from anchorflow.measure.attention import label_predictions
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
-from anchorflow.model.language_model import target_logits
+from anchorflow.model.language_model import target_label_logits, target_logits
 from anchorflow.model.prefix import KeepKeys
 from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
 from anchorflow.prepare.retrieval_samples import FIXED, OTHER_TASK, RANDOM, cosine, vectors
@@ -119,12 +119,12 @@ def measure_retrieval(
 
     def measure(batch: Batch) -> pl.DataFrame:
         if words is None:
-            return label_predictions(batch, target_logits(model, batch))
+            return label_predictions(batch, target_label_logits(model, batch))
         kept = KeepKeys()
         with intervene(kept):
             logits = target_logits(model, batch)
         scores = words.scores(model, Ended.batch(model, batch, kept), logits)
-        return label_predictions(batch, logits, scores)
+        return label_predictions(batch, scores)
 
     budget = Budget(batch_tokens)
     with tqdm(total=len(run), desc="retrieval", unit="prompt", mininterval=1) as progress:

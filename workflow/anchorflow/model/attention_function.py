@@ -191,6 +191,11 @@ def recomputed_alike() -> tuple[contextlib.nullcontext[None], _Again]:
     return contextlib.nullcontext(), _Again(_in_force.copy())
 
 
+def without_interventions() -> _Again:
+    """A context in which no intervention acts."""
+    return _Again([])
+
+
 def _intervened(call: AttentionCall, interventions: Sequence[Intervention]) -> Tensor:
     if not interventions:
         return plain_attention(call)

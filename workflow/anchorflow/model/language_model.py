@@ -17,13 +17,20 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import adopt, implementation_for, recomputed_alike
+from anchorflow.model.attention_function import (
+    adopt,
+    implementation_for,
+    recomputed_alike,
+    without_interventions,
+)
 from anchorflow.model.batches import Batch
 from anchorflow.model.devices import choose_device
 from anchorflow.model.memory import check_job
 from anchorflow.store.checksums import changed_file, read_json
 
 MODEL_CARD = "model.json"
+
+_HEAD_ROWS = 64  # for which the head computes about as fast as for more
 
 # What transformers says of weights that do not fit, and how it is told.
 _NOT_FITTING = {
@@ -227,6 +234,83 @@ def target_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
         return _run(model, batch)
 
 
+@torch.no_grad()
+def target_label_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
+    """Logits of the label words at the target position of each prompt, [B, C], float32.
+
+    The head runs for these positions and tokens only.
+
+    Raises
+    ------
+    InputError
+        If a logit is not finite.
+    """
+    with head_at(model, batch.target_rows), _head_for(model, batch.label_tokens):
+        return _run(model, batch)
+
+
+@torch.no_grad()
+def target_states(model: PreTrainedModel, batch: Batch) -> Tensor:
+    """What the head gets at the target position of each prompt, [B, hidden].
+
+    The head, which does not run, turns it into logits in :func:`logits_after`.
+    """
+    with head_at(model, batch.target_rows), _before_head(model) as kept:
+        _run(model, batch)
+    return kept[0][:, 0]
+
+
+@torch.no_grad()
+def logits_after(model: PreTrainedModel, states: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Next-token logits of several runs, each [B, vocabulary] in float32; may not be finite.
+
+    For a few prompts, the head takes as long as reading all of its weights does, and a large
+    vocabulary makes that longer than some layers take; so the runs share its passes.
+
+    Parameters
+    ----------
+    states : sequence of [B, hidden]
+        From :func:`target_states` or :func:`last_token_states`.
+    """
+    together = max(1, _HEAD_ROWS // max(map(len, states), default=1))
+    for start in range(0, len(states), together):
+        some = states[start : start + together]
+        yield from _head_of(model, torch.cat(list(some))).split([len(each) for each in some])
+
+
+def _head_of(model: PreTrainedModel, states: Tensor) -> Tensor:
+    """The head, and what the model does to its logits, [N, vocabulary] of [N, hidden]."""
+
+    def give(_: nn.Module, __: tuple[Tensor]) -> tuple[Tensor]:
+        return (states[:, None],)
+
+    hook = model.get_output_embeddings().register_forward_pre_hook(give)
+    any_token = torch.zeros(1, 1, dtype=torch.long, device=model.device)
+    try:
+        with without_interventions():
+            output = model(input_ids=any_token, position_ids=any_token, use_cache=False)
+    finally:
+        hook.remove()
+    logits: Tensor = output.logits[:, 0].float()
+    return logits
+
+
+@contextlib.contextmanager
+def _before_head(model: PreTrainedModel) -> Iterator[list[Tensor]]:
+    """Keep what the output embeddings would get, in order of the runs, and give them no rows."""
+    kept: list[Tensor] = []
+
+    def keep(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+        kept.append(inputs[0])
+        return (inputs[0][:0],)
+
+    hook = model.get_output_embeddings().register_forward_pre_hook(keep)
+    try:
+        yield kept
+    finally:
+        hook.remove()
+
+
 def label_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
     """Logits of the label words at the target position of each prompt, with their autograd graph.
 
@@ -307,6 +391,14 @@ def last_token_logits(
         )
     logits: Tensor = output.logits[:, 0].float()
     return logits
+
+
+@torch.no_grad()
+def last_token_states(model: PreTrainedModel, input_ids: Tensor, positions: Tensor) -> Tensor:
+    """What the head gets after one token per example, [B, hidden]; see :func:`logits_after`."""
+    with _before_head(model) as kept:
+        last_token_logits(model, input_ids, positions)
+    return kept[0][:, 0]
 
 
 def run_layers(

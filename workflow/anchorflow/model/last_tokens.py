@@ -24,7 +24,7 @@ from anchorflow.model.attention_function import (
     intervene,
 )
 from anchorflow.model.batches import Batch, Budget, LabelWords, run_batches
-from anchorflow.model.language_model import last_token_logits, run_layers
+from anchorflow.model.language_model import last_token_logits, last_token_states, run_layers
 from anchorflow.model.prefix import KeepKeys, Prefix
 
 
@@ -93,6 +93,10 @@ class LastTokens:
     def vocabulary_logits(self, model: PreTrainedModel) -> Tensor:
         """Logits of the whole vocabulary, [B, vocabulary] in float32, likewise."""
         return last_token_logits(model, self.input_ids, self.position_ids)
+
+    def states(self, model: PreTrainedModel) -> Tensor:
+        """What the head would get, [B, hidden], likewise; see :func:`logits_after`."""
+        return last_token_states(model, self.input_ids, self.position_ids)
 
 
 def attend_after(

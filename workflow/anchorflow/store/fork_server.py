@@ -6,9 +6,9 @@ the job's script; the script's own process, the client, only waits for it and en
 
 Nothing else changes: a fork has its job's standard streams, environment and folder; it ends when
 its client, the server, or Snakemake does, and the server ends with Snakemake. The server keeps
-other packages' modules alone, and this one's are imported anew by every job. It never computes, so
-it has no threads, and no GPU is in use when it forks. Where it can't be (not on Linux, or without
-Snakemake's process in sight), jobs import for themselves.
+other packages' modules and the tokenizers that jobs read; this package's modules are imported anew
+by every job. It never computes, so it has no threads, and no GPU is in use when it forks. Where it
+can't be (not on Linux, or without Snakemake's process in sight), jobs import for themselves.
 """
 
 import contextlib
@@ -34,6 +34,7 @@ from typing import Any
 
 from anchorflow.config.code import tracked
 from anchorflow.config.import_path import ALONE, RUN
+from anchorflow.store import opened
 
 _PACKAGE = Path(__file__).parents[1]
 _ALWAYS = ("anchorflow.store.job", "snakemake.iocontainers", "snakemake.logging")
@@ -48,6 +49,7 @@ _BEFORE_FORKS = {
     "_RJEM_MALLOC_CONF": "background_thread:false",  # polars
     "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+    "TOKENIZERS_PARALLELISM": "false",
 }
 _IDLE = ("polars-ooc-clea",)  # threads that wait for what happens only where polars computes
 
@@ -76,6 +78,7 @@ def continue_in_fork(snakemake: Any) -> None:
             "environment": {k: v for k, v in os.environ.items() if k != RUN},
             "path": sys.path,
             "modules": sorted(_modules(tracked(snakemake.params))),
+            "tokenizer": snakemake.input.get("tokenizer"),
         }
         text = json.dumps(request).encode() + b"\n"
         with connection.makefile("r") as replies:
@@ -212,6 +215,8 @@ class _Server:
             request: dict[str, Any] = json.loads(text)
             _import_libraries(set(request["modules"]) - self._imported)
             self._imported.update(request["modules"])
+            if request["tokenizer"] is not None:
+                _open_tokenizer(Path(request["folder"], request["tokenizer"]))
             process = os.fork() if _may_fork() else None
         except (OSError, ValueError):
             process = None
@@ -265,9 +270,15 @@ def _import_libraries(modules: set[str]) -> None:
         with contextlib.suppress(BaseException):  # the job itself says what is wrong
             importlib.import_module(module)
     for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE.name]:
-        del sys.modules[name]
+        if name != opened.__name__:
+            del sys.modules[name]
     gc.collect()
     gc.freeze()
+
+
+def _open_tokenizer(folder: Path) -> None:
+    with contextlib.suppress(Exception):  # the job itself says what is wrong
+        opened.open_once(folder / opened.TOKENIZER)
 
 
 def _may_fork() -> bool:
