@@ -26,6 +26,7 @@ from anchorflow.model.attention_function import (
     Intervention,
     attention_rows,
     intervene,
+    mixed_rows,
 )
 from anchorflow.model.batches import LabelWords
 from anchorflow.model.last_tokens import LastTokens
@@ -61,18 +62,23 @@ class Reweight:
         return cls(beta, tokens.rows + row, tokens.label_keys)
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """The layer's output, [B, H, T, D], with Σ_i (exp β_i - 1) Σ_p A(q, p) v_p added at q."""
-        output = attention(call)
-        rows, words = self._rows.to(output.device), self._label_keys.to(output.device)
-        row = attention_rows(call, rows[:, None])[:, :, 0]  # [B, H, K]
+        """The layer's output, [B, H, T, D], of which only that of the target's row changes.
+
+        Where that is the only row, it is computed here, so no intervention may follow this one.
+        """
+        rows = self._rows.to(call.query.device)
+        words = self._label_keys.to(call.query.device)
         # [H, N] or [B, H, N]
-        factor = torch.expm1(self._beta[..., call.layer, :, :].to(output.device))
-        extra = (words.each(row) * factor[..., None]).flatten(2)  # [B, H, N · W]
-        values = call.values_at(words.at.flatten(1)).float()  # [B, G, N · W, D]
-        added = (extra.unflatten(1, (values.shape[1], -1)) @ values).flatten(1, 2)
-        at = (torch.arange(len(rows), device=output.device), rows)
-        by_token = output.transpose(1, 2).index_put(at, added.to(output.dtype), accumulate=True)
-        return by_token.transpose(1, 2)
+        factor = torch.expm1(self._beta[..., call.layer, :, :].to(call.query.device))
+        weights = attention_rows(call, rows[:, None])  # [B, H, 1, K]
+        more = (words.each(weights[:, :, 0]) * factor[..., None]).flatten(2)  # [B, H, N · W]
+        at = words.at.flatten(1)[:, None].expand_as(more)
+        changed = weights.scatter_add(3, at[:, :, None], more[:, :, None])
+        row = mixed_rows(call, changed)  # [B, H, 1, D]
+        if call.query.shape[2] == 1:
+            return row
+        of_each = (torch.arange(len(rows), device=rows.device), rows)
+        return attention(call).transpose(1, 2).index_put(of_each, row[:, :, 0]).transpose(1, 2)
 
 
 def label_scores(

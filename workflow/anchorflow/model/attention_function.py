@@ -92,16 +92,6 @@ class AttentionCall:
         """Index of the key that belongs to the first query row."""
         return self.keys - self.query.shape[2]
 
-    def values_at(self, keys: Tensor) -> Tensor:
-        """Values at some ``keys`` [B, N] of each example: [B, G, N, D]."""
-        at = keys[:, None, :, None].expand(-1, self.value.shape[1], -1, self.value.shape[3])
-        own = self.value.gather(2, (at - self.prefix_tokens).clamp(min=0))
-        if self.prefix is None:
-            return own
-        shared = self.prefix.value.expand(len(keys), -1, -1, -1)
-        shared = shared.gather(2, at.clamp(max=self.prefix_tokens - 1))
-        return torch.where(at < self.prefix_tokens, shared, own)
-
     def keys_of(self, start: int, stop: int) -> slice:
         """The keys that at least one of the query rows ``start:stop`` may attend to."""
         if self.positions is not None:
@@ -260,6 +250,25 @@ def _mixed(call: AttentionCall, weights: Tensor, keys: slice) -> Tensor:
     if call.prefix is not None and before:
         mixed += _shared_product(weights[..., :before], call.prefix.value[:, :, shared])
     return mixed
+
+
+def mixed_rows(call: AttentionCall, weights: Tensor) -> Tensor:
+    """Values of all keys, weighted for some query rows of each example.
+
+    Parameters
+    ----------
+    weights : [B, H, R, K]
+        Such as those of :func:`attention_rows`.
+
+    Returns
+    -------
+    Tensor
+        [B, H, R, D] in the values' dtype.
+    """
+    rows = weights.shape[2]
+    mixed = _mixed(call, _grouped(call, weights, 0, rows), slice(0, call.keys))
+    by_head: Tensor = mixed.unflatten(2, (-1, rows)).flatten(1, 2)
+    return by_head
 
 
 def row_chunks(call: AttentionCall, elements: int = 2**19) -> Iterator[tuple[int, int]]:
