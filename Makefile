@@ -34,7 +34,7 @@ report: $(VENV)/installed
 install: $(VENV)/installed
 
 # Style, types, the workflow's own checks, and the tests that take minutes in all.
-PYTEST = $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup
+PYTEST = $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup --durations 40 --durations-min 5
 test: lint
 	$(PYTEST) -m "not long"
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dry_run import dry_run
+from forked_snakemake import run_snakemake
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("Snakefile", "workflow", "profiles", "data", "config")
@@ -48,17 +48,20 @@ class Checkout:
     config: dict[str, Any] = field(default_factory=dict)
 
     def snakemake(self, *arguments: str, ok: bool = True, **environment: str) -> str:
-        """Run snakemake here and return all that it prints; fails the test unless as expected."""
+        """Run snakemake here and return all that it prints; fails the test unless as expected.
+
+        A run and its jobs are forks, unless they are given an environment of their own.
+        """
         (self.folder / "small.yaml").write_text(yaml.safe_dump(self.config), encoding="utf-8")
         given = ["--configfile", "small.yaml", *arguments]
-        environment = {**os.environ, "PYTHONPATH": "", "HF_HUB_OFFLINE": "1", **environment}
-        if "--dry-run" in arguments:
-            code, printed = dry_run(given, self.folder, environment)
+        whole = {**os.environ, "PYTHONPATH": "", "HF_HUB_OFFLINE": "1", **environment}
+        if not environment:
+            code, printed = run_snakemake(given, self.folder, whole)
         else:
             finished = subprocess.run(
                 [sys.executable, "-m", "snakemake", *given],
                 cwd=self.folder,
-                env=environment,
+                env=whole,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from checkout import ROOT, small_configuration
-from dry_run import dry_run
+from forked_snakemake import run_snakemake
 
 UNDOCUMENTED = ROOT / "workflow" / "rules" / "undocumented.smk"
 ATTRIBUTES = r"\bworkflow\.(?!rst|smk)(\w+)"
@@ -66,7 +66,7 @@ def answers(folder: Path, *arguments: str) -> dict[str, Any]:
     (folder / "inner").mkdir(exist_ok=True)
     (folder / "inner/file.smk").write_text("INNER = folder_of_rules()\n", encoding="utf-8")
     (folder / "some.yaml").write_text("some: 1\n", encoding="utf-8")
-    code, printed = dry_run(["--dry-run", *arguments], folder, dict(os.environ))
+    code, printed = run_snakemake(["--dry-run", *arguments], folder, dict(os.environ))
     assert code == 0, printed
     found: dict[str, Any] = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
     return found
@@ -180,7 +180,7 @@ def test_params_are_of_types_that_snakemake_compares(
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     (tmp_path / "Snakefile").write_text(LIST_PARAMS, encoding="utf-8")
     arguments = ["ask", "--dry-run", "--cores", "1", "--configfile", "small.yaml"]
-    code, printed = dry_run(arguments, tmp_path, dict(os.environ))
+    code, printed = run_snakemake(arguments, tmp_path, dict(os.environ))
     assert code == 0, printed
     found = json.loads((tmp_path / "params.json").read_text(encoding="utf-8"))
     assert {"measure_saliency", "summarize_label_words", "plot_comparison"} <= found.keys()
