@@ -10,8 +10,6 @@ from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from unittest.mock import patch
 
-from anchorflow.store.fork_server import _BEFORE_FORKS
-
 _SECONDS = 900  # that a run may take
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(
@@ -30,10 +28,10 @@ def _serve_jobs(run: int, package: Path) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
-    os.environ.update(_BEFORE_FORKS)
     sys.path.insert(0, str(package))
-    from anchorflow.store import fork_server
+    from anchorflow.store import fork_server  # of the run's own copy, as none was imported before
 
+    os.environ.update(fork_server._BEFORE_FORKS)
     status = 0
     try:
         fork_server.main(run)
@@ -83,6 +81,8 @@ def run_snakemake(
     TimeoutError
         If it hangs.
     """
+    from anchorflow.store.fork_server import _BEFORE_FORKS  # which forks are not to import
+
     with patch.dict(os.environ, _BEFORE_FORKS):
         ensure_running()
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as output:
