@@ -13,8 +13,9 @@ SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
 
 
 def forget() -> None:
-    for function in (code._closure, code._imports, code._tree, code.digest, code.schema_of):
-        function.cache_clear()
+    for function in vars(code).values():
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
 
 
 @pytest.fixture

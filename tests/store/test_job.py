@@ -1,5 +1,6 @@
 """What every job checks: that it runs the code it is recorded with, and no other."""
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -120,3 +121,10 @@ def test_slices_are_the_mappings_among_the_params() -> None:
     params = Params(presents="flow", statistics={"a": 1}, style={"b": 2}, code_numbers="numbers 1")
     assert slices_of(params) == {"statistics": {"a": 1}, "style": {"b": 2}}
     assert configuration_of(params) == {"a": 1, "b": 2}
+
+
+def test_a_job_s_seconds_are_those_since_its_process_was_started() -> None:
+    begun = time.monotonic()
+    code = "import anchorflow.store.job as job; print(job._age())"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0.1 < float(ran.stdout) <= time.monotonic() - begun + 0.02

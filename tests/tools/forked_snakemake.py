@@ -49,7 +49,9 @@ def _serve_jobs(run: int, package: Path) -> None:
         os._exit(status)
 
 
-def _run(arguments: Sequence[str], folder: str, environment: dict[str, str], output: str) -> None:
+def _run(
+    arguments: Sequence[str], folder: str, environment: dict[str, str], output: str, package: Path
+) -> None:
     """Run Snakemake's command line, as a process of its own would."""
     from snakemake.cli import main
 
@@ -57,7 +59,7 @@ def _run(arguments: Sequence[str], folder: str, environment: dict[str, str], out
     os.environ.clear()
     os.environ.update(environment)
     if "--dry-run" not in arguments:
-        _serve_jobs(os.getpid(), Path(folder, "workflow"))
+        _serve_jobs(os.getpid(), package)
     with open(output, "w", encoding="utf-8") as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
@@ -65,16 +67,21 @@ def _run(arguments: Sequence[str], folder: str, environment: dict[str, str], out
         try:
             main(list(arguments))
         finally:
+            atexit._run_exitfuncs()
             sys.stdout.flush()
 
 
 def run_snakemake(
-    arguments: Sequence[str], folder: Path, environment: dict[str, str]
+    arguments: Sequence[str],
+    folder: Path,
+    environment: dict[str, str],
+    package: Path | None = None,
 ) -> tuple[int | None, str]:
     """Exit code and output of Snakemake with these arguments in a folder.
 
     The environment is the whole one, since the process forked from has that of when it was
-    started; but what a Python does of its environment when it starts is not done.
+    started; but what a Python does of its environment when it starts is not done. The package's
+    folder is by default that of the workflow in the folder.
 
     Raises
     ------
@@ -87,7 +94,8 @@ def run_snakemake(
         ensure_running()
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as output:
         process = _PROCESSES.Process(
-            target=_run, args=(arguments, str(folder), environment, output.name)
+            target=_run,
+            args=(arguments, str(folder), environment, output.name, package or folder / "workflow"),
         )
         process.start()
         process.join(_SECONDS)

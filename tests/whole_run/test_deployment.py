@@ -1,14 +1,13 @@
 """The workflow from another directory, and as a module of another workflow: the same jobs."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from checkout import ROOT, Checkout, messages, small_configuration
+from forked_snakemake import run_snakemake
 
 
 def module(snakefile: Path | str, renamed: str = "") -> str:
@@ -31,17 +30,10 @@ use rule * from anchorflow{renamed}
 def snakemake(folder: Path, *arguments: str) -> str:
     """What snakemake prints in ``folder``, with nothing that says where the package is."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    finished = subprocess.run(
-        [sys.executable, "-m", "snakemake", "--cores", "2", *arguments],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-    )
-    assert finished.returncode == 0, finished.stdout[-8000:]
-    return finished.stdout
+    package = (folder if (folder / "workflow").is_dir() else ROOT) / "workflow"
+    code, printed = run_snakemake(["--cores", "2", *arguments], folder, environment, package)
+    assert code == 0, printed[-8000:]
+    return printed
 
 
 def planned(folder: Path, *arguments: str) -> set[str]:

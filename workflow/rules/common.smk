@@ -40,6 +40,7 @@ from anchorflow.config.stages import (
 from anchorflow.config.yaml_values import check_file
 
 share_with_jobs(ROOT / "workflow")
+code.remember(code.REMEMBERED_IN, keep=True)
 
 try:
     for file in configuration_files():

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from anchorflow.config.errors import InputError
+from anchorflow.config.known_code import Known
 
 NUMBERS = 1
 
@@ -41,7 +42,36 @@ _DYNAMIC = ("import_module", "__import__", "exec", "eval")
 _LOADERS = ("importlib", "importlib.util", "importlib.machinery", "runpy", "builtins", "pkgutil")
 _UNCOUNTED_NAMES = ("__all__", "__version__")
 
+REMEMBERED_IN = Path(".snakemake")  # of the folder that a run works in
+
 Name = str | None  # a name that is imported from a module; None for the whole module
+
+_known: Known | None = None  # from earlier runs
+
+
+def remember(folder: Path, keep: bool = False) -> None:
+    """Take what earlier runs have found out about files that are as they were.
+
+    Parameters
+    ----------
+    folder : Path
+        Where Snakemake keeps what it remembers of a run.
+    keep : bool
+        Keep there what this process finds out.
+    """
+    global _known
+    _known = Known(folder, [Path(__file__)], (p.relative_to(_PACKAGE) for p in _modules()))
+    if keep:
+        _known.keep_at_exit()
+
+
+def _modules() -> Iterator[Path]:
+    return _PACKAGE.rglob("*.py")
+
+
+def _remembered(what: str, path: Path, find: Callable[[], Any]) -> Any:
+    """What ``find`` returns of a file, unless it is known."""
+    return _known.get(path, f"{what} {_label(path)}", find) if _known else find()
 
 
 def code_of(script: Path, modules: Iterable[str] = ()) -> dict[str, Callable[[Any], str]]:
@@ -65,12 +95,17 @@ def code_of(script: Path, modules: Iterable[str] = ()) -> dict[str, Callable[[An
     named = {_PACKAGE / module for module in modules}
     params: dict[str, Callable[[Any], str]] = {"code_numbers": lambda _: f"numbers {NUMBERS}"}
     for path, names in _closure(script, frozenset(named)).items():
-        label = path.relative_to(_PACKAGE).as_posix() if _inside(path) else f"scripts/{path.name}"
+        label = _label(path)
         key = "code_" + re.sub(r"\W", "_", label.removesuffix(".py"))
         if key in params:
             raise InputError(f"{label}: another file of this rule has the same key; rename one.")
         params[key] = partial(_labelled, label, path, names)
     return params
+
+
+@cache
+def _label(path: Path) -> str:
+    return path.relative_to(_PACKAGE).as_posix() if _inside(path) else f"scripts/{path.name}"
 
 
 def _labelled(label: str, path: Path, names: frozenset[Name], wildcards: Any) -> str:
@@ -100,6 +135,7 @@ def _inside(path: Path) -> bool:
     return path.is_relative_to(_PACKAGE)
 
 
+@cache
 def _counted(path: Path) -> bool:
     """Whether a file's code counts; scripts do."""
     return not _inside(path) or counts(path)
@@ -123,15 +159,15 @@ def _closure(script: Path, modules: frozenset[Path]) -> dict[Path, frozenset[Nam
             if wanted not in found.get(module, ()):
                 found.setdefault(module, set()).add(wanted)
                 waiting.append(module)
-    parts = {
-        part
-        for path in found
-        for suffix in _PAGE_PARTS
-        if (part := path.with_suffix(suffix)).is_file()
-    }
-    found.update({part: {None} for part in parts})
+    found.update({part: {None} for path in list(found) for part in _page_parts(path)})
     counting = filter(_counted, sorted(found))
     return {path: frozenset(found[path]) for path in counting}
+
+
+@cache
+def _page_parts(path: Path) -> list[Path]:
+    """The parts of a page that stand next to a module."""
+    return [part for end in _PAGE_PARTS if (part := path.with_suffix(end)).is_file()]
 
 
 def _packages_of(module: Path) -> list[Path]:
@@ -149,6 +185,14 @@ def _imports(path: Path) -> tuple[tuple[Path, Name], ...]:
     InputError
         If what is imported is not clear from the source, or does not exist.
     """
+
+    def find() -> list[tuple[str, Name]]:
+        return [(file.relative_to(_PACKAGE).as_posix(), name) for file, name in _followed(path)]
+
+    return tuple((_PACKAGE / file, name) for file, name in _remembered("imports", path, find))
+
+
+def _followed(path: Path) -> tuple[tuple[Path, Name], ...]:
     found: list[tuple[Path, Name]] = []
     for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
@@ -260,6 +304,12 @@ def digest(path: Path, names: frozenset[Name] = frozenset([None])) -> str:
     """
     if path.suffix in _PAGE_PARTS:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    wanted = "all" if None in names else ",".join(sorted(filter(None, names)))
+    found: str = _remembered(f"digest {wanted}", path, lambda: _digest(path, names))
+    return found
+
+
+def _digest(path: Path, names: frozenset[Name]) -> str:
     body = _tree(path).body
     if None not in names:
         body = list(_definitions(body, {name for name in names if name is not None}))
@@ -393,9 +443,19 @@ def schema_of(table: str) -> str:
         If there is none.
     """
     for path in sorted((_PACKAGE / _DECLARING).glob("*.py")):
-        for node in ast.walk(_tree(path)):
-            if isinstance(node, ast.Call) and _called(node.func) == "table" and node.args:
-                name = node.args[0]
-                if isinstance(name, ast.Constant) and name.value == table:
-                    return path.relative_to(_PACKAGE).as_posix()
+        if table in _tables(path):
+            return path.relative_to(_PACKAGE).as_posix()
     raise InputError(f"{_PACKAGE / _DECLARING}: no table is called {table}; describe it there.")
+
+
+@cache
+def _tables(path: Path) -> list[str]:
+    """Names of the tables that a file describes."""
+
+    def find() -> list[str]:
+        calls = (node for node in ast.walk(_tree(path)) if isinstance(node, ast.Call))
+        named = (call.args[0] for call in calls if _called(call.func) == "table" and call.args)
+        return [str(name.value) for name in named if isinstance(name, ast.Constant)]
+
+    found: list[str] = _remembered("tables", path, find)
+    return found

@@ -1,6 +1,7 @@
 """What every job does around its own work: a log, and watching what it depends on."""
 
 import contextlib
+import os
 import resource
 import sys
 import time
@@ -11,7 +12,7 @@ from typing import Any
 import polars as pl
 import psutil
 
-from anchorflow.config.code import counts, digest, forget, tracked
+from anchorflow.config.code import REMEMBERED_IN, counts, digest, forget, remember, tracked
 from anchorflow.config.errors import InputError
 from anchorflow.config.stages import table_of
 from anchorflow.store.all_tables import TABLES
@@ -40,6 +41,7 @@ def job(snakemake: Any) -> Iterator[None]:
     log = Path(snakemake.log[0])
     with job_log(str(log), snakemake.input):
         _check_copy(Path(snakemake.scriptdir))
+        remember(REMEMBERED_IN)
         code = tracked(snakemake.params)
         _check_digests(code)
         texts = {path: path.read_bytes() for path in code}
@@ -59,13 +61,26 @@ def _write_usage(path: Path) -> None:
     """
     used = resource.getrusage(resource.RUSAGE_SELF)
     values = {
-        "s": time.time() - psutil.Process().create_time(),
+        "s": _age(),
         "cpu_time": used.ru_utime + used.ru_stime,
         "max_rss": used.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10),
     }
     with replacing(path) as file:
         rows = "\t".join(values), "\t".join(f"{value:.2f}" for value in values.values())
         file.write_text("\n".join((*rows, "")), encoding="utf-8")
+
+
+def _age() -> float:
+    """Seconds since this process was started.
+
+    On Linux not from the time of day at which it was, of which the system knows whole seconds.
+    """
+    try:
+        fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return time.time() - psutil.Process().create_time()
+    started = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # field 22, counted from 1, of proc(5)
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started
 
 
 def configuration_of(params: Any) -> dict[str, Any]:
