@@ -78,7 +78,7 @@ def _age() -> float:
     try:
         fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
-        return time.time() - psutil.Process().create_time()
+        return float(time.time() - psutil.Process().create_time())
     started = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # field 22, counted from 1, of proc(5)
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started
 
