@@ -35,3 +35,12 @@ def test_a_png_file_has_no_transparency_and_keeps_its_resolution(tmp_path: Path)
         assert image.mode == "RGB"
         assert image.info["dpi"] == pytest.approx((60, 60), abs=0.01)
         assert image.getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_a_pdf_s_fonts_are_embedded_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    with small_multiples(STYLE, 1, 1, "embedded") as (figure, _):
+        save(figure, {"pdf": tmp_path / "figure.pdf"})
+    assert not caplog.records

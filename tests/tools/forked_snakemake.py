@@ -60,7 +60,7 @@ def _run(
     os.environ.update(environment)
     if "--dry-run" not in arguments:
         _serve_jobs(os.getpid(), package)
-    with open(output, "w", encoding="utf-8") as file:
+    with open(output, "a", encoding="utf-8") as file:  # each write at the end, as on a console
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
         sys.stdout = sys.stderr = open(output, "a", encoding="utf-8", buffering=1)  # noqa: SIM115

@@ -1,6 +1,7 @@
 """Common style of all figures: small multiples with intervals, in vector formats and PNG."""
 
 import io
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ from anchorflow.store.replacing import replacing
 from anchorflow.summarize.by_task import AVERAGE
 
 matplotlib.use("Agg")
+# It reports every table of a font that a PDF embeds, which would be all that a job's log shows.
+logging.getLogger("fontTools").setLevel(logging.WARNING)
 
 # Lines also differ by dash and marker, so that they can be distinguished in grayscale.
 DASHES = ("-", "--", ":")
