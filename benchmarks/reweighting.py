@@ -139,7 +139,7 @@ def compare(model: PreTrainedModel, arguments: argparse.Namespace) -> None:
                 "steps": partial(short.fit, model, kept, np.random.default_rng(0)),
                 "full": partial(fit_in_full, model, prompts, descent, arguments.plain_epochs),
                 "one": partial(descent.fit, model, kept, np.random.default_rng(0)),
-                "chosen": partial(fit_reweighting, model, kept, spec, 0, "random"),
+                "chosen": partial(fit_reweighting, model, [kept], spec, 0, "random"),
                 "evaluate": partial(label_probabilities, model, kept, beta),
                 "evaluate in full": partial(evaluate_in_full, model, prompts, beta),
             }

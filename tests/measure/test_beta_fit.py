@@ -232,7 +232,7 @@ def test_held_out_texts_are_not_learned_from() -> None:
     model, table = tiny_model("llama"), shared_prompts([5, 17, 9, 12, 6, 8])
     tokens = last_tokens(model, table)
     spec = {"learning_rates": [0.1, 0.2], "epochs": 2, "batch_size": 1}
-    trials = fit_reweighting(model, tokens, spec, 0, "news").trials
+    trials = fit_reweighting(model, [tokens], spec, 0, "news")[0].trials
     assert [trial.fold for trial in trials] == [0, 1, 0, 1]
     assert [len(trial.steps) for trial in trials] == [2 * 3] * 4
     by_label = tokens.labels.argsort(stable=True)
@@ -252,7 +252,7 @@ def test_the_rate_with_the_lowest_held_out_loss_is_taken(rates: list[float]) -> 
     model, table = tiny_model("llama"), shared_prompts([5, 17, 9, 12, 6, 8])
     tokens = last_tokens(model, table)
     spec = {"learning_rates": rates, "epochs": 3, "batch_size": 0}
-    fit = fit_reweighting(model, tokens, spec, 0, "news")
+    fit = fit_reweighting(model, [tokens], spec, 0, "news")[0]
     loss = {
         rate: np.mean([trial.loss for trial in fit.trials if trial.learning_rate == rate])
         for rate in rates
@@ -305,7 +305,7 @@ def test_a_rate_that_diverges_is_not_taken(rates: list[float]) -> None:
     tokens = last_tokens(model, shared_prompts([5, 17, 9, 12, 6, 8]))
     for epochs in (1, 3):
         spec = {"learning_rates": rates, "epochs": epochs, "batch_size": 0}
-        fit = fit_reweighting(model, tokens, spec, 0, "news")
+        fit = fit_reweighting(model, [tokens], spec, 0, "news")[0]
         assert fit.descent.learning_rate == 0.1
         lost = [trial for trial in fit.trials if trial.learning_rate == 1000]
         assert [trial.loss for trial in lost] == [np.inf, np.inf]
@@ -318,7 +318,7 @@ def test_if_every_rate_diverges_the_task_and_key_are_told() -> None:
     with pytest.raises(
         InputError, match=r"reweighting.learning_rates: for tasks.news, with the learning rate 1000"
     ):
-        fit_reweighting(model, tokens, spec, 0, "news")
+        fit_reweighting(model, [tokens], spec, 0, "news")[0]
 
 
 @pytest.mark.parametrize("epochs", [1, 5])

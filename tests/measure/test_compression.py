@@ -1,5 +1,8 @@
 """Compressed demonstrations against full prompts, and what every method keeps."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,15 +12,17 @@ from torch import Tensor
 
 from anchorflow.config.errors import InputError
 from anchorflow.kept_positions import METHODS
-from anchorflow.measure.beta_fit import Descent
+from anchorflow.measure.beta_fit import Descent, fit_reweighting
 from anchorflow.measure.compression import (
     ANCHOR,
+    FULL,
     Setting,
     compress,
     measure_compression,
     observe,
     settings_of,
 )
+from anchorflow.measure.reweighting import beta_of, measure_reweighting
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.model.batches import Batch, Budget
 from anchorflow.model.language_model import target_logits
@@ -63,13 +68,33 @@ class PlainReweighted:
 
 
 def measured(
-    family: str, table: pl.DataFrame, batch_tokens: int = 50, **changes: object
+    family: str,
+    table: pl.DataFrame,
+    batch_tokens: int = 50,
+    on_anchors: Tensor | None = None,
+    **changes: object,
 ) -> pl.DataFrame:
-    training = table.with_columns(demonstrations=pl.lit("training"))
+    """Rows of all methods, with β of zero on everything, and by default on the anchors too."""
     model = tiny_model(family)
     beta = torch.zeros(model.config.num_hidden_layers, 4, 3)
-    prompts = pl.concat([table, training])
-    return measure_compression(model, prompts, beta, {**SPEC, **changes}, FIT, batch_tokens)
+    betas = {FULL: beta, ANCHOR: beta if on_anchors is None else on_anchors}
+    return measure_compression(model, table, betas, {**SPEC, **changes}, batch_tokens)
+
+
+def beta_on_anchors(
+    family: str, table: pl.DataFrame, spec: Mapping[str, Any], positions: str
+) -> tuple[Tensor, Tensor]:
+    """β fitted on everything and on the anchors alone, as for re-weighting."""
+    training = table.with_columns(demonstrations=pl.lit("training"))
+    tables = measure_reweighting(
+        tiny_model(family),
+        pl.concat([table, training]),
+        [" a", " b", " c"],
+        {**spec, "baselines": [], "further_rates": []},
+        50,
+        anchors=positions,
+    )
+    return beta_of(tables.beta), beta_of(tables.beta_anchor)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -141,7 +166,10 @@ def test_weights_are_fitted_to_the_compressed_cache(family: str, words: list[int
         assert step.loss == pytest.approx(loss.item(), rel=1e-3)
         optimizer.step()
     torch.testing.assert_close(beta, plain_beta.detach(), rtol=1e-3, atol=1e-4)
-    rows = measured(family, table).filter(pl.col("method") == "reweighted_anchor").sort("example")
+    _, ours = beta_on_anchors(family, table, FIT, "original")
+    torch.testing.assert_close(ours, plain_beta.detach(), rtol=1e-3, atol=1e-4)
+    rows = measured(family, table, on_anchors=ours).filter(method="reweighted_anchor")
+    rows = rows.sort("example")
     with torch.no_grad(), intervene(PlainReweighted(beta, full, PlainCompression(kept))):
         logits = model(input_ids=full.input_ids, use_cache=False).logits
     logits = logits[torch.arange(full.size), full.target_positions][:, full.label_tokens]
@@ -152,6 +180,38 @@ def test_weights_are_fitted_to_the_compressed_cache(family: str, words: list[int
         rtol=1e-3,
         atol=1e-5,
     )
+
+
+@pytest.mark.parametrize("positions", ["original", "zero"])
+@pytest.mark.parametrize("family", ["gpt2", "gemma3"])
+def test_fits_on_both_caches_side_by_side_are_those_of_each_alone(
+    family: str, positions: str
+) -> None:
+    """Losses and β, with two rates, of which halves of the texts select one."""
+    model, table = tiny_model(family), shared_prompts([5, 17, 9, 4, 6, 8])
+    spec = {"learning_rates": [0.1, 0.03], "epochs": 3, "batch_size": 2}
+    shown = observe(model, shared_token_ids(table), table.row(0, named=True))
+    cell = (table["seed"][0], table["task"][0])
+    alone = []
+    for setting in (FULL, ANCHOR):
+        cache = compress(model, shown, setting, positions)
+        learned = keep_together(model, table, cache.prefix, Budget(50), cache.first_position)
+        alone += fit_reweighting(model, [learned], spec, *cell)
+    together = beta_on_anchors(family, table, spec, positions)
+    for ours, fit in zip(together, alone, strict=True):
+        torch.testing.assert_close(ours, fit.beta, rtol=1e-3, atol=1e-5)
+    assert (together[0] - together[1]).abs().max() > 1e-3
+    prefix = compress(model, shown, FULL).prefix
+    cache = compress(model, shown, ANCHOR, positions)
+    on_anchors = keep_together(model, table, cache.prefix, Budget(50), cache.first_position)
+    everything = keep_together(model, table, prefix, Budget(50))
+    _, fit = fit_reweighting(model, [everything, on_anchors.on(prefix)], spec, *cell)
+    for trial, of_alone in zip(fit.trials, alone[1].trials, strict=True):
+        assert trial[:2] == of_alone[:2]
+        assert trial.loss == pytest.approx(of_alone.loss, rel=1e-5)
+        ours, theirs = ([step.loss for step in each.steps] for each in (trial, of_alone))
+        assert ours == pytest.approx(theirs, rel=1e-5)
+    assert fit.descent == alone[1].descent
 
 
 @pytest.mark.parametrize("words", [[1, 1, 1], [2, 1, 3]])
@@ -310,10 +370,8 @@ def test_whole_label_words_are_anchors_as_in_a_run_with_the_text_written_out(fam
     tokenizer = splitting_tokenizer()
     table, vocabulary = questions(tokenizer), tokenizer.get_vocab_size()
     model, eager = (tiny_model(family, eager=e, vocabulary=vocabulary) for e in (False, True))
-    training = table.with_columns(demonstrations=pl.lit("training"))
-    beta = torch.zeros(3, 4, 3)
     spec = {**SPEC, "shares": [], "draws": 1}
-    rows = measure_compression(model, pl.concat([table, training]), beta, spec, FIT, 1000)
+    rows = measure_compression(model, table, {}, spec, 1000)
     for example, query in enumerate(ASKED):
         pieces = pieces_of(query)
         token_ids = tokenizer.encode("".join(piece for _, piece in pieces)).ids
@@ -404,7 +462,7 @@ def test_without_weights_to_apply_all_else_is_the_same() -> None:
     """Untrained twins have none; their other rows are those of any model."""
     table = shared_prompts([5, 17, 9])
     model = tiny_model("llama")
-    rows = measure_compression(model, table, None, SPEC, None, 50)
+    rows = measure_compression(model, table, {}, SPEC, 50)
     assert not rows["method"].str.starts_with("reweighted").any()
     fitted = measured("llama", table)
     expected = fitted.filter(~pl.col("method").str.starts_with("reweighted"))

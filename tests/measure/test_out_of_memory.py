@@ -9,7 +9,7 @@ from polars.testing import assert_frame_equal
 from transformers import PreTrainedModel
 
 from anchorflow.measure.attention import measure_attention
-from anchorflow.measure.compression import measure_compression
+from anchorflow.measure.compression import FULL, measure_compression
 from anchorflow.measure.diagnosis import measure_diagnosis
 from anchorflow.measure.isolation import measure_isolation, settings_of
 from anchorflow.measure.perturbations import measure_perturbations
@@ -48,7 +48,7 @@ STAGES: dict[str, Stage] = {
     ),
     "diagnosis": lambda model, table: measure_diagnosis(model, table, 2, 1000),
     "compression": lambda model, table: measure_compression(
-        model, called(table, "fixed", "training"), torch.zeros(3, 4, 3), KEPT, FIT, 1000
+        model, table, {FULL: torch.zeros(3, 4, 3)}, KEPT, 1000
     ),
     "reweighting": lambda model, table: (
         measure_reweighting(

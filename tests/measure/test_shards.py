@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from anchorflow.config.shards import examples_of
 from anchorflow.kept_positions import METHODS
 from anchorflow.measure.attention import measure_attention
-from anchorflow.measure.compression import measure_compression
+from anchorflow.measure.compression import ANCHOR, FULL, measure_compression
 from anchorflow.measure.isolation import measure_isolation, settings_of
 from anchorflow.measure.kernel import SCHEMAS as KERNEL_TABLES
 from anchorflow.measure.kernel import measure_kernel
@@ -83,10 +83,8 @@ def compression(examples: list[int] | None, batch_tokens: int) -> Tables:
     beta = torch.linspace(-0.5, 0.5, 3 * 4 * 3).reshape(3, 4, 3)
     methods = ["text_anchor", *(name for name in METHODS if name != "full")]
     spec = {"methods": methods, "shares": [0.2, 0.5], "draws": 3, "positions": "original"}
-    fit = {"learning_rates": [0.1], "epochs": 2, "batch_size": 0}
-    rows = measure_compression(
-        tiny_model("llama"), prompts, beta, spec, fit, batch_tokens, examples
-    )
+    betas = {FULL: beta, ANCHOR: -beta}
+    rows = measure_compression(tiny_model("llama"), prompts, betas, spec, batch_tokens, examples)
     return {"compression": rows}
 
 

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from anchorflow.kept_positions import METHODS
 from anchorflow.measure.attention import measure_attention
 from anchorflow.measure.beta_fit import Descent, label_scores
-from anchorflow.measure.compression import measure_compression, observe
+from anchorflow.measure.compression import ANCHOR, FULL, measure_compression, observe
 from anchorflow.measure.retrieval import measure_retrieval
 from anchorflow.measure.reweighting import beta_of, measure_reweighting
 from anchorflow.model.attention_function import Intervention, intervene
@@ -242,7 +242,7 @@ def test_words_after_compressed_demonstrations_equal_eager_runs(
     table, model = prompts(), tiny_model(family)
     plain = tiny_model(family, eager=True)
     spec = {**SPEC, "positions": positions}
-    rows = measure_compression(model, table, None, spec, None, 40, None, SUM)
+    rows = measure_compression(model, table, {}, spec, 40, None, SUM)
     formats = [p for p in table["format_positions"][0] if p < PREFIX]
     labels = [p for start, end in ((7, 9), (17, 19), (26, 29)) for p in range(start, end)]
     anchors = sorted({*formats, *labels})
@@ -274,7 +274,7 @@ def test_words_after_what_is_kept_of_each_head_equal_whole_attention_matrices(fa
     table, model = prompts(), tiny_model(family)
     methods = ["hidden_anchor", "key_norm", "snapkv"]
     spec = {**SPEC, "methods": methods, "positions": "original"}
-    rows = measure_compression(model, table, None, spec, None, 40, None, MEAN)
+    rows = measure_compression(model, table, {}, spec, 40, None, MEAN)
     shown = observe(model, shared_token_ids(table), table.row(0, named=True))
     for method in methods:
         kept = dict(METHODS[method](shown, len(shown.anchors()), 0))
@@ -290,7 +290,10 @@ def test_compressed_and_re_weighted_words_equal_eager_runs(family: str) -> None:
     training = prompts(demonstrations="training")
     spec = {**SPEC, "positions": "original"}
     both = pl.concat([table, training])
-    rows = measure_compression(model, both, beta, spec, FIT, 40, None, SUM)
+    reweighting = {**FIT, "baselines": []}
+    fits = measure_reweighting(model, both, [" a", " b", " c"], reweighting, 40, SUM, "original")
+    betas = {FULL: beta, ANCHOR: beta_of(fits.beta_anchor)}
+    rows = measure_compression(model, both, betas, spec, 40, None, SUM)
     expected = [plainly_weighted(plain, ids, beta).softmax(-1) for ids in table["token_ids"]]
     assert_close(found(rows, method="reweighted"), torch.stack(expected))
 
@@ -327,8 +330,8 @@ def test_words_of_one_token_give_the_numbers_of_first_tokens() -> None:
     first, *whole = (
         [
             *measure_attention(model, Decoder(), table, 40, None, scoring),
-            *measure_reweighting(model, both, names, reweighting, 40, scoring),
-            measure_compression(model, both, beta, spec, FIT, 40, None, scoring),
+            *measure_reweighting(model, both, names, reweighting, 40, scoring, "original"),
+            measure_compression(model, both, {FULL: beta}, spec, 40, None, scoring),
             measure_retrieval(
                 model,
                 table,

@@ -76,9 +76,7 @@ def measured(folder: Path, name: str, stages: Sequence[str]) -> dict[str, pl.Dat
             other = prompts_of(seed, labels).with_columns(model=pl.lit(name), task=task)
             found[order] = measure_attention(model, Decoder(), other, 1000)[1]
         if "compression" in stages:
-            found["compression"] = measure_compression(
-                model, prompts, None, COMPRESSION, None, 1000
-            )
+            found["compression"] = measure_compression(model, prompts, {}, COMPRESSION, 1000)
         for table, rows in found.items():
             parts.setdefault(table, []).append(rows)
     return {table: pl.concat(rows) for table, rows in parts.items()}

@@ -136,8 +136,11 @@ def unless_untrained(path):
     )
 
 
-def reweighting_spec(wildcards):
-    return None if is_untrained(wildcards.model) else config["reweighting"]
+def anchors_to_fit():
+    """Where queries begin after the anchors alone, if β is fitted on these for compression."""
+    compression = config["compression"]
+    wanted = "hidden_anchor" in compression["methods"]
+    return compression["positions"] if wanted else None
 
 
 def retrieval_spec(wildcards):

@@ -5,7 +5,7 @@ from anchorflow.store.fork_server import continue_in_fork
 continue_in_fork(snakemake)
 
 from anchorflow.config.shards import examples_of
-from anchorflow.measure.compression import measure_compression
+from anchorflow.measure.compression import ANCHOR, FULL, measure_compression
 from anchorflow.measure.reweighting import beta_of
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.schemas.compression import COMPRESSION
@@ -17,25 +17,25 @@ from anchorflow.store.parquet import read_table, write_frame
 if __name__ == "__main__":
     with job(snakemake):
         spec, compute = snakemake.params.spec, vars(snakemake.params.compute)
-        prompts, beta = read_table(snakemake.input.prompts, PROMPTS), None
-        if snakemake.params.reweighting:  # not for untrained twins
+        prompts, betas = read_table(snakemake.input.prompts, PROMPTS), {}
+        if snakemake.input.training:  # not for untrained twins
             prompts = prompts.vstack(read_table(snakemake.input.training, PROMPTS))
-            beta = beta_of(read_table(snakemake.input.beta, BETA))
+        for cache, name in ((FULL, "beta"), (ANCHOR, "beta_anchor")):
+            if snakemake.input[name]:
+                betas[cache] = beta_of(read_table(snakemake.input[name], BETA))
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         compression = measure_compression(
             model,
             prompts,
-            beta,
+            betas,
             spec,
-            snakemake.params.reweighting,
             compute["batch_tokens"],
             examples,
             snakemake.params.scoring,
         )
         settings = {
             "compression": spec,
-            "reweighting": snakemake.params.reweighting,
             **snakemake.params.scoring,
             "model": read_card(snakemake.input.model),
         }

@@ -33,11 +33,11 @@ if __name__ == "__main__":
         auxiliary = builder.build(further)
         prompts = tested.vstack(auxiliary)
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
-        scoring = snakemake.params.scoring
+        scoring, anchors = snakemake.params.scoring, snakemake.params.anchors
         tables = measure_reweighting(
-            model, prompts, task["labels"], spec, compute["batch_tokens"], scoring
+            model, prompts, task["labels"], spec, compute["batch_tokens"], scoring, anchors
         )
-        settings = {"reweighting": spec, "task": task, "model": card}
+        settings = {"reweighting": spec, "anchors": anchors, "task": task, "model": card}
         write_frame(snakemake.output.prompts, PROMPTS, auxiliary, settings)
         settings |= scoring
         for name, schema in SCHEMAS.items():

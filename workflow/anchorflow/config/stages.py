@@ -135,6 +135,7 @@ MEASURED = (
         "reweighting",
         tables={
             "beta": "beta",
+            "beta_anchor": "beta",
             "descent": "descent",
             "learning_rates": "learning_rates",
             "predictions": "reweighting",

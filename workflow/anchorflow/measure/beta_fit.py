@@ -5,8 +5,8 @@ a logistic regression without fitted weights ([A] eq. 6). Re-weighting adds such
 one per layer, head, and demonstration, and fits them by gradient descent while the model is
 frozen. Only the target's attention row changes, so each step runs one token per text
 (``last_tokens.py``), with the same result as full prompts. Such a step takes about as long as
-reading all weights, so several fits to texts of one cell go side by side: one pass over the weights
-is a step of each of them.
+reading all weights, so all fits to texts of one cell go side by side, whether their texts see the
+whole demonstrations or the anchors alone: one pass over the weights is a step of each of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from anchorflow.model.attention_function import (
     mixed_rows,
 )
 from anchorflow.model.batches import LabelWords
-from anchorflow.model.last_tokens import LastTokens
+from anchorflow.model.last_tokens import LastTokens, together
 from anchorflow.model.prefix import KeepKeys
 from anchorflow.model.word_scores import Ended, Words
 from anchorflow.random_draws import generator
@@ -340,27 +340,30 @@ class Fit(NamedTuple):
 
 def fit_reweighting(
     model: PreTrainedModel,
-    training: LastTokens,
+    caches: Sequence[LastTokens],
     spec: Mapping[str, Any],
     seed: int,
     task: str,
     words: Words | None = None,
     further_rates: Sequence[float] = (),
-) -> Fit:
+) -> list[Fit]:
     """Fit β to all training texts, with the learning rate that is best on held-out texts.
 
     Several rates are compared by their loss on held-out halves of the training texts; a rate that
-    diverges there is not selected. All fits go side by side, those of every rate to all texts too,
-    so that none has to wait for the selection.
+    diverges there is not selected. All fits go side by side: those on every cache, and those of
+    every rate to all texts too, so that none has to wait for the selection.
 
     Parameters
     ----------
+    caches : sequence of LastTokens
+        The same training texts, on one prefix, with what they see of it; one fit for each.
     spec : mapping
         ``learning_rates``, ``epochs``, and ``batch_size``, as in the configuration.
     words : Words, optional
         Whole label words to fit the scores of.
     further_rates : sequence of float
-        Rates with which β is also fitted to all training texts, in the same order of texts.
+        Rates with which β is also fitted to all training texts on the first cache, in the same
+        order of texts.
 
     Raises
     ------
@@ -368,24 +371,76 @@ def fit_reweighting(
         If every rate diverges, or the selected rate or a further one diverges on the full training
         set.
     """
+    training = together(caches)
     rates: list[float] = list(spec["learning_rates"])
-    every = torch.arange(training.size, device=training.labels.device)
-    folds = _folds(training) if len(rates) > 1 else []
-
-    def planned(rate: float, rows: Tensor, *purpose: int) -> Planned:
-        descent = Descent(rate, spec["epochs"], spec["batch_size"])
-        return Planned(descent, rows, generator(seed, task, "reweighting", *purpose))
-
-    tried = [(rate, fold) for rate in rates for fold in range(len(folds))]
-    plans = [planned(rate, folds[fold], fold) for rate, fold in tried]
-    whole = list(dict.fromkeys([*rates, *further_rates]))
-    plans += [planned(rate, every) for rate in whole]
-    fitted = fit_side_by_side(model, training, plans, words)
-    trials = [
-        Trial(rate, fold, each.steps, _held_out_loss(model, training, folds[1 - fold], each, words))
-        for (rate, fold), each in zip(tried, fitted, strict=False)
+    planned: list[list[_Tried]] = []
+    begin = 0
+    for number, cache in enumerate(caches):
+        every = torch.arange(begin, begin + cache.size, device=training.labels.device)
+        begin += cache.size
+        folds = [every[fold] for fold in _folds(cache)] if len(rates) > 1 else []
+        tried = [
+            _Tried(rate, fold, folds[fold], folds[1 - fold])
+            for rate in rates
+            for fold in range(len(folds))
+        ]
+        whole = dict.fromkeys([*rates, *(further_rates if number == 0 else ())])
+        planned.append([*tried, *(_Tried(rate, None, every, None) for rate in whole)])
+    plans = [
+        Planned(
+            Descent(each.rate, spec["epochs"], spec["batch_size"]),
+            each.rows,
+            generator(seed, task, "reweighting", *([] if each.fold is None else [each.fold])),
+        )
+        for of_cache in planned
+        for each in of_cache
     ]
-    of_rate = dict(zip(whole, fitted[len(tried) :], strict=True))
+    fitted = iter(fit_side_by_side(model, training, plans, words))
+    return [
+        _selected(
+            model,
+            training,
+            [(each, next(fitted)) for each in of_cache],
+            spec,
+            task,
+            words,
+            further_rates if number == 0 else (),
+        )
+        for number, of_cache in enumerate(planned)
+    ]
+
+
+class _Tried(NamedTuple):
+    """A fit with a rate: to one half of the texts, or to all of them."""
+
+    rate: float
+    fold: int | None
+    rows: Tensor
+    held_out: Tensor | None
+
+
+def _selected(
+    model: PreTrainedModel,
+    training: LastTokens,
+    fits: Sequence[tuple[_Tried, Fitted]],
+    spec: Mapping[str, Any],
+    task: str,
+    words: Words | None,
+    further_rates: Sequence[float],
+) -> Fit:
+    """The fit with the rate that is best on held-out texts, of all fits on one cache."""
+    rates: list[float] = list(spec["learning_rates"])
+    trials = [
+        Trial(
+            each.rate,
+            each.fold,
+            fitted.steps,
+            _held_out_loss(model, training, each.held_out, fitted, words),
+        )
+        for each, fitted in fits
+        if each.fold is not None and each.held_out is not None
+    ]
+    of_rate = {each.rate: fitted for each, fitted in fits if each.fold is None}
     losses = [
         np.mean([trial.loss for trial in trials if trial.learning_rate == rate] or [0.0])
         for rate in rates

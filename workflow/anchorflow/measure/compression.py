@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from anchorflow.config.errors import InputError
 from anchorflow.config.registry import declared
 from anchorflow.measure.attention import TOP_TOKENS
-from anchorflow.measure.beta_fit import fit_reweighting, reweighted_states, scores_and_logits
+from anchorflow.measure.beta_fit import reweighted_states, scores_and_logits
 from anchorflow.measure.compression_methods import (
     FOLDER,
     Demonstrations,
@@ -32,7 +32,7 @@ from anchorflow.measure.compression_methods import (
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import check_finite, logits_after, target_states
-from anchorflow.model.last_tokens import keep_all_but_last, keep_together
+from anchorflow.model.last_tokens import keep_all_but_last
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.schemas.compression import COMPRESSION
@@ -174,9 +174,8 @@ def _declares(name: str, constant: str) -> bool:
 def measure_compression(
     model: PreTrainedModel,
     prompts: pl.DataFrame,
-    beta: Tensor | None,
+    betas: Mapping[Setting, Tensor],
     spec: Mapping[str, Any],
-    reweighting: Mapping[str, Any] | None,
     batch_tokens: int,
     examples: Collection[int] | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
@@ -186,13 +185,12 @@ def measure_compression(
     Parameters
     ----------
     prompts : DataFrame
-        ``PROMPTS`` of one model, task, and seed: test texts with fixed demonstrations, and the
-        training texts that β is fitted to.
-    beta : [L, H, N]
-        β fitted with everything kept; β for the anchors alone is fitted here. None leaves both
-        out, as for models that are not to be fitted.
-    spec, reweighting : mapping
-        Sections ``compression`` and ``reweighting`` of the configuration; the latter is for β.
+        ``PROMPTS`` of one model, task, and seed: test texts with fixed demonstrations, and, if β
+        was fitted, the training texts, which are not run.
+    betas : mapping of Setting to Tensor [L, H, N]
+        β by the cache that it was fitted on, of those in ``REWEIGHTED``.
+    spec : mapping
+        Section ``compression`` of the configuration.
     batch_tokens : int
         Upper bound on query tokens per batch; does not affect the results.
     examples : collection of int, optional
@@ -208,7 +206,7 @@ def measure_compression(
     Raises
     ------
     InputError
-        If a method keeps no token, or logits or losses are not finite.
+        If a method keeps no token, or logits are not finite.
     """
     words = Words.scored(prompts, scoring)
     prompts = leave_room(prompts, words)
@@ -226,18 +224,6 @@ def measure_compression(
     with tqdm(total=len(settings), desc="compression", unit="cache", mininterval=1) as progress:
         for setting in settings:
             cache = compress(model, shown, setting, spec["positions"])
-            betas = {FULL: beta} if setting == FULL else {}
-            if setting == ANCHOR and beta is not None and reweighting is not None:
-                learned = keep_together(model, training, cache.prefix, budget, cache.first_position)
-                fit = fit_reweighting(
-                    model, learned, reweighting, keys["seed"], keys["task"], words
-                )
-                log.info(
-                    "Anchors alone: learning rate %g, final loss %.3g.",
-                    fit.descent.learning_rate,
-                    fit.steps[-1].loss,
-                )
-                betas = {ANCHOR: fit.beta}
             constants = {**keys, "kept": cache.kept, "shared": len(token_ids)}
             answer = partial(_answer, model, cache, setting, betas.get(setting), words, constants)
             for _, answered in run_batches(

@@ -24,6 +24,7 @@ from anchorflow.measure.beta_fit import (
     fit_reweighting,
     label_scores,
 )
+from anchorflow.measure.compression_methods import Demonstrations, anchors_alone
 from anchorflow.model.attention_function import Intervention
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.language_model import check_finite
@@ -40,6 +41,7 @@ class Reweighted(NamedTuple):
     """The tables that the stage writes."""
 
     beta: pl.DataFrame  # BETA
+    beta_anchor: pl.DataFrame  # BETA, fitted on the anchors alone; no rows if that is not asked for
     descent: pl.DataFrame  # DESCENT
     learning_rates: pl.DataFrame  # LEARNING_RATES
     predictions: pl.DataFrame  # REWEIGHTING
@@ -57,6 +59,7 @@ class _Answered(NamedTuple):
 
 SCHEMAS = {
     "beta": BETA,
+    "beta_anchor": BETA,
     "descent": DESCENT,
     "learning_rates": LEARNING_RATES,
     "predictions": REWEIGHTING,
@@ -70,6 +73,7 @@ def measure_reweighting(
     spec: Mapping[str, Any],
     batch_tokens: int,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
+    anchors: str | None = None,
 ) -> Reweighted:
     """Fit β, and predict every runnable test text with and without it.
 
@@ -87,6 +91,9 @@ def measure_reweighting(
         Upper bound on tokens per batch of test texts; does not affect the results.
     scoring : mapping
         What is fitted and predicted, see :meth:`Words.scored`.
+    anchors : str, optional
+        Fit β on the anchors alone too, for compression, with ``compression.positions`` of this
+        value.
 
     Raises
     ------
@@ -102,13 +109,20 @@ def measure_reweighting(
     keys = prompts.select("model", "task", "seed").row(0, named=True)
     _require_training(prompts, labels)
     inputs = {name: _inputs(prompts, name) for name in spec["baselines"]}
-    prefix = compute_prefix(model, shared_token_ids(pl.concat([test, training, *inputs.values()])))
+    prefix = compute_prefix(model, shared_token_ids(pl.concat([test, training])))
     budget = Budget(batch_tokens)
     learned = keep_together(model, training, prefix, budget)
-    fit = fit_reweighting(
-        model, learned, spec, keys["seed"], keys["task"], words, spec["further_rates"]
+    caches = [learned]
+    if anchors is not None:
+        left = anchors_alone(Demonstrations(test.row(0, named=True), prefix, {}))
+        begin = prefix.tokens if anchors == "original" else 0
+        caches.append(keep_together(model, training, left, budget, begin).on(prefix))
+    fit, *of_anchors = fit_reweighting(
+        model, caches, spec, keys["seed"], keys["task"], words, spec["further_rates"]
     )
-    log.info("Learning rate %g, final loss %.3g.", fit.descent.learning_rate, fit.steps[-1].loss)
+    for where, each in zip(("", "On the anchors alone: "), (fit, *of_anchors), strict=False):
+        rate, loss = each.descent.learning_rate, each.steps[-1].loss
+        log.info("%sLearning rate %g, final loss %.3g.", where, rate, loss)
     betas = {"reweighted": fit.beta}
     betas |= {f"reweighted_{rate:.12g}": each.beta for rate, each in fit.further.items()}
 
@@ -131,7 +145,7 @@ def measure_reweighting(
         _, features = read(model, learned, words)
         known = learned.labels.cpu().numpy()
         for name, own in inputs.items():
-            found = _plain(model, own, prefix, budget, progress, words)
+            found = _plain(model, own, _before(model, own, test, prefix), budget, progress, words)
             observed = Observed(whole.vanilla, whole.attention, features, known, found)
             ways[name] = _finite(name, baseline(name).predict(observed))
         predicted = [
@@ -146,6 +160,12 @@ def measure_reweighting(
     demonstration_labels = training["demonstration_labels"][0].to_list()
     return Reweighted(
         beta=keyed(_beta(fit.beta, demonstration_labels), keys, BETA),
+        beta_anchor=pl.concat(
+            [
+                pl.DataFrame(schema=frame_schema(BETA)),
+                *(keyed(_beta(each.beta, demonstration_labels), keys, BETA) for each in of_anchors),
+            ]
+        ),
         descent=keyed(_descent(fit), keys, DESCENT),
         learning_rates=keyed(_learning_rates(fit, spec), keys, LEARNING_RATES),
         predictions=keyed(pl.concat(predicted), keys, REWEIGHTING).sort("example", "method"),
@@ -206,6 +226,18 @@ def _inputs(prompts: pl.DataFrame, name: str) -> pl.DataFrame:
             name,
         )
     return short
+
+
+def _before(
+    model: PreTrainedModel, own: pl.DataFrame, test: pl.DataFrame, prefix: Prefix
+) -> Prefix:
+    """The prefix of a baseline's own inputs: that of the test texts, if they begin with it too."""
+    if own.is_empty():
+        return prefix
+    shared = shared_token_ids(pl.concat([test, own]))
+    if len(shared) >= prefix.tokens:
+        return prefix
+    return compute_prefix(model, shared_token_ids(own))
 
 
 def _plain(

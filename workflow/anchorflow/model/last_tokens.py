@@ -5,7 +5,7 @@ and values of the others are computed once; after that, a prompt costs one token
 [A] §3.1).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -43,6 +43,7 @@ class LastTokens:
     label_ends: Tensor  # [B, N]
     prefix: Prefix
     between: Mapping[int, LayerPrefix]  # after the prefix, [B, G, T, D], padded on the right
+    seen: Tensor | None = None  # [B, P], bool: tokens of the prefix that are there; None: all
 
     @property
     def size(self) -> int:
@@ -72,6 +73,7 @@ class LastTokens:
             labels=self.labels[rows],
             label_positions=self.label_positions[rows],
             label_ends=self.label_ends[rows],
+            seen=None if self.seen is None else self.seen[rows],
             between={
                 layer: LayerPrefix(
                     kept.key[rows.to(kept.key.device)], kept.value[rows.to(kept.value.device)]
@@ -84,7 +86,21 @@ class LastTokens:
         """Let each last token attend to its whole prompt; [B, H, 1, D]."""
         prefix, between = self.prefix.layers[call.layer], self.between[call.layer]
         query = self.positions[:, None]
-        return attend_after(call, attention, prefix, between, self.own_positions, query)
+        return attend_after(call, attention, prefix, between, self.own_positions, query, self.seen)
+
+    def on(self, whole: Prefix) -> "LastTokens":
+        """The same, on the uncompressed prefix, of which the prompts see only what theirs keeps.
+
+        Raises
+        ------
+        ValueError
+            If layers or heads of their prefix keep different positions.
+        """
+        if self.prefix.kept is None:
+            raise ValueError("layers or heads keep different positions")
+        seen = torch.zeros(whole.tokens, dtype=torch.bool, device=self.positions.device)
+        seen[self.prefix.kept.to(seen.device)] = True
+        return replace(self, prefix=whole, seen=seen.expand(self.size, -1))
 
     def logits(self, model: PreTrainedModel) -> Tensor:
         """Logits of the label words, [B, C] in float32, while this intervention is active."""
@@ -106,6 +122,7 @@ def attend_after(
     between: LayerPrefix,
     own_positions: Tensor,
     query_positions: Tensor,
+    seen: Tensor | None = None,
 ) -> Tensor:
     """Let tokens attend to a shared prefix and to what is between it and them; [B, H, S, D].
 
@@ -117,13 +134,19 @@ def attend_after(
         Positions of the tokens between, ``PADDING`` for padding, and of those that are run.
     query_positions : [B, S]
         Positions of the tokens that are run.
+    seen : [B, P], bool, optional
+        Which tokens of the prefix are there for each prompt.
     """
     key = own_positions.to(call.key.device)[:, None]
     if prefix is not None:
         before = prefix.positions
         if before is None:
             before = torch.arange(prefix.tokens, device=call.key.device)[None]
-        key = torch.cat([before.expand(len(key), -1, -1), key.expand(-1, len(before), -1)], 2)
+        key = key.expand(-1, len(before), -1)
+        before = before.expand(len(key), -1, -1)
+        if seen is not None:
+            before = before.masked_fill(~seen.to(before.device)[:, None], PADDING)
+        key = torch.cat([before, key], 2)
     whole = replace(
         call,
         key=torch.cat([between.key, call.key], 2),
@@ -180,9 +203,19 @@ def keep_together(
         prefix.tokens,
         first_position,
     )
-    parts = [tokens for _, tokens in batches]
+    return together([tokens for _, tokens in batches])
+
+
+def together(parts: Sequence[LastTokens]) -> LastTokens:
+    """The last tokens of all parts, in order; all are on the same prefix."""
     longest = max(part.between[0].tokens for part in parts)
     first = parts[0]
+    seen = None
+    if any(part.seen is not None for part in parts):
+        everything = torch.ones(first.prefix.tokens, dtype=torch.bool, device=first.labels.device)
+        seen = torch.cat(
+            [everything.expand(part.size, -1) if part.seen is None else part.seen for part in parts]
+        )
     return replace(
         first,
         examples=[example for part in parts for example in part.examples],
@@ -200,6 +233,7 @@ def keep_together(
             )
             for layer in first.between
         },
+        seen=seen,
     )
 
 

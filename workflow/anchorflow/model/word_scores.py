@@ -45,6 +45,7 @@ class Ended:
     own_positions: Tensor  # [B, T]: their positions; PADDING for padding
     positions: Tensor  # [B], of the targets
     position_ids: Tensor  # [B]: position ids of the targets that the model got
+    seen: Tensor | None = None  # [B, P], bool: tokens of the prefix that are there; None: all
 
     @classmethod
     def batch(
@@ -72,16 +73,16 @@ class Ended:
             )
             for layer, target in kept.of_every_layer(model).items()
         }
-        return cls(
-            tokens.prefix, between, tokens.own_positions, tokens.positions, tokens.position_ids
-        )
+        places = (tokens.own_positions, tokens.positions, tokens.position_ids)
+        return cls(tokens.prefix, between, *places, tokens.seen)
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
         """Let the tokens after each target attend to its whole prompt; [B, H, S, D]."""
         prefix = None if self.prefix is None else self.prefix.layers[call.layer]
         query = self.positions[:, None] + self._steps(call.query.shape[2])
         own = torch.cat([self.own_positions, query], 1)
-        return attend_after(call, attention, prefix, self.between[call.layer], own, query)
+        between = self.between[call.layer]
+        return attend_after(call, attention, prefix, between, own, query, self.seen)
 
     def log_probabilities(
         self, model: PreTrainedModel, word: Sequence[int], interventions: Sequence[Intervention]

@@ -8,6 +8,13 @@ rule measure_compression:
             "results/reweighting/{model}/{task}/{seed}/prompts.parquet"
         ),
         beta=unless_untrained("results/reweighting/{model}/{task}/{seed}/beta.parquet"),
+        beta_anchor=(
+            unless_untrained(
+                "results/reweighting/{model}/{task}/{seed}/beta_anchor.parquet"
+            )
+            if anchors_to_fit()
+            else []
+        ),
         model="results/models/{model}",
     output:
         measured("compression"),
@@ -24,7 +31,6 @@ rule measure_compression:
     params:
         **code_of("measure_compression", *method_modules()),
         spec=config["compression"],
-        reweighting=reweighting_spec,
         scoring=scoring_spec,
         compute=COMPUTE,
     message:

@@ -10,6 +10,7 @@ rule measure_reweighting:
         model="results/models/{model}",
     output:
         beta="results/reweighting/{model}/{task}/{seed}/beta.parquet",
+        beta_anchor="results/reweighting/{model}/{task}/{seed}/beta_anchor.parquet",
         descent="results/reweighting/{model}/{task}/{seed}/descent.parquet",
         learning_rates="results/reweighting/{model}/{task}/{seed}/learning_rates.parquet",
         predictions="results/reweighting/{model}/{task}/{seed}/predictions.parquet",
@@ -27,6 +28,7 @@ rule measure_reweighting:
     params:
         **code_of("measure_reweighting", *baseline_modules()),
         spec=config["reweighting"],
+        anchors=anchors_to_fit(),
         task=reweighting_task,
         scoring=scoring_spec,
         compute=COMPUTE,

@@ -136,6 +136,11 @@ def everywhere(shown: Demonstrations, positions: list[int]) -> Kept:
     return dict.fromkeys(shown.prefix.layers, kept)
 
 
+def anchors_alone(shown: Demonstrations) -> Prefix:
+    """The prefix of which only the anchors are kept, as by ``hidden_anchor``."""
+    return shown.prefix.keep(everywhere(shown, shown.anchors()))
+
+
 def largest(scores: Tensor, count: int) -> Tensor:
     """Positions of the largest scores [1 or G, P], increasing: [1 or G, count]."""
     return scores.topk(min(count, scores.shape[1]), dim=-1).indices.sort(-1).values
