@@ -394,11 +394,12 @@ def run_cases(
             yield case, "no time was left"
             continue
         dtype, kind = getattr(torch, case.dtype), SHAPES[case.shape][0]
-        if loaded != (case.shape, case.dtype):
-            model = None
-            freed(device)
-            loaded, model = (case.shape, case.dtype), loaded_model(case.shape, dtype, device)
         try:
+            if loaded != (case.shape, case.dtype):
+                loaded = model = None
+                freed(device)
+                model = loaded_model(case.shape, dtype, device)
+                loaded = case.shape, case.dtype
             if model is None:
                 yield case, "the weights do not fit into memory"
             elif case.tokens > model.config.max_position_embeddings:
@@ -410,8 +411,9 @@ def run_cases(
                     told[kind, case.dtype] = errors(kind, dtype, device)
                 error = told[kind, case.dtype][case.measurement]
                 yield case, measured(case, model, rates[case.dtype], error, budget)
-        except Exception as error:  # one failure should not cost all that else is measured
-            yield case, f"{FAILED} with {type(error).__name__}: {str(error).splitlines()[:1]}"
+        except Exception as failure:  # one should not cost all that else is measured
+            reason = next(iter(str(failure).splitlines()), "")
+            yield case, f"{FAILED} with {type(failure).__name__}: {reason}"
 
 
 def loaded_model(shape: str, dtype: torch.dtype, device: torch.device) -> PreTrainedModel | None:
@@ -426,9 +428,19 @@ def loaded_model(shape: str, dtype: torch.dtype, device: torch.device) -> PreTra
 
 
 COLUMNS = (
-    "model", "format", "measurement", "tokens", "prompts at once", "ms per prompt", "plain way",
-    "times as fast", "share of matrix rate", "MB per prompt", "plain way", "error",
-)  # fmt: skip
+    "model",
+    "format",
+    "measurement",
+    "tokens",
+    "prompts at once",
+    "ms per prompt",
+    "ms, plain way",
+    "times as fast",
+    "share of matrix rate",
+    "MB per prompt",
+    "MB, plain way",
+    "error",
+)
 
 
 def line_of(row: Row) -> str:

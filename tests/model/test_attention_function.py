@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import AttentionMaskInterface, LlamaConfig, LlamaForCausalLM
 
 from anchorflow.config.errors import InputError
@@ -10,6 +11,7 @@ from anchorflow.model.attention_function import (
     IMPLEMENTATION,
     Attention,
     AttentionCall,
+    _gpu_elements,
     attention_gradients,
     chunk_probabilities,
     gpu_chunk_elements,
@@ -149,6 +151,29 @@ def test_a_gpu_takes_a_thousand_tokens_in_two_chunks_and_memory_stays_linear_bey
     # 2**24 / (32 · tokens), and no more than there are.
     assert rows == {256: 256, 1024: 512, 4096: 128, 16384: 32}
     assert next(row_chunks(meta_call(1, 32, 4096), gpu_chunk_elements(0)))[1] == 16
+
+
+def test_a_gpu_is_asked_for_its_memory_once_per_shape_and_what_torch_holds_unused_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def free_and_total(device: torch.device) -> tuple[int, int]:
+        asked.append(device.type)
+        return 2**29, 2**33
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", free_and_total)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 2**31)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 2**31 - 2**29)
+    _gpu_elements.cache_clear()
+    with FakeTensorMode():  # tensors without memory, on a GPU that need not be there
+        query = torch.empty(1, 32, 1024, 64, device="cuda")
+        layers = [AttentionCall(layer, query, query, query, 0.125) for layer in range(3)]
+        steps = [next(row_chunks(each))[1] for each in layers]
+    _gpu_elements.cache_clear()
+    # Of 1 GiB, an eighth holds 2**22 elements: 128 rows of 32 heads · 1024 keys.
+    assert steps == [128, 128, 128]
+    assert asked == ["cuda"]
 
 
 @pytest.mark.parametrize("window", [None, 7])
