@@ -365,7 +365,7 @@ def plain_attention(call: AttentionCall) -> Tensor:
 
 def _fused(call: AttentionCall, query: Tensor, key: Tensor, value: Tensor, **mask: Any) -> Tensor:
     heads = query.shape[1]
-    if not _takes_groups(query.device):
+    if heads != key.shape[1] and not _takes_groups(query.device):
         key, value = (each.repeat_interleave(heads // each.shape[1], 1) for each in (key, value))
     return scaled_dot_product_attention(
         query, key, value, scale=call.scaling, enable_gqa=heads != key.shape[1], **mask
