@@ -14,6 +14,33 @@ from anchorflow.model.attention_function import adopt, implementation_for
 from anchorflow.model.language_model import open_model
 
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "tiny": (
+        "llama",
+        {
+            "hidden_size": 64,
+            "intermediate_size": 96,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "vocab_size": 5000,
+            "max_position_embeddings": 4096,
+        },
+    ),
+    "tiny-gpt2": (
+        "gpt2",
+        {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 4096, "vocab_size": 5000},
+    ),
+    "tiny-gptj": (
+        "gptj",
+        {
+            "n_embd": 64,
+            "n_layer": 3,
+            "n_head": 4,
+            "n_positions": 4096,
+            "rotary_dim": 8,
+            "vocab_size": 5000,
+        },
+    ),
     "gpt2": ("gpt2", {"n_positions": 2048}),
     "smollm2-135m": (
         "llama",
@@ -27,7 +54,11 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
             "max_position_embeddings": 8192,
         },
     ),
-    "gpt2-xl": ("gpt2", {"n_embd": 1600, "n_layer": 48, "n_head": 25, "n_positions": 2048}),
+    "gpt2-xl": ("gpt2", {"n_embd": 1600, "n_layer": 48, "n_head": 25, "n_positions": 4096}),
+    "gpt-j-6b": (
+        "gptj",
+        {"n_embd": 4096, "n_layer": 28, "n_head": 16, "n_positions": 4096, "rotary_dim": 64},
+    ),
     "llama-8b": (
         "llama",
         {

@@ -84,14 +84,15 @@ def predict(model: PreTrainedModel, prompts: pl.DataFrame, budget: int, shared: 
 
 def isolated_in_full(
     model: PreTrainedModel, prompts: pl.DataFrame, settings: Sequence[Setting], budget: int
-) -> None:
-    """Make the predictions of ``measure_isolation`` from full prompts."""
+) -> list[Tensor]:
+    """Next-token logits as in ``measure_isolation``, unmodified and per setting, in full."""
     depth = model.config.get_text_config().num_hidden_layers
-    predict(model, prompts, budget, shared=False)
+    logits = [predict(model, prompts, budget, shared=False)]
     for setting in settings:
         positions = torch.tensor(isolated_positions(setting, prompts.row(0, named=True), 10**9))
         with intervene(Isolate(positions, setting.isolated_layers(depth), setting.variant)):
-            predict(model, prompts, budget, shared=False)
+            logits.append(predict(model, prompts, budget, shared=False))
+    return logits
 
 
 def compare(model: PreTrainedModel, arguments: argparse.Namespace) -> None:

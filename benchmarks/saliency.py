@@ -26,7 +26,7 @@ from typing import Any
 import polars as pl
 import torch
 from models import as_dtype, model_of, model_parser, random_model, seconds
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from anchorflow.measure.saliency import (
@@ -118,7 +118,9 @@ def plain(model: PreTrainedModel, batch: Batch) -> list[Tensor]:
             attention.retain_grad()
         one = Batch(
             **{
-                name: value[row : row + 1] if name != "label_tokens" else value
+                name: value
+                if name == "label_tokens" or isinstance(value, int)
+                else value[row : row + 1]
                 for name, value in vars(batch).items()
             }
         )
@@ -161,11 +163,18 @@ def peak(device: torch.device) -> float:
     return int(line.split()[1]) / 1e3
 
 
-def matrix_rate(dtype: torch.dtype, device: torch.device) -> float:
+def matrix_rate(dtype: torch.dtype, device: torch.device, budget: float = 3.0) -> float:
     """Floating-point operations per second of a large matrix product."""
     side = 8192 if device.type == "cuda" else 2048
     a = torch.randn(side, side, device=device).to(dtype)
-    return 2 * side**3 / seconds(lambda: a @ a, device, 3.0)
+    return 2 * side**3 / seconds(lambda: a @ a, device, budget)
+
+
+def layer_parameters(model: PreTrainedModel) -> int:
+    """Number of parameters outside embeddings."""
+    embedding = [module for module in model.modules() if isinstance(module, nn.Embedding)]
+    left_out = {id(module.weight) for module in (*embedding, model.get_output_embeddings())}
+    return sum(p.numel() for p in model.parameters() if id(p) not in left_out)
 
 
 def operations(model: PreTrainedModel, tokens: int) -> float:
@@ -175,8 +184,7 @@ def operations(model: PreTrainedModel, tokens: int) -> float:
     five backward) over the visible pairs.
     """
     config = model.config
-    embeddings = {id(model.get_input_embeddings().weight), id(model.get_output_embeddings().weight)}
-    parameters = sum(p.numel() for p in model.parameters() if id(p) not in embeddings)
+    parameters = layer_parameters(model)
     kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     attention = 0.0

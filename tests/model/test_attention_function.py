@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import AttentionMaskInterface, LlamaConfig, LlamaForCausalLM
 
 from anchorflow.config.errors import InputError
@@ -10,7 +11,10 @@ from anchorflow.model.attention_function import (
     IMPLEMENTATION,
     Attention,
     AttentionCall,
+    _gpu_elements,
+    attention_gradients,
     chunk_probabilities,
+    gpu_chunk_elements,
     intervene,
     plain_attention,
     row_chunks,
@@ -108,6 +112,123 @@ def test_chunks_cover_every_row_once() -> None:
     chunks = list(row_chunks(call(None, None), elements=1))
     assert [row for start, stop in chunks for row in range(start, stop)] == list(range(40))
     assert len(chunks) > 1
+
+
+def meta_call(batch: int, heads: int, tokens: int) -> AttentionCall:
+    """A call of which only the shapes matter."""
+    shaped = torch.empty(batch, heads, tokens, 64, device="meta")
+    return AttentionCall(layer=0, query=shaped, key=shaped, value=shaped, scaling=0.125)
+
+
+def test_chunks_on_a_processor_stay_within_its_cache() -> None:
+    # 2**19 / (32 heads · 1024 keys) = 16 rows.
+    assert list(row_chunks(meta_call(1, 32, 1024)))[:2] == [(0, 16), (16, 32)]
+    assert list(row_chunks(meta_call(2, 4, 512))) == [(0, 128), (128, 256), (256, 384), (384, 512)]
+
+
+@pytest.mark.parametrize(
+    ("gib", "elements"),
+    [
+        (80, 2**24),  # an eighth, 10 GiB, would hold 4.5e8 elements of 24 bytes: more than needed
+        (3, 2**24),  # 384 MiB hold exactly 2**24 of 24 bytes
+        (2.9, 2**23),  # a little less: the next power of two
+        (1, 2**22),  # 128 MiB hold 5.6e6
+        (0, 1),  # then row_chunks takes its least number of rows
+    ],
+)
+def test_chunks_on_a_gpu_take_at_most_an_eighth_of_its_free_memory(
+    gib: float, elements: int
+) -> None:
+    assert gpu_chunk_elements(int(gib * 2**30)) == elements
+
+
+def test_a_gpu_takes_a_thousand_tokens_in_two_chunks_and_memory_stays_linear_beyond() -> None:
+    plenty = gpu_chunk_elements(80 * 2**30)
+    rows = {
+        tokens: next(row_chunks(meta_call(1, 32, tokens), plenty))[1]
+        for tokens in (256, 1024, 4096, 16384)
+    }
+    # 2**24 / (32 · tokens), and no more than there are.
+    assert rows == {256: 256, 1024: 512, 4096: 128, 16384: 32}
+    assert next(row_chunks(meta_call(1, 32, 4096), gpu_chunk_elements(0)))[1] == 16
+
+
+def test_a_gpu_is_asked_for_its_memory_once_per_shape_and_what_torch_holds_unused_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def free_and_total(device: torch.device) -> tuple[int, int]:
+        asked.append(device.type)
+        return 2**29, 2**33
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", free_and_total)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 2**31)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 2**31 - 2**29)
+    _gpu_elements.cache_clear()
+    with FakeTensorMode():  # tensors without memory, on a GPU that need not be there
+        query = torch.empty(1, 32, 1024, 64, device="cuda")
+        layers = [AttentionCall(layer, query, query, query, 0.125) for layer in range(3)]
+        steps = [next(row_chunks(each))[1] for each in layers]
+    _gpu_elements.cache_clear()
+    # Of 1 GiB, an eighth holds 2**22 elements: 128 rows of 32 heads · 1024 keys.
+    assert steps == [128, 128, 128]
+    assert asked == ["cuda"]
+
+
+@pytest.mark.parametrize("window", [None, 7])
+@pytest.mark.parametrize("softcap", [None, 1.5])
+def test_gradients_in_chunks_of_any_size_add_up_to_those_in_one(
+    window: int | None, softcap: float | None
+) -> None:
+    one = call(window, softcap)
+    upstream = torch.randn_like(one.query)
+
+    def gradients(elements: int) -> list[Tensor]:
+        significance = torch.zeros(2, 40, 40)
+        query, key, value = (torch.zeros_like(each) for each in (one.query, one.key, one.value))
+        for start, stop in row_chunks(one, elements):
+            keys = one.keys_of(start, stop)
+            flow, *parts = attention_gradients(one, upstream, start, stop)
+            significance[:, start:stop, keys] = flow
+            query[:, :, start:stop] = parts[0]
+            key[:, :, keys] += parts[1]
+            value[:, :, keys] += parts[2]
+        return [significance, query, key, value]
+
+    whole = gradients(2**24)
+    for elements in (1, 24 * 2 * 4 * 40):  # 16 and 24 rows
+        torch.testing.assert_close(gradients(elements), whole, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("window", [None, 7])
+def test_keys_repeated_for_a_gpu_give_what_shared_ones_do(
+    window: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = call(window, None)
+    shared = plain_attention(one)
+    monkeypatch.setattr("anchorflow.model.attention_function._takes_groups", lambda device: False)
+    torch.testing.assert_close(plain_attention(one), shared, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("window", [None, 1000])
+def test_attention_on_cuda_equals_that_on_the_cpu_and_keeps_no_matrix_of_scores(
+    window: int | None, dtype: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    shapes = ((1, 8, 4096, 64), (1, 2, 4096, 64), (1, 2, 4096, 64))
+    there = [torch.randn(shape).to("cuda", dtype) for shape in shapes]
+    here = [tensor.float().cpu() for tensor in there]
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    output = plain_attention(AttentionCall(0, *there, 0.125, window))
+    # A matrix of scores of all heads takes 512 MiB in float32, 256 MiB in bfloat16.
+    assert torch.cuda.max_memory_allocated() - before < 200 * 2**20
+    expected = plain_attention(AttentionCall(0, *here, 0.125, window))
+    tolerance = 1e-4 if dtype == torch.float32 else 2e-2
+    torch.testing.assert_close(output.float().cpu(), expected, rtol=tolerance, atol=tolerance)
 
 
 def test_a_model_that_brings_its_own_mask_is_refused() -> None:

@@ -12,7 +12,7 @@ An experiment changes attention by an :class:`Intervention`, which is active wit
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from types import MethodType
 from typing import Any, Protocol
 
@@ -55,6 +55,12 @@ class Positions:
         """The same positions on a device."""
         return Positions(self.query.to(device), self.key.to(device))
 
+
+# Elements of the scores in one chunk of rows. A float32 matrix of _ON_GPU takes 64 MiB, which a GPU
+# needs several times as long to read as to launch a kernel.
+_IN_CACHE = 2**19
+_ON_GPU = 2**24
+_CHUNK_BYTES = 24  # per element: at most six float32 matrices at once, in backward with a softcap
 
 PADDING = 2**62  # after every query; a power of two, since torch pads via floats
 
@@ -271,16 +277,39 @@ def mixed_rows(call: AttentionCall, weights: Tensor) -> Tensor:
     return by_head
 
 
-def row_chunks(call: AttentionCall, elements: int = 2**19) -> Iterator[tuple[int, int]]:
+def row_chunks(call: AttentionCall, elements: int | None = None) -> Iterator[tuple[int, int]]:
     """Split the query rows so that a [B, H, rows, keys] tensor has about ``elements`` elements.
 
-    Chunks keep the attention's memory linear in the number of tokens and within the processor's
-    cache, and skip keys that causality hides.
+    Chunks keep the attention's memory linear in the number of tokens, and skip keys that causality
+    hides. By default, they stay within a processor's cache, and on a GPU they are as large as
+    :func:`gpu_chunk_elements` says.
     """
     batch, heads, rows, _ = call.query.shape
+    if elements is None:
+        on_gpu = call.query.device.type == "cuda"
+        shape = (batch, heads, rows, call.keys)
+        elements = _gpu_elements(call.query.device, shape) if on_gpu else _IN_CACHE
     step = max(16, elements // (batch * heads * call.keys))
     for start in range(0, rows, step):
         yield start, min(rows, start + step)
+
+
+def gpu_chunk_elements(free: int) -> int:
+    """Elements of a chunk's scores on a GPU with ``free`` bytes of memory.
+
+    A chunk and its temporaries take at most an eighth of it. Beyond some size, larger chunks only
+    compute more of what causality hides, so chunks depend on free memory only where it is scarce,
+    and then in powers of two, so that a little more or less of it changes no rounding.
+    """
+    fitting = max(1, free // (8 * _CHUNK_BYTES))
+    return min(_ON_GPU, 1 << (fitting.bit_length() - 1))
+
+
+@lru_cache(maxsize=256)
+def _gpu_elements(device: torch.device, _: tuple[int, ...]) -> int:
+    """Elements for a GPU as it is now, asked once per shape: the driver's answer takes a while."""
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return gpu_chunk_elements(torch.cuda.mem_get_info(device)[0] + unused)
 
 
 def chunk_probabilities(call: AttentionCall, start: int, stop: int) -> Tensor:
@@ -335,9 +364,20 @@ def plain_attention(call: AttentionCall) -> Tensor:
 
 
 def _fused(call: AttentionCall, query: Tensor, key: Tensor, value: Tensor, **mask: Any) -> Tensor:
+    heads = query.shape[1]
+    if heads != key.shape[1] and not _takes_groups(query.device):
+        key, value = (each.repeat_interleave(heads // each.shape[1], 1) for each in (key, value))
     return scaled_dot_product_attention(
-        query, key, value, scale=call.scaling, enable_gqa=query.shape[1] != key.shape[1], **mask
+        query, key, value, scale=call.scaling, enable_gqa=heads != key.shape[1], **mask
     )
+
+
+def _takes_groups(device: torch.device) -> bool:
+    """Whether torch lets query heads share keys without keeping a whole matrix of scores.
+
+    On a GPU it does so in half precision without a mask only, and the keys take less than queries.
+    """
+    return device.type != "cuda"
 
 
 def attention_gradients(

@@ -1,0 +1,129 @@
+"""The benchmark for GPUs, on the CPU with a tiny model: its table, its order, what it needs."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkout import ROOT
+
+MEASUREMENTS = ["saliency", "isolation", "prediction", "kernel", "fit"]
+
+# Of what the project installs, the benchmark is to do without the first. All in one process, since
+# importing torch and transformers takes longest.
+SCRIPT = """
+import json, sys
+absent = "snakemake datasets matplotlib sklearn sentence_transformers jsonschema".split()
+sys.modules.update(dict.fromkeys(absent))
+sys.path.insert(0, "benchmarks")
+import gpu, torch
+report = sys.argv[1]
+
+def ended(*arguments):
+    sys.argv[1:] = arguments
+    try:
+        gpu.main()
+    except SystemExit as end:
+        return end.code
+
+def too_large():
+    raise torch.OutOfMemoryError("CUDA out of memory")
+
+small = "--device cpu --shapes tiny --tokens 128 8192 --dtypes float32 --seconds 0.01".split()
+told = {
+    "without a GPU": ended(),
+    "odd tokens": ended("--device", "cpu", "--tokens", "100"),
+    "tiny": ended(*small, "--budget", "300", "--json", report),
+    "too large": gpu.taken(gpu.Way(too_large, 1, 1.0), torch.device("cpu"), 0.01),
+    "line": gpu.line_of(
+        gpu.Row("m", "bfloat16", "saliency", 4096, 1, 2.0, None, None, 0.5, 7.0, None, 0.01)
+    ),
+    "tests": [path.name for path in gpu.files_with_cuda_tests()],
+    "cases": [case[1:] for case in gpu.cases_of(["m"], ["bfloat16", "float32"], [4, 3, 2, 1])],
+}
+print(json.dumps(told))
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the script says, its report, and what was printed before."""
+    report = tmp_path_factory.mktemp("gpu") / "gpu.json"
+    environment = {"PYTHONPATH": "workflow", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(report)],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    *printed, last = done.stdout.splitlines()
+    return {**json.loads(last), "printed": printed, "report": json.loads(report.read_text())}
+
+
+def test_every_measurement_is_compared_with_the_plain_way_and_float64(
+    told: dict[str, Any],
+) -> None:
+    report = told["report"]
+    assert told["tiny"] is None
+    assert report["device"] == "cpu"
+    assert report["matrix_rate"]["float32"] > 0
+    assert [row["measurement"] for row in report["rows"]] == MEASUREMENTS
+    for row in report["rows"]:
+        assert row["error"] < 1e-4, row  # NaN is not less either
+        ratio = row["ms_per_prompt_plain"] / row["ms_per_prompt"]
+        assert math.isclose(row["times_as_fast"], ratio)
+        assert 0 < row["share_of_matrix_rate"] < 1, row
+
+
+def test_the_table_has_a_row_for_every_measurement_and_the_rest_is_listed(
+    told: dict[str, Any],
+) -> None:
+    lines = [line for line in told["printed"] if line.startswith("|")]
+    header = [name.strip() for name in lines[0].strip("|").split("|")]
+    assert header[:4] == ["model", "format", "measurement", "tokens"]
+    assert {"times as fast", "share of matrix rate", "MB per prompt", "error"} < set(header)
+    assert [line.count("|") for line in lines] == [len(header) + 1] * (2 + len(MEASUREMENTS))
+    # The tiny model's context is 4096 tokens.
+    reasons = [each["reason"] for each in told["report"]["left_out"]]
+    assert reasons == ["longer than the model's context"] * len(MEASUREMENTS)
+    said = "- saliency of tiny in float32 at 8192 tokens: longer than the model's context"
+    assert said in told["printed"]
+    assert "Left out, 5 of 10 cases:" in told["printed"]
+
+
+def test_without_a_gpu_or_with_odd_lengths_it_ends_with_one_sentence(told: dict[str, Any]) -> None:
+    assert told["without a GPU"].startswith("No CUDA GPU is seen by torch: ")
+    assert told["odd tokens"] == "--tokens: 100 is not a multiple of 64 from 128 on."
+
+
+def test_a_way_that_does_not_fit_is_said_not_to(told: dict[str, Any]) -> None:
+    assert told["too large"] is None
+    assert told["line"] == (
+        "| m | bfloat16 | saliency | 4096 | 1 | 2.0 | does not fit | – | 50% | 7 | does not fit "
+        "| 1.0e-02 |"
+    )
+
+
+def test_the_most_telling_cases_come_first_and_none_twice(told: dict[str, Any]) -> None:
+    cases = [tuple(case) for case in told["cases"]]
+    assert cases[:3] == [("bfloat16", "saliency", tokens) for tokens in (4, 3, 2)]
+    assert cases[3:7] == [("bfloat16", measurement, 4) for measurement in MEASUREMENTS[1:]]
+    assert cases[7] == ("float32", "saliency", 4)
+    assert len(set(cases)) == len(cases) == 2 * len(MEASUREMENTS) * 4
+
+
+def test_the_tests_that_need_cuda_are_found_without_those_of_whole_runs(
+    told: dict[str, Any],
+) -> None:
+    assert {"test_saliency.py", "test_attention_function.py"} <= set(told["tests"])
+    assert "test_errors.py" not in told["tests"]
+    for name in told["tests"]:
+        (path,) = (Path(ROOT) / "tests").glob(f"*/{name}")
+        assert "on_cuda" in path.read_text(), "run by this part of their names"
