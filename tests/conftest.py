@@ -31,6 +31,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SHARED] = Path(told) if told else _shared_folder()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start what is long first, so that no process ends with one of them while the others wait."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     node.workerinput["shared"] = str(node.config.stash[_SHARED])

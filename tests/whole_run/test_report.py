@@ -93,6 +93,11 @@ def results_of(page: Path) -> dict[str, Any]:
     return results
 
 
+def test_processes_of_tests_keep_this_group_together(request: pytest.FixtureRequest) -> None:
+    grouping = request.config.getoption("loadgroup", False)
+    assert request.node.nodeid.endswith("@report") == grouping
+
+
 def test_every_figure_and_table_of_the_run_is_in_the_report(reports: dict[str, Path]) -> None:
     run = reports["one"].parent
     drawn = {str(path.relative_to(run)) for path in run.glob("results/figures/*/*.png")}

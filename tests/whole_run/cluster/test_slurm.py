@@ -16,7 +16,7 @@ from anchorflow.summarize.claims._claim import QUARTILES
 from checkout import Checkout
 from one_node_slurm import Cluster, UnavailableError, one_node_cluster
 
-QUICK = ("--slurm-init-seconds-before-status-checks", "5")  # this cluster is not busy
+QUICK = ("--slurm-init-seconds-before-status-checks", "2")  # this cluster is not busy
 SLURM = ("--profile", "profiles/slurm", *QUICK)
 # All summaries are one job here, on the two cores that every runner has.
 ONE_SUMMARY = ("--group-components", "presenting=50", "--cores", "2")
