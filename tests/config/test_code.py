@@ -44,6 +44,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     monkeypatch.setattr(code, "_PACKAGE", folder)
+    monkeypatch.setattr(code, "_known", None)
     forget()
     yield folder
     forget()
@@ -332,3 +333,23 @@ def test_every_place_that_does_not_count_is_there() -> None:
         assert counts(package / place)
     assert counts(package / "measure" / "saliency.py")
     assert counts(package / "model" / "batches.py")
+
+
+def test_what_is_remembered_of_a_file_is_of_what_was_read(package: Path) -> None:
+    script = package.parent / "script.py"
+    script.write_text("from anchorflow.d import y\n", encoding="utf-8")
+    before = digest(package / "d.py")
+    forget()
+    code.remember(package.parent)
+    planned = code_of(script)["code_d"]
+    (package / "d.py").write_text("import numpy\ny = 3\n", encoding="utf-8")
+    assert planned(None) == f"d.py {before}"
+    assert code._known is not None
+    code._known.keep()
+    forget()
+    code.remember(package.parent)
+    code_of(script)
+    ours = digest(package / "d.py")
+    code._known = None
+    forget()
+    assert ours == digest(package / "d.py") != before

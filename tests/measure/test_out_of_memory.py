@@ -16,7 +16,7 @@ from anchorflow.measure.perturbations import measure_perturbations
 from anchorflow.measure.retrieval import measure_retrieval
 from anchorflow.measure.reweighting import measure_reweighting
 from anchorflow.measure.saliency import measure_saliency
-from out_of_memory import limit, limit_backward
+from out_of_memory import limit, limit_backward, limit_head
 from stub_tokenizers import Decoder
 from tiny_models import shared_prompts, tiny_model
 
@@ -93,6 +93,16 @@ def test_a_backward_pass_that_runs_out_of_memory_reports_nothing_twice(stage: st
     table, model = shared_prompts(LENGTHS), tiny_model("llama")
     plain = STAGES[stage](model, table)
     failed = limit_backward(model, 60)
+    ours = STAGES[stage](model, table)
+    assert failed
+    assert_frame_equal(ours, plain, rel_tol=1e-5, abs_tol=1e-6)
+
+
+@pytest.mark.parametrize("stage", ["predictions", "isolation", "compression"])
+def test_a_head_that_runs_out_of_memory_gives_the_same_numbers(stage: str) -> None:
+    table, model = shared_prompts(LENGTHS), tiny_model("llama")
+    plain = STAGES[stage](model, table)
+    failed = limit_head(model, 3)
     ours = STAGES[stage](model, table)
     assert failed
     assert_frame_equal(ours, plain, rel_tol=1e-5, abs_tol=1e-6)

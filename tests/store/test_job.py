@@ -18,6 +18,11 @@ from anchorflow.store.job import configuration_of, job, slices_of
 SCRIPTS = Path(module.__file__).parents[2] / "scripts"
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracking, "_known", None)
+
+
 class Params(dict[str, Any]):
     """Named values, as Snakemake's."""
 

@@ -40,3 +40,16 @@ def limit_backward(model: PreTrainedModel, tokens: int) -> list[int]:
 
     decoder_layers(model)[0].register_forward_hook(watch)
     return failed
+
+
+def limit_head(model: PreTrainedModel, prompts: int) -> list[int]:
+    """Let the head run out of memory above so many prompts; returns when it did."""
+    failed: list[int] = []
+
+    def check(_: object, inputs: tuple[Tensor, ...], __: object) -> None:
+        if len(inputs[0]) > prompts:
+            failed.append(len(inputs[0]))
+            run_out()
+
+    model.get_output_embeddings().register_forward_hook(check)
+    return failed

@@ -60,18 +60,24 @@ def remember(folder: Path, keep: bool = False) -> None:
         Keep there what this process finds out.
     """
     global _known
-    _known = Known(folder, [Path(__file__)], (p.relative_to(_PACKAGE) for p in _modules()))
+    _known = Known(folder, [Path(__file__)], _modules)
     if keep:
         _known.keep_at_exit()
 
 
 def _modules() -> Iterator[Path]:
-    return _PACKAGE.rglob("*.py")
+    return (path.relative_to(_PACKAGE) for path in _PACKAGE.rglob("*.py"))
 
 
 def _remembered(what: str, path: Path, find: Callable[[], Any]) -> Any:
     """What ``find`` returns of a file, unless it is known."""
-    return _known.get(path, f"{what} {_label(path)}", find) if _known else find()
+    return _known.get(_content(path), f"{what} {_label(path)}", find) if _known else find()
+
+
+@cache
+def _content(path: Path) -> bytes:
+    """A file as this process has first read it, of which all that it finds out is true."""
+    return path.read_bytes()
 
 
 def code_of(script: Path, modules: Iterable[str] = ()) -> dict[str, Callable[[Any], str]]:
@@ -288,7 +294,7 @@ def _root(parts: list[str]) -> Path | None:
 
 @cache
 def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return ast.parse(_content(path), str(path))
 
 
 @cache
@@ -303,7 +309,7 @@ def digest(path: Path, names: frozenset[Name] = frozenset([None])) -> str:
         Count the definitions of these names, and what they use in the file; all with None.
     """
     if path.suffix in _PAGE_PARTS:
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+        return hashlib.sha256(_content(path)).hexdigest()[:12]
     wanted = "all" if None in names else ",".join(sorted(filter(None, names)))
     found: str = _remembered(f"digest {wanted}", path, lambda: _digest(path, names))
     return found
@@ -321,7 +327,7 @@ def _digest(path: Path, names: frozenset[Name]) -> str:
 
 def forget() -> None:
     """Let the next digests be those of the files as they are by then."""
-    for remembered in (_tree, digest):
+    for remembered in (_content, _tree, digest):
         remembered.cache_clear()
 
 

@@ -27,17 +27,25 @@ class Known:
     ----------
     folder : Path
         Where they are kept; nothing is kept where there is no such folder.
-    readers, files : iterable of Path
-        Code that reads files, and files whose names imports can mean.
+    readers : iterable of Path
+        Code that reads files.
+    files : function
+        Files whose names imports can mean, as they are when it is called.
     """
 
-    def __init__(self, folder: Path, readers: Iterable[Path], files: Iterable[Path]) -> None:
-        self._path = folder / _FILE
-        parts = [sys.version, *(path.read_text(encoding="utf-8") for path in readers)]
-        self._state = _hash("\n".join((*parts, *sorted(map(str, files)))).encode())
+    def __init__(
+        self, folder: Path, readers: Iterable[Path], files: Callable[[], Iterable[Path]]
+    ) -> None:
+        self._path = folder.absolute() / _FILE  # Snakemake works elsewhere when it ends
+        self._reading = [sys.version, *(path.read_text(encoding="utf-8") for path in readers)]
+        self._files = files
+        self._state = self._now()
         self._found: dict[str, Any] = self._load()
         self._used: set[str] = set()
         self._more = False
+
+    def _now(self) -> str:
+        return _hash("\n".join((*self._reading, *sorted(map(str, self._files())))).encode())
 
     def _load(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
@@ -46,15 +54,17 @@ class Known:
                 return dict(kept["found"])
         return {}
 
-    def get(self, path: Path, what: str, find: Callable[[], Any]) -> Any:
-        """What ``find`` returns, which JSON can hold, of a file with these contents.
+    def get(self, content: bytes, what: str, find: Callable[[], Any]) -> Any:
+        """What ``find`` returns, which JSON can hold, of a file.
 
         Parameters
         ----------
+        content : bytes
+            The file's, of which ``find`` makes what it returns.
         what : str
             Identifies what is found out, and the file by its place in the project.
         """
-        key = f"{what} {_hash(path.read_bytes())}"
+        key = f"{what} {_hash(content)}"
         if key not in self._found:
             self._found[key] = find()
             self._more = True
@@ -66,8 +76,11 @@ class Known:
         atexit.register(self.keep)
 
     def keep(self) -> None:
-        """Keep what is new; where that can't be written, the next run finds it out again."""
-        if not self._more or not self._path.parent.is_dir():
+        """Keep what is new; where that can't be written, the next run finds it out again.
+
+        So it does if files have come or gone since, which imports may have meant.
+        """
+        if not self._more or not self._path.parent.is_dir() or self._now() != self._state:
             return
         crowded = len(self._found) > _MOST
         found = {k: v for k, v in self._found.items() if not crowded or k in self._used}

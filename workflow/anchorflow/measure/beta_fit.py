@@ -136,7 +136,7 @@ def scores_and_logits(
 def reweighted_states(
     model: PreTrainedModel, tokens: LastTokens, beta: Tensor | None = None
 ) -> Tensor:
-    """What the head gets at the target under β, [B, hidden]; see :func:`logits_after`."""
+    """What the head gets at the target under β, [B, hidden]; see :func:`answers_after`."""
     with intervene(tokens, *_weighted(beta, tokens)):
         return tokens.states(model)
 

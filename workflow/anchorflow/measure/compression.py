@@ -6,7 +6,6 @@ anchors are kept as text (``text_anchor``), and attention to the label words is 
 with everything kept and with the anchors alone.
 """
 
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -31,14 +30,12 @@ from anchorflow.measure.compression_methods import (
 )
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
-from anchorflow.model.language_model import check_finite, logits_after, target_states
+from anchorflow.model.language_model import Answers, answers_after, check_finite, target_states
 from anchorflow.model.last_tokens import keep_all_but_last
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.schemas.compression import COMPRESSION
 from anchorflow.schemas.frames import frame_schema, keyed
-
-log = logging.getLogger(__name__)
 
 OBSERVED = 32  # last tokens of the prefix whose attention methods can use
 
@@ -196,7 +193,7 @@ def measure_compression(
     examples : collection of int, optional
         Predict only these test texts; does not affect their results.
     scoring : mapping
-        What is fitted and predicted, see :meth:`Words.scored`.
+        What is predicted, see :meth:`Words.scored`.
 
     Returns
     -------
@@ -213,7 +210,7 @@ def measure_compression(
     test, training = runnable(prompts, "fixed"), runnable(prompts, "training")
     measured = among(test, examples)
     parts = [pl.DataFrame(schema=frame_schema(COMPRESSION))]
-    waiting: list[tuple[Tensor, Callable[[Tensor], pl.DataFrame]]] = []
+    waiting: list[_Waiting] = []
     if measured.is_empty():
         return parts[0]
     keys = test.select("model", "task", "seed").row(0, named=True)
@@ -232,16 +229,21 @@ def measure_compression(
                 parts += answered.rows
                 waiting += answered.waiting
             progress.update()
-    logits = logits_after(model, [states for states, _ in waiting])
-    parts += [rows(each) for (_, rows), each in zip(waiting, logits, strict=True)]
+    states, rows = [states for states, _ in waiting], [rows for _, rows in waiting]
+    label_tokens = torch.tensor(test["label_tokens"][0].to_list())
+    answers = answers_after(model, states, label_tokens, TOP_TOKENS)
+    parts += [make(each) for make, each in zip(rows, answers, strict=True)]
     return pl.concat(parts).sort("example", "method", "share", "draw", nulls_last=False)
 
 
+_Waiting = tuple[Tensor, Callable[[Answers], pl.DataFrame]]  # states of a batch, and its rows
+
+
 class _Answered(NamedTuple):
-    """Predictions of one batch from one cache, and those of which only the logits are missing."""
+    """Predictions of one batch from one cache, and those for which the head has yet to run."""
 
     rows: list[pl.DataFrame]
-    waiting: list[tuple[Tensor, Callable[[Tensor], pl.DataFrame]]]  # states, and rows of logits
+    waiting: list[_Waiting]
 
 
 @torch.no_grad()
@@ -269,7 +271,7 @@ def _answer(
     rows = []
     for way, each in ways.items():
         scores, logits = scores_and_logits(model, tokens, each, words)
-        rows.append(rows_of[way](logits, scores))
+        rows.append(rows_of[way](Answers.of(logits, batch.label_tokens, TOP_TOKENS), scores))
     return _Answered(rows, [])
 
 
@@ -277,16 +279,16 @@ def _rows(
     batch: Batch,
     way: Setting,
     constants: Mapping[str, Any],
-    logits: Tensor,
+    answers: Answers,
     scores: Tensor | None = None,
 ) -> pl.DataFrame:
-    """Columns of ``COMPRESSION`` of one batch, from next-token logits [B, vocabulary].
+    """Columns of ``COMPRESSION`` of one batch.
 
     Label probabilities are of ``scores`` [B, C], by default the logits of the words' first tokens.
     """
     if scores is None:
-        scores = logits[:, batch.label_tokens.to(logits.device)]
-    for each in (logits, scores):
+        scores = answers.label_logits
+    for each in (answers.largest, scores):
         check_finite(each, batch.examples, way in REWEIGHTED.values())
     probabilities = scores.softmax(-1).cpu()
     rows = pl.DataFrame(
@@ -295,7 +297,7 @@ def _rows(
             "label": batch.labels.tolist(),
             "prediction": probabilities.argmax(-1).tolist(),
             "probabilities": probabilities.tolist(),
-            "top_tokens": logits.topk(TOP_TOKENS).indices.tolist(),
+            "top_tokens": answers.top_tokens.tolist(),
         }
     )
     names = {name: pl.lit(value) for name, value in way._asdict().items()}

@@ -26,9 +26,10 @@ from anchorflow.measure.token_kinds import label_word_tokens, matched_positions
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import (
+    Answers,
+    answers_after,
     check_finite,
     keep_outputs,
-    logits_after,
     resume,
     target_states,
 )
@@ -229,7 +230,7 @@ def measure_isolation(
         keys = chosen.select("model", "task", "seed").row(0, named=True)
 
         def measure(batch: Batch) -> list[pl.DataFrame]:
-            return [_rows(batch, *each, top_tokens, keys) for each in runs.logits(batch)]
+            return [_rows(batch, *each, keys) for each in runs.answers(batch, top_tokens)]
 
         budget = Budget(batch_tokens)
         with tqdm(total=len(measured), desc="isolation", unit="example", mininterval=1) as progress:
@@ -298,8 +299,8 @@ class _Runs:
             )
         return torch.tensor(positions)
 
-    def logits(self, batch: Batch) -> Iterator[tuple[Setting, Tensor]]:
-        """Next-token logits [B, vocabulary], unmodified and under each setting.
+    def answers(self, batch: Batch, top_tokens: int) -> Iterator[tuple[Setting, Answers]]:
+        """What the model answers, unmodified and under each setting.
 
         Raises
         ------
@@ -313,26 +314,23 @@ class _Runs:
             with intervene(prefix), resume(self._model, kept[self._starts[setting]]):
                 states.append(target_states(self._model, batch))
         settings = [UNTOUCHED, *self._prefixes]
-        for setting, logits in zip(settings, logits_after(self._model, states), strict=True):
-            check_finite(logits, batch.examples)
-            yield setting, logits
+        answers = answers_after(self._model, states, batch.label_tokens, top_tokens)
+        for setting, each in zip(settings, answers, strict=True):
+            check_finite(each.largest, batch.examples)
+            yield setting, each
 
 
 def _rows(
-    batch: Batch,
-    setting: Setting,
-    logits: Tensor,
-    top_tokens: int,
-    keys: Mapping[str, str | int],
+    batch: Batch, setting: Setting, answers: Answers, keys: Mapping[str, str | int]
 ) -> pl.DataFrame:
-    probabilities = logits[:, batch.label_tokens.to(logits.device)].softmax(-1).cpu()
+    probabilities = answers.label_logits.softmax(-1).cpu()
     frame = pl.DataFrame(
         {
             "example": batch.examples,
             "label": batch.labels.tolist(),
             "prediction": probabilities.argmax(-1).tolist(),
             "probabilities": probabilities.tolist(),
-            "top_tokens": logits.topk(top_tokens).indices.tolist(),
+            "top_tokens": answers.top_tokens.tolist(),
         }
     )
     constants = {name: pl.lit(value) for name, value in setting._asdict().items()}

@@ -198,8 +198,13 @@ def run_batches(
             continue
         # Not in the handler, where the error still references what the batch has computed.
         budget.lower(batch)
-        gc.collect()
-        torch.cuda.empty_cache()
+        release_memory()
+
+
+def release_memory() -> None:
+    """Give back what is no longer in use, after memory has run out."""
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 def _longest_first(prompts: pl.DataFrame) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import torch
@@ -16,14 +16,14 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging as transformers_logging
 
-from anchorflow.config.errors import InputError
+from anchorflow.config.errors import InputError, is_out_of_memory
 from anchorflow.model.attention_function import (
     adopt,
     implementation_for,
     recomputed_alike,
     without_interventions,
 )
-from anchorflow.model.batches import Batch
+from anchorflow.model.batches import Batch, release_memory
 from anchorflow.model.devices import choose_device
 from anchorflow.model.memory import check_job
 from anchorflow.store.checksums import changed_file, read_json
@@ -253,29 +253,67 @@ def target_label_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
 def target_states(model: PreTrainedModel, batch: Batch) -> Tensor:
     """What the head gets at the target position of each prompt, [B, hidden].
 
-    The head, which does not run, turns it into logits in :func:`logits_after`.
+    The head, which does not run, turns it into logits in :func:`answers_after`.
     """
     with head_at(model, batch.target_rows), _before_head(model) as kept:
         _run(model, batch)
     return kept[0][:, 0]
 
 
+class Answers(NamedTuple):
+    """What measurements take of next-token logits in float32, of one prompt per row."""
+
+    label_logits: Tensor  # [B, C]
+    top_tokens: Tensor  # [B, K], the most likely ones, first the best
+    largest: Tensor  # [B], of absolute values over the vocabulary; not finite if any logit is not
+
+    @classmethod
+    def of(cls, logits: Tensor, label_tokens: Tensor, top_tokens: int) -> "Answers":
+        """Of logits [B, vocabulary]."""
+        return cls(
+            logits[:, label_tokens.to(logits.device)],
+            logits.topk(top_tokens).indices,
+            logits.abs().amax(-1),
+        )
+
+
 @torch.no_grad()
-def logits_after(model: PreTrainedModel, states: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Next-token logits of several runs, each [B, vocabulary] in float32; may not be finite.
+def answers_after(
+    model: PreTrainedModel, states: Sequence[Tensor], label_tokens: Tensor, top_tokens: int
+) -> list[Answers]:
+    """What the head makes of several runs.
 
     For a few prompts, the head takes as long as reading all of its weights does, and a large
-    vocabulary makes that longer than some layers take; so the runs share its passes.
+    vocabulary makes that longer than some layers take; so the runs share its passes. Where memory
+    runs out, passes have fewer rows.
 
     Parameters
     ----------
     states : sequence of [B, hidden]
         From :func:`target_states` or :func:`last_token_states`.
+    label_tokens : [C]
+        Token ids of the label words.
+    top_tokens : int
+        How many of the most likely tokens are wanted.
     """
-    together = max(1, _HEAD_ROWS // max(map(len, states), default=1))
-    for start in range(0, len(states), together):
-        some = states[start : start + together]
-        yield from _head_of(model, torch.cat(list(some))).split([len(each) for each in some])
+    if not states:
+        return []
+    left, rows, parts = torch.cat(list(states)), _HEAD_ROWS, []
+    while len(left):
+        try:
+            answers = Answers.of(_head_of(model, left[:rows]), label_tokens, top_tokens)
+        except (RuntimeError, MemoryError) as error:
+            if rows == 1 or not is_out_of_memory(error):
+                raise
+        else:
+            parts.append(answers)
+            left = left[rows:]
+            continue
+        rows = min(rows, len(left)) // 2 or 1
+        release_memory()
+    sizes = [len(each) for each in states]
+    split = [torch.cat(each).split(sizes) for each in zip(*parts, strict=True)]
+    return [Answers(*each) for each in zip(*split, strict=True)]
 
 
 def _head_of(model: PreTrainedModel, states: Tensor) -> Tensor:
@@ -395,7 +433,7 @@ def last_token_logits(
 
 @torch.no_grad()
 def last_token_states(model: PreTrainedModel, input_ids: Tensor, positions: Tensor) -> Tensor:
-    """What the head gets after one token per example, [B, hidden]; see :func:`logits_after`."""
+    """What the head gets after one token per example, [B, hidden]; see :func:`answers_after`."""
     with _before_head(model) as kept:
         last_token_logits(model, input_ids, positions)
     return kept[0][:, 0]

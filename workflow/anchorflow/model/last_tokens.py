@@ -111,7 +111,7 @@ class LastTokens:
         return last_token_logits(model, self.input_ids, self.position_ids)
 
     def states(self, model: PreTrainedModel) -> Tensor:
-        """What the head would get, [B, hidden], likewise; see :func:`logits_after`."""
+        """What the head would get, [B, hidden], likewise; see :func:`answers_after`."""
         return last_token_states(model, self.input_ids, self.position_ids)
 
 
