@@ -33,7 +33,11 @@ def known(module: Path, *files: str) -> Known:
 def test_what_was_kept_is_not_found_out_again(module: Path) -> None:
     find = Found()
     first = known(module)
-    assert first.get(module.read_bytes(), "imports", find) == first.get(module.read_bytes(), "imports", find) == ["found"]
+    assert (
+        first.get(module.read_bytes(), "imports", find)
+        == first.get(module.read_bytes(), "imports", find)
+        == ["found"]
+    )
     first.keep()
     assert known(module).get(module.read_bytes(), "imports", find) == ["found"]
     assert find.times == 1

@@ -1,6 +1,7 @@
 """Re-weighting by one token against attention matrices of full prompts, and its fit."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.measure.beta_fit import (
     Descent,
     DivergenceError,
+    Fitted,
     Planned,
     Reweight,
     fit_reweighting,
@@ -21,11 +23,16 @@ from anchorflow.measure.beta_fit import (
 )
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.model.batches import Batch, Budget, batches_of
-from anchorflow.model.language_model import recompute_activations, target_logits
+from anchorflow.model.language_model import (
+    decoder_layers,
+    recompute_activations,
+    target_logits,
+)
 from anchorflow.model.last_tokens import LastTokens, keep_together
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.word_scores import Words
 from anchorflow.random_draws import generator
+from out_of_memory import run_out
 from tiny_models import (
     FAMILIES,
     full_attention,
@@ -299,6 +306,41 @@ def test_fits_side_by_side_take_the_steps_that_each_takes_alone(
     assert difference(beside[0].beta, beside[2].beta) > 1e-2
 
 
+@pytest.mark.parametrize(
+    ("fitting", "passes"), [(5, [9, 4, 5, 4, 5]), (4, [9, 4, 5, 2, 3, 2, 2, 2, 3])]
+)
+def test_fits_that_do_not_fit_into_memory_at_once_take_the_same_steps(
+    fitting: int, passes: list[int]
+) -> None:
+    model = tiny_model("llama")
+    tokens = last_tokens(model, shared_prompts([5, 17, 9, 12, 6]))
+
+    def plans() -> list[Planned]:
+        rows = ([0, 1], [2, 4], [3, 1], [2, 0, 1])
+        return [
+            Planned(Descent(0.1 * (n + 1), 2, 0), torch.tensor(each), np.random.default_rng(n))
+            for n, each in enumerate(rows)
+        ]
+
+    run = list[int]()
+
+    def limited(_: object, inputs: tuple[torch.Tensor, ...], __: object) -> None:
+        if torch.is_grad_enabled():
+            run.append(len(inputs[0]))
+            if run[-1] > fitting:
+                run_out()
+
+    plain = fit_side_by_side(model, tokens, plans())
+    decoder_layers(model)[-1].register_forward_hook(limited)
+    ours = fit_side_by_side(model, tokens, plans())
+    assert run == passes
+    for one, other in zip(ours, plain, strict=True):
+        assert [step[:2] for step in one.steps] == [step[:2] for step in other.steps]
+        losses = [[step.loss for step in each.steps] for each in (one, other)]
+        np.testing.assert_allclose(*losses, rtol=1e-5)
+        torch.testing.assert_close(one.beta, other.beta, rtol=1e-3, atol=1e-5)
+
+
 @pytest.mark.parametrize("rates", [[0.1, 1000.0], [1000.0, 0.1]])
 def test_a_rate_that_diverges_is_not_taken(rates: list[float]) -> None:
     model = tiny_model("llama")
@@ -318,7 +360,23 @@ def test_if_every_rate_diverges_the_task_and_key_are_told() -> None:
     with pytest.raises(
         InputError, match=r"reweighting.learning_rates: for tasks.news, with the learning rate 1000"
     ):
-        fit_reweighting(model, [tokens], spec, 0, "news")[0]
+        fit_reweighting(model, [tokens], spec, 0, "news")
+
+
+def test_which_cache_a_fit_diverges_on_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model("llama")
+    tokens = last_tokens(model, shared_prompts([5, 17, 9, 12, 6, 8]))
+    side_by_side = fit_side_by_side
+
+    def one_diverges(*given: Any) -> list[Fitted]:
+        first, second = side_by_side(*given)
+        return [first, second._replace(diverged=DivergenceError("too fast."))]
+
+    monkeypatch.setattr("anchorflow.measure.beta_fit.fit_side_by_side", one_diverges)
+    spec = {"learning_rates": [0.1], "epochs": 1, "batch_size": 0}
+    told = "tasks.news, with the anchors alone kept, too fast, or leave hidden_anchor out of"
+    with pytest.raises(InputError, match=told):
+        fit_reweighting(model, [tokens, tokens], spec, 0, "news")
 
 
 @pytest.mark.parametrize("epochs", [1, 5])

@@ -214,6 +214,13 @@ def test_fits_on_both_caches_side_by_side_are_those_of_each_alone(
     assert fit.descent == alone[1].descent
 
 
+def test_a_cache_that_nothing_was_fitted_on_is_told() -> None:
+    model, table = tiny_model("llama"), shared_prompts([5, 17])
+    spec = {"methods": ["hidden_anchor"], "shares": [], "draws": 1, "positions": "original"}
+    with pytest.raises(InputError, match="has no β for the cache hidden_anchor; delete"):
+        measure_compression(model, table, {ANCHOR: torch.zeros(0, 0, 0)}, spec, 1000)
+
+
 @pytest.mark.parametrize("words", [[1, 1, 1], [2, 1, 3]])
 def test_anchors_as_text_are_that_text(words: list[int]) -> None:
     table = with_words(shared_prompts([5, 17, 9]), words)

@@ -143,6 +143,12 @@ def anchors_to_fit():
     return compression["positions"] if wanted else None
 
 
+def fitted_modules():
+    """The file of the method whose positions β is fitted on in addition, if any is."""
+    path = "measure/compression_methods/hidden_anchor.py"
+    return [path] if anchors_to_fit() else []
+
+
 def retrieval_spec(wildcards):
     """How demonstrations are chosen, and, if some are of another task, of which."""
     return configuration.retrieval_of(wildcards.task, int(wildcards.seed), config)

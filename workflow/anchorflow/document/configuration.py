@@ -117,7 +117,7 @@ a date of its own for want of today's, such as Llama 3.2's 26 Jul 2024, writes t
 | a task's `many_demonstrations` | that task's re-weighting and compression, and what follows from them |
 | a task's `label_words`, `random_words` | what those of a new or changed name predict, the summary, figure and table of label words, and claims |
 | `reweighting` | re-weighting, compression, and what follows from them |
-| `compression` | compression, and what follows from it |
+| `compression` | compression, and what follows from it; re-weighting too if `positions` changes or `hidden_anchor` is added or left out |
 | `timing` | timings |
 | `diagnosis` | key distances, and what follows from them |
 | `encoder.path` | all embeddings and rare words, and what follows from them |

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
-from anchorflow.config.errors import InputError
+from anchorflow.config.errors import InputError, is_out_of_memory
 from anchorflow.model.attention_function import (
     Attention,
     AttentionCall,
@@ -28,7 +28,7 @@ from anchorflow.model.attention_function import (
     intervene,
     mixed_rows,
 )
-from anchorflow.model.batches import LabelWords
+from anchorflow.model.batches import LabelWords, release_memory
 from anchorflow.model.last_tokens import LastTokens, together
 from anchorflow.model.prefix import KeepKeys
 from anchorflow.model.word_scores import Ended, Words
@@ -268,7 +268,8 @@ def fit_side_by_side(
     """Fit β several times, each time to some of the same texts; a pass is a step of every fit.
 
     Each fit has its own β, its own Adam, and its own order of texts, and takes the same steps as
-    it would alone, up to rounding. One that diverges ends without the others.
+    it would alone, up to rounding. One that diverges ends without the others. Where memory runs
+    out, a pass is a step of fewer fits.
 
     Parameters
     ----------
@@ -283,25 +284,25 @@ def fit_side_by_side(
     count = training.label_positions.shape[1]
     shape = (config.num_hidden_layers, config.num_attention_heads, count)
     fits = [_Running(planned, shape) for planned in plans]
+    at_once = len(fits)
     while current := [
         (fit, *batch) for fit in fits if not fit.diverged and (batch := next(fit.batches, None))
     ]:
-        sizes = [len(rows) for _, _, rows in current]
-        some = training.select(torch.cat([rows for _, _, rows in current]))
-        own = torch.arange(len(current), device=some.labels.device)
-        own = own.repeat_interleave(torch.tensor(sizes, device=own.device))
-        beta = torch.stack([fit.beta for fit, _, _ in current])[own]
-        scores = label_scores(model, some, beta, words)
-        losses = [
-            cross_entropy(of_fit, labels)
-            for of_fit, labels in zip(scores.split(sizes), some.labels.split(sizes), strict=True)
-        ]
-        for fit, _, _ in current:
-            fit.optimizer.zero_grad()
-        torch.stack(losses).sum().backward()
+        losses: list[float] = []
+        while len(losses) < len(current):
+            some = current[len(losses) :][:at_once]
+            try:
+                losses += _descend(model, training, some, words)
+            except (RuntimeError, MemoryError) as error:
+                if len(some) == 1 or not is_out_of_memory(error):
+                    raise
+            else:
+                continue
+            at_once = len(some) // 2
+            release_memory()
         for (fit, epoch, _), loss in zip(current, losses, strict=True):
-            fit.steps.append(Step(epoch, len(fit.steps), loss.item()))
-            fit.check(fit.steps[-1].loss)
+            fit.steps.append(Step(epoch, len(fit.steps), loss))
+            fit.check(loss)
             if not fit.diverged:
                 fit.optimizer.step()
     for fit, planned in zip(fits, plans, strict=True):
@@ -309,6 +310,29 @@ def fit_side_by_side(
             learned = training.select(planned.rows)
             fit.check(loss_under(model, learned, fit.beta.detach(), words))
     return [Fitted(fit.beta.detach().cpu(), fit.steps, fit.diverged) for fit in fits]
+
+
+def _descend(
+    model: PreTrainedModel,
+    training: LastTokens,
+    current: Sequence[tuple[_Running, int, Tensor]],
+    words: Words | None,
+) -> list[float]:
+    """The losses of fits on their next texts, [B] each, which leave each β its gradient."""
+    sizes = [len(rows) for _, _, rows in current]
+    some = training.select(torch.cat([rows for _, _, rows in current]))
+    own = torch.arange(len(current), device=some.labels.device)
+    own = own.repeat_interleave(torch.tensor(sizes, device=own.device))
+    for fit, _, _ in current:
+        fit.optimizer.zero_grad()
+    beta = torch.stack([fit.beta for fit, _, _ in current])[own]
+    scores = label_scores(model, some, beta, words)
+    losses = [
+        cross_entropy(of_fit, labels)
+        for of_fit, labels in zip(scores.split(sizes), some.labels.split(sizes), strict=True)
+    ]
+    torch.stack(losses).sum().backward()
+    return [loss.item() for loss in losses]
 
 
 @torch.no_grad()
@@ -356,7 +380,8 @@ def fit_reweighting(
     Parameters
     ----------
     caches : sequence of LastTokens
-        The same training texts, on one prefix, with what they see of it; one fit for each.
+        The same training texts, on one prefix, with what they see of it: everything, and, if
+        wanted, the anchors alone. One fit for each.
     spec : mapping
         ``learning_rates``, ``epochs``, and ``batch_size``, as in the configuration.
     words : Words, optional
@@ -405,9 +430,17 @@ def fit_reweighting(
             task,
             words,
             further_rates if number == 0 else (),
+            *(_ANCHORS if number else ("", "")),
         )
         for number, of_cache in enumerate(planned)
     ]
+
+
+# How a fit on the second cache is told from one on the first, and how to do without it.
+_ANCHORS = (
+    ", with the anchors alone kept",
+    ", or leave hidden_anchor out of compression.methods",
+)
 
 
 class _Tried(NamedTuple):
@@ -427,6 +460,8 @@ def _selected(
     task: str,
     words: Words | None,
     further_rates: Sequence[float],
+    where: str,
+    otherwise: str,
 ) -> Fit:
     """The fit with the rate that is best on held-out texts, of all fits on one cache."""
     rates: list[float] = list(spec["learning_rates"])
@@ -449,7 +484,10 @@ def _selected(
     for key, named in (("learning_rates", [best]), ("further_rates", further_rates)):
         for rate in named:
             if of_rate[rate].diverged:
-                raise InputError(f"reweighting.{key}: for tasks.{task}, {of_rate[rate].diverged}")
+                sentence = str(of_rate[rate].diverged).removesuffix(".")
+                raise InputError(
+                    f"reweighting.{key}: for tasks.{task}{where}, {sentence}{otherwise}."
+                )
     beta, steps, _ = of_rate[best]
     descent = Descent(best, spec["epochs"], spec["batch_size"])
     further = {rate: of_rate[rate] for rate in further_rates}

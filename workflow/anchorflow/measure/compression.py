@@ -214,6 +214,12 @@ def measure_compression(
     if measured.is_empty():
         return parts[0]
     keys = test.select("model", "task", "seed").row(0, named=True)
+    for fitted_on, beta in betas.items():
+        if beta.numel() == 0:
+            raise InputError(
+                "results/reweighting/{model}/{task}/{seed} has no β for ".format(**keys)
+                + f"the cache {fitted_on.method}; delete that folder and run again."
+            )
     token_ids = shared_token_ids(pl.concat([test, training]))
     shown = observe(model, token_ids, test.row(0, named=True))
     settings = settings_of(spec["methods"], spec["shares"], spec["draws"])

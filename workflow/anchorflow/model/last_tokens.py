@@ -94,10 +94,10 @@ class LastTokens:
         Raises
         ------
         ValueError
-            If layers or heads of their prefix keep different positions.
+            If their prefix is not compressed, or its layers or heads keep different positions.
         """
         if self.prefix.kept is None:
-            raise ValueError("layers or heads keep different positions")
+            raise ValueError("everything is kept, or other positions in other layers or heads")
         seen = torch.zeros(whole.tokens, dtype=torch.bool, device=self.positions.device)
         seen[self.prefix.kept.to(seen.device)] = True
         return replace(self, prefix=whole, seen=seen.expand(self.size, -1))

@@ -26,7 +26,7 @@ rule measure_reweighting:
         mem_mb=memory_of,
         runtime=runtime_of,
     params:
-        **code_of("measure_reweighting", *baseline_modules()),
+        **code_of("measure_reweighting", *baseline_modules(), *fitted_modules()),
         spec=config["reweighting"],
         anchors=anchors_to_fit(),
         task=reweighting_task,

@@ -137,8 +137,10 @@ def everywhere(shown: Demonstrations, positions: list[int]) -> Kept:
 
 
 def anchors_alone(shown: Demonstrations) -> Prefix:
-    """The prefix of which only the anchors are kept, as by ``hidden_anchor``."""
-    return shown.prefix.keep(everywhere(shown, shown.anchors()))
+    """The prefix of which only the anchors are kept, as by the method ``hidden_anchor``."""
+    choosable, rest = without_instruction(shown)
+    chosen = method("hidden_anchor")(choosable, len(choosable.anchors()), 0)
+    return shown.prefix.keep(with_instruction(chosen, rest, shown.prompt))
 
 
 def largest(scores: Tensor, count: int) -> Tensor:
