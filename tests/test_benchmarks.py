@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,7 @@ import json, sys
 absent = "snakemake datasets matplotlib sklearn sentence_transformers jsonschema".split()
 sys.modules.update(dict.fromkeys(absent))
 sys.path.insert(0, "benchmarks")
-import gpu, torch
+import gpu, page, torch
 report = sys.argv[1]
 
 def ended(*arguments):
@@ -34,6 +35,7 @@ def ended(*arguments):
 def too_large():
     raise torch.OutOfMemoryError("CUDA out of memory")
 
+tiny = gpu.random_model("tiny", torch.float32, page.CPU, False)
 small = "--device cpu --shapes tiny --tokens 128 8192 --dtypes float32 --seconds 0.01".split()
 told = {
     "without a GPU": ended(),
@@ -43,6 +45,8 @@ told = {
     "line": gpu.line_of(
         gpu.Row("m", "bfloat16", "saliency", 4096, 1, 2.0, None, None, 0.5, 7.0, None, 0.01)
     ),
+    "page": list(page.of_model("m", tiny, 0.01)),
+    "slope": page.slope([1, 2, 8], [9.0, 1.0, 16.0]),
     "tests": [path.name for path in gpu.files_with_cuda_tests()],
     "cases": [case[1:] for case in gpu.cases_of(["m"], ["bfloat16", "float32"], [4, 3, 2, 1])],
 }
@@ -127,3 +131,18 @@ def test_the_tests_that_need_cuda_are_found_without_those_of_whole_runs(
     for name in told["tests"]:
         (path,) = (Path(ROOT) / "tests").glob(f"*/{name}")
         assert "on_cuda" in path.read_text(), "run by this part of their names"
+
+
+def test_the_page_has_a_row_per_measurement_with_its_share_of_a_limit(told: dict[str, Any]) -> None:
+    rows = [line.strip("| ").split(" | ") for line in told["page"] if line.startswith("| ")][2:]
+    assert [row[0].split()[0] for row in rows] == [
+        *("saliency", "isolation", "prediction", "attention", "fit", "saliency", "compression")
+    ]
+    for *_, ratio, share in rows[:-1]:
+        assert float(ratio) > 0
+        assert re.fullmatch(r"\d+% of (the matrix rate|memory bandwidth)", share)
+    assert rows[4][-1].endswith("% of memory bandwidth")
+
+
+def test_growth_is_the_exponent_between_the_two_largest(told: dict[str, Any]) -> None:
+    assert told["slope"] == pytest.approx(2)  # 4 times as many take 16 times as long
