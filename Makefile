@@ -4,6 +4,7 @@ PYTHON ?= python3
 CORES ?= all
 VENV ?= .venv
 TEST_PROCESSES ?= 2
+ALL_TESTS_PROCESSES ?= 3
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
@@ -35,15 +36,15 @@ report: $(VENV)/installed
 install: $(VENV)/installed
 
 # Style, types, the workflow's own checks, and the tests that take minutes in all.
-PYTEST = $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup --durations 40 --durations-min 5
+PYTEST = $(BIN)/pytest --dist loadgroup --durations 40 --durations-min 5 --numprocesses
 test: lint
-	$(PYTEST) -m "not long"
+	$(PYTEST) $(TEST_PROCESSES) -m "not long"
 
 # These, and what is long by its nature: whole runs that are compared and killed, every family of
 # models with every method, and a real SLURM of one node where there is one. That one waits more
-# than it works, so all tests run together.
+# than it works, so all tests run together, on one process more.
 test-all: lint
-	$(PYTEST)
+	$(PYTEST) $(ALL_TESTS_PROCESSES)
 
 lint: $(VENV)/installed-develop
 	$(BIN)/ruff check

@@ -13,6 +13,8 @@ import pytest
 
 from checkout import ROOT
 
+pytestmark = pytest.mark.xdist_group("benchmarks")  # one process runs them
+
 MEASUREMENTS = ["saliency", "isolation", "prediction", "kernel", "fit"]
 
 # Of what the project installs, the benchmark is to do without the first. All in one process, since
