@@ -71,6 +71,7 @@ for shown in PRESENTED:
                 f"results/{shown.name}/{shown.path}.parquet",
             log:
                 f"logs/summarize_{shown.name}/{shown.path}.log",
+            priority: FIRST if shown.name == FIRST_FIGURE else 0
             group:
                 "presenting"
             conda:
@@ -108,6 +109,7 @@ for shown in PRESENTED:
                 ),
             log:
                 f"logs/plot_{shown.name}/{shown.path}.log",
+            priority: FIRST if shown.name == FIRST_FIGURE else 0
             group:
                 "presenting"
             conda:

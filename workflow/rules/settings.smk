@@ -136,6 +136,22 @@ def unless_untrained(path):
     )
 
 
+# What a run shows first, and the priority of what leads to it, after weights, texts and prompts.
+FIRST_FIGURE = "flow"
+FIRST = 15
+
+
+def saliency_priority(wildcards):
+    """Saliency that the first figure shows comes before all other measurements."""
+    shown = not is_untrained(wildcards.model) and is_own(wildcards.task)
+    return FIRST if shown else 2
+
+
+def is_own(cell):
+    """Whether a cell has its task's own label words."""
+    return task_of(cell) == cell
+
+
 def anchors_to_fit():
     """Where queries begin after the anchors alone, if β is fitted on these for compression."""
     compression = config["compression"]

@@ -9,7 +9,7 @@ rule measure_saliency:
         measured("saliency"),
     log:
         f"logs/measure_saliency/{PART}.log",
-    priority: 2
+    priority: saliency_priority
     conda:
         "../../envs/anchorflow.yaml"
     threads: config["compute"]["threads"]
