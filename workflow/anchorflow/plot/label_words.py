@@ -1,6 +1,7 @@
 """Accuracy, flows, AUCROC_l, and loyalty with a task's own label words and with others."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ _BY_LAYER = {
     "s_pq_share": "share of $S_{pq}$: label words → target",
     "auc": "AUCROC$_l$: target's attention\nto label words (line: chance)",
 }
+# After those of the configuration, from the same palette.
+_FURTHER_COLORS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _SPELLED_OUT = 2  # how many label words are printed below the name of their kind
 
 
@@ -50,7 +53,8 @@ def plot_label_words(
     title = describe(label_words.filter(pl.col("words") == OWN), confidence, "bands and bars")
     kinds = label_words["words"].unique(maintain_order=True).to_list()
     orders = {name: order for order, name in enumerate(kinds)}  # the same color in every row
-    colors = {name: style["colors"][order % len(style["colors"])] for name, order in orders.items()}
+    palette = cycle((*style["colors"], *_FURTHER_COLORS))
+    colors = dict(zip(kinds, palette, strict=False))
     columns = 2 + len(_BY_LAYER)
     with small_multiples(
         style, len(tasks), columns, f"Own and other label words, {title}", share=False
