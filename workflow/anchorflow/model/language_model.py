@@ -54,6 +54,7 @@ def open_for_job(
     threads: int,
     prompts: pl.DataFrame,
     gradients: bool = False,
+    copies: float = 1,
 ) -> PreTrainedModel:
     """Open a resolved model according to ``compute`` in the configuration, if it fits into memory.
 
@@ -65,6 +66,8 @@ def open_for_job(
         ``PROMPTS`` that will be run.
     gradients : bool
         Whether there are backward passes through whole prompts.
+    copies : float
+        How many copies of the shared tokens' keys and values are kept at once.
 
     Raises
     ------
@@ -73,15 +76,15 @@ def open_for_job(
     """
     torch.set_num_threads(threads)
     device, card = choose_device(compute["device"]), read_card(folder)
-    longest = prompts.filter(pl.col("skipped").is_null())["tokens"].to_list()
     check_job(
         card["name"],
         AutoConfig.from_pretrained(folder, trust_remote_code=False),
         card["dtype"],
         device,
         compute,
-        max(longest, default=0),
+        prompts,
         gradients,
+        copies,
     )
     model = open_model(folder, device, spread=compute["device"] == "spread")
     if compute["recompute"]:

@@ -1,21 +1,46 @@
-"""Whether a model fits into memory, estimated from its configuration before reading any weights.
+"""Whether a model and its prompts fit into memory, counted before any weights are read.
 
-Weights are counted exactly. The memory for prompts depends on the architecture and on what is
-measured. It is estimated from below, so that a rejected job would have run out of memory, or would
-have read its weights from disk again for every batch. (If keys and values are not kept, as with
-the nearest demonstrations, a job can take less than estimated.)
+Weights are counted from the configuration. What prompts take is counted by running the model
+without any numbers: on torch's device ``meta``, where tensors have shapes alone, one layer and two
+layers of it run as the job will run them, while the bytes of all tensors that live are summed. Each
+further layer adds as much as the second. So the count holds for every architecture, and for what
+its modules keep for a backward pass.
+
+Not counted are Python and its libraries (0.5 GB), a GPU's context, and what a stage keeps for the
+results that it writes.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+import polars as pl
 import psutil
 import torch
-from transformers import AutoModelForCausalLM, PretrainedConfig
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
+from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from anchorflow.config.errors import MORE_MEMORY, InputError
+from anchorflow.model.attention_function import (
+    Attention,
+    AttentionCall,
+    LayerPrefix,
+    adopt,
+    attention_gradients,
+    implementation_for,
+    intervene,
+    plain_attention,
+    row_chunks,
+)
 
 log = logging.getLogger(__name__)
 
@@ -28,38 +53,152 @@ def weight_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
     return parameters * dtype.itemsize
 
 
+class Shape(NamedTuple):
+    """A batch of prompts."""
+
+    prompts: int
+    tokens: int  # of each, after the shared ones
+    shared: int = 0  # tokens before them that have been run
+    copies: float = 1  # of the shared tokens' keys and values that are kept
+
+
 def work_bytes(
     config: PretrainedConfig,
     dtype: torch.dtype,
-    tokens: int,
+    shape: Shape,
     gradients: bool = False,
     recompute: bool = False,
 ) -> int:
-    """Estimate from below of the memory, in bytes, that a batch takes in addition to the weights.
+    """The most memory, in bytes, that a batch takes at any time in addition to the weights.
 
     Parameters
     ----------
-    tokens : int
-        Total of all prompts in the batch.
     gradients : bool
-        Whether every layer's activations are kept for a backward pass, as for saliency; otherwise,
-        keys and values are.
+        Whether there is a backward pass through all prompts, as for saliency; otherwise the keys
+        and values of the shared tokens and of the batch are kept.
     recompute : bool
-        Whether only the layers' inputs are kept for a backward pass.
+        Whether a backward pass recomputes the activations of each layer.
     """
-    text = config.get_text_config()
-    hidden, heads = text.hidden_size, text.num_attention_heads
-    size = getattr(text, "head_dim", None) or hidden // heads
-    keys_and_values = 2 * (getattr(text, "num_key_value_heads", None) or heads) * size
-    attention = heads * size + keys_and_values
-    names = ("intermediate_size", "ffn_dim", "n_inner")
-    inner = next((width for name in names if (width := getattr(text, name, None))), 4 * hidden)
-    one_layer = 2 * (hidden + inner + attention)
-    kept = keys_and_values
+    one, two = (
+        _most_bytes(config, dtype, shape, layers, gradients, recompute) for layers in (1, 2)
+    )
+    return one + (config.get_text_config().num_hidden_layers - 1) * (two - one)
+
+
+def _most_bytes(
+    config: PretrainedConfig,
+    dtype: torch.dtype,
+    shape: Shape,
+    layers: int,
+    gradients: bool,
+    recompute: bool,
+) -> int:
+    """The same with the first ``layers`` layers alone."""
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(
+            config, dtype=dtype, attn_implementation=implementation_for(config)
+        )
+        input_ids = torch.zeros(shape.prompts, shape.tokens, dtype=torch.long)
+        position_ids = torch.zeros_like(input_ids)
+    adopt(model)
+    model.requires_grad_(False).eval()
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList) and isinstance(module[0], GradientCheckpointingLayer):
+            del module[layers:]
+            for layer in module if recompute else ():
+                layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
+    model.get_output_embeddings().register_forward_pre_hook(lambda _, given: (given[0][:, :1],))
     if gradients:
-        kept = hidden if recompute else 2 * (hidden + inner) + attention
-    per_token: int = one_layer + text.num_hidden_layers * kept
-    return tokens * per_token * dtype.itemsize
+        model.get_input_embeddings().register_forward_hook(
+            lambda _, __, output: output.detach().requires_grad_()
+        )
+    attention = _Measured() if gradients else _Kept(shape)
+    counted = _Counted([*model.parameters(), *model.buffers()])
+    with counted, intervene(attention), nullcontext() if gradients else torch.no_grad():
+        logits = model(input_ids, position_ids=position_ids, use_cache=False).logits[:, 0].float()
+        if gradients:
+            logits.sum().backward()
+    return counted.most
+
+
+class _Counted(TorchDispatchMode):
+    """Sums the bytes of all tensors that live, except those that are ``known``, by their storages.
+
+    Comparisons of tensors that have no values come out as 1.
+    """
+
+    def __init__(self, known: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.most = self._bytes = 0
+        self._alive: dict[int, Any] = {each.untyped_storage()._cdata: None for each in known}
+
+    def __torch_dispatch__(
+        self, function: Any, _: Any, given: Any = (), named: Mapping[str, Any] | None = None
+    ) -> Any:
+        if function is torch.ops.aten._local_scalar_dense.default and given[0].is_meta:
+            return 1
+        output = function(*given, **(named or {}))
+        for tensor in tree_leaves(output):
+            if isinstance(tensor, Tensor):
+                storage = tensor.untyped_storage()
+                key, size = storage._cdata, storage.nbytes()
+                if key not in self._alive:
+                    self._alive[key] = weakref.ref(storage, partial(self._free, key, size))
+                    self._bytes += size
+                    self.most = max(self.most, self._bytes)
+        return output
+
+    def _free(self, key: int, size: int, _: Any) -> None:
+        del self._alive[key]
+        self._bytes -= size
+
+
+class _Measured:
+    """The intervention with which attention keeps and takes what it does for saliency."""
+
+    def attend(self, call: AttentionCall, _: Attention) -> Tensor:
+        """Plain attention; [B, H, T, D]."""
+        output: Tensor = _MeasuredAttention.apply(call.query, call.key, call.value, call)
+        return output
+
+
+class _MeasuredAttention(torch.autograd.Function):
+    """As in ``measure/saliency.py``, with one chunk of rows in place of all."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, call: AttentionCall) -> Tensor:
+        ctx.save_for_backward(query, key, value)
+        ctx.layer, ctx.how = call.layer, (call.scaling, call.sliding_window, call.softcap)
+        return plain_attention(call)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        upstream, *saved = (each.contiguous() for each in (*gradients, *ctx.saved_tensors))
+        call = AttentionCall(ctx.layer, *saved, *ctx.how)
+        own = tuple(torch.empty_like(each) for each in saved)
+        *_, last = row_chunks(call)
+        attention_gradients(call, upstream, *last)
+        return *own, None
+
+
+class _Kept:
+    """The intervention that keeps keys and values, of the shared tokens and of the batch."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._kept: list[Tensor] = []
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """Attention to the shared tokens too; [B, H, T, D]."""
+        _, heads, _, size = call.key.shape
+        shared, copies = self._shape.shared, self._shape.copies
+        self._kept += [call.key.contiguous(), call.value.contiguous()]
+        if shared:
+            key, value = (call.key.new_empty(1, heads, shared, size) for _ in range(2))
+            more = call.key.new_empty(round(2 * (copies - 1) * key.numel()))
+            self._kept += [key, value, more]
+            call = replace(call, prefix=LayerPrefix(key, value))
+        return attention(call)
 
 
 def available_bytes(device: torch.device, spread: bool = False) -> int:
@@ -131,8 +270,9 @@ def check_job(
     dtype: str,
     device: torch.device,
     compute: Mapping[str, Any],
-    longest: int,
-    gradients: bool,
+    prompts: pl.DataFrame,
+    gradients: bool = False,
+    copies: float = 1,
 ) -> None:
     """Log needed and available memory; reject a model that can't run a single prompt.
 
@@ -142,10 +282,12 @@ def check_job(
         Of the model, as in the configuration.
     compute : mapping
         As in the configuration.
-    longest : int
-        Tokens of the longest prompt.
+    prompts : DataFrame
+        ``PROMPTS`` that will be run.
     gradients : bool
         As for :func:`work_bytes`.
+    copies : float
+        As for :class:`Shape`.
 
     Raises
     ------
@@ -155,28 +297,45 @@ def check_job(
     spread, number_format = compute["device"] == "spread", getattr(torch, dtype)
     available = available_bytes(device, spread)
     weights = weight_bytes(config, number_format)
-    together = max(longest, compute["batch_tokens"])
-    prompt, batch = (
-        work_bytes(config, number_format, tokens, gradients, compute["recompute"])
-        for tokens in (longest, together)
+    one, batch = shapes(prompts, compute["batch_tokens"], gradients, copies)
+    work: Callable[[Shape], int] = partial(
+        work_bytes, config, number_format, gradients=gradients, recompute=compute["recompute"]
     )
+    together = work(batch)
     where = "in main memory" if device.type == "cpu" else "on the GPU" + "s" * spread
     log.info(
-        "Memory: %s of weights, and at least %s for the longest prompt (%d tokens) or %s for a "
-        "batch of %d tokens; %s are available %s.",
-        *(gib(weights), gib(prompt), longest, gib(batch), together, gib(available), where),
+        "Memory: %s planned, %s of weights and %s for %d prompts of up to %d tokens; %s are "
+        "available %s.",
+        *(gib(weights + together), gib(weights), gib(together)),
+        *(batch.prompts, batch.shared + batch.tokens, gib(available), where),
     )
-    if weights + prompt > available:
+    if weights + together <= available:
+        return
+    alone = work(one)
+    if weights + alone > available:
         raise InputError(
-            f"models.{name}: {gib(weights)} of weights in {dtype} and at least {gib(prompt)} for a "
-            f"prompt of {longest} tokens do not fit into the {gib(available)} that are available "
-            f"{where}; {MORE_MEMORY}."
+            f"models.{name}: {gib(weights)} of weights in {dtype} and {gib(alone)} for a "
+            f"prompt of {one.shared + one.tokens} tokens do not fit into the {gib(available)} that "
+            f"are available {where}; {MORE_MEMORY}."
         )
-    if weights + batch > available:
-        log.warning(
-            "A batch of %d tokens may not fit; lower compute.batch_tokens if memory runs out.",
-            together,
-        )
+    log.warning(
+        "A batch of %d tokens may not fit; lower compute.batch_tokens if memory runs out.",
+        batch.prompts * batch.tokens,
+    )
+
+
+def shapes(
+    prompts: pl.DataFrame, batch_tokens: int, gradients: bool, copies: float
+) -> tuple[Shape, Shape]:
+    """The longest of the prompts by itself, and the largest batch; of one token if there are none.
+
+    Shared tokens are those before the query; with ``gradients``, prompts are run whole.
+    """
+    some = prompts.filter(pl.col("skipped").is_null())
+    shared = 0 if gradients else max(some["query_start"].to_list(), default=0)
+    own = some["tokens"] if gradients else some["tokens"] - some["query_start"]
+    one = Shape(1, max(own.to_list(), default=1), shared, copies)
+    return one, one._replace(prompts=max(1, min(len(some), batch_tokens // one.tokens)))
 
 
 def check_conversion(name: str, config: PretrainedConfig, dtype: str) -> None:
