@@ -10,6 +10,8 @@ resident memory, less what it has when torch and the stage have been imported.
 
 import argparse
 import json
+import logging
+import re
 import shutil
 import subprocess
 import sys
@@ -28,7 +30,6 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from anchorflow.measure.isolation import measure_isolation, settings_of
 from anchorflow.measure.saliency import measure_saliency
 from anchorflow.model.language_model import MODEL_CARD, open_for_job
-from anchorflow.model.memory import shapes, weight_bytes, work_bytes
 from anchorflow.store.checksums import fingerprints, write_json
 
 STAGES = ("saliency", "isolation")
@@ -71,37 +72,47 @@ def measure(stage: str, folder: Path, arguments: argparse.Namespace) -> None:
     """Run one stage and print what was planned and measured."""
     prompts = random_prompts(arguments.query, arguments.times, arguments.prompts)
     config = AutoConfig.from_pretrained(folder)
-    dtype = getattr(torch, arguments.dtype)
-    gradients, copies = stage == "saliency", 1.0
     depth: int = config.get_text_config().num_hidden_layers
-    settings = settings_of(["mask"], [5], 1, depth, arguments.shape)
-    if gradients:
-        prompts = prompts.with_columns(demonstrations=pl.lit("per_example"))
+    spec: dict[str, Any] = {"demonstrations": "per_example"}
+    if stage == "isolation":
+        spec = {"variants": ["mask"], "positions": ["label", "random"], "draws": 1, "layers": [5]}
     else:
-        starts = [setting.isolated_layers(depth).start for setting in settings]
-        copies += sum(1 - start / depth for start in starts)
+        prompts = prompts.with_columns(demonstrations=pl.lit("per_example"))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.set_num_threads(arguments.threads)
     compute = {**COMPUTE, "batch_tokens": arguments.batch_tokens}
-    _, batch = shapes(prompts, arguments.batch_tokens, gradients, copies)
-    weights, work = weight_bytes(config, dtype), work_bytes(config, dtype, batch, gradients)
+    told: list[str] = []
+    logging.getLogger("anchorflow.model.memory").addHandler(_Telling(told))
+    logging.getLogger("anchorflow").setLevel(logging.INFO)
     torch.ones(64, 64, device=device) @ torch.ones(64, 64, device=device)
     before, start = reset_peak(device), time.perf_counter()
-    model = open_for_job(folder, compute, arguments.threads, prompts, gradients, copies)
+    model = open_for_job(folder, compute, arguments.threads, prompts, stage, spec)
     opened = time.perf_counter() - start
-    if gradients:
+    if stage == "saliency":
         measure_saliency(model, prompts, arguments.batch_tokens)
     else:
+        settings = settings_of(["mask"], [5], 1, depth, arguments.shape)
         measure_isolation(model, prompts, settings, 5, arguments.batch_tokens)
-    taken = time.perf_counter() - start
-    planned, measured = (weights + work) / 1e6, peak(device) - before
+    taken, measured = time.perf_counter() - start, peak(device) - before
+    print(f"{arguments.shape}, {stage}:", *told, sep="\n  ")
+    planned = float(re.search(r"Memory: ([0-9.]+) GiB", told[0])[1]) * 2**30 / 1e6
     print(
-        f"{arguments.shape:10} {stage:10} {batch.prompts:3d} × {batch.shared + batch.tokens:4d} "
-        f"tokens | weights {weights / 1e6:6.0f} MB, work {work / 1e6:5.0f} | "
-        f"planned {planned:6.0f}, measured {measured:6.0f} MB, ratio {planned / measured:.3f} | "
-        f"{before:.0f} MB before | {opened:.0f} of {taken:.0f} s for opening",
+        f"  planned {planned:.0f} MB, measured {measured:.0f} MB beside {before:.0f} MB of "
+        f"libraries, ratio {planned / measured:.3f}\n"
+        f"  {taken:.1f} s, of which {opened:.1f} s for planning and opening",
         flush=True,
     )
+
+
+class _Telling(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self, told: list[str]) -> None:
+        super().__init__()
+        self._told = told
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._told.append(record.getMessage())
 
 
 def main() -> None:
@@ -125,7 +136,7 @@ def main() -> None:
     try:
         write_model(arguments.shape, arguments.dtype, folder)
         for stage in arguments.stages:
-            same: list[Any] = [part for part in sys.argv[1:] if part not in STAGES + ("--stages",)]
+            same: list[Any] = [part for part in sys.argv[1:] if part not in (*STAGES, "--stages")]
             same += ["--folder", folder, "--stages", stage, "--alone"]
             subprocess.run([sys.executable, __file__, *map(str, same)], check=True)
     finally:

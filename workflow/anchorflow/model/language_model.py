@@ -53,8 +53,8 @@ def open_for_job(
     compute: Mapping[str, Any],
     threads: int,
     prompts: pl.DataFrame,
-    gradients: bool = False,
-    copies: float = 1,
+    stage: str = "attention",
+    spec: Mapping[str, Any] | None = None,
 ) -> PreTrainedModel:
     """Open a resolved model according to ``compute`` in the configuration, if it fits into memory.
 
@@ -64,10 +64,9 @@ def open_for_job(
         CPU threads.
     prompts : DataFrame
         ``PROMPTS`` that will be run.
-    gradients : bool
-        Whether there are backward passes through whole prompts.
-    copies : float
-        How many copies of the shared tokens' keys and values are kept at once.
+    stage, spec : str, mapping
+        What will be measured, and how, for the memory and the time that the log plans; by default,
+        every prompt is run once after its shared demonstrations.
 
     Raises
     ------
@@ -83,8 +82,8 @@ def open_for_job(
         device,
         compute,
         prompts,
-        gradients,
-        copies,
+        stage,
+        spec or {},
     )
     model = open_model(folder, device, spread=compute["device"] == "spread")
     if compute["recompute"]:

@@ -6,14 +6,15 @@ layers of it run as the job will run them, while the bytes of all tensors that l
 further layer adds as much as the second. So the count holds for every architecture, and for what
 its modules keep for a backward pass.
 
-Not counted are Python and its libraries (0.5 GB), a GPU's context, and what a stage keeps for the
-results that it writes.
+On the CPU, weights are mapped from their file, so that those that a job does not read take none;
+and the heap grows beyond what is in use, by :data:`HEAP`. Not counted are Python and its libraries
+(0.5 GB), a GPU's context, and what a stage keeps for the results that it writes.
 """
 
 import logging
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -41,8 +42,31 @@ from anchorflow.model.attention_function import (
     plain_attention,
     row_chunks,
 )
+from anchorflow.model.operations import (
+    OF_STAGE,
+    WHOLE,
+    WITH_GRADIENTS,
+    Size,
+    by_protocol,
+    in_words,
+    isolated_shares,
+    measured_rates,
+    run_by,
+)
 
 log = logging.getLogger(__name__)
+
+HEAP = 1.2  # of the bytes in use, between which freed ones lie; measured with glibc
+
+
+def without_numbers(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+    """A model of this architecture, with our attention, on the device ``meta``."""
+    with torch.device("meta"):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(
+            config, dtype=dtype, attn_implementation=implementation_for(config)
+        )
+    adopt(model)
+    return model.requires_grad_(False).eval()
 
 
 def weight_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
@@ -51,6 +75,17 @@ def weight_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
         model = AutoModelForCausalLM.from_config(config)
     parameters: int = sum(parameter.numel() for parameter in model.parameters())
     return parameters * dtype.itemsize
+
+
+def read_bytes(model: PreTrainedModel, gradients: bool) -> int:
+    """Size of the parameters that a job reads, of weights that are mapped from their file.
+
+    Of token embeddings it reads the rows of its tokens, and of the head, with ``gradients``, those
+    of the label words; these few do not count.
+    """
+    embeddings, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    unread = {id(embeddings), id(head)} if gradients else {id(embeddings)} - {id(head)}
+    return sum(each.nbytes for each in model.parameters() if id(each) not in unread)
 
 
 class Shape(NamedTuple):
@@ -63,62 +98,74 @@ class Shape(NamedTuple):
 
 
 def work_bytes(
-    config: PretrainedConfig,
-    dtype: torch.dtype,
-    shape: Shape,
-    gradients: bool = False,
-    recompute: bool = False,
+    model: PreTrainedModel, shape: Shape, gradients: bool = False, recompute: bool = False
 ) -> int:
     """The most memory, in bytes, that a batch takes at any time in addition to the weights.
 
     Parameters
     ----------
+    model : PreTrainedModel
+        From :func:`without_numbers`.
     gradients : bool
         Whether there is a backward pass through all prompts, as for saliency; otherwise the keys
         and values of the shared tokens and of the batch are kept.
     recompute : bool
         Whether a backward pass recomputes the activations of each layer.
     """
-    one, two = (
-        _most_bytes(config, dtype, shape, layers, gradients, recompute) for layers in (1, 2)
-    )
-    return one + (config.get_text_config().num_hidden_layers - 1) * (two - one)
+    one, two = (_most_bytes(model, shape, layers, gradients, recompute) for layers in (1, 2))
+    layers: int = model.config.get_text_config().num_hidden_layers
+    return one + (layers - 1) * (two - one)
 
 
 def _most_bytes(
-    config: PretrainedConfig,
-    dtype: torch.dtype,
-    shape: Shape,
-    layers: int,
-    gradients: bool,
-    recompute: bool,
+    model: PreTrainedModel, shape: Shape, layers: int, gradients: bool, recompute: bool
 ) -> int:
     """The same with the first ``layers`` layers alone."""
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(
-            config, dtype=dtype, attn_implementation=implementation_for(config)
-        )
-        input_ids = torch.zeros(shape.prompts, shape.tokens, dtype=torch.long)
-        position_ids = torch.zeros_like(input_ids)
-    adopt(model)
-    model.requires_grad_(False).eval()
-    for module in model.modules():
-        if isinstance(module, nn.ModuleList) and isinstance(module[0], GradientCheckpointingLayer):
-            del module[layers:]
-            for layer in module if recompute else ():
-                layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
-    model.get_output_embeddings().register_forward_pre_hook(lambda _, given: (given[0][:, :1],))
-    if gradients:
-        model.get_input_embeddings().register_forward_hook(
-            lambda _, __, output: output.detach().requires_grad_()
-        )
+    input_ids = torch.zeros(shape.prompts, shape.tokens, dtype=torch.long, device="meta")
     attention = _Measured() if gradients else _Kept(shape)
     counted = _Counted([*model.parameters(), *model.buffers()])
-    with counted, intervene(attention), nullcontext() if gradients else torch.no_grad():
-        logits = model(input_ids, position_ids=position_ids, use_cache=False).logits[:, 0].float()
+    with (
+        _shortened(model, layers, gradients, recompute),
+        intervene(attention),
+        nullcontext() if gradients else torch.no_grad(),
+        counted,
+    ):
+        output = model(input_ids, position_ids=torch.zeros_like(input_ids), use_cache=False)
         if gradients:
-            logits.sum().backward()
+            output.logits.float().sum().backward()
+        else:
+            output.logits.float()
     return counted.most
+
+
+@contextmanager
+def _shortened(
+    model: PreTrainedModel, layers: int, gradients: bool, recompute: bool
+) -> Iterator[None]:
+    """Run the first layers alone, the head at one position, and gradients from embeddings on."""
+    (stack,) = (
+        each
+        for each in model.get_decoder().modules()
+        if isinstance(each, nn.ModuleList) and isinstance(each[0], GradientCheckpointingLayer)
+    )
+    left_out = list(stack[layers:])
+    del stack[layers:]
+    head, embeddings = model.get_output_embeddings(), model.get_input_embeddings()
+    hooks = [head.register_forward_pre_hook(lambda _, given: (given[0][:, :1],))]
+    if gradients:
+        hooks.append(
+            embeddings.register_forward_hook(lambda *given: given[-1].detach().requires_grad_())
+        )
+    for layer in stack if recompute else ():
+        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
+    try:
+        yield
+    finally:
+        for layer in stack if recompute else ():
+            del layer.forward
+        for hook in hooks:
+            hook.remove()
+        stack.extend(left_out)
 
 
 class _Counted(TorchDispatchMode):
@@ -271,71 +318,84 @@ def check_job(
     device: torch.device,
     compute: Mapping[str, Any],
     prompts: pl.DataFrame,
-    gradients: bool = False,
-    copies: float = 1,
+    stage: str,
+    spec: Mapping[str, Any],
 ) -> None:
-    """Log needed and available memory; reject a model that can't run a single prompt.
+    """Log needed and available memory and time; reject a model that can't run a single prompt.
 
     Parameters
     ----------
     name, dtype : str
         Of the model, as in the configuration.
-    compute : mapping
-        As in the configuration.
+    compute, spec : mapping
+        How the stage computes, and what, as in the configuration.
     prompts : DataFrame
         ``PROMPTS`` that will be run.
-    gradients : bool
-        As for :func:`work_bytes`.
-    copies : float
-        As for :class:`Shape`.
+    stage : str
+        One of :data:`~anchorflow.model.operations.OF_STAGE`.
 
     Raises
     ------
     InputError
         If the weights and the longest prompt need more memory than is available.
     """
-    spread, number_format = compute["device"] == "spread", getattr(torch, dtype)
-    available = available_bytes(device, spread)
-    weights = weight_bytes(config, number_format)
-    one, batch = shapes(prompts, compute["batch_tokens"], gradients, copies)
-    work: Callable[[Shape], int] = partial(
-        work_bytes, config, number_format, gradients=gradients, recompute=compute["recompute"]
-    )
-    together = work(batch)
-    where = "in main memory" if device.type == "cpu" else "on the GPU" + "s" * spread
+    spread, on_cpu = compute["device"] == "spread", device.type == "cpu"
+    depth, number_format = config.get_text_config().num_hidden_layers, getattr(torch, dtype)
+    converted = config.dtype != number_format  # when the model is opened
+    model, run = without_numbers(config, number_format), run_by(stage, spec, prompts)
+    weights = sum(each.nbytes for each in model.parameters())
+    if on_cpu and not converted:
+        weights = read_bytes(model, stage in WITH_GRADIENTS)
+    one, batch = shapes(stage, spec, run, depth, compute["batch_tokens"])
+    work = partial(planned_bytes, model, stage, on_cpu, compute["recompute"])
+    available, together = available_bytes(device, spread), work(batch)
+    where = "in main memory" if on_cpu else "on the GPU" + "s" * spread
     log.info(
         "Memory: %s planned, %s of weights and %s for %d prompts of up to %d tokens; %s are "
         "available %s.",
         *(gib(weights + together), gib(weights), gib(together)),
         *(batch.prompts, batch.shared + batch.tokens, gib(available), where),
     )
-    if weights + together <= available:
-        return
-    alone = work(one)
-    if weights + alone > available:
-        raise InputError(
-            f"models.{name}: {gib(weights)} of weights in {dtype} and {gib(alone)} for a "
-            f"prompt of {one.shared + one.tokens} tokens do not fit into the {gib(available)} that "
-            f"are available {where}; {MORE_MEMORY}."
+    if weights + together > available:
+        alone = work(one)
+        if weights + alone > available:
+            raise InputError(
+                f"models.{name}: {gib(weights)} of weights in {dtype} and {gib(alone)} for a "
+                f"prompt of {one.shared + one.tokens} tokens do not fit into the "
+                f"{gib(available)} that are available {where}; {MORE_MEMORY}."
+            )
+        log.warning(
+            "A batch of %d tokens may not fit; lower compute.batch_tokens if memory runs out.",
+            batch.prompts * batch.tokens,
         )
-    log.warning(
-        "A batch of %d tokens may not fit; lower compute.batch_tokens if memory runs out.",
-        batch.prompts * batch.tokens,
-    )
+    if not run.is_empty():
+        size, protocols = Size.of(model), by_protocol(run)
+        passes = OF_STAGE[stage](protocols, spec, depth, compute["batch_tokens"])
+        rates = measured_rates(size, number_format, device)
+        log.info("Time: %s.", in_words(protocols, passes, size, rates))
+
+
+def planned_bytes(
+    model: PreTrainedModel, stage: str, on_cpu: bool, recompute: bool, shape: Shape
+) -> int:
+    """The most memory that a stage's batch takes; see :func:`work_bytes`."""
+    work = work_bytes(model, shape, stage in WITH_GRADIENTS, recompute)
+    return round(HEAP * work) if on_cpu else work
 
 
 def shapes(
-    prompts: pl.DataFrame, batch_tokens: int, gradients: bool, copies: float
+    stage: str, spec: Mapping[str, Any], run: pl.DataFrame, depth: int, batch_tokens: int
 ) -> tuple[Shape, Shape]:
-    """The longest of the prompts by itself, and the largest batch; of one token if there are none.
+    """The longest prompt by itself, and the largest batch; of one token if there are none.
 
-    Shared tokens are those before the query; with ``gradients``, prompts are run whole.
+    Shared tokens are those before the query, unless the stage runs whole prompts. Isolation keeps
+    them once more for every setting, as far as it runs the layers again.
     """
-    some = prompts.filter(pl.col("skipped").is_null())
-    shared = 0 if gradients else max(some["query_start"].to_list(), default=0)
-    own = some["tokens"] if gradients else some["tokens"] - some["query_start"]
+    own = run["tokens"] if stage in WHOLE else run["tokens"] - run["query_start"]
+    shared = 0 if stage in WHOLE else max(run["query_start"].to_list(), default=0)
+    copies = 1 + sum(isolated_shares(spec, depth)) if stage == "isolation" else 1
     one = Shape(1, max(own.to_list(), default=1), shared, copies)
-    return one, one._replace(prompts=max(1, min(len(some), batch_tokens // one.tokens)))
+    return one, one._replace(prompts=max(1, min(len(run), batch_tokens // one.tokens)))
 
 
 def check_conversion(name: str, config: PretrainedConfig, dtype: str) -> None:
