@@ -3,8 +3,8 @@
 Weights are counted from the configuration. What prompts take is counted by running the model
 without any numbers: on torch's device ``meta``, where tensors have shapes alone, one layer and two
 layers of it run as the job will run them, while the bytes of all tensors that live are summed. Each
-further layer adds as much as the second. So the count holds for every architecture, and for what
-its modules keep for a backward pass.
+further layer adds what the second one keeps. So the count holds for every architecture, and for
+what its modules keep for a backward pass.
 
 On the CPU, weights are mapped from their file, so that those that a job does not read take none;
 and the heap grows beyond what is in use, by :data:`HEAP`. Not counted are Python and its libraries
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
-from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from anchorflow.config.errors import MORE_MEMORY, InputError
@@ -52,6 +52,7 @@ from anchorflow.model.operations import (
     isolated_shares,
     measured_rates,
     run_by,
+    run_in_words,
 )
 
 log = logging.getLogger(__name__)
@@ -112,15 +113,23 @@ def work_bytes(
     recompute : bool
         Whether a backward pass recomputes the activations of each layer.
     """
-    one, two = (_most_bytes(model, shape, layers, gradients, recompute) for layers in (1, 2))
+    one, two = (_counted(model, shape, layers, gradients, recompute) for layers in (1, 2))
     layers: int = model.config.get_text_config().num_hidden_layers
-    return one + (layers - 1) * (two - one)
+    each = two.kept - one.kept
+    return max(one.most, two.most - each) + (layers - 1) * each
 
 
-def _most_bytes(
+class Counted(NamedTuple):
+    """Bytes beside the weights."""
+
+    most: int  # at any time
+    kept: int  # after the forward pass
+
+
+def _counted(
     model: PreTrainedModel, shape: Shape, layers: int, gradients: bool, recompute: bool
-) -> int:
-    """The same with the first ``layers`` layers alone."""
+) -> Counted:
+    """What a batch takes in the first ``layers`` layers alone."""
     input_ids = torch.zeros(shape.prompts, shape.tokens, dtype=torch.long, device="meta")
     attention = _Measured() if gradients else _Kept(shape)
     counted = _Counted([*model.parameters(), *model.buffers()])
@@ -131,11 +140,11 @@ def _most_bytes(
         counted,
     ):
         output = model(input_ids, position_ids=torch.zeros_like(input_ids), use_cache=False)
+        logits = output.logits.float()
+        kept = counted.bytes
         if gradients:
-            output.logits.float().sum().backward()
-        else:
-            output.logits.float()
-    return counted.most
+            logits.sum().backward()
+    return Counted(counted.most, kept)
 
 
 @contextmanager
@@ -176,7 +185,7 @@ class _Counted(TorchDispatchMode):
 
     def __init__(self, known: Sequence[Tensor]) -> None:
         super().__init__()
-        self.most = self._bytes = 0
+        self.most = self.bytes = 0
         self._alive: dict[int, Any] = {each.untyped_storage()._cdata: None for each in known}
 
     def __torch_dispatch__(
@@ -191,13 +200,13 @@ class _Counted(TorchDispatchMode):
                 key, size = storage._cdata, storage.nbytes()
                 if key not in self._alive:
                     self._alive[key] = weakref.ref(storage, partial(self._free, key, size))
-                    self._bytes += size
-                    self.most = max(self.most, self._bytes)
+                    self.bytes += size
+                    self.most = max(self.most, self.bytes)
         return output
 
     def _free(self, key: int, size: int, _: Any) -> None:
         del self._alive[key]
-        self._bytes -= size
+        self.bytes -= size
 
 
 class _Measured:
@@ -373,6 +382,26 @@ def check_job(
         passes = OF_STAGE[stage](protocols, spec, depth, compute["batch_tokens"])
         rates = measured_rates(size, number_format, device)
         log.info("Time: %s.", in_words(protocols, passes, size, rates))
+
+
+def log_run(config: Mapping[str, Any], name: str, folder: str | Path) -> None:
+    """Log how long a run's jobs with one model will take, before any has begun.
+
+    Parameters
+    ----------
+    config : mapping
+        The complete configuration.
+    name : str
+        One of its models.
+    folder : path
+        Has the model's ``config.json``.
+    """
+    architecture = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    dtype = getattr(torch, config["models"][name]["dtype"])
+    on_gpu = config["compute"]["device"] != "cpu" and torch.cuda.is_available()
+    size = Size.of(without_numbers(architecture, dtype))
+    rates = measured_rates(size, dtype, torch.device("cuda" if on_gpu else "cpu"))
+    log.info("%s: %s.", name, run_in_words(config, name, size, rates))
 
 
 def planned_bytes(

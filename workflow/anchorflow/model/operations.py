@@ -153,6 +153,12 @@ def predictions(
     return [part for each in run for part in (_shown(each), _queries(each, batch_tokens))]
 
 
+def kept(protocols: Protocols, _: Mapping[str, Any], __: int, batch_tokens: int) -> list[Passes]:
+    """Every prompt once, for what its layers keep."""
+    run = protocols.values()
+    return [part for each in run for part in (_shown(each), _queries(each, batch_tokens, 1, 0))]
+
+
 def whole(protocols: Protocols, _: Mapping[str, Any], __: int, batch_tokens: int) -> list[Passes]:
     """Every prompt once, with demonstrations of its own."""
     return [
@@ -255,7 +261,7 @@ def timing(protocols: Protocols, spec: Mapping[str, Any], _: int, __: int) -> li
 
 OF_STAGE: Mapping[str, Counted] = {
     "attention": predictions,
-    "diagnosis": predictions,
+    "diagnosis": kept,
     "kernel": predictions,
     "orders": predictions,
     "perturbations": predictions,
@@ -313,16 +319,21 @@ def measured_rates(size: Size, dtype: torch.dtype, device: torch.device) -> Rate
     )
 
 
-def _fastest(run: Callable[[], object], device: torch.device, times: int = 2) -> float:
-    """Seconds of the fastest of some runs, after a first one."""
+def _fastest(run: Callable[[], object], device: torch.device) -> float:
+    """Seconds of the faster of two runs, after a first one; on a CPU, of its own threads alone."""
     taken = []
-    for _ in range(1 + times):
-        start = time.perf_counter()
+    for _ in range(3):
+        start = _now(device)
         run()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        taken.append(time.perf_counter() - start)
+        taken.append(_now(device) - start)
     return min(taken[1:])
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cpu":  # which may be shared with other processes just now
+        return time.process_time() / torch.get_num_threads()
+    torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 class Planned(NamedTuple):
@@ -371,6 +382,21 @@ def whole_run(
         if jobs:
             found[stage] = Planned(jobs, passes)
     return found
+
+
+def run_in_words(config: Mapping[str, Any], model: str, size: Size, rates: Rates) -> str:
+    """The sentence of the log about a run's time with one model."""
+    run = whole_run(config, model, size.layers)
+    hours = {stage: seconds(p.passes, size, rates, p.jobs) / 3600 for stage, p in run.items()}
+    total, longest = sum(hours.values()), sorted(hours, key=lambda stage: -hours[stage])[:3]
+    passes = [each for planned in run.values() for each in planned.passes]
+    return (
+        f"{sum(planned.jobs for planned in run.values())} jobs with {config['test_examples']} "
+        f"texts of about {TEXT_TOKENS} tokens each, {operations(passes, size) / 1e15:.3g} "
+        f"petaoperations: about {total:.2g} hours one after the other at the measured "
+        f"{rates.operations / 1e9:.0f} gigaoperations per second and job, of which "
+        + ", ".join(f"{stage} {hours[stage] / total:.0%}" for stage in longest)
+    )
 
 
 def _assumed(
