@@ -209,6 +209,15 @@ class _Counted(TorchDispatchMode):
         self.bytes -= size
 
 
+def _last_chunk(call: AttentionCall) -> Tensor:
+    """Attention of the last chunk of rows, in an output for all of them; [B, H, T, D]."""
+    *_, (start, _) = row_chunks(call)
+    if start == 0:
+        return plain_attention(call)
+    plain_attention(replace(call, query=call.query[:, :, start:]))
+    return call.query.new_empty(*call.query.shape[:3], call.value.shape[3])
+
+
 class _Measured:
     """The intervention with which attention keeps and takes what it does for saliency."""
 
@@ -225,7 +234,7 @@ class _MeasuredAttention(torch.autograd.Function):
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, call: AttentionCall) -> Tensor:
         ctx.save_for_backward(query, key, value)
         ctx.layer, ctx.how = call.layer, (call.scaling, call.sliding_window, call.softcap)
-        return plain_attention(call)
+        return _last_chunk(call)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -244,9 +253,9 @@ class _Kept:
         self._shape = shape
         self._kept: list[Tensor] = []
 
-    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+    def attend(self, call: AttentionCall, _: Attention) -> Tensor:
         """Attention to the shared tokens too; [B, H, T, D]."""
-        _, heads, _, size = call.key.shape
+        heads, size = call.key.shape[1], call.key.shape[3]
         shared, copies = self._shape.shared, self._shape.copies
         self._kept += [call.key.contiguous(), call.value.contiguous()]
         if shared:
@@ -254,7 +263,7 @@ class _Kept:
             more = call.key.new_empty(round(2 * (copies - 1) * key.numel()))
             self._kept += [key, value, more]
             call = replace(call, prefix=LayerPrefix(key, value))
-        return attention(call)
+        return _last_chunk(call)
 
 
 def available_bytes(device: torch.device, spread: bool = False) -> int:
