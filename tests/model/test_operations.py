@@ -33,7 +33,7 @@ from checkout import ROOT
 from tiny_models import PREFIX, VOCABULARY, shared_prompts, tiny_model
 
 SIZE = Size(layers=2, weights=1000, head=500, heads=8, hidden=4, itemsize=4)
-FIT = {"learning_rates": [0.1], "further_rates": [], "epochs": 10, "batch_size": 4}
+FIT = {"learning_rates": [0.1], "further_rates": [], "epochs": 10, "batch_size": 4, "anchors": None}
 
 
 def protocols(**named: Prompts) -> Protocols:
@@ -51,10 +51,13 @@ def totals(stage: str, given: Protocols, spec: dict[str, Any], depth: int = 4) -
 
 
 def test_a_pass_multiplies_weights_with_tokens_and_queries_with_keys() -> None:
-    passes = [Passes(3, 10, 7, scored=2)]
+    passes = [Passes(3, 10, 7, scored=2, together=4)]
     # 3 passes of 10 tokens with 1000 weights; 2 layers, in which queries and then weights of
-    # attention are multiplied with 8 numbers of each of 7 keys; 500 weights of the head, twice.
-    assert operations(passes, SIZE) == 3 * 10 * 2 * 1000 + 2 * 3 * 10 * 7 * 8 * 2 * 2 + 2 * 2 * 500
+    # attention are multiplied with 8 numbers of each of 7 keys; 500 weights of the head with
+    # 4 prompts, twice.
+    assert (
+        operations(passes, SIZE) == 3 * 10 * 2 * 1000 + 2 * 3 * 10 * 7 * 8 * 2 * 2 + 2 * 4 * 2 * 500
+    )
 
 
 def test_seconds_are_those_of_operations_reading_and_starting() -> None:
@@ -112,7 +115,7 @@ def test_isolation_runs_each_setting_from_its_first_isolated_layer_on() -> None:
     # Demonstrations: once untouched, and 3 · (1 + 1/4 + 1 + 3/4) = 9 times. The queries of each
     # of 12 settings begin one layer, a quarter, later: 10 - 12 / 4 = 7 times 100 tokens.
     assert totals("isolation", given, spec)[:2] == [10 + 7, 10 * 30 + 7 * 100]
-    assert totals("isolation", given, spec)[3] == 13
+    assert totals("isolation", given, spec)[3] == 13 * 10 / 64  # prompts that share the head
     by_default = {**spec, "layers": None}
     assert isolated_shares(by_default, 4) == isolated_shares(spec, 4)
 
@@ -132,6 +135,9 @@ def test_reweighting_steps_forward_and_backward_with_every_rate() -> None:
     more = {**spec, "learning_rates": [0.1, 1], "further_rates": [0.1, 0.01]}
     passes, tokens, _, _ = totals("reweighting", given, more)
     assert (passes, tokens) == (49 + 2, expected[1] + 4 * 160 + 20)
+    # With the anchors alone kept, another 2 + 2 fits' worth in the same passes.
+    both = totals("reweighting", given, {**more, "anchors": "original"})
+    assert both[:2] == [passes, tokens + 4 * 160]
 
 
 def test_compression_runs_every_cache() -> None:
@@ -139,15 +145,17 @@ def test_compression_runs_every_cache() -> None:
         "methods": ["hidden_anchor", "text_anchor", "hidden_random", "snapkv"],
         "draws": 3,
         "shares": [0.5, 0.25],
-        "reweighting": None,
+        "betas": 0,
     }
     given = protocols(fixed=Prompts(10, 30, 10), training=Prompts(8, 30, 10))
     # Everything kept, four methods, two more draws, and two shares of the one that can keep any.
     caches = 1 + 4 + 2 + 2
     found = totals("compression", given, spec)
-    assert [*found[:2], found[3]] == [1 + 2 * caches, 30 + caches * (100 + 10), caches]
-    found = totals("compression", given, {**spec, "reweighting": FIT})
-    assert found[0] == 1 + 2 * caches + 1 + 40 + 2
+    assert [*found[:2], found[3]] == [1 + caches, 30 + caches * 100, caches * 10 / 64]
+    # With β and without on each of two caches, last tokens run by themselves.
+    found = totals("compression", given, {**spec, "betas": 2})
+    assert found[:2] == [1 + caches + 4, 30 + caches * 100 + 40]
+    assert found[3] == (caches + 2) * 10 / 64
 
 
 def test_timing_runs_full_prompts_and_five_caches_again_and_again() -> None:

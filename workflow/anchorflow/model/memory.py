@@ -37,6 +37,7 @@ from anchorflow.model.attention_function import (
     LayerPrefix,
     adopt,
     attention_gradients,
+    gpu_chunk_bytes,
     implementation_for,
     intervene,
     plain_attention,
@@ -365,8 +366,10 @@ def check_job(
     if on_cpu and not converted:
         weights = read_bytes(model, stage in WITH_GRADIENTS)
     one, batch = shapes(stage, spec, run, depth, compute["batch_tokens"])
-    work = partial(planned_bytes, model, stage, on_cpu, compute["recompute"])
-    available, together = available_bytes(device, spread), work(batch)
+    available = available_bytes(device, spread)
+    free = None if on_cpu else available
+    work = partial(planned_bytes, model, stage, free, compute["recompute"])
+    together = work(batch)
     where = "in main memory" if on_cpu else "on the GPU" + "s" * spread
     log.info(
         "Memory: %s planned, %s of weights and %s for %d prompts of up to %d tokens; %s are "
@@ -414,11 +417,14 @@ def log_run(config: Mapping[str, Any], name: str, folder: str | Path) -> None:
 
 
 def planned_bytes(
-    model: PreTrainedModel, stage: str, on_cpu: bool, recompute: bool, shape: Shape
+    model: PreTrainedModel, stage: str, free: int | None, recompute: bool, shape: Shape
 ) -> int:
-    """The most memory that a stage's batch takes; see :func:`work_bytes`."""
+    """The most memory that a stage's batch takes; see :func:`work_bytes`.
+
+    On a GPU with so many ``free`` bytes, chunks of attention are larger than on a CPU.
+    """
     work = work_bytes(model, shape, stage in WITH_GRADIENTS, recompute)
-    return round(HEAP * work) if on_cpu else work
+    return round(HEAP * work) if free is None else work + gpu_chunk_bytes(free)
 
 
 def shapes(

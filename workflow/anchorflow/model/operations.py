@@ -34,6 +34,8 @@ PER_JOB = 1.5  # seconds for libraries, tokenizer, and opening the weights
 TEXT_TOKENS = 40  # that a text is taken to have, template and label word included
 _FIRST_SEED = ("timing", "token_saliency")
 _WITH_WORDS = ("attention", "saliency", "isolation")
+_ANCHORS = "hidden_anchor"  # a method of compression that β is fitted with too
+_HEAD_ROWS = 64  # prompts that share a pass of the head
 _INPUTS = {"calibrated": 3, "domain_calibrated": 20}  # baselines' own prompts
 
 
@@ -51,7 +53,8 @@ class Passes(NamedTuple):
     number: float
     tokens: float  # in each
     keys: float  # that each of them attends to, on average
-    scored: float = 0  # how many of the passes end with scores of the whole vocabulary
+    scored: float = 0  # passes of the head, for scores of the whole vocabulary
+    together: float = 1  # prompts in each of these
 
 
 class Size(NamedTuple):
@@ -126,21 +129,32 @@ def _queries(prompts: Prompts, batch_tokens: int, times: float = 1, scored: floa
     """What follows the shared demonstrations; every ``scored`` time, the vocabulary is scored."""
     number, together = _batches(prompts, prompts.own, batch_tokens)
     keys = prompts.shared + prompts.own / 2
-    return Passes(times * number, together * prompts.own, keys, scored * number)
+    return Passes(times * number, together * prompts.own, keys, scored * number, together)
 
 
-def _last_tokens(prompts: Prompts, batch_tokens: int, times: float, scored: float = 0) -> Passes:
+def _heads(prompts: Prompts, times: float) -> Passes:
+    """Passes of the head alone, for prompts of several runs."""
+    return Passes(0, 0, 0, times * prompts.number / _HEAD_ROWS, _HEAD_ROWS)
+
+
+def _last_tokens(prompts: Prompts, batch_tokens: int, times: float) -> Passes:
     """The last token of each prompt, on kept keys and values."""
     number, together = _batches(prompts, prompts.own, batch_tokens)
     keys = prompts.shared + prompts.own
-    return Passes(times * number, together, keys, scored * number)
+    return Passes(times * number, together, keys)
 
 
 def _fit(training: Prompts, spec: Mapping[str, Any], further: Sequence[float]) -> Passes:
-    """Fits of β side by side: of every rate to all texts, and to halves if rates are compared."""
+    """Fits of β side by side: of every rate to all texts, and to halves if rates are compared.
+
+    All are on everything, and those without further rates on the anchors alone too.
+    """
     rates, size = spec["learning_rates"], spec["batch_size"] or ceil(training.number) or 1
     steps = spec["epochs"] * ceil(training.number / size)
-    runs = len({*rates, *further}) + (len(rates) if len(rates) > 1 else 0)
+    halves = len(rates) if len(rates) > 1 else 0  # two for each rate
+    runs = len({*rates, *further}) + halves
+    if spec["anchors"] is not None:
+        runs += len(set(rates)) + halves
     tokens = runs * spec["epochs"] * training.number
     return Passes(2 * steps, tokens / max(1, steps), training.shared + training.own)
 
@@ -205,7 +219,8 @@ def isolation(
     times = 1 + sum(shares)
     return [
         _shown(prompts, times),
-        _queries(prompts, batch_tokens, times - len(shares) / depth, 1 + len(shares)),
+        _queries(prompts, batch_tokens, times - len(shares) / depth, 0),
+        _heads(prompts, 1 + len(shares)),
     ]
 
 
@@ -225,26 +240,22 @@ def reweighting(
 def compression(
     protocols: Protocols, spec: Mapping[str, Any], _: int, batch_tokens: int
 ) -> list[Passes]:
-    """Every cache's queries and their last tokens, and β fitted to the anchors alone.
+    """Every cache's queries, and the last tokens again with each β.
 
-    ``spec`` has ``reweighting`` too, None if nothing is fitted.
+    ``spec`` has ``betas`` too, the number of caches that β was fitted on.
     """
     folder = "measure/compression_methods"
     known = [name for name in spec["methods"] if name in entries(folder)]
     drawn = sum(declared(folder, name, "RANDOM", False) for name in known)
     swept = sum(declared(folder, name, "ANY_BUDGET", False) for name in known)
     caches = 1 + len(spec["methods"]) + drawn * (spec["draws"] - 1) + swept * len(spec["shares"])
-    test = protocols["fixed"]
-    passes = [
+    test, betas = protocols["fixed"], spec["betas"]
+    return [
         _shown(test),
         _queries(test, batch_tokens, caches, 0),
-        _last_tokens(test, batch_tokens, caches, caches),
+        _last_tokens(test, batch_tokens, 2 * betas),
+        _heads(test, caches + betas),
     ]
-    if spec["reweighting"]:
-        training = protocols["training"]
-        passes += [_queries(training, batch_tokens, 1, 0), _fit(training, spec["reweighting"], ())]
-        passes.append(_last_tokens(test, batch_tokens, 2, 2))
-    return passes
 
 
 def timing(protocols: Protocols, spec: Mapping[str, Any], _: int, __: int) -> list[Passes]:
@@ -253,9 +264,9 @@ def timing(protocols: Protocols, spec: Mapping[str, Any], _: int, __: int) -> li
     full = some._replace(shared=0, own=some.shared + some.own)
     times = (1 + spec["repetitions"]) * ceil(some.number / spec["batch_size"])
     each = [(full, times), (some, 5 * times)]
+    size = spec["batch_size"]
     return [
-        Passes(times, spec["batch_size"] * run.own, run.shared + run.own / 2, times)
-        for run, times in each
+        Passes(times, size * run.own, run.shared + run.own / 2, times, size) for run, times in each
     ]
 
 
@@ -282,7 +293,7 @@ def operations(passes: Sequence[Passes], size: Size) -> float:
     return sum(
         2 * size.weights * each.number * each.tokens
         + 4 * size.layers * size.heads * each.number * each.tokens * each.keys
-        + 2 * size.head * each.scored
+        + 2 * size.head * each.scored * each.together
         for each in passes
     )
 
@@ -419,7 +430,10 @@ def _assumed(
         protocols["many"] = fixed._replace(shared=text * labels * many)
         inputs = {name: fixed._replace(number=_INPUTS.get(name, 0)) for name in fit["baselines"]}
         protocols.update((name, each) for name, each in inputs.items() if each.number)
-        spec = {**spec, "reweighting": fit if fitted else None} if stage == "compression" else fit
+        compressed = config["compression"]
+        anchors = compressed["positions"] if _ANCHORS in compressed["methods"] else None
+        betas = (1 + (anchors is not None)) * fitted
+        spec = {**spec, "betas": betas} if stage == "compression" else {**fit, "anchors": anchors}
     elif stage == "retrieval":
         protocols = _alike(spec["choices"], fixed)
     elif stage == "kernel":
