@@ -182,11 +182,11 @@ def configuration(**changes: Any) -> dict[str, Any]:
 def test_a_whole_run_has_the_jobs_that_snakemake_plans() -> None:
     found = whole_run(configuration(), "gemma-3-270m", 18)
     jobs = {stage: planned.jobs for stage, planned in found.items()}
-    # 3 tasks and 4 seeds; 2 other sets of label words; twins for saliency and isolation.
+    # 3 tasks and 4 seeds; 3 other sets of label words; twins for saliency and isolation.
     assert jobs == {
-        "attention": 4 * (3 + 2),
-        "saliency": 4 * (3 + 2 + 3),
-        "isolation": 4 * (3 + 2 + 3),
+        "attention": 4 * (3 + 3),
+        "saliency": 4 * (3 + 3 + 3),
+        "isolation": 4 * (3 + 3 + 3),
         "token_saliency": 3,
         "timing": 3,
         **dict.fromkeys(("reweighting", "compression", "diagnosis", "retrieval", "kernel"), 12),
@@ -206,5 +206,5 @@ def test_more_seeds_repeat_all_but_what_is_of_the_first_one() -> None:
 
 def test_a_run_is_told_in_one_sentence() -> None:
     told = run_in_words(configuration(), "gemma-3-270m", SIZE, Rates(1e9, 1e9))
-    assert told.startswith("150 jobs with 7 texts of about 40 tokens each, ")
+    assert told.startswith("162 jobs with 7 texts of about 40 tokens each, ")
     assert " hours one after the other at the measured 1 gigaoperations per second" in told
