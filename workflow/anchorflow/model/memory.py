@@ -52,12 +52,16 @@ from anchorflow.model.operations import (
     in_words,
     isolated_shares,
     measured_rates,
+    operations,
     run_by,
     run_in_words,
 )
 
 log = logging.getLogger(__name__)
 
+# Operations beyond which a job says how long it takes. Rates are measured for that, which takes a
+# tenth of a second, on a processor a hundredth of what so many operations take.
+WORTH_TELLING = 2e12
 HEAP = 1.2  # of the bytes in use, between which freed ones lie; measured with glibc
 
 
@@ -389,9 +393,9 @@ def check_job(
             "A batch of %d tokens may not fit; lower compute.batch_tokens if memory runs out.",
             batch.prompts * batch.tokens,
         )
-    if not run.is_empty():
-        size, protocols = Size.of(model), by_protocol(run)
-        passes = OF_STAGE[stage](protocols, spec, depth, compute["batch_tokens"])
+    size, protocols = Size.of(model), by_protocol(run)
+    passes = OF_STAGE[stage](protocols, spec, depth, compute["batch_tokens"])
+    if operations(passes, size) > WORTH_TELLING:
         rates = measured_rates(size, number_format, device)
         log.info("Time: %s.", in_words(protocols, passes, size, rates))
 
