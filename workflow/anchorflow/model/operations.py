@@ -232,7 +232,8 @@ def reweighting(
     others = [protocols[name] for name in ("many", *spec["baselines"]) if name in protocols]
     passes = [_shown(test), _shown(protocols["many"])]
     passes.append(_fit(training, spec, spec["further_rates"]))
-    passes += [_queries(each, batch_tokens, 1, 0) for each in (test, training, *others)]
+    again = [training] if spec["anchors"] is not None else []  # after the anchors alone
+    passes += [_queries(each, batch_tokens, 1, 0) for each in (test, training, *again, *others)]
     passes += [_last_tokens(each, batch_tokens, 1) for each in (training, *others)]
     return [*passes, _last_tokens(test, batch_tokens, 2 + len(spec["further_rates"]))]
 
