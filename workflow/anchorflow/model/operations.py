@@ -321,24 +321,26 @@ def in_words(protocols: Protocols, passes: Sequence[Passes], size: Size, rates: 
 
 @torch.no_grad()
 def measured_rates(size: Size, dtype: torch.dtype, device: torch.device) -> Rates:
-    """The machine's rates, from products with matrices of the model's width; 0.1 seconds."""
+    """The machine's rates, from products with a matrix of the model's width; some 0.3 seconds.
+
+    It is as large as the weights of some layers, so that no cache holds it.
+    """
     large = torch.ones(2**24 // size.hidden, size.hidden, dtype=dtype, device=device)
-    small = large[: 2**21 // size.hidden]
-    few, many = (torch.ones(tokens, size.hidden, dtype=dtype, device=device) for tokens in (8, 512))
+    few, many = (torch.ones(tokens, size.hidden, dtype=dtype, device=device) for tokens in (8, 256))
     return Rates(
-        2 * len(many) * small.numel() / _fastest(lambda: linear(many, small), device),
-        large.nbytes / _fastest(lambda: linear(few, large), device),
+        2 * len(many) * large.numel() / _usual(lambda: linear(many, large), device),
+        large.nbytes / _usual(lambda: linear(few, large), device),
     )
 
 
-def _fastest(run: Callable[[], object], device: torch.device) -> float:
-    """Seconds of the faster of two runs, after a first one; on a CPU, of its own threads alone."""
+def _usual(run: Callable[[], object], device: torch.device) -> float:
+    """Median seconds of three runs, after a first one; on a CPU, of its own threads alone."""
     taken = []
-    for _ in range(3):
+    for _ in range(4):
         start = _now(device)
         run()
         taken.append(_now(device) - start)
-    return min(taken[1:])
+    return sorted(taken[1:])[1]
 
 
 def _now(device: torch.device) -> float:
