@@ -1,6 +1,6 @@
 r"""How long a configuration's whole run takes, estimated for shapes of models and for machines.
 
-Nothing is run: operations are counted from the configuration, with texts of 40 tokens, and divided
+Nothing is run: operations are counted from the configuration, with texts of 32 tokens, and divided
 by rates. Those of a processor are measured, per core; those of a GPU are given.
 
     python benchmarks/protocol.py --configfile config/paper.yaml --shapes gpt2-xl gpt-j-6b
