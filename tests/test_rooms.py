@@ -212,10 +212,11 @@ UNCOUNTED = {
         "store.manifest.main",
         "store.manifest.write_manifest",
     },
-    "where and whether it fits, which numbers do not depend on": {
+    "where, whether it fits and how long it takes, which numbers do not depend on": {
         "model.devices.choose_device",
         "model.memory.check_conversion",
         "model.memory.check_job",
+        "model.memory.log_run",
         "model.memory.weight_bytes",
     },
 }

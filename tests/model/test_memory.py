@@ -1,27 +1,44 @@
 """What a model needs in memory, what there is, and what is said where that is too little."""
 
-import copy
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoConfig
+from transformers import AutoConfig, PreTrainedModel
 
 from anchorflow.config.errors import InputError
 from anchorflow.measure.saliency import FlowSums, batch_saliency
-from anchorflow.model.language_model import open_for_job
+from anchorflow.model import memory
+from anchorflow.model.attention_function import intervene
+from anchorflow.model.batches import batches_of
+from anchorflow.model.language_model import decoder_layers, open_for_job, target_logits
 from anchorflow.model.memory import (
+    Shape,
+    _Counted,
     available_bytes,
     left_in_control_groups,
+    read_bytes,
+    shapes,
     weight_bytes,
+    without_numbers,
     work_bytes,
 )
-from anchorflow.model.prefix import compute_prefix
+from anchorflow.model.prefix import KeepKeys, compute_prefix, shared_token_ids
 from anchorflow.store.checksums import fingerprints, write_json
-from tiny_models import FAMILIES, GIANT, random_batch, shared_prompts, tiny_model
+from tiny_models import (
+    FAMILIES,
+    GIANT,
+    PREFIX,
+    VOCABULARY,
+    random_batch,
+    shared_prompts,
+    tiny_model,
+)
 
 COMPUTE: dict[str, Any] = {"device": "cpu", "batch_tokens": 512, "recompute": False}
 
@@ -44,45 +61,105 @@ def test_weights_are_counted_as_they_are_stored(family: str) -> None:
     assert weight_bytes(model.config, torch.bfloat16) == sum(stored.values()) // 2
 
 
-# The tiny GPT-NeoX's configuration names key-value heads that this architecture does not have.
-@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "gpt-neox"])
-def test_every_layer_adds_its_keys_and_values_to_the_work(family: str) -> None:
-    model = tiny_model(family)
-    prefix = compute_prefix(model, list(range(1, 65)))
-    deeper = copy.deepcopy(model.config)
-    deeper.num_hidden_layers *= 2
-    work, more = (work_bytes(config, torch.float32, 64) for config in (model.config, deeper))
-    assert more - work == prefix.bytes
+def counted(model: PreTrainedModel, run: Callable[[], object]) -> int:
+    """The most bytes that live at once while something real runs, weights aside."""
+    counting = _Counted([*model.parameters(), *model.buffers()])
+    with counting:
+        run()
+    return counting.most
+
+
+def deepened(bare: PreTrainedModel, layers: int) -> PreTrainedModel:
+    """The model, said to have so many layers."""
+    bare.config.num_hidden_layers = layers
+    return bare
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_work_with_gradients_is_no_more_than_what_backward_passes_keep(family: str) -> None:
+def test_saliency_takes_what_was_planned(family: str) -> None:
+    model, batch = tiny_model(family), random_batch([120, 120, 120])
+    taken = counted(model, lambda: batch_saliency(model, batch, FlowSums(batch)))
+    bare = without_numbers(model.config, torch.float32)
+    assert work_bytes(bare, Shape(3, 120), gradients=True) == pytest.approx(taken, rel=0.1)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "gemma3"])
+def test_each_layer_adds_what_its_backward_pass_keeps(family: str) -> None:
+    """Counted by autograd itself: the tensors that one layer saves."""
     model, batch = tiny_model(family), random_batch([200])
+    layers = decoder_layers(model)
     weights = {parameter.data_ptr() for parameter in model.parameters()}
-    kept: dict[int, int] = {}
+    kept: list[dict[int, int]] = []
     held: list[Tensor] = []
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         held.append(tensor)  # so that no address is given out twice
-        if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes()
+        seen = weights.union(*kept[:-1])
+        if kept and storage.data_ptr() not in seen:
+            kept[-1][storage.data_ptr()] = storage.nbytes()
         return tensor
 
+    for layer in layers:
+        layer.register_forward_pre_hook(lambda *_: kept.append({}))
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         batch_saliency(model, batch, FlowSums(batch))
-    one_layer = work_bytes(model.config, torch.float32, 200)
-    work = work_bytes(model.config, torch.float32, 200, gradients=True)
-    assert sum(kept.values()) / 4 < work < sum(kept.values()) + one_layer
+    second = sum(kept[1].values())
+    bare, shape = without_numbers(model.config, torch.float32), Shape(1, 200)
+    shallow, deep = (work_bytes(deepened(bare, depth), shape, True) for depth in (7, 9))
+    assert (deep - shallow) / 2 == pytest.approx(second, rel=0.1)
 
 
-def test_recomputed_activations_take_less() -> None:
-    config = tiny_model("llama").config
-    kept, recomputed = (
-        work_bytes(config, torch.float32, 9, gradients=True, recompute=again)
-        for again in (False, True)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_keys_and_values_take_what_was_planned(family: str) -> None:
+    model, prompts = tiny_model(family), shared_prompts([40, 40, 40, 40])
+
+    def run() -> None:
+        prefix = compute_prefix(model, shared_token_ids(prompts))
+        (batch,) = batches_of(prompts, 1000, model.device, prefix.tokens)
+        kept = KeepKeys()
+        with intervene(kept, prefix):
+            target_logits(model, batch)
+
+    planned = work_bytes(without_numbers(model.config, torch.float32), Shape(4, 40, PREFIX))
+    assert planned == pytest.approx(counted(model, run), rel=0.1)
+
+
+def test_every_setting_of_isolation_keeps_the_demonstrations_again() -> None:
+    model = tiny_model("llama")
+    prefix = compute_prefix(model, list(range(1, 65)))
+    bare = without_numbers(model.config, torch.float32)
+    one, three = (work_bytes(bare, Shape(2, 5, 64, copies)) for copies in (1, 3))
+    assert three - one == 2 * prefix.bytes
+    spec = {"variants": ["mask"], "positions": ["label"], "draws": 1, "layers": [1]}
+    _, batch = shapes("isolation", spec, shared_prompts([5, 7]), 3, 20)
+    assert batch[:3] == (2, 7, PREFIX)
+    assert batch.copies == pytest.approx(1 + 1 + 1 / 3)  # from the first layer on, and the last
+
+
+def test_recomputed_activations_take_less_and_leave_the_layers_as_they_were() -> None:
+    bare = deepened(without_numbers(tiny_model("llama").config, torch.float32), 12)
+    kept, recomputed, again = (
+        work_bytes(bare, Shape(1, 90), gradients=True, recompute=how)
+        for how in (False, True, False)
     )
     assert recomputed < kept / 2
+    assert again == kept
+    assert len(decoder_layers(deepened(bare, 3))) == 3
+
+
+def test_weights_that_a_job_does_not_read_take_no_memory() -> None:
+    def bytes_of(family: str) -> tuple[int, int, int]:
+        bare = without_numbers(tiny_model(family).config, torch.float32)
+        every = sum(parameter.nbytes for parameter in bare.parameters())
+        return every, read_bytes(bare, gradients=False), read_bytes(bare, gradients=True)
+
+    table = VOCABULARY * 32 * 4
+    every, forward, backward = bytes_of("gptj")
+    assert every - forward == table
+    assert forward - backward == table  # of its head, the bias is read
+    every, forward, backward = bytes_of("gpt2")  # its head is the embeddings
+    assert (every - forward, forward - backward) == (0, table)
 
 
 def group(folder: Path, **files: str) -> None:
@@ -124,33 +201,42 @@ def test_without_control_groups_the_computer_alone_limits(tmp_path: Path) -> Non
 
 
 def test_a_job_says_what_it_needs_and_what_there_is(
-    folder: Path, caplog: pytest.LogCaptureFixture
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with caplog.at_level(logging.INFO):
         model = open_for_job(folder, COMPUTE, 1, shared_prompts([5, 17]))
+        monkeypatch.setattr(memory, "WORTH_TELLING", 1000)
+        open_for_job(folder, COMPUTE, 1, shared_prompts([5, 17]))
     assert model.config.num_hidden_layers == 3
-    (told,) = (record.getMessage() for record in caplog.records)
-    assert told.startswith("Memory: 0.00 GiB of weights, and at least 0.00 GiB for the longest")
-    assert "(47 tokens) or 0.00 GiB for a batch of 512 tokens; " in told
-    assert told.endswith("GiB are available in main memory.")
+    small, planned, needed = (record.getMessage() for record in caplog.records)
+    assert small[:40] == planned[:40]  # what is available may differ by now
+    assert planned.startswith("Memory: 0.00 GiB planned, 0.00 GiB of weights and 0.00 GiB for 2 ")
+    assert "2 prompts of up to 47 tokens; " in planned
+    assert planned.endswith("GiB are available in main memory.")
+    assert needed.startswith("Time: 2 prompts of 41 tokens, 0.00 teraoperations in 2 passes: about")
+    assert needed.endswith(" GB of weights per second.")
 
 
 def test_batches_that_will_not_fit_are_told_but_not_refused(
-    folder: Path, caplog: pytest.LogCaptureFixture
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compute = {**COMPUTE, "batch_tokens": 2**40}
+    compute, many = {**COMPUTE, "batch_tokens": 2**40}, pl.concat([shared_prompts([5])] * 99)
+    monkeypatch.setattr(memory, "available_bytes", lambda *_: 2**20)
     with caplog.at_level(logging.WARNING):
-        open_for_job(folder, compute, 1, shared_prompts([5]))
+        open_for_job(folder, compute, 1, many)
     (told,) = (record.getMessage() for record in caplog.records)
     assert told.endswith("lower compute.batch_tokens if memory runs out.")
 
 
-def test_a_prompt_that_can_not_fit_is_refused_with_figures(folder: Path) -> None:
-    prompts = shared_prompts([5, 6]).with_columns(tokens=2**40)
+def test_a_prompt_that_can_not_fit_is_refused_with_figures(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda *_: 2**20)
+    prompts = shared_prompts([5, 6]).with_columns(tokens=2**14)
     refused = (
-        r"models\.tiny: 0\.00 GiB of weights in float32 and at least [0-9]{5,}\.[0-9]{2} GiB for a "
-        r"prompt of 1099511627776 tokens do not fit into the [0-9.]+ GiB that are available in "
-        r'main memory; choose a smaller model, "dtype: bfloat16"'
+        r"models\.tiny: 0\.00 GiB of weights in float32 and 0\.[0-9]{2} GiB for a prompt of 16384 "
+        r"tokens do not fit into the 0\.00 GiB that are available in main memory; "
+        r'choose a smaller model, "dtype: bfloat16"'
     )
     with pytest.raises(InputError, match=refused):
         open_for_job(folder, COMPUTE, 1, prompts)

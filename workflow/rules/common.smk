@@ -84,6 +84,9 @@ OF_PART = ", test texts {wildcards.examples}" if SHARDS else ""
 # device, threads, or batch size reruns nothing.
 COMPUTE = SimpleNamespace(**config["compute"])
 
+# The whole configuration, likewise, for what the log says of a run.
+CONFIGURATION = SimpleNamespace(**config)
+
 # Each rule file adds its final figures and tables.
 FIGURES = []
 TABLES = []

@@ -24,7 +24,10 @@ if __name__ == "__main__":
             if snakemake.input[name]:
                 betas[cache] = beta_of(read_table(snakemake.input[name], BETA))
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
+        planned = {**spec, "betas": len(betas)}
+        model = open_for_job(
+            snakemake.input.model, compute, snakemake.threads, prompts, "compression", planned
+        )
         compression = measure_compression(
             model,
             prompts,

@@ -15,7 +15,9 @@ if __name__ == "__main__":
     with job(snakemake):
         compute, spec = vars(snakemake.params.compute), snakemake.params.spec
         prompts = read_table(snakemake.input.prompts, PROMPTS)
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
+        model = open_for_job(
+            snakemake.input.model, compute, snakemake.threads, prompts, "diagnosis"
+        )
         diagnosis = measure_diagnosis(model, prompts, spec["components"], compute["batch_tokens"])
         settings = {"diagnosis": spec, "model": read_card(snakemake.input.model)}
         write_frame(snakemake.output[0], DIAGNOSIS, diagnosis, settings)

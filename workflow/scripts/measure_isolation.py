@@ -6,6 +6,7 @@ continue_in_fork(snakemake)
 
 from anchorflow.config.shards import examples_of
 from anchorflow.measure.isolation import measure_isolation, settings_of
+from anchorflow.model.batches import among
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.schemas.isolation import ISOLATION
 from anchorflow.schemas.prompts import PROMPTS
@@ -26,7 +27,10 @@ if __name__ == "__main__":
             card["name"],
             spec["positions"],
         )
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
+        run = among(prompts, examples)
+        model = open_for_job(
+            snakemake.input.model, compute, snakemake.threads, run, "isolation", spec
+        )
         isolation = measure_isolation(
             model, prompts, settings, spec["top_tokens"], compute["batch_tokens"], examples
         )

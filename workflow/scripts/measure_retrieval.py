@@ -42,7 +42,7 @@ if __name__ == "__main__":
             snakemake.input.tokenizer, task, card["name"], snakemake.wildcards.task
         ).build(samples)
         predictions = measure_retrieval(
-            open_for_job(snakemake.input.model, compute, snakemake.threads, prompts),
+            open_for_job(snakemake.input.model, compute, snakemake.threads, prompts, "retrieval"),
             prompts,
             among(read_table(snakemake.input.predictions, PREDICTIONS), examples),
             describe_demonstrations(fixed.vstack(samples), embeddings, of_other),

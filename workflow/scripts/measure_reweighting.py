@@ -32,8 +32,11 @@ if __name__ == "__main__":
         builder = PromptBuilder.open(snakemake.input.tokenizer, task, card["name"])
         auxiliary = builder.build(further)
         prompts = tested.vstack(auxiliary)
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
         scoring, anchors = snakemake.params.scoring, snakemake.params.anchors
+        planned = {**spec, "anchors": anchors}
+        model = open_for_job(
+            snakemake.input.model, compute, snakemake.threads, prompts, "reweighting", planned
+        )
         tables = measure_reweighting(
             model, prompts, task["labels"], spec, compute["batch_tokens"], scoring, anchors
         )

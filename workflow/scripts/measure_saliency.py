@@ -6,6 +6,7 @@ continue_in_fork(snakemake)
 
 from anchorflow.config.shards import examples_of
 from anchorflow.measure.saliency import measure_saliency
+from anchorflow.model.batches import among
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.saliency import SALIENCY
@@ -17,8 +18,10 @@ if __name__ == "__main__":
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
         compute = vars(snakemake.params.compute)
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts, True)
-        spec = snakemake.params.spec
+        spec, run = snakemake.params.spec, among(prompts, examples)
+        model = open_for_job(
+            snakemake.input.model, compute, snakemake.threads, run, "saliency", spec
+        )
         saliency = measure_saliency(
             model, prompts, compute["batch_tokens"], **spec, examples=examples
         )

@@ -15,6 +15,8 @@ if __name__ == "__main__":
     with job(snakemake):
         spec, compute = snakemake.params.spec, vars(snakemake.params.compute)
         prompts = read_table(snakemake.input.prompts, PROMPTS)
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts)
+        model = open_for_job(
+            snakemake.input.model, compute, snakemake.threads, prompts, "timing", spec
+        )
         settings = {"timing": spec, "model": read_card(snakemake.input.model)}
         write_frame(snakemake.output[0], TIMING, measure_timing(model, prompts, spec), settings)

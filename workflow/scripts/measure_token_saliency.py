@@ -17,7 +17,9 @@ if __name__ == "__main__":
         spec, compute = snakemake.params.spec, vars(snakemake.params.compute)
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         tokenizer = open_tokenizer(snakemake.input.tokenizer)
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads, prompts, True)
+        model = open_for_job(
+            snakemake.input.model, compute, snakemake.threads, prompts, "token_saliency", spec
+        )
         saliency, shown = measure_token_saliency(model, tokenizer, prompts, **spec)
         settings = {"shown": spec, "model": read_card(snakemake.input.model)}
         write_frame(snakemake.output.saliency, TOKEN_SALIENCY, saliency, settings)

@@ -4,9 +4,12 @@ from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
+from anchorflow.model.memory import log_run
 from anchorflow.prepare.tokenizer import resolve_tokenizer
 from anchorflow.store.job import job
 
 if __name__ == "__main__":
     with job(snakemake):
-        resolve_tokenizer(snakemake.wildcards.model, snakemake.params.spec, snakemake.output[0])
+        model, folder = snakemake.wildcards.model, snakemake.output[0]
+        resolve_tokenizer(model, snakemake.params.spec, folder)
+        log_run(vars(snakemake.params.configuration), model, folder)

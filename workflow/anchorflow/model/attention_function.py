@@ -305,6 +305,11 @@ def gpu_chunk_elements(free: int) -> int:
     return min(_ON_GPU, 1 << (fitting.bit_length() - 1))
 
 
+def gpu_chunk_bytes(free: int) -> int:
+    """The most that a chunk and its temporaries take on a GPU with ``free`` bytes of memory."""
+    return gpu_chunk_elements(free) * _CHUNK_BYTES
+
+
 @lru_cache(maxsize=256)
 def _gpu_elements(device: torch.device, _: tuple[int, ...]) -> int:
     """Elements for a GPU as it is now, asked once per shape: the driver's answer takes a while."""

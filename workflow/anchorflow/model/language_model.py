@@ -53,7 +53,8 @@ def open_for_job(
     compute: Mapping[str, Any],
     threads: int,
     prompts: pl.DataFrame,
-    gradients: bool = False,
+    stage: str = "attention",
+    spec: Mapping[str, Any] | None = None,
 ) -> PreTrainedModel:
     """Open a resolved model according to ``compute`` in the configuration, if it fits into memory.
 
@@ -63,8 +64,9 @@ def open_for_job(
         CPU threads.
     prompts : DataFrame
         ``PROMPTS`` that will be run.
-    gradients : bool
-        Whether there are backward passes through whole prompts.
+    stage, spec : str, mapping
+        What will be measured, and how, for the memory and the time that the log plans; by default,
+        every prompt is run once after its shared demonstrations.
 
     Raises
     ------
@@ -73,15 +75,15 @@ def open_for_job(
     """
     torch.set_num_threads(threads)
     device, card = choose_device(compute["device"]), read_card(folder)
-    longest = prompts.filter(pl.col("skipped").is_null())["tokens"].to_list()
     check_job(
         card["name"],
         AutoConfig.from_pretrained(folder, trust_remote_code=False),
         card["dtype"],
         device,
         compute,
-        max(longest, default=0),
-        gradients,
+        prompts,
+        stage,
+        spec or {},
     )
     model = open_model(folder, device, spread=compute["device"] == "spread")
     if compute["recompute"]:

@@ -1,23 +1,78 @@
-"""Whether a model fits into memory, estimated from its configuration before reading any weights.
+"""Whether a model and its prompts fit into memory, counted before any weights are read.
 
-Weights are counted exactly. The memory for prompts depends on the architecture and on what is
-measured. It is estimated from below, so that a rejected job would have run out of memory, or would
-have read its weights from disk again for every batch. (If keys and values are not kept, as with
-the nearest demonstrations, a job can take less than estimated.)
+Weights are counted from the configuration. What prompts take is counted by running the model
+without any numbers: on torch's device ``meta``, where tensors have shapes alone, one layer and two
+layers of it run as the job will run them, while the bytes of all tensors that live are summed. Each
+further layer adds what the second one keeps. So the count holds for every architecture, and for
+what its modules keep for a backward pass.
+
+On the CPU, weights are mapped from their file, so that those that a job does not read take none;
+and the heap grows beyond what is in use, by :data:`HEAP`. Not counted are Python and its libraries
+(0.5 GB), a GPU's context, and what a stage keeps for the results that it writes.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+import polars as pl
 import psutil
 import torch
-from transformers import AutoModelForCausalLM, PretrainedConfig
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
+from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from anchorflow.config.errors import MORE_MEMORY, InputError
+from anchorflow.model.attention_function import (
+    Attention,
+    AttentionCall,
+    LayerPrefix,
+    adopt,
+    attention_gradients,
+    gpu_chunk_bytes,
+    implementation_for,
+    intervene,
+    plain_attention,
+    row_chunks,
+)
+from anchorflow.model.operations import (
+    OF_STAGE,
+    WHOLE,
+    WITH_GRADIENTS,
+    Size,
+    by_protocol,
+    in_words,
+    isolated_shares,
+    measured_rates,
+    operations,
+    run_by,
+    run_in_words,
+)
 
 log = logging.getLogger(__name__)
+
+# Operations beyond which a job says how long it takes. Rates are measured for that, which takes a
+# tenth of a second, on a processor a hundredth of what so many operations take.
+WORTH_TELLING = 2e12
+HEAP = 1.2  # of the bytes in use, between which freed ones lie; measured with glibc
+
+
+def without_numbers(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+    """A model of this architecture, with our attention, on the device ``meta``."""
+    with torch.device("meta"):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(
+            config, dtype=dtype, attn_implementation=implementation_for(config)
+        )
+    adopt(model)
+    return model.requires_grad_(False).eval()
 
 
 def weight_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
@@ -28,38 +83,192 @@ def weight_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
     return parameters * dtype.itemsize
 
 
+def read_bytes(model: PreTrainedModel, gradients: bool) -> int:
+    """Size of the parameters that a job reads, of weights that are mapped from their file.
+
+    Of token embeddings it reads the rows of its tokens, and of the head, with ``gradients``, those
+    of the label words; these few do not count.
+    """
+    embeddings, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    unread = {id(embeddings), id(head)} if gradients else {id(embeddings)} - {id(head)}
+    return sum(each.nbytes for each in model.parameters() if id(each) not in unread)
+
+
+class Shape(NamedTuple):
+    """A batch of prompts."""
+
+    prompts: int
+    tokens: int  # of each, after the shared ones
+    shared: int = 0  # tokens before them that have been run
+    copies: float = 1  # of the shared tokens' keys and values that are kept
+
+
 def work_bytes(
-    config: PretrainedConfig,
-    dtype: torch.dtype,
-    tokens: int,
-    gradients: bool = False,
-    recompute: bool = False,
+    model: PreTrainedModel, shape: Shape, gradients: bool = False, recompute: bool = False
 ) -> int:
-    """Estimate from below of the memory, in bytes, that a batch takes in addition to the weights.
+    """The most memory, in bytes, that a batch takes at any time in addition to the weights.
 
     Parameters
     ----------
-    tokens : int
-        Total of all prompts in the batch.
+    model : PreTrainedModel
+        From :func:`without_numbers`.
     gradients : bool
-        Whether every layer's activations are kept for a backward pass, as for saliency; otherwise,
-        keys and values are.
+        Whether there is a backward pass through all prompts, as for saliency; otherwise the keys
+        and values of the shared tokens and of the batch are kept.
     recompute : bool
-        Whether only the layers' inputs are kept for a backward pass.
+        Whether a backward pass recomputes the activations of each layer.
     """
-    text = config.get_text_config()
-    hidden, heads = text.hidden_size, text.num_attention_heads
-    size = getattr(text, "head_dim", None) or hidden // heads
-    keys_and_values = 2 * (getattr(text, "num_key_value_heads", None) or heads) * size
-    attention = heads * size + keys_and_values
-    names = ("intermediate_size", "ffn_dim", "n_inner")
-    inner = next((width for name in names if (width := getattr(text, name, None))), 4 * hidden)
-    one_layer = 2 * (hidden + inner + attention)
-    kept = keys_and_values
+    one, two = (_counted(model, shape, layers, gradients, recompute) for layers in (1, 2))
+    layers: int = model.config.get_text_config().num_hidden_layers
+    each = two.kept - one.kept
+    return max(one.most, two.most - each) + (layers - 1) * each
+
+
+class Counted(NamedTuple):
+    """Bytes beside the weights."""
+
+    most: int  # at any time
+    kept: int  # after the forward pass
+
+
+def _counted(
+    model: PreTrainedModel, shape: Shape, layers: int, gradients: bool, recompute: bool
+) -> Counted:
+    """What a batch takes in the first ``layers`` layers alone."""
+    input_ids = torch.zeros(shape.prompts, shape.tokens, dtype=torch.long, device="meta")
+    attention = _Measured() if gradients else _Kept(shape)
+    counted = _Counted([*model.parameters(), *model.buffers()])
+    with (
+        _shortened(model, layers, gradients, recompute),
+        intervene(attention),
+        nullcontext() if gradients else torch.no_grad(),
+        counted,
+    ):
+        output = model(input_ids, position_ids=torch.zeros_like(input_ids), use_cache=False)
+        logits = output.logits.float()
+        kept = counted.bytes
+        if gradients:
+            logits.sum().backward()
+    return Counted(counted.most, kept)
+
+
+@contextmanager
+def _shortened(
+    model: PreTrainedModel, layers: int, gradients: bool, recompute: bool
+) -> Iterator[None]:
+    """Run the first layers alone, the head at one position, and gradients from embeddings on."""
+    (stack,) = (
+        each
+        for each in model.get_decoder().modules()
+        if isinstance(each, nn.ModuleList) and isinstance(each[0], GradientCheckpointingLayer)
+    )
+    left_out = list(stack[layers:])
+    del stack[layers:]
+    head, embeddings = model.get_output_embeddings(), model.get_input_embeddings()
+    hooks = [head.register_forward_pre_hook(lambda _, given: (given[0][:, :1],))]
     if gradients:
-        kept = hidden if recompute else 2 * (hidden + inner) + attention
-    per_token: int = one_layer + text.num_hidden_layers * kept
-    return tokens * per_token * dtype.itemsize
+        hooks.append(
+            embeddings.register_forward_hook(lambda *given: given[-1].detach().requires_grad_())
+        )
+    for layer in stack if recompute else ():
+        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
+    try:
+        yield
+    finally:
+        for layer in stack if recompute else ():
+            del layer.forward
+        for hook in hooks:
+            hook.remove()
+        stack.extend(left_out)
+
+
+class _Counted(TorchDispatchMode):
+    """Sums the bytes of all tensors that live, except those that are ``known``, by their storages.
+
+    Comparisons of tensors that have no values come out as 1.
+    """
+
+    def __init__(self, known: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.most = self.bytes = 0
+        self._alive: dict[int, Any] = {each.untyped_storage()._cdata: None for each in known}
+
+    def __torch_dispatch__(
+        self, function: Any, _: Any, given: Any = (), named: Mapping[str, Any] | None = None
+    ) -> Any:
+        if function is torch.ops.aten._local_scalar_dense.default and given[0].is_meta:
+            return 1
+        output = function(*given, **(named or {}))
+        for tensor in tree_leaves(output):
+            if isinstance(tensor, Tensor):
+                storage = tensor.untyped_storage()
+                key, size = storage._cdata, storage.nbytes()
+                if key not in self._alive:
+                    self._alive[key] = weakref.ref(storage, partial(self._free, key, size))
+                    self.bytes += size
+                    self.most = max(self.most, self.bytes)
+        return output
+
+    def _free(self, key: int, size: int, _: Any) -> None:
+        del self._alive[key]
+        self.bytes -= size
+
+
+def _last_chunk(call: AttentionCall) -> Tensor:
+    """Attention of the last chunk of rows, in an output for all of them; [B, H, T, D]."""
+    *_, (start, _) = row_chunks(call)
+    if start == 0:
+        return plain_attention(call)
+    plain_attention(replace(call, query=call.query[:, :, start:]))
+    return call.query.new_empty(*call.query.shape[:3], call.value.shape[3])
+
+
+class _Measured:
+    """The intervention with which attention keeps and takes what it does for saliency."""
+
+    def attend(self, call: AttentionCall, _: Attention) -> Tensor:
+        """Plain attention; [B, H, T, D]."""
+        output: Tensor = _MeasuredAttention.apply(call.query, call.key, call.value, call)
+        return output
+
+
+class _MeasuredAttention(torch.autograd.Function):
+    """As in ``measure/saliency.py``, with one chunk of rows in place of all."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, call: AttentionCall) -> Tensor:
+        ctx.save_for_backward(query, key, value)
+        ctx.layer, ctx.how = call.layer, (call.scaling, call.sliding_window, call.softcap)
+        return _last_chunk(call)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        upstream, *saved = (each.contiguous() for each in (*gradients, *ctx.saved_tensors))
+        call = AttentionCall(ctx.layer, *saved, *ctx.how)
+        own = tuple(torch.empty_like(each) for each in saved)
+        *_, last = row_chunks(call)
+        attention_gradients(call, upstream, *last)
+        return *own, None
+
+
+class _Kept:
+    """The intervention that keeps keys and values, of the shared tokens and of the batch."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._kept: list[Tensor] = []
+
+    def attend(self, call: AttentionCall, _: Attention) -> Tensor:
+        """Attention to the shared tokens too; [B, H, T, D]."""
+        heads, size = call.key.shape[1], call.key.shape[3]
+        shared, copies = self._shape.shared, self._shape.copies
+        self._kept += [call.key.contiguous(), call.value.contiguous()]
+        if shared:
+            key, value = (call.key.new_empty(1, heads, shared, size) for _ in range(2))
+            more = call.key.new_empty(round(2 * (copies - 1) * key.numel()))
+            self._kept += [key, value, more]
+            call = replace(call, prefix=LayerPrefix(key, value))
+        return _last_chunk(call)
 
 
 def available_bytes(device: torch.device, spread: bool = False) -> int:
@@ -131,52 +340,110 @@ def check_job(
     dtype: str,
     device: torch.device,
     compute: Mapping[str, Any],
-    longest: int,
-    gradients: bool,
+    prompts: pl.DataFrame,
+    stage: str,
+    spec: Mapping[str, Any],
 ) -> None:
-    """Log needed and available memory; reject a model that can't run a single prompt.
+    """Log needed and available memory and time; reject a model that can't run a single prompt.
 
     Parameters
     ----------
     name, dtype : str
         Of the model, as in the configuration.
-    compute : mapping
-        As in the configuration.
-    longest : int
-        Tokens of the longest prompt.
-    gradients : bool
-        As for :func:`work_bytes`.
+    compute, spec : mapping
+        How the stage computes, and what, as in the configuration.
+    prompts : DataFrame
+        ``PROMPTS`` that will be run.
+    stage : str
+        One of :data:`~anchorflow.model.operations.OF_STAGE`.
 
     Raises
     ------
     InputError
         If the weights and the longest prompt need more memory than is available.
     """
-    spread, number_format = compute["device"] == "spread", getattr(torch, dtype)
+    spread, on_cpu = compute["device"] == "spread", device.type == "cpu"
+    depth, number_format = config.get_text_config().num_hidden_layers, getattr(torch, dtype)
+    converted = config.dtype != number_format  # when the model is opened
+    model, run = without_numbers(config, number_format), run_by(stage, spec, prompts)
+    weights = sum(each.nbytes for each in model.parameters())
+    if on_cpu and not converted:
+        weights = read_bytes(model, stage in WITH_GRADIENTS)
+    one, batch = shapes(stage, spec, run, depth, compute["batch_tokens"])
     available = available_bytes(device, spread)
-    weights = weight_bytes(config, number_format)
-    together = max(longest, compute["batch_tokens"])
-    prompt, batch = (
-        work_bytes(config, number_format, tokens, gradients, compute["recompute"])
-        for tokens in (longest, together)
-    )
-    where = "in main memory" if device.type == "cpu" else "on the GPU" + "s" * spread
+    free = None if on_cpu else available
+    work = partial(planned_bytes, model, stage, free, compute["recompute"])
+    together = work(batch)
+    where = "in main memory" if on_cpu else "on the GPU" + "s" * spread
     log.info(
-        "Memory: %s of weights, and at least %s for the longest prompt (%d tokens) or %s for a "
-        "batch of %d tokens; %s are available %s.",
-        *(gib(weights), gib(prompt), longest, gib(batch), together, gib(available), where),
+        "Memory: %s planned, %s of weights and %s for %d prompts of up to %d tokens; %s are "
+        "available %s.",
+        *(gib(weights + together), gib(weights), gib(together)),
+        *(batch.prompts, batch.shared + batch.tokens, gib(available), where),
     )
-    if weights + prompt > available:
-        raise InputError(
-            f"models.{name}: {gib(weights)} of weights in {dtype} and at least {gib(prompt)} for a "
-            f"prompt of {longest} tokens do not fit into the {gib(available)} that are available "
-            f"{where}; {MORE_MEMORY}."
-        )
-    if weights + batch > available:
+    if weights + together > available:
+        alone = work(one)
+        if weights + alone > available:
+            raise InputError(
+                f"models.{name}: {gib(weights)} of weights in {dtype} and {gib(alone)} for a "
+                f"prompt of {one.shared + one.tokens} tokens do not fit into the "
+                f"{gib(available)} that are available {where}; {MORE_MEMORY}."
+            )
         log.warning(
             "A batch of %d tokens may not fit; lower compute.batch_tokens if memory runs out.",
-            together,
+            batch.prompts * batch.tokens,
         )
+    size, protocols = Size.of(model), by_protocol(run)
+    passes = OF_STAGE[stage](protocols, spec, depth, compute["batch_tokens"])
+    if operations(passes, size) > WORTH_TELLING:
+        rates = measured_rates(size, number_format, device)
+        log.info("Time: %s.", in_words(protocols, passes, size, rates))
+
+
+def log_run(config: Mapping[str, Any], name: str, folder: str | Path) -> None:
+    """Log how long a run's jobs with one model will take, before any has begun.
+
+    Parameters
+    ----------
+    config : mapping
+        The complete configuration.
+    name : str
+        One of its models.
+    folder : path
+        Has the model's ``config.json``.
+    """
+    architecture = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    dtype = getattr(torch, config["models"][name]["dtype"])
+    on_gpu = config["compute"]["device"] != "cpu" and torch.cuda.is_available()
+    size = Size.of(without_numbers(architecture, dtype))
+    rates = measured_rates(size, dtype, torch.device("cuda" if on_gpu else "cpu"))
+    log.info("%s: %s.", name, run_in_words(config, name, size, rates))
+
+
+def planned_bytes(
+    model: PreTrainedModel, stage: str, free: int | None, recompute: bool, shape: Shape
+) -> int:
+    """The most memory that a stage's batch takes; see :func:`work_bytes`.
+
+    On a GPU with so many ``free`` bytes, chunks of attention are larger than on a CPU.
+    """
+    work = work_bytes(model, shape, stage in WITH_GRADIENTS, recompute)
+    return round(HEAP * work) if free is None else work + gpu_chunk_bytes(free)
+
+
+def shapes(
+    stage: str, spec: Mapping[str, Any], run: pl.DataFrame, depth: int, batch_tokens: int
+) -> tuple[Shape, Shape]:
+    """The longest prompt by itself, and the largest batch; of one token if there are none.
+
+    Shared tokens are those before the query, unless the stage runs whole prompts. Isolation keeps
+    them once more for every setting, as far as it runs the layers again.
+    """
+    own = run["tokens"] if stage in WHOLE else run["tokens"] - run["query_start"]
+    shared = 0 if stage in WHOLE else max(run["query_start"].to_list(), default=0)
+    copies = 1 + sum(isolated_shares(spec, depth)) if stage == "isolation" else 1
+    one = Shape(1, max(own.to_list(), default=1), shared, copies)
+    return one, one._replace(prompts=max(1, min(len(run), batch_tokens // one.tokens)))
 
 
 def check_conversion(name: str, config: PretrainedConfig, dtype: str) -> None:

@@ -1,0 +1,455 @@
+"""How many operations a job asks of a model, and how long they take at a machine's own rates.
+
+In a pass through the layers, every token is multiplied with all weights and every query with its
+keys. A pass takes as long as its operations at the rate of matrix products of many tokens, and as
+reading the weights at the rate of products of few. A backward pass to frozen weights takes as many
+operations as a forward pass.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import ceil
+from typing import Any, NamedTuple
+
+import polars as pl
+import torch
+from torch.nn.functional import linear
+from transformers import PreTrainedModel
+
+from anchorflow.config.cells import task_of
+from anchorflow.config.configuration import (
+    cells_with_shuffled_labels,
+    cells_with_words,
+    label_word_sets,
+    task_settings,
+    twins_of,
+)
+from anchorflow.config.registry import declared, entries
+from anchorflow.config.stages import null_stages
+
+SHARE = 0.7  # of the rate of matrix products that a pass reaches, norms and softmax included
+PER_LAYER = 5e-4  # seconds that the many small operations of a layer take by themselves
+PER_JOB = 0.7  # seconds for libraries, tokenizer, and opening the weights
+TEXT_TOKENS = (
+    32  # that a text is taken to have, template and label word included; about as in the papers
+)
+_FIRST_SEED = ("timing", "token_saliency")
+_WITH_WORDS = ("attention", "saliency", "isolation")
+_ANCHORS = "hidden_anchor"  # a method of compression that β is fitted with too
+_HEAD_ROWS = 64  # prompts that share a pass of the head
+_INPUTS = {"calibrated": 3, "domain_calibrated": 20}  # baselines' own prompts
+
+
+class Prompts(NamedTuple):
+    """Prompts of one protocol, by their average."""
+
+    number: float
+    shared: float  # tokens of the demonstrations
+    own: float  # tokens after them
+
+
+class Passes(NamedTuple):
+    """Passes through all layers; those through some of them count as their share."""
+
+    number: float
+    tokens: float  # in each
+    keys: float  # that each of them attends to, on average
+    scored: float = 0  # passes of the head, for scores of the whole vocabulary
+    together: float = 1  # prompts in each of these
+
+
+class Size(NamedTuple):
+    """What the operations of a model depend on."""
+
+    layers: int
+    weights: int  # parameters of all layers
+    head: int  # parameters of the output embeddings
+    heads: int  # sizes of all query heads together
+    hidden: int
+    itemsize: int  # bytes of a parameter
+
+    @classmethod
+    def of(cls, model: PreTrainedModel) -> "Size":
+        """Of a model on any device."""
+        text = model.config.get_text_config()
+        embeddings, head = model.get_input_embeddings(), model.get_output_embeddings()
+        outside = {id(embeddings.weight), id(head.weight)}
+        hidden, heads = text.hidden_size, text.num_attention_heads
+        return cls(
+            layers=text.num_hidden_layers,
+            weights=sum(each.numel() for each in model.parameters() if id(each) not in outside),
+            head=head.weight.numel(),
+            heads=heads * (getattr(text, "head_dim", None) or hidden // heads),
+            hidden=hidden,
+            itemsize=model.dtype.itemsize,
+        )
+
+
+class Rates(NamedTuple):
+    """What a machine does per second."""
+
+    operations: float
+    bytes: float  # of weights, multiplied with few tokens
+
+
+Protocols = defaultdict[str, Prompts]  # by name, as in the column ``demonstrations``
+Counted = Callable[[Protocols, Mapping[str, Any], int, int], list[Passes]]
+
+
+def run_by(stage: str, spec: Mapping[str, Any], prompts: pl.DataFrame) -> pl.DataFrame:
+    """The prompts that a stage runs, of all that it is given."""
+    protocol = pl.col("demonstrations")
+    other = protocol != "per_example"
+    wanted = protocol == spec["demonstrations"] if stage in WITH_GRADIENTS else other
+    return prompts.filter(wanted, pl.col("skipped").is_null())
+
+
+def by_protocol(prompts: pl.DataFrame) -> Protocols:
+    """The prompts of each protocol; none of any other."""
+    groups = prompts.group_by("demonstrations").agg(
+        pl.len(), pl.col("query_start").mean(), pl.col("tokens").mean()
+    )
+    found: Protocols = defaultdict(lambda: Prompts(0, 0, 0))
+    for name, count, shared, tokens in groups.iter_rows():
+        found[name] = Prompts(count, shared, tokens - shared)
+    return found
+
+
+def _shown(prompts: Prompts, times: float = 1) -> Passes:
+    """The shared demonstrations by themselves."""
+    return Passes(times, prompts.shared, prompts.shared / 2)
+
+
+def _batches(prompts: Prompts, tokens: float, batch_tokens: int) -> tuple[int, float]:
+    """The number of batches of prompts that run ``tokens`` each, and of prompts in each."""
+    number = ceil(prompts.number / max(1, batch_tokens // max(1, tokens)))
+    return max(1, number), prompts.number / max(1, number)
+
+
+def _queries(prompts: Prompts, batch_tokens: int, times: float = 1, scored: float = 1) -> Passes:
+    """What follows the shared demonstrations; every ``scored`` time, the vocabulary is scored."""
+    number, together = _batches(prompts, prompts.own, batch_tokens)
+    keys = prompts.shared + prompts.own / 2
+    return Passes(times * number, together * prompts.own, keys, scored * number, together)
+
+
+def _heads(prompts: Prompts, times: float) -> Passes:
+    """Passes of the head alone, for prompts of several runs."""
+    return Passes(0, 0, 0, times * prompts.number / _HEAD_ROWS, _HEAD_ROWS)
+
+
+def _last_tokens(prompts: Prompts, batch_tokens: int, times: float) -> Passes:
+    """The last token of each prompt, on kept keys and values."""
+    number, together = _batches(prompts, prompts.own, batch_tokens)
+    keys = prompts.shared + prompts.own
+    return Passes(times * number, together, keys)
+
+
+def _fit(training: Prompts, spec: Mapping[str, Any], further: Sequence[float]) -> Passes:
+    """Fits of β side by side: of every rate to all texts, and to halves if rates are compared.
+
+    All are on everything, and those without further rates on the anchors alone too.
+    """
+    rates, size = spec["learning_rates"], spec["batch_size"] or ceil(training.number) or 1
+    steps = spec["epochs"] * ceil(training.number / size)
+    halves = len(rates) if len(rates) > 1 else 0  # two for each rate
+    runs = len({*rates, *further}) + halves
+    if spec["anchors"] is not None:
+        runs += len(set(rates)) + halves
+    tokens = runs * spec["epochs"] * training.number
+    return Passes(2 * steps, tokens / max(1, steps), training.shared + training.own)
+
+
+def predictions(
+    protocols: Protocols, _: Mapping[str, Any], __: int, batch_tokens: int
+) -> list[Passes]:
+    """Every prompt once, after its shared demonstrations."""
+    run = protocols.values()
+    return [part for each in run for part in (_shown(each), _queries(each, batch_tokens))]
+
+
+def kept(protocols: Protocols, _: Mapping[str, Any], __: int, batch_tokens: int) -> list[Passes]:
+    """Every prompt once, for what its layers keep."""
+    run = protocols.values()
+    return [part for each in run for part in (_shown(each), _queries(each, batch_tokens, 1, 0))]
+
+
+def whole(protocols: Protocols, _: Mapping[str, Any], __: int, batch_tokens: int) -> list[Passes]:
+    """Every prompt once, with demonstrations of its own."""
+    return [
+        _queries(each._replace(shared=0, own=each.shared + each.own), batch_tokens)
+        for each in protocols.values()
+    ]
+
+
+def saliency(
+    protocols: Protocols, spec: Mapping[str, Any], _: int, batch_tokens: int
+) -> list[Passes]:
+    """A forward and a backward pass, with two and five products of queries and keys.
+
+    With shared demonstrations, these run forward once, and backward for every prompt.
+    """
+    prompts = protocols[spec["demonstrations"]]
+    if "examples" in spec:
+        prompts = prompts._replace(number=min(prompts.number, spec["examples"]))
+    tokens = prompts.shared + prompts.own
+    number, together = _batches(prompts, tokens, batch_tokens)
+    if spec["demonstrations"] == "per_example":
+        return [Passes(2 * number, together * tokens, 7 / 4 * tokens / 2)]
+    return [
+        _shown(prompts),
+        _shown(prompts, prompts.number)._replace(keys=5 / 2 * prompts.shared / 2),
+        Passes(2 * number, together * prompts.own, 7 / 4 * (tokens - prompts.own / 2)),
+    ]
+
+
+def isolated_shares(spec: Mapping[str, Any], depth: int) -> list[float]:
+    """For every setting of isolation, the share of the layers from the first isolated one on."""
+    drawn = ("random", "text")
+    placed = sum(spec["draws"] if each in drawn else 1 for each in spec["positions"])
+    counts = spec.get("layers") or [count for count in (1, 3, 5, 7) if count <= depth]
+    sides = [share for count in counts for share in (1.0, count / depth)]
+    return len(spec["variants"]) * placed * sides
+
+
+def isolation(
+    protocols: Protocols, spec: Mapping[str, Any], depth: int, batch_tokens: int
+) -> list[Passes]:
+    """Demonstrations and queries of every setting, from the isolated layers on."""
+    prompts, shares = protocols["fixed"], isolated_shares(spec, depth)
+    times = 1 + sum(shares)
+    return [
+        _shown(prompts, times),
+        _queries(prompts, batch_tokens, times - len(shares) / depth, 0),
+        _heads(prompts, 1 + len(shares)),
+    ]
+
+
+def reweighting(
+    protocols: Protocols, spec: Mapping[str, Any], _: int, batch_tokens: int
+) -> list[Passes]:
+    """All prompts but their last tokens, the fits of β, and the last tokens with every β."""
+    test, training = protocols["fixed"], protocols["training"]
+    others = [protocols[name] for name in ("many", *spec["baselines"]) if name in protocols]
+    passes = [_shown(test), _shown(protocols["many"])]
+    passes.append(_fit(training, spec, spec["further_rates"]))
+    again = [training] if spec["anchors"] is not None else []  # after the anchors alone
+    passes += [_queries(each, batch_tokens, 1, 0) for each in (test, training, *again, *others)]
+    passes += [_last_tokens(each, batch_tokens, 1) for each in (training, *others)]
+    return [*passes, _last_tokens(test, batch_tokens, 2 + len(spec["further_rates"]))]
+
+
+def compression(
+    protocols: Protocols, spec: Mapping[str, Any], _: int, batch_tokens: int
+) -> list[Passes]:
+    """Every cache's queries, and the last tokens again with each β.
+
+    ``spec`` has ``betas`` too, the number of caches that β was fitted on.
+    """
+    folder = "measure/compression_methods"
+    known = [name for name in spec["methods"] if name in entries(folder)]
+    drawn = sum(declared(folder, name, "RANDOM", False) for name in known)
+    swept = sum(declared(folder, name, "ANY_BUDGET", False) for name in known)
+    caches = 1 + len(spec["methods"]) + drawn * (spec["draws"] - 1) + swept * len(spec["shares"])
+    test, betas = protocols["fixed"], spec["betas"]
+    return [
+        _shown(test),
+        _queries(test, batch_tokens, caches, 0),
+        _last_tokens(test, batch_tokens, 2 * betas),
+        _heads(test, caches + betas),
+    ]
+
+
+def timing(protocols: Protocols, spec: Mapping[str, Any], _: int, __: int) -> list[Passes]:
+    """Some queries again and again: in full prompts, and after each of five caches."""
+    some = protocols["fixed"]._replace(number=min(protocols["fixed"].number, spec["queries"]))
+    full = some._replace(shared=0, own=some.shared + some.own)
+    times = (1 + spec["repetitions"]) * ceil(some.number / spec["batch_size"])
+    each = [(full, times), (some, 5 * times)]
+    size = spec["batch_size"]
+    return [
+        Passes(times, size * run.own, run.shared + run.own / 2, times, size) for run, times in each
+    ]
+
+
+OF_STAGE: Mapping[str, Counted] = {
+    "attention": predictions,
+    "diagnosis": kept,
+    "kernel": predictions,
+    "orders": predictions,
+    "perturbations": predictions,
+    "retrieval": whole,
+    "saliency": saliency,
+    "token_saliency": saliency,
+    "isolation": isolation,
+    "reweighting": reweighting,
+    "compression": compression,
+    "timing": timing,
+}
+WITH_GRADIENTS = ("saliency", "token_saliency")
+WHOLE = (*WITH_GRADIENTS, "retrieval")  # without shared demonstrations
+
+
+def operations(passes: Sequence[Passes], size: Size) -> float:
+    """Additions and multiplications of some passes."""
+    return sum(
+        2 * size.weights * each.number * each.tokens
+        + 4 * size.layers * size.heads * each.number * each.tokens * each.keys
+        + 2 * size.head * each.scored * each.together
+        for each in passes
+    )
+
+
+def seconds(passes: Sequence[Passes], size: Size, rates: Rates, jobs: float = 1) -> float:
+    """How long jobs take: operations, the weights that passes read, and what begins them."""
+    number, scored = sum(each.number for each in passes), sum(each.scored for each in passes)
+    read = size.itemsize * (number * size.weights + scored * size.head)
+    computing = operations(passes, size) / (SHARE * rates.operations)
+    return computing + read / rates.bytes + number * size.layers * PER_LAYER + jobs * PER_JOB
+
+
+def in_words(protocols: Protocols, passes: Sequence[Passes], size: Size, rates: Rates) -> str:
+    """The sentence of a job's log about its time."""
+    count = sum(each.number for each in protocols.values())
+    longest = max(each.shared + each.own for each in protocols.values())
+    return (
+        f"{count} prompts of {longest:.0f} tokens, {operations(passes, size) / 1e12:.2f} "
+        f"teraoperations in {sum(each.number for each in passes):.0f} passes: about "
+        f"{seconds(passes, size, rates):.0f} s at the measured {rates.operations / 1e9:.0f} "
+        f"gigaoperations and {rates.bytes / 1e9:.1f} GB of weights per second"
+    )
+
+
+@torch.no_grad()
+def measured_rates(size: Size, dtype: torch.dtype, device: torch.device) -> Rates:
+    """The machine's rates, from products with a matrix of the model's width; some 0.3 seconds.
+
+    It is as large as the weights of some layers, so that no cache holds it.
+    """
+    large = torch.ones(2**24 // size.hidden, size.hidden, dtype=dtype, device=device)
+    few, many = (torch.ones(tokens, size.hidden, dtype=dtype, device=device) for tokens in (8, 256))
+    return Rates(
+        2 * len(many) * large.numel() / _usual(lambda: linear(many, large), device),
+        large.nbytes / _usual(lambda: linear(few, large), device),
+    )
+
+
+def _usual(run: Callable[[], object], device: torch.device) -> float:
+    """Median seconds of three runs, after a first one; on a CPU, of its own threads alone."""
+    taken = []
+    for _ in range(4):
+        start = _now(device)
+        run()
+        taken.append(_now(device) - start)
+    return sorted(taken[1:])[1]
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cpu":  # which may be shared with other processes just now
+        return time.process_time() / torch.get_num_threads()
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+class Planned(NamedTuple):
+    """What a run asks of a model in one stage."""
+
+    jobs: int
+    passes: list[Passes]
+
+
+def whole_run(
+    config: Mapping[str, Any], model: str, depth: int, text_tokens: int = TEXT_TOKENS
+) -> dict[str, Planned]:
+    """The jobs and passes of a configuration's whole run through one model, by stage.
+
+    Texts are taken to have ``text_tokens`` tokens each; none is too long.
+
+    Parameters
+    ----------
+    config : mapping
+        The complete configuration.
+    model : str
+        A name in its section ``models``.
+    depth : int
+        The model's number of layers.
+    """
+    words = cells_with_words(config) if label_word_sets(config) else []
+    tasks, seeds = list(config["tasks"]), len(config["seeds"])
+    untrained = null_stages("untrained", config["controls"])
+    twins = len(twins_of(model, config))
+    found: dict[str, Planned] = {}
+    for stage, count in OF_STAGE.items():
+        runs = 1 if stage in _FIRST_SEED else seeds
+        cells = [(task, runs, True) for task in tasks]
+        if stage in _WITH_WORDS:
+            cells += [(task, runs, True) for task in words if task not in tasks]
+        if stage in untrained:
+            cells += [(task, runs * twins, False) for task in tasks]
+        if stage == "attention":
+            cells += [(task, runs, True) for task in cells_with_shuffled_labels(config)]
+        jobs, passes = 0, []
+        for task, times, fitted in cells:
+            protocols, spec = _assumed(stage, task, config, text_tokens, fitted)
+            if protocols:
+                jobs += times
+                passes += times * count(protocols, spec, depth, config["compute"]["batch_tokens"])
+        if jobs:
+            found[stage] = Planned(jobs, passes)
+    return found
+
+
+def run_in_words(config: Mapping[str, Any], model: str, size: Size, rates: Rates) -> str:
+    """The sentence of the log about a run's time with one model."""
+    run = whole_run(config, model, size.layers)
+    hours = {stage: seconds(p.passes, size, rates, p.jobs) / 3600 for stage, p in run.items()}
+    total, longest = sum(hours.values()), sorted(hours, key=lambda stage: -hours[stage])[:3]
+    passes = [each for planned in run.values() for each in planned.passes]
+    return (
+        f"{sum(planned.jobs for planned in run.values())} jobs with {config['test_examples']} "
+        f"texts of about {TEXT_TOKENS} tokens each, {operations(passes, size) / 1e15:.3g} "
+        f"petaoperations: about {total:.2g} hours one after the other at the measured "
+        f"{rates.operations / 1e9:.0f} gigaoperations per second and job, of which "
+        + ", ".join(f"{stage} {hours[stage] / total:.0%}" for stage in longest)
+    )
+
+
+def _assumed(
+    stage: str, task: str, config: Mapping[str, Any], text: int, fitted: bool
+) -> tuple[Protocols, Mapping[str, Any]]:
+    """The prompts of one job, of texts with so many tokens, and what is done with them."""
+    settings = task_settings(task_of(task), config)
+    labels, count = len(settings["labels"]), config["test_examples"]
+    shown = text * labels * config["demonstrations_per_label"]
+    fixed = Prompts(count, shown, text)
+    protocols, spec = defaultdict(lambda: Prompts(0, 0, 0), fixed=fixed), config.get(stage, {})
+    if stage in WITH_GRADIENTS:
+        protocols["per_example"] = fixed
+        spec = {**config["flow_page"], **config["saliency"]} if stage != "saliency" else spec
+    elif stage in ("reweighting", "compression"):
+        fit = config["reweighting"]
+        protocols["training"] = fixed._replace(number=labels * fit["examples_per_label"])
+        all_of_them = config["demonstrations_per_label"] + fit["examples_per_label"]
+        many = settings.get("many_demonstrations") or all_of_them
+        protocols["many"] = fixed._replace(shared=text * labels * many)
+        inputs = {name: fixed._replace(number=_INPUTS.get(name, 0)) for name in fit["baselines"]}
+        protocols.update((name, each) for name, each in inputs.items() if each.number)
+        compressed = config["compression"]
+        anchors = compressed["positions"] if _ANCHORS in compressed["methods"] else None
+        betas = (1 + (anchors is not None)) * fitted
+        spec = {**spec, "betas": betas} if stage == "compression" else {**fit, "anchors": anchors}
+    elif stage == "retrieval":
+        protocols = _alike(spec["choices"], fixed)
+    elif stage == "kernel":
+        protocols = _alike(["kernel"], fixed._replace(shared=spec["demonstration_tokens"]))
+    elif stage == "perturbations":
+        protocols = _alike(spec["kinds"], fixed)
+    elif stage == "orders":
+        many = fixed._replace(shared=config["kernel"]["demonstration_tokens"])
+        protocols = _alike(map(str, range(2 * spec["count"])), many)
+    return protocols, spec
+
+
+def _alike(names: Iterable[str], prompts: Prompts) -> Protocols:
+    return defaultdict(lambda: Prompts(0, 0, 0), dict.fromkeys(names, prompts))
