@@ -31,9 +31,7 @@ from anchorflow.config.stages import null_stages
 SHARE = 0.7  # of the rate of matrix products that a pass reaches, norms and softmax included
 PER_LAYER = 5e-4  # seconds that the many small operations of a layer take by themselves
 PER_JOB = 0.7  # seconds for libraries, tokenizer, and opening the weights
-TEXT_TOKENS = (
-    32  # that a text is taken to have, template and label word included; about as in the papers
-)
+TEXT_TOKENS = 32  # that a text is taken to have, with template and label word
 _FIRST_SEED = ("timing", "token_saliency")
 _WITH_WORDS = ("attention", "saliency", "isolation")
 _ANCHORS = "hidden_anchor"  # a method of compression that β is fitted with too
