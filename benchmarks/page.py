@@ -314,7 +314,7 @@ def main() -> None:
     for line in lines(arguments.model, arguments.shape, arguments.seconds):
         print(line, flush=True)
         found.append(line)
-    arguments.page.write_text(before + BEGIN + "\n".join(["", *found]) + END + after)
+    arguments.page.write_text(before + BEGIN + "\n".join(["", *found, ""]) + END + after)
 
 
 if __name__ == "__main__":
