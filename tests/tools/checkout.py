@@ -100,7 +100,8 @@ def small_configuration(model: Path) -> dict[str, Any]:
     """
     default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text(encoding="utf-8"))
     tasks = {name: default["tasks"][name] for name in ("reviews", "news")}
-    tasks["reviews"].pop("label_words")  # tests/whole_run/test_label_words.py adds some
+    for key in ("label_words", "random_words"):  # tests/whole_run/test_label_words.py adds some
+        tasks["reviews"].pop(key)
     return {
         "models": {"tiny": {"source": "local", "path": str(model)}},
         "tasks": tasks,
