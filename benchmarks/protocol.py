@@ -18,15 +18,8 @@ from transformers import AutoConfig
 
 from anchorflow.config.configuration import complete_configuration
 from anchorflow.model.memory import without_numbers
-from anchorflow.model.operations import (
-    SHARE,
-    Rates,
-    Size,
-    measured_rates,
-    operations,
-    seconds,
-    whole_run,
-)
+from anchorflow.model.operations import SHARE, Rates, Size, measured_rates, operations, seconds
+from anchorflow.model.run_plan import whole_run
 
 SCHEMA = Path(__file__).parents[1] / "workflow/schemas/config.schema.yaml"
 

@@ -216,7 +216,7 @@ UNCOUNTED = {
         "model.devices.choose_device",
         "model.memory.check_conversion",
         "model.memory.check_job",
-        "model.memory.log_run",
+        "model.run_plan.log_run",
         "model.memory.weight_bytes",
     },
 }

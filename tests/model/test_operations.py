@@ -5,10 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 
-from anchorflow.config.configuration import complete_configuration
-from anchorflow.config.stages import STAGES
 from anchorflow.model.memory import without_numbers
 from anchorflow.model.operations import (
     OF_STAGE,
@@ -25,11 +22,8 @@ from anchorflow.model.operations import (
     measured_rates,
     operations,
     run_by,
-    run_in_words,
     seconds,
-    whole_run,
 )
-from checkout import ROOT
 from tiny_models import PREFIX, VOCABULARY, shared_prompts, tiny_model
 
 SIZE = Size(layers=2, weights=1000, head=500, heads=8, hidden=4, itemsize=4)
@@ -171,41 +165,3 @@ def test_rates_are_measured_on_the_machine_at_hand() -> None:
     rates = measured_rates(SIZE._replace(hidden=64), torch.float32, torch.device("cpu"))
     assert 1e8 < rates.bytes < 1e13
     assert rates.bytes / 4 < rates.operations < 1e15
-
-
-def configuration(**changes: Any) -> dict[str, Any]:
-    config = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))
-    config |= changes
-    complete_configuration(config, ROOT / "workflow/schemas/config.schema.yaml")
-    return config
-
-
-def test_a_whole_run_has_the_jobs_that_snakemake_plans() -> None:
-    found = whole_run(configuration(), "gemma-3-270m", 18)
-    jobs = {stage: planned.jobs for stage, planned in found.items()}
-    # 3 tasks and 4 seeds; 3 other sets of label words; twins for saliency and isolation.
-    assert jobs == {
-        "attention": 4 * (3 + 3),
-        "saliency": 4 * (3 + 3 + 3),
-        "isolation": 4 * (3 + 3 + 3),
-        "token_saliency": 3,
-        "timing": 3,
-        **dict.fromkeys(("reweighting", "compression", "diagnosis", "retrieval", "kernel"), 12),
-    }
-    assert set(jobs) <= set(STAGES)
-
-
-def test_more_seeds_repeat_all_but_what_is_of_the_first_one() -> None:
-    def run(seeds: list[int]) -> dict[str, float]:
-        found = whole_run(configuration(seeds=seeds), "gemma-3-270m", 18)
-        return {stage: operations(planned.passes, SIZE) for stage, planned in found.items()}
-
-    one, three = run([0]), run([0, 1, 2])
-    first = {"timing", "token_saliency"}
-    assert three == pytest.approx({s: n if s in first else 3 * n for s, n in one.items()})
-
-
-def test_a_run_is_told_in_one_sentence() -> None:
-    told = run_in_words(configuration(), "gemma-3-270m", SIZE, Rates(1e9, 1e9))
-    assert told.startswith("162 jobs with 7 texts of about 32 tokens each, ")
-    assert " hours one after the other at the measured 1 gigaoperations per second" in told

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
-from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from anchorflow.config.errors import MORE_MEMORY, InputError
@@ -54,7 +54,6 @@ from anchorflow.model.operations import (
     measured_rates,
     operations,
     run_by,
-    run_in_words,
 )
 
 log = logging.getLogger(__name__)
@@ -398,26 +397,6 @@ def check_job(
     if operations(passes, size) > WORTH_TELLING:
         rates = measured_rates(size, number_format, device)
         log.info("Time: %s.", in_words(protocols, passes, size, rates))
-
-
-def log_run(config: Mapping[str, Any], name: str, folder: str | Path) -> None:
-    """Log how long a run's jobs with one model will take, before any has begun.
-
-    Parameters
-    ----------
-    config : mapping
-        The complete configuration.
-    name : str
-        One of its models.
-    folder : path
-        Has the model's ``config.json``.
-    """
-    architecture = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    dtype = getattr(torch, config["models"][name]["dtype"])
-    on_gpu = config["compute"]["device"] != "cpu" and torch.cuda.is_available()
-    size = Size.of(without_numbers(architecture, dtype))
-    rates = measured_rates(size, dtype, torch.device("cuda" if on_gpu else "cpu"))
-    log.info("%s: %s.", name, run_in_words(config, name, size, rates))
 
 
 def planned_bytes(
