@@ -77,32 +77,21 @@ STAGES: dict[str, Stage] = {
 }
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_stage_that_runs_out_of_memory_gives_the_same_numbers(stage: str) -> None:
+@pytest.mark.parametrize(
+    ("stage", "limited", "most"),
+    [
+        *((stage, limit, 60) for stage in STAGES),
+        *((stage, limit_backward, 60) for stage in ("saliency", "shared saliency")),
+        *((stage, limit_head, 3) for stage in ("predictions", "isolation", "compression")),
+    ],
+)
+def test_a_stage_that_runs_out_of_memory_gives_the_same_numbers(
+    stage: str, limited: Callable[[PreTrainedModel, int], list[int]], most: int
+) -> None:
     table, model = shared_prompts(LENGTHS), tiny_model("llama")
     plain = STAGES[stage](model, table)
-    failed = limit(model, 60)
+    failed = limited(model, most)
     ours = STAGES[stage](model, table)
     assert failed
     assert plain.height > 0
-    assert_frame_equal(ours, plain, rel_tol=1e-5, abs_tol=1e-6)
-
-
-@pytest.mark.parametrize("stage", ["saliency", "shared saliency"])
-def test_a_backward_pass_that_runs_out_of_memory_reports_nothing_twice(stage: str) -> None:
-    table, model = shared_prompts(LENGTHS), tiny_model("llama")
-    plain = STAGES[stage](model, table)
-    failed = limit_backward(model, 60)
-    ours = STAGES[stage](model, table)
-    assert failed
-    assert_frame_equal(ours, plain, rel_tol=1e-5, abs_tol=1e-6)
-
-
-@pytest.mark.parametrize("stage", ["predictions", "isolation", "compression"])
-def test_a_head_that_runs_out_of_memory_gives_the_same_numbers(stage: str) -> None:
-    table, model = shared_prompts(LENGTHS), tiny_model("llama")
-    plain = STAGES[stage](model, table)
-    failed = limit_head(model, 3)
-    ours = STAGES[stage](model, table)
-    assert failed
     assert_frame_equal(ours, plain, rel_tol=1e-5, abs_tol=1e-6)
