@@ -1,11 +1,15 @@
 r"""How long a configuration's whole run takes, estimated for shapes of models and for machines.
 
 Nothing is run: operations are counted from the configuration, with texts of 32 tokens, and divided
-by rates. Those of a processor are measured, per core; those of a GPU are given.
+by rates. Those of a processor are measured, per core; those of a GPU are given. The last column is
+the share of the time in which weights are opened, if every job copies all of them to the GPU; a
+processor maps them instead.
 
     python benchmarks/protocol.py --configfile config/paper.yaml --shapes gpt2-xl gpt-j-6b
     python benchmarks/protocol.py --configfile config/paper.yaml --shapes gpt2-xl \
         --teraoperations 160 --gigabytes 2000
+    python benchmarks/protocol.py --configfile config/paper.yaml --shapes llama-8b llama-70b \
+        --texts 200 --teraoperations 400 --gigabytes 4000 --copied-gigabytes 25
 """
 
 import argparse
@@ -31,9 +35,15 @@ def main() -> None:
     parser.add_argument("--dtype", default="bfloat16", choices=["float32", "bfloat16"])
     parser.add_argument("--teraoperations", type=float, help="per second that a GPU reaches")
     parser.add_argument("--gigabytes", type=float, default=2000, help="per second that it reads")
+    parser.add_argument(
+        "--copied-gigabytes", type=float, default=25, help="per second that reach the GPU"
+    )
+    parser.add_argument("--texts", type=int, help="test texts, if not as many as configured")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     config = yaml.safe_load(arguments.configfile.read_text(encoding="utf-8"))
+    if arguments.texts:
+        config["test_examples"] = arguments.texts
     complete_configuration(config, SCHEMA)
     dtype = getattr(torch, arguments.dtype)
     for shape in arguments.shapes:
@@ -47,13 +57,24 @@ def main() -> None:
             f"{shape}, {arguments.dtype}, {SHARE * rates.operations / 1e12:.2f} teraoperations and "
             f"{rates.bytes / 1e9:.1f} GB per second"
         )
-        total, every = 0.0, 0.0
+        opening = 0.0  # hours of one job
+        if arguments.teraoperations:
+            weights = size.itemsize * (size.weights + 2 * size.head)
+            opening = weights / (1e9 * arguments.copied_gigabytes) / 3600
+        total, every, jobs = 0.0, 0.0, 0
         for stage, planned in whole_run(config, next(iter(config["models"])), size.layers).items():
             needed = operations(planned.passes, size)
             taken = seconds(planned.passes, size, rates, planned.jobs) / 3600
-            total, every = total + taken, every + needed
-            print(f"  {stage:15} {planned.jobs:5d} jobs {needed / 1e15:9.1f} Pop {taken:9.2f} h")
-        print(f"  {'together':15} {'':10} {every / 1e15:9.1f} Pop {total:9.2f} h")
+            taken += planned.jobs * opening
+            total, every, jobs = total + taken, every + needed, jobs + planned.jobs
+            print(row(stage, planned.jobs, needed, taken, opening))
+        print(row("together", jobs, every, total, opening))
+
+
+def row(stage: str, jobs: int, needed: float, hours: float, opening: float) -> str:
+    """One line: jobs, operations, hours, and the share of these that opening takes."""
+    share = jobs * opening / hours
+    return f"  {stage:15} {jobs:5d} jobs {needed / 1e15:9.1f} Pop {hours:9.2f} h {share:7.1%}"
 
 
 if __name__ == "__main__":
