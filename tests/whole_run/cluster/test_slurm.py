@@ -66,7 +66,10 @@ def test_a_cluster_makes_the_same_tables_and_repeats_a_cancelled_job(
     assert checkout.planned(*targets) == set()
 
     jobs = cluster.ended_jobs()
-    assert [job["JobId"] for job in jobs if job["JobState"] != "COMPLETED"] == [cancelled]
+    states = {job["JobId"]: job["JobState"] for job in jobs}
+    assert {number: s for number, s in states.items() if s != "COMPLETED"} == {
+        cancelled: "CANCELLED"
+    }
     asked = {job["JobId"]: (job["TimeLimit"], job["Tres"].split(",")[1]) for job in jobs}
     assert asked.pop(cancelled) == ("37", "mem=1500M")
     assert list(asked.values()).count(("74", "mem=3000M")) == 1  # the second attempt, and no other
