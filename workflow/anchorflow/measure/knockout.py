@@ -1,0 +1,457 @@
+"""Predictions with edges of attention cut, some layers at a time.
+
+Saliency estimates what an edge contributes to the loss; here edges are removed and the loss is
+measured. For every class of edges, as many random edges of the same rows are cut too. Edges into
+the shared demonstrations change their keys and values, so each such cut runs them again, from the
+first of its layers on. Queries are run from there on too.
+"""
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from anchorflow.config.cells import task_of
+from anchorflow.config.errors import InputError
+from anchorflow.depth import first_third, last_third
+from anchorflow.measure.edges import CLASSES, WHOLE_ROWS, Edges, edges_of, matched_edges
+from anchorflow.model.attention_function import (
+    Attention,
+    AttentionCall,
+    Intervention,
+    attention_rows,
+    intervene,
+    mixed_rows,
+)
+from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.language_model import (
+    Answers,
+    Resumed,
+    answers_after,
+    check_finite,
+    keep_outputs,
+    resume,
+    target_states,
+)
+from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.random_draws import generator
+from anchorflow.schemas.frames import frame_schema, keyed
+from anchorflow.schemas.knockout import KNOCKOUT
+
+log = logging.getLogger(__name__)
+
+MOST_SINGLE_LAYERS = 32  # models with more have every other layer cut by itself
+_ROW_ELEMENTS = 2**20  # of the attention rows that are computed again at once
+_PREFIX_BYTES = 2**30  # of the demonstrations' keys and values that are kept at once
+
+
+class Setting(NamedTuple):
+    """What is cut where; the unmodified run cuts ``none``."""
+
+    edges: str
+    control: bool
+    draw: int
+    band: str
+    layer: int
+    layers: int
+
+    @property
+    def cut_layers(self) -> range:
+        """The layers in which edges are cut."""
+        return range(self.layer, self.layer + self.layers)
+
+
+UNTOUCHED = Setting("none", False, 0, "none", -1, 0)
+
+
+class Cut:
+    """The intervention that cuts edges of attention in some layers.
+
+    Only rows that lose an edge are computed anew; the others stay the same bit for bit.
+
+    Parameters
+    ----------
+    edges : [1 or B, T, K], bool
+        True from query row to key, which is counted from a prefix's first token.
+    layers
+        The layers in which they are cut, counted from 0.
+    variant : str
+        ``mask`` hides the keys before the softmax; ``zero`` sets their weights to 0 after it.
+    """
+
+    def __init__(self, edges: Tensor, layers: Collection[int], variant: str) -> None:
+        (self._rows,) = edges.any(2).any(0).nonzero(as_tuple=True)
+        self._edges = edges[:, self._rows]
+        self._layers, self._variant = layers, variant
+        self.count: Tensor | int = 0  # [B]: visible edges that were cut, over all layers
+        self.changed = False  # whether any row came out otherwise
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """The layer's output, [B, H, T, D]."""
+        output = attention(call)
+        if call.layer not in self._layers or not len(self._rows):
+            return output
+        rows, edges = self._rows.to(output.device), self._edges.to(output.device)
+        size, heads = output.shape[:2]
+        step = max(1, _ROW_ELEMENTS // (size * heads * call.keys))
+        for some, cut in zip(rows.split(step), edges.split(step, 1), strict=True):
+            each = some.expand(size, -1)
+            visible = ~call.hidden_from(each, slice(0, call.keys))[:, 0]
+            gone = cut & visible  # [B, R, K]
+            if self._variant == "mask":
+                weights = attention_rows(call, each, cut)
+            else:
+                weights = attention_rows(call, each).masked_fill(cut[:, None], 0)
+            before = output[:, :, some]
+            now = mixed_rows(call, weights).to(output.dtype)
+            now = torch.where(gone.any(2)[:, None, :, None], now, before)
+            self.count = self.count + gone.sum((1, 2)).cpu()
+            self.changed |= not torch.equal(now, before)
+            output = output.index_copy(2, some, now)
+        return output
+
+
+def settings_of(
+    classes: Sequence[str], layers: Sequence[str], draws: int, depth: int
+) -> list[Setting]:
+    """All requested settings, in the order of classes and layers.
+
+    Parameters
+    ----------
+    classes : sequence of str
+        Of ``CLASSES``.
+    layers : sequence of str
+        ``single``, ``thirds``, and ``all``.
+    draws : int
+        Draws of random edges in place of each class, but for those of ``WHOLE_ROWS``.
+    depth : int
+        The model's number of layers.
+    """
+    bands = [band for name in layers for band in bands_of(name, depth)]
+    kinds = [(False, 0), *((True, draw) for draw in range(draws))]
+    return [
+        Setting(name, control, draw, *band)
+        for name in classes
+        for control, draw in kinds
+        if not (control and name in WHOLE_ROWS)
+        for band in bands
+    ]
+
+
+def bands_of(name: str, depth: int) -> list[tuple[str, int, int]]:
+    """Name, first layer, and number of layers of the bands ``single``, ``thirds``, or ``all``.
+
+    Thirds are those of ``depth.py``; the middle one is what first and last leave.
+    """
+    if name == "all":
+        return [("all", 0, depth)]
+    if name == "single":
+        step = 1 if depth <= MOST_SINGLE_LAYERS else 2
+        return [("single", layer, 1) for layer in range(0, depth, step)]
+    first, last = first_third(depth), last_third(depth)
+    thirds = {"first": first, "middle": slice(first.stop, last.start), "last": last}
+    found = [(name, at.start, at.stop - at.start) for name, at in thirds.items()]
+    return [band for band in found if band[2] > 0]
+
+
+def measure_knockout(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    settings: Sequence[Setting],
+    variant: str,
+    top_tokens: int,
+    batch_tokens: int,
+    examples: Collection[int] | None = None,
+    first: int | None = None,
+) -> pl.DataFrame:
+    """Predictions of every runnable prompt with fixed demonstrations, under every setting.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``PROMPTS`` of one model, task, and seed.
+    settings : sequence of Setting
+        From :func:`settings_of`; the unmodified run is always added.
+    variant : str
+        ``mask`` or ``zero``; see :class:`Cut`.
+    top_tokens : int
+        Number of most likely next tokens to record.
+    batch_tokens : int
+        Upper bound on query tokens per batch; does not affect the results.
+    examples : collection of int, optional
+        Predict only these test texts; does not affect their results.
+    first : int, optional
+        Predict only the first so many test texts.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``KNOCKOUT``.
+
+    Raises
+    ------
+    InputError
+        If keys are missing, logits are not finite, ``top_tokens`` exceeds the vocabulary, or a cut
+        does not change the attention that it should.
+    """
+    vocabulary = model.get_output_embeddings().weight.shape[0]
+    if top_tokens > vocabulary:
+        raise InputError(
+            f"knockout.top_tokens: {top_tokens} is more than the {vocabulary} tokens of the "
+            "model's vocabulary; lower it."
+        )
+    chosen = runnable(prompts, "fixed")
+    measured = among(chosen, examples)
+    if first is not None:
+        measured = measured.filter(pl.col("example") < first)
+    parts = [pl.DataFrame(schema=frame_schema(KNOCKOUT))]
+    if measured.is_empty():
+        return parts[0]
+    runs = _Runs(model, chosen, settings, variant)
+    keys = chosen.select("model", "task", "seed").row(0, named=True)
+    budget = Budget(batch_tokens)
+    with tqdm(total=len(runs.settings), desc="knockout", unit="cut", mininterval=1) as progress:
+        for some in runs.together():
+
+            def measure(batch: Batch, some: Sequence[Setting] = some) -> list[pl.DataFrame]:
+                answers = runs.answers(batch, some, top_tokens)
+                return [_rows(batch, *each, keys) for each in answers]
+
+            runs.prepare(some)
+            for _, rows in run_batches(measured, budget, model.device, measure, runs.tokens):
+                parts += rows
+            progress.update(sum(setting != UNTOUCHED for setting in some))
+    runs.check_changed()
+    order = ("example", "edges", "control", "draw", "band", "layer")
+    return pl.concat(parts).sort(order)
+
+
+class CellEdges:
+    """The edges of the prompts of a cell, which share their demonstrations, by class and draw."""
+
+    def __init__(self, prompts: pl.DataFrame, shared: int) -> None:
+        self._prompts = {row["example"]: row for row in prompts.iter_rows(named=True)}
+        self._shared = shared
+        self._first = next(iter(self._prompts.values()))
+        self._known: dict[tuple[str, int | None, int | None], Edges] = {}
+
+    def of_prefix(self, name: str, draw: int | None) -> Edges:
+        """Edges among the shared tokens, [shared, shared]; with a draw, the random ones."""
+        return self._drawn(name, draw, None)
+
+    def of_query(self, name: str, draw: int | None, example: int) -> Edges:
+        """Edges from the tokens after the shared ones, [tokens - shared, tokens]."""
+        return self._drawn(name, draw, example)
+
+    def _drawn(self, name: str, draw: int | None, example: int | None) -> Edges:
+        key = (name, draw, example)
+        if key not in self._known:
+            prompt = self._first if example is None else self._prompts[example]
+            whole, shared = edges_of(prompt, name), self._shared
+            edges = whole[:shared, :shared] if example is None else whole[shared:]
+            if draw is not None:
+                purpose: list[str | int] = [task_of(prompt["task"]), "knockout", name, draw]
+                if example is not None:
+                    purpose.append(example)
+                edges = matched_edges(edges, generator(prompt["seed"], *purpose))
+            self._known[key] = edges
+        return self._known[key]
+
+    def in_queries(self, name: str, draw: int | None) -> bool:
+        """Whether some prompt has such edges from the tokens after the shared ones."""
+        return any(self.of_query(name, draw, example).any() for example in self._prompts)
+
+    def anywhere(self, name: str, draw: int | None) -> bool:
+        """Whether some prompt has such edges."""
+        return bool(self.of_prefix(name, draw).any()) or self.in_queries(name, draw)
+
+    def of_batch(self, name: str, draw: int | None, batch: Batch) -> Tensor:
+        """Edges from the query rows of a batch, [B, T, shared + T], bool."""
+        size, tokens = batch.input_ids.shape
+        edges = torch.zeros(size, tokens, batch.prefix_tokens + tokens, dtype=torch.bool)
+        for row, example in enumerate(batch.examples):
+            own = torch.from_numpy(self.of_query(name, draw, example))
+            edges[row, : own.shape[0], : own.shape[1]] = own
+        return edges
+
+
+def _draw_of(setting: Setting) -> int | None:
+    return setting.draw if setting.control else None
+
+
+class _Runs:
+    """Prefixes of some settings at a time; what a cut does not affect is computed only once.
+
+    Cutting edges of rows in layer l changes these rows from the output of layer l on, hence the
+    keys and values of the prefix from layer l + 1 on. So queries begin after layer l, or with it if
+    their own rows are cut.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        prompts: pl.DataFrame,
+        settings: Sequence[Setting],
+        variant: str,
+    ) -> None:
+        self._model, self._variant = model, variant
+        self._token_ids = shared_token_ids(prompts)
+        self.tokens = len(self._token_ids)
+        self._depth: int = model.config.get_text_config().num_hidden_layers
+        self._edges = CellEdges(prompts, self.tokens)
+        self._name, self._task = prompts["model"][0], task_of(prompts["task"][0])
+        self.settings = self._possible(settings)
+        below = {s.layer - 1 for s in self.settings if s.layer > 0}
+        with keep_outputs(model, below) as kept:
+            self._untouched = compute_prefix(model, self._token_ids)
+        self._kept: Mapping[int, Resumed] = kept
+        self._prefixes: dict[Setting, Prefix] = {}
+        self._counts: dict[Setting, int] = {}  # edges cut in the prefix
+        self._changed: dict[Setting, bool] = {}
+
+    def _possible(self, settings: Sequence[Setting]) -> list[Setting]:
+        """The settings that have edges in some prompt; the others are left out."""
+        lacking = {
+            (setting.edges, setting.control)
+            for setting in settings
+            if not self._edges.anywhere(setting.edges, _draw_of(setting))
+        }
+        for name, control in sorted(lacking):
+            if (name, False) not in lacking or not control:
+                log.warning(
+                    "Not cut: %s%s. Prompts of task %s have no such pair of tokens "
+                    "(knockout.classes).",
+                    "random edges in place of those " if control else "edges ",
+                    CLASSES[name],
+                    self._task,
+                )
+        return [s for s in settings if (s.edges, s.control) not in lacking]
+
+    def together(self) -> Iterator[tuple[Setting, ...]]:
+        """The settings in groups whose prefixes fit into memory together; first the unmodified."""
+        every = (UNTOUCHED, *self.settings)
+        number = max(1, _PREFIX_BYTES // max(1, self._untouched.bytes))
+        for first in range(0, len(every), number):
+            yield every[first : first + number]
+
+    def prepare(self, settings: Sequence[Setting]) -> None:
+        """Compute the prefixes of these settings, in place of those before."""
+        self._prefixes.clear()
+        for setting in settings:
+            if setting == UNTOUCHED:
+                continue
+            edges = self._edges.of_prefix(setting.edges, _draw_of(setting))
+            if not edges.any():
+                continue
+            cut = Cut(torch.from_numpy(edges)[None], setting.cut_layers, self._variant)
+            self._prefixes[setting] = compute_prefix(
+                self._model,
+                self._token_ids,
+                cut,
+                resumed=self._kept.get(setting.layer - 1),
+                below=self._untouched,
+            )
+            self._counts[setting] = int(cut.count)
+            self._note(setting, cut)
+
+    def _note(self, setting: Setting, cut: Cut) -> None:
+        """Remember whether cutting edges that were visible changed anything so far."""
+        if bool(torch.as_tensor(cut.count).any()):
+            self._changed[setting] = self._changed.get(setting, False) or cut.changed
+
+    def check_changed(self) -> None:
+        """Raise InputError if cutting edges did not change any of their rows."""
+        for setting, changed in self._changed.items():
+            if not changed:
+                raise InputError(
+                    f"knockout.classes: cutting {setting.edges} from layer {setting.layer} on "
+                    f"changed nothing of the attention of model {self._name} in task "
+                    f"{self._task}, though there is something to cut; leave the class out, or try "
+                    '"dtype: float32" for the model.'
+                )
+
+    def answers(
+        self, batch: Batch, settings: Sequence[Setting], top_tokens: int
+    ) -> Iterator[tuple[Setting, list[int], Answers]]:
+        """What the model answers under each setting, and how many edges each prompt lost.
+
+        Raises
+        ------
+        InputError
+            If a logit is not finite.
+        """
+        starts = {setting: self._start(setting) for setting in settings if setting != UNTOUCHED}
+        wanted = {start for start in starts.values() if start >= 0}
+        states, counts, cuts = [], [], {}
+        with intervene(self._untouched), keep_outputs(self._model, wanted) as kept:
+            plain = target_states(self._model, batch)
+        for setting in settings:
+            if setting == UNTOUCHED:
+                states.append(plain)
+                counts.append([0] * batch.size)
+                continue
+            cut = Cut(
+                self._edges.of_batch(setting.edges, _draw_of(setting), batch),
+                setting.cut_layers,
+                self._variant,
+            )
+            states.append(self._states(setting, starts[setting], cut, kept, batch))
+            cuts[setting] = cut
+            of_rows = torch.as_tensor(cut.count).expand(batch.size)
+            counts.append((of_rows + self._counts.get(setting, 0)).tolist())
+        answers = answers_after(self._model, states, batch.label_tokens, top_tokens)
+        for setting, count, each in zip(settings, counts, answers, strict=True):
+            check_finite(each.largest, batch.examples)
+            yield setting, count, each
+        for setting, cut in cuts.items():
+            self._note(setting, cut)
+
+    def _start(self, setting: Setting) -> int:
+        """The last layer of the queries whose output the setting does not change; -1 for none."""
+        return setting.layer - self._edges.in_queries(setting.edges, _draw_of(setting))
+
+    def _states(
+        self,
+        setting: Setting,
+        start: int,
+        cut: Cut,
+        kept: Mapping[int, Resumed],
+        batch: Batch,
+    ) -> Tensor:
+        prefix = self._prefixes.get(setting, self._untouched)
+        interventions: tuple[Intervention, ...] = (prefix, cut)
+        if start < 0:
+            with intervene(*interventions):
+                return target_states(self._model, batch)
+        with intervene(*interventions), resume(self._model, kept[start]):
+            return target_states(self._model, batch)
+
+
+def _rows(
+    batch: Batch,
+    setting: Setting,
+    counts: Sequence[int],
+    answers: Answers,
+    keys: Mapping[str, Any],
+) -> pl.DataFrame:
+    logits = answers.label_logits.cpu()
+    probabilities = logits.softmax(-1)
+    frame = pl.DataFrame(
+        {
+            "example": batch.examples,
+            "cut": counts,
+            "label": batch.labels.tolist(),
+            "prediction": probabilities.argmax(-1).tolist(),
+            "probabilities": probabilities.tolist(),
+            "loss": cross_entropy(logits.double(), batch.labels.cpu(), reduction="none").tolist(),
+            "top_tokens": answers.top_tokens.tolist(),
+        }
+    )
+    constants = {name: pl.lit(value) for name, value in setting._asdict().items()}
+    return keyed(frame.with_columns(**constants), keys, KNOCKOUT)
