@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from anchorflow.config.errors import InputError
+from anchorflow.depth import bands_of
 from anchorflow.measure import knockout
 from anchorflow.measure.edges import CLASSES, edges_of
 from anchorflow.measure.knockout import (
@@ -15,7 +16,6 @@ from anchorflow.measure.knockout import (
     CellEdges,
     Cut,
     Setting,
-    bands_of,
     measure_knockout,
     settings_of,
 )
@@ -70,7 +70,6 @@ def test_every_cut_equals_attention_matrices_cut_in_full(
     depth = model.config.num_hidden_layers
     settings = settings_of(EVERY, ["single", "all"], 1, depth)
     monkeypatch.setattr(knockout, "_ROW_ELEMENTS", 200)  # several chunks
-    monkeypatch.setattr(knockout, "_PREFIX_BYTES", 100_000)  # several groups
     measured = measure_knockout(model, table, settings, variant, 4, 50)
     full = whole_batch(table)
     order = torch.tensor(full.examples).argsort()

@@ -185,6 +185,12 @@ def orders_count(wildcards):
     return configuration.orders_of(config)
 
 
+def knockout_spec(wildcards):
+    """Which edges are cut, and how; refused if there are none."""
+    spec = configuration.knockout_of(config)
+    return {key: spec[key] for key in spec if key != "steps"}
+
+
 def perturbations_spec(wildcards):
     """Which perturbations are made, and how strong they are; refused if there are none."""
     return configuration.perturbations_of(config)

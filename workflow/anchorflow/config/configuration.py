@@ -298,6 +298,23 @@ def orders_of(config: Mapping[str, Any]) -> int:
     return count
 
 
+def knockout_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Which edges of attention are cut, and how.
+
+    Raises
+    ------
+    InputError
+        If no class of edges is listed.
+    """
+    spec: dict[str, Any] = config["knockout"]
+    if not spec["classes"]:
+        raise InputError(
+            "knockout.classes: none is listed, so no edges of attention are cut; list some, as in "
+            "[label_to_target, text_to_label]."
+        )
+    return spec
+
+
 def perturbations_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """The perturbations of the run, with the rates of only those that are listed.
 

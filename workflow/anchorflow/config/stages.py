@@ -5,7 +5,7 @@ scripts that present results all read this list.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,6 +96,17 @@ class Presented:
         further = {f"{null}_{name}": read for null in nulls for name, read in self.reads.items()}
         return {**self.reads, **further, **self.worded, **self.further}
 
+    def read_in(self, asked: Callable[[str], Any]) -> dict[str, str]:
+        """Inputs of every run, and those that a run has if it asks for what they belong to.
+
+        ``asked`` tells whether the configuration lists something under a key.
+        """
+        return {
+            name: read
+            for name, read in self.reads.items()
+            if not self.by_default or asked(asked_for(read))
+        }
+
     def null_reads(self, null: str, controls: Mapping[str, Any]) -> dict[str, str]:
         """Inputs such as ``untrained_saliency`` that a run with these ``controls`` has.
 
@@ -116,6 +127,7 @@ INFORMATION = "2 Label words as anchors"
 ANCHORS = "3 Anchors put to use"
 KERNEL = "4 Kernel regression"
 ACCURACY = "5 Accuracy"
+CAUSES = "6 What carries the answer"
 
 MEASURED = (
     Stage("texts", TASK),
@@ -131,6 +143,7 @@ MEASURED = (
     Stage("predictions", sharded=True, written_with="attention"),
     Stage("saliency", sharded=True),
     Stage("isolation", sharded=True),
+    Stage("knockout", sharded=True, shown_by="knockouts"),
     Stage(
         "reweighting",
         tables={
@@ -218,6 +231,15 @@ PRESENTED = (
         {"isolation": "isolation", "prompts": "prompts"},
         figure="Loyalty under isolation (Fig. 4 of [A])",
         table="Loyalty under isolation",
+    ),
+    Presented(
+        "knockouts",
+        "what cutting edges of attention does to {}",
+        CAUSES,
+        {"knockout": "knockout", "prompts": "prompts"},
+        figure="Edges of attention cut",
+        table="Edges of attention cut",
+        asked_for="knockout.classes",
     ),
     Presented(
         "deep",
@@ -443,6 +465,12 @@ def null_stages(null: str, controls: Mapping[str, Any]) -> list[str]:
     else:
         wanted = ["attention"] if controls["shuffled_labels"] else []
     return [stage.name for stage in MEASURED if (stage.written_with or stage.name) in wanted]
+
+
+def asked_for(read: str) -> str:
+    """The key without which a run has no such ``stage`` or ``stage/file``; empty for none."""
+    shown_by = STAGES[read.partition("/")[0]].shown_by
+    return next((shown.asked_for for shown in PRESENTED if shown.name == shown_by), "")
 
 
 def presented(name: str) -> Presented:

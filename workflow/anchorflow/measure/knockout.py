@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 
 from anchorflow.config.cells import task_of
 from anchorflow.config.errors import InputError
-from anchorflow.depth import first_third, last_third
+from anchorflow.depth import bands_of
 from anchorflow.measure.edges import CLASSES, WHOLE_ROWS, Edges, edges_of, matched_edges
 from anchorflow.model.attention_function import (
     Attention,
@@ -39,6 +39,7 @@ from anchorflow.model.language_model import (
     resume,
     target_states,
 )
+from anchorflow.model.operations import CUTS_AT_ONCE
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
@@ -46,9 +47,7 @@ from anchorflow.schemas.knockout import KNOCKOUT
 
 log = logging.getLogger(__name__)
 
-MOST_SINGLE_LAYERS = 32  # models with more have every other layer cut by itself
 _ROW_ELEMENTS = 2**20  # of the attention rows that are computed again at once
-_PREFIX_BYTES = 2**30  # of the demonstrations' keys and values that are kept at once
 
 
 class Setting(NamedTuple):
@@ -142,22 +141,6 @@ def settings_of(
         if not (control and name in WHOLE_ROWS)
         for band in bands
     ]
-
-
-def bands_of(name: str, depth: int) -> list[tuple[str, int, int]]:
-    """Name, first layer, and number of layers of the bands ``single``, ``thirds``, or ``all``.
-
-    Thirds are those of ``depth.py``; the middle one is what first and last leave.
-    """
-    if name == "all":
-        return [("all", 0, depth)]
-    if name == "single":
-        step = 1 if depth <= MOST_SINGLE_LAYERS else 2
-        return [("single", layer, 1) for layer in range(0, depth, step)]
-    first, last = first_third(depth), last_third(depth)
-    thirds = {"first": first, "middle": slice(first.stop, last.start), "last": last}
-    found = [(name, at.start, at.stop - at.start) for name, at in thirds.items()]
-    return [band for band in found if band[2] > 0]
 
 
 def measure_knockout(
@@ -334,11 +317,10 @@ class _Runs:
         return [s for s in settings if (s.edges, s.control) not in lacking]
 
     def together(self) -> Iterator[tuple[Setting, ...]]:
-        """The settings in groups whose prefixes fit into memory together; first the unmodified."""
+        """The settings in groups whose prefixes are kept together; first the unmodified."""
         every = (UNTOUCHED, *self.settings)
-        number = max(1, _PREFIX_BYTES // max(1, self._untouched.bytes))
-        for first in range(0, len(every), number):
-            yield every[first : first + number]
+        for first in range(0, len(every), CUTS_AT_ONCE):
+            yield every[first : first + CUTS_AT_ONCE]
 
     def prepare(self, settings: Sequence[Setting]) -> None:
         """Compute the prefixes of these settings, in place of those before."""

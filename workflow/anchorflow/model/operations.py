@@ -18,6 +18,7 @@ from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
 from anchorflow.config.registry import declared, entries
+from anchorflow.depth import bands_of
 
 SHARE = 0.7  # of the rate of matrix products that a pass reaches, norms and softmax included
 PER_LAYER = 5e-4  # seconds that the many small operations of a layer take by themselves
@@ -210,6 +211,36 @@ def isolation(
     ]
 
 
+CUTS_AT_ONCE = 8  # cuts whose keys and values of the demonstrations are kept at once
+
+
+def cut_shares(spec: Mapping[str, Any], depth: int) -> tuple[list[float], list[float]]:
+    """The share of the layers that each cut of edges runs again, of demonstrations and of queries.
+
+    Edges into the target or the query leave the demonstrations as they are.
+    """
+    bands = [band for name in spec["layers"] for band in bands_of(name, depth)]
+    shares = [(depth - first) / depth for _, first, _ in bands]
+    inner = [name for name in spec["classes"] if not name.endswith(("_target", "_query"))]
+    drawn = (1 + spec["draws"]) * shares
+    return drawn * len(inner), drawn * len(spec["classes"])
+
+
+def knockout(
+    protocols: Protocols, spec: Mapping[str, Any], depth: int, batch_tokens: int
+) -> list[Passes]:
+    """Demonstrations and queries of every cut, from its first layer on."""
+    prompts = protocols["fixed"]
+    prompts = prompts._replace(number=min(prompts.number, spec.get("examples", prompts.number)))
+    shown, asked = cut_shares(spec, depth)
+    untouched = ceil((1 + len(asked)) / CUTS_AT_ONCE)
+    return [
+        _shown(prompts, 1 + sum(shown)),
+        _queries(prompts, batch_tokens, untouched + sum(asked), 0),
+        _heads(prompts, 1 + len(asked)),
+    ]
+
+
 def reweighting(
     protocols: Protocols, spec: Mapping[str, Any], _: int, batch_tokens: int
 ) -> list[Passes]:
@@ -267,6 +298,7 @@ OF_STAGE: Mapping[str, Counted] = {
     "saliency": saliency,
     "token_saliency": saliency,
     "isolation": isolation,
+    "knockout": knockout,
     "reweighting": reweighting,
     "compression": compression,
     "timing": timing,

@@ -154,6 +154,8 @@ def _assumed(
         protocols = _alike(["kernel"], fixed._replace(shared=spec["demonstration_tokens"]))
     elif stage == "perturbations":
         protocols = _alike(spec["kinds"], fixed)
+    elif stage == "knockout" and not spec["classes"]:
+        protocols = _alike([], fixed)
     elif stage == "orders":
         many = fixed._replace(shared=config["kernel"]["demonstration_tokens"])
         protocols = _alike(map(str, range(2 * spec["count"])), many)
