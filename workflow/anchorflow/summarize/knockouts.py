@@ -43,8 +43,10 @@ def knockout_measures(knockout: pl.DataFrame) -> pl.DataFrame:
     untouched = pl.col("edges") == "none"
     plain = knockout.filter(untouched)
     pairs = with_loyalty(knockout.filter(~untouched), plain)
-    before = plain.select(*_EXAMPLE, pl.col("loss").alias("loss_before"))
-    hit = (pl.col("label") == pl.col("was").list.arg_max()).cast(pl.Float64)
+    right = (pl.col("prediction") == pl.col("label")).cast(pl.Float64)
+    before = plain.select(
+        *_EXAMPLE, pl.col("loss").alias("loss_before"), right.alias("accuracy_before")
+    )
     return pairs.join(before, on=_EXAMPLE).select(
         *_EXAMPLE,
         "draw",
@@ -53,7 +55,7 @@ def knockout_measures(knockout: pl.DataFrame) -> pl.DataFrame:
         ((-pl.col("loss")).exp() - (-pl.col("loss_before")).exp()).alias("probability_change"),
         "label_loyalty",
         "word_loyalty",
-        (pl.col("accuracy") - hit).alias("accuracy_change"),
+        (pl.col("accuracy") - pl.col("accuracy_before")).alias("accuracy_change"),
     )
 
 
