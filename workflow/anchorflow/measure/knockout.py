@@ -24,9 +24,7 @@ from anchorflow.measure.edges import CLASSES, WHOLE_ROWS, Edges, edges_of, match
 from anchorflow.model.attention_function import (
     Attention,
     AttentionCall,
-    Intervention,
     attention_rows,
-    intervene,
     mixed_rows,
 )
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
@@ -36,11 +34,10 @@ from anchorflow.model.language_model import (
     answers_after,
     check_finite,
     keep_outputs,
-    resume,
-    target_states,
 )
 from anchorflow.model.operations import CUTS_AT_ONCE
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.variants import Variant, states_of_variants
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.knockout import KNOCKOUT
@@ -198,18 +195,18 @@ def measure_knockout(
         return parts[0]
     runs = _Runs(model, chosen, settings, variant)
     keys = chosen.select("model", "task", "seed").row(0, named=True)
-    budget = Budget(batch_tokens)
+    budget, groups = Budget(batch_tokens), list(runs.together())
     with tqdm(total=len(runs.settings), desc="knockout", unit="cut", mininterval=1) as progress:
-        for some in runs.together():
+        for some in groups:
 
             def measure(batch: Batch, some: Sequence[Setting] = some) -> list[pl.DataFrame]:
-                answers = runs.answers(batch, some, top_tokens)
+                answers = runs.answers(batch, some, top_tokens, some is groups[0])
                 return [_rows(batch, *each, keys) for each in answers]
 
             runs.prepare(some)
             for _, rows in run_batches(measured, budget, model.device, measure, runs.tokens):
                 parts += rows
-            progress.update(sum(setting != UNTOUCHED for setting in some))
+            progress.update(len(some))
     runs.check_changed()
     order = ("example", "edges", "control", "draw", "band", "layer")
     return pl.concat(parts).sort(order)
@@ -316,18 +313,15 @@ class _Runs:
                 )
         return [s for s in settings if (s.edges, s.control) not in lacking]
 
-    def together(self) -> Iterator[tuple[Setting, ...]]:
-        """The settings in groups whose prefixes are kept together; first the unmodified."""
-        every = (UNTOUCHED, *self.settings)
-        for first in range(0, len(every), CUTS_AT_ONCE):
-            yield every[first : first + CUTS_AT_ONCE]
+    def together(self) -> Iterator[list[Setting]]:
+        """The settings in groups whose prefixes are kept together; an empty one if there are none."""
+        for first in range(0, max(1, len(self.settings)), CUTS_AT_ONCE):
+            yield self.settings[first : first + CUTS_AT_ONCE]
 
     def prepare(self, settings: Sequence[Setting]) -> None:
         """Compute the prefixes of these settings, in place of those before."""
         self._prefixes.clear()
         for setting in settings:
-            if setting == UNTOUCHED:
-                continue
             edges = self._edges.of_prefix(setting.edges, _draw_of(setting))
             if not edges.any():
                 continue
@@ -359,60 +353,38 @@ class _Runs:
                 )
 
     def answers(
-        self, batch: Batch, settings: Sequence[Setting], top_tokens: int
+        self, batch: Batch, settings: Sequence[Setting], top_tokens: int, first: bool
     ) -> Iterator[tuple[Setting, list[int], Answers]]:
         """What the model answers under each setting, and how many edges each prompt lost.
+
+        The unmodified run precedes the ``first`` settings.
 
         Raises
         ------
         InputError
             If a logit is not finite.
         """
-        starts = {setting: self._start(setting) for setting in settings if setting != UNTOUCHED}
-        wanted = {start for start in starts.values() if start >= 0}
-        states, counts, cuts = [], [], {}
-        with intervene(self._untouched), keep_outputs(self._model, wanted) as kept:
-            plain = target_states(self._model, batch)
+        cuts, variants = [], []
         for setting in settings:
-            if setting == UNTOUCHED:
-                states.append(plain)
-                counts.append([0] * batch.size)
-                continue
-            cut = Cut(
-                self._edges.of_batch(setting.edges, _draw_of(setting), batch),
-                setting.cut_layers,
-                self._variant,
-            )
-            states.append(self._states(setting, starts[setting], cut, kept, batch))
-            cuts[setting] = cut
-            of_rows = torch.as_tensor(cut.count).expand(batch.size)
-            counts.append((of_rows + self._counts.get(setting, 0)).tolist())
-        answers = answers_after(self._model, states, batch.label_tokens, top_tokens)
-        for setting, count, each in zip(settings, counts, answers, strict=True):
+            draw = _draw_of(setting)
+            edges = self._edges.of_batch(setting.edges, draw, batch)
+            cut = Cut(edges, setting.cut_layers, self._variant)
+            prefix = self._prefixes.get(setting, self._untouched)
+            # A row that is cut differs in the layer itself; what the prefix has, from the next on.
+            start = setting.layer + (not self._edges.in_queries(setting.edges, draw))
+            cuts.append(cut)
+            variants.append(Variant(prefix, start, (cut,)))
+        states = states_of_variants(self._model, batch, self._untouched, variants)
+        plain, *answers = answers_after(self._model, states, batch.label_tokens, top_tokens)
+        check_finite(plain.largest, batch.examples)
+        if first:
+            yield UNTOUCHED, [0] * batch.size, plain
+        for setting, cut, each in zip(settings, cuts, answers, strict=True):
             check_finite(each.largest, batch.examples)
-            yield setting, count, each
-        for setting, cut in cuts.items():
+            count = torch.as_tensor(cut.count).expand(batch.size) + self._counts.get(setting, 0)
+            yield setting, count.tolist(), each
+        for setting, cut in zip(settings, cuts, strict=True):
             self._note(setting, cut)
-
-    def _start(self, setting: Setting) -> int:
-        """The last layer of the queries whose output the setting does not change; -1 for none."""
-        return setting.layer - self._edges.in_queries(setting.edges, _draw_of(setting))
-
-    def _states(
-        self,
-        setting: Setting,
-        start: int,
-        cut: Cut,
-        kept: Mapping[int, Resumed],
-        batch: Batch,
-    ) -> Tensor:
-        prefix = self._prefixes.get(setting, self._untouched)
-        interventions: tuple[Intervention, ...] = (prefix, cut)
-        if start < 0:
-            with intervene(*interventions):
-                return target_states(self._model, batch)
-        with intervene(*interventions), resume(self._model, kept[start]):
-            return target_states(self._model, batch)
 
 
 def _rows(
