@@ -314,7 +314,7 @@ class _Runs:
         return [s for s in settings if (s.edges, s.control) not in lacking]
 
     def together(self) -> Iterator[list[Setting]]:
-        """The settings in groups whose prefixes are kept together; an empty one if there are none."""
+        """The settings in groups whose prefixes are kept together; an empty group if none."""
         for first in range(0, max(1, len(self.settings)), CUTS_AT_ONCE):
             yield self.settings[first : first + CUTS_AT_ONCE]
 
