@@ -191,6 +191,11 @@ def knockout_spec(wildcards):
     return {key: spec[key] for key in spec if key != "steps"}
 
 
+def transplant_spec(wildcards):
+    """What is put from one prompt into another, and where; refused if nothing is."""
+    return configuration.transplant_of(config)
+
+
 def perturbations_spec(wildcards):
     """Which perturbations are made, and how strong they are; refused if there are none."""
     return configuration.perturbations_of(config)

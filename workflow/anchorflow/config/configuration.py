@@ -315,6 +315,23 @@ def knockout_of(config: Mapping[str, Any]) -> dict[str, Any]:
     return spec
 
 
+def transplant_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What is taken from other prompts, and where.
+
+    Raises
+    ------
+    InputError
+        If no places are listed.
+    """
+    spec: dict[str, Any] = config["transplant"]
+    if not spec["places"]:
+        raise InputError(
+            "transplant.places: none are listed, so nothing is put from one prompt into another; "
+            "list some, as in [label, text, template, demonstrations]."
+        )
+    return spec
+
+
 def perturbations_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """The perturbations of the run, with the rates of only those that are listed.
 

@@ -144,6 +144,7 @@ MEASURED = (
     Stage("saliency", sharded=True),
     Stage("isolation", sharded=True),
     Stage("knockout", sharded=True, shown_by="knockouts"),
+    Stage("transplant", sharded=True, shown_by="transplants"),
     Stage(
         "reweighting",
         tables={
@@ -240,6 +241,15 @@ PRESENTED = (
         figure="Edges of attention cut",
         table="Edges of attention cut",
         asked_for="knockout.classes",
+    ),
+    Presented(
+        "transplants",
+        "what moves the answers of {} to another prompt's",
+        CAUSES,
+        {"transplant": "transplant", "prompts": "prompts"},
+        figure="Vectors of label words put into another prompt",
+        table="Vectors of label words put into another prompt",
+        asked_for="transplant.places",
     ),
     Presented(
         "deep",

@@ -241,6 +241,24 @@ def knockout(
     ]
 
 
+def transplant(
+    protocols: Protocols, spec: Mapping[str, Any], _: int, batch_tokens: int
+) -> list[Passes]:
+    """Donors, demonstrations above each layer, and queries above what is taken, half on average."""
+    prompts = protocols["fixed"]
+    prompts = prompts._replace(number=min(prompts.number, spec.get("examples", prompts.number)))
+    inner, donors = spec["depths"] - 1, len(spec["donors"]) * spec["draws"]
+    single = donors * len(spec["places"]) * inner * ("residual" in spec["what"])
+    bands = donors * len(spec["places"]) * (2 + 2 * inner) * ("keys_values" in spec["what"])
+    runs = donors + single + bands
+    asked = donors + single / 2 + bands * 3 / 4 + ceil(runs / CUTS_AT_ONCE)
+    return [
+        _shown(prompts, 1 + donors + single / 2),
+        _queries(prompts, batch_tokens, asked, 0),
+        _heads(prompts, 1 + runs),
+    ]
+
+
 def reweighting(
     protocols: Protocols, spec: Mapping[str, Any], _: int, batch_tokens: int
 ) -> list[Passes]:
@@ -299,6 +317,7 @@ OF_STAGE: Mapping[str, Counted] = {
     "token_saliency": saliency,
     "isolation": isolation,
     "knockout": knockout,
+    "transplant": transplant,
     "reweighting": reweighting,
     "compression": compression,
     "timing": timing,

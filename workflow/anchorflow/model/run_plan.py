@@ -38,6 +38,7 @@ TEXT_TOKENS = 32  # that a text is taken to have, with template and label word
 _FIRST_SEED = ("timing", "token_saliency")
 _WITH_WORDS = ("attention", "saliency", "isolation")
 _INPUTS = {"calibrated": 3, "domain_calibrated": 20}  # baselines' own prompts
+_ASKED_FOR = {"knockout": "classes", "transplant": "places"}  # lists without which they don't run
 _ANCHORS = "hidden_anchor"  # a method of compression that β is fitted with too
 
 
@@ -154,7 +155,7 @@ def _assumed(
         protocols = _alike(["kernel"], fixed._replace(shared=spec["demonstration_tokens"]))
     elif stage == "perturbations":
         protocols = _alike(spec["kinds"], fixed)
-    elif stage == "knockout" and not spec["classes"]:
+    elif not spec.get(_ASKED_FOR.get(stage, ""), True):
         protocols = _alike([], fixed)
     elif stage == "orders":
         many = fixed._replace(shared=config["kernel"]["demonstration_tokens"])
