@@ -38,7 +38,7 @@ def plot_knockouts(
     Lines are over single layers or, without these, over thirds of them, or all.
     """
     averaged = knockouts.filter(
-        pl.col("task") == AVERAGE, pl.col("measure") == "loss_change", pl.col("mean").is_not_null()
+        pl.col("task") == AVERAGE, pl.col("measure") == "loss_size", pl.col("mean").is_not_null()
     )
     bands = set(averaged["band"])
     shown = ("single",) if "single" in bands else _THIRDS if bands & {*_THIRDS} else ("all",)
@@ -59,7 +59,7 @@ def plot_knockouts(
             panel.set_xlabel("layer" if shown == ("single",) else "layers")
             panel.tick_params(labelbottom=True)
         for row in axes:
-            row[0].set_ylabel("change of the loss (nats)")
+            row[0].set_ylabel("absolute change\nof the loss (nats)")
         legend_below(figure, *panels[0].get_legend_handles_labels())
         save(figure, paths)
 

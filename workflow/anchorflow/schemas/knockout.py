@@ -74,9 +74,9 @@ KNOCKOUTS = table(
     field(
         "measure",
         pa.string(),
-        "by the cut: loss_change and probability_change, of the true label; "
-        "label_loyalty: share of unchanged predictions; word_loyalty: mean Jaccard similarity of "
-        "the most likely tokens; accuracy_change",
+        "by the cut: loss_change and probability_change, of the true label; loss_size, the "
+        "absolute value of loss_change; label_loyalty: share of unchanged predictions; "
+        "word_loyalty: mean Jaccard similarity of the most likely tokens; accuracy_change",
     ),
     field("mean", pa.float64(), "mean over seeds and draws", "nats or 1"),
     *INTERVAL,

@@ -14,6 +14,7 @@ from anchorflow.summarize.statistics import Estimate
 
 MEASURES = (
     "loss_change",
+    "loss_size",
     "probability_change",
     "label_loyalty",
     "word_loyalty",
@@ -26,8 +27,8 @@ _EXAMPLE = ["seed", "example"]
 def knockout_measures(knockout: pl.DataFrame) -> pl.DataFrame:
     """The measures of every prediction with a cut, relative to the unmodified run.
 
-    ``loss_change`` is that of the cross-entropy of the true label, in nats; ``probability_change``,
-    that of its probability; ``accuracy_change``, 1 where a prediction becomes right, and -1 where
+    ``loss_change`` is that of the cross-entropy of the true label, in nats, and ``loss_size`` its
+    absolute value; ``probability_change``, that of its probability; ``accuracy_change``, 1 where a prediction becomes right, and -1 where
     it becomes wrong.
 
     Parameters
@@ -52,6 +53,7 @@ def knockout_measures(knockout: pl.DataFrame) -> pl.DataFrame:
         "draw",
         *SETTING,
         (pl.col("loss") - pl.col("loss_before")).alias("loss_change"),
+        (pl.col("loss") - pl.col("loss_before")).abs().alias("loss_size"),
         ((-pl.col("loss")).exp() - (-pl.col("loss_before")).exp()).alias("probability_change"),
         "label_loyalty",
         "word_loyalty",

@@ -19,8 +19,7 @@ READS = ("knockout",)
 
 def cut_over_random(run: Run) -> Sampled:
     """Mean absolute change of the loss with S_pq's edges cut minus with random ones, last third."""
-    cut = knockout_measures(run.rows("knockout"))
-    changes = cut.with_columns(pl.col("loss_change").abs())
+    changes = knockout_measures(run.rows("knockout"))
     edges, random = (
         {"edges": "label_to_target", "band": "last", "control": control}
         for control in (False, True)
@@ -31,7 +30,7 @@ def cut_over_random(run: Run) -> Sampled:
     ):
         if changes.filter(pl.col(name) == value for name, value in setting.items()).is_empty():
             raise NotTested(f"the run does not cut {lacking}")
-    return difference_by_seed(changes, [edges], [random], "loss_change")
+    return difference_by_seed(changes, [edges], [random], "loss_size")
 
 
 CLAIMS: tuple[Claim, ...] = (
