@@ -187,8 +187,12 @@ def orders_count(wildcards):
 
 def knockout_spec(wildcards):
     """Which edges are cut, and how; refused if there are none."""
-    spec = configuration.knockout_of(config)
-    return {key: spec[key] for key in spec if key != "steps"}
+    return configuration.knockout_of(config)
+
+
+def faithfulness_spec(wildcards):
+    """The edges whose saliency is compared with cutting them; refused if there are none."""
+    return configuration.faithfulness_of(config)
 
 
 def transplant_spec(wildcards):

@@ -126,6 +126,7 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
             "orders.count: a single order has no other to be compared with; give 2 or more, or 0 "
             "to leave orders out."
         )
+    _check_faithfulness(config)
     states, tasks = config["theory"]["states"], config["theory"]["tasks"]
     if tasks > states:
         raise InputError(
@@ -144,6 +145,22 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
         raise InputError(
             f"timing.batch_size: {together} does not divide timing.queries ({queries}); choose "
             "numbers that fit, so that all batches are of one size."
+        )
+
+
+def _check_faithfulness(config: Mapping[str, Any]) -> None:
+    """Raise InputError if saliency is to be compared with cuts that are not made."""
+    cut, wanted = config["knockout"], config["faithfulness"]["classes"]
+    for name in wanted:
+        if name not in cut["classes"]:
+            raise InputError(
+                f"faithfulness.classes: {name} is not among knockout.classes, so there is nothing "
+                "to compare it with; add it there, or leave it out."
+            )
+    if wanted and "single" not in cut["layers"]:
+        raise InputError(
+            "knockout.layers: faithfulness compares saliency with cutting edges in single layers, "
+            "which are not listed; add single, or leave faithfulness.classes empty."
         )
 
 
@@ -313,6 +330,24 @@ def knockout_of(config: Mapping[str, Any]) -> dict[str, Any]:
             "[label_to_target, text_to_label]."
         )
     return spec
+
+
+def faithfulness_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The edges whose saliency is compared with cutting them, and how.
+
+    Raises
+    ------
+    InputError
+        If no class of edges is listed.
+    """
+    spec = config["faithfulness"]
+    if not spec["classes"]:
+        raise InputError(
+            "faithfulness.classes: none is listed, so saliency is not compared with cutting edges; "
+            "list some of knockout.classes."
+        )
+    cut = config["knockout"]
+    return {**spec, **{key: cut[key] for key in ("draws", "examples") if key in cut}}
 
 
 def transplant_of(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -144,6 +144,7 @@ MEASURED = (
     Stage("saliency", sharded=True),
     Stage("isolation", sharded=True),
     Stage("knockout", sharded=True, shown_by="knockouts"),
+    Stage("faithfulness", sharded=True, shown_by="faithful"),
     Stage("transplant", sharded=True, shown_by="transplants"),
     Stage(
         "reweighting",
@@ -241,6 +242,16 @@ PRESENTED = (
         figure="Edges of attention cut",
         table="Edges of attention cut",
         asked_for="knockout.classes",
+    ),
+    Presented(
+        "faithful",
+        "how well saliency foretells what cutting edges does to {}",
+        CAUSES,
+        {"faithfulness": "faithfulness", "knockout": "knockout", "prompts": "prompts"},
+        settings_of=("faithfulness", "knockout"),
+        figure="Saliency and attention compared with cutting",
+        table="Saliency and attention compared with cutting",
+        asked_for="faithfulness.classes",
     ),
     Presented(
         "transplants",

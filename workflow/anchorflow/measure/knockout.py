@@ -260,6 +260,16 @@ class CellEdges:
             edges[row, : own.shape[0], : own.shape[1]] = own
         return edges
 
+    def of_whole(self, name: str, draw: int | None, batch: Batch) -> Tensor:
+        """Edges of whole prompts, [B, T, T], bool."""
+        size, tokens = batch.input_ids.shape
+        edges = torch.zeros(size, tokens, tokens, dtype=torch.bool)
+        edges[:, : self._shared, : self._shared] = torch.from_numpy(self.of_prefix(name, draw))
+        for row, example in enumerate(batch.examples):
+            own = torch.from_numpy(self.of_query(name, draw, example))
+            edges[row, self._shared : self._shared + own.shape[0], : own.shape[1]] = own
+        return edges
+
 
 def _draw_of(setting: Setting) -> int | None:
     return setting.draw if setting.control else None

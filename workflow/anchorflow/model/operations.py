@@ -86,7 +86,8 @@ def run_by(stage: str, spec: Mapping[str, Any], prompts: pl.DataFrame) -> pl.Dat
     """The prompts that a stage runs, of all that it is given."""
     protocol = pl.col("demonstrations")
     other = protocol != "per_example"
-    wanted = protocol == spec["demonstrations"] if stage in WITH_GRADIENTS else other
+    shown = protocol == spec.get("demonstrations", "fixed")
+    wanted = shown if stage in WITH_GRADIENTS else other
     return prompts.filter(wanted, pl.col("skipped").is_null())
 
 
@@ -241,6 +242,18 @@ def knockout(
     ]
 
 
+def faithfulness(
+    protocols: Protocols, spec: Mapping[str, Any], depth: int, batch_tokens: int
+) -> list[Passes]:
+    """Forward and backward for saliency, forward for attention, and each step from its layer on."""
+    prompts = protocols["fixed"]
+    prompts = prompts._replace(number=min(prompts.number, spec.get("examples", prompts.number)))
+    tokens = prompts.shared + prompts.own
+    number, together = _batches(prompts, tokens, batch_tokens)
+    times = 4 + spec["steps"] * depth
+    return [Passes(times * number, together * tokens, 7 / 4 * tokens / 2)]
+
+
 def transplant(
     protocols: Protocols, spec: Mapping[str, Any], _: int, batch_tokens: int
 ) -> list[Passes]:
@@ -317,12 +330,13 @@ OF_STAGE: Mapping[str, Counted] = {
     "token_saliency": saliency,
     "isolation": isolation,
     "knockout": knockout,
+    "faithfulness": faithfulness,
     "transplant": transplant,
     "reweighting": reweighting,
     "compression": compression,
     "timing": timing,
 }
-WITH_GRADIENTS = ("saliency", "token_saliency")
+WITH_GRADIENTS = ("saliency", "token_saliency", "faithfulness")
 WHOLE = (*WITH_GRADIENTS, "retrieval")  # without shared demonstrations
 
 

@@ -38,7 +38,8 @@ TEXT_TOKENS = 32  # that a text is taken to have, with template and label word
 _FIRST_SEED = ("timing", "token_saliency")
 _WITH_WORDS = ("attention", "saliency", "isolation")
 _INPUTS = {"calibrated": 3, "domain_calibrated": 20}  # baselines' own prompts
-_ASKED_FOR = {"knockout": "classes", "transplant": "places"}  # lists without which they don't run
+# Lists of the configuration without which stages are not run.
+_ASKED_FOR = {"knockout": "classes", "faithfulness": "classes", "transplant": "places"}
 _ANCHORS = "hidden_anchor"  # a method of compression that β is fitted with too
 
 
@@ -134,7 +135,9 @@ def _assumed(
     shown = text * labels * config["demonstrations_per_label"]
     fixed = Prompts(count, shown, text)
     protocols, spec = defaultdict(lambda: Prompts(0, 0, 0), fixed=fixed), config.get(stage, {})
-    if stage in WITH_GRADIENTS:
+    if stage in _ASKED_FOR:
+        protocols = protocols if spec[_ASKED_FOR[stage]] else _alike([], fixed)
+    elif stage in WITH_GRADIENTS:
         protocols["per_example"] = fixed
         spec = {**config["flow_page"], **config["saliency"]} if stage != "saliency" else spec
     elif stage in ("reweighting", "compression"):
@@ -155,8 +158,6 @@ def _assumed(
         protocols = _alike(["kernel"], fixed._replace(shared=spec["demonstration_tokens"]))
     elif stage == "perturbations":
         protocols = _alike(spec["kinds"], fixed)
-    elif not spec.get(_ASKED_FOR.get(stage, ""), True):
-        protocols = _alike([], fixed)
     elif stage == "orders":
         many = fixed._replace(shared=config["kernel"]["demonstration_tokens"])
         protocols = _alike(map(str, range(2 * spec["count"])), many)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from anchorflow.plot.style import describe, legend_below, plot_line, save, small_multiples, thin
 from anchorflow.summarize.by_task import AVERAGE
 
-_NAMES = {
+NAMES = {
     "label_to_target": "label words → target",
     "text_to_target": "texts → target",
     "template_to_target": "templates → target",
@@ -43,7 +43,7 @@ def plot_knockouts(
     bands = set(averaged["band"])
     shown = ("single",) if "single" in bands else _THIRDS if bands & {*_THIRDS} else ("all",)
     averaged = averaged.filter(pl.col("band").is_in(shown))
-    classes = [name for name in _NAMES if name in set(knockouts["edges"])]
+    classes = [name for name in NAMES if name in set(knockouts["edges"])]
     columns = min(_COLUMNS, len(classes))
     title = "Edges of attention cut, averaged over tasks,\n" + describe(knockouts, confidence)
     rows = -(-len(classes) // columns)
@@ -52,7 +52,7 @@ def plot_knockouts(
         for panel, name in zip(panels, classes, strict=False):
             of_class = averaged.filter(pl.col("edges") == name)
             _plot_class(panel, of_class, style["colors"][0], shown)
-            panel.set_title(_NAMES[name])
+            panel.set_title(NAMES[name])
         for panel in panels[len(classes) :]:
             panel.set_visible(False)
         for panel in panels[max(0, len(classes) - columns) : len(classes)]:

@@ -28,8 +28,8 @@ def knockout_measures(knockout: pl.DataFrame) -> pl.DataFrame:
     """The measures of every prediction with a cut, relative to the unmodified run.
 
     ``loss_change`` is that of the cross-entropy of the true label, in nats, and ``loss_size`` its
-    absolute value; ``probability_change``, that of its probability; ``accuracy_change``, 1 where a prediction becomes right, and -1 where
-    it becomes wrong.
+    absolute value; ``probability_change``, that of its probability; ``accuracy_change``, 1 where a
+    prediction becomes right, and -1 where it becomes wrong.
 
     Parameters
     ----------

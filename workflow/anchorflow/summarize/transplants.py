@@ -1,23 +1,19 @@
 """How far answers move to those of a donor, and how often they follow it."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 import polars as pl
 
-from anchorflow.arrays import Array
 from anchorflow.schemas.transplant import TRANSPLANTS
 from anchorflow.summarize.by_task import (
     estimate_over_seeds,
     over_tasks,
+    ratio_of_seed,
     require_examples,
     summary_rows,
     summary_table,
-    texts_of,
     undefined,
 )
-from anchorflow.summarize.statistics import Estimate, SeedStatistic, weighted_ratio
+from anchorflow.summarize.statistics import Estimate
 
 MEASURES = ("moved", "follows")
 SETTING = ["donor", "what", "places", "side", "layer", "layers"]
@@ -69,25 +65,6 @@ def transplant_measures(transplant: pl.DataFrame) -> pl.DataFrame:
         .alias("follows"),
         differs.cast(pl.Float64).alias("follows_whole"),
     )
-
-
-def ratio_of_seed(
-    rows: pl.DataFrame, settings: Sequence[Mapping[str, Any]], measures: Sequence[str]
-) -> SeedStatistic:
-    """The measures of each setting in one seed, draws added up: [settings · measures] values."""
-    texts = rows.select(pl.col("example").unique().sort())
-    parts: list[Array] = []
-    wholes: list[Array] = []
-    for setting in settings:
-        chosen = rows.filter([pl.col(name) == value for name, value in setting.items()])
-        sums = chosen.group_by("example").agg(
-            pl.col(name).sum() for measure in measures for name in (measure, f"{measure}_whole")
-        )
-        ordered = texts.join(sums, on="example", how="left", maintain_order="left").fill_null(0)
-        parts.append(ordered.select(measures).to_numpy())
-        wholes.append(ordered.select(f"{measure}_whole" for measure in measures).to_numpy())
-    ratio = weighted_ratio(np.concatenate(parts, 1), np.concatenate(wholes, 1))
-    return SeedStatistic(ratio, texts_of(rows))
 
 
 def summarize_transplants(

@@ -8,11 +8,11 @@ from anchorflow.tabulate.page import Page, pivoted
 _NOTE = (
     "Means over tasks and seeds with intervals over seeds, texts and draws of random edges; "
     "demonstrations fixed per seed. Attention along a class of edges, or (control) along as many "
-    "random edges of the same rows, is cut in the layers that are named: the first, middle, or last "
-    "third, or all. loss_change and probability_change are of the true label; loss_size is the "
-    "absolute change of the loss; label_loyalty, the share of unchanged predictions; word_loyalty, "
-    "the Jaccard similarity of the likeliest tokens. results/tables/knockouts.csv has every task "
-    "and every single layer."
+    "random edges of the same rows, is cut in the layers that are named: the first, middle, or "
+    "last third, or all. loss_change and probability_change are of the true label; loss_size is "
+    "the absolute change of the loss; label_loyalty, the share of unchanged predictions; "
+    "word_loyalty, the Jaccard similarity of the likeliest tokens. results/tables/knockouts.csv "
+    "has every task and every single layer."
 )
 
 

@@ -3,6 +3,7 @@
 from functools import partial
 
 from anchorflow.arrays import Array
+from anchorflow.summarize.by_task import ratio_of_seed
 from anchorflow.summarize.claims._claim import (
     DISCRIMINATING,
     UNTRAINED,
@@ -14,7 +15,7 @@ from anchorflow.summarize.claims._claim import (
 )
 from anchorflow.summarize.claims._effects import minus
 from anchorflow.summarize.statistics import Statistic
-from anchorflow.summarize.transplants import ratio_of_seed, transplant_measures
+from anchorflow.summarize.transplants import transplant_measures
 
 READS = ("transplant",)
 
