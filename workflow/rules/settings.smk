@@ -195,6 +195,11 @@ def faithfulness_spec(wildcards):
     return configuration.faithfulness_of(config)
 
 
+def cutoff_spec(wildcards):
+    """What queries still see, and from which layers on; refused if demonstrations stay."""
+    return configuration.cutoff_of(config)
+
+
 def transplant_spec(wildcards):
     """What is put from one prompt into another, and where; refused if nothing is."""
     return configuration.transplant_of(config)

@@ -350,6 +350,23 @@ def faithfulness_of(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**spec, **{key: cut[key] for key in ("draws", "examples") if key in cut}}
 
 
+def cutoff_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What queries still see of the demonstrations, and from which layers on.
+
+    Raises
+    ------
+    InputError
+        If nothing is listed.
+    """
+    spec: dict[str, Any] = config["cutoff"]
+    if not spec["sees"]:
+        raise InputError(
+            "cutoff.sees: none is listed, so demonstrations are seen in all layers; list some, as "
+            "in [first, label, random]."
+        )
+    return spec
+
+
 def transplant_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """What is taken from other prompts, and where.
 

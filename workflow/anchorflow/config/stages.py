@@ -145,6 +145,7 @@ MEASURED = (
     Stage("isolation", sharded=True),
     Stage("knockout", sharded=True, shown_by="knockouts"),
     Stage("faithfulness", sharded=True, shown_by="faithful"),
+    Stage("cutoff", sharded=True, shown_by="cutoffs"),
     Stage("transplant", sharded=True, shown_by="transplants"),
     Stage(
         "reweighting",
@@ -252,6 +253,15 @@ PRESENTED = (
         figure="Saliency and attention compared with cutting",
         table="Saliency and attention compared with cutting",
         asked_for="faithfulness.classes",
+    ),
+    Presented(
+        "cutoffs",
+        "from which layer on {} does without the demonstrations",
+        CAUSES,
+        {"cutoff": "cutoff", "prompts": "prompts"},
+        figure="Layers that need the demonstrations",
+        table="Layers that need the demonstrations",
+        asked_for="cutoff.sees",
     ),
     Presented(
         "transplants",

@@ -428,6 +428,8 @@ def shapes(
         copies += sum(isolated_shares(spec, depth))
     elif stage == "knockout":
         copies += sum(sorted(cut_shares(spec, depth)[0])[-CUTS_AT_ONCE:])
+    elif stage == "cutoff":
+        copies += CUTS_AT_ONCE
     elif stage == "transplant":
         copies += len(spec["donors"]) * spec["draws"] + CUTS_AT_ONCE
     one = Shape(1, max(own.to_list(), default=1), shared, copies)

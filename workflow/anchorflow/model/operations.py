@@ -254,6 +254,19 @@ def faithfulness(
     return [Passes(times * number, together * tokens, 7 / 4 * tokens / 2)]
 
 
+def cutoff(
+    protocols: Protocols, spec: Mapping[str, Any], depth: int, batch_tokens: int
+) -> list[Passes]:
+    """Queries from every layer on from which demonstrations are left out."""
+    prompts = protocols["fixed"]
+    prompts = prompts._replace(number=min(prompts.number, spec.get("examples", prompts.number)))
+    drawn = sum(spec["draws"] if name == "random" else 1 for name in spec["sees"])
+    shares = [(depth - layer) / depth for layer in range(0, depth, spec["every"])]
+    runs = drawn * len(shares)
+    asked = drawn * sum(shares) + ceil(runs / CUTS_AT_ONCE)
+    return [_shown(prompts), _queries(prompts, batch_tokens, asked, 0), _heads(prompts, 1 + runs)]
+
+
 def transplant(
     protocols: Protocols, spec: Mapping[str, Any], _: int, batch_tokens: int
 ) -> list[Passes]:
@@ -331,6 +344,7 @@ OF_STAGE: Mapping[str, Counted] = {
     "isolation": isolation,
     "knockout": knockout,
     "faithfulness": faithfulness,
+    "cutoff": cutoff,
     "transplant": transplant,
     "reweighting": reweighting,
     "compression": compression,

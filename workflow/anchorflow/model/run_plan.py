@@ -39,7 +39,12 @@ _FIRST_SEED = ("timing", "token_saliency")
 _WITH_WORDS = ("attention", "saliency", "isolation")
 _INPUTS = {"calibrated": 3, "domain_calibrated": 20}  # baselines' own prompts
 # Lists of the configuration without which stages are not run.
-_ASKED_FOR = {"knockout": "classes", "faithfulness": "classes", "transplant": "places"}
+_ASKED_FOR = {
+    "knockout": "classes",
+    "faithfulness": "classes",
+    "cutoff": "sees",
+    "transplant": "places",
+}
 _ANCHORS = "hidden_anchor"  # a method of compression that β is fitted with too
 
 
