@@ -195,6 +195,17 @@ def faithfulness_spec(wildcards):
     return configuration.faithfulness_of(config)
 
 
+def timed_also():
+    """Methods of compression after which queries are timed where they are measured."""
+    return [name for name in config["compression"]["methods"] if name == "until_layer"]
+
+
+def timing_spec(wildcards):
+    """How queries are timed, and after which caches beside those of every run."""
+    also = timed_also()
+    return {**config["timing"], **({"also": also} if also else {})}
+
+
 def cutoff_spec(wildcards):
     """What queries still see, and from which layers on; refused if demonstrations stay."""
     return configuration.cutoff_of(config)
