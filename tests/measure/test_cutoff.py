@@ -118,8 +118,9 @@ def test_batches_and_shards_of_texts_change_no_number(batch_tokens: int) -> None
     assert together.drop("probabilities").equals(whole.drop("probabilities"))
     values = [torch.tensor(each["probabilities"].to_list()) for each in (together, whole)]
     torch.testing.assert_close(*values, rtol=1e-5, atol=1e-6)
-    first = measure_cutoff(model, table, settings, 4, 500, first=2)
-    assert first["example"].unique().to_list() == [0, 1]
+    rows = table.with_columns(example=pl.col("example") * 5 + 7)  # of a larger split
+    first = measure_cutoff(model, rows, settings, 4, 500, first=2)
+    assert first["example"].unique().to_list() == [7, 12]
 
 
 def test_prompts_that_are_too_long_are_left_out() -> None:

@@ -22,24 +22,10 @@ from anchorflow.measure.knockout import (
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.model.language_model import target_logits
 from constructed.wordy import wordy_prompts
-from tiny_models import FAMILIES, full_attention, shared_prompts, tiny_model, whole_batch
+from tiny_models import FAMILIES, PlainCut, shared_prompts, tiny_model, whole_batch
 
 SHARED = 24  # tokens of the demonstrations of wordy_prompts
 EVERY = tuple(CLASSES)
-
-
-class PlainCut:
-    """Whole attention matrices of which some entries are cut."""
-
-    def __init__(self, edges: Tensor, layers: range, variant: str) -> None:
-        self._edges, self._layers, self._variant = edges, layers, variant
-
-    def attend(self, call: AttentionCall, _: Attention) -> Tensor:
-        scores, hidden, value = full_attention(call)
-        cut = self._edges[:, None] & torch.tensor(call.layer in self._layers)
-        if self._variant == "mask":
-            return scores.masked_fill(hidden | cut, -torch.inf).softmax(-1) @ value
-        return scores.masked_fill(hidden, -torch.inf).softmax(-1).masked_fill(cut, 0) @ value
 
 
 def whole_edges(table: pl.DataFrame, setting: Setting) -> Tensor:
@@ -187,8 +173,9 @@ def test_batches_and_shards_of_texts_change_no_number(batch_tokens: int) -> None
     for name in apart:
         values = [torch.tensor(each[name].to_list()) for each in (together, whole)]
         torch.testing.assert_close(*values, rtol=1e-5, atol=1e-6)
-    first = measure_knockout(model, table, settings, "mask", 4, 500, first=2)
-    assert first["example"].unique().to_list() == [0, 1]
+    rows = table.with_columns(example=pl.col("example") * 5 + 7)  # of a larger split
+    first = measure_knockout(model, rows, settings, "mask", 4, 500, first=2)
+    assert first["example"].unique().to_list() == [7, 12]
 
 
 def test_layers_are_cut_alone_or_by_thirds_or_all_at_once() -> None:

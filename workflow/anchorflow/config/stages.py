@@ -197,6 +197,7 @@ MEASURED = (
     Stage("probes"),
     Stage("token_saliency", first_seed=True, shown_by="flow_page"),
     Stage("shown_prompts", first_seed=True, shown_by="flow_page", written_with="token_saliency"),
+    Stage("shown_knockouts", first_seed=True, shown_by="flow_page", written_with="token_saliency"),
     Stage("theory", WORLDS),
     Stage("flow_page", is_folder=True, first_seed=True, shown_by="flow_page"),
 )

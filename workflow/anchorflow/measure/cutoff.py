@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 from anchorflow.config.cells import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.measure.token_kinds import label_word_tokens
-from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
 from anchorflow.model.language_model import Answers, answers_after, check_finite
 from anchorflow.model.operations import CUTS_AT_ONCE
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
@@ -132,9 +132,7 @@ def measure_cutoff(
             "vocabulary; lower it."
         )
     chosen = runnable(prompts, "fixed")
-    measured = among(chosen, examples)
-    if first is not None:
-        measured = measured.filter(pl.col("example") < first)
+    measured = among(first_texts(chosen, first), examples)
     parts = [pl.DataFrame(schema=frame_schema(CUTOFF))]
     if measured.is_empty():
         return parts[0]

@@ -27,7 +27,7 @@ from anchorflow.model.attention_function import (
     mixed_rows,
     row_chunks,
 )
-from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
 from anchorflow.model.language_model import (
     keep_outputs,
     label_logits,
@@ -206,9 +206,7 @@ def measure_faithfulness(
         If gradients are missing, zero, or not finite.
     """
     chosen = runnable(prompts, "fixed")
-    measured = among(chosen, examples)
-    if first is not None:
-        measured = measured.filter(pl.col("example") < first)
+    measured = among(first_texts(chosen, first), examples)
     parts = [pl.DataFrame(schema=frame_schema(FAITHFULNESS))]
     if measured.is_empty():
         return parts[0]

@@ -27,7 +27,7 @@ from anchorflow.model.attention_function import (
     attention_rows,
     mixed_rows,
 )
-from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
 from anchorflow.model.language_model import (
     Answers,
     Resumed,
@@ -187,9 +187,7 @@ def measure_knockout(
             "model's vocabulary; lower it."
         )
     chosen = runnable(prompts, "fixed")
-    measured = among(chosen, examples)
-    if first is not None:
-        measured = measured.filter(pl.col("example") < first)
+    measured = among(first_texts(chosen, first), examples)
     parts = [pl.DataFrame(schema=frame_schema(KNOCKOUT))]
     if measured.is_empty():
         return parts[0]

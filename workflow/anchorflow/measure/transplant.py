@@ -23,7 +23,7 @@ from anchorflow.config.cells import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.measure.token_kinds import label_word_tokens, matched_positions
 from anchorflow.model.attention_function import LayerPrefix
-from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
 from anchorflow.model.language_model import (
     Answers,
     Resumed,
@@ -242,9 +242,7 @@ def measure_transplant(
         is taken does not differ where it must.
     """
     chosen = runnable(prompts, "fixed")
-    measured = among(chosen, examples)
-    if first is not None:
-        measured = measured.filter(pl.col("example") < first)
+    measured = among(first_texts(chosen, first), examples)
     parts = [pl.DataFrame(schema=frame_schema(TRANSPLANT))]
     if measured.is_empty():
         return parts[0]

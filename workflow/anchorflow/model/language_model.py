@@ -469,6 +469,16 @@ class Resumed:
     layer: int
     output: Any
 
+    def repeated(self, times: int) -> "Resumed":
+        """The same for a batch of one example, several times."""
+
+        def several(value: Any) -> Any:
+            return value.expand(times, *value.shape[1:]) if isinstance(value, Tensor) else value
+
+        whole = isinstance(self.output, tuple)
+        output = tuple(map(several, self.output)) if whole else several(self.output)
+        return Resumed(self.layer, output)
+
 
 @contextlib.contextmanager
 def keep_outputs(model: PreTrainedModel, layers: Collection[int]) -> Iterator[dict[int, Resumed]]:

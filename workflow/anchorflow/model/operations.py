@@ -190,6 +190,18 @@ def saliency(
     ]
 
 
+def shown_prompts(
+    protocols: Protocols, spec: Mapping[str, Any], depth: int, batch_tokens: int
+) -> list[Passes]:
+    """Saliency of single prompts, and their three flows cut in each layer, from it on."""
+    prompts = protocols[spec["demonstrations"]]
+    number, tokens = min(prompts.number, spec["examples"]), prompts.shared + prompts.own
+    layers = [first for _, first, _ in bands_of("single", depth)]
+    times = 1 + sum((depth - layer) / depth for layer in layers)
+    cut = Passes(times * number, 3 * tokens, tokens / 2)
+    return [*saliency(protocols, spec, depth, batch_tokens), cut]
+
+
 def isolated_shares(spec: Mapping[str, Any], depth: int) -> list[float]:
     """For every setting of isolation, the share of the layers from the first isolated one on."""
     drawn = ("random", "text")
@@ -340,7 +352,7 @@ OF_STAGE: Mapping[str, Counted] = {
     "perturbations": predictions,
     "retrieval": whole,
     "saliency": saliency,
-    "token_saliency": saliency,
+    "token_saliency": shown_prompts,
     "isolation": isolation,
     "knockout": knockout,
     "faithfulness": faithfulness,
