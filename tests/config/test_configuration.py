@@ -15,13 +15,17 @@ from anchorflow.config.configuration import (
     cells_with_shuffled_labels,
     cells_with_words,
     complete_configuration,
+    cutoff_of,
+    faithfulness_of,
     further_encoders,
+    knockout_of,
     label_word_sets,
     listed,
     orders_of,
     perturbations_of,
     retrieval_of,
     task_settings,
+    transplant_of,
     twins_of,
 )
 from anchorflow.config.errors import InputError
@@ -254,7 +258,7 @@ def test_a_misspelt_key_is_told_with_the_nearest_one() -> None:
     assert refused(lambda config: config.update(seed=[1])) == (
         'seed: unknown key (did you mean "seeds"?); known here are models, tasks, seeds, '
         "test_examples, demonstrations_per_label, scoring, word_score, saliency, isolation, "
-        "reweighting, "
+        "knockout, faithfulness, cutoff, transplant, reweighting, "
         "compression, timing, diagnosis, encoder, retrieval, perturbations, kernel, orders, heads, "
         "probes, theory, flow_page, controls, compute, statistics, figures."
     )
@@ -701,6 +705,41 @@ def test_further_encoders_are_checked_by_name() -> None:
 def test_a_share_that_leaves_no_text_to_choose_or_score_a_head_is_refused(share: float) -> None:
     sentence = refused(lambda config: config.update(heads={"chosen_on": share}))
     assert sentence.startswith(f"heads.chosen_on: {share} is ")
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "ask"),
+    [
+        ("knockout", "classes", knockout_of),
+        ("faithfulness", "classes", faithfulness_of),
+        ("cutoff", "sees", cutoff_of),
+        ("transplant", "places", transplant_of),
+    ],
+)
+def test_what_is_not_listed_cannot_be_asked_for(
+    section: str, key: str, ask: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    config = smallest()
+    complete_configuration(config, SCHEMA)
+    with pytest.raises(InputError, match=rf"^{section}\.{key}: none (is|are) listed"):
+        ask(config)
+
+
+def test_saliency_is_compared_only_with_cuts_that_are_made() -> None:
+    def compare(cut: dict[str, Any], classes: list[str]) -> str:
+        return refused(
+            lambda config: config.update(knockout=cut, faithfulness={"classes": classes})
+        )
+
+    assert compare({"classes": ["text_to_label"]}, ["label_to_target"]) == (
+        "faithfulness.classes: label_to_target is not among knockout.classes, so there is nothing "
+        "to compare it with; add it there, or leave it out."
+    )
+    cut = {"classes": ["label_to_target"], "layers": ["thirds"]}
+    assert compare(cut, ["label_to_target"]) == (
+        "knockout.layers: faithfulness compares saliency with cutting edges in single layers, "
+        "which are not listed; add single, or leave faithfulness.classes empty."
+    )
 
 
 def test_orders_are_none_or_several() -> None:

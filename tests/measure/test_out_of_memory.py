@@ -10,12 +10,19 @@ from transformers import PreTrainedModel
 
 from anchorflow.measure.attention import measure_attention
 from anchorflow.measure.compression import FULL, measure_compression
+from anchorflow.measure.cutoff import measure_cutoff
+from anchorflow.measure.cutoff import settings_of as cutoffs_of
 from anchorflow.measure.diagnosis import measure_diagnosis
+from anchorflow.measure.faithfulness import measure_faithfulness
 from anchorflow.measure.isolation import measure_isolation, settings_of
+from anchorflow.measure.knockout import measure_knockout
+from anchorflow.measure.knockout import settings_of as cuts_of
 from anchorflow.measure.perturbations import measure_perturbations
 from anchorflow.measure.retrieval import measure_retrieval
 from anchorflow.measure.reweighting import measure_reweighting
 from anchorflow.measure.saliency import measure_saliency
+from anchorflow.measure.transplant import measure_transplant
+from anchorflow.measure.transplant import settings_of as transplants_of
 from out_of_memory import limit, limit_backward, limit_head
 from stub_tokenizers import Decoder
 from tiny_models import shared_prompts, tiny_model
@@ -45,6 +52,18 @@ STAGES: dict[str, Stage] = {
     "shared saliency": lambda model, table: measure_saliency(model, table, 1000, "fixed"),
     "isolation": lambda model, table: measure_isolation(
         model, table, settings_of(["mask"], [1], 1, 3, "tiny"), 4, 1000
+    ),
+    "knockout": lambda model, table: measure_knockout(
+        model, table, cuts_of(["label_to_target", "text_to_label"], ["all"], 1, 3), "mask", 4, 1000
+    ),
+    "faithfulness": lambda model, table: measure_faithfulness(
+        model, table, ["label_to_target"], 1, 1, 1000
+    ),
+    "cutoff": lambda model, table: measure_cutoff(
+        model, table, cutoffs_of(["label"], 1, 1, 3), 4, 1000
+    ),
+    "transplant": lambda model, table: measure_transplant(
+        model, table, transplants_of(["label"], ["permuted"], ["keys_values"], 2, 1, 3), 1000
     ),
     "diagnosis": lambda model, table: measure_diagnosis(model, table, 2, 1000),
     "compression": lambda model, table: measure_compression(
@@ -82,7 +101,10 @@ STAGES: dict[str, Stage] = {
     [
         *((stage, limit, 60) for stage in STAGES),
         *((stage, limit_backward, 60) for stage in ("saliency", "shared saliency")),
-        *((stage, limit_head, 3) for stage in ("predictions", "isolation", "compression")),
+        *(
+            (stage, limit_head, 3)
+            for stage in ("predictions", "isolation", "knockout", "compression")
+        ),
     ],
 )
 def test_a_stage_that_runs_out_of_memory_gives_the_same_numbers(

@@ -94,7 +94,7 @@ class WholeMatrices:
     def take(
         self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = ALL
     ) -> None:
-        self.matrices[layer, examples, rows, keys] = saliency
+        self.matrices[layer, examples, rows, keys] = saliency.abs()
 
 
 def means_of(matrices: Tensor, example: Batch) -> Tensor:

@@ -13,12 +13,19 @@ from anchorflow.config.shards import examples_of
 from anchorflow.kept_positions import METHODS
 from anchorflow.measure.attention import measure_attention
 from anchorflow.measure.compression import ANCHOR, FULL, measure_compression
+from anchorflow.measure.cutoff import measure_cutoff
+from anchorflow.measure.cutoff import settings_of as cutoffs_of
+from anchorflow.measure.faithfulness import measure_faithfulness
 from anchorflow.measure.isolation import measure_isolation, settings_of
 from anchorflow.measure.kernel import SCHEMAS as KERNEL_TABLES
 from anchorflow.measure.kernel import measure_kernel
+from anchorflow.measure.knockout import measure_knockout
+from anchorflow.measure.knockout import settings_of as cuts_of
 from anchorflow.measure.perturbations import measure_perturbations
 from anchorflow.measure.retrieval import measure_retrieval
 from anchorflow.measure.saliency import measure_saliency
+from anchorflow.measure.transplant import measure_transplant
+from anchorflow.measure.transplant import settings_of as transplants_of
 from anchorflow.model.batches import among
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.store.all_tables import TABLES
@@ -71,6 +78,33 @@ def isolation(examples: list[int] | None, batch_tokens: int) -> Tables:
     settings = settings_of(["mask", "zero"], [1, 2], 5, 3, "tiny", positions)
     rows = measure_isolation(double_model(), prompts_of_cell(), settings, 4, batch_tokens, examples)
     return {"isolation": rows}
+
+
+def knockout(examples: list[int] | None, batch_tokens: int) -> Tables:
+    classes = ("label_to_target", "text_to_label", "demonstrations_to_query", "first_to_all")
+    settings = cuts_of(classes, ["single", "all"], 2, 3)
+    prompts = prompts_of_cell()
+    rows = measure_knockout(double_model(), prompts, settings, "mask", 4, batch_tokens, examples)
+    return {"knockout": rows}
+
+
+def faithfulness(examples: list[int] | None, batch_tokens: int) -> Tables:
+    classes, prompts = ("label_to_target", "text_to_label"), prompts_of_cell()
+    rows = measure_faithfulness(double_model(), prompts, classes, 2, 2, batch_tokens, examples)
+    return {"faithfulness": rows}
+
+
+def cutoff(examples: list[int] | None, batch_tokens: int) -> Tables:
+    settings = cutoffs_of(("first", "label", "random"), 2, 1, 3)
+    rows = measure_cutoff(double_model(), prompts_of_cell(), settings, 4, batch_tokens, examples)
+    return {"cutoff": rows}
+
+
+def transplant(examples: list[int] | None, batch_tokens: int) -> Tables:
+    places = ("label", "text", "demonstrations")
+    settings = transplants_of(places, ("permuted", "drawn"), ("keys_values", "residual"), 3, 2, 3)
+    rows = measure_transplant(double_model(), prompts_of_cell(), settings, batch_tokens, examples)
+    return {"transplant": rows}
 
 
 def compression(examples: list[int] | None, batch_tokens: int) -> Tables:
@@ -135,6 +169,10 @@ STAGES: dict[str, Callable[[list[int] | None, int], Tables]] = {
     "saliency of fixed demonstrations": partial(saliency, "fixed"),
     "attention": attention,
     "isolation": isolation,
+    "knockout": knockout,
+    "faithfulness": faithfulness,
+    "cutoff": cutoff,
+    "transplant": transplant,
     "compression": compression,
     "kernel": kernel,
     "retrieval": retrieval,

@@ -18,6 +18,7 @@ from anchorflow.model.operations import (
     Rates,
     Size,
     by_protocol,
+    cut_shares,
     isolated_shares,
     measured_rates,
     operations,
@@ -84,7 +85,10 @@ def test_saliency_runs_every_prompt_forward_and_backward() -> None:
     # 100 tokens hold 2 prompts of 40: 3 batches, twice. On average, a token attends to 20. Seven
     # products of queries and keys are counted as two in each of both passes, hence 7 / 4.
     assert totals("saliency", given, spec) == [6, 480, 480 * 20 * 7 / 4, 0]
-    assert totals("token_saliency", given, {**spec, "examples": 2}) == [2, 160, 160 * 35, 0]
+    shown = totals("token_saliency", given, {**spec, "examples": 2})
+    # Single prompts, forward and backward; then without a cut, and with each flow cut in each of
+    # the 4 layers, from it on: 1 + 4/4 + 3/4 + 2/4 + 1/4 passes of three prompts.
+    assert shown == [2 + 7, 160 + 7 * 120, 160 * 35 + 7 * 120 * 20, 0]
 
 
 def test_shared_demonstrations_run_forward_once_and_backward_for_every_prompt() -> None:
@@ -165,3 +169,42 @@ def test_rates_are_measured_on_the_machine_at_hand() -> None:
     rates = measured_rates(SIZE._replace(hidden=64), torch.float32, torch.device("cpu"))
     assert 1e8 < rates.bytes < 1e13
     assert rates.bytes / 4 < rates.operations < 1e15
+
+
+def test_cuts_run_demonstrations_and_queries_from_their_first_layer_on() -> None:
+    spec = {"classes": ["label_to_target", "text_to_label"], "layers": ["single"], "draws": 1}
+    given = protocols(fixed=Prompts(10, 30, 10))
+    # Four layers, each from itself on: 10/4 of the layers for each class and its random edges.
+    assert cut_shares(spec, 4) == (2 * [1, 3 / 4, 2 / 4, 1 / 4], 4 * [1, 3 / 4, 2 / 4, 1 / 4])
+    # Demonstrations once and 5 times for the edges into them; queries 10 times and, untouched, once
+    # for each 8 of 17 runs: 13 times 100 tokens.
+    assert totals("knockout", given, spec)[:2] == [6 + 13, 6 * 30 + 13 * 100]
+    assert totals("knockout", given, {**spec, "examples": 5})[:2] == [6 + 13, 6 * 30 + 13 * 50]
+
+
+def test_integrated_saliency_runs_every_layer_s_steps_on_whole_prompts() -> None:
+    spec, given = {"steps": 2}, protocols(fixed=Prompts(6, 30, 10))
+    # 100 tokens hold 2 prompts of 40: 3 batches, 4 times for saliency and attention, and twice for
+    # each of 4 layers.
+    assert totals("faithfulness", given, spec)[:2] == [12 * 3, 12 * 240]
+
+
+def test_cutoffs_run_queries_from_each_layer_on() -> None:
+    spec = {"sees": ["first", "random"], "draws": 2, "every": 2}
+    given = protocols(fixed=Prompts(10, 30, 10))
+    # What is seen: 1 + 2 ways, from layers 0 and 2 of 4: 3 · 6/4 times; untouched once for 8 runs.
+    assert totals("cutoff", given, spec)[:2] == [1 + 5.5, 30 + 5.5 * 100]
+
+
+def test_transplants_run_donors_and_what_is_above_what_is_taken() -> None:
+    spec = {
+        "places": ["label", "text"],
+        "donors": ["permuted"],
+        "what": ["keys_values", "residual"],
+    }
+    given = protocols(fixed=Prompts(10, 30, 10))
+    # Of two places: bands of all, the middle, the first and the last half, 3/4 of the layers each
+    # on average; and one layer's output, with half of the layers above it. 11 runs and the donor.
+    shown, asked = 2 + 1, 1 + 1 + 8 * 3 / 4 + 2
+    found = totals("transplant", given, {**spec, "depths": 2, "draws": 1})
+    assert found[:2] == [shown + asked, shown * 30 + asked * 100]

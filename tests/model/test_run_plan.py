@@ -30,6 +30,8 @@ def test_a_whole_run_has_the_jobs_that_snakemake_plans() -> None:
         "saliency": 4 * (3 + 3 + 3),
         "isolation": 4 * (3 + 3 + 3),
         "token_saliency": 3,
+        "knockout": 4 * 3,
+        "transplant": 4 * 3,
         "timing": 3,
         **dict.fromkeys(("reweighting", "compression", "diagnosis", "retrieval", "kernel"), 12),
     }
@@ -48,5 +50,5 @@ def test_more_seeds_repeat_all_but_what_is_of_the_first_one() -> None:
 
 def test_a_run_is_told_in_one_sentence() -> None:
     told = run_in_words(configuration(), "gemma-3-270m", SIZE, Rates(1e9, 1e9))
-    assert told.startswith("162 jobs with 7 texts of about 32 tokens each, ")
+    assert told.startswith("186 jobs with 7 texts of about 32 tokens each, ")
     assert " hours one after the other at the measured 1 gigaoperations per second" in told

@@ -41,6 +41,16 @@ HOSTILE = [
 ]
 
 
+CUTS = pl.DataFrame(
+    {
+        "edges": ["before_to_label", "label_to_target", "label_to_target"],
+        "layer": [0, 0, 2],
+        "loss_change": [0.123456, -0.5, 2.0],
+        "prediction": [2, 2, 1],
+    }
+)
+
+
 def data_of(html: str) -> dict[str, Any]:
     (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html)
     parsed: dict[str, Any] = json.loads(data)
@@ -68,7 +78,7 @@ def test_what_a_page_shows_of_a_small_matrix_equals_values_worked_out_by_hand() 
         "texts": list("abcd"),
         "format_positions": [0],
     }
-    data = page_data(prompt, matrices, LABELS, COLORS)
+    data = page_data(prompt, matrices, LABELS, COLORS, CUTS)
     assert (data["fields"], data["instruction_end"]) == (["premise", "hypothesis"], None)
     assert (data["field_starts"], data["field_ends"]) == ([0, 1, 2, 2], [1, 1, 2, 3])
     assert [flow["pairs"] for flow in data["flows"]] == [1, 1, 4]
@@ -78,6 +88,12 @@ def test_what_a_page_shows_of_a_small_matrix_equals_values_worked_out_by_hand() 
     assert first["received"] == [0, 1, 6, 15]
     assert first["sent"] == [6, 9, 7, 0]
     assert data["layers"][2]["arcs"] == [[], [], []]
+    # The prediction, 2, is named where a cut changes it; the second layer was not cut.
+    assert data["cuts"] == [
+        [[0.1235, None], None, None],
+        [[-0.5, None], None, [2, "Sports"]],
+        [None, None, None],
+    ]
     averages = data["averages"]
     assert {name: view["means"] for name, view in averages.items()} == {
         "shallow": [1, 5, 4],
@@ -87,15 +103,15 @@ def test_what_a_page_shows_of_a_small_matrix_equals_values_worked_out_by_hand() 
     assert averages["deep"]["name"] == "last layer"
     assert data["facts"]["prediction"] == "<b>Business</b>, with probability 0.50"
     # The label word has the second token, too: (1, 0), (2, 0), (2, 1); (3, 1), (3, 2); (3, 0).
-    longer = page_data({**prompt, "label_ends": [3]}, matrices, LABELS, COLORS)
+    longer = page_data({**prompt, "label_ends": [3]}, matrices, LABELS, COLORS, CUTS)
     assert (longer["label_positions"], longer["label_ends"]) == ([1], [3])
     assert [flow["pairs"] for flow in longer["flows"]] == [3, 2, 1]
     assert longer["layers"][0]["means"] == [2.333, 6, 3]
 
 
 def test_no_more_than_the_strongest_arcs_of_each_flow_are_kept(words: Tokenizer) -> None:
-    saliency, shown, prompts = shown_tables(words, 1)
-    ((_, html),) = flow_pages(saliency, shown, prompts, LABELS, COLORS)
+    saliency, shown, cuts, prompts = shown_tables(words, 1)
+    ((_, html),) = flow_pages(saliency, shown, cuts, prompts, LABELS, COLORS)
     (matrix, *_) = saliency_matrices(saliency)
     (prompt,) = prompts.head(1).to_dicts()
     others = np.sort(matrix[flow_masks(prompt)[2]])[::-1]
@@ -106,11 +122,11 @@ def test_no_more_than_the_strongest_arcs_of_each_flow_are_kept(words: Tokenizer)
 
 def hostile_page(words: Tokenizer) -> str:
     """A page whose first tokens are hostile texts."""
-    saliency, shown, prompts = shown_tables(words, 1)
+    saliency, shown, cuts, prompts = shown_tables(words, 1)
     (texts,) = shown["texts"].to_list()
     texts[: len(HOSTILE)] = HOSTILE
     shown = shown.with_columns(pl.Series("texts", [texts]))
-    ((name, html),) = flow_pages(saliency, shown, prompts, LABELS, COLORS)
+    ((name, html),) = flow_pages(saliency, shown, cuts, prompts, LABELS, COLORS)
     assert name == "0.html"
     return html
 
@@ -135,14 +151,97 @@ def test_a_page_refers_to_nothing_outside_itself(words: Tokenizer) -> None:
 
 
 def test_the_index_links_every_page_and_escapes_names(words: Tokenizer) -> None:
-    _, shown, _ = shown_tables(words, 3)
+    _, shown, _, _ = shown_tables(words, 3)
     html = index_page("tiny", shown, {"news": LABELS})
     links = re.findall(r'href="(.*?)"', html)
     assert links == ["news/0/0.html", "news/0/1.html", "news/0/2.html"]
     assert "<b>" not in html
     assert "&lt;b&gt;Business" in html
+    hostile = shown.with_columns(query=pl.lit("\u202e<script>alert(1)</script>\x00"))
+    html = index_page("tiny", hostile, {"news": LABELS})
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    assert html.count("<script>") == 1
+    assert "\u202e" not in html
+    assert "\x00" not in html
+    (policy,) = re.findall(r'Content-Security-Policy" content="(.*?)"', html)
+    assert "unsafe" not in policy
     empty = index_page("tiny", shown.clear(), {"news": LABELS})
     assert "No prompt is short enough" in empty
+
+
+def test_the_index_says_which_predictions_are_wrong_and_where_flow_is_strongest(
+    words: Tokenizer,
+) -> None:
+    _, shown, _, _ = shown_tables(words, 2)
+    shown = shown.with_columns(
+        label=pl.Series([0, 1], dtype=pl.Int32),
+        prediction=pl.Series([0, 2], dtype=pl.Int32),
+        query=pl.Series(["Article: rain\nAnswer:", "Article: goals"]),
+        strongest_pq=pl.Series([2, 1], dtype=pl.Int32),
+        strongest_wp=pl.Series([0, 0], dtype=pl.Int32),
+    )
+    html = index_page("tiny", shown, {"news": LABELS})
+    rows = re.findall(r"<tr>(<td>.*?)</tr>", html, re.DOTALL)
+    cells = [
+        [re.sub("<.*?>", "", c) for c in re.findall(r"<td.*?>(.*?)</td>", row, re.DOTALL)]
+        for row in rows
+    ]
+    assert [row[1] for row in cells] == ["Article: rain\nAnswer:", "Article: goals"]
+    assert [row[3] for row in cells] == ["World", "&lt;b&gt;Business&lt;/b&gt; (wrong)"]
+    assert [row[5:] for row in cells] == [["2", "0"], ["1", "0"]]
+
+
+def test_typing_keeps_the_rows_in_which_every_word_occurs(
+    words: Tokenizer, browser: Any, tmp_path: Path
+) -> None:
+    _, shown, _, _ = shown_tables(words, 3)
+    queries = ["rain in June", "a goal in June", "shares fell"]
+    shown = shown.with_columns(query=pl.Series(queries))
+    path = tmp_path / "index.html"
+    path.write_text(index_page("tiny", shown, {"news": LABELS}), encoding="utf-8")
+    browser.get(path.as_uri())
+
+    def left(typed: str) -> tuple[list[int], str]:
+        browser.execute_script(
+            "search.value = arguments[0]; search.dispatchEvent(new Event('input'))", typed
+        )
+        visible = browser.execute_script(
+            "return rows.flatMap((row, k) => (row.offsetHeight ? [k] : []))"
+        )
+        return visible, browser.execute_script("return document.getElementById('found').value")
+
+    assert left("") == ([0, 1, 2], "3 prompts")
+    assert left("JUNE in") == ([0, 1], "2 of 3 prompts")
+    assert left("june goal") == ([1], "1 of 3 prompts")
+    assert left("example 2") == ([2], "1 of 3 prompts")
+    assert left("nothing like it") == ([], "0 of 3 prompts")
+    assert not complaints(browser)
+
+
+def test_a_bar_chooses_its_layer_and_the_table_says_what_the_cut_did(
+    words: Tokenizer, browser: Any, tmp_path: Path
+) -> None:
+    saliency, shown, cuts, prompts = shown_tables(words, 1)
+    ((_, html),) = flow_pages(saliency, shown, cuts, prompts, LABELS, COLORS)
+    data = opened(browser, tmp_path, html)
+    assert len(browser.execute_script("return [...document.querySelectorAll('#cuts g')]")) == 9
+
+    def told() -> list[str]:
+        return browser.execute_script(
+            "return [...document.querySelectorAll('td.cut')].map((cell) => cell.textContent)"
+        )
+
+    browser.execute_script(
+        "document.querySelectorAll('#cuts g')[5].dispatchEvent(new Event('click'))"
+    )
+    assert browser.execute_script("return [state.view, state.layer]") == ["layer", 2]
+    change, other = data["cuts"][1][2]
+    assert told()[1].startswith(f"loss {'+' if change > 0 else '−'}")
+    assert ("same answer" in told()[1]) == (other is None)
+    assert browser.execute_script("return document.querySelectorAll('#cuts g.here').length") == 3
+    browser.execute_script("control({ target: document.querySelector('input[value=all]') })")
+    assert told() == ["–", "–", "–"]
+    assert not complaints(browser)
 
 
 def opened(browser: Any, folder: Path, html: str) -> dict[str, Any]:
@@ -170,8 +269,8 @@ def test_sliders_and_flows_choose_the_arcs_and_numbers_of_the_table(
 ) -> None:
     from selenium.webdriver.common.keys import Keys
 
-    saliency, shown, prompts = shown_tables(words, 1)
-    ((_, html),) = flow_pages(saliency, shown, prompts, LABELS, COLORS)
+    saliency, shown, cuts, prompts = shown_tables(words, 1)
+    ((_, html),) = flow_pages(saliency, shown, cuts, prompts, LABELS, COLORS)
     data = opened(browser, tmp_path, html)
     (prompt,) = prompts.head(1).to_dicts()
     masks, matrices = flow_masks(prompt), saliency_matrices(saliency)
@@ -209,8 +308,8 @@ def test_focus_and_pointer_tell_a_token_s_numbers(
     from selenium.webdriver import ActionChains
     from selenium.webdriver.common.keys import Keys
 
-    saliency, shown, prompts = shown_tables(words, 1)
-    ((_, html),) = flow_pages(saliency, shown, prompts, LABELS, COLORS)
+    saliency, shown, cuts, prompts = shown_tables(words, 1)
+    ((_, html),) = flow_pages(saliency, shown, cuts, prompts, LABELS, COLORS)
     opened(browser, tmp_path, html)
     matrix = saliency_matrices(saliency)[0]
     tokens = browser.find_elements("css selector", ".token")
@@ -243,8 +342,8 @@ def test_focus_and_pointer_tell_a_token_s_numbers(
 def test_every_token_of_a_label_word_is_marked(
     browser: Any, tmp_path: Path, words: Tokenizer
 ) -> None:
-    saliency, shown, prompts = shown_tables(words, 1)
-    ((_, html),) = flow_pages(saliency, shown, with_words(prompts, [1, 3, 2]), LABELS, COLORS)
+    saliency, shown, cuts, prompts = shown_tables(words, 1)
+    ((_, html),) = flow_pages(saliency, shown, cuts, with_words(prompts, [1, 3, 2]), LABELS, COLORS)
     opened(browser, tmp_path, html)
     tokens = browser.find_elements("css selector", ".token")
     marked = browser.find_elements("css selector", ".token.label")
@@ -258,7 +357,7 @@ def test_every_token_of_a_label_word_is_marked(
 def test_the_instruction_and_every_field_are_named(
     browser: Any, tmp_path: Path, words: Tokenizer
 ) -> None:
-    saliency, shown, prompts = shown_tables(words, 1)
+    saliency, shown, cuts, prompts = shown_tables(words, 1)
     paired = prompts.with_columns(
         pl.lit(8, pl.Int32).alias("instruction_end"),  # in place of the first demonstration
         pl.Series("demonstration_starts", [[8, 10, 20]] * len(prompts)),
@@ -266,7 +365,7 @@ def test_the_instruction_and_every_field_are_named(
         pl.Series("field_starts", [[8, 8, 11, 14, 21, 25, 31, 33]] * len(prompts)),
         pl.Series("field_ends", [[8, 8, 14, 18, 25, 28, 33, 36]] * len(prompts)),
     )
-    ((_, html),) = flow_pages(saliency, shown, paired, LABELS, COLORS)
+    ((_, html),) = flow_pages(saliency, shown, cuts, paired, LABELS, COLORS)
     opened(browser, tmp_path, html)
     tokens = browser.find_elements("css selector", ".token")
     roles = {0: "formatting", 1: "instruction", 12: "premise", 14: "hypothesis"}

@@ -16,6 +16,7 @@ from scipy import stats
 import anchorflow.summarize.claims as package
 from anchorflow.config import registry
 from anchorflow.config.errors import InputError
+from anchorflow.depth import first_third, last_third
 from anchorflow.measure.probes import measure_probes
 from anchorflow.measure.segments import segment_names
 from anchorflow.plot.claims import plot_claims
@@ -35,7 +36,6 @@ from anchorflow.summarize.claims._decision import (
     over_tasks,
 )
 from anchorflow.summarize.claims._effects import mean_of_examples, minus
-from anchorflow.summarize.depth import first_third, last_third
 from anchorflow.summarize.neighbors import CHOICES
 from anchorflow.summarize.statistics import SeedStatistic, weighted_mean_where_defined
 from anchorflow.summarize.verdicts import INCONCLUSIVE, NOT_SUPPORTED, NOT_TESTED, SUPPORTED

@@ -193,6 +193,20 @@ def full_attention(call: AttentionCall) -> tuple[Tensor, Tensor, Tensor]:
     return scores, hidden, value
 
 
+class PlainCut:
+    """Whole attention matrices of which some entries are cut."""
+
+    def __init__(self, edges: Tensor, layers: range, variant: str) -> None:
+        self._edges, self._layers, self._variant = edges, layers, variant
+
+    def attend(self, call: AttentionCall, _: Attention) -> Tensor:
+        scores, hidden, value = full_attention(call)
+        cut = self._edges[:, None] & torch.tensor(call.layer in self._layers)
+        if self._variant == "mask":
+            return scores.masked_fill(hidden | cut, -torch.inf).softmax(-1) @ value
+        return scores.masked_fill(hidden, -torch.inf).softmax(-1).masked_fill(cut, 0) @ value
+
+
 class PlainCompression:
     """Whole attention matrices in which the queries see only the kept positions of the prefix."""
 

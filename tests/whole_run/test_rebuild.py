@@ -14,14 +14,17 @@ from job_messages import (
     ARRANGE,
     ATTEND,
     COMPRESS,
+    CUT,
     DIAGNOSE,
     EMBED,
     EMBED_FURTHER,
     EVERY_CELL,
     FIRST_SEED,
+    FORETELL,
     INDEX,
     ISOLATE,
     KERNEL,
+    LEAVE_OUT,
     MEASURE,
     MODEL,
     PAGE,
@@ -34,6 +37,8 @@ from job_messages import (
     REWEIGHT,
     SAMPLE,
     TIME,
+    TRANSPLANT,
+    TWIN,
     WORLDS,
     cells,
     pages,
@@ -332,6 +337,56 @@ def test_orders_are_run_if_there_are_some_and_rebuild_nothing_else(finished_run:
     config["orders"] = {"count": 0}
     said = finished_run.snakemake("-n", "results/order_effects/tiny.parquet", ok=False)
     assert "orders.count: it is 0, so there are no other orders of demonstrations" in said
+
+
+@pytest.mark.long
+def test_cuts_and_transplants_are_run_if_listed_and_rebuild_no_more_than_they_concern(
+    finished_run: Checkout,
+) -> None:
+    tasks, seeds, config = ["reviews", "news"], [0, 1], finished_run.config
+
+    def jobs(*templates: str, untrained: tuple[str, ...] = ()) -> set[str]:
+        of_twin = [template.replace("tiny", TWIN) for template in untrained]
+        return cells([*templates, *of_twin], tasks, seeds)
+
+    classes = ["label_to_target", "text_to_label"]
+    config["knockout"] = {"classes": classes}
+    config["faithfulness"] = {"classes": classes[:1], "steps": 1}
+    config["cutoff"] = {"sees": ["first", "label", "random"]}
+    config["transplant"] = {"places": ["label", "text", "template"], "depths": 2}
+    asked = presented("knockouts", "faithful", "cutoffs", "transplants")
+    every = (CUT, FORETELL, LEAVE_OUT, TRANSPLANT)
+    assert finished_run.planned() == jobs(*every) | asked | CLAIMS
+    config["controls"]["stages"] += ["knockout", "faithfulness", "cutoff", "transplant"]
+    planned = jobs(*every, untrained=every) | asked | CLAIMS
+    assert finished_run.planned() == planned
+    finished_run.snakemake("--cores", "2")
+    assert finished_run.planned() == set()
+    claims = pl.read_parquet(finished_run.folder / "results/claims/tiny.parquet")
+    tested = claims.filter(pl.col("source") == "[A] §2", pl.col("task") == "news")
+    assert tested["claim"].to_list() == [
+        "cutting_label_words",
+        "label_words_carry",
+        "saliency_orders_layers",
+        "label_words_suffice_late",
+    ]
+    assert tested["effect"].is_not_null().all()
+    assert tested["null_effect"].is_not_null().all()
+
+    config["faithfulness"] = {"classes": classes[:1], "steps": 2}
+    assert (
+        finished_run.planned()
+        == jobs(FORETELL, untrained=(FORETELL,)) | presented("faithful") | CLAIMS
+    )
+    config["faithfulness"] = {"classes": classes[:1], "steps": 1}
+    config["transplant"]["depths"] = 3
+    assert (
+        finished_run.planned()
+        == jobs(TRANSPLANT, untrained=(TRANSPLANT,)) | presented("transplants") | CLAIMS
+    )
+    config["transplant"] = {"places": []}
+    said = finished_run.snakemake("-n", "results/transplants/tiny.parquet", ok=False)
+    assert "transplant.places: none are listed" in said
 
 
 def test_editing_the_embeddings_module_rebuilds_embeddings_and_what_follows(

@@ -69,6 +69,10 @@ def reports(
         results = folder / "results"
         run.config["perturbations"] = {"kinds": ["typos"]}
         run.config["orders"] = {"count": 2}
+        run.config["knockout"] = {"classes": ["label_to_target"]}
+        run.config["faithfulness"] = {"classes": ["label_to_target"]}
+        run.config["cutoff"] = {"sees": ["first"]}
+        run.config["transplant"] = {"places": ["label"]}
         for copy in (*(f"{name}/tiny.png" for name in FURTHER), COMPARED):
             (results / "figures" / copy).parent.mkdir()
             shutil.copy(results / "figures/flow/tiny.png", results / "figures" / copy)

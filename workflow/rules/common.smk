@@ -35,6 +35,7 @@ from anchorflow.config.stages import (
     SHARDED,
     STAGES,
     WORLDS,
+    asked_for,
     null_stages,
 )
 from anchorflow.config.yaml_values import check_file
@@ -148,9 +149,9 @@ def files_of(read, with_words=False, all_models=False, null=None):
     return files
 
 
-def listed_at(asked_for):
+def listed_at(key):
     """What the configuration lists under a key such as encoder.further; True for no key."""
-    section, _, key = asked_for.partition(".")
+    section, _, key = key.partition(".")
     return config[section][key] if section else True
 
 

@@ -48,7 +48,7 @@ for shown in PRESENTED:
             input:
                 **{
                     name: files_of(read, shown.with_words)
-                    for name, read in shown.reads.items()
+                    for name, read in shown.read_in(listed_at).items()
                 },
                 **{
                     name: files_of(read, null=null)
@@ -56,6 +56,7 @@ for shown in PRESENTED:
                     for name, read in shown.null_reads(
                         null, config["controls"]
                     ).items()
+                    if listed_at(asked_for(read))
                 },
                 **{
                     name: files_of(read, with_words=True)

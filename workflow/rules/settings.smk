@@ -185,6 +185,37 @@ def orders_count(wildcards):
     return configuration.orders_of(config)
 
 
+def knockout_spec(wildcards):
+    """Which edges are cut, and how; refused if there are none."""
+    return configuration.knockout_of(config)
+
+
+def faithfulness_spec(wildcards):
+    """The edges whose saliency is compared with cutting them; refused if there are none."""
+    return configuration.faithfulness_of(config)
+
+
+def timed_also():
+    """Methods of compression after which queries are timed where they are measured."""
+    return [name for name in config["compression"]["methods"] if name == "until_layer"]
+
+
+def timing_spec(wildcards):
+    """How queries are timed, and after which caches beside those of every run."""
+    also = timed_also()
+    return {**config["timing"], **({"also": also} if also else {})}
+
+
+def cutoff_spec(wildcards):
+    """What queries still see, and from which layers on; refused if demonstrations stay."""
+    return configuration.cutoff_of(config)
+
+
+def transplant_spec(wildcards):
+    """What is put from one prompt into another, and where; refused if nothing is."""
+    return configuration.transplant_of(config)
+
+
 def perturbations_spec(wildcards):
     """Which perturbations are made, and how strong they are; refused if there are none."""
     return configuration.perturbations_of(config)

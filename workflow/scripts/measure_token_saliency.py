@@ -8,7 +8,7 @@ from anchorflow.measure.token_saliency import measure_token_saliency
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.model.tokenizer import open_tokenizer
 from anchorflow.schemas.prompts import PROMPTS
-from anchorflow.schemas.token_saliency import SHOWN_PROMPTS, TOKEN_SALIENCY
+from anchorflow.schemas.token_saliency import SHOWN_KNOCKOUTS, SHOWN_PROMPTS, TOKEN_SALIENCY
 from anchorflow.store.job import job
 from anchorflow.store.parquet import read_table, write_frame
 
@@ -20,7 +20,8 @@ if __name__ == "__main__":
         model = open_for_job(
             snakemake.input.model, compute, snakemake.threads, prompts, "token_saliency", spec
         )
-        saliency, shown = measure_token_saliency(model, tokenizer, prompts, **spec)
+        saliency, shown, cuts = measure_token_saliency(model, tokenizer, prompts, **spec)
         settings = {"shown": spec, "model": read_card(snakemake.input.model)}
         write_frame(snakemake.output.saliency, TOKEN_SALIENCY, saliency, settings)
         write_frame(snakemake.output.shown, SHOWN_PROMPTS, shown, settings)
+        write_frame(snakemake.output.cuts, SHOWN_KNOCKOUTS, cuts, settings)

@@ -6,7 +6,7 @@ continue_in_fork(snakemake)
 
 from anchorflow.plot.flow_page import flow_pages
 from anchorflow.schemas.prompts import PROMPTS
-from anchorflow.schemas.token_saliency import SHOWN_PROMPTS, TOKEN_SALIENCY
+from anchorflow.schemas.token_saliency import SHOWN_KNOCKOUTS, SHOWN_PROMPTS, TOKEN_SALIENCY
 from anchorflow.store.job import job
 from anchorflow.store.parquet import read_table
 from anchorflow.store.replacing import replacing
@@ -17,6 +17,7 @@ if __name__ == "__main__":
         pages = flow_pages(
             read_table(snakemake.input.saliency, TOKEN_SALIENCY),
             read_table(snakemake.input.shown, SHOWN_PROMPTS),
+            read_table(snakemake.input.cuts, SHOWN_KNOCKOUTS),
             read_table(snakemake.input.prompts, PROMPTS),
             **snakemake.params.spec,
         )

@@ -126,6 +126,7 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
             "orders.count: a single order has no other to be compared with; give 2 or more, or 0 "
             "to leave orders out."
         )
+    _check_faithfulness(config)
     states, tasks = config["theory"]["states"], config["theory"]["tasks"]
     if tasks > states:
         raise InputError(
@@ -144,6 +145,22 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
         raise InputError(
             f"timing.batch_size: {together} does not divide timing.queries ({queries}); choose "
             "numbers that fit, so that all batches are of one size."
+        )
+
+
+def _check_faithfulness(config: Mapping[str, Any]) -> None:
+    """Raise InputError if saliency is to be compared with cuts that are not made."""
+    cut, wanted = config["knockout"], config["faithfulness"]["classes"]
+    for name in wanted:
+        if name not in cut["classes"]:
+            raise InputError(
+                f"faithfulness.classes: {name} is not among knockout.classes, so there is nothing "
+                "to compare it with; add it there, or leave it out."
+            )
+    if wanted and "single" not in cut["layers"]:
+        raise InputError(
+            "knockout.layers: faithfulness compares saliency with cutting edges in single layers, "
+            "which are not listed; add single, or leave faithfulness.classes empty."
         )
 
 
@@ -296,6 +313,75 @@ def orders_of(config: Mapping[str, Any]) -> int:
             "another number above 1."
         )
     return count
+
+
+def knockout_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Which edges of attention are cut, and how.
+
+    Raises
+    ------
+    InputError
+        If no class of edges is listed.
+    """
+    spec: dict[str, Any] = config["knockout"]
+    if not spec["classes"]:
+        raise InputError(
+            "knockout.classes: none is listed, so no edges of attention are cut; list some, as in "
+            "[label_to_target, text_to_label]."
+        )
+    return spec
+
+
+def faithfulness_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The edges whose saliency is compared with cutting them, and how.
+
+    Raises
+    ------
+    InputError
+        If no class of edges is listed.
+    """
+    spec = config["faithfulness"]
+    if not spec["classes"]:
+        raise InputError(
+            "faithfulness.classes: none is listed, so saliency is not compared with cutting edges; "
+            "list some of knockout.classes."
+        )
+    cut = config["knockout"]
+    return {**spec, **{key: cut[key] for key in ("draws", "examples") if key in cut}}
+
+
+def cutoff_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What queries still see of the demonstrations, and from which layers on.
+
+    Raises
+    ------
+    InputError
+        If nothing is listed.
+    """
+    spec: dict[str, Any] = config["cutoff"]
+    if not spec["sees"]:
+        raise InputError(
+            "cutoff.sees: none is listed, so demonstrations are seen in all layers; list some, as "
+            "in [first, label, random]."
+        )
+    return spec
+
+
+def transplant_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What is taken from other prompts, and where.
+
+    Raises
+    ------
+    InputError
+        If no places are listed.
+    """
+    spec: dict[str, Any] = config["transplant"]
+    if not spec["places"]:
+        raise InputError(
+            "transplant.places: none are listed, so nothing is put from one prompt into another; "
+            "list some, as in [label, text, template, demonstrations]."
+        )
+    return spec
 
 
 def perturbations_of(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ scripts that present results all read this list.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,6 +96,17 @@ class Presented:
         further = {f"{null}_{name}": read for null in nulls for name, read in self.reads.items()}
         return {**self.reads, **further, **self.worded, **self.further}
 
+    def read_in(self, asked: Callable[[str], Any]) -> dict[str, str]:
+        """Inputs of every run, and those that a run has if it asks for what they belong to.
+
+        ``asked`` tells whether the configuration lists something under a key.
+        """
+        return {
+            name: read
+            for name, read in self.reads.items()
+            if not self.by_default or asked(asked_for(read))
+        }
+
     def null_reads(self, null: str, controls: Mapping[str, Any]) -> dict[str, str]:
         """Inputs such as ``untrained_saliency`` that a run with these ``controls`` has.
 
@@ -116,6 +127,7 @@ INFORMATION = "2 Label words as anchors"
 ANCHORS = "3 Anchors put to use"
 KERNEL = "4 Kernel regression"
 ACCURACY = "5 Accuracy"
+CAUSES = "6 What carries the answer"
 
 MEASURED = (
     Stage("texts", TASK),
@@ -131,6 +143,10 @@ MEASURED = (
     Stage("predictions", sharded=True, written_with="attention"),
     Stage("saliency", sharded=True),
     Stage("isolation", sharded=True),
+    Stage("knockout", sharded=True, shown_by="knockouts"),
+    Stage("faithfulness", sharded=True, shown_by="faithful"),
+    Stage("cutoff", sharded=True, shown_by="cutoffs"),
+    Stage("transplant", sharded=True, shown_by="transplants"),
     Stage(
         "reweighting",
         tables={
@@ -181,6 +197,7 @@ MEASURED = (
     Stage("probes"),
     Stage("token_saliency", first_seed=True, shown_by="flow_page"),
     Stage("shown_prompts", first_seed=True, shown_by="flow_page", written_with="token_saliency"),
+    Stage("shown_knockouts", first_seed=True, shown_by="flow_page", written_with="token_saliency"),
     Stage("theory", WORLDS),
     Stage("flow_page", is_folder=True, first_seed=True, shown_by="flow_page"),
 )
@@ -218,6 +235,43 @@ PRESENTED = (
         {"isolation": "isolation", "prompts": "prompts"},
         figure="Loyalty under isolation (Fig. 4 of [A])",
         table="Loyalty under isolation",
+    ),
+    Presented(
+        "knockouts",
+        "what cutting edges of attention does to {}",
+        CAUSES,
+        {"knockout": "knockout", "prompts": "prompts"},
+        figure="Edges of attention cut",
+        table="Edges of attention cut",
+        asked_for="knockout.classes",
+    ),
+    Presented(
+        "faithful",
+        "how well saliency foretells what cutting edges does to {}",
+        CAUSES,
+        {"faithfulness": "faithfulness", "knockout": "knockout", "prompts": "prompts"},
+        settings_of=("faithfulness", "knockout"),
+        figure="Saliency and attention compared with cutting",
+        table="Saliency and attention compared with cutting",
+        asked_for="faithfulness.classes",
+    ),
+    Presented(
+        "cutoffs",
+        "from which layer on {} does without the demonstrations",
+        CAUSES,
+        {"cutoff": "cutoff", "prompts": "prompts"},
+        figure="Layers that need the demonstrations",
+        table="Layers that need the demonstrations",
+        asked_for="cutoff.sees",
+    ),
+    Presented(
+        "transplants",
+        "what moves the answers of {} to another prompt's",
+        CAUSES,
+        {"transplant": "transplant", "prompts": "prompts"},
+        figure="Vectors of label words put into another prompt",
+        table="Vectors of label words put into another prompt",
+        asked_for="transplant.places",
     ),
     Presented(
         "deep",
@@ -443,6 +497,12 @@ def null_stages(null: str, controls: Mapping[str, Any]) -> list[str]:
     else:
         wanted = ["attention"] if controls["shuffled_labels"] else []
     return [stage.name for stage in MEASURED if (stage.written_with or stage.name) in wanted]
+
+
+def asked_for(read: str) -> str:
+    """The key without which a run has no such ``stage`` or ``stage/file``; empty for none."""
+    shown_by = STAGES[read.partition("/")[0]].shown_by
+    return next((shown.asked_for for shown in PRESENTED if shown.name == shown_by), "")
 
 
 def presented(name: str) -> Presented:

@@ -132,8 +132,12 @@ a date of its own for want of today's, such as Llama 3.2's 26 Jul 2024, writes t
 | `theory` | random worlds, their summary, figure and table; nothing of any model |
 | `flow_page` | information-flow pages |
 | `controls` | what is measured of new twins or with shuffled labels, and claims; nothing of the models themselves |
+| `knockout` | predictions with edges cut, and what follows from them; `draws` and `examples`, saliency of these edges too |
+| `faithfulness` | saliency of edges that are cut, and what follows from it |
+| `cutoff` | predictions without demonstrations from some layer on, and what follows from them |
+| `transplant` | predictions with vectors of other prompts, and what follows from them |
 | `isolation` | the predictions under isolation, and what follows from them |
-| `compute.examples_per_shard` | attention, saliency, isolation, compression, retrieval, perturbations and kernel, and what follows from them; nothing after `snakemake --touch`, see below |
+| `compute.examples_per_shard` | attention, saliency, isolation, knockout, faithfulness, cutoff, transplant, compression, retrieval, perturbations and kernel, and what follows from them; nothing after `snakemake --touch`, see below |
 | the rest of `compute` | nothing |
 | `statistics` | summaries, figures and tables; no model runs |
 | `figures` | figures |

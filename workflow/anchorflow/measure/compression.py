@@ -65,8 +65,9 @@ class Cache(NamedTuple):
 
     @property
     def kept(self) -> int:
-        """Number of tokens kept in each layer and head."""
-        return self.prefix.layers[0].tokens
+        """Tokens kept in each layer and head; if layers differ, their mean, rounded up."""
+        layers = self.prefix.layers.values()
+        return -(-sum(layer.tokens for layer in layers) // len(layers))
 
 
 class _Observe:

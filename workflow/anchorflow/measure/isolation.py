@@ -23,17 +23,16 @@ from transformers import PreTrainedModel
 from anchorflow.config.cells import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.measure.token_kinds import label_word_tokens, matched_positions
-from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
+from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import (
     Answers,
     answers_after,
     check_finite,
     keep_outputs,
-    resume,
-    target_states,
 )
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.variants import Variant, states_of_variants
 from anchorflow.prepare.prompts import non_label_positions
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
@@ -307,12 +306,11 @@ class _Runs:
         InputError
             If a logit is not finite.
         """
-        starts = set(self._starts.values())
-        with intervene(self._untouched), keep_outputs(self._model, starts) as kept:
-            states = [target_states(self._model, batch)]
-        for setting, prefix in self._prefixes.items():
-            with intervene(prefix), resume(self._model, kept[self._starts[setting]]):
-                states.append(target_states(self._model, batch))
+        # Queries read what is changed in the layer after the first isolated one.
+        variants = [
+            Variant(prefix, self._starts[setting] + 1) for setting, prefix in self._prefixes.items()
+        ]
+        states = states_of_variants(self._model, batch, self._untouched, variants)
         settings = [UNTOUCHED, *self._prefixes]
         answers = answers_after(self._model, states, batch.label_tokens, top_tokens)
         for setting, each in zip(settings, answers, strict=True):

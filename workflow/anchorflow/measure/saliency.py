@@ -120,7 +120,10 @@ class SaliencySink(Protocol):
     def take(
         self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = ALL
     ) -> None:
-        """``saliency`` is I_l(rows, keys) as [examples, rows, keys], float32, 0 for hidden keys."""
+        """A chunk of Σ_h A ⊙ ∂L/∂A, of which I_l is the absolute value.
+
+        ``saliency`` is [examples, rows, keys], float32, 0 for hidden keys; the sink may change it.
+        """
 
 
 class FlowSums:
@@ -135,8 +138,11 @@ class FlowSums:
     def take(
         self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = ALL
     ) -> None:
-        """Add the contributions of a chunk, without the diagonal (a token's flow to itself)."""
-        saliency.diagonal(rows.start - keys.start, -2, -1).zero_()
+        """Add the contributions of a chunk, made positive, without the diagonal.
+
+        The diagonal is a token's flow to itself.
+        """
+        saliency.abs_().diagonal(rows.start - keys.start, -2, -1).zero_()
         shape = (self._batch.size, self._tokens)
         sums = _kept(self._row_sums, layer, shape, saliency)
         target_rows = _kept(self._target_rows, layer, shape, saliency)
@@ -318,7 +324,7 @@ class _MeasuredAttention(torch.autograd.Function):
             key_gradient[:, :, keys] += parts[1]
             value_gradient[:, :, keys] += parts[2]
             rows = slice(start + before, stop + before)
-            ctx.sink.take(call.layer, rows, keys, significance.abs_())
+            ctx.sink.take(call.layer, rows, keys, significance)
         own = (query_gradient, key_gradient[:, :, before:], value_gradient[:, :, before:])
         if not before:
             return *own, None, None, None, None

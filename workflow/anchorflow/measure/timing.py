@@ -4,7 +4,7 @@ Timings depend on the machine and its load, so they are kept apart from all othe
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,14 +24,16 @@ from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.timing import TIMING
 
-# Methods not listed keep as many tokens as hidden_anchor and take equally long.
+# Methods not listed keep as many tokens as hidden_anchor in every layer and take equally long.
 _CACHED = {
     "full": FULL,
     "text_anchor": Setting("text_anchor"),
     "hidden_anchor": ANCHOR,
     "reweighted": FULL,
     "reweighted_anchor": ANCHOR,
+    "until_layer": Setting("until_layer"),
 }
+OPTIONAL = ("until_layer",)  # timed where it is measured
 
 _REWEIGHTED = ("reweighted", "reweighted_anchor")
 _ALL = 2**31  # tokens per batch, that is, no limit: slices of the prompts already are batches
@@ -66,7 +68,8 @@ def measure_timing(
     prompts : DataFrame
         ``PROMPTS`` of one model, task, and seed.
     spec : mapping
-        ``queries``, ``repetitions``, and ``batch_size``, as in the configuration.
+        ``queries``, ``repetitions``, and ``batch_size``, as in the configuration; ``also`` lists
+        those of ``OPTIONAL`` that are timed.
 
     Returns
     -------
@@ -79,7 +82,7 @@ def measure_timing(
     together = min(spec["batch_size"], len(chosen))
     chosen = chosen[: len(chosen) // together * together]
     shown = observe(model, shared_token_ids(chosen), chosen.row(0, named=True))
-    ways = _ways(model, shown, chosen, together)
+    ways = _ways(model, shown, chosen, together, spec.get("also", ()))
     numbers = range(len(chosen) // together)
     for way in ways:
         for number in numbers:
@@ -127,7 +130,11 @@ def _size(way: Way) -> dict[str, int]:
 
 
 def _ways(
-    model: PreTrainedModel, shown: Demonstrations, prompts: pl.DataFrame, together: int
+    model: PreTrainedModel,
+    shown: Demonstrations,
+    prompts: pl.DataFrame,
+    together: int,
+    also: Collection[str],
 ) -> list[Way]:
     """Full prompts, and queries after every kind of cache."""
     slices = [prompts[start : start + together] for start in range(0, len(prompts), together)]
@@ -141,6 +148,8 @@ def _ways(
     nothing = torch.zeros(shape, device=model.device)
     ways = [Way("full_prompt", [(batch, []) for batch in whole])]
     for name, setting in _CACHED.items():
+        if name in OPTIONAL and name not in also:
+            continue
         cache = compress(model, shown, setting)
         shared = shown.prefix.tokens
         batches: list[tuple[Batch, list[Intervention]]] = []

@@ -1,26 +1,43 @@
 """Saliency between all pairs of tokens, for the information-flow pages ([A] Fig. 1).
 
 The saliency stage averages these values; here they are kept in full. Memory is quadratic in the
-length of the prompt, so prompts run one at a time.
+length of the prompt, so prompts run one at a time. Beside it, what cutting each of the three flows
+in a single layer does to the prompt's answer.
 """
 
 import logging
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
+from anchorflow.config.errors import InputError
+from anchorflow.depth import bands_of
+from anchorflow.measure.edges import edges_of
+from anchorflow.measure.knockout import Cut
 from anchorflow.measure.saliency import ALL, FlowSums, Saliency, label_loss
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
-from anchorflow.model.language_model import label_logits
+from anchorflow.model.language_model import (
+    keep_outputs,
+    label_logits,
+    resume,
+    target_label_logits,
+)
 from anchorflow.schemas.frames import frame_schema, keyed
-from anchorflow.schemas.token_saliency import SHOWN_PROMPTS, TOKEN_SALIENCY
+from anchorflow.schemas.token_saliency import SHOWN_KNOCKOUTS, SHOWN_PROMPTS, TOKEN_SALIENCY
 
 log = logging.getLogger(__name__)
+
+FLOWS = ("before_to_label", "label_to_target", "others")  # S_wp, S_pq, S_ww
 
 
 class TokenSaliency(FlowSums):
@@ -45,7 +62,7 @@ def measure_token_saliency(
     prompts: pl.DataFrame,
     examples: int,
     demonstrations: str = "per_example",
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """I_l(i, j) of all tokens j < i in every layer, for the first runnable prompts.
 
     Parameters
@@ -60,12 +77,12 @@ def measure_token_saliency(
     Returns
     -------
     tuple of DataFrame
-        Columns of ``TOKEN_SALIENCY`` and of ``SHOWN_PROMPTS``, ordered by example.
+        Columns of ``TOKEN_SALIENCY``, ``SHOWN_PROMPTS``, and ``SHOWN_KNOCKOUTS``, by example.
 
     Raises
     ------
     InputError
-        If gradients are missing, zero, or not finite.
+        If gradients are missing, zero, or not finite, or a cut changes nothing where it should.
 
     Source: Wang et al. 2023, eq. 1.
     """
@@ -74,34 +91,128 @@ def measure_token_saliency(
         log.info("Of %d requested prompts, %d can be run.", examples, len(chosen))
     flows = [pl.DataFrame(schema=frame_schema(TOKEN_SALIENCY))]
     shown = [pl.DataFrame(schema=frame_schema(SHOWN_PROMPTS))]
+    cuts = [pl.DataFrame(schema=frame_schema(SHOWN_KNOCKOUTS))]
+    rows_of = {row["example"]: row for row in chosen.iter_rows(named=True)}
     layers: int = model.config.get_text_config().num_hidden_layers
 
-    def measure(batch: Batch) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def measure(batch: Batch) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         keys = chosen.select("model", "task", "seed").row(0, named=True)
         keys["example"] = batch.examples[0]
         sink = TokenSaliency(batch, layers)
         with intervene(Saliency(sink)):
             logits = label_logits(model, batch)
             label_loss(logits, batch).backward()
-        sink.means(layers)  # raises if a layer is missing or its saliency is zero
+        means = sink.means(layers)  # raises if a layer is missing or its saliency is zero
         probabilities = logits.detach().softmax(-1).cpu()
+        texts = token_texts(tokenizer, batch.input_ids[0].tolist())
+        query = rows_of[batch.examples[0]]["query_start"]
         frame = pl.DataFrame(
             {
                 "demonstrations": demonstrations,
                 "label": batch.labels.tolist(),
                 "prediction": probabilities.argmax(-1).tolist(),
                 "probabilities": probabilities.tolist(),
-                "texts": [token_texts(tokenizer, batch.input_ids[0].tolist())],
+                "texts": [texts],
+                "query": "".join(texts[query:]),
+                "strongest_wp": int(means.s_wp[:, 0].argmax()),
+                "strongest_pq": int(means.s_pq[:, 0].argmax()),
             }
         )
         flow = keyed(_rows(sink.matrices), keys, TOKEN_SALIENCY)
-        return flow, keyed(frame, keys, SHOWN_PROMPTS)
+        cut = cut_flows(model, batch, rows_of[batch.examples[0]])
+        return (
+            flow,
+            keyed(frame, keys, SHOWN_PROMPTS),
+            keyed(cut, keys, SHOWN_KNOCKOUTS),
+        )
 
     alone = run_batches(chosen, Budget(1), model.device, measure)
     for _, frames in tqdm(alone, total=len(chosen), desc="token saliency", unit="example"):
         flows.append(frames[0])
         shown.append(frames[1])
-    return pl.concat(flows).sort("example", "layer", "token"), pl.concat(shown).sort("example")
+        cuts.append(frames[2])
+    return (
+        pl.concat(flows).sort("example", "layer", "token"),
+        pl.concat(shown).sort("example"),
+        pl.concat(cuts).sort("example", "edges", "layer"),
+    )
+
+
+def cut_flows(model: PreTrainedModel, batch: Batch, prompt: Mapping[str, Any]) -> pl.DataFrame:
+    """What cutting all edges of each flow in single layers does to the answer of one prompt.
+
+    Layers are those of the stage ``knockout``. The flows run together, from the layer on.
+
+    Parameters
+    ----------
+    batch : Batch
+        The whole prompt alone.
+    prompt : mapping
+        The prompt, a row of ``PROMPTS``.
+
+    Returns
+    -------
+    DataFrame
+        Columns edges, layer, loss_change, prediction, and probabilities.
+
+    Raises
+    ------
+    InputError
+        If a cut changes nothing of the attention that it should.
+    """
+    edges = torch.stack([torch.from_numpy(edges_of(prompt, name)) for name in FLOWS])
+    depth: int = model.config.get_text_config().num_hidden_layers
+    layers = [first for _, first, _ in bands_of("single", depth)]
+    with keep_outputs(model, [layer - 1 for layer in layers if layer]) as kept:
+        plain = target_label_logits(model, batch)
+    together = repeated(batch, len(FLOWS))
+    labels = together.labels.cpu()
+    before = cross_entropy(plain.cpu().double(), labels[:1])
+    rows = []
+    for layer in layers:
+        cut = Cut(edges, [layer], "mask")
+        again = resume(model, kept[layer - 1].repeated(len(FLOWS))) if layer else nullcontext()
+        with intervene(cut), again:
+            logits = target_label_logits(model, together).cpu()
+        if not cut.changed:
+            raise InputError(
+                f"flow_page: cutting attention in layer {layer} changed nothing of it in model "
+                f'{prompt["model"]}; set "dtype: float32" for it, or "flow_page: {{examples: 0}}".'
+            )
+        losses = cross_entropy(logits.double(), labels, reduction="none") - before
+        probabilities = logits.softmax(-1)
+        rows += [
+            {
+                "edges": name,
+                "layer": layer,
+                "loss_change": losses[row].item(),
+                "prediction": int(probabilities[row].argmax()),
+                "probabilities": probabilities[row].tolist(),
+            }
+            for row, name in enumerate(FLOWS)
+        ]
+    return pl.DataFrame(rows)
+
+
+def repeated(batch: Batch, times: int) -> Batch:
+    """A batch of one prompt, several times."""
+
+    def several(value: Tensor) -> Tensor:
+        return value.expand(times, *value.shape[1:])
+
+    return replace(
+        batch,
+        examples=batch.examples * times,
+        input_ids=several(batch.input_ids),
+        lengths=several(batch.lengths),
+        target_positions=several(batch.target_positions),
+        label_positions=several(batch.label_positions),
+        label_ends=several(batch.label_ends),
+        demonstration_starts=several(batch.demonstration_starts),
+        demonstration_ends=several(batch.demonstration_ends),
+        demonstration_labels=several(batch.demonstration_labels),
+        labels=several(batch.labels),
+    )
 
 
 def token_texts(tokenizer: Tokenizer, token_ids: list[int]) -> list[str]:

@@ -199,13 +199,15 @@ def _intervened(call: AttentionCall, interventions: Sequence[Intervention]) -> T
     return first.attend(call, lambda inner: _intervened(inner, rest))
 
 
-def attention_rows(call: AttentionCall, rows: Tensor) -> Tensor:
+def attention_rows(call: AttentionCall, rows: Tensor, cut: Tensor | None = None) -> Tensor:
     """Attention probabilities of some query rows of each example.
 
     Parameters
     ----------
     rows : [B, R], int
         Query rows of each example.
+    cut : [1 or B, R, K], bool, optional
+        Further keys that these rows may not attend to.
 
     Returns
     -------
@@ -217,6 +219,8 @@ def attention_rows(call: AttentionCall, rows: Tensor) -> Tensor:
     query = call.query.gather(2, chosen).unflatten(1, (call.key.shape[1], -1)).flatten(2, 3)
     scores = _scores(call, query, slice(0, call.keys)).unflatten(2, (-1, rows.shape[1]))
     hidden = call.hidden_from(rows, slice(0, call.keys))[:, :, None]
+    if cut is not None:
+        hidden = hidden | cut[:, None, None]
     probabilities: Tensor = scores.masked_fill_(hidden, -torch.inf).softmax(-1)
     return probabilities.flatten(1, 2)
 

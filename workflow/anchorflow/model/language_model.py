@@ -351,11 +351,12 @@ def _before_head(model: PreTrainedModel) -> Iterator[list[Tensor]]:
         hook.remove()
 
 
-def label_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
+def label_logits(model: PreTrainedModel, batch: Batch, from_embeddings: bool = True) -> Tensor:
     """Logits of the label words at the target position of each prompt, with their autograd graph.
 
     The head runs for these positions and tokens only. The token embeddings are the leaves of the
-    graph, so that gradients flow through every layer while all parameters stay frozen.
+    graph, so that gradients flow through every layer while all parameters stay frozen; or else an
+    intervention provides the leaves.
 
     Returns
     -------
@@ -370,7 +371,7 @@ def label_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
     with (
         head_at(model, batch.target_rows),
         _head_for(model, batch.label_tokens),
-        _embeddings_as_leaves(model),
+        _embeddings_as_leaves(model) if from_embeddings else contextlib.nullcontext(),
     ):
         return _run(model, batch)
 
@@ -467,6 +468,16 @@ class Resumed:
 
     layer: int
     output: Any
+
+    def repeated(self, times: int) -> "Resumed":
+        """The same for a batch of one example, several times."""
+
+        def several(value: Any) -> Any:
+            return value.expand(times, *value.shape[1:]) if isinstance(value, Tensor) else value
+
+        whole = isinstance(self.output, tuple)
+        output = tuple(map(several, self.output)) if whole else several(self.output)
+        return Resumed(self.layer, output)
 
 
 @contextlib.contextmanager

@@ -44,11 +44,13 @@ from anchorflow.model.attention_function import (
     row_chunks,
 )
 from anchorflow.model.operations import (
+    CUTS_AT_ONCE,
     OF_STAGE,
     WHOLE,
     WITH_GRADIENTS,
     Size,
     by_protocol,
+    cut_shares,
     in_words,
     isolated_shares,
     measured_rates,
@@ -416,11 +418,20 @@ def shapes(
     """The longest prompt by itself, and the largest batch; of one token if there are none.
 
     Shared tokens are those before the query, unless the stage runs whole prompts. Isolation keeps
-    them once more for every setting, as far as it runs the layers again.
+    them once more for every setting, as far as it runs the layers again, and knocking out for
+    some settings at a time.
     """
     own = run["tokens"] if stage in WHOLE else run["tokens"] - run["query_start"]
     shared = 0 if stage in WHOLE else max(run["query_start"].to_list(), default=0)
-    copies = 1 + sum(isolated_shares(spec, depth)) if stage == "isolation" else 1
+    copies = 1.0
+    if stage == "isolation":
+        copies += sum(isolated_shares(spec, depth))
+    elif stage == "knockout":
+        copies += sum(sorted(cut_shares(spec, depth)[0])[-CUTS_AT_ONCE:])
+    elif stage == "cutoff":
+        copies += CUTS_AT_ONCE
+    elif stage == "transplant":
+        copies += len(spec["donors"]) * spec["draws"] + CUTS_AT_ONCE
     one = Shape(1, max(own.to_list(), default=1), shared, copies)
     return one, one._replace(prompts=max(1, min(len(run), batch_tokens // one.tokens)))
 

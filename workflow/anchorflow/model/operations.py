@@ -18,6 +18,7 @@ from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
 from anchorflow.config.registry import declared, entries
+from anchorflow.depth import bands_of
 
 SHARE = 0.7  # of the rate of matrix products that a pass reaches, norms and softmax included
 PER_LAYER = 5e-4  # seconds that the many small operations of a layer take by themselves
@@ -85,7 +86,8 @@ def run_by(stage: str, spec: Mapping[str, Any], prompts: pl.DataFrame) -> pl.Dat
     """The prompts that a stage runs, of all that it is given."""
     protocol = pl.col("demonstrations")
     other = protocol != "per_example"
-    wanted = protocol == spec["demonstrations"] if stage in WITH_GRADIENTS else other
+    shown = protocol == spec.get("demonstrations", "fixed")
+    wanted = shown if stage in WITH_GRADIENTS else other
     return prompts.filter(wanted, pl.col("skipped").is_null())
 
 
@@ -188,6 +190,18 @@ def saliency(
     ]
 
 
+def shown_prompts(
+    protocols: Protocols, spec: Mapping[str, Any], depth: int, batch_tokens: int
+) -> list[Passes]:
+    """Saliency of single prompts, and their three flows cut in each layer, from it on."""
+    prompts = protocols[spec["demonstrations"]]
+    number, tokens = min(prompts.number, spec["examples"]), prompts.shared + prompts.own
+    layers = [first for _, first, _ in bands_of("single", depth)]
+    times = 1 + sum((depth - layer) / depth for layer in layers)
+    cut = Passes(times * number, 3 * tokens, tokens / 2)
+    return [*saliency(protocols, spec, depth, batch_tokens), cut]
+
+
 def isolated_shares(spec: Mapping[str, Any], depth: int) -> list[float]:
     """For every setting of isolation, the share of the layers from the first isolated one on."""
     drawn = ("random", "text")
@@ -207,6 +221,79 @@ def isolation(
         _shown(prompts, times),
         _queries(prompts, batch_tokens, times - len(shares) / depth, 0),
         _heads(prompts, 1 + len(shares)),
+    ]
+
+
+CUTS_AT_ONCE = 8  # cuts whose keys and values of the demonstrations are kept at once
+
+
+def cut_shares(spec: Mapping[str, Any], depth: int) -> tuple[list[float], list[float]]:
+    """The share of the layers that each cut of edges runs again, of demonstrations and of queries.
+
+    Edges into the target or the query leave the demonstrations as they are.
+    """
+    bands = [band for name in spec["layers"] for band in bands_of(name, depth)]
+    shares = [(depth - first) / depth for _, first, _ in bands]
+    inner = [name for name in spec["classes"] if not name.endswith(("_target", "_query"))]
+    drawn = (1 + spec["draws"]) * shares
+    return drawn * len(inner), drawn * len(spec["classes"])
+
+
+def knockout(
+    protocols: Protocols, spec: Mapping[str, Any], depth: int, batch_tokens: int
+) -> list[Passes]:
+    """Demonstrations and queries of every cut, from its first layer on."""
+    prompts = protocols["fixed"]
+    prompts = prompts._replace(number=min(prompts.number, spec.get("examples", prompts.number)))
+    shown, asked = cut_shares(spec, depth)
+    untouched = ceil((1 + len(asked)) / CUTS_AT_ONCE)
+    return [
+        _shown(prompts, 1 + sum(shown)),
+        _queries(prompts, batch_tokens, untouched + sum(asked), 0),
+        _heads(prompts, 1 + len(asked)),
+    ]
+
+
+def faithfulness(
+    protocols: Protocols, spec: Mapping[str, Any], depth: int, batch_tokens: int
+) -> list[Passes]:
+    """Forward and backward for saliency, forward for attention, and each step from its layer on."""
+    prompts = protocols["fixed"]
+    prompts = prompts._replace(number=min(prompts.number, spec.get("examples", prompts.number)))
+    tokens = prompts.shared + prompts.own
+    number, together = _batches(prompts, tokens, batch_tokens)
+    times = 4 + spec["steps"] * depth
+    return [Passes(times * number, together * tokens, 7 / 4 * tokens / 2)]
+
+
+def cutoff(
+    protocols: Protocols, spec: Mapping[str, Any], depth: int, batch_tokens: int
+) -> list[Passes]:
+    """Queries from every layer on from which demonstrations are left out."""
+    prompts = protocols["fixed"]
+    prompts = prompts._replace(number=min(prompts.number, spec.get("examples", prompts.number)))
+    drawn = sum(spec["draws"] if name == "random" else 1 for name in spec["sees"])
+    shares = [(depth - layer) / depth for layer in range(0, depth, spec["every"])]
+    runs = drawn * len(shares)
+    asked = drawn * sum(shares) + ceil(runs / CUTS_AT_ONCE)
+    return [_shown(prompts), _queries(prompts, batch_tokens, asked, 0), _heads(prompts, 1 + runs)]
+
+
+def transplant(
+    protocols: Protocols, spec: Mapping[str, Any], _: int, batch_tokens: int
+) -> list[Passes]:
+    """Donors, demonstrations above each layer, and queries above what is taken, half on average."""
+    prompts = protocols["fixed"]
+    prompts = prompts._replace(number=min(prompts.number, spec.get("examples", prompts.number)))
+    inner, donors = spec["depths"] - 1, len(spec["donors"]) * spec["draws"]
+    single = donors * len(spec["places"]) * inner * ("residual" in spec["what"])
+    bands = donors * len(spec["places"]) * (2 + 2 * inner) * ("keys_values" in spec["what"])
+    runs = donors + single + bands
+    asked = donors + single / 2 + bands * 3 / 4 + ceil(runs / CUTS_AT_ONCE)
+    return [
+        _shown(prompts, 1 + donors + single / 2),
+        _queries(prompts, batch_tokens, asked, 0),
+        _heads(prompts, 1 + runs),
     ]
 
 
@@ -265,13 +352,17 @@ OF_STAGE: Mapping[str, Counted] = {
     "perturbations": predictions,
     "retrieval": whole,
     "saliency": saliency,
-    "token_saliency": saliency,
+    "token_saliency": shown_prompts,
     "isolation": isolation,
+    "knockout": knockout,
+    "faithfulness": faithfulness,
+    "cutoff": cutoff,
+    "transplant": transplant,
     "reweighting": reweighting,
     "compression": compression,
     "timing": timing,
 }
-WITH_GRADIENTS = ("saliency", "token_saliency")
+WITH_GRADIENTS = ("saliency", "token_saliency", "faithfulness")
 WHOLE = (*WITH_GRADIENTS, "retrieval")  # without shared demonstrations
 
 

@@ -38,6 +38,13 @@ TEXT_TOKENS = 32  # that a text is taken to have, with template and label word
 _FIRST_SEED = ("timing", "token_saliency")
 _WITH_WORDS = ("attention", "saliency", "isolation")
 _INPUTS = {"calibrated": 3, "domain_calibrated": 20}  # baselines' own prompts
+# Lists of the configuration without which stages are not run.
+_ASKED_FOR = {
+    "knockout": "classes",
+    "faithfulness": "classes",
+    "cutoff": "sees",
+    "transplant": "places",
+}
 _ANCHORS = "hidden_anchor"  # a method of compression that β is fitted with too
 
 
@@ -133,7 +140,9 @@ def _assumed(
     shown = text * labels * config["demonstrations_per_label"]
     fixed = Prompts(count, shown, text)
     protocols, spec = defaultdict(lambda: Prompts(0, 0, 0), fixed=fixed), config.get(stage, {})
-    if stage in WITH_GRADIENTS:
+    if stage in _ASKED_FOR:
+        protocols = protocols if spec[_ASKED_FOR[stage]] else _alike([], fixed)
+    elif stage in WITH_GRADIENTS:
         protocols["per_example"] = fixed
         spec = {**config["flow_page"], **config["saliency"]} if stage != "saliency" else spec
     elif stage in ("reweighting", "compression"):

@@ -9,9 +9,9 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from anchorflow.arrays import Array
+from anchorflow.depth import last_third
 from anchorflow.plot.style import as_shown, describe, plot_line, save, small_multiples
 from anchorflow.summarize.by_task import AVERAGE
-from anchorflow.summarize.depth import last_third
 
 _COLORS = "cividis"  # color-blind safe; dark where labels are confused
 

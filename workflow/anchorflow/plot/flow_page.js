@@ -118,8 +118,72 @@ function writeControls() {
     });
     const sample = { width: 60, height: 10, "aria-hidden": true };
     path(drawing("svg", element("td", row), sample), "M0 5H60", index, 3);
-    for (const cell of ["mean", "share", "pairs"]) element("td", row, flow[cell], cell);
+    for (const cell of ["mean", "share", "pairs", "cut"]) element("td", row, flow[cell], cell);
+    writeBars(index);
   });
+}
+
+const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${nats(Math.abs(value))}`;
+
+// What cutting a flow in a layer did, in words.
+function toldOfCut(flow, layer) {
+  const cut = data.cuts[flow][layer];
+  if (!cut) return "not cut";
+  const [change, other] = cut;
+  return `loss ${signed(change)}, ${other === null ? "same answer" : `answer ${visible(other)}`}`;
+}
+
+// A bar per layer, of the change of the loss when the flow is cut there.
+function writeBars(flow) {
+  const row = element("div", byId("cuts"), undefined, "bars");
+  element("span", row, data.flows[flow].symbol);
+  const [width, height] = [Math.max(6, Math.min(24, 560 / data.layers.length)), 44];
+  const most = Math.max(...data.cuts[flow].map((cut) => Math.abs(cut?.[0] ?? 0))) || 1;
+  const size = { width: width * data.layers.length, height, role: "group" };
+  const svg = drawing("svg", row, { ...size, "aria-label": `cuts of ${data.flows[flow].symbol}` });
+  drawing("path", svg, { d: `M0 ${height / 2}H${size.width}`, stroke: "#bbb" });
+  data.cuts[flow].forEach((cut, layer) => {
+    if (!cut) return;
+    const long = (Math.abs(cut[0]) / most) * (height / 2 - 1);
+    const bar = drawing("g", svg, { role: "button", "data-layer": layer, tabindex: layer ? -1 : 0 });
+    const told = `${data.layers[layer].name}: ${toldOfCut(flow, layer)}`;
+    bar.setAttribute("aria-label", told);
+    drawing("title", bar, {}).textContent = told;
+    drawing("rect", bar, { x: layer * width, y: 0, width, height, class: "place" });
+    drawing("rect", bar, {
+      x: layer * width + 1,
+      y: cut[0] > 0 ? height / 2 - long : height / 2,
+      width: width - 2,
+      height: Math.max(long, 0.5),
+      stroke: data.flows[flow].color,
+      fill: cut[1] === null ? "white" : data.flows[flow].color,
+    });
+    bar.addEventListener("click", () => chooseLayer(layer));
+    bar.addEventListener("keydown", (event) => moveAmongBars(event, svg, layer));
+  });
+  element("span", row, `up to ${nats(most)} nats`, "note");
+}
+
+function chooseLayer(layer) {
+  Object.assign(state, { view: "layer", layer });
+  byId("layer").value = layer;
+  document.querySelector('input[value="layer"]').checked = true;
+  draw();
+}
+
+function moveAmongBars(event, svg, layer) {
+  if (event.key === "Enter" || event.key === " ") {
+    event.preventDefault();
+    return chooseLayer(layer);
+  }
+  const bars = [...svg.querySelectorAll("g")];
+  const here = bars.indexOf(event.currentTarget);
+  const next = { ArrowLeft: bars[here - 1], ArrowRight: bars[here + 1] }[event.key];
+  if (!next) return undefined;
+  event.preventDefault();
+  bars[here].setAttribute("tabindex", -1);
+  next.setAttribute("tabindex", 0);
+  return next.focus();
 }
 
 function path(parent, shape, flow, width) {
@@ -162,7 +226,14 @@ function draw() {
     const mean = current.means[flow];
     row.querySelector(".mean").textContent = nats(mean);
     row.querySelector(".share").textContent = `${((100 * mean) / total).toFixed(0)} %`;
+    const single = state.view === "layer";
+    row.querySelector(".cut").textContent = single ? toldOfCut(flow, state.layer) : "–";
   });
+  for (const bar of document.querySelectorAll("#cuts g")) {
+    const here = state.view === "layer" && Number(bar.dataset.layer) === state.layer;
+    bar.classList.toggle("here", here);
+    bar.setAttribute("aria-pressed", here);
+  }
   byId("layer-name").textContent = data.layers[state.layer].name;
   byId("layer").setAttribute("aria-valuetext", data.layers[state.layer].name);
   byId("count-name").textContent = `${state.count} arcs`;

@@ -13,6 +13,7 @@ from html import escape
 from importlib.resources import files
 from string import Template
 from typing import Any
+from unicodedata import category
 
 import numpy as np
 import polars as pl
@@ -20,12 +21,14 @@ import polars as pl
 ARCS = 200  # per flow and view
 FLOWS = ("wp", "pq", "ww")
 _NAMES = ("earlier token → label word", "label word → target", "all other pairs")
+_EDGES = ("before_to_label", "label_to_target", "others")  # in the table of cuts
 _SYMBOLS = ("S_wp", "S_pq", "S_ww")
 
 
 def flow_pages(
     saliency: pl.DataFrame,
     shown: pl.DataFrame,
+    cuts: pl.DataFrame,
     prompts: pl.DataFrame,
     labels: Sequence[str],
     colors: Sequence[str],
@@ -34,8 +37,9 @@ def flow_pages(
 
     Parameters
     ----------
-    saliency, shown, prompts : DataFrame
-        Tables ``token_saliency``, ``shown_prompts``, and ``prompts`` of one cell.
+    saliency, shown, cuts, prompts : DataFrame
+        Tables ``token_saliency``, ``shown_prompts``, ``shown_knockouts``, and ``prompts`` of one
+        cell.
     labels : sequence of str
         Label words, in label order.
     colors : sequence of str
@@ -44,7 +48,8 @@ def flow_pages(
     positions = prompts.drop("label")
     for row in shown.join(positions, on=["demonstrations", "example"]).iter_rows(named=True):
         own = saliency.filter(pl.col("example") == row["example"]).sort("layer", "token")
-        data = page_data(row, saliency_matrices(own), labels, colors)
+        of_example = cuts.filter(pl.col("example") == row["example"])
+        data = page_data(row, saliency_matrices(own), labels, colors, of_example)
         title = "Information flow: {model}, {task}, seed {seed}, example {example}".format(**row)
         yield f"{row['example']}.html", page(title, data)
 
@@ -89,6 +94,7 @@ def page_data(
     matrices: np.ndarray,
     labels: Sequence[str],
     colors: Sequence[str],
+    cuts: pl.DataFrame,
 ) -> dict[str, Any]:
     """The data of a page, as read by ``flow_page.js``.
 
@@ -102,6 +108,9 @@ def page_data(
         A row of the table ``prompts`` joined with that of ``shown_prompts``.
     matrices : [L, T, T]
         I_l(i, j), zero on and above the diagonal.
+    cuts : DataFrame
+        Table ``shown_knockouts`` of the prompt. For each flow, the page gets the change of the loss
+        in every layer that was cut, with the prediction if it is another one.
     """
     layers, third = len(matrices), max(1, len(matrices) // 3)
     some = "layer" if third == 1 else f"{third} layers"
@@ -136,11 +145,26 @@ def page_data(
             for name, symbol, color, mask in zip(_NAMES, _SYMBOLS, colors, masks, strict=True)
         ],
         "layers": single,
+        "cuts": [_cuts(cuts.filter(pl.col("edges") == e), prompt, words, layers) for e in _EDGES],
         "averages": {
             key: _view(name, matrices[chosen].mean(0), masks)
             for key, (name, chosen) in averaged.items()
         },
     }
+
+
+def _cuts(
+    cuts: pl.DataFrame, prompt: Mapping[str, Any], words: Sequence[str], layers: int
+) -> list[list[Any] | None]:
+    """Of every layer, change of the loss and other prediction or None; None if it was not cut."""
+    found: list[list[Any] | None] = [None] * layers
+    for row in cuts.iter_rows(named=True):
+        other = row["prediction"] != prompt["prediction"]
+        found[row["layer"]] = [
+            *_rounded([row["loss_change"]]),
+            words[row["prediction"]] if other else None,
+        ]
+    return found
 
 
 def _view(name: str, matrix: np.ndarray, masks: np.ndarray) -> dict[str, Any]:
@@ -201,3 +225,11 @@ def _inert(data: Mapping[str, Any]) -> str:
     """JSON in ASCII that can neither close its HTML element nor open another."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
+
+
+def visible(text: str) -> str:
+    """A text without characters that show nothing or turn the text around them; lines stay."""
+    return "".join(
+        character if character == "\n" or category(character)[0] not in "C" else "\ufffd"
+        for character in text
+    )

@@ -68,6 +68,7 @@ _LISTED = {
     "key_norm": Look("key norm", "#009E73", "v", filled=False),
     "key_diff": Look("key difference", "#009E73", "D", filled=False),
     "tova": Look("TOVA", "#CC79A7", "v", filled=False),
+    "until_layer": Look("everything in the first layers", "#000000", "D", filled=False),
     "snapkv": Look("SnapKV", "#CC79A7", "D", filled=False),
 }
 LOOKS = with_defaults(_LISTED, entries("measure/compression_methods"))

@@ -26,7 +26,12 @@ COMPRESSION = table(
     COMPRESSED,
     SHARE,
     field("draw", pa.int32(), "draw of random positions, counted from 0"),
-    field("kept", pa.int32(), "tokens kept in each layer and head", "tokens"),
+    field(
+        "kept",
+        pa.int32(),
+        "tokens kept in each layer and head; if layers differ, their mean, rounded up",
+        "tokens",
+    ),
     field("shared", pa.int32(), "tokens of all demonstrations", "tokens"),
     LABEL,
     *SCORED,

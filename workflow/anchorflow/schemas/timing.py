@@ -35,7 +35,12 @@ TIMING = table(
         "queries",
     ),
     field("prompt_tokens", pa.float64(), "mean length of the full prompts", "tokens"),
-    field("kept", pa.int32(), "tokens in the cache, in each layer and head", "tokens"),
+    field(
+        "kept",
+        pa.int32(),
+        "tokens in the cache, in each layer and head; if layers differ, their mean, rounded up",
+        "tokens",
+    ),
     field("kept_bytes", pa.int64(), "size of the cache", "bytes"),
     field("device", pa.string(), "cpu, or the GPU's name"),
     field("threads", pa.int32(), "CPU threads", "threads"),

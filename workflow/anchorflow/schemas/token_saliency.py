@@ -48,5 +48,27 @@ SHOWN_PROMPTS = table(
         pa.list_(pa.string()),
         "each token of the prompt as text; U+FFFD for bytes that are not valid text by themselves",
     ),
+    field("query", pa.string(), "the query's tokens together as text, with its template"),
+    field("strongest_wp", pa.int32(), "layer of the largest S_wp, counted from 0"),
+    field("strongest_pq", pa.int32(), "layer of the largest S_pq, counted from 0"),
     keys="model task seed example",
+)
+
+SHOWN_KNOCKOUTS = table(
+    "shown_knockouts",
+    "one per (example, edges, layer), for the examples that have an information-flow page; "
+    "attention is hidden before the softmax in that layer alone",
+    MODEL,
+    TASK,
+    SEED,
+    EXAMPLE,
+    field(
+        "edges",
+        pa.string(),
+        "which edges are cut: before_to_label (S_wp), label_to_target (S_pq), others (S_ww)",
+    ),
+    LAYER,
+    field("loss_change", pa.float64(), "change of the loss of the true label by the cut", "nats"),
+    *PREDICTED,
+    keys="model task seed example edges layer",
 )

@@ -1,6 +1,7 @@
 """Estimates per task and averaged over tasks, as summary rows with counts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,7 @@ from anchorflow.summarize.statistics import (
     average,
     estimate,
     weighted_mean_where_defined,
+    weighted_ratio,
 )
 
 AVERAGE = "average"
@@ -122,6 +124,39 @@ def mean_by_task(
     return estimates_by_task(measured, tasks, statistic_of_seed, values)
 
 
+def ratio_of_seed(
+    rows: pl.DataFrame, settings: Sequence[Mapping[str, Any]], measures: Sequence[str]
+) -> SeedStatistic:
+    """Measures that are ratios, of each setting in one seed, its draws added up.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        For each measure, a column of that name and one with ``_whole`` after it: of every text,
+        what is added to the ratio's upper and lower part.
+    settings : sequence of mapping
+        Column values that select rows.
+
+    Returns
+    -------
+    SeedStatistic
+        [settings · measures] values; NaN where the lower part is 0.
+    """
+    texts = rows.select(pl.col("example").unique().sort())
+    parts: list[Array] = []
+    wholes: list[Array] = []
+    for setting in settings:
+        chosen = rows.filter([pl.col(name) == value for name, value in setting.items()])
+        sums = chosen.group_by("example").agg(
+            pl.col(name).sum() for measure in measures for name in (measure, f"{measure}_whole")
+        )
+        ordered = texts.join(sums, on="example", how="left", maintain_order="left").fill_null(0)
+        parts.append(ordered.select(measures).to_numpy())
+        wholes.append(ordered.select(f"{measure}_whole" for measure in measures).to_numpy())
+    ratio = weighted_ratio(np.concatenate(parts, 1), np.concatenate(wholes, 1))
+    return SeedStatistic(ratio, texts_of(rows))
+
+
 def skipped_prompts(
     prompts: pl.DataFrame, protocol: str, answered: pl.DataFrame | None = None
 ) -> pl.DataFrame:
@@ -203,6 +238,7 @@ _SHARES = (
     "majority",
     "per_token",
     "range",
+    "sign",
     "s_pq_late",
     "s_pq_share",
     "s_wp_early",

@@ -8,6 +8,7 @@ import polars as pl
 
 from anchorflow.arrays import Array
 from anchorflow.config.cells import OWN, Words, cell_name
+from anchorflow.depth import first_third, last_third
 from anchorflow.schemas.label_words import LABEL_WORDS
 from anchorflow.summarize.by_task import (
     AVERAGE,
@@ -20,7 +21,6 @@ from anchorflow.summarize.by_task import (
     undefined,
 )
 from anchorflow.summarize.deep import auc_of_predictions
-from anchorflow.summarize.depth import first_third, last_third
 from anchorflow.summarize.flow import FLOWS, SCALES, flows_and_shares
 from anchorflow.summarize.loyalty import loyalty_measures, mean_of_draws
 from anchorflow.summarize.statistics import (

@@ -255,12 +255,19 @@ def weighted_mean(values: Array) -> Callable[[Array], Array]:
 def weighted_mean_where_defined(values: Array) -> Callable[[Array], Array]:
     """As :func:`weighted_mean`, ignoring NaN; NaN where no example with a value has weight."""
     defined = ~np.isnan(values)
+    return weighted_ratio(np.where(defined, values, 0), defined)
+
+
+def weighted_ratio(parts: Array, wholes: Array) -> Callable[[Array], Array]:
+    """The statistic Σ w parts / Σ w wholes, of [examples, K] each; NaN where no whole has weight.
+
+    ``wholes`` are not negative.
+    """
 
     def statistic(weights: Array) -> Array:
-        count = weights @ defined
-        total = weights @ np.where(defined, values, 0)
-        mean: Array = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
-        return mean
+        part, whole = weights @ parts, weights @ wholes
+        ratio: Array = np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+        return ratio
 
     return statistic
 

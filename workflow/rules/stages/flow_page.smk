@@ -18,6 +18,7 @@ rule measure_token_saliency:
     output:
         saliency="results/token_saliency/{model}/{task}/{seed}.parquet",
         shown="results/shown_prompts/{model}/{task}/{seed}.parquet",
+        cuts="results/shown_knockouts/{model}/{task}/{seed}.parquet",
     log:
         "logs/measure_token_saliency/{model}/{task}/{seed}.log",
     conda:
@@ -41,6 +42,7 @@ rule plot_flow_page:
     input:
         saliency="results/token_saliency/{model}/{task}/{seed}.parquet",
         shown="results/shown_prompts/{model}/{task}/{seed}.parquet",
+        cuts="results/shown_knockouts/{model}/{task}/{seed}.parquet",
         prompts="results/prompts/{model}/{task}/{seed}.parquet",
     output:
         directory("results/flow_page/{model}/{task}/{seed}"),

@@ -20,9 +20,11 @@ rule measure_timing:
     params:
         **code_of(
             "measure_timing",
-            *entry_modules("measure/compression_methods", ["hidden_anchor"]),
+            *entry_modules(
+                "measure/compression_methods", ["hidden_anchor", *timed_also()]
+            ),
         ),
-        spec=config["timing"],
+        spec=timing_spec,
         compute=COMPUTE,
     message:
         "Timing queries of {wildcards.task} with compressed demonstrations in {wildcards.model}"

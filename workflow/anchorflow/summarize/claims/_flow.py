@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from anchorflow.arrays import Array
+from anchorflow.depth import first_third, last_third
 from anchorflow.summarize.claims._claim import Control, Curve, Depth, Run, Sampled
 from anchorflow.summarize.claims._effects import mean_of_examples
-from anchorflow.summarize.depth import first_third, last_third
 from anchorflow.summarize.statistics import mean_where_defined
 
 SHARE = "share of the three flows"

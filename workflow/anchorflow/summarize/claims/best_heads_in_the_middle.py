@@ -2,10 +2,10 @@
 
 import polars as pl
 
+from anchorflow.depth import first_third, last_third
 from anchorflow.summarize.claims._claim import Claim, Control, Curve, Depth, NotTested, Run, Sampled
 from anchorflow.summarize.claims._effects import minus
 from anchorflow.summarize.claims._heads import NO_OTHERS, candidates
-from anchorflow.summarize.depth import first_third, last_third
 
 READS = ("kernel", "kernel_predictions")
 

@@ -3,10 +3,10 @@
 from functools import partial
 
 from anchorflow.arrays import Array
+from anchorflow.depth import first_third, last_third
 from anchorflow.summarize.claims._claim import UNTRAINED, Claim, Curve, Depth
 from anchorflow.summarize.claims._deep import TELLS_NOTHING, of_auc, other_tokens
 from anchorflow.summarize.claims._effects import mean_of_layers
-from anchorflow.summarize.depth import first_third, last_third
 
 READS = ("attention", "predictions", "prompts")
 

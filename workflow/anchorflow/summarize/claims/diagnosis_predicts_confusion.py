@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 
 from anchorflow.arrays import Array
+from anchorflow.depth import last_third
 from anchorflow.summarize.by_task import texts_of
 from anchorflow.summarize.claims._claim import (
     Claim,
@@ -16,7 +17,6 @@ from anchorflow.summarize.claims._claim import (
 )
 from anchorflow.summarize.claims._effects import mean_of_layers
 from anchorflow.summarize.confusion import confusion_measures
-from anchorflow.summarize.depth import last_third
 from anchorflow.summarize.statistics import SeedStatistic, Statistic, mean_where_defined
 
 READS = ("diagnosis", "predictions")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from anchorflow.arrays import Array
+from anchorflow.depth import last_third
 from anchorflow.summarize.claims._claim import DISCRIMINATING, UNTRAINED, Claim, Run, Sampled
 from anchorflow.summarize.claims._effects import several_layers
 from anchorflow.summarize.claims._flow import (
@@ -13,7 +14,6 @@ from anchorflow.summarize.claims._flow import (
     of_layers,
     share_from,
 )
-from anchorflow.summarize.depth import last_third
 from anchorflow.summarize.statistics import mean_where_defined
 
 READS = ("saliency",)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from anchorflow.arrays import Array
+from anchorflow.depth import first_third
 from anchorflow.summarize.claims._claim import DISCRIMINATING, UNTRAINED, Claim, Run, Sampled
 from anchorflow.summarize.claims._flow import BEFORE, OF_TWO, of_layers, share_of
-from anchorflow.summarize.depth import first_third
 from anchorflow.summarize.statistics import mean_where_defined
 
 READS = ("saliency",)

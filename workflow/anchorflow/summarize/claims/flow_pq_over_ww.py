@@ -2,9 +2,9 @@
 
 from functools import partial
 
+from anchorflow.depth import last_third
 from anchorflow.summarize.claims._claim import UNTRAINED, Claim
 from anchorflow.summarize.claims._flow import SHARE, TEXT_TOKEN, flow_over, flows_over_depth
-from anchorflow.summarize.depth import last_third
 
 READS = ("saliency",)
 

@@ -1,0 +1,40 @@
+"""The figure of demonstrations left out from some layer on."""
+
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from anchorflow.plot import cutoffs as plot
+from anchorflow.plot.cutoffs import plot_cutoffs
+from anchorflow.summarize.cutoffs import summarize_cutoffs
+from anchorflow.tabulate.cutoffs import tabulate_cutoffs
+from constructed.cutoffs import cutoff
+from constructed.knockouts import prompts
+from figure_style import STYLE
+
+PLAIN = [1, 1, 0, 0]
+
+
+def test_every_measure_has_a_line_for_what_is_seen_and_one_for_what_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = {"first": [[0, 0, 1, 1], PLAIN, PLAIN], "label": [PLAIN] * 3}
+    summary = summarize_cutoffs(cutoff(table, PLAIN), prompts(), 0.95)
+    figures: list[Figure] = []
+    monkeypatch.setattr(plot, "save", lambda figure, paths: figures.append(figure))
+    plot_cutoffs(summary, STYLE, 0.95, {"png": tmp_path / "f"})
+    assert len(figures[0].axes) == 3
+    for axes in figures[0].axes:
+        curves, needed = axes.lines[::2], axes.lines[1::2]
+        assert [len(line.get_xdata()) for line in curves] == [4, 4]
+        assert [line.get_xdata()[0] for line in needed] == [1, 0]
+
+
+def test_the_table_says_how_many_layers_need_them() -> None:
+    table = {"first": [[0, 0, 1, 1], PLAIN, PLAIN], "label": [PLAIN] * 3}
+    page = tabulate_cutoffs(summarize_cutoffs(cutoff(table, PLAIN), prompts(), 0.95))
+    assert page.table.filter(page.table["task"] == "news").select("first", "label").row(0) == (
+        "1.00 [1.00, 1.00]",
+        "0.00 [0.00, 0.00]",
+    )

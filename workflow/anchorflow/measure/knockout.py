@@ -1,0 +1,419 @@
+"""Predictions with edges of attention cut, some layers at a time.
+
+Saliency estimates what an edge contributes to the loss; here edges are removed and the loss is
+measured. For every class of edges, as many random edges of the same rows are cut too. Edges into
+the shared demonstrations change their keys and values, so each such cut runs them again, from the
+first of its layers on. Queries are run from there on too.
+"""
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from anchorflow.config.cells import task_of
+from anchorflow.config.errors import InputError
+from anchorflow.depth import bands_of
+from anchorflow.measure.edges import CLASSES, WHOLE_ROWS, Edges, edges_of, matched_edges
+from anchorflow.model.attention_function import (
+    Attention,
+    AttentionCall,
+    attention_rows,
+    mixed_rows,
+)
+from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
+from anchorflow.model.language_model import (
+    Answers,
+    Resumed,
+    answers_after,
+    check_finite,
+    keep_outputs,
+)
+from anchorflow.model.operations import CUTS_AT_ONCE
+from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.variants import Variant, states_of_variants
+from anchorflow.random_draws import generator
+from anchorflow.schemas.frames import frame_schema, keyed
+from anchorflow.schemas.knockout import KNOCKOUT
+
+log = logging.getLogger(__name__)
+
+_ROW_ELEMENTS = 2**20  # of the attention rows that are computed again at once
+
+
+class Setting(NamedTuple):
+    """What is cut where; the unmodified run cuts ``none``."""
+
+    edges: str
+    control: bool
+    draw: int
+    band: str
+    layer: int
+    layers: int
+
+    @property
+    def cut_layers(self) -> range:
+        """The layers in which edges are cut."""
+        return range(self.layer, self.layer + self.layers)
+
+
+UNTOUCHED = Setting("none", False, 0, "none", -1, 0)
+
+
+class Cut:
+    """The intervention that cuts edges of attention in some layers.
+
+    Only rows that lose an edge are computed anew; the others stay the same bit for bit.
+
+    Parameters
+    ----------
+    edges : [1 or B, T, K], bool
+        True from query row to key, which is counted from a prefix's first token.
+    layers
+        The layers in which they are cut, counted from 0.
+    variant : str
+        ``mask`` hides the keys before the softmax; ``zero`` sets their weights to 0 after it.
+    """
+
+    def __init__(self, edges: Tensor, layers: Collection[int], variant: str) -> None:
+        (self._rows,) = edges.any(2).any(0).nonzero(as_tuple=True)
+        self._edges = edges[:, self._rows]
+        self._layers, self._variant = layers, variant
+        self.count: Tensor | int = 0  # [B]: visible edges that were cut, over all layers
+        self.changed = False  # whether any row came out otherwise
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """The layer's output, [B, H, T, D]."""
+        output = attention(call)
+        if call.layer not in self._layers or not len(self._rows):
+            return output
+        rows, edges = self._rows.to(output.device), self._edges.to(output.device)
+        size, heads = output.shape[:2]
+        step = max(1, _ROW_ELEMENTS // (size * heads * call.keys))
+        for some, cut in zip(rows.split(step), edges.split(step, 1), strict=True):
+            each = some.expand(size, -1)
+            visible = ~call.hidden_from(each, slice(0, call.keys))[:, 0]
+            gone = cut & visible  # [B, R, K]
+            if self._variant == "mask":
+                weights = attention_rows(call, each, cut)
+            else:
+                weights = attention_rows(call, each).masked_fill(cut[:, None], 0)
+            before = output[:, :, some]
+            now = mixed_rows(call, weights).to(output.dtype)
+            now = torch.where(gone.any(2)[:, None, :, None], now, before)
+            self.count = self.count + gone.sum((1, 2)).cpu()
+            self.changed |= not torch.equal(now, before)
+            output = output.index_copy(2, some, now)
+        return output
+
+
+def settings_of(
+    classes: Sequence[str], layers: Sequence[str], draws: int, depth: int
+) -> list[Setting]:
+    """All requested settings, in the order of classes and layers.
+
+    Parameters
+    ----------
+    classes : sequence of str
+        Of ``CLASSES``.
+    layers : sequence of str
+        ``single``, ``thirds``, and ``all``.
+    draws : int
+        Draws of random edges in place of each class, but for those of ``WHOLE_ROWS``.
+    depth : int
+        The model's number of layers.
+    """
+    bands = [band for name in layers for band in bands_of(name, depth)]
+    kinds = [(False, 0), *((True, draw) for draw in range(draws))]
+    return [
+        Setting(name, control, draw, *band)
+        for name in classes
+        for control, draw in kinds
+        if not (control and name in WHOLE_ROWS)
+        for band in bands
+    ]
+
+
+def measure_knockout(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    settings: Sequence[Setting],
+    variant: str,
+    top_tokens: int,
+    batch_tokens: int,
+    examples: Collection[int] | None = None,
+    first: int | None = None,
+) -> pl.DataFrame:
+    """Predictions of every runnable prompt with fixed demonstrations, under every setting.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``PROMPTS`` of one model, task, and seed.
+    settings : sequence of Setting
+        From :func:`settings_of`; the unmodified run is always added.
+    variant : str
+        ``mask`` or ``zero``; see :class:`Cut`.
+    top_tokens : int
+        Number of most likely next tokens to record.
+    batch_tokens : int
+        Upper bound on query tokens per batch; does not affect the results.
+    examples : collection of int, optional
+        Predict only these test texts; does not affect their results.
+    first : int, optional
+        Predict only the first so many test texts.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``KNOCKOUT``.
+
+    Raises
+    ------
+    InputError
+        If keys are missing, logits are not finite, ``top_tokens`` exceeds the vocabulary, or a cut
+        does not change the attention that it should.
+    """
+    vocabulary = model.get_output_embeddings().weight.shape[0]
+    if top_tokens > vocabulary:
+        raise InputError(
+            f"knockout.top_tokens: {top_tokens} is more than the {vocabulary} tokens of the "
+            "model's vocabulary; lower it."
+        )
+    chosen = runnable(prompts, "fixed")
+    measured = among(first_texts(chosen, first), examples)
+    parts = [pl.DataFrame(schema=frame_schema(KNOCKOUT))]
+    if measured.is_empty():
+        return parts[0]
+    runs = _Runs(model, chosen, settings, variant)
+    keys = chosen.select("model", "task", "seed").row(0, named=True)
+    budget, groups = Budget(batch_tokens), list(runs.together())
+    with tqdm(total=len(runs.settings), desc="knockout", unit="cut", mininterval=1) as progress:
+        for some in groups:
+
+            def measure(batch: Batch, some: Sequence[Setting] = some) -> list[pl.DataFrame]:
+                answers = runs.answers(batch, some, top_tokens, some is groups[0])
+                return [_rows(batch, *each, keys) for each in answers]
+
+            runs.prepare(some)
+            for _, rows in run_batches(measured, budget, model.device, measure, runs.tokens):
+                parts += rows
+            progress.update(len(some))
+    runs.check_changed()
+    order = ("example", "edges", "control", "draw", "band", "layer")
+    return pl.concat(parts).sort(order)
+
+
+class CellEdges:
+    """The edges of the prompts of a cell, which share their demonstrations, by class and draw."""
+
+    def __init__(self, prompts: pl.DataFrame, shared: int) -> None:
+        self._prompts = {row["example"]: row for row in prompts.iter_rows(named=True)}
+        self._shared = shared
+        self._first = next(iter(self._prompts.values()))
+        self._known: dict[tuple[str, int | None, int | None], Edges] = {}
+
+    def of_prefix(self, name: str, draw: int | None) -> Edges:
+        """Edges among the shared tokens, [shared, shared]; with a draw, the random ones."""
+        return self._drawn(name, draw, None)
+
+    def of_query(self, name: str, draw: int | None, example: int) -> Edges:
+        """Edges from the tokens after the shared ones, [tokens - shared, tokens]."""
+        return self._drawn(name, draw, example)
+
+    def _drawn(self, name: str, draw: int | None, example: int | None) -> Edges:
+        key = (name, draw, example)
+        if key not in self._known:
+            prompt = self._first if example is None else self._prompts[example]
+            whole, shared = edges_of(prompt, name), self._shared
+            edges = whole[:shared, :shared] if example is None else whole[shared:]
+            if draw is not None:
+                purpose: list[str | int] = [task_of(prompt["task"]), "knockout", name, draw]
+                if example is not None:
+                    purpose.append(example)
+                edges = matched_edges(edges, generator(prompt["seed"], *purpose))
+            self._known[key] = edges
+        return self._known[key]
+
+    def in_queries(self, name: str, draw: int | None) -> bool:
+        """Whether some prompt has such edges from the tokens after the shared ones."""
+        return any(self.of_query(name, draw, example).any() for example in self._prompts)
+
+    def anywhere(self, name: str, draw: int | None) -> bool:
+        """Whether some prompt has such edges."""
+        return bool(self.of_prefix(name, draw).any()) or self.in_queries(name, draw)
+
+    def of_batch(self, name: str, draw: int | None, batch: Batch) -> Tensor:
+        """Edges from the query rows of a batch, [B, T, shared + T], bool."""
+        size, tokens = batch.input_ids.shape
+        edges = torch.zeros(size, tokens, batch.prefix_tokens + tokens, dtype=torch.bool)
+        for row, example in enumerate(batch.examples):
+            own = torch.from_numpy(self.of_query(name, draw, example))
+            edges[row, : own.shape[0], : own.shape[1]] = own
+        return edges
+
+    def of_whole(self, name: str, draw: int | None, batch: Batch) -> Tensor:
+        """Edges of whole prompts, [B, T, T], bool."""
+        size, tokens = batch.input_ids.shape
+        edges = torch.zeros(size, tokens, tokens, dtype=torch.bool)
+        edges[:, : self._shared, : self._shared] = torch.from_numpy(self.of_prefix(name, draw))
+        for row, example in enumerate(batch.examples):
+            own = torch.from_numpy(self.of_query(name, draw, example))
+            edges[row, self._shared : self._shared + own.shape[0], : own.shape[1]] = own
+        return edges
+
+
+def _draw_of(setting: Setting) -> int | None:
+    return setting.draw if setting.control else None
+
+
+class _Runs:
+    """Prefixes of some settings at a time; what a cut does not affect is computed only once.
+
+    Cutting edges of rows in layer l changes these rows from the output of layer l on, hence the
+    keys and values of the prefix from layer l + 1 on. So queries begin after layer l, or with it if
+    their own rows are cut.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        prompts: pl.DataFrame,
+        settings: Sequence[Setting],
+        variant: str,
+    ) -> None:
+        self._model, self._variant = model, variant
+        self._token_ids = shared_token_ids(prompts)
+        self.tokens = len(self._token_ids)
+        self._depth: int = model.config.get_text_config().num_hidden_layers
+        self._edges = CellEdges(prompts, self.tokens)
+        self._name, self._task = prompts["model"][0], task_of(prompts["task"][0])
+        self.settings = self._possible(settings)
+        below = {s.layer - 1 for s in self.settings if s.layer > 0}
+        with keep_outputs(model, below) as kept:
+            self._untouched = compute_prefix(model, self._token_ids)
+        self._kept: Mapping[int, Resumed] = kept
+        self._prefixes: dict[Setting, Prefix] = {}
+        self._counts: dict[Setting, int] = {}  # edges cut in the prefix
+        self._changed: dict[Setting, bool] = {}
+
+    def _possible(self, settings: Sequence[Setting]) -> list[Setting]:
+        """The settings that have edges in some prompt; the others are left out."""
+        lacking = {
+            (setting.edges, setting.control)
+            for setting in settings
+            if not self._edges.anywhere(setting.edges, _draw_of(setting))
+        }
+        for name, control in sorted(lacking):
+            if (name, False) not in lacking or not control:
+                log.warning(
+                    "Not cut: %s%s. Prompts of task %s have no such pair of tokens "
+                    "(knockout.classes).",
+                    "random edges in place of those " if control else "edges ",
+                    CLASSES[name],
+                    self._task,
+                )
+        return [s for s in settings if (s.edges, s.control) not in lacking]
+
+    def together(self) -> Iterator[list[Setting]]:
+        """The settings in groups whose prefixes are kept together; an empty group if none."""
+        for first in range(0, max(1, len(self.settings)), CUTS_AT_ONCE):
+            yield self.settings[first : first + CUTS_AT_ONCE]
+
+    def prepare(self, settings: Sequence[Setting]) -> None:
+        """Compute the prefixes of these settings, in place of those before."""
+        self._prefixes.clear()
+        for setting in settings:
+            edges = self._edges.of_prefix(setting.edges, _draw_of(setting))
+            if not edges.any():
+                continue
+            cut = Cut(torch.from_numpy(edges)[None], setting.cut_layers, self._variant)
+            self._prefixes[setting] = compute_prefix(
+                self._model,
+                self._token_ids,
+                cut,
+                resumed=self._kept.get(setting.layer - 1),
+                below=self._untouched,
+            )
+            self._counts[setting] = int(cut.count)
+            self._note(setting, cut)
+
+    def _note(self, setting: Setting, cut: Cut) -> None:
+        """Remember whether cutting edges that were visible changed anything so far."""
+        if bool(torch.as_tensor(cut.count).any()):
+            self._changed[setting] = self._changed.get(setting, False) or cut.changed
+
+    def check_changed(self) -> None:
+        """Raise InputError if cutting edges did not change any of their rows."""
+        for setting, changed in self._changed.items():
+            if not changed:
+                raise InputError(
+                    f"knockout.classes: cutting {setting.edges} from layer {setting.layer} on "
+                    f"changed nothing of the attention of model {self._name} in task "
+                    f"{self._task}, though there is something to cut; leave the class out, or try "
+                    '"dtype: float32" for the model.'
+                )
+
+    def answers(
+        self, batch: Batch, settings: Sequence[Setting], top_tokens: int, first: bool
+    ) -> Iterator[tuple[Setting, list[int], Answers]]:
+        """What the model answers under each setting, and how many edges each prompt lost.
+
+        The unmodified run precedes the ``first`` settings.
+
+        Raises
+        ------
+        InputError
+            If a logit is not finite.
+        """
+        cuts, variants = [], []
+        for setting in settings:
+            draw = _draw_of(setting)
+            edges = self._edges.of_batch(setting.edges, draw, batch)
+            cut = Cut(edges, setting.cut_layers, self._variant)
+            prefix = self._prefixes.get(setting, self._untouched)
+            # A row that is cut differs in the layer itself; what the prefix has, from the next on.
+            start = setting.layer + (not self._edges.in_queries(setting.edges, draw))
+            cuts.append(cut)
+            variants.append(Variant(prefix, start, (cut,)))
+        states = states_of_variants(self._model, batch, self._untouched, variants)
+        plain, *answers = answers_after(self._model, states, batch.label_tokens, top_tokens)
+        check_finite(plain.largest, batch.examples)
+        if first:
+            yield UNTOUCHED, [0] * batch.size, plain
+        for setting, cut, each in zip(settings, cuts, answers, strict=True):
+            check_finite(each.largest, batch.examples)
+            count = torch.as_tensor(cut.count).expand(batch.size) + self._counts.get(setting, 0)
+            yield setting, count.tolist(), each
+        for setting, cut in zip(settings, cuts, strict=True):
+            self._note(setting, cut)
+
+
+def _rows(
+    batch: Batch,
+    setting: Setting,
+    counts: Sequence[int],
+    answers: Answers,
+    keys: Mapping[str, Any],
+) -> pl.DataFrame:
+    logits = answers.label_logits.cpu()
+    probabilities = logits.softmax(-1)
+    frame = pl.DataFrame(
+        {
+            "example": batch.examples,
+            "cut": counts,
+            "label": batch.labels.tolist(),
+            "prediction": probabilities.argmax(-1).tolist(),
+            "probabilities": probabilities.tolist(),
+            "loss": cross_entropy(logits.double(), batch.labels.cpu(), reduction="none").tolist(),
+            "top_tokens": answers.top_tokens.tolist(),
+        }
+    )
+    constants = {name: pl.lit(value) for name, value in setting._asdict().items()}
+    return keyed(frame.with_columns(**constants), keys, KNOCKOUT)

@@ -1,0 +1,85 @@
+"""Tables of transplants between prompts that differ in their label words alone."""
+
+import pyarrow as pa
+
+from anchorflow.schemas.fields import (
+    AVERAGED_TASK,
+    EXAMPLE,
+    INTERVAL,
+    LABEL,
+    MODEL,
+    PREDICTED,
+    SEED,
+    TASK,
+    field,
+    table,
+)
+
+DONOR = field(
+    "donor",
+    pa.string(),
+    "the prompt that is taken from, with the same texts; permuted: every class has the label word "
+    "of another class; drawn: the demonstrations' label words change places; none: nothing taken",
+)
+WHAT = field(
+    "what",
+    pa.string(),
+    "keys_values: keys and values that the query attends to; residual: the output of a layer, from "
+    "which the layers above are run; prompt: the whole donor; none",
+)
+PLACES = field(
+    "places",
+    pa.string(),
+    "tokens of the demonstrations whose vectors are taken, described in config/README.md at "
+    "transplant.places; none",
+)
+SIDE = field(
+    "side",
+    pa.string(),
+    "which layers: first, middle, or last ones; all; at, a single one; none",
+)
+FIRST_LAYER = field("layer", pa.int32(), "first of these layers, counted from 0; -1 for none")
+LAYERS = field("layers", pa.int32(), "number of these layers", "layers")
+
+TRANSPLANT = table(
+    "transplant",
+    "one per (example, donor, what, places, draw, side, layer, layers)",
+    MODEL,
+    TASK,
+    SEED,
+    EXAMPLE,
+    DONOR,
+    WHAT,
+    PLACES,
+    field("draw", pa.int32(), "draw of the donor and of random places, counted from 0"),
+    SIDE,
+    FIRST_LAYER,
+    LAYERS,
+    field("tokens", pa.int32(), "number of places", "tokens"),
+    LABEL,
+    *PREDICTED,
+    keys="model task seed example donor what places draw side layer layers",
+)
+
+TRANSPLANTS = table(
+    "transplants",
+    "one per (task or average, donor, what, places, side, layer, layers, measure)",
+    MODEL,
+    AVERAGED_TASK,
+    DONOR,
+    WHAT,
+    PLACES,
+    SIDE,
+    FIRST_LAYER,
+    LAYERS,
+    field(
+        "measure",
+        pa.string(),
+        "moved: how far label probabilities move from the prompt's own to the donor's, as a share "
+        "of the way, over all texts; follows: share of predictions that become the donor's, of "
+        "those that differ from it",
+    ),
+    field("mean", pa.float64(), "mean over seeds and draws", "1"),
+    *INTERVAL,
+    keys="model task donor what places side layer layers measure",
+)

@@ -1,0 +1,112 @@
+"""What predictions keep without the demonstrations from some layer on, and how many need them."""
+
+import numpy as np
+import polars as pl
+
+from anchorflow.arrays import Array
+from anchorflow.schemas.cutoff import CUTOFFS
+from anchorflow.summarize.by_task import (
+    estimate_over_seeds,
+    over_tasks,
+    require_examples,
+    summary_rows,
+    summary_table,
+    texts_of,
+)
+from anchorflow.summarize.loyalty import estimate_settings, mean_of_draws, with_loyalty
+from anchorflow.summarize.statistics import Estimate, SeedStatistic, weighted_mean_where_defined
+
+MEASURES = ("accuracy", "label_loyalty", "word_loyalty")
+KEPT = 0.95  # of accuracy and of label loyalty, so that demonstrations are said not to be needed
+
+
+def cutoff_measures(cutoff: pl.DataFrame) -> pl.DataFrame:
+    """Accuracy and loyalty of every prediction of the table ``cutoff`` of one model and task."""
+    depth = cutoff["layer"].max()
+    plain = cutoff.filter(pl.col("layer") == depth).unique(["seed", "example"])
+    measured = with_loyalty(cutoff, plain)
+    return measured.select("seed", "example", "draw", "sees", "layer", *MEASURES)
+
+
+def layers_needed(accuracy: Array, loyalty: Array, layers: Array) -> Array:
+    """The first layer from which on both stay at ``KEPT`` of what they are in the unmodified run.
+
+    Parameters
+    ----------
+    accuracy, loyalty : [R, layers]
+        The last of the layers is that of the unmodified run.
+    layers : [layers]
+        From which layer demonstrations are left out, which is how many layers see them.
+
+    Returns
+    -------
+    Array
+        [R]; NaN where an accuracy or a loyalty is.
+    """
+    kept = (accuracy >= KEPT * accuracy[:, -1:] - 1e-9) & (loyalty >= KEPT - 1e-9)
+    first = kept.shape[1] - np.cumprod(kept[:, ::-1], axis=1).sum(1).astype(int)
+    defined = ~(np.isnan(accuracy) | np.isnan(loyalty)).any(1)
+    needed: Array = np.where(defined, layers[np.minimum(first, len(layers) - 1)], np.nan)
+    return needed
+
+
+def needed_of_seed(rows: pl.DataFrame, sees: str) -> SeedStatistic:
+    """How many layers need the demonstrations in one seed; see :func:`layers_needed`."""
+    chosen = rows.filter(pl.col("sees") == sees)
+    layers = chosen["layer"].unique().sort()
+    curves = [mean_of_draws(chosen.filter(pl.col("layer") == at), MEASURES[:2]) for at in layers]
+    means = [
+        weighted_mean_where_defined(np.stack([curve[name].to_numpy() for curve in curves], 1))
+        for name in MEASURES[:2]
+    ]
+    numbers = layers.to_numpy().astype(float)
+
+    def statistic(weights: Array) -> Array:
+        return layers_needed(means[0](weights), means[1](weights), numbers)[:, None]
+
+    return SeedStatistic(statistic, texts_of(chosen))
+
+
+def summarize_cutoffs(
+    cutoff: pl.DataFrame, prompts: pl.DataFrame, confidence: float
+) -> pl.DataFrame:
+    """What is kept from each layer on, per task and averaged over tasks, with intervals.
+
+    Parameters
+    ----------
+    cutoff, prompts : DataFrame
+        Tables ``cutoff`` and ``prompts`` of one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``cutoffs``; ``needed`` is a mean over seeds.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    require_examples(cutoff)
+    settings = cutoff.select("sees", "layer").unique().sort("sees", "layer")
+    keys = settings.join(pl.DataFrame({"measure": MEASURES}), how="cross")
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+
+    def of_task(rows: pl.DataFrame) -> Estimate:
+        return estimate_settings(cutoff_measures(rows), settings, MEASURES)
+
+    estimates = over_tasks(cutoff, tasks, of_task, len(keys))
+    parts = [summary_rows(estimates, keys, cutoff, confidence)]
+    for sees in settings["sees"].unique().sort():
+
+        def needed(rows: pl.DataFrame, sees: str = sees) -> Estimate:
+            measured = cutoff_measures(rows)
+            return estimate_over_seeds(measured, lambda seed: needed_of_seed(seed, sees))
+
+        layer = pl.Series("layer", [-1], dtype=settings["layer"].dtype)
+        of_sees = pl.DataFrame({"sees": [sees], "layer": layer, "measure": ["needed"]})
+        whole = over_tasks(cutoff, tasks, needed, 1)
+        depth = float(settings["layer"].to_numpy().max())
+        within = [pl.col(end).clip(0, depth) for end in ("low", "high")]
+        parts.append(summary_rows(whole, of_sees, cutoff, confidence).with_columns(within))
+    return summary_table(pl.concat(parts), cutoff, CUTOFFS)

@@ -1,0 +1,97 @@
+"""What cutting edges of attention does to the loss and to predictions."""
+
+import polars as pl
+
+from anchorflow.schemas.knockout import KNOCKOUTS
+from anchorflow.summarize.by_task import (
+    over_tasks,
+    require_examples,
+    summary_rows,
+    summary_table,
+)
+from anchorflow.summarize.loyalty import estimate_settings, with_loyalty
+from anchorflow.summarize.statistics import Estimate
+
+MEASURES = (
+    "loss_change",
+    "loss_size",
+    "probability_change",
+    "label_loyalty",
+    "word_loyalty",
+    "accuracy_change",
+)
+SETTING = ["edges", "control", "band", "layer", "layers"]
+_EXAMPLE = ["seed", "example"]
+
+
+def knockout_measures(knockout: pl.DataFrame) -> pl.DataFrame:
+    """The measures of every prediction with a cut, relative to the unmodified run.
+
+    ``loss_change`` is that of the cross-entropy of the true label, in nats, and ``loss_size`` its
+    absolute value; ``probability_change``, that of its probability; ``accuracy_change``, 1 where a
+    prediction becomes right, and -1 where it becomes wrong.
+
+    Parameters
+    ----------
+    knockout : DataFrame
+        Table ``knockout`` of one model and task.
+
+    Returns
+    -------
+    DataFrame
+        One row per prediction with a cut: seed, example, draw, the setting, and the measures.
+    """
+    untouched = pl.col("edges") == "none"
+    plain = knockout.filter(untouched)
+    pairs = with_loyalty(knockout.filter(~untouched), plain)
+    right = (pl.col("prediction") == pl.col("label")).cast(pl.Float64)
+    before = plain.select(
+        *_EXAMPLE, pl.col("loss").alias("loss_before"), right.alias("accuracy_before")
+    )
+    return pairs.join(before, on=_EXAMPLE).select(
+        *_EXAMPLE,
+        "draw",
+        *SETTING,
+        (pl.col("loss") - pl.col("loss_before")).alias("loss_change"),
+        (pl.col("loss") - pl.col("loss_before")).abs().alias("loss_size"),
+        ((-pl.col("loss")).exp() - (-pl.col("loss_before")).exp()).alias("probability_change"),
+        "label_loyalty",
+        "word_loyalty",
+        (pl.col("accuracy") - pl.col("accuracy_before")).alias("accuracy_change"),
+    )
+
+
+def summarize_knockouts(
+    knockout: pl.DataFrame, prompts: pl.DataFrame, confidence: float
+) -> pl.DataFrame:
+    """What each cut changes, per task and averaged over tasks, with intervals.
+
+    Every seed has its own draws of random edges, so intervals over seeds include them.
+
+    Parameters
+    ----------
+    knockout, prompts : DataFrame
+        Tables ``knockout`` and ``prompts`` of one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``knockouts``.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    require_examples(knockout)
+    cut = knockout.filter(pl.col("edges") != "none")
+    settings = cut.select(SETTING).unique(maintain_order=True).sort(SETTING)
+    keys = settings.join(pl.DataFrame({"measure": MEASURES}), how="cross")
+
+    def of_task(rows: pl.DataFrame) -> Estimate:
+        return estimate_settings(knockout_measures(rows), settings, MEASURES)
+
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+    estimates = over_tasks(knockout, tasks, of_task, len(keys))
+    rows = summary_rows(estimates, keys, cut, confidence)
+    return summary_table(rows, knockout, KNOCKOUTS)

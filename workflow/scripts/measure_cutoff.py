@@ -1,0 +1,33 @@
+"""Predict without demonstrations from some layer on, for one model, task, and seed."""
+
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
+from anchorflow.config.shards import examples_of
+from anchorflow.measure.cutoff import measure_cutoff, settings_of
+from anchorflow.model.batches import among
+from anchorflow.model.language_model import open_for_job, read_card
+from anchorflow.schemas.cutoff import CUTOFF
+from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.store.job import job
+from anchorflow.store.parquet import read_table, write_frame
+
+if __name__ == "__main__":
+    with job(snakemake):
+        prompts = read_table(snakemake.input.prompts, PROMPTS)
+        examples = examples_of(snakemake.wildcards.get("examples"), prompts)
+        spec, compute = snakemake.params.spec, vars(snakemake.params.compute)
+        card = read_card(snakemake.input.model)
+        run = among(prompts, examples)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, run, "cutoff", spec)
+        cutoff = measure_cutoff(
+            model,
+            prompts,
+            settings_of(spec["sees"], spec["draws"], spec["every"], card["layers"]),
+            spec["top_tokens"],
+            compute["batch_tokens"],
+            examples,
+            spec.get("examples"),
+        )
+        write_frame(snakemake.output[0], CUTOFF, cutoff, {"cutoff": spec, "model": card})
