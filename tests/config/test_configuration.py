@@ -725,6 +725,14 @@ def test_what_is_not_listed_cannot_be_asked_for(
         ask(config)
 
 
+def test_twins_are_not_measured_in_stages_that_are_not_run() -> None:
+    stages = {"stages": ["saliency", "cutoff"]}
+    assert refused(lambda config: config.update(controls=stages)) == (
+        "controls.stages: cutoff is measured of untrained twins where it is measured of the model, "
+        "but cutoff.sees lists nothing; list something there, or leave cutoff out."
+    )
+
+
 def test_saliency_is_compared_only_with_cuts_that_are_made() -> None:
     def compare(cut: dict[str, Any], classes: list[str]) -> str:
         return refused(

@@ -158,6 +158,20 @@ def test_a_cut_that_changes_nothing_is_an_error_and_no_row_of_zeros(
         )
 
 
+@pytest.mark.parametrize("name", ["label_to_target", "text_to_label"])
+def test_a_layer_that_no_cut_reaches_is_an_error(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Elsewhere(Cut):
+        def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+            return attention(call) if call.layer == 1 else super().attend(call, attention)
+
+    monkeypatch.setattr(knockout, "Cut", Elsewhere)
+    settings = settings_of([name], ["all"], 0, 3)
+    with pytest.raises(InputError, match="knockout: 1 layers of model tiny do not pass"):
+        measure_knockout(tiny_model("llama"), wordy_prompts([5], "fixed"), settings, "mask", 4, 500)
+
+
 @pytest.mark.parametrize("batch_tokens", [1, 60, 500])
 def test_batches_and_shards_of_texts_change_no_number(batch_tokens: int) -> None:
     model, table = tiny_model("llama"), wordy_prompts([5, 17, 9], "fixed")

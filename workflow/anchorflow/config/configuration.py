@@ -72,6 +72,15 @@ def _write_out_choices(part: Any) -> None:
         part["description"] = " ".join([part["description"], *told])
 
 
+# Lists without which a stage is not run.
+_ASKED_FOR = {
+    "knockout": "classes",
+    "faithfulness": "classes",
+    "cutoff": "sees",
+    "transplant": "places",
+}
+
+
 def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> None:
     """Validate ``config`` and fill in the defaults of missing keys, in place.
 
@@ -127,6 +136,13 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
             "to leave orders out."
         )
     _check_faithfulness(config)
+    for name, key in _ASKED_FOR.items():
+        if name in config["controls"]["stages"] and not config[name][key]:
+            raise InputError(
+                f"controls.stages: {name} is measured of untrained twins where it is measured of "
+                f"the model, but {name}.{key} lists nothing; list something there, or leave {name} "
+                "out."
+            )
     states, tasks = config["theory"]["states"], config["theory"]["tasks"]
     if tasks > states:
         raise InputError(

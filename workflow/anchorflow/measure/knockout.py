@@ -86,13 +86,20 @@ class Cut:
         self._edges = edges[:, self._rows]
         self._layers, self._variant = layers, variant
         self.count: Tensor | int = 0  # [B]: visible edges that were cut, over all layers
+        self.reached: set[int] = set()  # of these layers
         self.changed = False  # whether any row came out otherwise
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there is any edge to cut."""
+        return len(self._rows) > 0
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
         """The layer's output, [B, H, T, D]."""
         output = attention(call)
-        if call.layer not in self._layers or not len(self._rows):
+        if call.layer not in self._layers or not self.has_rows:
             return output
+        self.reached.add(call.layer)
         rows, edges = self._rows.to(output.device), self._edges.to(output.device)
         size, heads = output.shape[:2]
         step = max(1, _ROW_ELEMENTS // (size * heads * call.keys))
@@ -345,7 +352,20 @@ class _Runs:
             self._note(setting, cut)
 
     def _note(self, setting: Setting, cut: Cut) -> None:
-        """Remember whether cutting edges that were visible changed anything so far."""
+        """Remember whether cutting edges that were visible changed anything so far.
+
+        Raises
+        ------
+        InputError
+            If a layer does not pass its attention through the intervention.
+        """
+        missing = {*setting.cut_layers} - cut.reached
+        if cut.has_rows and missing:
+            raise InputError(
+                f"knockout: {len(missing)} layers of model {self._name} do not pass their "
+                "attention through the attention interface, so no edges can be cut there; choose "
+                "a supported architecture."
+            )
         if bool(torch.as_tensor(cut.count).any()):
             self._changed[setting] = self._changed.get(setting, False) or cut.changed
 

@@ -23,7 +23,7 @@ KEPT = 0.95  # of accuracy and of label loyalty, so that demonstrations are said
 def cutoff_measures(cutoff: pl.DataFrame) -> pl.DataFrame:
     """Accuracy and loyalty of every prediction of the table ``cutoff`` of one model and task."""
     depth = cutoff["layer"].max()
-    plain = cutoff.filter(pl.col("layer") == depth).unique(["seed", "example"])
+    plain = cutoff.filter(pl.col("layer") == depth).unique(["seed", "example"], maintain_order=True)
     measured = with_loyalty(cutoff, plain)
     return measured.select("seed", "example", "draw", "sees", "layer", *MEASURES)
 
