@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from anchorflow.measure import cutoff, knockout, transplant
 from anchorflow.measure.attention import measure_attention
 from anchorflow.measure.compression import measure_compression
+from anchorflow.measure.faithfulness import measure_faithfulness
 from anchorflow.measure.isolation import Setting, measure_isolation
 from anchorflow.measure.saliency import measure_saliency
 from anchorflow.model.language_model import open_model
@@ -75,11 +77,29 @@ def measured(folder: Path, name: str, stages: Sequence[str]) -> dict[str, pl.Dat
             task = pl.lit("news+shuffled" if order == "shuffled_predictions" else "news")
             other = prompts_of(seed, labels).with_columns(model=pl.lit(name), task=task)
             found[order] = measure_attention(model, Decoder(), other, 1000)[1]
+        if "causes" in stages:
+            found |= causes(model, prompts)
         if "compression" in stages:
             found["compression"] = measure_compression(model, prompts, {}, COMPRESSION, 1000)
         for table, rows in found.items():
             parts.setdefault(table, []).append(rows)
     return {table: pl.concat(rows) for table, rows in parts.items()}
+
+
+def causes(model: PreTrainedModel, prompts: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """What cutting edges, leaving demonstrations out, and transplants do, in ten layers."""
+    classes = ["label_to_target"]
+    cuts = knockout.settings_of(classes, ["single", "thirds"], 1, 10)
+    left_out = cutoff.settings_of(["label", "random"], 1, 1, 10)
+    taken = transplant.settings_of(
+        ["label", "text", "template"], ["permuted"], ["keys_values"], 1, 1, 10
+    )
+    return {
+        "knockout": knockout.measure_knockout(model, prompts, cuts, "mask", 5, 1000),
+        "faithfulness": measure_faithfulness(model, prompts, classes, 1, 0, 1000),
+        "cutoff": cutoff.measure_cutoff(model, prompts, left_out, 5, 1000),
+        "transplant": transplant.measure_transplant(model, prompts, taken, 1000),
+    }
 
 
 class Supported(NamedTuple):
@@ -137,13 +157,13 @@ def twins_of(folder: Path, family: str, kind: str, draws: int, *stages: str) -> 
 def test_no_discriminating_claim_is_supported_for_a_network_without_training(
     tmp_path: Path, family: str, kind: str
 ) -> None:
-    twins = twins_of(tmp_path, family, kind, DRAWS, "compression")
+    twins = twins_of(tmp_path, family, kind, DRAWS, "compression", "causes")
     # As in a run with one twin, and as in one with several; Holm's correction is by family.
     one = supported(against(a, [b]) for a, b in permutations(twins, 2))
     all_others = supported(
         against(own, [each for each in twins if each is not own]) for own in twins
     )
-    assert len(one.claims) >= 13  # flow, isolation, compression, and labels
+    assert len(one.claims) >= 17  # flow, isolation, compression, labels, and causes
     assert one.claims == all_others.claims
     # At an error rate of 5 % for a family, fewer than one of the 12 pairs is expected to err.
     assert one.by_family == all_others.by_family == {}

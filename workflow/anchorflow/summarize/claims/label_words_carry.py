@@ -1,11 +1,14 @@
-"""How far label words alone move the answer to another prompt's (after [A] §2)."""
+"""How far label words alone move the answer to another prompt's (after [A] §2).
+
+The claim discriminates nothing: in a network without training, little has spread from the tokens in
+which the two prompts differ, so its label words move the answer too.
+"""
 
 from functools import partial
 
 from anchorflow.arrays import Array
 from anchorflow.summarize.by_task import ratio_of_seed
 from anchorflow.summarize.claims._claim import (
-    DISCRIMINATING,
     UNTRAINED,
     Claim,
     Control,
@@ -72,7 +75,6 @@ CLAIMS: tuple[Claim, ...] = (
         moved_more,
         Control("as many text or template tokens, which the effect is the difference from"),
         UNTRAINED,
-        DISCRIMINATING,
         bounded=False,
         place=2,
     ),
