@@ -46,6 +46,14 @@ def test_every_panel_ends_with_what_all_layers_do(
     assert list(upper[2].lines[0].get_xdata()) == [0, 1]
 
 
+def test_what_was_not_taken_has_no_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = transplant({("keys_values", "label", 0): DONOR}, OWN, DONOR)
+    figures: list[Figure] = []
+    monkeypatch.setattr(plot, "save", lambda figure, paths: figures.append(figure))
+    plot_transplants(summarize_transplants(taken, prompts(), 0.95), STYLE, 0.95, {"png": tmp_path})
+    assert len(figures[0].axes) == 2 * 2
+
+
 def test_a_run_without_any_donor_has_an_empty_figure(tmp_path: Path) -> None:
     bare = transplant({}, OWN, DONOR).filter(pl.col("what") == "none")
     path = tmp_path / "figure.png"

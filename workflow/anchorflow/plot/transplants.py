@@ -54,12 +54,14 @@ def plot_transplants(
     donors = averaged["donor"].unique().sort(descending=True).to_list()
     rows = averaged.filter(pl.col("donor") == (donors[0] if donors else ""))
     whole = rows.filter(pl.col("side") == "all")
+    run = set(transplants["what"])
+    shown = {at: name for at, name in _PANELS.items() if at[0] in run} or _PANELS
     title = "Vectors from a prompt with other label words, averaged over tasks,\n"
     title += describe(transplants, confidence) if len(transplants) else "which had none of a length"
-    with small_multiples(style, len(_MEASURES), len(_PANELS), title, share=False) as (fig, axes):
+    with small_multiples(style, len(_MEASURES), len(shown), title, share=False) as (fig, axes):
         for (measure, name), panels in zip(_MEASURES.items(), axes, strict=True):
             of_measure = pl.col("measure") == measure
-            for panel, ((what, side), where) in zip(panels, _PANELS.items(), strict=True):
+            for panel, ((what, side), where) in zip(panels, shown.items(), strict=True):
                 here = pl.concat(
                     [
                         rows.filter(pl.col("what") == what, pl.col("side") == side, of_measure),
