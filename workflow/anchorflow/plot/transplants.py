@@ -75,6 +75,8 @@ def plot_transplants(
                 panel.axhline(0, color="0.6", linewidth=0.6, zorder=0)
                 panel.axhline(1, color="0.6", linewidth=0.6, zorder=0)
                 panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+                if measure == "follows":
+                    panel.set_ylim(-0.04, 1.08)
             panels[0].set_ylabel(name)
         handles, names = axes[0][0].get_legend_handles_labels()
         if handles:

@@ -226,6 +226,7 @@ _SHARES = (
     "auc",
     "changed",
     "changed_words",
+    "follows",
     "follows_meaning",
     "head_agreement",
     "head_changed",
