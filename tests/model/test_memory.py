@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoConfig, PreTrainedModel
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedModel
 
 from anchorflow.config.errors import InputError
 from anchorflow.measure.saliency import FlowSums, batch_saliency
 from anchorflow.model import memory
-from anchorflow.model.attention_function import intervene
+from anchorflow.model.attention_function import gpu_chunk_bytes, intervene
 from anchorflow.model.batches import batches_of
 from anchorflow.model.language_model import decoder_layers, open_for_job, target_logits
 from anchorflow.model.memory import (
@@ -22,6 +22,7 @@ from anchorflow.model.memory import (
     _Counted,
     available_bytes,
     left_in_control_groups,
+    planned_bytes,
     read_bytes,
     shapes,
     weight_bytes,
@@ -125,6 +126,50 @@ def test_keys_and_values_take_what_was_planned(family: str) -> None:
     assert planned == pytest.approx(counted(model, run), rel=0.1)
 
 
+LATENT = {"kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 6}
+EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 16}
+UNUSUAL: dict[str, dict[str, Any]] = {
+    "mixtral": {"num_local_experts": 8, **EXPERTS},
+    # Values have other sizes than keys, and the first layer has no experts.
+    "deepseek_v3": {
+        **{"n_routed_experts": 8, "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1},
+        **{"q_lora_rank": 16, "num_key_value_heads": 4, **LATENT, **EXPERTS},
+    },
+    # Every sixth layer has larger heads.
+    "gemma4_text": {
+        **{"num_hidden_layers": 6, "num_kv_shared_layers": 0, "sliding_window": 12},
+        **{"head_dim": 8, "global_head_dim": 16, "hidden_size_per_layer_input": 8},
+    },
+}
+
+
+@pytest.mark.parametrize("kind", UNUSUAL)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_experts_and_layers_that_differ_take_what_was_planned(
+    kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FAMILIES, kind, (kind, {**FAMILIES["llama"][1], **UNUSUAL[kind]}))
+    if kind not in CONFIG_MAPPING:
+        pytest.skip("unknown to this version of transformers")
+    model, prompts = tiny_model(kind).to(dtype), shared_prompts([40, 40, 40, 40])
+    batch = random_batch([120, 120, 120])
+
+    def run() -> None:
+        prefix = compute_prefix(model, shared_token_ids(prompts))
+        (queries,) = batches_of(prompts, 1000, model.device, prefix.tokens)
+        with intervene(KeepKeys(), prefix):
+            target_logits(model, queries)
+
+    bare = without_numbers(model.config, dtype)
+    forward, backward = (
+        work_bytes(bare, Shape(4, 40, PREFIX)),
+        work_bytes(bare, Shape(3, 120), True),
+    )
+    assert forward == pytest.approx(counted(model, run), rel=0.1)
+    taken = counted(model, lambda: batch_saliency(model, batch, FlowSums(batch)))
+    assert backward == pytest.approx(taken, rel=0.1)
+
+
 def test_every_setting_of_isolation_keeps_the_demonstrations_again() -> None:
     model = tiny_model("llama")
     prefix = compute_prefix(model, list(range(1, 65)))
@@ -158,8 +203,9 @@ def test_weights_that_a_job_does_not_read_take_no_memory() -> None:
     every, forward, backward = bytes_of("gptj")
     assert every - forward == table
     assert forward - backward == table  # of its head, the bias is read
-    every, forward, backward = bytes_of("gpt2")  # its head is the embeddings
-    assert (every - forward, forward - backward) == (0, table)
+    every, forward, backward = bytes_of("gpt2")  # its head is the embeddings of its tokens
+    positions = 256 * 32 * 4
+    assert (every - forward, forward - backward) == (positions, table)
 
 
 def group(folder: Path, **files: str) -> None:
@@ -226,6 +272,42 @@ def test_batches_that_will_not_fit_are_told_but_not_refused(
         open_for_job(folder, compute, 1, many)
     (told,) = (record.getMessage() for record in caplog.records)
     assert told.endswith("lower compute.batch_tokens if memory runs out.")
+
+
+def test_without_a_plan_for_prompts_the_weights_alone_count(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JetMoE's experts, for example, need to know how many tokens each of them gets."""
+
+    def fail(*_: Any) -> int:
+        raise NotImplementedError("no data!")
+
+    monkeypatch.setattr(memory, "planned_bytes", fail)
+    with caplog.at_level(logging.INFO):
+        open_for_job(folder, COMPUTE, 1, shared_prompts([5]))
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first == "Memory: weights alone are planned, since tiny needs numbers: no data!"
+    assert "0.00 GiB for 1 prompts of up to 35 tokens" in second
+    monkeypatch.setattr(memory, "available_bytes", lambda *_: 1000)
+    with pytest.raises(InputError, match=r"do not fit into the 0\.00 GiB"):
+        open_for_job(folder, COMPUTE, 1, shared_prompts([5]))
+
+
+def test_saliency_between_tokens_is_planned_for_one_prompt_at_a_time() -> None:
+    prompts = shared_prompts([5, 17]).with_columns(demonstrations=pl.lit("per_example"))
+    one, batch = shapes("token_saliency", {}, prompts, 3, 1000)
+    assert one == batch == Shape(1, PREFIX + 17)
+    assert shapes("saliency", {}, prompts, 3, 1000)[1].prompts == 2
+
+
+def test_few_scores_take_less_of_a_gpu_than_its_largest_chunk() -> None:
+    bare = without_numbers(tiny_model("llama").config, torch.float32)
+    free, scores = 2**36, 2 * 4 * 10 * (30 + 10)  # prompts, heads, queries, keys
+    small, large = Shape(2, 10, 30), Shape(64, 100, 2000)
+    planned = [planned_bytes(bare, "attention", free, False, each) for each in (small, large)]
+    # At most six float32 matrices of them at once.
+    assert planned[0] - work_bytes(bare, small) == scores * 24
+    assert planned[1] - work_bytes(bare, large) == gpu_chunk_bytes(free)
 
 
 def test_a_prompt_that_can_not_fit_is_refused_with_figures(

@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoConfig
 
+from anchorflow.measure import compression, isolation
+from anchorflow.measure.timing import _CACHED, OPTIONAL
 from anchorflow.model.memory import without_numbers
 from anchorflow.model.operations import (
     OF_STAGE,
@@ -25,7 +28,7 @@ from anchorflow.model.operations import (
     run_by,
     seconds,
 )
-from tiny_models import PREFIX, VOCABULARY, shared_prompts, tiny_model
+from tiny_models import FAMILIES, PREFIX, VOCABULARY, shared_prompts, tiny_model
 
 SIZE = Size(layers=2, weights=1000, head=500, heads=8, hidden=4, itemsize=4)
 FIT = {"learning_rates": [0.1], "further_rates": [], "epochs": 10, "batch_size": 4, "anchors": None}
@@ -68,8 +71,28 @@ def test_a_model_s_size_leaves_out_its_token_embeddings() -> None:
     layers = sum(p.numel() for p in bare.parameters()) - 2 * VOCABULARY * 32
     assert Size.of(bare) == Size(3, layers, VOCABULARY * 32, 32, 32, 2)
     tied = without_numbers(tiny_model("gpt2").config, torch.float32)
-    layers = sum(p.numel() for p in tied.parameters()) - VOCABULARY * 32
+    layers = sum(p.numel() for p in tied.parameters()) - (VOCABULARY + 256) * 32  # and positions
     assert Size.of(tied) == Size(3, layers, VOCABULARY * 32, 32, 32, 4)
+
+
+def test_a_token_is_multiplied_with_the_experts_that_it_is_given_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = {**FAMILIES["llama"][1], "num_local_experts": 8, "num_experts_per_tok": 2}
+    monkeypatch.setitem(FAMILIES, "mixtral", ("mixtral", settings))
+    size = Size.of(without_numbers(tiny_model("mixtral").config, torch.float32))
+    # In each of 3 layers, 6 of 8 experts, with three matrices of 32 · 48 each.
+    assert size.spared == 3 * 6 * 3 * 32 * 48
+    passes = [Passes(1, 10, 0)]
+    assert operations(passes, size) == 2 * 10 * (size.weights - size.spared)
+    assert Size.of(without_numbers(tiny_model("llama").config, torch.float32)).spared == 0
+
+
+def test_heads_that_differ_between_layers_are_averaged() -> None:
+    config = AutoConfig.for_model("gemma4_text", num_hidden_layers=6)
+    size = Size.of(without_numbers(config, torch.bfloat16))
+    heads, own, of_every_sixth = config.num_attention_heads, 256, 512
+    assert size.heads == round(heads * (5 * own + of_every_sixth) / 6)
 
 
 def test_the_prompts_of_each_protocol_are_averaged() -> None:
@@ -78,6 +101,10 @@ def test_the_prompts_of_each_protocol_are_averaged() -> None:
     skipped = prompts.with_columns(skipped=prompts["task"])
     assert by_protocol(run_by("attention", {}, skipped)) == {}
     assert run_by("saliency", {"demonstrations": "per_example"}, prompts).is_empty()
+    assert len(run_by("timing", {"queries": 1}, prompts)) == 1
+    few = {"demonstrations": "fixed", "examples": 1}
+    assert len(run_by("token_saliency", few, prompts)) == 1
+    assert len(run_by("saliency", few, prompts)) == 2
 
 
 def test_saliency_runs_every_prompt_forward_and_backward() -> None:
@@ -85,16 +112,19 @@ def test_saliency_runs_every_prompt_forward_and_backward() -> None:
     # 100 tokens hold 2 prompts of 40: 3 batches, twice. On average, a token attends to 20. Seven
     # products of queries and keys are counted as two in each of both passes, hence 7 / 4.
     assert totals("saliency", given, spec) == [6, 480, 480 * 20 * 7 / 4, 0]
-    shown = totals("token_saliency", given, {**spec, "examples": 2})
-    # Single prompts, forward and backward; then without a cut, and with each flow cut in each of
-    # the 4 layers, from it on: 1 + 4/4 + 3/4 + 2/4 + 1/4 passes of three prompts.
-    assert shown == [2 + 7, 160 + 7 * 120, 160 * 35 + 7 * 120 * 20, 0]
+    # Between tokens, one prompt at a time; then, of each, once without a cut and with three flows
+    # cut in each of the 4 layers, from it on: 1 + 4/4 + 3/4 + 2/4 + 1/4 passes of three prompts.
+    times = 6 * 3.5
+    shown = [12 + times, 480 + times * 120, 480 * 35 + times * 120 * 20, 0]
+    assert totals("token_saliency", given, spec) == shown
 
 
 def test_shared_demonstrations_run_forward_once_and_backward_for_every_prompt() -> None:
     given, spec = protocols(fixed=Prompts(6, 30, 10)), {"demonstrations": "fixed"}
     passes, tokens, _, scored = totals("saliency", given, spec)
     assert (passes, tokens, scored) == (1 + 6 + 6, 30 + 6 * 30 + 2 * 60, 0)
+    always_whole = [12 + 6 * 3.5, 480 + 6 * 3.5 * 120]
+    assert totals("token_saliency", given, spec)[:2] == always_whole
 
 
 def test_predictions_run_demonstrations_once_and_score_every_batch() -> None:
@@ -103,6 +133,15 @@ def test_predictions_run_demonstrations_once_and_score_every_batch() -> None:
     assert totals("attention", given, {}) == [3, 30 + 150, 30 * 15 + 150 * 35, 2]
     assert totals("diagnosis", given, {}) == [3, 30 + 150, 30 * 15 + 150 * 35, 0]
     assert totals("retrieval", given, {}) == [8, 600, 600 * 20, 8]  # two prompts of 40 at a time
+
+
+def test_kernel_regression_runs_texts_alone_and_with_fewer_demonstrations() -> None:
+    found = totals("kernel", protocols(kernel=Prompts(10, 40, 10)), {"smaller": 2})
+    # Demonstrations of 40 tokens, as many as 4 texts; 100 tokens of queries; twice 10 + 4 texts by
+    # themselves, in 2 batches; and queries twice more.
+    assert [*found[:2], found[3]] == [1 + 1 + 2 * 2 + 2, 40 + 100 + 2 * 140 + 2 * 100, 1 + 2 * 2]
+    keys = 40 * 20 + 100 * (40 + 5) + 2 * 140 * 5 + 100 * (20 + 5) + 100 * (10 + 5)
+    assert found[2] == keys
 
 
 def test_isolation_runs_each_setting_from_its_first_isolated_layer_on() -> None:
@@ -116,6 +155,18 @@ def test_isolation_runs_each_setting_from_its_first_isolated_layer_on() -> None:
     assert totals("isolation", given, spec)[3] == 13 * 10 / 64  # prompts that share the head
     by_default = {**spec, "layers": None}
     assert isolated_shares(by_default, 4) == isolated_shares(spec, 4)
+
+
+@pytest.mark.parametrize("positions", [["label"], ["label", "random", "text", "before"]])
+@pytest.mark.parametrize("layers", [None, [2], [1, 6]])
+def test_the_settings_of_isolation_are_those_that_are_measured(
+    positions: list[str], layers: list[int] | None
+) -> None:
+    variants, draws, depth = ["mask", "zero"], 3, 6
+    measured = isolation.settings_of(variants, layers, draws, depth, "tiny", positions)
+    starts = [each.isolated_layers(depth).start for each in measured]
+    spec = {"variants": variants, "positions": positions, "draws": draws, "layers": layers}
+    assert sorted(isolated_shares(spec, depth)) == sorted((depth - s) / depth for s in starts)
 
 
 def test_reweighting_steps_forward_and_backward_with_every_rate() -> None:
@@ -149,6 +200,7 @@ def test_compression_runs_every_cache() -> None:
     given = protocols(fixed=Prompts(10, 30, 10), training=Prompts(8, 30, 10))
     # Everything kept, four methods, two more draws, and two shares of the one that can keep any.
     caches = 1 + 4 + 2 + 2
+    assert caches == len(compression.settings_of(spec["methods"], spec["shares"], spec["draws"]))
     found = totals("compression", given, spec)
     assert [*found[:2], found[3]] == [1 + caches, 30 + caches * 100, caches * 10 / 64]
     # With β and without on each of two caches, last tokens run by themselves.
@@ -158,10 +210,13 @@ def test_compression_runs_every_cache() -> None:
 
 
 def test_timing_runs_full_prompts_and_five_caches_again_and_again() -> None:
-    spec = {"queries": 4, "repetitions": 2, "batch_size": 2}
+    assert len({*_CACHED} - {*OPTIONAL}) == 5
+    spec = {"repetitions": 2, "batch_size": 2}
     # Two batches of two queries, once to warm up and twice to be timed.
-    passes, tokens, _, scored = totals("timing", protocols(fixed=Prompts(9, 30, 10)), spec)
+    passes, tokens, _, scored = totals("timing", protocols(fixed=Prompts(4, 30, 10)), spec)
     assert (passes, tokens) == (6 + 30, 6 * 80 + 30 * 20)
+    also = {**spec, "also": OPTIONAL}
+    assert totals("timing", protocols(fixed=Prompts(4, 30, 10)), also)[0] == 6 + 36
     assert scored == passes
 
 

@@ -7,6 +7,7 @@ continue_in_fork(snakemake)
 from anchorflow.config.shards import examples_of
 from anchorflow.measure.compression import ANCHOR, FULL, measure_compression
 from anchorflow.measure.reweighting import beta_of
+from anchorflow.model.batches import among
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.schemas.compression import COMPRESSION
 from anchorflow.schemas.prompts import PROMPTS
@@ -24,9 +25,10 @@ if __name__ == "__main__":
             if snakemake.input[name]:
                 betas[cache] = beta_of(read_table(snakemake.input[name], BETA))
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
+        run = among(prompts.filter(demonstrations="fixed"), examples)
         planned = {**spec, "betas": len(betas)}
         model = open_for_job(
-            snakemake.input.model, compute, snakemake.threads, prompts, "compression", planned
+            snakemake.input.model, compute, snakemake.threads, run, "compression", planned
         )
         compression = measure_compression(
             model,

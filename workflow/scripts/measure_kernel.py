@@ -31,8 +31,12 @@ if __name__ == "__main__":
             builder,
             spec,
         )
+        run, planned = among(shown.prompts, examples), {"smaller": len(shown.smaller)}
+        model = open_for_job(
+            snakemake.input.model, compute, snakemake.threads, run, "kernel", planned
+        )
         tables = measure_kernel(
-            open_for_job(snakemake.input.model, compute, snakemake.threads, shown.prompts),
+            model,
             builder.tokenizer,
             shown.prompts,
             shown.smaller,

@@ -34,7 +34,9 @@ if __name__ == "__main__":
             ),
         )
         predictions = measure_orders(
-            open_for_job(snakemake.input.model, compute, snakemake.threads, prompts),
+            open_for_job(
+                snakemake.input.model, compute, snakemake.threads, among(prompts, examples)
+            ),
             prompts,
             compute["batch_tokens"],
             examples,

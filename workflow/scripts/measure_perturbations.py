@@ -29,7 +29,9 @@ if __name__ == "__main__":
             snakemake.input.tokenizer, task, card["name"], snakemake.wildcards.task
         ).build(samples)
         predictions = measure_perturbations(
-            open_for_job(snakemake.input.model, compute, snakemake.threads, prompts),
+            open_for_job(
+                snakemake.input.model, compute, snakemake.threads, among(prompts, examples)
+            ),
             prompts,
             read_table(snakemake.input.predictions, PREDICTIONS),
             compute["batch_tokens"],

@@ -3,8 +3,9 @@
 Weights are counted from the configuration. What prompts take is counted by running the model
 without any numbers: on torch's device ``meta``, where tensors have shapes alone, one layer and two
 layers of it run as the job will run them, while the bytes of all tensors that live are summed. Each
-further layer adds what the second one keeps. So the count holds for every architecture, and for
-what its modules keep for a backward pass.
+further layer adds what the second one keeps; where layers differ in the shapes of their weights,
+all of them run. So the count holds for every architecture, and for what its modules keep for a
+backward pass.
 
 On the CPU, weights are mapped from their file, so that those that a job does not read take none;
 and the heap grows beyond what is in use, by :data:`HEAP`. Not counted are Python and its libraries
@@ -13,7 +14,7 @@ and the heap grows beyond what is in use, by :data:`HEAP`. Not counted are Pytho
 
 import logging
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -38,6 +39,7 @@ from anchorflow.model.attention_function import (
     adopt,
     attention_gradients,
     gpu_chunk_bytes,
+    gpu_chunk_elements,
     implementation_for,
     intervene,
     plain_attention,
@@ -53,6 +55,7 @@ from anchorflow.model.operations import (
     cut_shares,
     in_words,
     isolated_shares,
+    looked_up,
     measured_rates,
     operations,
     run_by,
@@ -87,11 +90,11 @@ def weight_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
 def read_bytes(model: PreTrainedModel, gradients: bool) -> int:
     """Size of the parameters that a job reads, of weights that are mapped from their file.
 
-    Of token embeddings it reads the rows of its tokens, and of the head, with ``gradients``, those
-    of the label words; these few do not count.
+    Of embeddings it reads the rows of its tokens, and of the head, with ``gradients``, those of the
+    label words; these few do not count.
     """
-    embeddings, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
-    unread = {id(embeddings), id(head)} if gradients else {id(embeddings)} - {id(head)}
+    embeddings, head = looked_up(model), {id(model.get_output_embeddings().weight)}
+    unread = embeddings | head if gradients else embeddings - head
     return sum(each.nbytes for each in model.parameters() if id(each) not in unread)
 
 
@@ -119,8 +122,10 @@ def work_bytes(
     recompute : bool
         Whether a backward pass recomputes the activations of each layer.
     """
-    one, two = (_counted(model, shape, layers, gradients, recompute) for layers in (1, 2))
     layers: int = model.config.get_text_config().num_hidden_layers
+    if len({tuple(each.shape for each in layer.parameters()) for layer in _stack(model)}) > 1:
+        return _counted(model, shape, layers, gradients, recompute).most
+    one, two = (_counted(model, shape, layers, gradients, recompute) for layers in (1, 2))
     each = two.kept - one.kept
     return max(one.most, two.most - each) + (layers - 1) * each
 
@@ -153,16 +158,22 @@ def _counted(
     return Counted(counted.most, kept)
 
 
-@contextmanager
-def _shortened(
-    model: PreTrainedModel, layers: int, gradients: bool, recompute: bool
-) -> Iterator[None]:
-    """Run the first layers alone, the head at one position, and gradients from embeddings on."""
+def _stack(model: PreTrainedModel) -> nn.ModuleList:
+    """The layers of the text decoder."""
     (stack,) = (
         each
         for each in model.get_decoder().modules()
         if isinstance(each, nn.ModuleList) and isinstance(each[0], GradientCheckpointingLayer)
     )
+    return stack
+
+
+@contextmanager
+def _shortened(
+    model: PreTrainedModel, layers: int, gradients: bool, recompute: bool
+) -> Iterator[None]:
+    """Run the first layers alone, the head at one position, and gradients from embeddings on."""
+    stack = _stack(model)
     left_out = list(stack[layers:])
     del stack[layers:]
     head, embeddings = model.get_output_embeddings(), model.get_input_embeddings()
@@ -186,7 +197,8 @@ def _shortened(
 class _Counted(TorchDispatchMode):
     """Sums the bytes of all tensors that live, except those that are ``known``, by their storages.
 
-    Comparisons of tensors that have no values come out as 1.
+    Comparisons of tensors that have no values come out as 1. Products with the weights of several
+    experts have no numbers in any dtype, of which torch knows bfloat16 alone.
     """
 
     def __init__(self, known: Sequence[Tensor]) -> None:
@@ -199,7 +211,10 @@ class _Counted(TorchDispatchMode):
     ) -> Any:
         if function is torch.ops.aten._local_scalar_dense.default and given[0].is_meta:
             return 1
-        output = function(*given, **(named or {}))
+        if function is torch.ops.aten._grouped_mm.default and given[0].is_meta:
+            output = given[0].new_empty(given[0].shape[0], given[1].shape[2])
+        else:
+            output = function(*given, **(named or {}))
         for tensor in tree_leaves(output):
             if isinstance(tensor, Tensor):
                 storage = tensor.untyped_storage()
@@ -265,8 +280,9 @@ class _Kept:
         shared, copies = self._shape.shared, self._shape.copies
         self._kept += [call.key.contiguous(), call.value.contiguous()]
         if shared:
-            key, value = (call.key.new_empty(1, heads, shared, size) for _ in range(2))
-            more = call.key.new_empty(round(2 * (copies - 1) * key.numel()))
+            key = call.key.new_empty(1, heads, shared, size)
+            value = call.value.new_empty(1, heads, shared, call.value.shape[3])
+            more = key.new_empty(round((copies - 1) * (key.numel() + value.numel())))
             self._kept += [key, value, more]
             call = replace(call, prefix=LayerPrefix(key, value))
         return _last_chunk(call)
@@ -373,8 +389,13 @@ def check_job(
     one, batch = shapes(stage, spec, run, depth, compute["batch_tokens"])
     available = available_bytes(device, spread)
     free = None if on_cpu else available
-    work = partial(planned_bytes, model, stage, free, compute["recompute"])
-    together = work(batch)
+    work: Callable[[Shape], int] = partial(planned_bytes, model, stage, free, compute["recompute"])
+    try:
+        together = work(batch)
+    except RuntimeError as error:  # of an operation that needs numbers
+        reason = str(error).partition("\n")[0]
+        log.info("Memory: weights alone are planned, since %s needs numbers: %s", name, reason)
+        work, together = _unknown, 0
     where = "in main memory" if on_cpu else "on the GPU" + "s" * spread
     log.info(
         "Memory: %s planned, %s of weights and %s for %d prompts of up to %d tokens; %s are "
@@ -401,15 +422,26 @@ def check_job(
         log.info("Time: %s.", in_words(protocols, passes, size, rates))
 
 
+def _unknown(_: Shape) -> int:
+    """What a batch takes where that can't be planned."""
+    return 0
+
+
 def planned_bytes(
     model: PreTrainedModel, stage: str, free: int | None, recompute: bool, shape: Shape
 ) -> int:
     """The most memory that a stage's batch takes; see :func:`work_bytes`.
 
-    On a GPU with so many ``free`` bytes, chunks of attention are larger than on a CPU.
+    On a GPU with so many ``free`` bytes, chunks of attention are larger than on a CPU, if there are
+    as many scores.
     """
     work = work_bytes(model, shape, stage in WITH_GRADIENTS, recompute)
-    return round(HEAP * work) if free is None else work + gpu_chunk_bytes(free)
+    if free is None:
+        return round(HEAP * work)
+    heads: int = model.config.get_text_config().num_attention_heads
+    scores = shape.prompts * heads * shape.tokens * (shape.shared + shape.tokens)
+    share = min(1.0, scores / gpu_chunk_elements(free))
+    return work + round(share * gpu_chunk_bytes(free))
 
 
 def shapes(
@@ -419,7 +451,7 @@ def shapes(
 
     Shared tokens are those before the query, unless the stage runs whole prompts. Isolation keeps
     them once more for every setting, as far as it runs the layers again, and knocking out for
-    some settings at a time.
+    some settings at a time. Saliency between tokens is of one prompt at a time.
     """
     own = run["tokens"] if stage in WHOLE else run["tokens"] - run["query_start"]
     shared = 0 if stage in WHOLE else max(run["query_start"].to_list(), default=0)
@@ -433,6 +465,8 @@ def shapes(
     elif stage == "transplant":
         copies += len(spec["donors"]) * spec["draws"] + CUTS_AT_ONCE
     one = Shape(1, max(own.to_list(), default=1), shared, copies)
+    if stage == "token_saliency":
+        return one, one
     return one, one._replace(prompts=max(1, min(len(run), batch_tokens // one.tokens)))
 
 

@@ -1,9 +1,9 @@
 """How many operations a job asks of a model, and how long they take at a machine's own rates.
 
-In a pass through the layers, every token is multiplied with all weights and every query with its
-keys. A pass takes as long as its operations at the rate of matrix products of many tokens, and as
-reading the weights at the rate of products of few. A backward pass to frozen weights takes as many
-operations as a forward pass.
+In a pass through the layers, every token is multiplied with all weights, of experts only with those
+that it is given to, and every query with its keys. A pass takes as long as its operations at the
+rate of matrix products of many tokens, and as reading the weights at the rate of products of few. A
+backward pass to frozen weights takes as many operations as a forward pass.
 """
 
 import time
@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import polars as pl
 import torch
+from torch import nn
 from torch.nn.functional import linear
-from transformers import PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 
 from anchorflow.config.registry import declared, entries
 from anchorflow.depth import bands_of
@@ -53,22 +54,45 @@ class Size(NamedTuple):
     heads: int  # sizes of all query heads together
     hidden: int
     itemsize: int  # bytes of a parameter
+    spared: int = 0  # weights that a token is not multiplied with: those of other experts
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> "Size":
         """Of a model on any device."""
         text = model.config.get_text_config()
-        embeddings, head = model.get_input_embeddings(), model.get_output_embeddings()
-        outside = {id(embeddings.weight), id(head.weight)}
-        hidden, heads = text.hidden_size, text.num_attention_heads
+        head: nn.Parameter = model.get_output_embeddings().weight
+        outside = looked_up(model) | {id(head)}
+        weights = {name: p for name, p in model.named_parameters() if id(p) not in outside}
+        layers = text.per_layer_config if getattr(text, "is_heterogeneous", False) else [text]
         return cls(
             layers=text.num_hidden_layers,
-            weights=sum(each.numel() for each in model.parameters() if id(each) not in outside),
-            head=head.weight.numel(),
-            heads=heads * (getattr(text, "head_dim", None) or hidden // heads),
-            hidden=hidden,
+            weights=sum(each.numel() for each in weights.values()),
+            head=head.numel(),
+            heads=round(sum(map(_head_sizes, layers)) / len(layers)),
+            hidden=text.hidden_size,
             itemsize=model.dtype.itemsize,
+            spared=_spared(weights, getattr(text, "num_experts_per_tok", None)),
         )
+
+
+def looked_up(model: PreTrainedModel) -> set[int]:
+    """The ``id`` of every table of embeddings, of which a pass reads the rows of its tokens."""
+    return {id(each.weight) for each in model.modules() if isinstance(each, nn.Embedding)}
+
+
+def _head_sizes(layer: PretrainedConfig) -> int:
+    """The sizes of all query heads of a layer together."""
+    heads: int = layer.num_attention_heads
+    size: int = getattr(layer, "head_dim", None) or layer.hidden_size // heads
+    return heads * size
+
+
+def _spared(weights: Mapping[str, nn.Parameter], chosen: int | None) -> int:
+    """The weights of all experts but those ``chosen`` for a token; experts come first in shapes."""
+    if not chosen:
+        return 0
+    of_experts = [each for name, each in weights.items() if "expert" in name and each.dim() == 3]
+    return sum(each.numel() - each[:chosen].numel() for each in of_experts)
 
 
 class Rates(NamedTuple):
@@ -88,7 +112,15 @@ def run_by(stage: str, spec: Mapping[str, Any], prompts: pl.DataFrame) -> pl.Dat
     other = protocol != "per_example"
     shown = protocol == spec.get("demonstrations", "fixed")
     wanted = shown if stage in WITH_GRADIENTS else other
-    return prompts.filter(wanted, pl.col("skipped").is_null())
+    run = prompts.filter(wanted, pl.col("skipped").is_null())
+    return run.head(int(most_texts(stage, spec, len(run))))
+
+
+def most_texts(stage: str, spec: Mapping[str, Any], texts: float) -> float:
+    """How many texts a stage runs of those that it may; some take the first few alone."""
+    first = ("token_saliency", "knockout", "faithfulness", "cutoff", "transplant")
+    key = {"timing": "queries", **dict.fromkeys(first, "examples")}.get(stage, "")
+    return float(min(texts, spec.get(key, texts)))
 
 
 def by_protocol(prompts: pl.DataFrame) -> Protocols:
@@ -177,8 +209,6 @@ def saliency(
     With shared demonstrations, these run forward once, and backward for every prompt.
     """
     prompts = protocols[spec["demonstrations"]]
-    if "examples" in spec:
-        prompts = prompts._replace(number=min(prompts.number, spec["examples"]))
     tokens = prompts.shared + prompts.own
     number, together = _batches(prompts, tokens, batch_tokens)
     if spec["demonstrations"] == "per_example":
@@ -190,16 +220,40 @@ def saliency(
     ]
 
 
-def shown_prompts(
-    protocols: Protocols, spec: Mapping[str, Any], depth: int, batch_tokens: int
+def token_saliency(
+    protocols: Protocols, spec: Mapping[str, Any], depth: int, _: int
 ) -> list[Passes]:
-    """Saliency of single prompts, and their three flows cut in each layer, from it on."""
+    """One whole prompt at a time, forward and backward; then with each of three flows cut.
+
+    They are cut in every layer, and run from it on.
+    """
     prompts = protocols[spec["demonstrations"]]
-    number, tokens = min(prompts.number, spec["examples"]), prompts.shared + prompts.own
+    tokens = prompts.shared + prompts.own
     layers = [first for _, first, _ in bands_of("single", depth)]
     times = 1 + sum((depth - layer) / depth for layer in layers)
-    cut = Passes(times * number, 3 * tokens, tokens / 2)
-    return [*saliency(protocols, spec, depth, batch_tokens), cut]
+    return [
+        Passes(2 * prompts.number, tokens, 7 / 4 * tokens / 2),
+        Passes(times * prompts.number, 3 * tokens, tokens / 2),
+    ]
+
+
+def kernel(
+    protocols: Protocols, spec: Mapping[str, Any], _: int, batch_tokens: int
+) -> list[Passes]:
+    """Every prompt, the texts by themselves in two ways, and with fewer demonstrations.
+
+    ``spec`` has ``smaller`` too, how many times demonstrations are left out, each time about half.
+    """
+    whole = protocols["kernel"]
+    shown = whole.shared / max(1, whole.own)  # texts, taken to be as long as those of the test
+    alone = Prompts(whole.number + shown, 0, whole.own)
+    halved = [2.0**-times for times in range(1, 1 + spec["smaller"])]
+    return [
+        _shown(whole),
+        _queries(whole, batch_tokens),
+        *2 * [_queries(alone, batch_tokens)],
+        *(_queries(whole._replace(shared=h * whole.shared), batch_tokens, 1, 0) for h in halved),
+    ]
 
 
 def isolated_shares(spec: Mapping[str, Any], depth: int) -> list[float]:
@@ -333,11 +387,11 @@ def compression(
 
 
 def timing(protocols: Protocols, spec: Mapping[str, Any], _: int, __: int) -> list[Passes]:
-    """Some queries again and again: in full prompts, and after each of five caches."""
-    some = protocols["fixed"]._replace(number=min(protocols["fixed"].number, spec["queries"]))
+    """Some queries again and again: in full prompts, and after each of five caches or more."""
+    some = protocols["fixed"]
     full = some._replace(shared=0, own=some.shared + some.own)
     times = (1 + spec["repetitions"]) * ceil(some.number / spec["batch_size"])
-    each = [(full, times), (some, 5 * times)]
+    each = [(full, times), (some, (5 + len(spec.get("also", ()))) * times)]
     size = spec["batch_size"]
     return [
         Passes(times, size * run.own, run.shared + run.own / 2, times, size) for run, times in each
@@ -347,12 +401,12 @@ def timing(protocols: Protocols, spec: Mapping[str, Any], _: int, __: int) -> li
 OF_STAGE: Mapping[str, Counted] = {
     "attention": predictions,
     "diagnosis": kept,
-    "kernel": predictions,
+    "kernel": kernel,
     "orders": predictions,
     "perturbations": predictions,
     "retrieval": whole,
     "saliency": saliency,
-    "token_saliency": shown_prompts,
+    "token_saliency": token_saliency,
     "isolation": isolation,
     "knockout": knockout,
     "faithfulness": faithfulness,
@@ -369,7 +423,7 @@ WHOLE = (*WITH_GRADIENTS, "retrieval")  # without shared demonstrations
 def operations(passes: Sequence[Passes], size: Size) -> float:
     """Additions and multiplications of some passes."""
     return sum(
-        2 * size.weights * each.number * each.tokens
+        2 * (size.weights - size.spared) * each.number * each.tokens
         + 4 * size.layers * size.heads * each.number * each.tokens * each.keys
         + 2 * size.head * each.scored * each.together
         for each in passes

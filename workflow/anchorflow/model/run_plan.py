@@ -17,7 +17,8 @@ from anchorflow.config.configuration import (
     task_settings,
     twins_of,
 )
-from anchorflow.config.stages import null_stages
+from anchorflow.config.shards import shard_names
+from anchorflow.config.stages import STAGES, null_stages, presented
 from anchorflow.model.memory import without_numbers
 from anchorflow.model.operations import (
     OF_STAGE,
@@ -28,6 +29,7 @@ from anchorflow.model.operations import (
     Rates,
     Size,
     measured_rates,
+    most_texts,
     operations,
     seconds,
 )
@@ -35,8 +37,6 @@ from anchorflow.model.operations import (
 log = logging.getLogger(__name__)
 
 TEXT_TOKENS = 32  # that a text is taken to have, with template and label word
-_FIRST_SEED = ("timing", "token_saliency")
-_WITH_WORDS = ("attention", "saliency", "isolation")
 _INPUTS = {"calibrated": 3, "domain_calibrated": 20}  # baselines' own prompts
 # Lists of the configuration without which stages are not run.
 _ASKED_FOR = {
@@ -51,6 +51,8 @@ _ANCHORS = "hidden_anchor"  # a method of compression that β is fitted with too
 def log_run(config: Mapping[str, Any], name: str, folder: str | Path) -> None:
     """Log how long a run's jobs with one model will take, before any has begun.
 
+    Where the rates can't be measured, for example on a GPU without memory left, the log says so.
+
     Parameters
     ----------
     config : mapping
@@ -63,9 +65,16 @@ def log_run(config: Mapping[str, Any], name: str, folder: str | Path) -> None:
     architecture = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     dtype = getattr(torch, config["models"][name]["dtype"])
     on_gpu = config["compute"]["device"] != "cpu" and torch.cuda.is_available()
-    size = Size.of(without_numbers(architecture, dtype))
-    rates = measured_rates(size, dtype, torch.device("cuda" if on_gpu else "cpu"))
-    log.info("%s: %s.", name, run_in_words(config, name, size, rates))
+    torch.set_num_threads(config["compute"]["threads"])  # of the jobs that are told of
+    try:
+        size = Size.of(without_numbers(architecture, dtype))
+        rates = measured_rates(size, dtype, torch.device("cuda" if on_gpu else "cpu"))
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        log.info("%s: how long a run takes can't be estimated here: %s", name, reason)
+        return
+    where = "GPU" if on_gpu else "processor"
+    log.info("%s, on a %s like this one: %s.", name, where, run_in_words(config, name, size, rates))
 
 
 class Planned(NamedTuple):
@@ -80,7 +89,8 @@ def whole_run(
 ) -> dict[str, Planned]:
     """The jobs and passes of a configuration's whole run through one model, by stage.
 
-    Texts are taken to have ``text_tokens`` tokens each; none is too long.
+    Texts are taken to have ``text_tokens`` tokens each; none is too long. Shards of the test texts
+    are taken to be equally large.
 
     Parameters
     ----------
@@ -95,11 +105,15 @@ def whole_run(
     tasks, seeds = list(config["tasks"]), len(config["seeds"])
     untrained = null_stages("untrained", config["controls"])
     twins = len(twins_of(model, config))
+    shards = shard_names(config["test_examples"], config["compute"]["examples_per_shard"])
+    with_words = presented("label_words").reads.values()
     found: dict[str, Planned] = {}
     for stage, count in OF_STAGE.items():
-        runs = 1 if stage in _FIRST_SEED else seeds
+        parts = max(1, len(shards)) if STAGES[stage].sharded else 1
+        texts = config["test_examples"] / parts
+        runs = parts * (1 if STAGES[stage].first_seed else seeds)
         cells = [(task, runs, True) for task in tasks]
-        if stage in _WITH_WORDS:
+        if stage in with_words:
             cells += [(task, runs, True) for task in words if task not in tasks]
         if stage in untrained:
             cells += [(task, runs * twins, False) for task in tasks]
@@ -107,8 +121,8 @@ def whole_run(
             cells += [(task, runs, True) for task in cells_with_shuffled_labels(config)]
         jobs, passes = 0, []
         for task, times, fitted in cells:
-            protocols, spec = _assumed(stage, task, config, text_tokens, fitted)
-            if protocols:
+            protocols, spec = _assumed(stage, task, config, texts, text_tokens, fitted)
+            if any(each.number for each in protocols.values()):
                 jobs += times
                 passes += times * count(protocols, spec, depth, config["compute"]["batch_tokens"])
         if jobs:
@@ -125,26 +139,34 @@ def run_in_words(config: Mapping[str, Any], model: str, size: Size, rates: Rates
     return (
         f"{sum(planned.jobs for planned in run.values())} jobs with {config['test_examples']} "
         f"texts of about {TEXT_TOKENS} tokens each, {operations(passes, size) / 1e15:.3g} "
-        f"petaoperations: about {total:.2g} hours one after the other at the measured "
+        f"petaoperations: about {_two_digits(total)} hours one after the other at the measured "
         f"{rates.operations / 1e9:.0f} gigaoperations per second and job, of which "
         + ", ".join(f"{stage} {hours[stage] / total:.0%}" for stage in longest)
     )
 
 
+def _two_digits(number: float) -> str:
+    """Rounded to two digits, without an exponent."""
+    return f"{float(f'{number:.2g}'):,.15g}"
+
+
 def _assumed(
-    stage: str, task: str, config: Mapping[str, Any], text: int, fitted: bool
+    stage: str, task: str, config: Mapping[str, Any], count: float, text: int, fitted: bool
 ) -> tuple[Protocols, Mapping[str, Any]]:
-    """The prompts of one job, of texts with so many tokens, and what is done with them."""
+    """The prompts of one job, ``count`` with ``text`` tokens each, and what is done with them."""
     settings = task_settings(task_of(task), config)
-    labels, count = len(settings["labels"]), config["test_examples"]
+    labels = len(settings["labels"])
     shown = text * labels * config["demonstrations_per_label"]
     fixed = Prompts(count, shown, text)
     protocols, spec = defaultdict(lambda: Prompts(0, 0, 0), fixed=fixed), config.get(stage, {})
     if stage in _ASKED_FOR:
         protocols = protocols if spec[_ASKED_FOR[stage]] else _alike([], fixed)
     elif stage in WITH_GRADIENTS:
-        protocols["per_example"] = fixed
         spec = {**config["flow_page"], **config["saliency"]} if stage != "saliency" else spec
+        protocols["per_example"] = fixed._replace(number=most_texts(stage, spec, count))
+        protocols["fixed"] = protocols["per_example"]
+    elif stage == "timing":
+        protocols["fixed"] = fixed._replace(number=most_texts(stage, spec, count))
     elif stage in ("reweighting", "compression"):
         fit = config["reweighting"]
         protocols["training"] = fixed._replace(number=labels * fit["examples_per_label"])
@@ -161,6 +183,8 @@ def _assumed(
         protocols = _alike(spec["choices"], fixed)
     elif stage == "kernel":
         protocols = _alike(["kernel"], fixed._replace(shared=spec["demonstration_tokens"]))
+        of_each_label = spec["demonstration_tokens"] // (text * labels)
+        spec = {**spec, "smaller": max(0, of_each_label - 1).bit_length()}
     elif stage == "perturbations":
         protocols = _alike(spec["kinds"], fixed)
     elif stage == "orders":
