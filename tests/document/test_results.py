@@ -51,7 +51,7 @@ def test_the_page_is_what_the_quoted_results_yield() -> None:
 
 
 def test_the_figures_are_those_of_the_quoted_run() -> None:
-    assert set(quoted_figures()) == {"flow", "heads", "loyalty", "retention"}
+    assert set(quoted_figures()) == {"flow", "heads", "loyalty", "retention", "transplants"}
     for name, known in quoted_figures().items():
         assert sha256_of(DOCS / f"{name}.png") == known, name
 

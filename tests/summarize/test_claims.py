@@ -56,9 +56,13 @@ from constructed.claims import (
     saliency,
     summarize,
 )
+from constructed.cutoffs import cutoff
 from constructed.deep import deep_tables
+from constructed.faithfulness import cuts, faithfulness
+from constructed.knockouts import knockout
 from constructed.probes import states
 from constructed.timing import timings_of
+from constructed.transplants import transplant
 
 FOLDER = "summarize/claims"
 NAN = float("nan")
@@ -473,6 +477,7 @@ def test_claims_are_told_apart_and_name_source_control_and_form() -> None:
 
 def test_every_stage_that_twins_pass_through_has_them_as_the_null_of_its_claims() -> None:
     of_twins = {"attention", "predictions", "saliency", "isolation", "compression"}
+    of_twins |= {"knockout", "faithfulness", "cutoff", "transplant"}
     for file in registry.entries(FOLDER):
         reads = set(registry.declared(FOLDER, file, "READS")) - {"prompts"}
         for claim in registry.load(FOLDER, file).CLAIMS:
@@ -485,7 +490,7 @@ def test_every_stage_that_twins_pass_through_has_them_as_the_null_of_its_claims(
 def test_claims_are_in_the_order_of_the_papers() -> None:
     families = list(dict.fromkeys(claim.family for claim in load_claims()))
     assert families == [
-        *("[A] §2.1", "[A] §2.2", "[A] §2.3", "[A] §3.1", "[A] §3.2", "[A] §3.3"),
+        *("[A] §2.1", "[A] §2.2", "[A] §2.3", "[A] §2", "[A] §3.1", "[A] §3.2", "[A] §3.3"),
         *("[K] §4.1", "[K] §4.2", "[K] §5.1", "[K] §5.2", "[K] §5.3", "[K] §5.4", "[K] §5.5"),
     ]
     names = [claim.name for claim in load_claims()]
@@ -548,7 +553,15 @@ def every_table() -> Tables:
     others = {"target_text": [1.0] * 6, "target_template": [1.0] * 6}
     sides = {(p, s): [2] for p in ("label", "random", "before", "after") for s in ("first", "last")}
     methods = ("hidden_anchor", "text_anchor", "format_only", "label_only")
+    edges = {("label_to_target", control, 0): [0.4, 0.6] for control in (False, True)}
+    told = {name: [0.1, 0.2, 0.3] for name in ("saliency", "gradient", "integrated", "attention")}
+    taken = {("keys_values", at, 0): [0.4, 0.6] for at in ("label", "text", "template")}
+    single = cuts([0.1, 0.2, 0.3]).filter(pl.col("edges") != "none")
     return {
+        "knockout": pl.concat([knockout(edges, [0.5, 0.5]), single]),
+        "faithfulness": faithfulness(told),
+        "cutoff": cutoff(dict.fromkeys(("label", "random"), [[0, 1]] * 3), [0, 1]),
+        "transplant": transplant(taken, [0.5, 0.5], [0.3, 0.7]),
         "saliency": saliency({**flat, **others}),
         **isolation(sides),
         **compression({**{method: [2] for method in methods}, "hidden_random": [2] * 20}),

@@ -385,6 +385,7 @@ def test_cuts_and_transplants_are_run_if_listed_and_rebuild_no_more_than_they_co
         == jobs(TRANSPLANT, untrained=(TRANSPLANT,)) | presented("transplants") | CLAIMS
     )
     config["transplant"] = {"places": []}
+    config["controls"]["stages"].remove("transplant")
     said = finished_run.snakemake("-n", "results/transplants/tiny.parquet", ok=False)
     assert "transplant.places: none are listed" in said
 
