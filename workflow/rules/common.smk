@@ -170,15 +170,21 @@ def memory_of(wildcards, attempt):
     return attempt * model_settings(wildcards)["memory"]
 
 
-def theory_numbers():
-    """Numbers that one world holds if all inputs are distinct.
+def memory_without_model(wildcards, attempt):
+    """MB of jobs that run no model, or a small sentence encoder."""
+    return attempt * 2000
 
-    They are operators, a kernel of all pairs of inputs, and the probabilities of labels by task.
+
+def memory_of_worlds(wildcards, attempt):
+    """MB for four copies of what one random world holds if all inputs are distinct.
+
+    That are operators, a kernel of all pairs of inputs, and probabilities of labels by task.
     """
     spec = config["theory"]
     shown = spec["prompts"] * (max(spec["demonstrations"]) + 1)
     operators = spec["states"] ** 2 * (shown + spec["samples"])
-    return operators + shown**2 + shown * spec["tasks"] * spec["observations"]
+    numbers = operators + shown**2 + shown * spec["tasks"] * spec["observations"]
+    return attempt * (1000 + 32 * numbers // 10**6)
 
 
 def runtime_of(wildcards, attempt):

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -67,9 +67,8 @@ def test_a_cluster_makes_the_same_tables_and_repeats_a_cancelled_job(
 
     jobs = cluster.ended_jobs()
     states = {job["JobId"]: job["JobState"] for job in jobs}
-    assert {number: s for number, s in states.items() if s != "COMPLETED"} == {
-        cancelled: "CANCELLED"
-    }
+    not_completed = {number: s for number, s in states.items() if s != "COMPLETED"}
+    assert not_completed == {cancelled: "CANCELLED"}, _logs(checkout, not_completed)
     asked = {job["JobId"]: (job["TimeLimit"], job["Tres"].split(",")[1]) for job in jobs}
     assert asked.pop(cancelled) == ("37", "mem=1500M")
     assert list(asked.values()).count(("74", "mem=3000M")) == 1  # the second attempt, and no other
@@ -133,6 +132,13 @@ def _tables(checkout: Checkout) -> dict[str, Path]:
     """Every Parquet file of a run, by its path in the checkout."""
     paths = checkout.folder.glob("results/**/*.parquet")
     return {str(path.relative_to(checkout.folder)): path for path in paths}
+
+
+def _logs(checkout: Checkout, numbers: Iterable[str]) -> str:
+    """What the jobs of these numbers wrote."""
+    folder = checkout.folder / ".snakemake" / "slurm_logs"
+    logs = [log for number in numbers for log in folder.glob(f"**/{number}.log")]
+    return "\n".join(log.read_text(encoding="utf-8")[-3000:] for log in logs)
 
 
 def _running_job(cluster: Cluster, comment: str, run: Future) -> str:

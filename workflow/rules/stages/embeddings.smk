@@ -16,7 +16,7 @@ rule prepare_embeddings:
     threads: config["compute"]["threads"]
     resources:
         gpu=gpus_of,
-        mem_mb=2000,
+        mem_mb=memory_without_model,
     params:
         **code_of("prepare_embeddings"),
         spec=encoder_spec,

@@ -19,7 +19,7 @@ rule prepare_further_embeddings:
     threads: config["compute"]["threads"]
     resources:
         gpu=gpus_of,
-        mem_mb=2000,
+        mem_mb=memory_without_model,
     params:
         **code_of("prepare_further_embeddings"),
         spec=further_encoders_spec,

@@ -16,7 +16,7 @@ rule prepare_rare_words:
     threads: config["compute"]["threads"]
     resources:
         gpu=gpus_of,
-        mem_mb=2000,
+        mem_mb=memory_without_model,
     params:
         **code_of("prepare_rare_words"),
         spec=encoder_spec,

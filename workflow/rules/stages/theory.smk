@@ -12,7 +12,7 @@ rule measure_theory:
         "../../envs/anchorflow.yaml"
     threads: 1
     resources:
-        mem_mb=500 + 32 * theory_numbers() // 10**6,  # four copies
+        mem_mb=memory_of_worlds,
     params:
         **code_of("measure_theory"),
         spec=config["theory"],
