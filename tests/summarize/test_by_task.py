@@ -130,17 +130,23 @@ def test_a_task_with_a_value_in_one_seed_of_two_has_no_interval() -> None:
     assert ends(rows["reviews"]) == around(3, T_2 * (7 / 3) ** 0.5)
 
 
-def test_intervals_of_shares_end_at_0_and_1_and_those_of_differences_do_not() -> None:
+def test_intervals_end_where_what_they_are_of_does() -> None:
     # Means .5, .75, and 1: mean .75, s = .25.
     seeds = {0: {0: 0.5}, 1: {1: 0.75}, 2: {2: 1.0}}
     half = T_2 * 0.25 / 3**0.5
     for measure in ("accuracy", "label_loyalty", "share", "shuffled", "s_wp_early"):
         row = summarized({"news": seeds}, measure)["news"]
         assert ends(row) == pytest.approx([0.75 - half, 1.0], rel=1e-6)
-    for measure in ("accuracy_gain", "correlation", "divergence"):
+    for measure in ("accuracy_gain", "loss_size", "divergence"):
         assert ends(summarized({"news": seeds}, measure)["news"]) == around(0.75, half)
     low = {0: {0: 0.0}, 1: {1: 0.25}, 2: {2: 0.5}}
-    assert ends(summarized({"news": low}, "accuracy")["news"]) == pytest.approx([0, 0.25 + half])
+    for measure in ("accuracy", "loss_size"):
+        assert ends(summarized({"news": low}, measure)["news"]) == pytest.approx([0, 0.25 + half])
+    opposite = {0: {0: -0.5}, 1: {1: -0.75}, 2: {2: -1.0}}
+    for measure in ("correlation", "rank"):
+        above, below = (summarized({"news": each}, measure)["news"] for each in (seeds, opposite))
+        assert ends(above) == pytest.approx([0.75 - half, 1.0], rel=1e-6)
+        assert ends(below) == pytest.approx([-1.0, half - 0.75], rel=1e-6)
 
 
 def test_texts_are_named_once_and_in_order() -> None:

@@ -75,5 +75,9 @@ def plot_faithful(
             axes.grid(axis="x", linewidth=0.3, color="0.85")
             if measure != "slope":
                 axes.set_xlim(-0.6 if measure == "rank" else -0.02, 1.04)
-        legend_below(figure, *panels[0].get_legend_handles_labels())
+        legend_below(
+            figure,
+            *panels[0].get_legend_handles_labels(),
+            title="small and hollow: as many random edges of the same rows",
+        )
         save(figure, paths)

@@ -95,6 +95,6 @@ def _plot_sweep(axes: Axes, rows: pl.DataFrame) -> None:
             linewidth=0.8,
             label=look.name,
         )
-    axes.set_xlabel("share of the demonstrations kept")
+    axes.set_xlabel("share of the\ndemonstrations kept")
     axes.set_xlim(0, 1.04)
     axes.set_ylim(0, 1.04)

@@ -204,8 +204,8 @@ def summary_rows(
     for task, of_task in estimates.items():
         rows = source if task == AVERAGE else source.filter(pl.col("task") == task)
         low, high = of_task.interval(confidence)
-        shares = _are_shares(keys)
-        low, high = (np.where(shares, np.clip(end, 0, 1), end) for end in (low, high))
+        least, most = _ranges(keys)
+        low, high = (np.clip(end, least, most) for end in (low, high))
         parts.append(
             keys.with_columns(
                 pl.lit(task).alias("task"),
@@ -253,14 +253,24 @@ _SHARES = (
 )
 
 
-def _are_shares(keys: pl.DataFrame) -> NDArray[np.bool_]:
-    """Whether each value is a share, from the key columns ``measure`` and ``scale``."""
-    shares = np.zeros(len(keys), bool)
-    if "measure" in keys.columns:
-        shares |= keys["measure"].is_in(_SHARES).to_numpy()
-    if "scale" in keys.columns:
-        shares |= (keys["scale"] == "proportion").to_numpy()
-    return shares
+# Correlations lie between -1 and 1, and sizes have no upper end.
+_CORRELATIONS = ("correlation", "rank")
+_SIZES = ("loss_size",)
+
+
+def _ranges(keys: pl.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Least and greatest possible value of each key, by its ``measure`` and ``scale``."""
+    least, most = np.full(len(keys), -np.inf), np.full(len(keys), np.inf)
+    for column, names, low, high in (
+        ("measure", _SHARES, 0, 1),
+        ("measure", _CORRELATIONS, -1, 1),
+        ("measure", _SIZES, 0, np.inf),
+        ("scale", ("proportion",), 0, 1),
+    ):
+        if column in keys.columns:
+            within = keys[column].is_in(names).to_numpy()
+            least[within], most[within] = low, high
+    return least, most
 
 
 def summary_table(rows: pl.DataFrame, source: pl.DataFrame, schema: pa.Schema) -> pl.DataFrame:
