@@ -216,7 +216,8 @@ def finished_default_run(tmp_path: Path) -> Path:
     for name in quoted_figures():
         (results / "figures" / name).mkdir(parents=True)
         shutil.copy(DOCS / f"{name}.png", results / "figures" / name / f"{model}.png")
-    (results / "tables" / "run.json").unlink()
+    for name in ("run.json", "causes.csv"):
+        (results / "tables" / name).unlink()
     write_manifest(run)
     return run
 
@@ -247,6 +248,34 @@ def test_a_finished_default_run_is_quoted(finished_default_run: Path, docs: Path
         assert (docs / f"{name}.png").read_bytes() == (DOCS / f"{name}.png").read_bytes()
 
 
+def test_claims_about_causes_are_those_of_the_runs_that_are_named(
+    finished_default_run: Path, docs: Path, tmp_path: Path
+) -> None:
+    of_models = {}
+    with open(DOCS / "results" / "causes.csv", encoding="utf-8", newline="") as text:
+        known = list(csv.DictReader(text))
+    for model in dict.fromkeys(row["model"] for row in known):
+        run = tmp_path / model
+        (run / "results" / "tables").mkdir(parents=True)
+        rows = [
+            {**row, "effect": "0.125", "task": task, "family": family}
+            for row in known
+            for task, family in (("average", "[A] §2"), ("average", "[A] §2.1"), ("x", "[A] §2"))
+            if row["model"] == model
+        ]
+        with open(run / "results" / "tables" / "claims.csv", "w", encoding="utf-8") as text:
+            writer = csv.DictWriter(text, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        write_manifest(run)
+        of_models[model] = run
+
+    write(finished_default_run, docs, list(of_models.values()))
+    told = read_quoted(docs / "results").tables["causes"]
+    assert told == [{**row, "effect": "0.125"} for row in known]
+    assert disagreements(docs) == []
+
+
 def test_a_run_that_changed_since_or_is_another_one_is_not_quoted(
     finished_default_run: Path, tmp_path: Path
 ) -> None:
@@ -273,5 +302,5 @@ def test_without_a_run_the_other_pages_are_written_and_the_page_is_left(
     assert (DOCS / "results.md").stat().st_mtime_ns == before
     assert capsys.readouterr().out == (
         f"docs/results.md was left as it is. {tmp_path / 'results' / 'manifest.json'}: missing or "
-        "damaged; finish the default run to have its results.\n"
+        "damaged; finish the run to have its results.\n"
     )

@@ -8,6 +8,7 @@
 - ``{{claims … : count}}``: how many rows have these values,
 - ``{{claims … : table statement verdict}}``: columns of all of them,
 - ``{{claims … : crossed family verdict}}``: how many rows have each pair of values of two columns,
+- ``{{causes … }}``: the same of claims of runs of ``config/causes.yaml``, see :func:`read_causes`,
 - ``{{run seeds}}``: a fact of the run, see :func:`read_run`,
 - ``{{figure flow}}``: a figure of the run, copied to ``docs``.
 
@@ -42,6 +43,7 @@ TEMPLATE_FILE = Path(__file__).with_name("results_template.md")
 _DEFAULT_CONFIGURATION = ROOT / "config" / "config.yaml"
 
 _MARKER = re.compile(r"\{\{(.+?)\}\}", re.DOTALL)
+_CAUSES = "[A] §2"  # family of the claims that only config/causes.yaml can decide
 _ESTIMATES = ("mean", "effect")  # columns that have an interval
 _INTERVAL = ("low", "high")
 _AGAINST = ("control_effect", "null_effect")  # shown as estimates are, without an interval
@@ -59,13 +61,16 @@ class Results:
     facts: Mapping[str, Any]
 
 
-def write(run: Path = ROOT, docs: Path = DOCS) -> None:
+def write(run: Path = ROOT, docs: Path = DOCS, causes: Sequence[Path] = ()) -> None:
     """Write docs/results.md, what it quotes, and the figures that it shows.
 
     Parameters
     ----------
     run : path
         The folder of a finished default run.
+    causes : sequence of path
+        The folders of finished runs of ``config/causes.yaml``, one per model; without any, what
+        was quoted of such runs stays.
 
     Raises
     ------
@@ -74,7 +79,11 @@ def write(run: Path = ROOT, docs: Path = DOCS) -> None:
     MarkerError
         If the template quotes what the run does not have.
     """
-    page, quoted = render(TEMPLATE_FILE.read_text(encoding="utf-8"), read_run(run))
+    results, known = read_run(run), docs / "results" / "causes.csv"
+    if causes or known.is_file():
+        told = read_causes(causes) if causes else _read_csv(known)
+        results = Results({**results.tables, "causes": told}, results.facts)
+    page, quoted = render(TEMPLATE_FILE.read_text(encoding="utf-8"), results)
     (docs / "results.md").write_text(page, encoding="utf-8")
     folder = docs / "results"
     folder.mkdir(exist_ok=True)
@@ -103,8 +112,46 @@ def read_run(run: Path) -> Results:
         If the run is not finished, not of the default configuration's models, tasks, seeds and
         number of texts, or if a file is not what the run wrote.
     """
+    manifest, tables, figures = _read_finished(run)
+    config = yaml.safe_load(_DEFAULT_CONFIGURATION.read_text(encoding="utf-8"))
+    complete_configuration(config, SCHEMA_FILE)
+    if not _is_default(tables["accuracy"], config):
+        raise InputError(
+            f"{run / 'results'}: not a run of {_DEFAULT_CONFIGURATION.relative_to(ROOT)}; run that."
+        )
+    names = {"models": list(config["models"]), "tasks": list(config["tasks"])}
+    facts = {**_flat(config), **names, **_flat({"software": manifest["software"]})}
+    return Results(tables, facts if len(names["models"]) > 1 else {**facts, **figures})
+
+
+def read_causes(runs: Sequence[Path]) -> list[dict[str, str]]:
+    """What the claims about causes say of each model, averaged over tasks.
+
+    Parameters
+    ----------
+    runs : sequence of path
+        The folders of finished runs of ``config/causes.yaml``, or of copies with other models.
+
+    Returns
+    -------
+    list of dict
+        Rows of ``results/tables/claims.csv``.
+
+    Raises
+    ------
+    InputError
+        If a run is not finished, or a file is not what the run wrote.
+    """
+    claims = [row for run in runs for row in _read_finished(run)[1]["claims"]]
+    return [row for row in claims if (row["task"], row["family"]) == ("average", _CAUSES)]
+
+
+def _read_finished(
+    run: Path,
+) -> tuple[Mapping[str, Any], dict[str, list[dict[str, str]]], dict[str, str]]:
+    """A finished run's manifest, its tables by their names, and its figures' SHA-256."""
     manifest = read_json(
-        run / "results" / "manifest.json", remedy="finish the default run to have its results"
+        run / "results" / "manifest.json", remedy="finish the run to have its results"
     )
     sums = {file: entry["sha256"] for file, entry in manifest["files"].items()}
     tables, figures = {}, {}
@@ -117,15 +164,7 @@ def read_run(run: Path) -> Results:
             tables[table[1]] = _read_csv(run / file)
         elif figure:
             figures[f"figures.{figure[1]}"] = known
-    config = yaml.safe_load(_DEFAULT_CONFIGURATION.read_text(encoding="utf-8"))
-    complete_configuration(config, SCHEMA_FILE)
-    if not _is_default(tables["accuracy"], config):
-        raise InputError(
-            f"{run / 'results'}: not a run of {_DEFAULT_CONFIGURATION.relative_to(ROOT)}; run that."
-        )
-    names = {"models": list(config["models"]), "tasks": list(config["tasks"])}
-    facts = {**_flat(config), **names, **_flat({"software": manifest["software"]})}
-    return Results(tables, facts if len(names["models"]) > 1 else {**facts, **figures})
+    return manifest, tables, figures
 
 
 def read_quoted(folder: Path) -> Results:
