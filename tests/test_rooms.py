@@ -190,6 +190,11 @@ UNCOUNTED = {
     "the process in which a script runs": {
         "store.fork_server.continue_in_fork",
     },
+    "weights as they are in the files, whose checksums are compared by every job": {
+        "store.opened.keep_model",
+        "store.opened.kept_model",
+        "store.opened.stays_open",
+    },
     "tables as they were written, whose schemas count": {
         "store.gather.gather",
         "store.parquet.read_settings",

@@ -25,8 +25,14 @@ from types import SimpleNamespace
 from anchorflow.store.fork_server import continue_in_fork
 continue_in_fork(
     SimpleNamespace(
-        params={"code_model_devices": "model/devices.py 0"},
-        input={"tokenizer": "tokenizer"} if os.path.isdir("tokenizer") else {},
+        params={
+            "code_model_devices": "model/devices.py 0",
+            **({"compute": SimpleNamespace(device=os.environ["ON"])} if "ON" in os.environ else {}),
+        },
+        input={
+            **({"tokenizer": "tokenizer"} if os.path.isdir("tokenizer") else {}),
+            **({"model": os.environ["MODEL"]} if "MODEL" in os.environ else {}),
+        },
     )
 )
 forked = "torch" in sys.modules
@@ -199,6 +205,127 @@ def test_jobs_find_the_tokenizer_open_as_its_file_is_now(
         assert job.communicate(timeout=60) == (f"True {printed}\n", "")
     path.write_text("{", encoding="utf-8")
     assert started(SAYS_WHAT_IS_OPEN, folder).communicate(timeout=60) == ("True None\n", "")
+
+
+# A job with a model on a "GPU": it opens one that is not open, says so, and does what it is given.
+USES_A_MODEL = """
+from pathlib import Path
+from anchorflow.store.opened import keep_model, kept_model
+import anchorflow.model.devices as devices
+import torch
+assert forked
+anew = not hasattr(devices, "SEEN")
+devices.SEEN = True
+card = Path(os.environ["MODEL"], "model.json")
+model = kept_model(card, "cuda")
+if model is None:
+    keep_model(card, "cuda", torch.nn.Linear(2, 2).requires_grad_(False))
+threads = torch.get_num_threads()
+print(os.getpid(), model is not None, anew, threads, os.environ.get("GIVEN"), sys.stdin.read())
+print("to the error stream", file=sys.stderr, flush=True)
+"""
+
+
+@pytest.fixture
+def on_gpu(
+    started: Callable[..., subprocess.Popen], tmp_path: Path
+) -> Callable[..., tuple[int, str]]:
+    """Run a job with one of the models to its end: its process, and what else it prints."""
+    folder = tmp_path / "other"
+    for name in "ab":
+        (folder / name).mkdir(parents=True)
+        (folder / name / "model.json").touch()
+
+    def run(rest: str = "", model: str = "a", code: int = 0, **environment: str) -> tuple[int, str]:
+        given = {"ON": "cuda", "MODEL": model, **environment}
+        job = started(USES_A_MODEL + rest, folder, **given)
+        printed, errors = job.communicate("typed", timeout=60)
+        assert errors.startswith("to the error stream\n")
+        assert job.returncode == code
+        process, printed = printed.rstrip("\n").split(" ", 1)
+        return int(process), printed
+
+    return run
+
+
+def test_a_fork_that_keeps_a_model_goes_on_with_further_jobs(
+    on_gpu: Callable[..., tuple[int, str]], started: Callable[..., subprocess.Popen]
+) -> None:
+    first, printed = on_gpu(GIVEN="one")
+    assert printed == "False True 1 one typed"
+    for threads in "21":
+        assert on_gpu(OMP_NUM_THREADS=threads, GIVEN="two") == (
+            first,
+            f"True True {threads} two typed",
+        )
+    job = started("print(os.getpid())")  # that uses no GPU
+    assert int(job.communicate(timeout=60)[0]) != first
+    assert not ended(first)
+    assert on_gpu(model="b") == (first, "False True 1 None typed")  # in place of the other
+    assert on_gpu(model="b") == (first, "True True 1 None typed")
+    assert on_gpu(model="a") == (first, "False True 1 None typed")
+
+
+def test_forks_that_wait_make_room_for_other_uses_of_a_gpu(
+    on_gpu: Callable[..., tuple[int, str]], started: Callable[..., subprocess.Popen]
+) -> None:
+    first, _ = on_gpu()
+    job = started("print(os.getpid())", ON="cuda")  # without a model
+    assert int(job.communicate(timeout=60)[0]) != first
+    assert ended(first)
+    second, printed = on_gpu()
+    assert second != first
+    assert printed.startswith("False")
+
+
+@pytest.mark.parametrize(
+    ("rest", "code"),
+    [
+        ("sys.exit(3)", 3),
+        ("os.kill(os.getpid(), 9)", -9),
+        ("1 / 0", 1),
+        ("kept_model(card, 'cuda').weight.add_(1)", 0),  # the next job would run another model
+    ],
+)
+def test_a_fork_whose_job_fails_or_changes_the_model_does_no_further_one(
+    on_gpu: Callable[..., tuple[int, str]], rest: str, code: int
+) -> None:
+    first, _ = on_gpu()
+    assert on_gpu(rest, code=code)[0] == first
+    wait_until(lambda: ended(first))
+    second, printed = on_gpu()
+    assert second != first
+    assert printed.startswith("False")
+
+
+def test_a_fork_that_is_killed_while_it_waits_is_replaced(
+    on_gpu: Callable[..., tuple[int, str]],
+) -> None:
+    first, _ = on_gpu()
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: ended(first))
+    assert on_gpu()[0] != first
+
+
+def test_forks_that_wait_end_with_the_run(
+    on_gpu: Callable[..., tuple[int, str]], run: subprocess.Popen
+) -> None:
+    first, _ = on_gpu()
+    run.kill()
+    run.wait()
+    wait_until(lambda: ended(first))
+
+
+def test_a_further_job_ends_its_fork_with_its_script(
+    on_gpu: Callable[..., tuple[int, str]], started: Callable[..., subprocess.Popen], tmp_path: Path
+) -> None:
+    first, _ = on_gpu()
+    job = started(WAITS, tmp_path / "other", ON="cuda", MODEL="a")
+    assert waiting(job)[0] == first
+    job.kill()
+    wait_until(lambda: ended(first))
+    job.communicate()
+    assert on_gpu()[0] != first
 
 
 def test_a_device_that_was_opened_is_seen(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""Tokenizers that stay open for a run: the newest few, as their files are."""
+"""What stays open: the newest few tokenizers, as their files are, and a model as it was opened."""
 
 from pathlib import Path
 
 import pytest
+import torch
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
@@ -12,6 +13,7 @@ from anchorflow.store import opened
 @pytest.fixture(autouse=True)
 def nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opened, "_opened", {})
+    monkeypatch.setattr(opened, "_model", None)
 
 
 def saved(path: Path, word: str) -> Path:
@@ -38,3 +40,47 @@ def test_the_oldest_makes_room(tmp_path: Path) -> None:
     for path in paths:
         opened.open_once(path)
     assert [opened.opened(path) is None for path in paths] == [True] + [False] * opened.MOST
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> Path:
+    path = tmp_path / "model.json"
+    path.write_text("{}", encoding="utf-8")
+    return path
+
+
+def test_a_model_is_kept_until_another_is_asked_for(card: Path) -> None:
+    model = torch.nn.Linear(2, 2)
+    assert opened.kept_model(card, "cuda") is None
+    opened.keep_model(card, "cuda", model)
+    assert opened.kept_model(card, "cuda") is opened.kept_model(card, "cuda") is model
+    assert opened.keeps_model()
+    assert opened.kept_model(card, "auto") is None
+    assert not opened.keeps_model()
+
+
+def test_a_model_whose_card_or_weights_have_changed_is_given_up(card: Path) -> None:
+    model = torch.nn.Linear(2, 2)
+    opened.keep_model(card, "cuda", model)
+    card.write_text("{ }", encoding="utf-8")
+    assert opened.kept_model(card, "cuda") is None
+    opened.keep_model(card, "cuda", model)
+    with torch.no_grad():
+        model.bias.mul_(1)
+    assert not opened.keeps_model()
+    assert opened.kept_model(card, "cuda") is None
+
+
+@pytest.mark.parametrize(
+    ("wish", "on", "expected"),
+    [
+        ("cuda", "cuda", True),
+        ("auto", "cuda", True),
+        ("auto", "cpu", False),
+        ("auto", None, True),  # the one who asks can't know
+        ("cpu", None, False),
+        ("spread", "cuda", False),  # layers on several GPUs have hooks that a copy would share
+    ],
+)
+def test_models_stay_open_on_one_gpu(wish: str, on: str | None, expected: bool) -> None:
+    assert opened.stays_open(wish, on) is expected

@@ -5,6 +5,7 @@ from pathlib import Path
 
 RUN = "ANCHORFLOW_RUN"  # the process of the run, whose jobs share what they import
 ALONE = "ANCHORFLOW_ALONE"  # a user's wish: every job imports for itself
+KEEP = "ANCHORFLOW_KEEP"  # models stay open between jobs on a processor too, as tests do
 
 
 def share_with_jobs(folder: Path) -> None:

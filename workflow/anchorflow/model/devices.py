@@ -7,15 +7,13 @@ import tempfile
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
-from typing import TextIO
 
 import torch
 
 from anchorflow.config.errors import InputError
+from anchorflow.store import opened
 
 log = logging.getLogger(__name__)
-
-_held: list[TextIO] = []  # locks last while their files are open: until the process ends
 
 
 def choose_device(wish: str) -> torch.device:
@@ -23,8 +21,17 @@ def choose_device(wish: str) -> torch.device:
 
     On a GPU, torch uses deterministic algorithms. If there are several GPUs, this process sees
     only one of them from here on, a different one from other processes as long as there are
-    enough; with "spread" it sees all.
+    enough; with "spread" it sees all. A process that has chosen a GPU stays with it.
     """
+    if wish not in opened.devices:
+        opened.devices[wish] = _choose(wish)
+    device: torch.device = opened.devices[wish]
+    if device.type == "cuda":
+        _repeat_on_gpu()
+    return device
+
+
+def _choose(wish: str) -> torch.device:
     if wish in ("auto", "cuda"):
         _see_one_gpu()
     if wish == "cpu" or (wish == "auto" and not torch.cuda.is_available()):
@@ -34,7 +41,6 @@ def choose_device(wish: str) -> torch.device:
             f'compute.device: "{wish}" needs a CUDA GPU and torch sees none; '
             'set "auto" or "cpu", or install a CUDA build of torch.'
         )
-    _repeat_on_gpu()
     return torch.device("cuda")
 
 
@@ -90,6 +96,6 @@ def claim_device(devices: Sequence[str], folder: Path) -> str:
             except BlockingIOError:
                 file.close()
                 continue
-            _held.append(file)
+            opened.claims.append(file)
             return device
     raise AssertionError("count() does not end")

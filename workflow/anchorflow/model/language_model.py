@@ -1,6 +1,8 @@
 """A causal language model, opened for measurement: frozen, deterministic, with our attention."""
 
 import contextlib
+import copy
+import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +29,9 @@ from anchorflow.model.batches import Batch, release_memory
 from anchorflow.model.devices import choose_device
 from anchorflow.model.memory import check_job
 from anchorflow.store.checksums import changed_file, read_json
+from anchorflow.store.opened import keep_model, kept_model, stays_open
+
+log = logging.getLogger(__name__)
 
 MODEL_CARD = "model.json"
 
@@ -58,6 +63,8 @@ def open_for_job(
 ) -> PreTrainedModel:
     """Open a resolved model according to ``compute`` in the configuration, if it fits into memory.
 
+    On a GPU, weights stay open in this process: a further job gets modules of its own with them.
+
     Parameters
     ----------
     threads : int
@@ -74,7 +81,11 @@ def open_for_job(
         If weights and the longest prompt need more memory than is available.
     """
     torch.set_num_threads(threads)
-    device, card = choose_device(compute["device"]), read_card(folder)
+    wish = compute["device"]
+    device, card, of = choose_device(wish), read_card(folder), Path(folder, MODEL_CARD)
+    model, keeps = kept_model(of, wish), stays_open(wish, device.type)
+    if keeps:
+        release_memory()  # of another model that was kept
     check_job(
         card["name"],
         AutoConfig.from_pretrained(folder, trust_remote_code=False),
@@ -84,8 +95,18 @@ def open_for_job(
         prompts,
         stage,
         spec or {},
+        opened=model is not None,
     )
-    model = open_model(folder, device, spread=compute["device"] == "spread")
+    if model is not None:
+        _unchanged(folder, card)
+        log.info("Weights: open already, for an earlier job.")
+    else:
+        model = _read(folder, device, spread=wish == "spread")
+        if keeps:
+            keep_model(of, wish, model)
+    if keeps:
+        model = with_same_weights(model)
+    adopt(model)
     if compute["recompute"]:
         recompute_activations(model)
     return model
@@ -145,6 +166,21 @@ def open_model(
         If the weights are missing, damaged or changed since they were resolved, or the model does
         not fit on the GPUs.
     """
+    model = _read(folder, device, spread, eager)
+    if not eager:
+        adopt(model)
+    return model
+
+
+def with_same_weights(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy of a model that shares its parameters alone, so that hooks and buffers are its own."""
+    return copy.deepcopy(model, {id(each): each for each in model.parameters()})
+
+
+def _read(
+    folder: str | Path, device: torch.device, spread: bool = False, eager: bool = False
+) -> PreTrainedModel:
+    """As :func:`open_model`, with no attention function of ours installed in its modules."""
     transformers_logging.disable_progress_bar()
     card = read_card(folder)
     weights = _unchanged(folder, card)
@@ -169,8 +205,6 @@ def open_model(
             f"models.{card['name']}: the GPUs together are too small for it in {card['dtype']}; "
             'use more or larger ones, a smaller dtype, or "device: cpu".'
         )
-    if not eager:
-        adopt(model)
     model.requires_grad_(False)
     return model.eval()
 

@@ -360,6 +360,7 @@ def check_job(
     prompts: pl.DataFrame,
     stage: str,
     spec: Mapping[str, Any],
+    opened: bool = False,
 ) -> None:
     """Log needed and available memory and time; reject a model that can't run a single prompt.
 
@@ -373,6 +374,8 @@ def check_job(
         ``PROMPTS`` that will be run.
     stage : str
         One of :data:`~anchorflow.model.operations.OF_STAGE`.
+    opened : bool
+        Whether this process has opened the weights already, on a GPU.
 
     Raises
     ------
@@ -388,6 +391,8 @@ def check_job(
         weights = read_bytes(model, stage in WITH_GRADIENTS)
     one, batch = shapes(stage, spec, run, depth, compute["batch_tokens"])
     available = available_bytes(device, spread)
+    if opened and not on_cpu:
+        available += weights
     free = None if on_cpu else available
     work: Callable[[Shape], int] = partial(planned_bytes, model, stage, free, compute["recompute"])
     try:

@@ -9,6 +9,11 @@ its client, the server, or Snakemake does, and the server ends with Snakemake. T
 other packages' modules and the tokenizers that jobs read; this package's modules are imported anew
 by every job. It never computes, so it has no threads, and no GPU is in use when it forks. Where it
 can't be (not on Linux, or without Snakemake's process in sight), jobs import for themselves.
+
+Forks share weights that are mapped into memory, but not what one of them has copied to a GPU. So a
+fork that has done a job with a model on a GPU waits for another one and does it as well; if that
+one has the same model, with the weights that are there. A job that fails ends it, and so does one
+that wants a GPU for something else than a model.
 """
 
 import contextlib
@@ -28,7 +33,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +85,7 @@ def continue_in_fork(snakemake: Any) -> None:
             "path": sys.path,
             "modules": sorted(_modules(tracked(snakemake.params))),
             "tokenizer": snakemake.input.get("tokenizer"),
+            "on_gpu": _on_gpu(snakemake.input, snakemake.params),
         }
         text = json.dumps(request).encode() + b"\n"
         with connection.makefile("r") as replies:
@@ -97,6 +104,17 @@ def _modules(files: Iterable[Path]) -> set[str]:
     own = (file.relative_to(_PACKAGE) for file in files if file.is_relative_to(_PACKAGE))
     parts = (file.with_suffix("").parts for file in own if file.suffix == ".py")
     return {*_ALWAYS, *(".".join((_PACKAGE.name, *names)) for names in parts)}
+
+
+def _on_gpu(files: Any, params: Any) -> list[str] | None:
+    """The model that a job may open on a GPU, "" for another use of it, and the wished device.
+
+    None if it uses none.
+    """
+    compute = params.get("compute")
+    if compute is None or not opened.stays_open(compute.device):
+        return None
+    return [str(files.get("model", "")), compute.device]
 
 
 def _wait(replies: Any, fork: int) -> int:
@@ -169,6 +187,18 @@ def _start(run: str) -> subprocess.Popen[bytes]:
     )
 
 
+@dataclass(eq=False)
+class _Fork:
+    """A process that does a job for a client, or waits for a further one."""
+
+    process: int
+    ending: int  # a descriptor that can be read when it has ended
+    on_gpu: list[str] | None
+    line: socket.socket  # by which it says that it waits, and is given a further job
+    client: socket.socket | None = None
+    waits: bool = False
+
+
 class _Server:
     """Forks for clients until the process of the run ends."""
 
@@ -180,86 +210,157 @@ class _Server:
         self._waiting = selectors.DefaultSelector()
         self._waiting.register(self._listener, selectors.EVENT_READ)
         self._waiting.register(self._run, selectors.EVENT_READ)
-        self._forks: dict[int, tuple[int, socket.socket]] = {}  # by the descriptor of their process
+        self._forks: list[_Fork] = []
         self._imported: set[str] = set()
-        self._clients: dict[int, int] = {}  # processes of forks by the descriptors of connections
 
-    def serve(self) -> dict[str, Any] | None:
-        """In a fork, return what to run; in the server, None when the run has ended."""
+    def serve(self) -> tuple[dict[str, Any], socket.socket] | None:
+        """In a fork, return what to run, and its line; in the server, None after the run."""
         while True:
             for key, _ in self._waiting.select():
                 if key.fd == self._run:
                     return None
                 if key.fileobj is self._listener:
-                    request = self._accept()
-                    if request is not None:
-                        return request
-                elif key.fd in self._forks:
-                    self._report(key.fd)
-                elif key.fd in self._clients:  # gone, or it would be silent
-                    os.kill(self._clients[key.fd], signal.SIGTERM)
-                    self._waiting.unregister(key.fileobj)
-                    del self._clients[key.fd]
+                    given = self._accept()
+                    if given is not None:
+                        return given
+                elif key.data in self._forks:  # not one that has ended meanwhile
+                    self._heed(key.data, key.fileobj)
 
-    def _accept(self) -> dict[str, Any] | None:
-        """Fork for a client; returns its request in the fork."""
+    def _heed(self, fork: _Fork, what: Any) -> None:
+        """Act on the end of a fork, its word that it waits, or the end of its client."""
+        if what == fork.ending:
+            self._end(fork)
+        elif what is fork.line:
+            with contextlib.suppress(OSError):
+                fork.waits = bool(fork.line.recv(1))
+            if fork.waits:
+                self._report(fork, 0)
+            else:  # it is about to end
+                self._waiting.unregister(fork.line)
+        elif what is fork.client:  # gone, or it would be silent
+            os.kill(fork.process, signal.SIGTERM)
+            self._leave(fork, fork.client)
+            fork.on_gpu = None  # no further job for this one
+
+    def _accept(self) -> tuple[dict[str, Any], socket.socket] | None:
+        """Have a client's job done; in a new fork, returns its request."""
         client, _ = self._listener.accept()
         if _user(client) != os.getuid():
             client.close()
             return None
+        fork, streams = None, list[int]()
         try:
-            text, streams, _, _ = socket.recv_fds(client, 2**20, 3)
-            while text and not text.endswith(b"\n"):
-                more = client.recv(2**20)
-                text = text + more if more else b""
+            text, streams = _receive(client)
             request: dict[str, Any] = json.loads(text)
-            _import_libraries(set(request["modules"]) - self._imported)
-            self._imported.update(request["modules"])
-            if request["tokenizer"] is not None:
-                _open_tokenizer(Path(request["folder"], request["tokenizer"]))
-            process = os.fork() if _may_fork() else None
+            fork = self._go_on(request["on_gpu"], text, streams) or self._fork(request)
         except (OSError, ValueError):
-            process = None
-        if process == 0:
-            self._close()
+            pass
+        if fork is not None and fork.process == 0:
             client.close()
-            for stream, given in enumerate(streams):
-                os.dup2(given, stream)
-                os.close(given)
-            return request
-        for given in streams:
-            os.close(given)
-        if process is None:
+            _take(streams)
+            return request, fork.line
+        for stream in streams:
+            os.close(stream)
+        if fork is None:
             client.close()
             return None
-        fork = os.pidfd_open(process)
-        self._forks[fork] = process, client
-        self._clients[client.fileno()] = process
-        self._waiting.register(fork, selectors.EVENT_READ)
-        self._waiting.register(client, selectors.EVENT_READ)
-        client.sendall(f"{process}\n".encode())
+        fork.client = client
+        self._waiting.register(client, selectors.EVENT_READ, fork)
+        with contextlib.suppress(OSError):  # whether it is gone is heeded later
+            client.sendall(f"{fork.process}\n".encode())
         return None
 
-    def _report(self, fork: int) -> None:
-        """Tell a client how its fork has ended."""
-        process, client = self._forks.pop(fork)
-        self._waiting.unregister(fork)
-        os.close(fork)
-        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-        if self._clients.pop(client.fileno(), None) is not None:
-            self._waiting.unregister(client)
+    def _fork(self, request: Mapping[str, Any]) -> _Fork | None:
+        """A new fork with all that a job imports, 0 as its process in itself; None if none may."""
+        _import_libraries(set(request["modules"]) - self._imported)
+        self._imported.update(request["modules"])
+        if request["tokenizer"] is not None:
+            _open_tokenizer(Path(request["folder"], request["tokenizer"]))
+        if not _may_fork():
+            return None
+        line, own = socket.socketpair()
+        process = os.fork()
+        if process == 0:
+            self._close()
+            line.close()
+            return _Fork(0, -1, None, own)
+        own.close()
+        fork = _Fork(process, os.pidfd_open(process), request["on_gpu"], line)
+        self._forks.append(fork)
+        self._waiting.register(fork.ending, selectors.EVENT_READ, fork)
+        self._waiting.register(fork.line, selectors.EVENT_READ, fork)
+        return fork
+
+    def _go_on(self, on_gpu: list[str] | None, text: bytes, streams: list[int]) -> _Fork | None:
+        """Give a job to a fork that waits, at best with its model; end those that are in the way.
+
+        Another model than its own takes the place of that one.
+        """
+        if on_gpu is None:
+            return None
+        waiting = sorted((f for f in self._forks if f.waits), key=lambda f: f.on_gpu != on_gpu)
+        model, wish = on_gpu
+        for fork in waiting:
+            if model and fork.on_gpu and fork.on_gpu[1] == wish:
+                with contextlib.suppress(OSError):  # it has been killed
+                    sent = socket.send_fds(fork.line, [text], streams)
+                    fork.line.sendall(text[sent:])
+                    fork.on_gpu, fork.waits = on_gpu, False
+                    return fork
+        for fork in waiting:
+            os.kill(fork.process, signal.SIGTERM)
+            self._end(fork)
+        return None
+
+    def _end(self, fork: _Fork) -> None:
+        """Tell a client how its fork has ended, or wait until one without a client has."""
+        status = os.waitstatus_to_exitcode(os.waitpid(fork.process, 0)[1])
+        self._forks.remove(fork)
+        self._report(fork, status)
+        self._waiting.unregister(fork.ending)
+        os.close(fork.ending)
+        with contextlib.suppress(KeyError):
+            self._waiting.unregister(fork.line)
+        fork.line.close()
+
+    def _report(self, fork: _Fork, status: int) -> None:
+        """Tell a client how its job has ended."""
+        if fork.client is not None:
             with contextlib.suppress(OSError):
-                client.sendall(f"{status}\n".encode())
+                fork.client.sendall(f"{status}\n".encode())
+            self._leave(fork, fork.client)
+
+    def _leave(self, fork: _Fork, client: socket.socket) -> None:
+        self._waiting.unregister(client)
         client.close()
+        fork.client = None
 
     def _close(self) -> None:
         """Leave the server's connections and processes to the server."""
         self._waiting.close()
         self._listener.close()
         os.close(self._run)
-        for fork, (_, client) in self._forks.items():
-            os.close(fork)
-            client.close()
+        for fork in self._forks:
+            os.close(fork.ending)
+            fork.line.close()
+            if fork.client is not None:
+                fork.client.close()
+
+
+def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
+    """One line of text, and the streams that come with it; b"" if there is none."""
+    text, streams, _, _ = socket.recv_fds(connection, 2**20, 3)
+    while text and not text.endswith(b"\n"):
+        more = connection.recv(2**20)
+        text = text + more if more else b""
+    return text, streams
+
+
+def _take(streams: Iterable[int]) -> None:
+    """Make these the standard streams."""
+    for stream, given in enumerate(streams):
+        os.dup2(given, stream)
+        os.close(given)
 
 
 def _import_libraries(modules: set[str]) -> None:
@@ -269,11 +370,16 @@ def _import_libraries(modules: set[str]) -> None:
     for module in modules:
         with contextlib.suppress(BaseException):  # the job itself says what is wrong
             importlib.import_module(module)
+    _forget()
+    gc.freeze()
+
+
+def _forget() -> None:
+    """Forget this package's modules, so that they are imported anew."""
     for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE.name]:
         if name != opened.__name__:
             del sys.modules[name]
     gc.collect()
-    gc.freeze()
 
 
 def _open_tokenizer(folder: Path) -> None:
@@ -299,25 +405,64 @@ def _opened(device: str) -> bool:
     return False
 
 
-def _run_script(request: dict[str, Any]) -> None:
-    """Become a job: its folder, environment, arguments, import path and threads."""
-    os.chdir(request["folder"])
+def _work(request: Mapping[str, Any], line: socket.socket) -> None:
+    """Do a job, and further ones for as long as the model that they use stays open.
+
+    Whatever fails ends the process. What it has set in its environment stays, as for CUDA.
+    """
     os.environ.clear()
+    while True:
+        _run_script(request)
+        if not opened.keeps_model():
+            return
+        text, streams = _wait_for_more(line)
+        if not text:
+            return
+        _take(streams)
+        for name in request["environment"]:
+            os.environ.pop(name, None)
+        request = json.loads(text)
+        opened.before = opened.Usage.now()
+        with contextlib.suppress(OSError):  # lets the kernel measure the largest memory anew
+            Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+
+
+def _wait_for_more(line: socket.socket) -> tuple[bytes, list[int]]:
+    """Leave a job's streams, code and spare memory, and wait for a request."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream, file in enumerate((None, sys.stdout, sys.stderr)):
+        if file is not None:
+            file.flush()
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
+    _forget()
+    if "torch" in sys.modules:
+        sys.modules["torch"].cuda.empty_cache()
+    line.sendall(b"w")
+    return _receive(line)
+
+
+def _run_script(request: Mapping[str, Any]) -> None:
+    """Become a job: its name, folder, environment, arguments, import path and threads."""
+    name = Path(request["script"]).stem.rpartition(".")[2]
+    ctypes.CDLL(None).prctl(_NAME, name.encode())  # for top
+    os.chdir(request["folder"])
     os.environ.update(request["environment"])
     tempfile.tempdir = None  # may be another one in this environment
     sys.argv, sys.path[:] = request["arguments"], request["path"]
-    _limit_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
+    if threads > 1 or opened.before is not None:
+        _limit_threads(threads)
     runpy.run_path(request["script"], run_name="__main__")
 
 
 def _limit_threads(threads: int) -> None:
     """As the environment would have, had libraries been imported in it."""
-    if threads > 1:
-        from threadpoolctl import threadpool_limits  # which clients need not import
+    from threadpoolctl import threadpool_limits  # which clients need not import
 
-        threadpool_limits(threads)
-        if "torch" in sys.modules:
-            sys.modules["torch"].set_num_threads(threads)
+    threadpool_limits(threads)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
 
 
 def main(run: int) -> None:
@@ -327,15 +472,13 @@ def main(run: int) -> None:
         server, process = _Server(run), os.getpid()
     except OSError as error:
         sys.exit(error.errno != errno.EADDRINUSE)  # another one was faster
-    request = server.serve()
-    if request is not None:
-        library = ctypes.CDLL(None)
-        library.prctl(_PARENT_DEATH, signal.SIGKILL)
-        library.prctl(_NAME, Path(request["script"]).stem.rpartition(".")[2].encode())  # for top
+    given = server.serve()
+    if given is not None:
+        ctypes.CDLL(None).prctl(_PARENT_DEATH, signal.SIGKILL)
         if os.getppid() != process:
             os._exit(1)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        _run_script(request)
+        _work(*given)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import psutil
 from anchorflow.config.code import REMEMBERED_IN, counts, digest, forget, remember, tracked
 from anchorflow.config.errors import InputError
 from anchorflow.config.stages import table_of
+from anchorflow.store import opened
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.logs import job_log
 from anchorflow.store.parquet import read_tables
@@ -59,11 +60,12 @@ def _write_usage(path: Path) -> None:
 
     Snakemake would measure the process that it started, which is not the one that works.
     """
-    used = resource.getrusage(resource.RUSAGE_SELF)
+    now, before = opened.Usage.now(), opened.before
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     values = {
-        "s": _age(),
-        "cpu_time": used.ru_utime + used.ru_stime,
-        "max_rss": used.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10),
+        "s": now.seconds - before.seconds if before else _age(),
+        "cpu_time": now.processor_seconds - (before.processor_seconds if before else 0.0),
+        "max_rss": largest / (2**20 if sys.platform == "darwin" else 2**10),
     }
     with replacing(path) as file:
         rows = "\t".join(values), "\t".join(f"{value:.2f}" for value in values.values())

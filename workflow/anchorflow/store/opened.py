@@ -1,17 +1,51 @@
-"""Tokenizers that the server of forks has opened, which jobs then find in their memory.
+"""What stays open in a process after a job, so that the next one need not open it again.
 
-Reading the words and merges of one takes longer than many a job does. This is the one module of the
-package that the server does not forget before it forks.
+Tokenizers, which the server of forks opens, since reading the words and merges of one takes longer
+than many a job does. And the weights of a model on a GPU, in a fork that goes on with further jobs.
+This is the one module of the package that neither of them forgets.
 """
 
+import os
+import resource
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TextIO
+
+from anchorflow.config.import_path import KEEP
 
 TOKENIZER = "tokenizer.json"
-MOST = 4  # of this many models at a time; each takes about 0.3 GB where words are many
+MOST = 4  # tokenizers at a time; each takes about 0.3 GB where words are many
 
 _State = tuple[str, int, int, int]
 _opened: dict[_State, Any] = {}
+
+
+class _Model(NamedTuple):
+    """A model that no job has changed, and what tells another one from it."""
+
+    state: _State
+    device: str
+    model: Any
+    changes: int
+
+
+class Usage(NamedTuple):
+    """What a process has used at some time."""
+
+    seconds: float  # of a clock that starts anywhere
+    processor_seconds: float
+
+    @classmethod
+    def now(cls) -> "Usage":
+        """What this process has used."""
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return cls(time.monotonic(), used.ru_utime + used.ru_stime)
+
+
+_model: _Model | None = None
+before: Usage | None = None  # this process's job, if it has done another one
+devices: dict[str, Any] = {}  # that this process computes on, by what the configuration wishes
+claims: list[TextIO] = []  # locks on them last while these files are open: until the process ends
 
 
 def open_once(path: Path) -> None:
@@ -34,6 +68,58 @@ def open_once(path: Path) -> None:
 def opened(path: Path) -> Any:
     """The open tokenizer of a file, None if there is none or the file is not what it was."""
     return _opened.get(_state(path))
+
+
+def stays_open(wish: str, on: str | None = None) -> bool:
+    """Whether a model may stay open: on a GPU, of which every other process would need a copy.
+
+    Parameters
+    ----------
+    wish : str
+        ``compute.device``.
+    on : str, optional
+        The kind of device that this is, if that is known.
+    """
+    on_gpu = wish in ("auto", "cuda") and on in ("cuda", None)
+    return on_gpu or (KEEP in os.environ and wish != "spread")
+
+
+def keep_model(card: Path, device: str, model: Any) -> None:
+    """Keep a model open, in place of any other, for the further jobs of this process.
+
+    Parameters
+    ----------
+    card : path
+        The file that describes the model, by which it is known.
+    device : str
+        ``compute.device``.
+    model : Module
+        Its parameters must stay as they are: who computes takes a copy of the modules.
+    """
+    global _model
+    _model = _Model(_state(card), device, model, _changes(model))
+
+
+def kept_model(card: Path, device: str) -> Any:
+    """The model that an earlier job of this process has opened from this; None if there is none.
+
+    One that was opened from another, or that is not what it was, is given up.
+    """
+    global _model
+    if not keeps_model() or _model is None or _model[:2] != (_state(card), device):
+        _model = None
+        return None
+    return _model.model
+
+
+def keeps_model() -> bool:
+    """Whether a model is open that has the weights with which it was opened."""
+    return _model is not None and _changes(_model.model) == _model.changes
+
+
+def _changes(model: Any) -> int:
+    """How often parameters have been written to, which torch counts."""
+    return sum(each._version for each in model.parameters())
 
 
 def _state(path: Path) -> _State:
