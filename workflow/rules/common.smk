@@ -39,8 +39,10 @@ from anchorflow.config.stages import (
     null_stages,
 )
 from anchorflow.config.yaml_values import check_file
+from anchorflow.store.fork_server import serve_steps
 
 share_with_jobs(ROOT / "workflow")
+serve_steps()
 code.remember(code.REMEMBERED_IN, keep=True)
 
 try:

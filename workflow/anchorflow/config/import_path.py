@@ -7,12 +7,35 @@ RUN = "ANCHORFLOW_RUN"  # the process of the run, whose jobs share what they imp
 ALONE = "ANCHORFLOW_ALONE"  # a user's wish: every job imports for itself
 KEEP = "ANCHORFLOW_KEEP"  # models stay open between jobs on a processor too, as tests do
 
+_IDENTITY = "ANCHORFLOW_RUN_IDENTITY"  # of that process, which others with its number lack
+
 
 def share_with_jobs(folder: Path) -> None:
-    """Put a folder first on the import path of job processes, and name them this process.
+    """Put a folder first on the import path of job processes, and name them the run.
 
-    Another installed copy of the package would not be the code that the rules track.
+    Another installed copy of the package would not be the code that the rules track. The run is
+    this process. But where one job of a SLURM cluster does a group of ours, each in a Snakemake of
+    its own, it is the one that has started these.
     """
     known = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(folder), *known]))
-    os.environ[RUN] = str(os.getpid())
+    if not _in_step():
+        os.environ[RUN] = str(os.getpid())
+        os.environ[_IDENTITY] = _identity(os.environ[RUN])
+
+
+def _in_step() -> bool:
+    """Whether this is a step of a SLURM job, and the named run a process of the same job here."""
+    known = os.environ.get(_IDENTITY)
+    return bool(known and "SLURM_JOB_ID" in os.environ and known == _identity(os.environ[RUN]))
+
+
+def _identity(process: str) -> str:
+    """What tells a process from any other, here and elsewhere, and SLURM's job; "" if unknown."""
+    try:
+        fields = Path("/proc", process, "stat").read_text(encoding="utf-8").rpartition(")")[2]
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+    started = fields.split()[19]  # field 22, counted from 1, of proc(5)
+    return f"{boot} {process} {started} {os.environ.get('SLURM_JOB_ID')}"

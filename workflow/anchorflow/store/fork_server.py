@@ -106,6 +106,15 @@ def _modules(files: Iterable[Path]) -> set[str]:
     return {*_ALWAYS, *(".".join((_PACKAGE.name, *names)) for names in parts)}
 
 
+def serve_steps() -> None:
+    """Start the server of this process's jobs if each will be a step of a SLURM job.
+
+    With the step that starts it, it would end.
+    """
+    if "slurm-jobstep" in sys.argv and ALONE not in os.environ and hasattr(os, "pidfd_open"):
+        _start(os.environ[RUN])
+
+
 def _on_gpu(files: Any, params: Any) -> list[str] | None:
     """The model that a job may open on a GPU, "" for another use of it, and the wished device.
 
