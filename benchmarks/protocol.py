@@ -2,14 +2,14 @@ r"""How long a configuration's whole run takes, estimated for shapes of models a
 
 Nothing is run: operations are counted from the configuration, with texts of 32 tokens, and divided
 by rates. Those of a processor are measured, per core; those of a GPU are given. The last column is
-the share of the time in which weights are opened, if every job copies all of them to the GPU; a
-processor maps them instead.
+the share of the time in which weights are copied to a GPU: once for all jobs, as on one GPU, or
+once for so many jobs as a cluster's job does (``--jobs-per-copy``). A processor maps them instead.
 
     python benchmarks/protocol.py --configfile config/paper.yaml --shapes gpt2-xl gpt-j-6b
     python benchmarks/protocol.py --configfile config/paper.yaml --shapes gpt2-xl \
         --teraoperations 160 --gigabytes 2000
     python benchmarks/protocol.py --configfile config/paper.yaml --shapes llama-8b llama-70b \
-        --texts 200 --teraoperations 400 --gigabytes 4000 --copied-gigabytes 25
+        --texts 200 --teraoperations 400 --gigabytes 4000 --copied-gigabytes 25 --jobs-per-copy 8
 """
 
 import argparse
@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument(
         "--copied-gigabytes", type=float, default=25, help="per second that reach the GPU"
     )
+    parser.add_argument("--jobs-per-copy", type=int, help="jobs that share one; by default, all")
     parser.add_argument("--texts", type=int, help="test texts, if not as many as configured")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -57,12 +58,14 @@ def main() -> None:
             f"{shape}, {arguments.dtype}, {SHARE * rates.operations / 1e12:.2f} teraoperations and "
             f"{rates.bytes / 1e9:.1f} GB per second"
         )
-        opening = 0.0  # hours of one job
+        stages = whole_run(config, next(iter(config["models"])), size.layers)
+        opening = 0.0  # hours per job
         if arguments.teraoperations:
             weights = size.itemsize * (size.weights + 2 * size.head)
-            opening = weights / (1e9 * arguments.copied_gigabytes) / 3600
+            shared = arguments.jobs_per_copy or sum(planned.jobs for planned in stages.values())
+            opening = weights / (1e9 * arguments.copied_gigabytes) / 3600 / shared
         total, every, jobs = 0.0, 0.0, 0
-        for stage, planned in whole_run(config, next(iter(config["models"])), size.layers).items():
+        for stage, planned in stages.items():
             needed = operations(planned.passes, size)
             taken = seconds(planned.passes, size, rates, planned.jobs) / 3600
             taken += planned.jobs * opening

@@ -191,6 +191,7 @@ UNCOUNTED = {
         "store.fork_server.continue_in_fork",
     },
     "weights as they are in the files, whose checksums are compared by every job": {
+        "store.opened.give_up_models",
         "store.opened.keep_model",
         "store.opened.kept_model",
         "store.opened.stays_open",

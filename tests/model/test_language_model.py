@@ -208,10 +208,10 @@ COMPUTE = {"device": "cpu", "recompute": True, "batch_tokens": 512}
 def test_a_process_opens_weights_once_and_refuses_changed_files_all_the_same(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opened, "_model", None)
+    monkeypatch.setattr(opened, "_models", {})
     folder, prompts, batch = copied / "model", shared_prompts([5, 9]), random_batch([20, 31])
     alone = open_for_job(folder, COMPUTE, 1, prompts)
-    assert not opened.keeps_model()  # on a processor
+    assert not opened.keeps_models()  # on a processor
     monkeypatch.setenv(KEEP, "1")
     first, second = (open_for_job(folder, COMPUTE, 1, prompts) for _ in range(2))
     assert first is not second

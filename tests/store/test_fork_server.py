@@ -261,9 +261,9 @@ def test_a_fork_that_keeps_a_model_goes_on_with_further_jobs(
     job = started("print(os.getpid())")  # that uses no GPU
     assert int(job.communicate(timeout=60)[0]) != first
     assert not ended(first)
-    assert on_gpu(model="b") == (first, "False True 1 None typed")  # in place of the other
+    assert on_gpu(model="b") == (first, "False True 1 None typed")  # beside the other
     assert on_gpu(model="b") == (first, "True True 1 None typed")
-    assert on_gpu(model="a") == (first, "False True 1 None typed")
+    assert on_gpu(model="a") == (first, "True True 1 None typed")
 
 
 def test_forks_that_wait_make_room_for_other_uses_of_a_gpu(

@@ -13,7 +13,7 @@ from anchorflow.store import opened
 @pytest.fixture(autouse=True)
 def nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opened, "_opened", {})
-    monkeypatch.setattr(opened, "_model", None)
+    monkeypatch.setattr(opened, "_models", {})
 
 
 def saved(path: Path, word: str) -> Path:
@@ -49,14 +49,21 @@ def card(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_model_is_kept_until_another_is_asked_for(card: Path) -> None:
-    model = torch.nn.Linear(2, 2)
+def test_models_are_kept_until_they_are_given_up(card: Path) -> None:
+    model, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    assert not opened.keeps_models()
     assert opened.kept_model(card, "cuda") is None
     opened.keep_model(card, "cuda", model)
+    opened.keep_model(card, "auto", other)
     assert opened.kept_model(card, "cuda") is opened.kept_model(card, "cuda") is model
-    assert opened.keeps_model()
+    assert opened.kept_model(card, "auto") is other
+    assert opened.keeps_models()
+    assert opened.give_up_models(besides=model)
+    assert opened.kept_model(card, "cuda") is model
     assert opened.kept_model(card, "auto") is None
-    assert not opened.keeps_model()
+    assert not opened.give_up_models(besides=model)
+    assert opened.give_up_models()
+    assert not opened.keeps_models()
 
 
 def test_a_model_whose_card_or_weights_have_changed_is_given_up(card: Path) -> None:
@@ -67,7 +74,7 @@ def test_a_model_whose_card_or_weights_have_changed_is_given_up(card: Path) -> N
     opened.keep_model(card, "cuda", model)
     with torch.no_grad():
         model.bias.mul_(1)
-    assert not opened.keeps_model()
+    assert not opened.keeps_models()
     assert opened.kept_model(card, "cuda") is None
 
 

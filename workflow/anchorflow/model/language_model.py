@@ -29,7 +29,7 @@ from anchorflow.model.batches import Batch, release_memory
 from anchorflow.model.devices import choose_device
 from anchorflow.model.memory import check_job
 from anchorflow.store.checksums import changed_file, read_json
-from anchorflow.store.opened import keep_model, kept_model, stays_open
+from anchorflow.store.opened import give_up_models, keep_model, kept_model, stays_open
 
 log = logging.getLogger(__name__)
 
@@ -84,8 +84,12 @@ def open_for_job(
     wish = compute["device"]
     device, card, of = choose_device(wish), read_card(folder), Path(folder, MODEL_CARD)
     model, keeps = kept_model(of, wish), stays_open(wish, device.type)
-    if keeps:
-        release_memory()  # of another model that was kept
+
+    def make_room() -> bool:
+        others = give_up_models(besides=model)
+        release_memory()
+        return others
+
     check_job(
         card["name"],
         AutoConfig.from_pretrained(folder, trust_remote_code=False),
@@ -96,6 +100,7 @@ def open_for_job(
         stage,
         spec or {},
         opened=model is not None,
+        make_room=make_room,
     )
     if model is not None:
         _unchanged(folder, card)

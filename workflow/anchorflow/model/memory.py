@@ -66,6 +66,7 @@ log = logging.getLogger(__name__)
 # Operations beyond which a job says how long it takes. Rates are measured for that, which takes a
 # tenth of a second, on a processor a hundredth of what so many operations take.
 WORTH_TELLING = 2e12
+WITH_LARGEST_CHUNKS = 8 * gpu_chunk_bytes(2**62)  # free bytes of a GPU that limit no chunk
 HEAP = 1.2  # of the bytes in use, between which freed ones lie; measured with glibc
 
 
@@ -361,6 +362,7 @@ def check_job(
     stage: str,
     spec: Mapping[str, Any],
     opened: bool = False,
+    make_room: Callable[[], bool] = lambda: False,
 ) -> None:
     """Log needed and available memory and time; reject a model that can't run a single prompt.
 
@@ -376,6 +378,9 @@ def check_job(
         One of :data:`~anchorflow.model.operations.OF_STAGE`.
     opened : bool
         Whether this process has opened the weights already, on a GPU.
+    make_room : callable
+        Gives up what this process keeps of earlier jobs, if a batch does not fit beside it with
+        chunks of attention as large as without it; returns whether there was anything.
 
     Raises
     ------
@@ -390,9 +395,8 @@ def check_job(
     if on_cpu and not converted:
         weights = read_bytes(model, stage in WITH_GRADIENTS)
     one, batch = shapes(stage, spec, run, depth, compute["batch_tokens"])
-    available = available_bytes(device, spread)
-    if opened and not on_cpu:
-        available += weights
+    there = weights if opened and not on_cpu else 0
+    available = available_bytes(device, spread) + there
     free = None if on_cpu else available
     work: Callable[[Shape], int] = partial(planned_bytes, model, stage, free, compute["recompute"])
     try:
@@ -401,6 +405,8 @@ def check_job(
         reason = str(error).partition("\n")[0]
         log.info("Memory: weights alone are planned, since %s needs numbers: %s", name, reason)
         work, together = _unknown, 0
+    if weights + together + (0 if on_cpu else WITH_LARGEST_CHUNKS) > available and make_room():
+        available = available_bytes(device, spread) + there
     where = "in main memory" if on_cpu else "on the GPU" + "s" * spread
     log.info(
         "Memory: %s planned, %s of weights and %s for %d prompts of up to %d tokens; %s are "

@@ -11,9 +11,9 @@ by every job. It never computes, so it has no threads, and no GPU is in use when
 can't be (not on Linux, or without Snakemake's process in sight), jobs import for themselves.
 
 Forks share weights that are mapped into memory, but not what one of them has copied to a GPU. So a
-fork that has done a job with a model on a GPU waits for another one and does it as well; if that
-one has the same model, with the weights that are there. A job that fails ends it, and so does one
-that wants a GPU for something else than a model.
+fork that has done a job with a model on a GPU waits for another one and does it as well, and the
+weights of a model are copied once. It gives up those of others when a job has no room beside them.
+A job that fails ends it, and so does one that wants a GPU for something else than a model.
 """
 
 import contextlib
@@ -301,10 +301,7 @@ class _Server:
         return fork
 
     def _go_on(self, on_gpu: list[str] | None, text: bytes, streams: list[int]) -> _Fork | None:
-        """Give a job to a fork that waits, at best with its model; end those that are in the way.
-
-        Another model than its own takes the place of that one.
-        """
+        """Give a job to a fork that waits, or end all that do if they are in its way."""
         if on_gpu is None:
             return None
         waiting = sorted((f for f in self._forks if f.waits), key=lambda f: f.on_gpu != on_gpu)
@@ -422,7 +419,7 @@ def _work(request: Mapping[str, Any], line: socket.socket) -> None:
     os.environ.clear()
     while True:
         _run_script(request)
-        if not opened.keeps_model():
+        if not opened.keeps_models():
             return
         text, streams = _wait_for_more(line)
         if not text:

@@ -21,12 +21,10 @@ _opened: dict[_State, Any] = {}
 
 
 class _Model(NamedTuple):
-    """A model that no job has changed, and what tells another one from it."""
+    """A model that no job has changed."""
 
-    state: _State
-    device: str
     model: Any
-    changes: int
+    changes: int  # when it was opened
 
 
 class Usage(NamedTuple):
@@ -42,7 +40,7 @@ class Usage(NamedTuple):
         return cls(time.monotonic(), used.ru_utime + used.ru_stime)
 
 
-_model: _Model | None = None
+_models: dict[tuple[_State, str], _Model] = {}
 before: Usage | None = None  # this process's job, if it has done another one
 devices: dict[str, Any] = {}  # that this process computes on, by what the configuration wishes
 claims: list[TextIO] = []  # locks on them last while these files are open: until the process ends
@@ -85,7 +83,7 @@ def stays_open(wish: str, on: str | None = None) -> bool:
 
 
 def keep_model(card: Path, device: str, model: Any) -> None:
-    """Keep a model open, in place of any other, for the further jobs of this process.
+    """Keep a model open for the further jobs of this process.
 
     Parameters
     ----------
@@ -96,25 +94,31 @@ def keep_model(card: Path, device: str, model: Any) -> None:
     model : Module
         Its parameters must stay as they are: who computes takes a copy of the modules.
     """
-    global _model
-    _model = _Model(_state(card), device, model, _changes(model))
+    _models[_state(card), device] = _Model(model, _changes(model))
 
 
 def kept_model(card: Path, device: str) -> Any:
     """The model that an earlier job of this process has opened from this; None if there is none.
 
-    One that was opened from another, or that is not what it was, is given up.
+    All are given up if one is not what it was.
     """
-    global _model
-    if not keeps_model() or _model is None or _model[:2] != (_state(card), device):
-        _model = None
-        return None
-    return _model.model
+    if not keeps_models():
+        _models.clear()
+    kept = _models.get((_state(card), device))
+    return kept.model if kept else None
 
 
-def keeps_model() -> bool:
-    """Whether a model is open that has the weights with which it was opened."""
-    return _model is not None and _changes(_model.model) == _model.changes
+def keeps_models() -> bool:
+    """Whether models are open, all with the weights with which they were opened."""
+    return bool(_models) and all(_changes(kept.model) == kept.changes for kept in _models.values())
+
+
+def give_up_models(besides: Any = None) -> bool:
+    """Give up all models but this one; whether there were others."""
+    others = [key for key, kept in _models.items() if kept.model is not besides]
+    for key in others:
+        del _models[key]
+    return bool(others)
 
 
 def _changes(model: Any) -> int:
