@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -200,6 +201,19 @@ def test_a_copy_with_the_same_weights_computes_the_same_and_has_hooks_of_its_own
     assert not target_logits(copied, batch).any()
     assert target_logits(model, batch).any()
     assert hooks == [len(each._forward_pre_hooks) for each in model.modules()]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_copy_of_a_model_that_is_spread_has_hooks_of_its_own(family: str) -> None:
+    model, batch = tiny_model(family), random_batch([20, 31])
+    expected = target_logits(model, batch)
+    for module in model.modules():  # as accelerate does to bring a layer's inputs to its GPU
+        add_hook_to_module(module, AlignDevicesHook("cpu", io_same_device=True))
+    copied = with_same_weights(model)
+    for module in copied.modules():
+        assert module.forward.args == (module,)
+        assert module._old_forward.__self__ is module
+    assert torch.equal(target_logits(copied, batch), expected)
 
 
 COMPUTE = {"device": "cpu", "recompute": True, "batch_tokens": 512}

@@ -86,8 +86,8 @@ def test_a_model_whose_card_or_weights_have_changed_is_given_up(card: Path) -> N
         ("auto", "cpu", False),
         ("auto", None, True),  # the one who asks can't know
         ("cpu", None, False),
-        ("spread", "cuda", False),  # layers on several GPUs have hooks that a copy would share
+        ("spread", "cuda", True),
     ],
 )
-def test_models_stay_open_on_one_gpu(wish: str, on: str | None, expected: bool) -> None:
+def test_models_stay_open_on_gpus(wish: str, on: str | None, expected: bool) -> None:
     assert opened.stays_open(wish, on) is expected

@@ -78,8 +78,7 @@ def stays_open(wish: str, on: str | None = None) -> bool:
     on : str, optional
         The kind of device that this is, if that is known.
     """
-    on_gpu = wish in ("auto", "cuda") and on in ("cuda", None)
-    return on_gpu or (KEEP in os.environ and wish != "spread")
+    return (wish != "cpu" and on != "cpu") or KEEP in os.environ
 
 
 def keep_model(card: Path, device: str, model: Any) -> None:
