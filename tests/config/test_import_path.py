@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (RUN, import_path._IDENTITY, "SLURM_JOB_ID", "PYTHONPATH"):
+    for name in (RUN, import_path._SERVES, "SLURM_JOB_ID", "PYTHONPATH"):
         monkeypatch.setenv(name, "")  # so that what the test leaves is undone
         monkeypatch.delenv(name)
 
@@ -35,7 +34,7 @@ def other() -> Iterator[subprocess.Popen]:
 def started_by(process: subprocess.Popen, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the environment that a process of this run would give."""
     monkeypatch.setenv(RUN, str(process.pid))
-    monkeypatch.setenv(import_path._IDENTITY, import_path._identity(str(process.pid)))
+    monkeypatch.setenv(import_path._SERVES, import_path._identity(str(process.pid)))
 
 
 def test_a_run_names_itself_and_its_package_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,9 +51,24 @@ def test_a_step_of_a_slurm_job_names_the_run_that_started_it(
     started_by(other, monkeypatch)
     share_with_jobs(HERE)
     assert os.environ[RUN] == str(other.pid)
+    assert import_path.in_served_step()
 
 
-@pytest.mark.parametrize("differs", ["no job", "other job", "ended", "other process", "no proc"])
+def test_a_step_of_a_run_that_serves_none_is_a_run_of_its_own(
+    other: subprocess.Popen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv(RUN, str(other.pid))
+    share_with_jobs(HERE)
+    assert os.environ[RUN] == str(os.getpid())
+    assert not import_path.in_served_step()
+    import_path.serve_steps()
+    assert import_path.in_served_step()
+
+
+@pytest.mark.parametrize(
+    "differs", ["no job", "other job", "ended", "other process", "no name", "no proc"]
+)
 def test_any_other_run_names_itself(
     other: subprocess.Popen, monkeypatch: pytest.MonkeyPatch, differs: str
 ) -> None:
@@ -70,22 +84,7 @@ def test_any_other_run_names_itself(
         other.wait()
     elif differs == "other process":  # on another node, or after that one has ended
         monkeypatch.setenv(RUN, str(os.getppid()))
+    elif differs == "no name":
+        monkeypatch.delenv(RUN)
     share_with_jobs(HERE)
     assert os.environ[RUN] == str(os.getpid())
-
-
-def test_snakemake_as_a_user_starts_it_serves_no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    from anchorflow.store import fork_server
-
-    started: list[str] = []
-    monkeypatch.setattr(fork_server, "_start", started.append)
-    monkeypatch.setenv(RUN, "12")
-    monkeypatch.setattr(sys, "argv", ["snakemake", "--executor", "slurm"])
-    fork_server.serve_steps()
-    assert started == []
-    monkeypatch.setattr(sys, "argv", ["snakemake", "--executor", "slurm-jobstep"])
-    fork_server.serve_steps()
-    assert started == ["12"]
-    monkeypatch.setenv(import_path.ALONE, "1")
-    fork_server.serve_steps()
-    assert started == ["12"]

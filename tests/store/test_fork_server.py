@@ -14,6 +14,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from anchorflow.config.import_path import ALONE, RUN
+from anchorflow.store import fork_server
 from anchorflow.store.fork_server import _opened
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
@@ -326,6 +327,43 @@ def test_a_further_job_ends_its_fork_with_its_script(
     wait_until(lambda: ended(first))
     job.communicate()
     assert on_gpu()[0] != first
+
+
+def test_forks_see_the_gpus_of_the_server_not_those_of_a_step(
+    on_gpu: Callable[..., tuple[int, str]],
+) -> None:
+    rest = "print(os.environ.get('CUDA_VISIBLE_DEVICES'))"
+    on_gpu(CUDA_VISIBLE_DEVICES="0,1")  # starts the server
+    for of_step in "01":
+        assert on_gpu(rest, CUDA_VISIBLE_DEVICES=of_step)[1].endswith("\n0,1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "group"),
+    [
+        (["--target-jobs", "a:seed=0", "b:seed=1", "--executor", "slurm-jobstep"], True),
+        (["--executor", "slurm-jobstep", "--target-jobs", "a:seed=0", "b:seed=1"], True),
+        (["--target-jobs", "a:seed=0", "--cores", "all", "--executor", "slurm-jobstep"], False),
+        (["--executor", "slurm-jobstep"], False),
+        (["--target-jobs", "a:seed=0", "b:seed=1", "--executor", "slurm"], False),
+        (["--cores", "2"], False),
+    ],
+)
+def test_only_a_group_within_a_slurm_job_has_its_server_started_before_its_steps(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], group: bool
+) -> None:
+    started: list[str] = []
+    for name in ("ANCHORFLOW_SERVES_STEPS", ALONE):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv(RUN, str(os.getpid()))
+    monkeypatch.setattr(fork_server, "_start", started.append)
+    monkeypatch.setattr(sys, "argv", ["snakemake", *arguments])
+    fork_server.serve_group()
+    assert started == [str(os.getpid())] * group
+    assert bool(os.environ["ANCHORFLOW_SERVES_STEPS"]) is group
+    monkeypatch.setenv(ALONE, "1")
+    fork_server.serve_group()
+    assert len(started) == group
 
 
 def test_a_device_that_was_opened_is_seen(tmp_path: Path) -> None:

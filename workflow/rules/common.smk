@@ -39,10 +39,10 @@ from anchorflow.config.stages import (
     null_stages,
 )
 from anchorflow.config.yaml_values import check_file
-from anchorflow.store.fork_server import serve_steps
+from anchorflow.store.fork_server import serve_group
 
 share_with_jobs(ROOT / "workflow")
-serve_steps()
+serve_group()
 code.remember(code.REMEMBERED_IN, keep=True)
 
 try:

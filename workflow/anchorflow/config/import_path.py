@@ -7,7 +7,7 @@ RUN = "ANCHORFLOW_RUN"  # the process of the run, whose jobs share what they imp
 ALONE = "ANCHORFLOW_ALONE"  # a user's wish: every job imports for itself
 KEEP = "ANCHORFLOW_KEEP"  # models stay open between jobs on a processor too, as tests do
 
-_IDENTITY = "ANCHORFLOW_RUN_IDENTITY"  # of that process, which others with its number lack
+_SERVES = "ANCHORFLOW_SERVES_STEPS"  # tells the run that serves steps from any other process
 
 
 def share_with_jobs(folder: Path) -> None:
@@ -19,15 +19,22 @@ def share_with_jobs(folder: Path) -> None:
     """
     known = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(folder), *known]))
-    if not _in_step():
+    if not in_served_step():
         os.environ[RUN] = str(os.getpid())
-        os.environ[_IDENTITY] = _identity(os.environ[RUN])
+        os.environ.pop(_SERVES, None)
 
 
-def _in_step() -> bool:
-    """Whether this is a step of a SLURM job, and the named run a process of the same job here."""
-    known = os.environ.get(_IDENTITY)
-    return bool(known and "SLURM_JOB_ID" in os.environ and known == _identity(os.environ[RUN]))
+def serve_steps() -> None:
+    """Let Snakemakes that this process starts in the same SLURM job name it as their run."""
+    os.environ[_SERVES] = _identity(os.environ[RUN])
+
+
+def in_served_step() -> bool:
+    """Whether this is a step of a SLURM job whose run is an earlier process of the same job."""
+    known = os.environ.get(_SERVES)
+    return bool(
+        known and "SLURM_JOB_ID" in os.environ and known == _identity(os.environ.get(RUN, ""))
+    )
 
 
 def _identity(process: str) -> str:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from anchorflow.config.errors import MORE_MEMORY, InputError, is_out_of_memory
+from anchorflow.store.opened import give_up_models
 
 log = logging.getLogger(__name__)
 
@@ -210,7 +211,8 @@ def run_batches(
 
 
 def release_memory() -> None:
-    """Give back what is no longer in use, after memory has run out."""
+    """Give back what is no longer in use, after memory has run out, and models that are kept."""
+    give_up_models()
     gc.collect()
     torch.cuda.empty_cache()
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import gc
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -87,9 +88,12 @@ def open_for_job(
 
     def make_room() -> bool:
         others = give_up_models(besides=model)
-        release_memory()
+        gc.collect()
+        torch.cuda.empty_cache()
         return others
 
+    if wish == "spread" and model is None:
+        make_room()  # layers are placed by what is free on each GPU
     check_job(
         card["name"],
         AutoConfig.from_pretrained(folder, trust_remote_code=False),
@@ -178,8 +182,9 @@ def open_model(
 
 
 def with_same_weights(model: PreTrainedModel) -> PreTrainedModel:
-    """A copy of a model that shares its parameters alone, so that hooks and buffers are its own."""
-    return copy.deepcopy(model, {id(each): each for each in model.parameters()})
+    """A copy of a model that shares its weights alone; modules, hooks and buffers are its own."""
+    weights = {id(p): nn.Parameter(p.detach(), requires_grad=False) for p in model.parameters()}
+    return copy.deepcopy(model, weights)
 
 
 def _read(

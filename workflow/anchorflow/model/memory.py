@@ -407,6 +407,10 @@ def check_job(
         work, together = _unknown, 0
     if weights + together + (0 if on_cpu else WITH_LARGEST_CHUNKS) > available and make_room():
         available = available_bytes(device, spread) + there
+        if work is not _unknown:
+            free = None if on_cpu else available
+            work = partial(planned_bytes, model, stage, free, compute["recompute"])
+            together = work(batch)
     where = "in main memory" if on_cpu else "on the GPU" + "s" * spread
     log.info(
         "Memory: %s planned, %s of weights and %s for %d prompts of up to %d tokens; %s are "

@@ -22,6 +22,7 @@ import errno
 import gc
 import hashlib
 import importlib
+import itertools
 import json
 import os
 import runpy
@@ -33,11 +34,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from anchorflow.config import import_path
 from anchorflow.config.code import tracked
 from anchorflow.config.import_path import ALONE, RUN
 from anchorflow.store import opened
@@ -45,6 +48,7 @@ from anchorflow.store import opened
 _PACKAGE = Path(__file__).parents[1]
 _ALWAYS = ("anchorflow.store.job", "snakemake.iocontainers", "snakemake.logging")
 _PATIENCE = 10.0  # seconds until a server that was started answers
+_PATIENCE_IN_STEP = 2.0
 _PARENT_DEATH, _NAME = 1, 15  # PR_SET_PDEATHSIG, PR_SET_NAME
 # What keeps libraries from starting threads in the server, those of allocators included, and from
 # asking a GPU's driver whether it is there, which would then be of no use to forks.
@@ -57,6 +61,13 @@ _BEFORE_FORKS = {
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
+# Which GPUs there are. Forks see those of the server: of a SLURM job, not of one of its steps.
+_GPUS = (
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+)
 _IDLE = ("polars-ooc-clea",)  # threads that wait for what happens only where polars computes
 
 
@@ -81,7 +92,7 @@ def continue_in_fork(snakemake: Any) -> None:
             "script": sys.argv[0],
             "arguments": sys.argv,
             "folder": os.getcwd(),
-            "environment": {k: v for k, v in os.environ.items() if k != RUN},
+            "environment": {k: v for k, v in os.environ.items() if k not in (RUN, *_GPUS)},
             "path": sys.path,
             "modules": sorted(_modules(tracked(snakemake.params))),
             "tokenizer": snakemake.input.get("tokenizer"),
@@ -106,13 +117,25 @@ def _modules(files: Iterable[Path]) -> set[str]:
     return {*_ALWAYS, *(".".join((_PACKAGE.name, *names)) for names in parts)}
 
 
-def serve_steps() -> None:
-    """Start the server of this process's jobs if each will be a step of a SLURM job.
+def serve_group() -> None:
+    """Start the server for a group of jobs if each will be a step of this one SLURM job.
 
-    With the step that starts it, it would end.
+    A server that a step starts would end with it.
     """
-    if "slurm-jobstep" in sys.argv and ALONE not in os.environ and hasattr(os, "pidfd_open"):
+    if not os.environ.get(ALONE) and hasattr(os, "pidfd_open") and _runs_group(sys.argv):
+        import_path.serve_steps()
         _start(os.environ[RUN])
+
+
+def _runs_group(arguments: Sequence[str]) -> bool:
+    """Whether Snakemake has been started in a SLURM job to run several of ours."""
+    if "slurm-jobstep" not in arguments or "--target-jobs" not in arguments:
+        return False
+    jobs = itertools.takewhile(
+        lambda each: not each.startswith("--"),
+        arguments[arguments.index("--target-jobs") + 1 :],
+    )
+    return len(list(jobs)) > 1
 
 
 def _on_gpu(files: Any, params: Any) -> list[str] | None:
@@ -149,7 +172,8 @@ def _end_as(status: int) -> None:
 
 def _connection(run: str) -> socket.socket | None:
     """A connection to the run's server, which is started if there is none; None if that fails."""
-    server, until = None, time.monotonic() + _PATIENCE
+    server, served = None, import_path.in_served_step()
+    until = time.monotonic() + (_PATIENCE_IN_STEP if served else _PATIENCE)
     while time.monotonic() < until:
         connection = socket.socket(socket.AF_UNIX)
         try:
@@ -161,7 +185,9 @@ def _connection(run: str) -> socket.socket | None:
                 return connection
             connection.close()
             return None
-        if server is None:
+        if served:
+            pass  # it has been started, or can't be reached from here
+        elif server is None:
             server = _start(run)
         elif server.poll() not in (None, 0):
             return None
@@ -240,8 +266,10 @@ class _Server:
         if what == fork.ending:
             self._end(fork)
         elif what is fork.line:
+            said = b""
             with contextlib.suppress(OSError):
-                fork.waits = bool(fork.line.recv(1))
+                said = fork.line.recv(1)
+            fork.waits = bool(said)
             if fork.waits:
                 self._report(fork, 0)
             else:  # it is about to end
@@ -294,7 +322,13 @@ class _Server:
             line.close()
             return _Fork(0, -1, None, own)
         own.close()
-        fork = _Fork(process, os.pidfd_open(process), request["on_gpu"], line)
+        try:
+            fork = _Fork(process, os.pidfd_open(process), request["on_gpu"], line)
+        except OSError:  # nobody could wait for it, so its job must not be done
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            line.close()
+            raise
         self._forks.append(fork)
         self._waiting.register(fork.ending, selectors.EVENT_READ, fork)
         self._waiting.register(fork.line, selectors.EVENT_READ, fork)
@@ -314,7 +348,7 @@ class _Server:
                     fork.on_gpu, fork.waits = on_gpu, False
                     return fork
         for fork in waiting:
-            os.kill(fork.process, signal.SIGTERM)
+            os.kill(fork.process, signal.SIGKILL)  # it has nothing left to do
             self._end(fork)
         return None
 
@@ -356,9 +390,16 @@ class _Server:
 def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
     """One line of text, and the streams that come with it; b"" if there is none."""
     text, streams, _, _ = socket.recv_fds(connection, 2**20, 3)
-    while text and not text.endswith(b"\n"):
-        more = connection.recv(2**20)
-        text = text + more if more else b""
+    try:
+        while text and not text.endswith(b"\n"):
+            more = connection.recv(2**20)
+            text = text + more if more else b""
+    except OSError:
+        text = b""
+    if not text:
+        for stream in streams:
+            os.close(stream)
+        return text, []
     return text, streams
 
 
@@ -416,7 +457,9 @@ def _work(request: Mapping[str, Any], line: socket.socket) -> None:
 
     Whatever fails ends the process. What it has set in its environment stays, as for CUDA.
     """
+    gpus = {name: os.environ[name] for name in _GPUS if name in os.environ}
     os.environ.clear()
+    os.environ.update(gpus)
     while True:
         _run_script(request)
         if not opened.keeps_models():
@@ -436,12 +479,15 @@ def _work(request: Mapping[str, Any], line: socket.socket) -> None:
 def _wait_for_more(line: socket.socket) -> tuple[bytes, list[int]]:
     """Leave a job's streams, code and spare memory, and wait for a request."""
     nowhere = os.open(os.devnull, os.O_RDWR)
+    ctypes.CDLL(None).fflush(None)  # what libraries have written, before Python's own
     for stream, file in enumerate((None, sys.stdout, sys.stderr)):
         if file is not None:
             file.flush()
         os.dup2(nowhere, stream)
     os.close(nowhere)
     _forget()
+    with warnings.catch_warnings():  # lets those be given again that were given once
+        pass
     if "torch" in sys.modules:
         sys.modules["torch"].cuda.empty_cache()
     line.sendall(b"w")

@@ -91,9 +91,12 @@ def keep_model(card: Path, device: str, model: Any) -> None:
     device : str
         ``compute.device``.
     model : Module
-        Its parameters must stay as they are: who computes takes a copy of the modules.
+        Its weights must stay as they are: who computes takes a copy of the modules.
     """
-    _models[_state(card), device] = _Model(model, _changes(model))
+    state = _state(card)
+    for key in [key for key in _models if (key[0][0], key[1]) == (state[0], device)]:
+        del _models[key]  # of a card that has been replaced
+    _models[state, device] = _Model(model, _changes(model))
 
 
 def kept_model(card: Path, device: str) -> Any:
