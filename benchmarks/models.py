@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from anchorflow.model.attention_function import adopt, implementation_for
+from anchorflow.model.attention_function import adopt
 from anchorflow.model.language_model import open_model
 
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -95,7 +95,7 @@ def random_model(shape: str, dtype: torch.dtype, device: torch.device, eager: bo
         model = AutoModelForCausalLM.from_config(
             config,
             dtype=dtype,
-            attn_implementation="eager" if eager else implementation_for(config),
+            attn_implementation="eager",
         )
     if not eager:
         adopt(model)

@@ -1,5 +1,6 @@
 """Prompts: every position is where construction put it, for any tokenizer and any text."""
 
+import json
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -33,12 +34,16 @@ from anchorflow.prepare.prompts import (
     label_tokens,
     label_word_positions,
     non_label_positions,
+    taken_together,
+    token_groups,
     with_distinct_labels,
     word_tokens,
 )
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 from stub_tokenizers import StubTokenizer
+
+SPACED = StubTokenizer(r" ?\w+|\s|.")
 
 
 def test_prompts_with_other_words_differ_in_the_label_tokens_alone() -> None:
@@ -61,7 +66,7 @@ def test_prompts_with_other_words_differ_in_the_label_tokens_alone() -> None:
 
 def test_other_words_that_begin_alike_are_told_with_their_key() -> None:
     characters = StubTokenizer("(?s).")
-    with pytest.raises(InputError, match=r'^tasks\.trec\.label_words\.symbols: "A" and "B" begin'):
+    with pytest.raises(InputError, match=r'^tasks\.trec\.label_words\.symbols: .*"A" and "B"'):
         label_tokens("trec+symbols", characters, TEMPLATE, [" A", " B"], "tiny")
 
 
@@ -556,20 +561,63 @@ def test_braces_and_other_people_s_placeholders_in_a_template_are_plain_text() -
     assert written == "{{a}" + middle + " {b}\n{{label}" + middle
 
 
-def test_label_words_that_begin_with_the_same_token_are_refused() -> None:
+def test_all_label_words_that_begin_alike_are_named_with_a_line_to_paste() -> None:
+    words = [" Net rise", " Fire place", " Entity", " Net fall", " Fire work", " Fire wall"]
     with pytest.raises(InputError) as error:
-        label_tokens("trec", StubTokenizer(r"(?s).{1,3}"), TEMPLATE, [" Person", " Personal"], "m")
-    assert "tasks.trec.labels: for model m" in str(error.value)
-    characters = StubTokenizer(r" [A-Z]|(?s:.)")
-    with pytest.raises(InputError) as error:
-        label_tokens("trec", characters, TEMPLATE, [" Entity", " Person", " Personal"], "tiny")
+        label_tokens("trec", SPACED, TEMPLATE, words, "tiny")
     assert str(error.value) == (
-        'tasks.trec.labels: "Person" and "Personal" begin with the same token for model tiny; '
-        "choose label words whose first tokens differ, or of which all begin with the same words."
+        "tasks.trec.labels: for model tiny, label words begin with the same token: "
+        '"Net rise" and "Net fall"; "Fire place" and "Fire work" and "Fire wall"; '
+        'write, for example, labels: [" rise", " place", " Entity", " fall", " work", " wall"], '
+        'or set "scoring: whole_word". What the data call these labels goes under values.'
     )
 
 
-SPACED = StubTokenizer(r" ?\w+|\s|.")
+@pytest.mark.parametrize(
+    ("pattern", "offered"),
+    [(r" [A-Z]|(?s:.)", [" A", " B", " C"]), (r" |(?s:[^ ])", None)],  # or every word begins alike
+)
+def test_letters_are_offered_where_words_differ_within_a_token(
+    pattern: str, offered: list[str] | None
+) -> None:
+    words = [" Entity", " Person", " Personal"]
+    with pytest.raises(InputError) as error:
+        label_tokens("trec", StubTokenizer(pattern), TEMPLATE, words, "m")
+    assert ("for example" in str(error.value)) == (offered is not None)
+    if offered:
+        assert f"labels: {json.dumps(offered)}, or set" in str(error.value)
+
+
+def test_whole_words_may_begin_alike_and_remain_as_they_are() -> None:
+    words = [" Fire place", " Water", " Fire work"]
+    prompts = build_prompts(
+        samples(["one"]), SPACED, TEMPLATE, words, "tiny", 1000, whole_words=True
+    )
+    fire, place, water, work = (sum(map(ord, w)) for w in (" Fire", " place", " Water", " work"))
+    assert prompts["word_tokens"].to_list() == [[[fire, place], [water], [fire, work]]]
+    assert prompts["label_tokens"].to_list() == [[fire, water, fire]]
+    assert token_groups([fire, water, fire]) == [0, 1, 0]
+
+
+def test_an_analysis_of_one_token_takes_labels_that_share_it_as_the_first_of_them() -> None:
+    prompts = pl.DataFrame(
+        {
+            "label": [2, 1, 3],
+            "demonstration_labels": [[3, 0, 2, 1]] * 3,
+            "label_tokens": [[7, 8, 7, 9]] * 3,
+        },
+        schema_overrides={"label": pl.Int32, "demonstration_labels": pl.List(pl.Int32)},
+    )
+    together = taken_together(prompts)
+    assert together["label"].to_list() == [0, 1, 3]
+    assert together["demonstration_labels"].to_list() == [[3, 0, 0, 1]] * 3
+    assert together.schema == prompts.schema
+
+
+def test_a_whole_word_that_begins_another_is_refused() -> None:
+    words = [" very", " very good"]
+    with pytest.raises(InputError, match='"very good" begins with all tokens of "very", so'):
+        word_tokens("reviews", SPACED, TEMPLATE, words, "tiny", whole_words=True)
 
 
 def test_what_all_label_words_begin_with_belongs_to_the_template() -> None:
@@ -602,14 +650,14 @@ def test_label_words_that_differ_in_their_first_tokens_are_left_alone() -> None:
     ],
 )
 def test_label_words_of_which_only_some_begin_alike_are_refused(words: list[str]) -> None:
-    with pytest.raises(InputError, match="begin with the same token for model tiny"):
+    with pytest.raises(InputError, match="for model tiny, label words begin with the same token"):
         with_distinct_labels("reviews", SPACED, TEMPLATE, words, "tiny")
 
 
 def test_a_beginning_that_ends_the_query_in_other_tokens_is_refused() -> None:
     # " very" is one token before a blank, and two at the end of a prompt.
     tokenizer = StubTokenizer(r" very(?= )| ?\w|\s|.")
-    with pytest.raises(InputError, match="begin with the same token for model tiny"):
+    with pytest.raises(InputError, match="for model tiny, label words begin with the same token"):
         with_distinct_labels("reviews", tokenizer, TEMPLATE, [" very b", " very g"], "tiny")
 
 

@@ -48,7 +48,7 @@ def predictions(
     labels: Sequence[int], guesses: Sequence[int], task: str = "reviews", seed: int = 0
 ) -> pl.DataFrame:
     rows = [
-        ("tiny", task, seed, example, label, guess, [0.5, 0.5], [0], ["x"], [1.0])
+        ("tiny", task, seed, example, label, guess, [0.5, 0.5], [0], ["x"], [1.0], [0, 1])
         for example, (label, guess) in enumerate(zip(labels, guesses, strict=True))
     ]
     return pl.DataFrame(rows, schema=frame_schema(PREDICTIONS), orient="row")

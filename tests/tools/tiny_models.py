@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from anchorflow.model.attention_function import Attention, AttentionCall, adopt, implementation_for
+from anchorflow.model.attention_function import Attention, AttentionCall, adopt
 from anchorflow.model.batches import Batch, batches_of
 
 VOCABULARY = 97
@@ -90,9 +90,7 @@ def tiny_model(family: str, eager: bool = False, vocabulary: int = VOCABULARY) -
     settings = {k: v for k, v in settings.items() if k != "attn_implementation"}
     config = AutoConfig.for_model(kind, vocab_size=vocabulary, **settings)
     torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(
-        config, attn_implementation="eager" if eager else implementation_for(config)
-    )
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
     for parameter in model.parameters():  # far from the tiny default, so that attention is uneven
         if parameter.dim() > 1:
             parameter.data.normal_(0, 0.25)

@@ -19,7 +19,7 @@ from anchorflow.measure.beta_fit import Descent
 from anchorflow.measure.compression import Cache, Setting, compress, observe
 from anchorflow.measure.reweighting import label_probabilities
 from anchorflow.model.architectures import check_architecture
-from anchorflow.model.attention_function import adopt, implementation_for, intervene
+from anchorflow.model.attention_function import adopt, intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.language_model import positions_from
 from anchorflow.model.last_tokens import keep_all_but_last, keep_together
@@ -82,7 +82,6 @@ class InContextClassifier:
             raise InputError("the separator is empty; give one, such as a newline.")
         if not tokenizer.is_fast:
             raise InputError("the tokenizer gives no character offsets; load a fast one.")
-        model.set_attn_implementation(implementation_for(model.config))
         adopt(model)
         self.model = model.eval().requires_grad_(False)
         self.labels = tuple(labels)

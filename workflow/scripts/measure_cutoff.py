@@ -29,5 +29,7 @@ if __name__ == "__main__":
             compute["batch_tokens"],
             examples,
             spec.get("examples"),
+            snakemake.params.scoring,
         )
-        write_frame(snakemake.output[0], CUTOFF, cutoff, {"cutoff": spec, "model": card})
+        described = {"cutoff": spec, **snakemake.params.scoring, "model": card}
+        write_frame(snakemake.output[0], CUTOFF, cutoff, described)

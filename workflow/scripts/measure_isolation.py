@@ -31,7 +31,9 @@ if __name__ == "__main__":
         model = open_for_job(
             snakemake.input.model, compute, snakemake.threads, run, "isolation", spec
         )
+        scoring = snakemake.params.scoring
         isolation = measure_isolation(
-            model, prompts, settings, spec["top_tokens"], compute["batch_tokens"], examples
+            model, prompts, settings, spec["top_tokens"], compute["batch_tokens"], examples, scoring
         )
-        write_frame(snakemake.output[0], ISOLATION, isolation, {"isolation": spec, "model": card})
+        described = {"isolation": spec, **scoring, "model": card}
+        write_frame(snakemake.output[0], ISOLATION, isolation, described)

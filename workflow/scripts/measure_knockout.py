@@ -32,5 +32,7 @@ if __name__ == "__main__":
             compute["batch_tokens"],
             examples,
             spec.get("examples"),
+            snakemake.params.scoring,
         )
-        write_frame(snakemake.output[0], KNOCKOUT, knockout, {"knockout": spec, "model": card})
+        described = {"knockout": spec, **snakemake.params.scoring, "model": card}
+        write_frame(snakemake.output[0], KNOCKOUT, knockout, described)

@@ -37,7 +37,7 @@ if __name__ == "__main__":
             compute["batch_tokens"],
             examples,
             spec.get("examples"),
+            snakemake.params.scoring,
         )
-        write_frame(
-            snakemake.output[0], TRANSPLANT, transplant, {"transplant": spec, "model": card}
-        )
+        described = {"transplant": spec, **snakemake.params.scoring, "model": card}
+        write_frame(snakemake.output[0], TRANSPLANT, transplant, described)

@@ -72,8 +72,13 @@ ALONE = (
 
 
 def frame(rows: Sequence[Row], schema: Any) -> pl.DataFrame:
-    """Rows as a table; columns that they lack are null."""
-    return pl.DataFrame(rows, schema=frame_schema(schema))
+    """Rows as a table; columns that they lack are null, and labels are taken as apart."""
+    table = pl.DataFrame(rows, schema=frame_schema(schema))
+    if "token_groups" not in table.columns:
+        return table
+    return table.with_columns(
+        token_groups=pl.int_ranges(pl.col("probabilities").list.len(), dtype=pl.Int32)
+    )
 
 
 def cells(seeds: Sequence[int] = SEEDS, examples: int = EXAMPLES, task: str = "news") -> list[Row]:

@@ -42,6 +42,7 @@ def cell(task: str, seed: int, classes: int, far: list[float]) -> tuple[pl.DataF
                 "top_tokens": [],
                 "top_texts": [],
                 "top_probabilities": [],
+                "token_groups": list(range(classes)),
             }
         )
     distances = [

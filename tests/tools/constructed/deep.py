@@ -28,8 +28,9 @@ def predictions_table(
     predictions: Sequence[int], classes: int, task: str = "reviews", seed: int = 0
 ) -> pl.DataFrame:
     """A predictions table of these predictions; nothing else in it counts."""
+    same, groups = [1 / classes] * classes, list(range(classes))
     rows = [
-        ("tiny", task, seed, example, 0, label, [1 / classes] * classes, [0], ["x"], [1.0])
+        ("tiny", task, seed, example, 0, label, same, [0], ["x"], [1.0], groups)
         for example, label in enumerate(predictions)
     ]
     return pl.DataFrame(rows[::-1], schema=frame_schema(PREDICTIONS), orient="row")

@@ -24,6 +24,7 @@ def predictions(
             "top_tokens": [1],
             "top_texts": ["a"],
             "top_probabilities": [0.1],
+            "token_groups": [0, 1],
         }
         for example, (prediction, label) in enumerate(zip(told, true, strict=True))
     ]

@@ -1,17 +1,15 @@
 """All tables of two tasks with other label words, for measures worked out by hand."""
 
-from typing import Any
-
 import polars as pl
 
 from anchorflow.measure.isolation import Setting
 from anchorflow.schemas.attention import ATTENTION
-from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.isolation import ISOLATION
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.saliency import SALIENCY
 from anchorflow.summarize.label_words import summarize_label_words
+from constructed.claims import frame
 
 WORDS = {
     "mine": {
@@ -38,10 +36,6 @@ SHARES = {
 }
 # Predictions under isolation of one example that is predicted 0 otherwise, by draw.
 ISOLATED = {"label": [1], "random": [0, 1]}
-
-
-def frame(rows: list[dict[str, Any]], schema: Any) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema=frame_schema(schema))
 
 
 def tables() -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:

@@ -95,6 +95,7 @@ def random_predictions(examples: list[int]) -> pl.DataFrame:
             "top_tokens": [],
             "top_texts": [],
             "top_probabilities": [],
+            "token_groups": [0, 1, 2],
         }
         for example in examples
     ]

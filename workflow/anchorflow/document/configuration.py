@@ -112,7 +112,7 @@ a date of its own for want of today's, such as Llama 3.2's 26 Jul 2024, writes t
 | a task's `template`, `instruction` or `separator` | that task's prompts, and what follows from them |
 | a model, a task or a seed more or fewer | the new cells, and the summaries, figures and tables that cover them; with `other_task` in `retrieval.choices`, also the retrieval of tasks that then show texts of another one |
 | `test_examples`, `demonstrations_per_label` | all samples, and what follows from them; no texts, no weights |
-| `scoring`, `word_score` | predictions (with attention), re-weighting, compression, retrieval, perturbations, and what follows from them; no prompts |
+| `scoring`, `word_score` | predictions (with attention), isolation, knock-outs, cutoffs, transplants, re-weighting, compression, retrieval, perturbations, and what follows from them; between the two scorings, also prompts |
 | `saliency` | saliency, and what follows from it; information-flow pages |
 | a task's `many_demonstrations` | that task's re-weighting and compression, and what follows from them |
 | a task's `label_words`, `random_words` | what those of a new or changed name predict, the summary, figure and table of label words, and claims |

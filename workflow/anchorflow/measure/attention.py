@@ -20,9 +20,10 @@ from anchorflow.model.attention_function import (
     intervene,
 )
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
-from anchorflow.model.language_model import check_finite, target_logits
+from anchorflow.model.language_model import check_finite, of_label_words, target_logits
 from anchorflow.model.prefix import KeepKeys, Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
+from anchorflow.prepare.prompts import token_groups
 from anchorflow.schemas.attention import ATTENTION
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.predictions import PREDICTIONS
@@ -217,7 +218,7 @@ def prediction_frame(
     By default, scores are the logits of the label words' first tokens.
     """
     if scores is None:
-        scores = logits[:, batch.label_tokens.to(logits.device)]
+        scores = of_label_words(logits, batch.label_tokens)
     top = logits.softmax(-1).topk(TOP_TOKENS)
     tokens = top.indices.cpu().tolist()
     frame = label_predictions(batch, scores).with_columns(
@@ -231,7 +232,8 @@ def prediction_frame(
         ),
         pl.Series("top_probabilities", top.values.cpu().tolist()),
     )
-    return keyed(frame, keys, PREDICTIONS)
+    groups = token_groups(batch.label_tokens.tolist())
+    return keyed(frame, {**keys, "token_groups": groups}, PREDICTIONS)
 
 
 def label_predictions(batch: Batch, scores: Tensor) -> pl.DataFrame:

@@ -13,18 +13,19 @@ from typing import Any, NamedTuple
 
 import polars as pl
 import torch
-from torch import Tensor
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.config.cells import task_of
 from anchorflow.config.errors import InputError
+from anchorflow.measure.attention import label_predictions
 from anchorflow.measure.token_kinds import label_word_tokens
 from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
-from anchorflow.model.language_model import Answers, answers_after, check_finite
+from anchorflow.model.language_model import Answers
 from anchorflow.model.operations import CUTS_AT_ONCE
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
-from anchorflow.model.variants import Variant, states_of_variants
+from anchorflow.model.variants import Variant, answers_of_variants
+from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.prepare.prompts import instruction_positions
 from anchorflow.random_draws import generator
 from anchorflow.schemas.cutoff import CUTOFF
@@ -96,6 +97,7 @@ def measure_cutoff(
     batch_tokens: int,
     examples: Collection[int] | None = None,
     first: int | None = None,
+    scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
     """Predictions of every runnable prompt with fixed demonstrations, under every setting.
 
@@ -113,6 +115,8 @@ def measure_cutoff(
         Predict only these test texts; does not affect their results.
     first : int, optional
         Predict only the first so many test texts.
+    scoring : mapping
+        What is predicted, see :meth:`Words.scored`.
 
     Returns
     -------
@@ -131,7 +135,8 @@ def measure_cutoff(
             f"cutoff.top_tokens: {top_tokens} is more than the {vocabulary} tokens of the model's "
             "vocabulary; lower it."
         )
-    chosen = runnable(prompts, "fixed")
+    words = Words.scored(prompts, scoring)
+    chosen = runnable(leave_room(prompts, words), "fixed")
     measured = among(first_texts(chosen, first), examples)
     parts = [pl.DataFrame(schema=frame_schema(CUTOFF))]
     if measured.is_empty():
@@ -155,7 +160,9 @@ def measure_cutoff(
                 variants: Sequence[Variant] = variants,
                 untouched: Sequence[Setting] = untouched,
             ) -> tuple[list[pl.DataFrame], bool]:
-                plain, *others = _answers(model, batch, prefix, variants, top_tokens)
+                plain, *others = answers_of_variants(
+                    model, batch, prefix, variants, top_tokens, words
+                )
                 named = [*((s, plain) for s in untouched), *zip(some, others, strict=True)]
                 rows = [_rows(batch, setting, each, keys) for setting, each in named]
                 return rows, any(_differ(plain, each) for each in others)
@@ -179,36 +186,15 @@ def _variant(prefix: Prefix, setting: Setting, prompt: Mapping[str, Any]) -> Var
     return Variant(without_demonstrations(prefix, seen, setting.layer), setting.layer)
 
 
-def _answers(
-    model: PreTrainedModel,
-    batch: Batch,
-    prefix: Prefix,
-    variants: Sequence[Variant],
-    top_tokens: int,
-) -> list[Answers]:
-    states: list[Tensor] = states_of_variants(model, batch, prefix, variants)
-    answers = answers_after(model, states, batch.label_tokens, top_tokens)
-    for each in answers:
-        check_finite(each.largest, batch.examples)
-    return answers
-
-
 def _differ(first: Answers, second: Answers) -> bool:
-    return not torch.equal(first.label_logits, second.label_logits)
+    return not torch.equal(first.scores, second.scores)
 
 
 def _rows(
     batch: Batch, setting: Setting, answers: Answers, keys: Mapping[str, Any]
 ) -> pl.DataFrame:
-    probabilities = answers.label_logits.softmax(-1).cpu()
-    frame = pl.DataFrame(
-        {
-            "example": batch.examples,
-            "label": batch.labels.tolist(),
-            "prediction": probabilities.argmax(-1).tolist(),
-            "probabilities": probabilities.tolist(),
-            "top_tokens": answers.top_tokens.tolist(),
-        }
-    )
     constants = {name: pl.lit(value) for name, value in setting._asdict().items()}
-    return keyed(frame.with_columns(**constants), keys, CUTOFF)
+    frame = label_predictions(batch, answers.scores).with_columns(
+        pl.Series("top_tokens", answers.top_tokens.tolist()), **constants
+    )
+    return keyed(frame, keys, CUTOFF)

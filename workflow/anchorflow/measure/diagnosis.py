@@ -31,6 +31,7 @@ from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.language_model import check_finite
 from anchorflow.model.last_tokens import keep_all_but_last
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.prepare.prompts import token_groups
 from anchorflow.schemas.diagnosis import DIAGNOSIS
 from anchorflow.schemas.frames import frame_schema, keyed
 
@@ -199,8 +200,8 @@ def measure_diagnosis(
     batches = run_batches(chosen, Budget(batch_tokens), model.device, measure, prefix.tokens)
     parts = [queries for _, queries in batches]
     prompt = chosen.row(0, named=True)
-    classes = len(prompt["label_tokens"])
-    rows = []
+    groups = token_groups(prompt["label_tokens"])
+    classes, rows = len(groups), []
     for layer, kept in prefix.layers.items():
         queries = torch.cat([part[layer] for part in parts]).numpy()
         keys = word_keys(kept.key[0], prompt["label_positions"], prompt["label_ends"])
@@ -215,5 +216,11 @@ def measure_diagnosis(
             for a, b in combinations(range(classes), 2)
         ]
     keys_of_cell = chosen.select("model", "task", "seed").row(0, named=True)
-    measured = pl.DataFrame(rows).with_columns(pl.col("distance").fill_nan(None))
+    # Of labels that share their first token, the target, which predicts it, tells nothing.
+    apart = pl.col("label").replace_strict(dict(enumerate(groups))) != pl.col(
+        "other"
+    ).replace_strict(dict(enumerate(groups)))
+    measured = pl.DataFrame(rows).with_columns(
+        distance=pl.when(apart).then(pl.col("distance").fill_nan(None))
+    )
     return keyed(measured.sort("heads", "layer", "label", "other"), keys_of_cell, DIAGNOSIS)

@@ -22,17 +22,14 @@ from transformers import PreTrainedModel
 
 from anchorflow.config.cells import task_of
 from anchorflow.config.errors import InputError
+from anchorflow.measure.attention import label_predictions
 from anchorflow.measure.token_kinds import label_word_tokens, matched_positions
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
-from anchorflow.model.language_model import (
-    Answers,
-    answers_after,
-    check_finite,
-    keep_outputs,
-)
+from anchorflow.model.language_model import Answers, keep_outputs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
-from anchorflow.model.variants import Variant, states_of_variants
+from anchorflow.model.variants import Variant, answers_of_variants
+from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.prepare.prompts import non_label_positions
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
@@ -189,6 +186,7 @@ def measure_isolation(
     top_tokens: int,
     batch_tokens: int,
     examples: Collection[int] | None = None,
+    scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
     """Predictions of every runnable prompt with fixed demonstrations, under every setting.
 
@@ -204,6 +202,8 @@ def measure_isolation(
         Upper bound on query tokens per batch; does not affect the results.
     examples : collection of int, optional
         Predict only these test texts; does not affect their results.
+    scoring : mapping
+        What is predicted, see :meth:`Words.scored`.
 
     Returns
     -------
@@ -221,11 +221,12 @@ def measure_isolation(
             f"isolation.top_tokens: {top_tokens} is more than the {vocabulary} tokens of the "
             "model's vocabulary; lower it."
         )
-    chosen = runnable(prompts, "fixed")
+    words = Words.scored(prompts, scoring)
+    chosen = runnable(leave_room(prompts, words), "fixed")
     parts = [pl.DataFrame(schema=frame_schema(ISOLATION))]
     measured = among(chosen, examples)
     if not measured.is_empty():
-        runs = _Runs(model, chosen, settings)
+        runs = _Runs(model, chosen, settings, words)
         keys = chosen.select("model", "task", "seed").row(0, named=True)
 
         def measure(batch: Batch) -> list[pl.DataFrame]:
@@ -248,9 +249,13 @@ class _Runs:
     """
 
     def __init__(
-        self, model: PreTrainedModel, prompts: pl.DataFrame, settings: Sequence[Setting]
+        self,
+        model: PreTrainedModel,
+        prompts: pl.DataFrame,
+        settings: Sequence[Setting],
+        words: Words | None = None,
     ) -> None:
-        self._model = model
+        self._model, self._words = model, words
         self.tokens = len(shared_token_ids(prompts))
         settings = self._possible(settings, prompts.row(0, named=True))
         depth = model.config.get_text_config().num_hidden_layers
@@ -310,26 +315,17 @@ class _Runs:
         variants = [
             Variant(prefix, self._starts[setting] + 1) for setting, prefix in self._prefixes.items()
         ]
-        states = states_of_variants(self._model, batch, self._untouched, variants)
-        settings = [UNTOUCHED, *self._prefixes]
-        answers = answers_after(self._model, states, batch.label_tokens, top_tokens)
-        for setting, each in zip(settings, answers, strict=True):
-            check_finite(each.largest, batch.examples)
-            yield setting, each
+        answers = answers_of_variants(
+            self._model, batch, self._untouched, variants, top_tokens, self._words
+        )
+        return zip([UNTOUCHED, *self._prefixes], answers, strict=True)
 
 
 def _rows(
     batch: Batch, setting: Setting, answers: Answers, keys: Mapping[str, str | int]
 ) -> pl.DataFrame:
-    probabilities = answers.label_logits.softmax(-1).cpu()
-    frame = pl.DataFrame(
-        {
-            "example": batch.examples,
-            "label": batch.labels.tolist(),
-            "prediction": probabilities.argmax(-1).tolist(),
-            "probabilities": probabilities.tolist(),
-            "top_tokens": answers.top_tokens.tolist(),
-        }
-    )
     constants = {name: pl.lit(value) for name, value in setting._asdict().items()}
-    return keyed(frame.with_columns(**constants), keys, ISOLATION)
+    frame = label_predictions(batch, answers.scores).with_columns(
+        pl.Series("top_tokens", answers.top_tokens.tolist()), **constants
+    )
+    return keyed(frame, keys, ISOLATION)

@@ -39,6 +39,7 @@ from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import target_label_logits, target_logits
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.prepare.kernel_samples import TextsApart
+from anchorflow.prepare.prompts import taken_together
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.kernel import (
@@ -159,7 +160,7 @@ def measure_kernel(
         If attention is missing, or logits are not finite.
     """
     parts = {name: [pl.DataFrame(schema=frame_schema(schema))] for name, schema in SCHEMAS.items()}
-    chosen = runnable(prompts, "kernel")
+    chosen = runnable(taken_together(prompts), "kernel")
     if chosen.is_empty():
         return KernelTables(**{name: frames[0] for name, frames in parts.items()})
     keys = chosen.select("model", "task", "seed").row(0, named=True)
@@ -194,11 +195,11 @@ def measure_kernel(
             for name, frame in frames.items():
                 parts[name].append(frame)
             progress.update(batch.size)
-    prompt = chosen.row(0, named=True)
+    prompt = runnable(prompts, "kernel").row(0, named=True)  # probes tell all labels apart
     parts["states"] += _states_frames(prompt, prefix, offsets, next_tokens, keys)
     for count, fewer in smaller.items():
         predicted = predict_with_first(
-            model, prefix, prompt["token_ids"], fewer, budget, keys, examples
+            model, prefix, prompt["token_ids"], taken_together(fewer), budget, keys, examples
         )
         per_label = predicted.with_columns(pl.lit(count).alias("demonstrations_per_label"))
         parts["counts"].append(keyed(per_label, keys, COUNTS))

@@ -8,6 +8,7 @@ first of its layers on. Queries are run from there on too.
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -20,6 +21,7 @@ from transformers import PreTrainedModel
 from anchorflow.config.cells import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.depth import bands_of
+from anchorflow.measure.attention import label_predictions
 from anchorflow.measure.edges import CLASSES, WHOLE_ROWS, Edges, edges_of, matched_edges
 from anchorflow.model.attention_function import (
     Attention,
@@ -28,16 +30,12 @@ from anchorflow.model.attention_function import (
     mixed_rows,
 )
 from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
-from anchorflow.model.language_model import (
-    Answers,
-    Resumed,
-    answers_after,
-    check_finite,
-    keep_outputs,
-)
+from anchorflow.model.language_model import Answers, Resumed, keep_outputs
 from anchorflow.model.operations import CUTS_AT_ONCE
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
-from anchorflow.model.variants import Variant, states_of_variants
+from anchorflow.model.variants import Variant, answers_of_variants
+from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
+from anchorflow.prepare.prompts import token_groups
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.knockout import KNOCKOUT
@@ -156,6 +154,7 @@ def measure_knockout(
     batch_tokens: int,
     examples: Collection[int] | None = None,
     first: int | None = None,
+    scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
     """Predictions of every runnable prompt with fixed demonstrations, under every setting.
 
@@ -175,6 +174,8 @@ def measure_knockout(
         Predict only these test texts; does not affect their results.
     first : int, optional
         Predict only the first so many test texts.
+    scoring : mapping
+        What is predicted, see :meth:`Words.scored`.
 
     Returns
     -------
@@ -193,12 +194,13 @@ def measure_knockout(
             f"knockout.top_tokens: {top_tokens} is more than the {vocabulary} tokens of the "
             "model's vocabulary; lower it."
         )
-    chosen = runnable(prompts, "fixed")
+    words = Words.scored(prompts, scoring)
+    chosen = runnable(leave_room(prompts, words), "fixed")
     measured = among(first_texts(chosen, first), examples)
     parts = [pl.DataFrame(schema=frame_schema(KNOCKOUT))]
     if measured.is_empty():
         return parts[0]
-    runs = _Runs(model, chosen, settings, variant)
+    runs = _Runs(model, chosen, settings, variant, words)
     keys = chosen.select("model", "task", "seed").row(0, named=True)
     budget, groups = Budget(batch_tokens), list(runs.together())
     with tqdm(total=len(runs.settings), desc="knockout", unit="cut", mininterval=1) as progress:
@@ -294,8 +296,9 @@ class _Runs:
         prompts: pl.DataFrame,
         settings: Sequence[Setting],
         variant: str,
+        words: Words | None = None,
     ) -> None:
-        self._model, self._variant = model, variant
+        self._model, self._variant, self._words = model, variant, words
         self._token_ids = shared_token_ids(prompts)
         self.tokens = len(self._token_ids)
         self._depth: int = model.config.get_text_config().num_hidden_layers
@@ -401,18 +404,30 @@ class _Runs:
             # A row that is cut differs in the layer itself; what the prefix has, from the next on.
             start = setting.layer + (not self._edges.in_queries(setting.edges, draw))
             cuts.append(cut)
-            variants.append(Variant(prefix, start, (cut,)))
-        states = states_of_variants(self._model, batch, self._untouched, variants)
-        plain, *answers = answers_after(self._model, states, batch.label_tokens, top_tokens)
-        check_finite(plain.largest, batch.examples)
+            on_words = partial(self._cut_as_target, edges, setting, batch)
+            variants.append(Variant(prefix, start, (cut,), on_words))
+        plain, *answers = answers_of_variants(
+            self._model, batch, self._untouched, variants, top_tokens, self._words
+        )
         if first:
             yield UNTOUCHED, [0] * batch.size, plain
         for setting, cut, each in zip(settings, cuts, answers, strict=True):
-            check_finite(each.largest, batch.examples)
             count = torch.as_tensor(cut.count).expand(batch.size) + self._counts.get(setting, 0)
             yield setting, count.tolist(), each
         for setting, cut in zip(settings, cuts, strict=True):
             self._note(setting, cut)
+
+    def _cut_as_target(
+        self, edges: Tensor, setting: Setting, batch: Batch, rows: int
+    ) -> tuple[Cut]:
+        """The cut on the ``rows`` tokens of a label word that follow the target.
+
+        They predict the word's next tokens from what the target sees, and no more.
+        """
+        at = batch.target_rows.cpu()[:, None, None].expand(-1, rows, edges.shape[2])
+        own = torch.zeros(batch.size, rows, rows, dtype=torch.bool)
+        cut = torch.cat([edges.gather(1, at), own], 2)
+        return (Cut(cut, setting.cut_layers, self._variant),)
 
 
 def _rows(
@@ -422,18 +437,13 @@ def _rows(
     answers: Answers,
     keys: Mapping[str, Any],
 ) -> pl.DataFrame:
-    logits = answers.label_logits.cpu()
-    probabilities = logits.softmax(-1)
-    frame = pl.DataFrame(
-        {
-            "example": batch.examples,
-            "cut": counts,
-            "label": batch.labels.tolist(),
-            "prediction": probabilities.argmax(-1).tolist(),
-            "probabilities": probabilities.tolist(),
-            "loss": cross_entropy(logits.double(), batch.labels.cpu(), reduction="none").tolist(),
-            "top_tokens": answers.top_tokens.tolist(),
-        }
-    )
+    logits = answers.label_logits.double().cpu()
+    first = torch.tensor(token_groups(batch.label_tokens.tolist()))[batch.labels.cpu()]
     constants = {name: pl.lit(value) for name, value in setting._asdict().items()}
-    return keyed(frame.with_columns(**constants), keys, KNOCKOUT)
+    frame = label_predictions(batch, answers.scores).with_columns(
+        pl.Series("cut", counts),
+        pl.Series("loss", cross_entropy(logits, first, reduction="none").tolist()),
+        pl.Series("top_tokens", answers.top_tokens.tolist()),
+        **constants,
+    )
+    return keyed(frame, keys, KNOCKOUT)

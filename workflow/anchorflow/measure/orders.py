@@ -16,6 +16,7 @@ from anchorflow.measure.kernel import told_by_heads
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import target_label_logits
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.prepare.prompts import taken_together
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.orders import ORDERS
 
@@ -50,6 +51,7 @@ def measure_orders(
         If attention is missing, or logits are not finite.
     """
     budget, parts = Budget(batch_tokens), [pl.DataFrame(schema=frame_schema(ORDERS))]
+    prompts = taken_together(prompts)
     run = among(prompts.filter(pl.col("skipped").is_null()), examples)
     skipped = len(among(prompts, examples)) - len(run)
     if skipped:

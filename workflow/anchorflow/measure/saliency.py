@@ -42,6 +42,7 @@ from anchorflow.model.attention_function import (
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import label_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.prepare.prompts import taken_together
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.saliency import SALIENCY
@@ -413,7 +414,7 @@ def measure_saliency(
     InputError
         If gradients are missing, zero, or not finite.
     """
-    chosen = runnable(prompts, demonstrations)
+    chosen = taken_together(runnable(prompts, demonstrations))
     measured = among(chosen, examples)
     parts = [pl.DataFrame(schema=frame_schema(SALIENCY))]
     if measured.is_empty():

@@ -32,6 +32,7 @@ from anchorflow.model.language_model import (
     resume,
     target_label_logits,
 )
+from anchorflow.prepare.prompts import taken_together
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.token_saliency import SHOWN_KNOCKOUTS, SHOWN_PROMPTS, TOKEN_SALIENCY
 
@@ -86,7 +87,7 @@ def measure_token_saliency(
 
     Source: Wang et al. 2023, eq. 1.
     """
-    chosen = runnable(prompts, demonstrations).sort("example").head(examples)
+    chosen = taken_together(runnable(prompts, demonstrations).sort("example").head(examples))
     if len(chosen) < examples:
         log.info("Of %d requested prompts, %d can be run.", examples, len(chosen))
     flows = [pl.DataFrame(schema=frame_schema(TOKEN_SALIENCY))]

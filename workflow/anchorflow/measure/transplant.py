@@ -21,19 +21,15 @@ from transformers import PreTrainedModel
 
 from anchorflow.config.cells import task_of
 from anchorflow.config.errors import InputError
+from anchorflow.measure.attention import label_predictions
 from anchorflow.measure.token_kinds import label_word_tokens, matched_positions
 from anchorflow.model.attention_function import LayerPrefix
 from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
-from anchorflow.model.language_model import (
-    Answers,
-    Resumed,
-    answers_after,
-    check_finite,
-    keep_outputs,
-)
+from anchorflow.model.language_model import Answers, Resumed, keep_outputs
 from anchorflow.model.operations import CUTS_AT_ONCE
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
-from anchorflow.model.variants import Variant, states_of_variants
+from anchorflow.model.variants import Variant, answers_of_variants
+from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.transplant import TRANSPLANT
@@ -214,6 +210,7 @@ def measure_transplant(
     batch_tokens: int,
     examples: Collection[int] | None = None,
     first: int | None = None,
+    scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
     """Predictions of every runnable prompt with fixed demonstrations, under every setting.
 
@@ -229,6 +226,8 @@ def measure_transplant(
         Predict only these test texts; does not affect their results.
     first : int, optional
         Predict only the first so many test texts.
+    scoring : mapping
+        What is predicted, see :meth:`Words.scored`.
 
     Returns
     -------
@@ -241,12 +240,13 @@ def measure_transplant(
         If keys are missing, logits are not finite, queries begin before label words end, or what
         is taken does not differ where it must.
     """
-    chosen = runnable(prompts, "fixed")
+    words = Words.scored(prompts, scoring)
+    chosen = runnable(leave_room(prompts, words), "fixed")
     measured = among(first_texts(chosen, first), examples)
     parts = [pl.DataFrame(schema=frame_schema(TRANSPLANT))]
     if measured.is_empty():
         return parts[0]
-    runs = _Runs(model, chosen, settings)
+    runs = _Runs(model, chosen, settings, words)
     keys = chosen.select("model", "task", "seed").row(0, named=True)
     budget, groups = Budget(batch_tokens), list(runs.together())
     with tqdm(total=len(runs.settings), desc="transplant", unit="run", mininterval=1) as progress:
@@ -289,9 +289,13 @@ class _Runs:
     """Recipient and donors, run once each, and what is made of them."""
 
     def __init__(
-        self, model: PreTrainedModel, prompts: pl.DataFrame, settings: Sequence[Setting]
+        self,
+        model: PreTrainedModel,
+        prompts: pl.DataFrame,
+        settings: Sequence[Setting],
+        words: Words | None = None,
     ) -> None:
-        self._model = model
+        self._model, self._words = model, words
         self._prompt = prompts.row(0, named=True)
         self._token_ids = shared_token_ids(prompts)
         self.shared = len(self._token_ids)
@@ -419,11 +423,9 @@ class _Runs:
         InputError
             If a logit is not finite.
         """
-        states = states_of_variants(self._model, batch, self._recipient.prefix, variants)
-        answers = answers_after(self._model, states, batch.label_tokens, 1)
-        for each in answers:
-            check_finite(each.largest, batch.examples)
-        return answers
+        return answers_of_variants(
+            self._model, batch, self._recipient.prefix, variants, 1, self._words
+        )
 
 
 def _exchanged(own: Tensor, other: Tensor, at: Tensor, dimension: int) -> Tensor:
@@ -440,15 +442,6 @@ def _hidden(output: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
 def _rows(
     batch: Batch, setting: Setting, answers: Answers, tokens: int, keys: Mapping[str, Any]
 ) -> pl.DataFrame:
-    probabilities = answers.label_logits.softmax(-1).cpu()
-    frame = pl.DataFrame(
-        {
-            "example": batch.examples,
-            "tokens": tokens,
-            "label": batch.labels.tolist(),
-            "prediction": probabilities.argmax(-1).tolist(),
-            "probabilities": probabilities.tolist(),
-        }
-    )
     constants = {name: pl.lit(value) for name, value in setting._asdict().items()}
-    return keyed(frame.with_columns(**constants), keys, TRANSPLANT)
+    frame = label_predictions(batch, answers.scores)
+    return keyed(frame.with_columns(tokens=pl.lit(tokens), **constants), keys, TRANSPLANT)

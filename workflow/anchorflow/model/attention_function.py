@@ -10,6 +10,7 @@ An experiment changes attention by an :class:`Intervention`, which is active wit
 """
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -19,12 +20,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface, AttentionMaskInterface, PretrainedConfig
+from transformers import AttentionInterface, AttentionMaskInterface
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.architectures import ADAPTED
 
 IMPLEMENTATION = "anchorflow"
+_REFERENCE = "anchorflow_reference"  # eager attention in float32, observed
 
 
 @dataclass(frozen=True)
@@ -427,33 +429,29 @@ def attention_gradients(
     return significance, query_gradient * call.scaling, key_gradient, value_gradient
 
 
-def _attend(
+def _call(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
     dropout: float = 0.0,
     is_causal: bool | None = None,
     **options: Any,
-) -> tuple[Tensor, None]:
-    """The attention function as transformers calls it; output [B, T, H, D]."""
+) -> AttentionCall:
+    """What a layer asks of its attention function; raises InputError if ours can't do it."""
     causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
     for wrong, what in (
-        (attention_mask is not None, "brings an attention mask of its own"),
         (not causal, "is not causal"),
         (dropout > 0, "applies dropout; put it into evaluation mode"),
         (options.get("s_aux") is not None, "has attention sinks"),
         (options.get("position_bias") is not None, "adds a position bias inside its attention"),
     ):
         if wrong:
-            raise InputError(
-                f"{type(module).__name__}: this attention {what}, which is not supported."
-            )
-    call = AttentionCall(
+            raise _unsupported(module, what)
+    return AttentionCall(
         layer=module.layer_idx,  # type: ignore[arg-type]
         query=query,
         key=key,
@@ -462,7 +460,24 @@ def _attend(
         sliding_window=sliding_window,
         softcap=softcap,
     )
-    output = _intervened(call, _in_force)
+
+
+def _unsupported(module: nn.Module, what: str) -> InputError:
+    return InputError(f"{type(module).__name__}: this attention {what}, which is not supported.")
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """The attention function as transformers calls it; output [B, T, H, D]."""
+    if attention_mask is not None:
+        raise _unsupported(module, "brings an attention mask of its own")
+    output = _intervened(_call(module, query, key, value, **options), _in_force)
     return output.transpose(1, 2).contiguous(), None
 
 
@@ -474,6 +489,9 @@ AttentionInterface.register(IMPLEMENTATION, _attend)
 AttentionMaskInterface.register(IMPLEMENTATION, _no_mask)
 
 
+Install = Callable[[nn.Module, dict[str, Any]], None]
+
+
 def _adapted(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **how: Any
 ) -> tuple[Tensor, None]:
@@ -482,30 +500,28 @@ def _adapted(
     return output.transpose(1, 2), None
 
 
-def _adapt_gpt_j(model: nn.Module) -> None:
+def _install(module: nn.Module, how: dict[str, Any]) -> None:
+    module._attn = MethodType(partial(_adapted, **how), module)  # type: ignore[assignment]
+
+
+def _adapt_gpt_j(model: nn.Module, install: Install) -> None:
     for module in model.modules():
         if type(module).__name__ == "GPTJAttention":
-            how = {"scaling": 1.0 / float(module.scale_attn)}  # type: ignore[arg-type]
-            module._attn = MethodType(partial(_adapted, **how), module)  # type: ignore[arg-type,assignment]
+            install(module, {"scaling": 1.0 / float(module.scale_attn)})  # type: ignore[arg-type]
 
 
-def _adapt_gpt_neo(model: nn.Module) -> None:
+def _adapt_gpt_neo(model: nn.Module, install: Install) -> None:
     config: Any = model.config
     for module in model.modules():
         if type(module).__name__ == "GPTNeoSelfAttention":
             layer: int = module.layer_id  # type: ignore[assignment]
             module.layer_idx = layer  # type: ignore[assignment]
             local = config.attention_layers[layer] == "local"
-            how = {"scaling": 1.0, "sliding_window": config.window_size if local else None}
-            module._attn = MethodType(partial(_adapted, **how), module)  # type: ignore[arg-type,assignment]
+            window = config.window_size if local else None
+            install(module, {"scaling": 1.0, "sliding_window": window})
 
 
 _ADAPTERS = dict(zip(ADAPTED, (_adapt_gpt_j, _adapt_gpt_neo), strict=True))
-
-
-def implementation_for(config: PretrainedConfig) -> str:
-    """The attention implementation to load a model of this architecture with."""
-    return "eager" if config.model_type in ADAPTED else IMPLEMENTATION
 
 
 def _check_call(_: nn.Module, __: Any, given: dict[str, Any]) -> None:
@@ -524,8 +540,80 @@ def _check_call(_: nn.Module, __: Any, given: dict[str, Any]) -> None:
 
 
 def adopt(model: nn.Module) -> None:
-    """Install our attention function in a loaded model that has its own instead."""
+    """Install our attention function in a model that was loaded with eager attention."""
     config: Any = model.config
     if config.model_type in ADAPTED:
-        _ADAPTERS[config.model_type](model)
+        _ADAPTERS[config.model_type](model, _install)
+    else:
+        model.set_attn_implementation(IMPLEMENTATION)  # type: ignore[operator]
     model.register_forward_pre_hook(_check_call, with_kwargs=True)
+
+
+Observer = Callable[[AttentionCall, Tensor], None]
+
+
+@contextlib.contextmanager
+def eager_in_float32(model: nn.Module, observe: Observer) -> Iterator[None]:
+    """Let a model that was opened with eager attention compute it in float32, and observe it.
+
+    Parameters
+    ----------
+    observe : function
+        Gets every layer's call, with the model's own queries, keys and values in float32, and the
+        output [B, H, T, D], float32, of transformers' eager attention for it, under the mask that
+        transformers makes.
+
+    Raises
+    ------
+    InputError
+        If a layer asks for what our attention function can't do, or the architecture's eager
+        attention is not found.
+    """
+    config: Any = model.config
+    if config.model_type not in ADAPTED:
+        eager_mask = AttentionMaskInterface()["eager"]
+        AttentionInterface.register(_REFERENCE, partial(_eager, observe))
+        AttentionMaskInterface.register(_REFERENCE, eager_mask)
+        model.set_attn_implementation(_REFERENCE)  # type: ignore[operator]
+        yield
+        model.set_attn_implementation("eager")  # type: ignore[operator]
+        return
+
+    def install(module: nn.Module, how: dict[str, Any]) -> None:
+        own = module._attn
+
+        def attend(query: Tensor, key: Tensor, value: Tensor, *mask: Any) -> tuple[Tensor, Any]:
+            exact = query.float(), key.float(), value.float()
+            output = own(*exact, *mask)[0]  # type: ignore[operator]
+            observe(_call(module, *exact, **how), output)
+            return output.to(value.dtype), None
+
+        module._attn = attend  # type: ignore[assignment]
+        adapted.append(module)
+
+    adapted: list[nn.Module] = []
+    _ADAPTERS[config.model_type](model, install)
+    yield
+    for module in adapted:
+        del module._attn  # that of its class is left
+
+
+def _eager(
+    observe: Observer,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """The eager attention of a module's architecture in float32; output [B, T, H, D]."""
+    architecture = sys.modules[type(module).__module__]
+    eager = getattr(architecture, "eager_attention_forward", None)
+    if eager is None:
+        raise _unsupported(module, "has no eager form to be compared with")
+    exact = query.float(), key.float(), value.float()
+    mask = None if attention_mask is None else attention_mask.float()
+    output: Tensor = eager(module, *exact, mask, **options)[0]
+    observe(_call(module, *exact, **options), output.transpose(1, 2))
+    return output.to(query.dtype), None

@@ -22,7 +22,6 @@ from transformers.utils import logging as transformers_logging
 from anchorflow.config.errors import InputError, is_out_of_memory
 from anchorflow.model.attention_function import (
     adopt,
-    implementation_for,
     recomputed_alike,
     without_interventions,
 )
@@ -175,7 +174,7 @@ def open_model(
         If the weights are missing, damaged or changed since they were resolved, or the model does
         not fit on the GPUs.
     """
-    model = _read(folder, device, spread, eager)
+    model = _read(folder, device, spread)
     if not eager:
         adopt(model)
     return model
@@ -187,9 +186,7 @@ def with_same_weights(model: PreTrainedModel) -> PreTrainedModel:
     return copy.deepcopy(model, weights)
 
 
-def _read(
-    folder: str | Path, device: torch.device, spread: bool = False, eager: bool = False
-) -> PreTrainedModel:
+def _read(folder: str | Path, device: torch.device, spread: bool = False) -> PreTrainedModel:
     """As :func:`open_model`, with no attention function of ours installed in its modules."""
     transformers_logging.disable_progress_bar()
     card = read_card(folder)
@@ -200,7 +197,7 @@ def _read(
             weights,
             config=config,
             dtype=getattr(torch, card["dtype"]),
-            attn_implementation="eager" if eager else implementation_for(config),
+            attn_implementation="eager",
             use_safetensors=True,
             trust_remote_code=False,
             local_files_only=True,
@@ -292,7 +289,7 @@ def target_label_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
         If a logit is not finite.
     """
     with head_at(model, batch.target_rows), _head_for(model, batch.label_tokens):
-        return _run(model, batch)
+        return counted_once(_run(model, batch), batch.label_tokens)
 
 
 @torch.no_grad()
@@ -309,15 +306,18 @@ def target_states(model: PreTrainedModel, batch: Batch) -> Tensor:
 class Answers(NamedTuple):
     """What measurements take of next-token logits in float32, of one prompt per row."""
 
-    label_logits: Tensor  # [B, C]
+    label_logits: Tensor  # [B, C], of the label words' first tokens
+    scores: Tensor  # [B, C], of which label probabilities are the softmax: these, or whole words'
     top_tokens: Tensor  # [B, K], the most likely ones, first the best
     largest: Tensor  # [B], of absolute values over the vocabulary; not finite if any logit is not
 
     @classmethod
     def of(cls, logits: Tensor, label_tokens: Tensor, top_tokens: int) -> "Answers":
         """Of logits [B, vocabulary]."""
+        of_labels = of_label_words(logits, label_tokens)
         return cls(
-            logits[:, label_tokens.to(logits.device)],
+            of_labels,
+            of_labels,
             logits.topk(top_tokens).indices,
             logits.abs().amax(-1),
         )
@@ -347,7 +347,7 @@ def answers_after(
     left, rows, parts = torch.cat(list(states)), _HEAD_ROWS, []
     while len(left):
         try:
-            answers = Answers.of(_head_of(model, left[:rows]), label_tokens, top_tokens)
+            answers = Answers.of(logits_after(model, left[:rows]), label_tokens, top_tokens)
         except (RuntimeError, MemoryError) as error:
             if rows == 1 or not is_out_of_memory(error):
                 raise
@@ -362,8 +362,15 @@ def answers_after(
     return [Answers(*each) for each in zip(*split, strict=True)]
 
 
-def _head_of(model: PreTrainedModel, states: Tensor) -> Tensor:
-    """The head, and what the model does to its logits, [N, vocabulary] of [N, hidden]."""
+@torch.no_grad()
+def logits_after(model: PreTrainedModel, states: Tensor) -> Tensor:
+    """What the head, and what the model does to its logits, make of states [N, hidden].
+
+    Returns
+    -------
+    Tensor
+        [N, vocabulary], float32.
+    """
 
     def give(_: nn.Module, __: tuple[Tensor]) -> tuple[Tensor]:
         return (states[:, None],)
@@ -417,7 +424,22 @@ def label_logits(model: PreTrainedModel, batch: Batch, from_embeddings: bool = T
         _head_for(model, batch.label_tokens),
         _embeddings_as_leaves(model) if from_embeddings else contextlib.nullcontext(),
     ):
-        return _run(model, batch)
+        return counted_once(_run(model, batch), batch.label_tokens)
+
+
+def of_label_words(logits: Tensor, label_tokens: Tensor) -> Tensor:
+    """The logits of the label words' first tokens, [B, C] of [B, vocabulary]."""
+    return counted_once(logits[:, label_tokens.to(logits.device)], label_tokens)
+
+
+def counted_once(logits: Tensor, label_tokens: Tensor) -> Tensor:
+    """Logits [B, C] of first tokens, where those of a token that labels share count once.
+
+    The first of these labels has the token's logit; the probability of the others is 0.
+    """
+    same = label_tokens[:, None] == label_tokens
+    repeated = same.tril(-1).any(1).to(logits.device)
+    return logits.masked_fill(repeated, torch.finfo(logits.dtype).min)
 
 
 def _run(model: PreTrainedModel, batch: Batch) -> Tensor:
@@ -475,7 +497,7 @@ def last_token_logits(
             input_ids=input_ids[:, None], position_ids=positions[:, None], use_cache=False
         )
     logits: Tensor = output.logits[:, 0].float()
-    return logits
+    return logits if label_tokens is None else counted_once(logits, label_tokens)
 
 
 @torch.no_grad()

@@ -40,7 +40,6 @@ from anchorflow.model.attention_function import (
     attention_gradients,
     gpu_chunk_bytes,
     gpu_chunk_elements,
-    implementation_for,
     intervene,
     plain_attention,
     row_chunks,
@@ -74,7 +73,7 @@ def without_numbers(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedM
     """A model of this architecture, with our attention, on the device ``meta``."""
     with torch.device("meta"):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(
-            config, dtype=dtype, attn_implementation=implementation_for(config)
+            config, dtype=dtype, attn_implementation="eager"
         )
     adopt(model)
     return model.requires_grad_(False).eval()

@@ -1,6 +1,7 @@
 """Queries run again and again after changed demonstrations, from the first layer that differs."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from torch import Tensor
@@ -8,8 +9,17 @@ from transformers import PreTrainedModel
 
 from anchorflow.model.attention_function import Intervention, intervene
 from anchorflow.model.batches import Batch
-from anchorflow.model.language_model import keep_outputs, resume, target_states
-from anchorflow.model.prefix import Prefix
+from anchorflow.model.language_model import (
+    Answers,
+    answers_after,
+    check_finite,
+    keep_outputs,
+    logits_after,
+    resume,
+    target_states,
+)
+from anchorflow.model.prefix import KeepKeys, Prefix
+from anchorflow.model.word_scores import Ended, OnRows, Words
 
 
 class Variant(NamedTuple):
@@ -21,12 +31,18 @@ class Variant(NamedTuple):
     prefix: Prefix
     start: int
     interventions: tuple[Intervention, ...] = ()
+    on_words: OnRows = lambda _: ()  # interventions on the tokens of label words that follow
 
 
-def states_of_variants(
-    model: PreTrainedModel, batch: Batch, untouched: Prefix, variants: Sequence[Variant]
-) -> list[Tensor]:
-    """What the head gets at the target: of the untouched run, then of each variant.
+def answers_of_variants(
+    model: PreTrainedModel,
+    batch: Batch,
+    untouched: Prefix,
+    variants: Sequence[Variant],
+    top_tokens: int,
+    words: Words | None = None,
+) -> list[Answers]:
+    """What the model answers: in the untouched run, then in each variant.
 
     Parameters
     ----------
@@ -34,20 +50,44 @@ def states_of_variants(
         Queries, without the shared demonstrations.
     untouched : Prefix
         The shared demonstrations of the untouched run.
+    top_tokens : int
+        How many of the most likely tokens are wanted.
+    words : Words, optional
+        Label words of several tokens, to be scored as a whole.
 
-    Returns
-    -------
-    list of Tensor
-        Each [B, hidden], for :func:`~anchorflow.model.language_model.answers_after`.
+    Raises
+    ------
+    InputError
+        If a logit is not finite.
     """
+    states: list[Tensor] = []
+    ended: list[Ended] = []
+
+    def run(prefix: Prefix, interventions: Sequence[Intervention] = ()) -> None:
+        kept = KeepKeys()
+        keeping = () if words is None else (kept,)
+        with intervene(prefix, *keeping, *interventions):
+            states.append(target_states(model, batch))
+        if words is not None:
+            below = ended[0].between if ended else None
+            ended.append(Ended.batch(model, batch, kept, prefix, below))
+
     needed = {variant.start - 1 for variant in variants if variant.start > 0}
-    with intervene(untouched), keep_outputs(model, needed) as kept:
-        states = [target_states(model, batch)]
-    for prefix, start, interventions in variants:
-        with intervene(prefix, *interventions):
-            if start == 0:
-                states.append(target_states(model, batch))
-                continue
-            with resume(model, kept[start - 1]):
-                states.append(target_states(model, batch))
-    return states
+    with keep_outputs(model, needed) as kept:
+        run(untouched)
+    for prefix, start, interventions, _ in variants:
+        with resume(model, kept[start - 1]) if start > 0 else nullcontext():
+            run(prefix, interventions)
+    if words is None:
+        answers = answers_after(model, states, batch.label_tokens, top_tokens)
+    else:
+        answers = []
+        followed = [lambda _: (), *(variant.on_words for variant in variants)]
+        for state, each, on_words in zip(states, ended, followed, strict=True):
+            logits = logits_after(model, state)
+            scores = words.scores(model, each, logits, on_words)
+            found = Answers.of(logits, batch.label_tokens, top_tokens)
+            answers.append(found._replace(scores=scores))
+    for found in answers:
+        check_finite(found.largest, batch.examples)
+    return answers

@@ -49,15 +49,23 @@ class Ended:
 
     @classmethod
     def batch(
-        cls, model: PreTrainedModel, batch: Batch, kept: KeepKeys, prefix: Prefix | None = None
+        cls,
+        model: PreTrainedModel,
+        batch: Batch,
+        kept: KeepKeys,
+        prefix: Prefix | None = None,
+        below: Mapping[int, LayerPrefix] | None = None,
     ) -> "Ended":
-        """From a run of a whole batch, with ``kept`` in force and after ``prefix``, if any."""
+        """From a run of a whole batch, with ``kept`` in force and after ``prefix``, if any.
+
+        ``below`` has the keys and values of the layers that this run did not compute.
+        """
         tokens = batch.input_ids.shape[1]
         every = torch.arange(tokens, device=batch.input_ids.device) + batch.prefix_tokens
         every = every.expand(batch.size, -1)
         return cls(
             prefix,
-            kept.of_every_layer(model),
+            kept.of_every_layer(model, below),
             every.masked_fill(every > batch.target_positions[:, None], PADDING),
             batch.target_positions,
             batch.target_rows + batch.first_position,

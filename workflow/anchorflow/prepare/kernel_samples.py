@@ -4,6 +4,7 @@ Demonstrations come in rounds, one of each label in random order, so that the fi
 prompt are those of a shorter, equally balanced one.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
 
 _LEAST_TOKENS = 4  # of a demonstration: before the text, text, before the label, label
+
+log = logging.getLogger(__name__)
 
 
 def draw_rounds(
@@ -246,6 +249,15 @@ def build_kernel_prompts(
     )
     classes = len(builder.labels)
     per_label = len(drawn["demonstration_rows"][0]) // classes
+    if per_label < 2:
+        log.warning(
+            "kernel.demonstration_tokens: %d tokens hold %d text of each of the %d labels of task "
+            "%s; probes need at least two, and kernel regression wants more: raise it.",
+            spec["demonstration_tokens"],
+            per_label,
+            classes,
+            drawn["task"][0],
+        )
     queries = as_queries(drawn)
     in_template = builder.build(queries[0]), builder.build(queries[1])
     tests, demonstrations = (

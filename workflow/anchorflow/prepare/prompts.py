@@ -10,12 +10,15 @@ In the chat format, the model's chat template writes what is between demonstrati
 :mod:`anchorflow.prepare.chat`.
 """
 
+import json
 import logging
 import re
+import string
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -385,11 +388,16 @@ def _field_spans(
 
 
 class _SameTokenError(InputError):
-    """Two label words begin with the same token."""
+    """Label words begin with the same token."""
 
 
 def word_tokens(
-    name: str, tokenizer: Tokenizer, template: Template, labels: Sequence[str], model: str
+    name: str,
+    tokenizer: Tokenizer,
+    template: Template,
+    labels: Sequence[str],
+    model: str,
+    whole_words: bool = False,
 ) -> list[list[int]]:
     """All token ids of each label word as the continuation of a prompt, in label order.
 
@@ -399,27 +407,119 @@ def word_tokens(
     ----------
     name, model : str
         The cell's and the model's name, for the error sentence.
+    whole_words : bool
+        Whether whole words are scored, so that only whole words have to differ.
 
     Raises
     ------
     InputError
-        If two label words begin with the same token, so that their probabilities are the same.
+        If label words begin with the same token, or with ``whole_words`` one word begins another,
+        so that one of them can never be predicted.
     """
     found: list[list[int]] = []
-    first: dict[int, str] = {}
-    for word, tokens in zip(labels, _tokens_of(tokenizer, template, labels), strict=True):
+    for tokens in _tokens_of(tokenizer, template, labels):
         if isinstance(tokens, PromptError):
             raise InputError(f"{labels_key(name)}: for model {model}, {tokens}")
         found.append(tokens)
-        token = tokens[0]
-        if token in first:
-            raise _SameTokenError(
-                f'{labels_key(name)}: "{first[token].strip()}" and "{word.strip()}" begin with '
-                f"the same token for model {model}; choose label words whose first tokens differ, "
-                "or of which all begin with the same words."
-            )
-        first[token] = word
+    if whole_words:
+        _check_no_word_begins_another(name, labels, found, model)
+        return found
+    alike = _that_begin_alike(labels, found)
+    if alike:
+        offered = _words_that_differ(tokenizer, template, labels, alike)
+        instead = f"write, for example, labels: {json.dumps(offered)}, or " if offered else ""
+        raise _SameTokenError(
+            f"{labels_key(name)}: for model {model}, label words begin with the same token: "
+            f'{_listed(alike)}; {instead}set "scoring: whole_word". '
+            "What the data call these labels goes under values."
+        )
     return found
+
+
+def _that_begin_alike(labels: Sequence[str], found: Sequence[Sequence[int]]) -> list[list[str]]:
+    """The label words that begin with the same token as another one, in groups."""
+    by_token: dict[int, list[str]] = {}
+    for word, tokens in zip(labels, found, strict=True):
+        by_token.setdefault(tokens[0], []).append(word)
+    return [words for words in by_token.values() if len(words) > 1]
+
+
+def _listed(groups: Sequence[Sequence[str]]) -> str:
+    return "; ".join(" and ".join(f'"{word.strip()}"' for word in words) for words in groups)
+
+
+def _check_no_word_begins_another(
+    name: str, labels: Sequence[str], found: Sequence[Sequence[int]], model: str
+) -> None:
+    for word, tokens in zip(labels, found, strict=True):
+        for other, longer in zip(labels, found, strict=True):
+            if other is not word and longer[: len(tokens)] == tokens:
+                raise InputError(
+                    f'{labels_key(name)}: for model {model}, "{other.strip()}" begins with all '
+                    f'tokens of "{word.strip()}", so whole words cannot tell them apart; choose '
+                    "another word for one of them."
+                )
+
+
+def _words_that_differ(
+    tokenizer: Tokenizer,
+    template: Template,
+    labels: Sequence[str],
+    alike: Sequence[Sequence[str]],
+) -> list[str] | None:
+    """Label words to offer in place of those that begin alike; None if none are known to do.
+
+    They are the same words without what those that begin alike share, or else letters.
+    """
+    shorter: dict[str, str] = {}
+    for words in alike:
+        parts = [word.strip().split(" ") for word in words]
+        shared = sum(
+            1 for _ in takewhile(lambda words: len({*words}) == 1, zip(*parts, strict=False))
+        )
+        shorter |= {
+            word: blank_of(word) + " ".join(part[shared:])
+            for word, part in zip(words, parts, strict=True)
+        }
+    blank = blank_of(labels[0])
+    letters = [blank + letter for letter in string.ascii_uppercase[: len(labels)]]
+    for offered in ([shorter.get(word, word) for word in labels], letters):
+        if len(offered) < len(labels) or not all(word.strip() for word in offered):
+            continue
+        tokens = list(_tokens_of(tokenizer, template, offered))
+        usable = [each for each in tokens if not isinstance(each, PromptError)]
+        if len(usable) == len(labels) and not _that_begin_alike(offered, usable):
+            return offered
+    return None
+
+
+def token_groups(label_tokens: Sequence[int]) -> list[int]:
+    """For each label, the first label whose word begins with the same token.
+
+    Analyses that follow one token take the labels of a group together, as the first of them.
+    """
+    first: dict[int, int] = {}
+    return [first.setdefault(token, label) for label, token in enumerate(label_tokens)]
+
+
+def taken_together(prompts: pl.DataFrame) -> pl.DataFrame:
+    """The prompts as an analysis that follows one token sees them, see :func:`token_groups`.
+
+    ``label`` and ``demonstration_labels`` of labels that are taken together are the same. Where all
+    first tokens differ, nothing changes.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``PROMPTS`` of one model and task.
+    """
+    if prompts.is_empty():
+        return prompts
+    first = dict(enumerate(token_groups(prompts["label_tokens"][0])))
+    return prompts.with_columns(
+        pl.col("label").replace(first),
+        pl.col("demonstration_labels").list.eval(pl.element().replace(first)),
+    )
 
 
 def _warn_of_what_follows(
@@ -510,7 +610,12 @@ def label_tokens(
 
 
 def with_distinct_labels(
-    name: str, tokenizer: Tokenizer, template: Template, labels: Sequence[str], model: str
+    name: str,
+    tokenizer: Tokenizer,
+    template: Template,
+    labels: Sequence[str],
+    model: str,
+    whole_words: bool = False,
 ) -> tuple[Template, list[str]]:
     """The template and label words after what all label words begin with became template.
 
@@ -522,12 +627,14 @@ def with_distinct_labels(
     ----------
     name, model : str
         The cell's and the model's name, for the error sentence.
+    whole_words : bool
+        Whether whole words are scored, so that some may begin alike and remain as they are.
 
     Raises
     ------
     InputError
-        If the label words have no such beginning, or the query's end would be tokenized otherwise
-        than in demonstrations.
+        If some label words begin with the same token and have no such beginning, or the query's
+        end would be tokenized otherwise than in demonstrations.
     """
     try:
         label_tokens(name, tokenizer, template, labels, model)
@@ -547,6 +654,8 @@ def with_distinct_labels(
         pairs = zip(labels, rest, strict=True)
         if all(_ends_alike(tokenizer, template, longer, *words) for words in pairs):
             return longer, rest
+    if whole_words:
+        return template, list(labels)
     raise refusal
 
 
@@ -570,6 +679,7 @@ def build_prompts(
     model: str,
     context: int,
     task: str | None = None,
+    whole_words: bool = False,
 ) -> pl.DataFrame:
     """Tokenize every sampled prompt of one task and seed for one model.
 
@@ -581,6 +691,8 @@ def build_prompts(
     ----------
     task : str, optional
         Name of the prompts' task, if ``labels`` are not the words of the samples' own task.
+    whole_words : bool
+        Whether whole label words are scored; else their first tokens must differ.
 
     Returns
     -------
@@ -593,8 +705,18 @@ def build_prompts(
         If the label words can't be told apart by one token.
     """
     task = task or str(samples["task"][0])
-    template, labels = with_distinct_labels(task, tokenizer, template, labels, model)
-    words = word_tokens(task, tokenizer, template, labels, model)
+    template, labels = with_distinct_labels(task, tokenizer, template, labels, model, whole_words)
+    words = word_tokens(task, tokenizer, template, labels, model, whole_words)
+    alike = _that_begin_alike(labels, words)
+    if alike:
+        log.warning(
+            "%s: for model %s, label words begin with the same token: %s. They are predicted as "
+            "whole words; saliency, AUCROC, kernel regression and key distances, which follow one "
+            "token, take them together.",
+            labels_key(task),
+            model,
+            _listed(alike),
+        )
     if not template.chat:  # where a mark follows
         known = dict(zip(labels, words, strict=True))
         _warn_of_what_follows(task, tokenizer, template, known, model)
@@ -644,6 +766,7 @@ class PromptBuilder:
     model: str
     context: int
     task: str | None = None
+    whole_words: bool = False
 
     @classmethod
     def open(
@@ -656,7 +779,8 @@ class PromptBuilder:
         wording : mapping
             ``template``, ``fields``, ``instruction``, ``separator``, ``labels``, and ``chat``, the
             configuration key that asks for the chat format, if any; for words that are drawn,
-            also ``drawn``, the cell and the seed, see :func:`drawn_label_words`.
+            also ``drawn``, the cell and the seed, see :func:`drawn_label_words`; where whole words
+            are scored, also ``whole_words``.
 
         Raises
         ------
@@ -678,12 +802,15 @@ class PromptBuilder:
             model,
             read_architecture(folder)["context"],
             task,
+            wording.get("whole_words", False),
         )
 
     def build(self, samples: pl.DataFrame) -> pl.DataFrame:
         """The samples' prompts, with the columns of ``PROMPTS``."""
         wording = (self.tokenizer, self.template, self.labels)
-        return build_prompts(samples, *wording, self.model, self.context, self.task)
+        return build_prompts(
+            samples, *wording, self.model, self.context, self.task, self.whole_words
+        )
 
 
 def label_word_positions(prompt: Mapping[str, Any]) -> list[int]:

@@ -9,7 +9,7 @@ from anchorflow.schemas.fields import (
     INTERVAL,
     LABEL,
     MODEL,
-    PREDICTED,
+    SCORED,
     SEED,
     TASK,
     field,
@@ -41,7 +41,7 @@ CUTOFF = table(
     field("draw", pa.int32(), "draw of the random tokens, counted from 0"),
     FROM_LAYER,
     LABEL,
-    *PREDICTED,
+    *SCORED,
     field("top_tokens", INDICES, "the most likely next tokens of the whole vocabulary, in order"),
     keys="model task seed example sees draw layer",
 )

@@ -70,7 +70,8 @@ PREDICTED = (  # whatever the configuration's scoring is
     field(
         "probabilities",
         pa.list_(pa.float32()),
-        "softmax over the label words' first tokens, whatever scoring is, in label order",
+        "softmax over the label words' first tokens, whatever scoring is, in label order; of "
+        "labels that share one, the first has all of it",
         "probability",
     ),
 )
@@ -83,6 +84,12 @@ SCORED = (
         "word_score in config/README.md say; of kernel, always over first tokens",
         "probability",
     ),
+)
+TOKEN_GROUPS = field(
+    "token_groups",
+    INDICES,
+    "for each label, the first label whose word begins with the same token (itself, if no earlier "
+    "one does); analyses that follow one token take the labels of a group together",
 )
 SKIPPED = field(
     "skipped",

@@ -9,7 +9,7 @@ from anchorflow.schemas.fields import (
     LAYERS,
     MODEL,
     POSITIONS,
-    PREDICTED,
+    SCORED,
     SEED,
     SIDE,
     TASK,
@@ -31,7 +31,7 @@ ISOLATION = table(
     SIDE,
     LAYERS,
     LABEL,
-    *PREDICTED,
+    *SCORED,
     field("top_tokens", INDICES, "the most likely next tokens of the whole vocabulary, in order"),
     keys="model task seed example variant positions draw side layers",
 )

@@ -9,7 +9,7 @@ from anchorflow.schemas.fields import (
     INTERVAL,
     LABEL,
     MODEL,
-    PREDICTED,
+    SCORED,
     SEED,
     TASK,
     field,
@@ -50,7 +50,7 @@ KNOCKOUT = table(
     LAYERS,
     field("cut", pa.int64(), "edges that were cut, summed over the layers", "edges"),
     LABEL,
-    *PREDICTED,
+    *SCORED,
     field(
         "loss",
         pa.float64(),

@@ -10,6 +10,7 @@ from anchorflow.schemas.fields import (
     SCORED,
     SEED,
     TASK,
+    TOKEN_GROUPS,
     field,
     table,
 )
@@ -31,5 +32,6 @@ PREDICTIONS = table(
         "their probabilities over the whole vocabulary",
         "probability",
     ),
+    TOKEN_GROUPS,
     keys="model task seed example",
 )

@@ -2,7 +2,15 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import EXAMPLE, LAYER, MODEL, SEED, TASK, field, table
+from anchorflow.schemas.fields import (
+    EXAMPLE,
+    LAYER,
+    MODEL,
+    SEED,
+    TASK,
+    field,
+    table,
+)
 
 _IN_PLACE = {
     "text": "random tokens of each demonstration's own text, as many as its label word has",

@@ -8,7 +8,7 @@ from anchorflow.schemas.fields import (
     INTERVAL,
     LABEL,
     MODEL,
-    PREDICTED,
+    SCORED,
     SEED,
     TASK,
     field,
@@ -57,7 +57,7 @@ TRANSPLANT = table(
     LAYERS,
     field("tokens", pa.int32(), "number of places", "tokens"),
     LABEL,
-    *PREDICTED,
+    *SCORED,
     keys="model task seed example donor what places draw side layer layers",
 )
 

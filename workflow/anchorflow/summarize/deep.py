@@ -71,6 +71,8 @@ def auc_of_predictions(
 ) -> Callable[[Array], Array]:
     """The statistic "AUCROC_l of :func:`class_scores` against the model's own predictions".
 
+    Labels whose words begin with the same token, which is what the target predicts, are one class.
+
     Parameters
     ----------
     attention, predictions : DataFrame
@@ -81,9 +83,12 @@ def auc_of_predictions(
     function
         Maps weights of the examples [R, examples] to [R, L], for ``statistics.estimate``.
     """
-    scores = class_scores(attention, len(predictions["probabilities"][0]))
-    predicted = predictions.sort("example")["prediction"].to_numpy().astype(np.int64)
-    return one_vs_one_auc(scores, predicted)
+    groups = predictions["token_groups"][0].to_list()
+    number = {first: place for place, first in enumerate(sorted(set(groups)))}
+    class_of = {label: number[first] for label, first in enumerate(groups)}
+    classes = attention.with_columns(pl.col("label").replace(class_of))
+    predicted = predictions.sort("example")["prediction"].replace(class_of)
+    return one_vs_one_auc(class_scores(classes, len(number)), predicted.to_numpy().astype(np.int64))
 
 
 def summarize_deep(
@@ -128,9 +133,10 @@ def summarize_deep(
 
 def _unpredicted(predictions: pl.DataFrame) -> dict[str, int]:
     """Number of classes never predicted, summed over seeds, per task and in total."""
+    predicted = pl.col("token_groups").list.get(pl.col("prediction"))
     of_seeds = predictions.group_by("task", "seed", maintain_order=True).agg(
-        never=pl.col("probabilities").first().list.len().cast(pl.Int64)
-        - pl.col("prediction").n_unique().cast(pl.Int64)
+        never=pl.col("token_groups").first().list.n_unique().cast(pl.Int64)
+        - predicted.n_unique().cast(pl.Int64)
     )
     of_tasks = of_seeds.group_by("task", maintain_order=True).agg(pl.col("never").sum())
     return {**dict(of_tasks.iter_rows()), AVERAGE: of_seeds["never"].sum()}

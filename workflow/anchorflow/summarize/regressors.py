@@ -294,7 +294,8 @@ def _seed(
     examples, true = ordered["example"], ordered["label"].to_numpy()
     first = samples.row(0, named=True)
     shown = first["demonstration_rows"]
-    labels = np.array(first["demonstration_labels"])
+    groups = np.array(predictions["token_groups"][0])  # labels that the model's stage took together
+    labels = groups[first["demonstration_labels"]]
     classes = len(predictions["probabilities"][0])
     told: dict[int | None, pl.DataFrame] = {
         count: rows.sort("example")

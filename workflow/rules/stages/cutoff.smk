@@ -20,6 +20,7 @@ rule measure_cutoff:
     params:
         **code_of("measure_cutoff"),
         spec=cutoff_spec,
+        scoring=scoring_spec,
         compute=COMPUTE,
     message:
         "Leaving out demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"

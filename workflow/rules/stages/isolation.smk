@@ -20,6 +20,7 @@ rule measure_isolation:
     params:
         **code_of("measure_isolation"),
         spec=config["isolation"],
+        scoring=scoring_spec,
         compute=COMPUTE,
     message:
         "Isolating label words of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"

@@ -20,6 +20,7 @@ rule measure_transplant:
     params:
         **code_of("measure_transplant"),
         spec=transplant_spec,
+        scoring=scoring_spec,
         compute=COMPUTE,
     message:
         "Transplanting between prompts of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"

@@ -1,0 +1,176 @@
+"""The check of a model's attention: what is right passes in every dtype, what is wrong does not."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from anchorflow.config.errors import InputError
+from anchorflow.model import attention_function, eager_comparison, language_model
+from anchorflow.model.attention_function import AttentionCall, Positions
+from anchorflow.model.eager_comparison import check_against_eager
+from anchorflow.model.language_model import open_model
+from anchorflow.store.checksums import fingerprints, write_json
+from tiny_models import FAMILIES, tiny_model
+
+DTYPES = ("float32", "bfloat16", "float16")
+Change = Callable[[AttentionCall], AttentionCall]
+
+
+def deep_model() -> PreTrainedModel:
+    """28 layers with large biases of queries and keys, as Qwen 2.5 has; half of them windowed."""
+    config = AutoConfig.for_model(
+        "qwen2",
+        hidden_size=256,
+        intermediate_size=512,
+        num_hidden_layers=28,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=500,
+        max_position_embeddings=256,
+        use_sliding_window=True,
+        sliding_window=24,
+        max_window_layers=14,
+    )
+    torch.manual_seed(0)
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            parameter.data.normal_(0, 5)
+        elif parameter.dim() > 1:
+            parameter.data.normal_(0, 6 * parameter.shape[-1] ** -0.5)
+    return model.eval()
+
+
+def saved(folder: Path, model: PreTrainedModel, dtype: str) -> Path:
+    model.to(getattr(torch, dtype)).save_pretrained(folder)
+    write_json(
+        folder / "model.json",
+        {
+            "name": "tiny",
+            "dtype": dtype,
+            "architecture": model.config.model_type,
+            "files": fingerprints(folder.glob("*.safetensors")),
+        },
+    )
+    return folder
+
+
+def change_calls(monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
+    """Alter what our attention function does for a layer, without the model's knowing."""
+    right = attention_function.plain_attention
+
+    def wrong(call: AttentionCall) -> Tensor:
+        return right(change(call))
+
+    for module in (attention_function, eager_comparison):
+        monkeypatch.setattr(module, "plain_attention", wrong)
+
+
+def wider_window(call: AttentionCall) -> AttentionCall:
+    window = call.sliding_window
+    return call if window is None else replace(call, sliding_window=window + 1)
+
+
+def other_scale(call: AttentionCall) -> AttentionCall:
+    return replace(call, scaling=call.scaling * (1.02 if call.layer == 1 else 1))
+
+
+def one_future_token(call: AttentionCall) -> AttentionCall:
+    rows = torch.arange(call.offset, call.keys) + 1
+    window = None if call.sliding_window is None else call.sliding_window + 1
+    positions = Positions(rows[None], torch.arange(call.keys)[None, None])
+    return replace(call, positions=positions, sliding_window=window)
+
+
+def no_softcap(call: AttentionCall) -> AttentionCall:
+    return replace(call, softcap=None)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_passes_in_every_dtype(tmp_path: Path, family: str, dtype: str) -> None:
+    found = check_against_eager("tiny", saved(tmp_path, tiny_model(family, eager=True), dtype))
+    assert found["attention"] < 1e-5
+    assert found["model"] < 2 * found["rounding"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large_biases_pass_though_rounding_moves_their_logits_far(
+    tmp_path: Path, dtype: str
+) -> None:
+    folder = saved(tmp_path, deep_model(), dtype)
+    found = check_against_eager("tiny", folder)
+    assert found["attention"] < 1e-5
+    if dtype == "bfloat16":  # far beyond any fixed tolerance
+        ours, eager = (open_model(folder, torch.device("cpu"), eager=e) for e in (False, True))
+        input_ids = torch.arange(48)[None]
+        with torch.no_grad():
+            logits, plain = (m(input_ids).logits[0, -1].float() for m in (ours, eager))
+        assert float((logits - plain).abs().max() / plain.abs().max()) > 0.1
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("family", "change", "where"),
+    [
+        ("gemma3", wider_window, "sliding window of 12 tokens"),
+        ("gpt-neo", wider_window, "sliding window of 12 tokens"),
+        ("deep", wider_window, "sliding window of 24 tokens"),
+        ("llama", other_scale, "in layer 1"),
+        ("gptj", other_scale, "in layer 1"),
+        ("deep", other_scale, "in layer 1"),
+        ("qwen2", one_future_token, "in layer"),
+        ("mistral", one_future_token, "in layer"),
+        ("deep", one_future_token, "in layer"),
+        ("gemma2", no_softcap, "in layer"),
+    ],
+)
+def test_another_mask_scale_or_softcap_is_refused_in_every_dtype(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    family: str,
+    change: Change,
+    where: str,
+    dtype: str,
+) -> None:
+    model = deep_model() if family == "deep" else tiny_model(family, eager=True)
+    folder = saved(tmp_path, model, dtype)
+    change_calls(monkeypatch, change)
+    with pytest.raises(InputError, match=rf"^models\.tiny: .*not reproduced: .*{where}.*choose"):
+        check_against_eager("tiny", folder)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("family", ["gpt2", "opt", "gptj", "gpt-neox", "llama", "gemma3", "deep"])
+def test_positions_shifted_by_one_behind_a_prefix_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, dtype: str
+) -> None:
+    model = deep_model() if family == "deep" else tiny_model(family, eager=True)
+    folder = saved(tmp_path, model, dtype)
+    right = language_model.positions_from
+    for module in (language_model, eager_comparison):
+        monkeypatch.setattr(module, "positions_from", lambda ids, at: right(ids, at + (at > 0)))
+    with pytest.raises(InputError, match=r"prefix, queries .* positions are others"):
+        check_against_eager("tiny", folder)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_model_that_differs_elsewhere_than_in_attention_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    """As one that transformers runs otherwise, once it has our attention function."""
+    folder = saved(tmp_path, tiny_model("llama", eager=True), dtype)
+    adopt = attention_function.adopt
+
+    def otherwise(model: PreTrainedModel) -> None:
+        adopt(model)
+        model.model.layers[1].input_layernorm.weight.data *= 1.5
+
+    monkeypatch.setattr(eager_comparison, "adopt", otherwise)
+    with pytest.raises(InputError, match=r"head gets differs by .* times what rounding"):
+        check_against_eager("tiny", folder)
