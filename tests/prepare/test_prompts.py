@@ -66,7 +66,7 @@ def test_prompts_with_other_words_differ_in_the_label_tokens_alone() -> None:
 
 def test_other_words_that_begin_alike_are_told_with_their_key() -> None:
     characters = StubTokenizer("(?s).")
-    with pytest.raises(InputError, match=r'^tasks\.trec\.label_words\.symbols: .*"A" and "B"'):
+    with pytest.raises(InputError, match=r'^tasks\.trec\.label_words\.symbols: .*"A", "B"'):
         label_tokens("trec+symbols", characters, TEMPLATE, [" A", " B"], "tiny")
 
 
@@ -567,9 +567,9 @@ def test_all_label_words_that_begin_alike_are_named_with_a_line_to_paste() -> No
         label_tokens("trec", SPACED, TEMPLATE, words, "tiny")
     assert str(error.value) == (
         "tasks.trec.labels: for model tiny, label words begin with the same token: "
-        '"Net rise" and "Net fall"; "Fire place" and "Fire work" and "Fire wall"; '
+        '"Net rise", "Net fall"; "Fire place", "Fire work", "Fire wall"; '
         'write, for example, labels: [" rise", " place", " Entity", " fall", " work", " wall"], '
-        'or set "scoring: whole_word". What the data call these labels goes under values.'
+        'with what the data call them under values, or set "scoring: whole_word".'
     )
 
 
@@ -585,7 +585,7 @@ def test_letters_are_offered_where_words_differ_within_a_token(
         label_tokens("trec", StubTokenizer(pattern), TEMPLATE, words, "m")
     assert ("for example" in str(error.value)) == (offered is not None)
     if offered:
-        assert f"labels: {json.dumps(offered)}, or set" in str(error.value)
+        assert f"labels: {json.dumps(offered)}, with" in str(error.value)
 
 
 def test_whole_words_may_begin_alike_and_remain_as_they_are() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -14,6 +15,7 @@ from anchorflow.plot.style import as_shown, describe, plot_line, save, small_mul
 from anchorflow.summarize.by_task import AVERAGE
 
 _COLORS = "cividis"  # color-blind safe; dark where labels are confused
+_MOST = 20  # labels of a matrix, whose names are legible at the default width
 
 
 def pair_matrix(rows: pl.DataFrame, classes: int) -> Array:
@@ -22,6 +24,18 @@ def pair_matrix(rows: pl.DataFrame, classes: int) -> Array:
     for label, other, mean in rows.select("label", "other", "mean").iter_rows():
         matrix[label, other] = matrix[other, label] = np.nan if mean is None else mean
     return matrix
+
+
+def most_confused(auc: Array, number: int) -> list[int]:
+    """The labels of the pairs that are told apart least, as indices in order, ``number`` at most.
+
+    Parameters
+    ----------
+    auc : [C, C]
+        From :func:`pair_matrix`.
+    """
+    lowest = np.where(np.isnan(auc), 1, auc).min(1)
+    return sorted(np.argsort(lowest, kind="stable")[:number].tolist())
 
 
 def _plot_none(
@@ -47,7 +61,7 @@ def plot_confusion(
 
     The distances are the paper's, of all heads' keys as one vector.
     Left: AUC between the examples of two labels. Middle: distance of their keys, averaged over the
-    last third of the layers. Right: rank correlation of the two in every layer. With several such
+    last third of the layers; of many labels, the most confused ones. Right: rank correlation of the two in every layer. With several such
     tasks, a last row averages the correlation over them.
 
     Parameters
@@ -90,10 +104,15 @@ def plot_confusion(
                 .group_by("label", "other")
                 .agg(pl.col("mean").mean())
             )
-            auc = rows.filter(pl.col("measure") == "auc")
-            _plot_matrix(left, pair_matrix(auc, len(labels[task])), labels[task], 0.5)
-            left.set_title(f"{task}: AUC of two labels")
-            _plot_matrix(middle, pair_matrix(distances, len(labels[task])), labels[task], 0.0)
+            classes = len(labels[task])
+            auc = pair_matrix(rows.filter(pl.col("measure") == "auc"), classes)
+            shown = most_confused(auc, _MOST)
+            words = [labels[task][label] for label in shown]
+            _plot_matrix(left, auc[np.ix_(shown, shown)], words, 0.5)
+            some = f",\n{len(shown)} of {classes} labels, most confused" * (len(shown) < classes)
+            left.set_title(f"{task}: AUC of two labels{some}")
+            far = pair_matrix(distances, classes)
+            _plot_matrix(middle, far[np.ix_(shown, shown)], words, 0.0)
             middle.set_title(f"key distance, layers {late} to {layers - 1}")
         save(fig, paths)
 
@@ -101,6 +120,12 @@ def plot_confusion(
 def _plot_matrix(axes: Axes, matrix: Array, labels: Sequence[str], lowest: float) -> None:
     image = axes.imshow(matrix, _COLORS, vmin=lowest, vmax=1, interpolation="nearest")
     words = [as_shown(word) for word in labels]
-    axes.set_xticks(range(len(words)), words, rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(words)), words)
+    height = axes.get_position().height * axes.figure.get_figheight() * 72  # points
+    size = min(plt.rcParams["font.size"], 0.85 * height / len(words))
+    if len(words) > 8:
+        turned: dict[str, Any] = {"rotation": 90}
+    else:
+        turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(range(len(words)), words, fontsize=size, **turned)
+    axes.set_yticks(range(len(words)), words, fontsize=size)
     axes.figure.colorbar(image, ax=axes, shrink=0.8, extend="min" if lowest > 0 else "neither")

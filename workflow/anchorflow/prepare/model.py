@@ -13,6 +13,7 @@ from transformers import (
     FineGrainedFP8Config,
     PretrainedConfig,
 )
+from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.eager_comparison import check_against_eager
@@ -151,6 +152,9 @@ def _convert_gguf(
     name: str, directory: Path, file: str, config: PretrainedConfig, dtype: str, target: Path
 ) -> None:
     log.info("Dequantizing %s; this takes up to a minute and happens once.", file)
+    # transformers recommends float32 for weights that stay packed, which these do not.
+    verbosity = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
     model, found = AutoModelForCausalLM.from_pretrained(
         directory,
         gguf_file=file,
@@ -159,6 +163,7 @@ def _convert_gguf(
         trust_remote_code=False,
         output_loading_info=True,
     )
+    transformers_logging.set_verbosity(verbosity)
     where = Path("its GGUF file")
     check_complete(name, found["missing_keys"], where)
     check_used(name, model, found["unexpected_keys"], where)

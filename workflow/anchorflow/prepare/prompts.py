@@ -427,11 +427,15 @@ def word_tokens(
     alike = _that_begin_alike(labels, found)
     if alike:
         offered = _words_that_differ(tokenizer, template, labels, alike)
-        instead = f"write, for example, labels: {json.dumps(offered)}, or " if offered else ""
+        instead = ""
+        if offered:
+            instead = (
+                f"write, for example, labels: {json.dumps(offered)}, with what the data call them "
+                "under values, or "
+            )
         raise _SameTokenError(
             f"{labels_key(name)}: for model {model}, label words begin with the same token: "
-            f'{_listed(alike)}; {instead}set "scoring: whole_word". '
-            "What the data call these labels goes under values."
+            f'{_listed(alike)}; {instead}set "scoring: whole_word".'
         )
     return found
 
@@ -445,7 +449,7 @@ def _that_begin_alike(labels: Sequence[str], found: Sequence[Sequence[int]]) -> 
 
 
 def _listed(groups: Sequence[Sequence[str]]) -> str:
-    return "; ".join(" and ".join(f'"{word.strip()}"' for word in words) for words in groups)
+    return "; ".join(", ".join(f'"{word.strip()}"' for word in words) for words in groups)
 
 
 def _check_no_word_begins_another(
@@ -482,7 +486,7 @@ def _words_that_differ(
             for word, part in zip(words, parts, strict=True)
         }
     blank = blank_of(labels[0])
-    letters = [blank + letter for letter in string.ascii_uppercase[: len(labels)]]
+    letters = [blank + letter for letter in string.ascii_letters.swapcase()[: len(labels)]]
     for offered in ([shorter.get(word, word) for word in labels], letters):
         if len(offered) < len(labels) or not all(word.strip() for word in offered):
             continue
