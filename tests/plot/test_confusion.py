@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from anchorflow.plot.confusion import plot_confusion
+import numpy as np
+
+from anchorflow.plot.confusion import most_confused, plot_confusion
 from anchorflow.summarize.confusion import summarize_confusion
 from constructed.confusion import cell, of_two_labels, prompts_of
 from figure_style import STYLE
@@ -12,6 +14,20 @@ def test_a_run_without_three_labels_still_has_a_figure(tmp_path: Path) -> None:
     paths = {"png": tmp_path / "figure.png"}
     plot_confusion(of_two_labels(), {"two": ["a", "b"]}, STYLE, 0.9, paths)
     assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+def test_of_many_labels_those_of_the_least_separate_pairs_are_shown() -> None:
+    auc = np.array(
+        [
+            [np.nan, 0.9, 0.6, np.nan],
+            [0.9, np.nan, 0.8, 0.95],
+            [0.6, 0.8, np.nan, 0.7],
+            [np.nan, 0.95, 0.7, np.nan],
+        ]
+    )
+    assert most_confused(auc, 2) == [0, 2]
+    assert most_confused(auc, 3) == [0, 2, 3]
+    assert most_confused(auc, 9) == [0, 1, 2, 3]
 
 
 def test_label_words_that_mean_something_to_a_figure_are_drawn_as_they_are(tmp_path: Path) -> None:

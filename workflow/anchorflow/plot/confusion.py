@@ -61,8 +61,9 @@ def plot_confusion(
 
     The distances are the paper's, of all heads' keys as one vector.
     Left: AUC between the examples of two labels. Middle: distance of their keys, averaged over the
-    last third of the layers; of many labels, the most confused ones. Right: rank correlation of the two in every layer. With several such
-    tasks, a last row averages the correlation over them.
+    last third of the layers. Of many labels, both show the most confused ones. Right: rank
+    correlation of the two in every layer. A last row averages it over
+    several such tasks.
 
     Parameters
     ----------
@@ -120,7 +121,7 @@ def plot_confusion(
 def _plot_matrix(axes: Axes, matrix: Array, labels: Sequence[str], lowest: float) -> None:
     image = axes.imshow(matrix, _COLORS, vmin=lowest, vmax=1, interpolation="nearest")
     words = [as_shown(word) for word in labels]
-    height = axes.get_position().height * axes.figure.get_figheight() * 72  # points
+    height = axes.get_window_extent().height / axes.figure.dpi * 72  # points
     size = min(plt.rcParams["font.size"], 0.85 * height / len(words))
     if len(words) > 8:
         turned: dict[str, Any] = {"rotation": 90}
