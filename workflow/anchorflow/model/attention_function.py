@@ -245,12 +245,21 @@ def _shared_product(tensor: Tensor, matrix: Tensor) -> Tensor:
 def _scores(call: AttentionCall, query: Tensor, keys: slice) -> Tensor:
     """Unmasked scores, float32, of ``query`` [B, G, R, D] with some keys: [B, G, R, keys]."""
     shared, own = _split(call, keys)
-    query = query * call.scaling
-    scores = (query @ call.key[:, :, own].transpose(-1, -2)).float()
+    query = _exact(query) * call.scaling
+    scores = (query @ _exact(call.key[:, :, own]).transpose(-1, -2)).float()
     if call.prefix is not None and shared.stop > shared.start:
-        before = call.prefix.key[:, :, shared].transpose(-1, -2)
+        before = _exact(call.prefix.key[:, :, shared]).transpose(-1, -2)
         scores = torch.cat([_shared_product(query, before).float(), scores], -1)
     return scores if call.softcap is None else call.softcap * torch.tanh(scores / call.softcap)
+
+
+def _exact(factor: Tensor) -> Tensor:
+    """A factor of scores, in float32 on a CPU, where a product is rounded to its factors' dtype.
+
+    Rounded to bfloat16, a score of 100 would be off by up to .25. Next to the layers' own products,
+    these take little time on a CPU, but not on a GPU, whose float32 is many times slower.
+    """
+    return factor if factor.device.type == "cuda" else factor.float()
 
 
 def _mixed(call: AttentionCall, weights: Tensor, keys: slice) -> Tensor:
@@ -414,7 +423,7 @@ def attention_gradients(
     key, value = call.key[:, :, keys], call.value[:, :, keys]
     weights = chunk_probabilities(call, start, stop)  # A: [B, G, H/G · rows, keys]
     upstream = _grouped(call, output_gradient, start, stop)
-    product = (upstream @ value.transpose(-1, -2)).float()  # dA, then A ⊙ dA in place
+    product = (_exact(upstream) @ _exact(value).transpose(-1, -2)).float()  # dA, then A ⊙ dA
     value_gradient = weights.to(value.dtype).transpose(-1, -2) @ upstream
     product *= weights
     significance = product.unflatten(2, (-1, stop - start)).sum((1, 2))  # [B, rows, keys]
@@ -575,8 +584,10 @@ def eager_in_float32(model: nn.Module, observe: Observer) -> Iterator[None]:
         AttentionInterface.register(_REFERENCE, partial(_eager, observe))
         AttentionMaskInterface.register(_REFERENCE, eager_mask)
         model.set_attn_implementation(_REFERENCE)  # type: ignore[operator]
-        yield
-        model.set_attn_implementation("eager")  # type: ignore[operator]
+        try:
+            yield
+        finally:
+            model.set_attn_implementation("eager")  # type: ignore[operator]
         return
 
     def install(module: nn.Module, how: dict[str, Any]) -> None:
@@ -593,9 +604,11 @@ def eager_in_float32(model: nn.Module, observe: Observer) -> Iterator[None]:
 
     adapted: list[nn.Module] = []
     _ADAPTERS[config.model_type](model, install)
-    yield
-    for module in adapted:
-        del module._attn  # that of its class is left
+    try:
+        yield
+    finally:
+        for module in adapted:
+            del module._attn  # that of its class is left
 
 
 def _eager(
