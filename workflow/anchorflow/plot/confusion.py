@@ -88,9 +88,11 @@ def plot_confusion(
         for row, task in enumerate([*tasks, *last_row]):
             rows = confusion.filter(pl.col("task") == task)
             left, middle, right = axes[row]
-            plot_line(
-                right, rows.filter(pl.col("measure") == "correlation"), style["colors"][0], 0, ""
-            )
+            correlations = rows.filter(pl.col("measure") == "correlation")
+            plot_line(right, correlations, style["colors"][0], 0, "")
+            right.set_xlim(-0.5, layers - 0.5)
+            if correlations["mean"].is_null().all():
+                right.text((layers - 1) / 2, 0.1, "all pairs have the same AUC", ha="center")
             right.axhline(0, color="0.6", linewidth=0.6, zorder=0)
             right.set_ylim(-1.05, 1.05)
             right.set_ylabel("rank correlation")

@@ -111,11 +111,10 @@ def tasks_in_order(summary: pl.DataFrame) -> list[str]:
 
 def describe(summary: pl.DataFrame, confidence: float, marks: str = "bands") -> str:
     """Model, sample size, and meaning of the ``marks``, for the title of a figure."""
-    total = summary.filter(pl.col("task") == AVERAGE)
-    return (
-        f"{total['model'][0]}: {total['examples'][0]} examples over {total['seeds'][0]} seeds; "
-        f"{marks} are {confidence:.0%} intervals"
-    )
+    total = summary.filter(pl.col("task") == AVERAGE).row(0, named=True)
+    examples, seeds = total["examples"], total["seeds"]
+    size = f"{examples} examples over {seeds} seed{'s' * (seeds != 1)}; " if examples else ""
+    return f"{total['model']}: {size}{marks} are {confidence:.0%} intervals"
 
 
 def legend_below(
