@@ -1,6 +1,7 @@
 """One run with every wording of prompts: fields, an instruction, a chat, words that begin alike."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from anchorflow.config.stages import PRESENTED
+from anchorflow.model.batches import Batch
 from chat_formats import template_of
 from checkout import Checkout
 from tiny_models import plain_saliency, whole_batch
@@ -45,6 +47,13 @@ TASKS: dict[str, dict[str, Any]] = {
         "template": "Review: {text}\nSentiment:{label}",
         "labels": [" very bad", " very good"],
         "values": ["Negative", "Positive"],
+    },
+    "partly": {  # of which two begin with the same token
+        "source": "builtin",
+        "corpus": "news",
+        "template": "Article: {text}\nAnswer:{label}",
+        "labels": [" news abroad", " Sports", " news of trade", " Technology"],
+        "values": ["World", "Sports", "Business", "Technology"],
     },
 }
 # What all label words of a task begin with: here the blank of " Yes" and " No" is a token.
@@ -93,6 +102,17 @@ def _spoken(name: str, sample: dict[str, Any], tokenizer: Any) -> list[int]:
     return ids
 
 
+def apart(batch: Batch) -> Batch:
+    """The same prompts with one label for all whose words begin with the same token."""
+    tokens = batch.label_tokens.tolist()
+    different = list(dict.fromkeys(tokens))
+    return replace(
+        batch,
+        label_tokens=torch.tensor(different),
+        labels=torch.tensor([different.index(tokens[label]) for label in batch.labels]),
+    )
+
+
 @pytest.mark.long
 def test_every_stage_follows_every_wording_as_full_eager_prompts_do(
     copy_checkout: Callable[[], Checkout],
@@ -126,6 +146,7 @@ def test_every_stage_follows_every_wording_as_full_eager_prompts_do(
                 method="vanilla"
             ),
             pl.read_parquet(results / f"compression/tiny/{name}/0.parquet").filter(method="full"),
+            pl.read_parquet(results / f"isolation/tiny/{name}/0.parquet").filter(variant="none"),
         ]
         saliency = pl.read_parquet(results / f"saliency/tiny/{name}/0.parquet")
         attention = pl.read_parquet(results / f"attention/tiny/{name}/0.parquet")
@@ -148,12 +169,14 @@ def test_every_stage_follows_every_wording_as_full_eager_prompts_do(
                 expected.flatten().tolist(), rel=1e-4
             )
         for row in own.iter_rows(named=True):
-            batch = whole_batch(own.filter(example=row["example"]))
+            batch = apart(whole_batch(own.filter(example=row["example"])))
             words = list(zip(row["label_positions"], row["label_ends"], strict=True))
             flows = plain_saliency(model, batch)[:, -1]
             into_target = torch.cat([flows[:, a:b] for a, b in words], 1).mean(1)
             measured = saliency.filter(example=row["example"]).sort("layer")["s_pq"].to_list()
             assert measured == pytest.approx(into_target.tolist(), rel=1e-4)
+    of_partly = pl.read_parquet(results / "predictions/tiny/partly/0.parquet")
+    assert of_partly["token_groups"][0].to_list() == [0, 1, 0, 3]
     for summary in summaries:
         table = pl.read_parquet(checkout.folder / summary)
         assert "worlds" in summary or set(TASKS) <= set(table["task"]), summary
