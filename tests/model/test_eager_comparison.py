@@ -149,6 +149,20 @@ def test_another_mask_scale_or_softcap_is_refused_in_every_dtype(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("family", ["gemma3", "gpt-neo"])
+def test_a_window_longer_than_the_prompt_is_compared_with_a_longer_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, dtype: str
+) -> None:
+    settings = FAMILIES[family][1]
+    monkeypatch.setitem(settings, "sliding_window" if family == "gemma3" else "window_size", 100)
+    folder = saved(tmp_path, tiny_model(family, eager=True), dtype)
+    assert check_against_eager("tiny", folder)["attention"] < 1e-5
+    change_calls(monkeypatch, wider_window)
+    with pytest.raises(InputError, match="sliding window of 100 tokens"):
+        check_against_eager("tiny", folder)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("family", ["gpt2", "opt", "gptj", "gpt-neox", "llama", "gemma3", "deep"])
 def test_positions_shifted_by_one_behind_a_prefix_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, dtype: str

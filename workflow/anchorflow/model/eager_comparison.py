@@ -7,7 +7,7 @@ rounding can be large, so with what rounding does to the same prompt.
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -35,7 +35,9 @@ _EXACT = 1e-4
 # A whole model may differ by so many times what one rounding of its embeddings, or of its
 # attention, does to it. Measured on random models of all families: up to 1.1 times.
 _ROUNDINGS = 3
-_LONGEST = 1100  # tokens of a prompt that goes beyond a sliding window
+_TOKENS = 48  # of a prompt
+_BEYOND = 16  # tokens by which another prompt exceeds a sliding window
+_LONGEST = 1100  # tokens of that one; a longer window is compared within the window alone
 _REMEDY = "this architecture is not supported; choose one that docs/checks.md lists"
 
 
@@ -43,7 +45,8 @@ _REMEDY = "this architecture is not supported; choose one that docs/checks.md li
 def check_against_eager(name: str, folder: str | Path) -> dict[str, float]:
     """Compare our attention, with and without a shared prefix, with eager attention.
 
-    The prompt is random and longer than the sliding window, if there is a short one.
+    Prompts are random. One that is longer than the sliding window runs through the first layers
+    alone, up to one of each window.
 
     Returns
     -------
@@ -61,12 +64,13 @@ def check_against_eager(name: str, folder: str | Path) -> dict[str, float]:
     """
     cpu, card = torch.device("cpu"), read_card(folder)
     model = open_model(folder, cpu, eager=True)
-    input_ids = _random_prompt(model)
+    input_ids = _random_prompt(model, _TOKENS)
     half = input_ids.shape[1] // 2
-    layers = _Layers(half)
+    layers = _Layers()
     eager = _last_states(model, input_ids)
     with eager_in_float32(model, layers.observe):
         exact = _last_states(model, input_ids)
+    _compare_beyond_windows(model, layers)
     with eager_in_float32(model, lambda *_: None), _embeddings_rounded_otherwise(model):
         rounded = _last_states(model, input_ids)
     if not all(bool(torch.isfinite(states).all()) for states in (eager, exact)):
@@ -119,16 +123,18 @@ class _Difference:
 class _Layers:
     """Compares every layer's attention with what eager attention gives on the same input."""
 
-    half: int  # tokens that stand in for a shared prefix
     differences: list[_Difference] = field(default_factory=list)
+    windows: set[int] = field(default_factory=set)
     first_query: Tensor = field(default_factory=lambda: torch.empty(0))
 
     def observe(self, call: AttentionCall, expected: Tensor) -> None:
         """Compare the whole call, then its second half behind the first one as a prefix."""
-        if call.layer == 0:
+        if not self.differences:
             self.first_query = call.query
-        window = call.sliding_window
+        window, half = call.sliding_window, call.query.shape[2] // 2
         kind = "" if window is None else f" (sliding window of {window} tokens)"
+        if window is not None:
+            self.windows.add(window)
         size = expected.abs().max()
 
         def compare(where: str, ours: Tensor, theirs: Tensor) -> None:
@@ -138,12 +144,33 @@ class _Layers:
         compare("", plain_attention(call), expected)
         behind = replace(
             call,
-            query=call.query[:, :, self.half :],
-            key=call.key[:, :, self.half :],
-            value=call.value[:, :, self.half :],
-            prefix=LayerPrefix(call.key[:, :, : self.half], call.value[:, :, : self.half]),
+            query=call.query[:, :, half:],
+            key=call.key[:, :, half:],
+            value=call.value[:, :, half:],
+            prefix=LayerPrefix(call.key[:, :, :half], call.value[:, :, :half]),
         )
-        compare(" behind a shared prefix", plain_attention(behind), expected[:, :, self.half :])
+        compare(" behind a shared prefix", plain_attention(behind), expected[:, :, half:])
+
+
+class _WindowSeen(Exception):  # noqa: N818
+    """Ends a run after the first layers."""
+
+
+def _compare_beyond_windows(model: PreTrainedModel, layers: _Layers) -> None:
+    """Compare one layer of each window with a prompt that exceeds it."""
+    context = model.config.get_text_config().max_position_embeddings
+    for window in sorted(layers.windows):
+        tokens = min(window + _BEYOND, context)
+        if not _TOKENS < tokens <= _LONGEST:
+            continue
+
+        def observe(call: AttentionCall, expected: Tensor, window: int = window) -> None:
+            if call.sliding_window == window:
+                layers.observe(call, expected)
+                raise _WindowSeen
+
+        with suppress(_WindowSeen), eager_in_float32(model, observe):
+            _last_states(model, _random_prompt(model, tokens))
 
 
 class _FirstQueries:
@@ -174,12 +201,11 @@ def _embeddings_rounded_otherwise(model: PreTrainedModel) -> Iterator[None]:
         hook.remove()
 
 
-def _random_prompt(model: PreTrainedModel) -> Tensor:
+def _random_prompt(model: PreTrainedModel, tokens: int) -> Tensor:
     config = model.config.get_text_config()
-    beyond = (getattr(config, "sliding_window", None) or 0) + 16
-    tokens = min(config.max_position_embeddings, max(48, beyond if beyond <= _LONGEST else 0))
     random = torch.Generator().manual_seed(0)
-    return torch.randint(0, config.vocab_size, (1, tokens), generator=random)
+    size = (1, min(config.max_position_embeddings, tokens))
+    return torch.randint(0, config.vocab_size, size, generator=random)
 
 
 def _last_states(model: PreTrainedModel, input_ids: Tensor, before: int = 0) -> Tensor:
