@@ -27,6 +27,7 @@ from anchorflow.config.folders import make_writable
 from anchorflow.config.import_path import share_with_jobs
 from anchorflow.config.named_files import files_of_texts
 from anchorflow.config.registry import entries
+from anchorflow.config.repeated_keys import check_keys
 from anchorflow.config.shards import gathered, shard_names
 from anchorflow.config.stages import (
     MEASURED,
@@ -38,7 +39,6 @@ from anchorflow.config.stages import (
     asked_for,
     null_stages,
 )
-from anchorflow.config.yaml_values import check_file
 from anchorflow.store.fork_server import serve_group
 
 share_with_jobs(ROOT / "workflow")
@@ -47,7 +47,7 @@ code.remember(code.REMEMBERED_IN, keep=True)
 
 try:
     for file in configuration_files():
-        check_file(file)
+        check_keys(file)
     complete_configuration(config, ROOT / "workflow/schemas/config.schema.yaml")
 except InputError as error:
     raise WorkflowError(str(error))
