@@ -1,4 +1,4 @@
-"""Configurations that no run can be made of, given to Snakemake itself: a sentence, and nothing is done."""
+"""Configurations that no run can be made of, given to Snakemake: a sentence, and nothing else."""
 
 import os
 import subprocess
