@@ -4,7 +4,6 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 from snakemake.exceptions import WorkflowError
 
@@ -82,13 +81,6 @@ SHARDS = shard_names(config["test_examples"], config["compute"]["examples_per_sh
 # What one job measures: the test texts of a model, task, and seed, or a shard of them.
 PART = "{model}/{task}/{seed}/{examples}" if SHARDS else "{model}/{task}/{seed}"
 OF_PART = ", test texts {wildcards.examples}" if SHARDS else ""
-
-# Where and how fast jobs compute. Snakemake compares only params of builtin types, so a change of
-# device, threads, or batch size reruns nothing.
-COMPUTE = SimpleNamespace(**config["compute"])
-
-# The whole configuration, likewise, for what the log says of a run.
-CONFIGURATION = SimpleNamespace(**config)
 
 # Each rule file adds its final figures and tables.
 FIGURES = []
