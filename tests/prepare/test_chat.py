@@ -9,9 +9,8 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare import chat as chat_format
 from anchorflow.prepare.chat import FORMAT, Segment, Turn, control_tokens
-from chat_formats import chat_of, render_here, template_of
+from chat_formats import chat_of, template_of
 
 TWO = [
     ([("start", "Review: "), ("text", "good <b>&\n\nfun ")], ("label", " Positive")),
@@ -19,11 +18,6 @@ TWO = [
 ]
 QUERY = [("start", "Review: "), ("text", "Positive"), ("middle", "\nSentiment: ")]
 INSTRUCTION = ("instruction", "Judge.\n")
-
-
-@pytest.fixture(autouse=True)
-def _rendered_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_format, "render", render_here)  # test_chat_rendering.py has the other
 
 
 def written(segments: list[Segment]) -> str:
@@ -147,9 +141,9 @@ REFUSED = {
     looped(TURN) + "<think>": "ends a prompt with '</user><assistant><think>', while the answers",
     looped(TURN + "{{ m.content | length }}"): "writes other text around other contents; c",
     looped("{{ m.content | length }}" + TURN): "ends a prompt with '</user><assistant>', while ",
-    looped("{{ m.content[:1] }}" + TURN): "writes other text around other contents",
+    looped("{{ m.content[:1] }}" + TURN): "ends a prompt with '</user><assistant>', while the answ",
     "{{ strftime_now('%d') }}" + looped(TURN): "asks for today's date (strftime_now); choose anoth",
-    "{{ ['a', 'b'] | random }}" + looped(TURN): "draws at random (No filter named 'random'.); ch",
+    "{{ 1 / 0 }}" + looped(TURN): "fails (division by zero); choose another model",
     "{{ raise_exception('not like this') }}": 'refuses these turns ("not like this"); choose anot',
 }
 

@@ -6,11 +6,10 @@ from functools import cache
 import polars as pl
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers.utils.chat_template_utils import render_jinja_template
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare import chat as chat_format
 from anchorflow.prepare.chat import Chat, control_tokens
-from anchorflow.prepare.chat_rendering import render_one
 from anchorflow.prepare.prompts import (
     Template,
     build_prompts,
@@ -19,7 +18,7 @@ from anchorflow.prepare.prompts import (
 )
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
-from chat_formats import TOKENS, chat_of, render_here, template_of
+from chat_formats import TOKENS, chat_of, template_of
 
 NAMES = (
     *("chatml", "gemma2", "gemma3", "llama3", "llama31", "llama32", "mistral", "phi3", "qwen3"),
@@ -34,11 +33,6 @@ WORDING = "Review: {text}\nSentiment:{label}"
 LABELS = [" Negative", " Positive"]
 SHOWN = [("two\nlines, 😀", 1), ("Sentiment: Negative", 0)]
 QUERIES = ["Positive", "  blanks around  ", ""]
-
-
-@pytest.fixture(autouse=True)
-def _rendered_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_format, "render", render_here)
 
 
 @cache
@@ -94,7 +88,11 @@ def written(ids: list[int]) -> str:
 
 
 def rendered(name: str, messages: list[dict[str, str]]) -> str:
-    return render_one(template_of(name), {**TOKENS, "enable_thinking": False}, messages).text
+    told = {**TOKENS, "enable_thinking": False, "date_string": "26 Jul 2024"}
+    (text,), _ = render_jinja_template(
+        [messages], chat_template=template_of(name), add_generation_prompt=True, **told
+    )
+    return str(text)
 
 
 def conversation(query: str, words: list[str], instruction: str | None) -> list[dict[str, str]]:

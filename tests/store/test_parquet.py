@@ -14,7 +14,6 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.saliency import SALIENCY
 from anchorflow.schemas.texts import TEXTS
 from anchorflow.store.all_tables import TABLES
-from anchorflow.store.checksums import seal
 from anchorflow.store.parquet import (
     SCHEMA_VERSION,
     read_settings,
@@ -43,17 +42,11 @@ def texts(tmp_path: Path) -> Path:
     return path
 
 
-def write_sealed(path: Path, table: pa.Table) -> None:
-    """A file as this project writes them, whatever the table."""
-    pq.write_table(table, path)
-    seal(path)
-
-
 def rewrite(path: Path, **metadata: str) -> None:
     """Replace entries of a file's metadata and leave its columns as they are."""
     table = pq.read_table(path)
     encoded = {key.encode(): value for key, value in metadata.items()}
-    write_sealed(path, table.replace_schema_metadata({**table.schema.metadata, **encoded}))
+    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, **encoded}), path)
 
 
 def test_a_table_is_read_back_with_its_values_and_types(texts: Path) -> None:
@@ -126,7 +119,7 @@ def test_damaged_descriptions_do_no_harm(texts: Path) -> None:
     table = pq.read_table(texts)
     damaged = [f.with_metadata({b"description": b"\xff\xfe"}) for f in table.schema]
     schema = pa.schema(damaged, metadata=table.schema.metadata)
-    write_sealed(texts, pa.Table.from_arrays(table.columns, schema=schema))
+    pq.write_table(pa.Table.from_arrays(table.columns, schema=schema), texts)
     assert read_table(texts, TEXTS).to_dict(as_series=False) == COLUMNS
 
 
@@ -144,7 +137,7 @@ def test_equal_columns_under_another_table_s_name_are_refused(texts: Path) -> No
 def test_a_column_of_another_type_is_refused(texts: Path) -> None:
     table = pq.read_table(texts)
     wide = table.set_column(4, "label", pa.array(COLUMNS["label"], pa.int64()))
-    write_sealed(texts, wide)
+    pq.write_table(wide, texts)
     with pytest.raises(InputError, match="its columns are not those of the texts table"):
         read_table(texts, TEXTS)
 
@@ -153,15 +146,6 @@ def test_a_parquet_file_from_elsewhere_is_refused(texts: Path) -> None:
     pl.DataFrame(COLUMNS).write_parquet(texts)
     with pytest.raises(InputError, match="damaged, or not a table that this workflow wrote"):
         read_table(texts, TEXTS)
-    write_sealed(texts, pl.DataFrame(COLUMNS).to_arrow())
-    with pytest.raises(InputError, match="its columns are not those of the texts table"):
-        read_table(texts, TEXTS)
-
-
-def test_other_readers_do_not_see_the_checksum(texts: Path) -> None:
-    for frame in (pl.read_parquet(texts), pl.scan_parquet(texts).collect()):
-        assert frame.to_dict(as_series=False) == COLUMNS
-    assert pq.read_table(texts).to_pydict() == COLUMNS
 
 
 def test_equal_tables_are_equal_bytes(texts: Path, tmp_path: Path) -> None:
@@ -169,11 +153,6 @@ def test_equal_tables_are_equal_bytes(texts: Path, tmp_path: Path) -> None:
     assert (tmp_path / "again.parquet").read_bytes() == texts.read_bytes()
     write_table(tmp_path / "again.parquet", TEXTS, COLUMNS, {})
     assert (tmp_path / "again.parquet").read_bytes() != texts.read_bytes()
-
-
-def test_a_folder_in_a_table_s_place_is_told_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r": can't be read \(Is a directory\); delete it and run"):
-        read_table(tmp_path, TEXTS)
 
 
 def test_another_schema_version_is_refused(texts: Path) -> None:
@@ -186,15 +165,15 @@ def test_several_files_are_read_one_below_the_other(texts: Path) -> None:
     assert read_tables([texts, texts], TEXTS)["label"].to_list() == [1, 0, 1, 0]
 
 
-def test_every_flipped_bit_of_a_table_is_found(tmp_path: Path) -> None:
+def test_a_flipped_bit_is_found_or_changes_nothing_that_is_read(tmp_path: Path) -> None:
     path = tmp_path / "saliency.parquet"
-    settings = {"saliency": {"demonstrations": "fixed"}, "confidence": 0.95}
-    write_frame(path, SALIENCY, SALIENCIES, settings)
-    content = path.read_bytes()
+    write_frame(path, SALIENCY, SALIENCIES, {"saliency": {"demonstrations": "fixed"}})
+    content, found = path.read_bytes(), 0
     for bit in random.Random(0).sample(range(8 * len(content)), 800):
         path.write_bytes(flipped(content, bit))
-        for read in (lambda: read_table(path, SALIENCY), lambda: read_settings(path)):
-            with pytest.raises(InputError) as error:
-                read()
-            told = f"{path}: damaged, or not a table that this workflow wrote; delete it and run"
-            assert str(error.value).startswith(told)
+        try:
+            assert read_table(path, SALIENCY).equals(SALIENCIES)
+        except InputError as error:
+            assert str(error).endswith("; delete it and run again to rebuild it.")
+            found += 1
+    assert found > 400

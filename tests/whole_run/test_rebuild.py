@@ -315,7 +315,7 @@ def test_perturbations_are_run_if_listed_and_their_keys_rebuild_no_more_than_the
     config["perturbations"] = {"kinds": []}
     assert finished_run.planned() == set()
     said = finished_run.snakemake("-n", "results/robustness/tiny.parquet", ok=False)
-    assert "perturbations.kinds: none is listed, so there are no perturbed texts" in said
+    assert "perturbations.kinds: it is [], so there are no perturbed texts" in said
 
 
 @pytest.mark.long
@@ -436,7 +436,7 @@ def test_further_encoders_embed_once_and_rebuild_the_comparison_with_regressions
     encoder["further"] = {}
     assert finished_run.planned() == REGRESSORS
     said = finished_run.snakemake("-n", "results/further_embeddings/news.parquet", ok=False)
-    assert "encoder.further: it names no encoder, so there are no further embeddings" in said
+    assert "encoder.further: it is {}, so there are no further embeddings" in said
 
 
 def test_a_budget_for_demonstrations_rebuilds_what_they_are_needed_for(

@@ -4,7 +4,6 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 from snakemake.exceptions import WorkflowError
 
@@ -27,6 +26,7 @@ from anchorflow.config.folders import make_writable
 from anchorflow.config.import_path import share_with_jobs
 from anchorflow.config.named_files import files_of_texts
 from anchorflow.config.registry import entries
+from anchorflow.config.repeated_keys import check_keys
 from anchorflow.config.shards import gathered, shard_names
 from anchorflow.config.stages import (
     MEASURED,
@@ -38,7 +38,6 @@ from anchorflow.config.stages import (
     asked_for,
     null_stages,
 )
-from anchorflow.config.yaml_values import check_file
 from anchorflow.store.fork_server import serve_group
 
 share_with_jobs(ROOT / "workflow")
@@ -47,7 +46,7 @@ code.remember(code.REMEMBERED_IN, keep=True)
 
 try:
     for file in configuration_files():
-        check_file(file)
+        check_keys(file)
     complete_configuration(config, ROOT / "workflow/schemas/config.schema.yaml")
 except InputError as error:
     raise WorkflowError(str(error))
@@ -82,13 +81,6 @@ SHARDS = shard_names(config["test_examples"], config["compute"]["examples_per_sh
 # What one job measures: the test texts of a model, task, and seed, or a shard of them.
 PART = "{model}/{task}/{seed}/{examples}" if SHARDS else "{model}/{task}/{seed}"
 OF_PART = ", test texts {wildcards.examples}" if SHARDS else ""
-
-# Where and how fast jobs compute. Snakemake compares only params of builtin types, so a change of
-# device, threads, or batch size reruns nothing.
-COMPUTE = SimpleNamespace(**config["compute"])
-
-# The whole configuration, likewise, for what the log says of a run.
-CONFIGURATION = SimpleNamespace(**config)
 
 # Each rule file adds its final figures and tables.
 FIGURES = []

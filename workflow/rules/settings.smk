@@ -67,9 +67,24 @@ def further_encoder_files(wildcards):
     return [file for encoder in further for file in files_of_encoder(encoder["path"])]
 
 
+def asked(key):
+    """What the configuration lists at a key, refused if it lists nothing."""
+    return configuration.asked(key, config)
+
+
+def section_if(key):
+    """The section of a key, for rules that are refused unless something is listed there."""
+
+    def spec(wildcards):
+        asked(key)
+        return config[key.partition(".")[0]]
+
+    return spec
+
+
 def further_encoders_spec(wildcards):
     """Paths by name, refused if there is none; temperatures belong to another stage."""
-    further = configuration.further_encoders(config)
+    further = asked("encoder.further")
     return {name: encoder["path"] for name, encoder in further.items()}
 
 
@@ -183,17 +198,28 @@ def of_other_task(stage):
 
 def orders_count(wildcards):
     """How many orders there are, and how many draws; refused if there are none."""
-    return configuration.orders_of(config)
+    return asked("orders.count")
 
 
-def knockout_spec(wildcards):
-    """Which edges are cut, and how; refused if there are none."""
-    return configuration.knockout_of(config)
+knockout_spec = section_if("knockout.classes")
+cutoff_spec = section_if("cutoff.sees")
+transplant_spec = section_if("transplant.places")
 
 
 def faithfulness_spec(wildcards):
     """The edges whose saliency is compared with cutting them; refused if there are none."""
-    return configuration.faithfulness_of(config)
+    asked("faithfulness.classes")
+    cut = config["knockout"]
+    drawn = {key: cut[key] for key in ("draws", "examples") if key in cut}
+    return {**config["faithfulness"], **drawn}
+
+
+def perturbations_spec(wildcards):
+    """Which perturbations are made, with the rates of only those; refused if there are none."""
+    kinds, spec = asked("perturbations.kinds"), config["perturbations"]
+    rates = {"typos": "typo_rate", "case": "case_rate"}
+    strengths = [rate for kind, rate in rates.items() if kind in kinds]
+    return {"kinds": kinds, **{rate: spec[rate] for rate in strengths}}
 
 
 def timed_also():
@@ -205,21 +231,6 @@ def timing_spec(wildcards):
     """How queries are timed, and after which caches beside those of every run."""
     also = timed_also()
     return {**config["timing"], **({"also": also} if also else {})}
-
-
-def cutoff_spec(wildcards):
-    """What queries still see, and from which layers on; refused if demonstrations stay."""
-    return configuration.cutoff_of(config)
-
-
-def transplant_spec(wildcards):
-    """What is put from one prompt into another, and where; refused if nothing is."""
-    return configuration.transplant_of(config)
-
-
-def perturbations_spec(wildcards):
-    """Which perturbations are made, and how strong they are; refused if there are none."""
-    return configuration.perturbations_of(config)
 
 
 def rare_words_of(wildcards):

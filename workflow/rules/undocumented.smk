@@ -34,11 +34,11 @@ def provided(name):
 
 
 def start_jobs_at_any_rate():
-    """Before jobs start, lift Snakemake's default limit to jobs per second, except on clusters.
+    """Before jobs start, lift the limit to jobs per second, except on clusters.
 
-    With every job that ends, its scheduler looks for the next ones once more per second, to see
-    whether the limit still holds: after 200 jobs, hundreds of threads do so.
+    With every job that ends, Snakemake's scheduler looks for the next ones once more per second, to
+    see whether the limit still holds: after 200 jobs, hundreds of threads do so. A higher limit, or
+    a shorter time, only has them look more often.
     """
-    limit = workflow.scheduling_settings.max_jobs_per_timespan
-    if workflow.local_exec and (limit.max_jobs, limit.timespan) == (100, 1):
+    if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None

@@ -20,7 +20,7 @@ if __name__ == "__main__":
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
         tokenizer = open_tokenizer(snakemake.input.tokenizer)
-        compute = vars(snakemake.params.compute)
+        compute = snakemake.config["compute"]
         run = among(prompts, examples)
         model = open_for_job(snakemake.input.model, compute, snakemake.threads, run)
         scoring = snakemake.params.scoring

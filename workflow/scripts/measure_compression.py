@@ -17,7 +17,7 @@ from anchorflow.store.parquet import read_table, write_frame
 
 if __name__ == "__main__":
     with job(snakemake):
-        spec, compute = snakemake.params.spec, vars(snakemake.params.compute)
+        spec, compute = snakemake.params.spec, snakemake.config["compute"]
         prompts, betas = read_table(snakemake.input.prompts, PROMPTS), {}
         if snakemake.input.training:  # not for untrained twins
             prompts = prompts.vstack(read_table(snakemake.input.training, PROMPTS))

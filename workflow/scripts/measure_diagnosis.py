@@ -13,7 +13,7 @@ from anchorflow.store.parquet import read_table, write_frame
 
 if __name__ == "__main__":
     with job(snakemake):
-        compute, spec = vars(snakemake.params.compute), snakemake.params.spec
+        compute, spec = snakemake.config["compute"], snakemake.params.spec
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         model = open_for_job(
             snakemake.input.model, compute, snakemake.threads, prompts, "diagnosis"

@@ -19,7 +19,7 @@ from anchorflow.store.parquet import read_table, write_frame
 if __name__ == "__main__":
     with job(snakemake):
         spec, task = snakemake.params.spec, snakemake.params.task
-        compute, shard = vars(snakemake.params.compute), snakemake.wildcards.get("examples")
+        compute, shard = snakemake.config["compute"], snakemake.wildcards.get("examples")
         card = read_card(snakemake.input.model)
         builder = PromptBuilder.open(snakemake.input.tokenizer, task, card["name"])
         drawn = read_table(snakemake.input.samples, SAMPLES)

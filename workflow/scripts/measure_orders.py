@@ -19,7 +19,7 @@ from anchorflow.store.parquet import read_settings, read_table, write_frame
 
 if __name__ == "__main__":
     with job(snakemake):
-        compute, card = vars(snakemake.params.compute), read_card(snakemake.input.model)
+        compute, card = snakemake.config["compute"], read_card(snakemake.input.model)
         fixed = read_table(snakemake.input.samples, SAMPLES)
         examples = examples_of(snakemake.wildcards.get("examples"), fixed)
         prompts = build_arranged(

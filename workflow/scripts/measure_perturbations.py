@@ -21,7 +21,7 @@ from anchorflow.store.parquet import read_settings, read_table, write_frame
 if __name__ == "__main__":
     with job(snakemake):
         task, scoring = snakemake.params.task, snakemake.params.scoring
-        compute, card = vars(snakemake.params.compute), read_card(snakemake.input.model)
+        compute, card = snakemake.config["compute"], read_card(snakemake.input.model)
         fixed = read_table(snakemake.input.samples, SAMPLES).filter(demonstrations="fixed")
         examples = examples_of(snakemake.wildcards.get("examples"), fixed)
         samples = perturbed_samples(fixed, read_table(snakemake.input.texts, PERTURBED_TEXTS))

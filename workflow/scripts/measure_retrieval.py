@@ -22,7 +22,7 @@ from anchorflow.store.parquet import read_settings, read_table, write_frame
 if __name__ == "__main__":
     with job(snakemake):
         spec, task = snakemake.params.spec, snakemake.params.task
-        compute, card = vars(snakemake.params.compute), read_card(snakemake.input.model)
+        compute, card = snakemake.config["compute"], read_card(snakemake.input.model)
         fixed = read_table(snakemake.input.samples, SAMPLES).filter(demonstrations="fixed")
         examples = examples_of(snakemake.wildcards.get("examples"), fixed)
         many = len(fixed["demonstration_rows"][0])  # a shard may have no test text

@@ -18,7 +18,7 @@ from anchorflow.store.parquet import read_table, write_frame
 if __name__ == "__main__":
     with job(snakemake):
         spec, task = snakemake.params.spec, snakemake.params.task
-        compute, card = vars(snakemake.params.compute), read_card(snakemake.input.model)
+        compute, card = snakemake.config["compute"], read_card(snakemake.input.model)
         samples = read_table(snakemake.input.samples, SAMPLES)
         tested = read_table(snakemake.input.prompts, PROMPTS)
         further = draw_auxiliary(

@@ -17,7 +17,7 @@ if __name__ == "__main__":
     with job(snakemake):
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
-        compute = vars(snakemake.params.compute)
+        compute = snakemake.config["compute"]
         spec, run = snakemake.params.spec, among(prompts, examples)
         model = open_for_job(
             snakemake.input.model, compute, snakemake.threads, run, "saliency", spec

@@ -13,7 +13,7 @@ from anchorflow.store.parquet import read_table, write_frame
 
 if __name__ == "__main__":
     with job(snakemake):
-        spec, compute = snakemake.params.spec, vars(snakemake.params.compute)
+        spec, compute = snakemake.params.spec, snakemake.config["compute"]
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         model = open_for_job(
             snakemake.input.model, compute, snakemake.threads, prompts, "timing", spec

@@ -17,7 +17,7 @@ if __name__ == "__main__":
     with job(snakemake):
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
-        spec, compute = snakemake.params.spec, vars(snakemake.params.compute)
+        spec, compute = snakemake.params.spec, snakemake.config["compute"]
         card = read_card(snakemake.input.model)
         run = among(prompts, examples)
         model = open_for_job(

@@ -24,6 +24,6 @@ if __name__ == "__main__":
         torch.set_num_threads(snakemake.threads)
         folder = encoder_directory(path)
         texts = read_table(snakemake.input.texts, TEXTS)
-        encoder = open_encoder(folder, choose_device(vars(snakemake.params.compute)["device"]))
+        encoder = open_encoder(folder, choose_device(snakemake.config["compute"]["device"]))
         settings = {"encoder": encoder_identity(path, folder)}
         write_frame(snakemake.output[0], EMBEDDINGS, embed_texts(texts, encoder), settings)

@@ -12,4 +12,4 @@ if __name__ == "__main__":
     with job(snakemake):
         model, folder = snakemake.wildcards.model, snakemake.output[0]
         resolve_tokenizer(model, snakemake.params.spec, folder)
-        log_run(vars(snakemake.params.configuration), model, folder)
+        log_run(snakemake.config, model, folder)

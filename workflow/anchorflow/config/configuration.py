@@ -16,7 +16,6 @@ from anchorflow.config.errors import InputError
 from anchorflow.config.fields import TEXT, fields_of
 from anchorflow.config.named_files import encoder_folder, files_of_texts, local_model
 from anchorflow.config.registry import entries, summary_of
-from anchorflow.config.yaml_values import check_values
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)\}")
 _EXAMPLE = '"Review: {text}\\nSentiment:{label}"'
@@ -72,12 +71,18 @@ def _write_out_choices(part: Any) -> None:
         part["description"] = " ".join([part["description"], *told])
 
 
-# Lists without which a stage is not run.
+# What asks for stages that are not run otherwise: what a run does without them, and how to ask.
 _ASKED_FOR = {
-    "knockout": "classes",
-    "faithfulness": "classes",
-    "cutoff": "sees",
-    "transplant": "places",
+    "encoder.further": (
+        "there are no further embeddings",
+        "{bert: {path: encoders/bert-base-nli-mean-tokens}}",
+    ),
+    "orders.count": ("there are no other orders of demonstrations", "8"),
+    "knockout.classes": ("no edges of attention are cut", "[label_to_target, text_to_label]"),
+    "faithfulness.classes": ("saliency is not compared with cutting edges", "[label_to_target]"),
+    "cutoff.sees": ("demonstrations are seen in all layers", "[first, label, random]"),
+    "transplant.places": ("nothing is put from one prompt into another", "[label, text]"),
+    "perturbations.kinds": ("there are no perturbed texts", "[typos, word_order]"),
 }
 
 
@@ -89,7 +94,6 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
     InputError
         For the first invalid key, with its value and what is expected there.
     """
-    check_values(config)
     schema = read_schema(schema_file)
     errors = sorted(_Validator(schema).iter_errors(config), key=_depth_first)
     if errors:
@@ -136,12 +140,12 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
             "to leave orders out."
         )
     _check_faithfulness(config)
-    for name, key in _ASKED_FOR.items():
-        if name in config["controls"]["stages"] and not config[name][key]:
+    for key in _ASKED_FOR:
+        name, _, asks = key.partition(".")
+        if name in config["controls"]["stages"] and not config[name][asks]:
             raise InputError(
                 f"controls.stages: {name} is measured of untrained twins where it is measured of "
-                f"the model, but {name}.{key} lists nothing; list something there, or leave {name} "
-                "out."
+                f"the model, but {key} lists nothing; list something there, or leave {name} out."
             )
     states, tasks = config["theory"]["states"], config["theory"]["tasks"]
     if tasks > states:
@@ -297,126 +301,25 @@ def retrieval_of(task: str, seed: int, config: Mapping[str, Any]) -> dict[str, A
     return {**spec, "other": {"task": other, "fields": list(fields)}}
 
 
-def further_encoders(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The further sentence encoders of the run, by name.
+def asked(key: str, config: Mapping[str, Any]) -> Any:
+    """What a key asks for whose stages are not run unless it does.
+
+    Parameters
+    ----------
+    key : str
+        Section and key of a list, mapping or number, such as ``knockout.classes``.
 
     Raises
     ------
     InputError
-        If there is none.
+        If it is empty or 0.
     """
-    further: dict[str, Any] = config["encoder"]["further"]
-    if not further:
-        raise InputError(
-            "encoder.further: it names no encoder, so there are no further embeddings; name some, "
-            "as in {bert: {path: encoders/bert-base-nli-mean-tokens}}."
-        )
-    return further
-
-
-def orders_of(config: Mapping[str, Any]) -> int:
-    """The number of orders of demonstrations, and of draws beside them.
-
-    Raises
-    ------
-    InputError
-        If there are none.
-    """
-    count: int = config["orders"]["count"]
-    if not count:
-        raise InputError(
-            "orders.count: it is 0, so there are no other orders of demonstrations; set it to 8 or "
-            "another number above 1."
-        )
-    return count
-
-
-def knockout_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Which edges of attention are cut, and how.
-
-    Raises
-    ------
-    InputError
-        If no class of edges is listed.
-    """
-    spec: dict[str, Any] = config["knockout"]
-    if not spec["classes"]:
-        raise InputError(
-            "knockout.classes: none is listed, so no edges of attention are cut; list some, as in "
-            "[label_to_target, text_to_label]."
-        )
-    return spec
-
-
-def faithfulness_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The edges whose saliency is compared with cutting them, and how.
-
-    Raises
-    ------
-    InputError
-        If no class of edges is listed.
-    """
-    spec = config["faithfulness"]
-    if not spec["classes"]:
-        raise InputError(
-            "faithfulness.classes: none is listed, so saliency is not compared with cutting edges; "
-            "list some of knockout.classes."
-        )
-    cut = config["knockout"]
-    return {**spec, **{key: cut[key] for key in ("draws", "examples") if key in cut}}
-
-
-def cutoff_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What queries still see of the demonstrations, and from which layers on.
-
-    Raises
-    ------
-    InputError
-        If nothing is listed.
-    """
-    spec: dict[str, Any] = config["cutoff"]
-    if not spec["sees"]:
-        raise InputError(
-            "cutoff.sees: none is listed, so demonstrations are seen in all layers; list some, as "
-            "in [first, label, random]."
-        )
-    return spec
-
-
-def transplant_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What is taken from other prompts, and where.
-
-    Raises
-    ------
-    InputError
-        If no places are listed.
-    """
-    spec: dict[str, Any] = config["transplant"]
-    if not spec["places"]:
-        raise InputError(
-            "transplant.places: none are listed, so nothing is put from one prompt into another; "
-            "list some, as in [label, text, template, demonstrations]."
-        )
-    return spec
-
-
-def perturbations_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The perturbations of the run, with the rates of only those that are listed.
-
-    Raises
-    ------
-    InputError
-        If none is listed.
-    """
-    spec = config["perturbations"]
-    if not spec["kinds"]:
-        raise InputError(
-            "perturbations.kinds: none is listed, so there are no perturbed texts; list some, as "
-            "in [typos, word_order]."
-        )
-    rates = {"typos": "typo_rate", "case": "case_rate"}
-    listed = {rates[kind]: spec[rates[kind]] for kind in rates if kind in spec["kinds"]}
-    return {"kinds": spec["kinds"], **listed}
+    section, _, asks = key.partition(".")
+    value = config[section][asks]
+    if not value:
+        without, example = _ASKED_FOR[key]
+        raise InputError(f"{key}: it is {value}, so {without}; set it, as in {example}.")
+    return value
 
 
 def _add_defaults(value: Any, schema: Mapping[str, Any]) -> None:

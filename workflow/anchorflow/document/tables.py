@@ -33,8 +33,8 @@ Every table that a run writes: where its files lie, what a row is, and what its 
 
 A Parquet file carries descriptions and units too, and says in its metadata what made it: `table`,
 `rows`, `keys`, `schema_version`, `settings` (the part of the configuration and the model that its
-values depend on) and `software` (versions). The SHA-256 of all its other bytes lies before its
-footer, where other readers do not look; the workflow refuses a damaged file.
+values depend on) and `software` (versions). Its pages have checksums, which pyarrow checks; the
+workflow refuses a damaged file.
 """
 
 

@@ -5,35 +5,42 @@ turn of the assistant, which is the label word. The query is the last turn of th
 prompt ends where the assistant's answer begins.
 
 A template is a program, so what it does to contents is not known from its source. It is therefore
-rendered three times: twice with contents that occur nowhere else, which show the text between
-them, and once with the real ones, which has to be exactly that text with the real contents in
-between. The place of every content is then known, whatever it contains.
+rendered twice, by transformers' ``apply_chat_template``: with contents that occur nowhere else,
+which show the text between them, and with the real ones, which has to be exactly that text with the
+real contents in between. The place of every content is then known, whatever it contains.
 
 Contents have no blanks at their ends (:meth:`Chat.turns` strips them), since many templates trim
 them. If a template writes a blank before the assistant's contents that is not part of where the
 prompt ends, as Mistral's does, the blank belongs to the label word, as in the plain format.
 
 The rendered text has whatever special tokens the template writes, BOS included, so it is encoded
-without adding any (``add_special_tokens=False``), as transformers' ``apply_chat_template`` does.
+without adding any (``add_special_tokens=False``), as ``apply_chat_template`` does.
 """
 
+import functools
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+import tokenizers
+from jinja2 import TemplateError
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.tokenizer import ChatTemplate, open_tokenizer, read_chat_template
-from anchorflow.prepare.chat_rendering import Rendering, render
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 Segment = tuple[str, str]  # what it is, and its text
 FORMAT = "format"  # what the template writes around contents
 ANSWER = "answer"  # what every answer begins with
 
-# Models that can think before they answer are asked to answer at once.
-VARIABLES = {"enable_thinking": False}
+# Models that can think before they answer are asked to answer at once, and those whose prompts have
+# today's date are told one, which Llama's templates hold themselves.
+VARIABLES = {"enable_thinking": False, "date_string": "26 Jul 2024"}
 _EMPTY_BLOCK = re.compile(r"\s*<(\w+)>\s*</\1>\s*")  # such as Qwen 3's, of no thoughts
 
 # A content in which an escape, another case or another line break would show.
@@ -207,25 +214,12 @@ class Chat:
             If the template does not leave each content as it is, once, in order, and apart from
             the others, or if the prompt does not end where an answer begins.
         """
-        contents = [[turn.content for turn in turns] for turns in prompts]
         roles = [tuple(turn.role for turn in turns) for turns in prompts]
-        kinds = list(dict.fromkeys(roles))
-        marked = [(kind, _marks(kind, letter)) for kind in kinds for letter in "XY"]
-        renderings = self._render([*marked, *zip(roles, contents, strict=True)])
-        frames = {}
-        for kind in kinds:
-            first, second = (
-                self._around(kind, _marks(kind, letter), renderings.pop(0)) for letter in "XY"
-            )
-            if first != second:
-                raise self._refusal(_CHANGES)
-            frames[kind] = self._frame(kind, first)
+        frames = {kind: self._frame(kind) for kind in dict.fromkeys(roles)}
         begun = [(ANSWER, self.blank + answer.lstrip())] if answer.strip() else []
         return [
-            [*self._segments(turns, frames[kind], rendering, place), *begun]
-            for turns, kind, rendering, place in zip(
-                prompts, roles, renderings, where or [""] * len(prompts), strict=True
-            )
+            [*self._segments(turns, frames[kind], place), *begun]
+            for turns, kind, place in zip(prompts, roles, where or [""] * len(prompts), strict=True)
         ]
 
     def check_contents(
@@ -269,22 +263,37 @@ class Chat:
                     'text, or set "chat: false".'
                 )
 
-    def _render(self, prompts: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[Rendering]:
-        conversations = [
-            [
-                {"role": role, "content": content}
-                for role, content in zip(roles, contents, strict=True)
-            ]
-            for roles, contents in prompts
+    def _rendered(self, roles: Sequence[str], contents: Sequence[str], where: str = "") -> str:
+        """What the template writes, up to where the assistant's next turn begins."""
+        source = self.template.source
+        if "strftime_now" in source and "date_string" not in source:
+            raise self._refusal("asks for today's date (strftime_now)", where)
+        messages = [
+            {"role": role, "content": content}
+            for role, content in zip(roles, contents, strict=True)
         ]
-        variables = {**self.template.special_tokens, **VARIABLES}
-        return render(self.template.source, variables, conversations)
+        try:
+            text = _renderer().apply_chat_template(
+                messages,
+                chat_template=source,
+                add_generation_prompt=True,
+                tokenize=False,
+                **{**self.template.special_tokens, **VARIABLES},
+            )
+        except Exception as error:  # a template can fail in any way
+            reason = " ".join(str(error).split()) or type(error).__name__
+            if type(error) is not TemplateError:
+                raise self._refusal(f"fails ({reason})", where) from None
+            lacking = self.takes_system and "system" not in roles
+            remedy = "give the task an `instruction`" if lacking else ""
+            raise self._refusal(f'refuses these turns ("{reason}")', where, remedy) from None
+        assert isinstance(text, str)
+        return text
 
-    def _around(
-        self, roles: Sequence[str], marks: Sequence[str], rendering: Rendering
-    ) -> tuple[str, ...]:
+    def _around(self, roles: Sequence[str]) -> tuple[str, ...]:
         """What is rendered before, between and after contents that occur nowhere else."""
-        text = self._text(roles, rendering)
+        marks = [f"Xq{place:05}z" for place in range(len(roles))]  # none of which is in another one
+        text = self._rendered(roles, marks)
         for place, mark in enumerate(marks):
             found = text.count(mark)
             if found != 1:
@@ -296,8 +305,9 @@ class Chat:
         ends = [begin + len(mark) for begin, mark in zip(begins, marks, strict=True)]
         return tuple(text[a:b] for a, b in zip([0, *ends], [*begins, len(text)], strict=True))
 
-    def _frame(self, roles: Sequence[str], around: tuple[str, ...]) -> _Frame:
+    def _frame(self, roles: Sequence[str]) -> _Frame:
         """What is around contents, checked to tell turns apart and to end where answers begin."""
+        around = self._around(roles)
         end = around[-1]
         blanks = [""] * len(roles)
         for place in range(1, len(roles)):
@@ -330,12 +340,10 @@ class Chat:
             f"{_excerpt(before, end=True)}, so the prompt does not end where an answer begins"
         )
 
-    def _segments(
-        self, turns: Sequence[Turn], frame: _Frame, rendering: Rendering, where: str
-    ) -> list[Segment]:
+    def _segments(self, turns: Sequence[Turn], frame: _Frame, where: str) -> list[Segment]:
         """The segments of one prompt, if it is rendered as they say."""
         roles = [turn.role for turn in turns]
-        text = self._text(roles, rendering, where)
+        text = self._rendered(roles, [turn.content for turn in turns], where)
         found: list[Segment] = []
         reached = 0
         for place, (turn, before, blank) in enumerate(
@@ -358,19 +366,20 @@ class Chat:
             raise self._refusal(_CHANGES, where)
         return [*found, (FORMAT, frame.around[-1])]
 
-    def _text(self, roles: Sequence[str], rendering: Rendering, where: str = "") -> str:
-        if rendering.failure is None:
-            return rendering.text
-        lacking = rendering.told and self.takes_system and "system" not in roles
-        remedy = "give the task an `instruction`" if lacking else ""
-        raise self._refusal(rendering.failure, where, remedy)
-
     def _refusal(self, does: str, where: str = "", remedy: str = "") -> InputError:
         remedy = remedy or "choose another model"
         return InputError(
             f"{self.key}: {_of(where)}the chat template of model {self.model} {does}; {remedy}, or "
             'set "chat: false".'
         )
+
+
+@functools.cache
+def _renderer() -> "PreTrainedTokenizerBase":
+    """A tokenizer without tokens, which renders any template; transformers is slow to import."""
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizers.Tokenizer(tokenizers.models.BPE()))
 
 
 def control_tokens(tokenizer: Tokenizer, template: ChatTemplate) -> dict[int, str]:
@@ -394,11 +403,6 @@ def _stripped(segments: Sequence[Segment]) -> tuple[Segment, ...]:
             if texts[place]:
                 break
     return tuple((kind, text) for (kind, _), text in zip(segments, texts, strict=True))
-
-
-def _marks(roles: Sequence[str], letter: str) -> list[str]:
-    """Contents that occur nowhere else, none of which is in another one."""
-    return [f"{letter}q{place:05}z" for place in range(len(roles))]
 
 
 def _turn(place: int, roles: Sequence[str]) -> str:

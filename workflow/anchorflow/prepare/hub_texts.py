@@ -15,31 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import pyarrow as pa
-from datasets.packaged_modules.cache.cache import Cache
-from datasets.packaged_modules.csv.csv import Csv
 from huggingface_hub import HfApi
 
 from anchorflow.config.errors import InputError, disk_is_full, is_out_of_memory
-from anchorflow.prepare.text_files import (
-    BUILDERS,
-    MOST_ROWS,
-    ROWS_AT_A_TIME,
-    Source,
-    class_names,
-    exact,
-    quietly,
-)
+from anchorflow.prepare.text_files import Source
 
 _COMMIT = re.compile("[0-9a-f]{40}")
 _SPLITS = ("train", "test")
 
 
-@contextlib.contextmanager
-def opened_splits(
+def read_splits(
     name: str, task: Mapping[str, Any], wanted: Sequence[str]
-) -> Iterator[tuple[dict[str, Source], str]]:
-    """Download the splits of a task, unless they are in the cache, and open them for the block.
+) -> tuple[dict[str, Source], str]:
+    """Download the splits of a task, unless they are in the cache, and read them.
 
     Parameters
     ----------
@@ -48,10 +36,10 @@ def opened_splits(
     task : mapping
         ``repository``, ``revision``, ``train``, ``test``, ``columns`` and optionally ``subset``.
     wanted : sequence of str
-        The columns to read; whether they are there is for the caller to check, before reading.
+        The columns to read; whether they are there is for the caller to check.
 
-    Yields
-    ------
+    Returns
+    -------
     dict
         The rows of each split.
     str
@@ -63,21 +51,30 @@ def opened_splits(
         If there is no such data set, subset or split, or the Hub can't be reached; explains how to
         work offline.
     """
-    with quietly():
-        with _fetching(name, task):
-            commit = _commit(task)
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    datasets.disable_progress_bars()
+    with _fetching(name, task):
+        commit = _commit(task)
         texts = [column for column in wanted if column != task["columns"]["label"]]
         with _cache(commit, texts) as folder:
-            with _fetching(name, task):
-                builder = _builder(name, task, commit, folder)
-                _check_splits(name, task, _split_names(builder))
-                exact(builder, texts)
-                if isinstance(builder, Csv):
-                    builder.config.chunksize = MOST_ROWS  # pieces could get types of their own
-                if not Path(builder.cache_dir, "dataset_info.json").is_file():
-                    builder.download_and_prepare()
-                sources = {split: _source(name, task, builder, split, wanted) for split in _SPLITS}
-            yield sources, commit
+            builder = datasets.load_dataset_builder(
+                f"hf://datasets/{task['repository']}",  # or a folder of that name would be taken
+                task.get("subset"),
+                revision=commit,
+                cache_dir=str(folder),
+            )
+            _check_splits(name, task, _split_names(builder))
+            _keep_texts(builder.config, texts)
+            if not Path(builder.cache_dir, "dataset_info.json").is_file():
+                builder.download_and_prepare()
+            return {split: _source(name, task, builder, split, wanted) for split in _SPLITS}, commit
+
+
+def _keep_texts(config: datasets.BuilderConfig, texts: Sequence[str]) -> None:
+    """Keep texts of CSV files as they are written, of which pandas takes "NA" for a missing one."""
+    if hasattr(config, "keep_default_na"):
+        config.keep_default_na = config.na_filter = False
+        config.converters = dict.fromkeys(texts, str)
 
 
 @contextlib.contextmanager
@@ -134,26 +131,6 @@ def _cache(commit: str, texts: Sequence[str]) -> Iterator[Path]:
         yield Path(temporary)
 
 
-def _builder(
-    name: str, task: Mapping[str, Any], commit: str, folder: Path
-) -> datasets.DatasetBuilder:
-    """What reads a data set; only formats that are nothing but data are accepted."""
-    repository = task["repository"]
-    builder = datasets.load_dataset_builder(
-        f"hf://datasets/{repository}",  # or a folder of that name would be taken
-        task.get("subset"),
-        revision=commit,
-        cache_dir=str(folder),
-    )
-    formats = (*BUILDERS.values(), Cache)
-    if not isinstance(builder, formats) or builder.repo_id != repository:
-        raise InputError(
-            f"tasks.{name}.repository: {repository} is not a data set of "
-            f"{', '.join(BUILDERS)} files; convert a copy of it, or choose another."
-        )
-    return builder
-
-
 def _split_names(builder: datasets.DatasetBuilder) -> list[str]:
     """Known before anything is downloaded; of a prepared data set, from its description."""
     return [str(split) for split in builder.config.data_files or builder.info.splits or ()]
@@ -179,17 +156,10 @@ def _source(
     split: str,
     wanted: Sequence[str],
 ) -> Source:
-    rows = builder.as_dataset(split=task[split]).with_format("arrow")
+    rows = builder.as_dataset(split=task[split])
     subset = f" ({task['subset']})" if "subset" in task else ""
     where = f"tasks.{name}.{split}: {task['repository']}{subset}, {task[split]}"
-    classes = class_names(rows.features, task["columns"]["label"])
+    feature = rows.features.get(task["columns"]["label"])
+    classes = feature.names if isinstance(feature, datasets.ClassLabel) else None
     there = [column for column in rows.column_names if column in wanted]
-    tables = _tables(name, task, rows.select_columns(there))
-    return Source(where, rows.column_names, True, classes, tables)
-
-
-def _tables(name: str, task: Mapping[str, Any], rows: datasets.Dataset) -> Iterator[pa.Table]:
-    with _fetching(name, task):
-        for table in rows.iter(batch_size=ROWS_AT_A_TIME):
-            table.validate(full=True)
-            yield table
+    return Source(where, rows.column_names, rows.select_columns(there).to_polars(), True, classes)

@@ -1,21 +1,18 @@
 """Where a model comes from: the Hub at a pinned revision, a directory, or parts of a GGUF file."""
 
 import contextlib
-import functools
 import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
-import gguf
-from transformers import PretrainedConfig, modeling_gguf_pytorch_utils
+from transformers import PretrainedConfig
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError, disk_is_full, is_out_of_memory
 from anchorflow.config.named_files import local_model, packaged
-from anchorflow.prepare.gguf_header import QuickReader
+from anchorflow.prepare.gguf_header import quickly_read
 from anchorflow.prepare.quantization import ENTRIES
 
 _CONFIGURATION_FILES = ["*.json", "*.txt", "*.model", "*.jinja"]
@@ -44,32 +41,13 @@ def model_directory(
     transformers_logging.disable_progress_bar()
     source = settings["source"]
     if source == "gguf":
-        with tempfile.TemporaryDirectory() as temporary, _gguf_parsed_once():
+        with tempfile.TemporaryDirectory() as temporary, quickly_read():
             _join_parts(name, settings, Path(temporary) / "model.gguf")
             yield Path(temporary), {"gguf_file": "model.gguf"}
     elif source == "local":
         yield local_model(name, settings["path"]), {}
     else:
         yield _download(name, settings, weights), {}
-
-
-@contextlib.contextmanager
-def _gguf_parsed_once() -> Iterator[None]:
-    """Keep transformers from parsing the same GGUF header, seconds each, again and again."""
-    load = modeling_gguf_pytorch_utils.load_gguf_checkpoint
-    header = functools.cache(load)
-
-    def loaded(path: str, return_tensors: bool = False, **rest: Any) -> Any:
-        if return_tensors:
-            return load(path, return_tensors, **rest)
-        return {name: dict(part) for name, part in header(path).items()}
-
-    with (
-        patch.object(gguf, "GGUFReader", functools.cache(QuickReader)),
-        patch.object(gguf, "get_tensor_name_map", functools.cache(gguf.get_tensor_name_map)),
-        patch.object(modeling_gguf_pytorch_utils, "load_gguf_checkpoint", loaded),
-    ):
-        yield
 
 
 def _download(name: str, settings: Mapping[str, Any], weights: bool) -> Path:

@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 
 from anchorflow.config.errors import InputError
 from anchorflow.config.fields import FIELD_SEPARATOR, fields_of
-from anchorflow.prepare.hub_texts import opened_splits
-from anchorflow.prepare.text_files import MOST_BYTES, MOST_ROWS, Source, opened, refuse_more
+from anchorflow.prepare.hub_texts import read_splits
+from anchorflow.prepare.text_files import Source, read_file
 
 SPLITS = ("train", "test")
 
@@ -47,8 +46,8 @@ def read_texts(
         given = files[split]
         frames = []
         for path in [given] if isinstance(given, str | Path) else given:
-            with opened(Path(path), _wanted(task), task["columns"]["label"]) as source:
-                frames.append(_checked(name, task, source))
+            source = read_file(Path(path), _wanted(task), task["columns"]["label"])
+            frames.append(_checked(name, task, source))
         splits[split] = pl.concat(frames)
     return _table(name, splits)
 
@@ -77,8 +76,8 @@ def read_hub_texts(name: str, task: Mapping[str, Any]) -> tuple[pl.DataFrame, st
         As ``read_texts``; and if there is no such data set, subset or split, or the Hub can't be
         reached.
     """
-    with opened_splits(name, task, _wanted(task)) as (sources, commit):
-        splits = {split: _checked(name, task, source) for split, source in sources.items()}
+    sources, commit = read_splits(name, task, _wanted(task))
+    splits = {split: _checked(name, task, source) for split, source in sources.items()}
     return _table(name, splits), commit
 
 
@@ -112,7 +111,7 @@ def _table(name: str, splits: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 def _checked(name: str, task: Mapping[str, Any], source: Source) -> pl.DataFrame:
     """The rows of one source: columns text and label, the index of the label."""
     roles = _roles(task)
-    frame = _rows(name, roles, _wanted(task), source)
+    frame = _rows(name, roles, source)
     texts = _joined(frame, task["columns"], source)
     labels = _labels(name, task, frame[task["columns"]["label"]], source)
     return pl.DataFrame({"text": texts, "label": pl.Series(labels, dtype=pl.Int32)})
@@ -146,33 +145,14 @@ def _listed(columns: str | Sequence[str]) -> list[str]:
     return [columns] if isinstance(columns, str) else list(columns)
 
 
-def _rows(
-    name: str, roles: Sequence[tuple[str, str]], wanted: list[str], source: Source
-) -> pl.DataFrame:
-    if source.columns:
-        _check_names(name, roles, source)
-    frames: list[pl.DataFrame] = []
-    rows = size = 0
-    for table in source.tables:
-        rows += len(table)
-        refuse_more(source.where, rows, MOST_ROWS, "rows")
-        if not frames:
-            _check_kinds(name, roles, _frame(table.slice(0, 0)).schema, source)
-        size += table.nbytes
-        refuse_more(source.where, size, MOST_BYTES, "bytes of text")
-        frames.append(_frame(table))
-    if not frames:
+def _rows(name: str, roles: Sequence[tuple[str, str]], source: Source) -> pl.DataFrame:
+    if source.rows.is_empty():
         raise InputError(f"{source.where}: the file holds no rows; texts are needed.")
-    frame = pl.concat(frames).select(wanted)
+    _check_names(name, roles, source)
+    frame = source.rows
     if not source.typed:
         frame = frame.select(_typed(column) for column in frame)
-        _check_kinds(name, roles, frame.schema, source)
-    return frame
-
-
-def _frame(table: pa.Table) -> pl.DataFrame:
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)
+    _check_kinds(name, roles, frame.schema, source)
     return frame
 
 
@@ -195,7 +175,7 @@ def _check_names(name: str, roles: Sequence[tuple[str, str]], source: Source) ->
                 f'{source.where}: there is no column "{column}" (it has '
                 f"{', '.join(source.columns)}); set {key}."
             )
-        if source.columns.count(column) > 1:
+        if f"{column}_duplicated_0" in source.columns:  # which is polars' name for the second one
             raise InputError(
                 f'{source.where}: several columns are called "{column}"; rename one, or set {key}.'
             )

@@ -2,16 +2,12 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from anchorflow.config.errors import InputError
 
-_DIGEST = hashlib.sha256().digest_size
-_TAIL = 8  # bytes that end a Parquet file: the footer's length and "PAR1"
-_PIECE = 2**20  # bytes
 # Files up to this size are read completely on every check, which takes 15 milliseconds.
 _SMALL = 2**24  # bytes
 
@@ -20,48 +16,6 @@ def sha256_of(path: str | Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def seal(path: str | Path) -> None:
-    """Insert the SHA-256 of a Parquet file's bytes between its pages and its footer.
-
-    Pages are located by their offsets, so that other readers never see the checksum. Parquet's own
-    checksums do not cover the metadata of pages and columns; a flipped bit there can change
-    numbers.
-    """
-    digest = bytes.fromhex(sha256_of(path))
-    with open(path, "r+b") as file:
-        start = file.seek(_footer_of(file))
-        footer = file.read()
-        file.seek(start)
-        file.write(digest + footer)
-
-
-def is_sealed(path: str | Path) -> bool:
-    """Whether a file is unchanged since :func:`seal`; reads all of it, piece by piece."""
-    with open(path, "rb") as file:
-        footer = _footer_of(file)
-        left = footer - _DIGEST
-        if left < 0:
-            return False
-        digest = hashlib.sha256()
-        file.seek(0)
-        while left:
-            piece = file.read(min(left, _PIECE))
-            digest.update(piece)
-            left -= len(piece)
-        known = file.read(_DIGEST)
-        digest.update(file.read())
-    return digest.digest() == known
-
-
-def _footer_of(file: BinaryIO) -> int:
-    """Offset of a Parquet file's footer; negative if it is not within the file."""
-    size = file.seek(0, os.SEEK_END)
-    if size < _TAIL:
-        return -1
-    file.seek(-_TAIL, os.SEEK_END)
-    return size - _TAIL - int.from_bytes(file.read(4), "little")
 
 
 def fingerprints(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:

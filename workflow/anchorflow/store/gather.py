@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from anchorflow.config.errors import InputError
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.parquet import (
     REMEDY,
-    check_intact,
     check_schema,
+    opened_table,
     rows_per_group,
     table_writer,
 )
@@ -40,8 +39,6 @@ def gather(shards: Sequence[str | Path], path: str | Path, rows: int | None = No
         If a shard is missing or damaged, differs from the first one in its table, schema version,
         settings or software, or repeats test texts; names the file.
     """
-    for shard in shards:
-        check_intact(shard, "shard")
     schema = _schema(shards[0])
     metadata = [_metadata(shard, schema) for shard in shards]
     for key in (b"settings", b"software"):
@@ -75,8 +72,8 @@ def _in_groups(
 
 def _schema(shard: str | Path) -> pa.Schema:
     """The schema of the table that a shard's metadata names."""
-    metadata = pq.read_schema(shard).metadata or {}
-    name = metadata.get(b"table", b"").decode()
+    with opened_table(shard, "shard") as file:
+        name = file.schema_arrow.metadata[b"table"].decode()
     if name not in TABLES:
         raise InputError(f"{shard}: it is not a table of this project; {REMEDY}")
     return TABLES[name]
@@ -84,7 +81,8 @@ def _schema(shard: str | Path) -> pa.Schema:
 
 def _metadata(shard: str | Path, schema: pa.Schema) -> dict[bytes, bytes]:
     """A shard's metadata; checks that it is of the expected table."""
-    found = pq.read_schema(shard)
+    with opened_table(shard, "shard") as file:
+        found = file.schema_arrow
     check_schema(shard, found, schema)
     metadata: dict[bytes, bytes] = found.metadata
     return metadata
@@ -97,7 +95,7 @@ def _batches(
     reached = -1
     for shard in shards:
         last = reached
-        with pq.ParquetFile(shard) as file:
+        with opened_table(shard, "shard") as file:
             for batch in file.iter_batches(rows):
                 if "example" in schema.names and len(batch):
                     span = pc.min_max(batch["example"])

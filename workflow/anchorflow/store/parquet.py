@@ -1,8 +1,7 @@
-"""Typed Parquet files: written atomically, sealed, and checked when they are read.
+"""Typed Parquet files: written atomically, with checksums of pages that are checked in reading.
 
 Every file carries the table's name and schema version, the settings that its values depend on, and
-the versions of the software that computed them. A checksum of the whole file, stored inside it,
-distinguishes a damaged file from one with other numbers.
+the versions of the software that computed them.
 """
 
 import contextlib
@@ -14,11 +13,9 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.dataset  # imported by reading anyway; here, jobs share it
 import pyarrow.parquet as pq
 
 from anchorflow.config.errors import InputError
-from anchorflow.store.checksums import is_sealed, seal
 from anchorflow.store.replacing import replacing
 
 SCHEMA_VERSION = 1
@@ -79,15 +76,14 @@ def rows_per_group(schema: pa.Schema) -> int:
     return 2**15 if any(pa.types.is_nested(field.type) for field in schema) else 2**20
 
 
-@contextlib.contextmanager
-def table_writer(path: str | Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-    """The writer of every table, in row groups of one chunk each; seals the file at the end.
+def table_writer(path: str | Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """The writer of every table, in row groups of one chunk each.
 
     The bytes then do not depend on how rows were split in memory.
     """
-    with pq.ParquetWriter(path, schema, compression="zstd", version="2.6") as writer:
-        yield writer
-    seal(path)
+    return pq.ParquetWriter(
+        path, schema, compression="zstd", version="2.6", write_page_checksum=True
+    )
 
 
 def _as_array(values: Any, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
@@ -118,30 +114,36 @@ def read_table(path: str | Path, schema: pa.Schema) -> pl.DataFrame:
     InputError
         If the file is missing or damaged, or holds another table or schema version.
     """
-    check_intact(path, f"{_name(schema)} table")
-    table = pq.read_table(path, partitioning=None)
+    with opened_table(path, f"{_name(schema)} table") as file:
+        table = file.read()
     check_schema(path, table.schema, schema)
     frame = pl.from_arrow(pa.Table.from_arrays(table.columns, schema=schema))
     assert isinstance(frame, pl.DataFrame)
     return frame
 
 
-def check_intact(path: str | Path, what: str) -> None:
-    """Check that a file is, bit for bit, one that this project wrote.
+@contextlib.contextmanager
+def opened_table(path: str | Path, what: str) -> Iterator[pq.ParquetFile]:
+    """Open a file that this project wrote, for a block that only reads it.
 
     Raises
     ------
     InputError
-        If it is missing or damaged.
+        If it is missing, or found to be damaged in the block.
     """
     try:
-        intact = is_sealed(path)
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            if b"table" not in (file.schema_arrow.metadata or {}):
+                raise ValueError("it does not say of which table")
+            yield file
     except FileNotFoundError:
         raise InputError(f"{path}: the {what} is missing; run the workflow to build it.") from None
-    except OSError as error:
-        raise InputError(f"{path}: can't be read ({error.strerror}); {REMEDY}") from None
-    if not intact:
-        raise InputError(f"{path}: damaged, or not a table that this workflow wrote; {REMEDY}")
+    except (InputError, MemoryError):
+        raise
+    except (OSError, ValueError, pa.ArrowException):
+        raise InputError(
+            f"{path}: damaged, or not a table that this workflow wrote; {REMEDY}"
+        ) from None
 
 
 def check_schema(path: str | Path, found: pa.Schema, schema: pa.Schema) -> None:
@@ -181,8 +183,8 @@ def read_metadata(path: str | Path) -> dict[bytes, bytes]:
     InputError
         If the file is missing or damaged.
     """
-    check_intact(path, "table")
-    metadata: dict[bytes, bytes] = pq.read_schema(path).metadata
+    with opened_table(path, "table") as file:
+        metadata: dict[bytes, bytes] = file.schema_arrow.metadata
     return metadata
 
 

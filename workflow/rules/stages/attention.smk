@@ -21,7 +21,6 @@ rule measure_attention:
     params:
         **code_of("measure_attention"),
         scoring=scoring_spec,
-        compute=COMPUTE,
     message:
         "Measuring attention to the demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART

@@ -32,7 +32,6 @@ rule measure_compression:
         **code_of("measure_compression", *method_modules()),
         spec=config["compression"],
         scoring=scoring_spec,
-        compute=COMPUTE,
     message:
         "Compressing the demonstrations of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
         + OF_PART

@@ -21,7 +21,6 @@ rule measure_cutoff:
         **code_of("measure_cutoff"),
         spec=cutoff_spec,
         scoring=scoring_spec,
-        compute=COMPUTE,
     message:
         "Leaving out demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART

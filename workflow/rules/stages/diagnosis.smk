@@ -19,7 +19,6 @@ rule measure_diagnosis:
     params:
         **code_of("measure_diagnosis"),
         spec=config["diagnosis"],
-        compute=COMPUTE,
     message:
         "Measuring key distances of label words of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
     script:

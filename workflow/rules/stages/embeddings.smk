@@ -20,7 +20,6 @@ rule prepare_embeddings:
     params:
         **code_of("prepare_embeddings"),
         spec=encoder_spec,
-        compute=COMPUTE,
     message:
         "Embedding the texts of {wildcards.task}"
     script:

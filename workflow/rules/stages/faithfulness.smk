@@ -20,7 +20,6 @@ rule measure_faithfulness:
     params:
         **code_of("measure_faithfulness"),
         spec=faithfulness_spec,
-        compute=COMPUTE,
     message:
         "Measuring saliency of cut edges of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART

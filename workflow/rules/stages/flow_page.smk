@@ -31,7 +31,6 @@ rule measure_token_saliency:
     params:
         **code_of("measure_token_saliency"),
         spec=shown_spec,
-        compute=COMPUTE,
     message:
         "Measuring saliency between tokens of single prompts of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
     script:

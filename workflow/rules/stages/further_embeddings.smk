@@ -23,7 +23,6 @@ rule prepare_further_embeddings:
     params:
         **code_of("prepare_further_embeddings"),
         spec=further_encoders_spec,
-        compute=COMPUTE,
     message:
         "Embedding the texts of {wildcards.task} with further encoders"
     script:

@@ -21,7 +21,6 @@ rule measure_isolation:
         **code_of("measure_isolation"),
         spec=config["isolation"],
         scoring=scoring_spec,
-        compute=COMPUTE,
     message:
         "Isolating label words of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART

@@ -32,7 +32,6 @@ rule measure_kernel:
         **code_of("measure_kernel"),
         spec=config["kernel"],
         task=prompts_spec,
-        compute=COMPUTE,
     message:
         "Measuring kernel weights of many demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART

@@ -21,7 +21,6 @@ rule measure_knockout:
         **code_of("measure_knockout"),
         spec=knockout_spec,
         scoring=scoring_spec,
-        compute=COMPUTE,
     message:
         "Cutting edges of attention of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART

@@ -18,7 +18,6 @@ rule prepare_tokenizer:
     params:
         **code_of("prepare_tokenizer"),
         spec=source_spec,
-        configuration=CONFIGURATION,
     message:
         "Resolving the tokenizer and architecture of {wildcards.model}"
     script:

@@ -25,7 +25,6 @@ rule measure_orders:
         **code_of("measure_orders"),
         orders=orders_count,
         task=prompts_spec,
-        compute=COMPUTE,
     message:
         "Predicting with other orders of demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART

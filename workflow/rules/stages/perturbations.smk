@@ -20,7 +20,6 @@ rule prepare_rare_words:
     params:
         **code_of("prepare_rare_words"),
         spec=encoder_spec,
-        compute=COMPUTE,
     message:
         "Choosing rarer words for the test texts of {wildcards.task}"
     script:
@@ -73,7 +72,6 @@ rule measure_perturbations:
         **code_of("measure_perturbations"),
         task=prompts_spec,
         scoring=scoring_spec,
-        compute=COMPUTE,
     message:
         "Predicting perturbed texts of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART

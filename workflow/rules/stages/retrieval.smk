@@ -29,7 +29,6 @@ rule measure_retrieval:
         spec=retrieval_spec,
         task=prompts_spec,
         scoring=scoring_spec,
-        compute=COMPUTE,
     message:
         "Predicting with chosen demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART

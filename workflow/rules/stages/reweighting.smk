@@ -31,7 +31,6 @@ rule measure_reweighting:
         anchors=anchors_to_fit(),
         task=reweighting_task,
         scoring=scoring_spec,
-        compute=COMPUTE,
     message:
         "Re-weighting attention to label words of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
     script:

@@ -20,7 +20,6 @@ rule measure_saliency:
     params:
         **code_of("measure_saliency"),
         spec=config["saliency"],
-        compute=COMPUTE,
     message:
         "Measuring saliency of attention for {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART

@@ -25,7 +25,6 @@ rule measure_timing:
             ),
         ),
         spec=timing_spec,
-        compute=COMPUTE,
     message:
         "Timing queries of {wildcards.task} with compressed demonstrations in {wildcards.model}"
     script:

@@ -21,7 +21,6 @@ rule measure_transplant:
         **code_of("measure_transplant"),
         spec=transplant_spec,
         scoring=scoring_spec,
-        compute=COMPUTE,
     message:
         "Transplanting between prompts of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART

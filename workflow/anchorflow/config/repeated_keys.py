@@ -1,0 +1,35 @@
+"""Keys that stand twice in a configuration file, of which YAML would take the last one."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from anchorflow.config.errors import InputError
+
+
+class _Loader(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping, none of whose keys stands twice."""
+        seen = set()
+        for key, _ in node.value:
+            told = (key.tag, str(key.value))
+            if told in seen:
+                raise InputError(
+                    f'{self.name}: the key "{key.value}" appears twice in one mapping (line '
+                    f"{key.start_mark.line + 1}); remove or rename one."
+                )
+            seen.add(told)
+        return super().construct_mapping(node, deep)
+
+
+def check_keys(path: str | Path) -> None:
+    """Check that no mapping in a configuration file has a key twice.
+
+    Raises
+    ------
+    InputError
+        If one has; names the key and its line.
+    """
+    with open(path, encoding="utf-8") as file:
+        yaml.load(file, _Loader)
