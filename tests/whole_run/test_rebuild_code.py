@@ -200,8 +200,8 @@ def test_a_new_column_for_others_rebuilds_nothing(finished_run: Checkout) -> Non
 
 def test_a_new_claim_measures_nothing(finished_run: Checkout) -> None:
     folder = finished_run.folder / "workflow/anchorflow/summarize/claims"
-    text = (folder / "flow_early.py").read_text(encoding="utf-8")
-    (folder / "new.py").write_text(text.replace('"flow_early"', '"new"'), encoding="utf-8")
+    text = (folder / "flow.py").read_text(encoding="utf-8")
+    (folder / "new.py").write_text(text, encoding="utf-8")
     assert finished_run.planned() == presented("claims")
 
 

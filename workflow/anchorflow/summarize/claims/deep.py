@@ -3,14 +3,23 @@
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import polars as pl
 
 from anchorflow.arrays import Array
+from anchorflow.depth import first_third, last_third
 from anchorflow.summarize.by_task import texts_of
-from anchorflow.summarize.claims._claim import Control, Run, Sampled
-from anchorflow.summarize.claims._effects import several_layers
+from anchorflow.summarize.claims._claim import UNTRAINED, Claim, Control, Curve, Depth, Run, Sampled
+from anchorflow.summarize.claims._effects import mean_of_layers, several_layers
 from anchorflow.summarize.deep import auc_of_predictions
 from anchorflow.summarize.statistics import SeedStatistic, Statistic
+
+READS = (
+    "attention",
+    "predictions",
+    "prompts",
+)
+
 
 TELLS_NOTHING = "in no seed does the model predict two labels"
 
@@ -70,3 +79,54 @@ def other_tokens(effect: Callable[[Array], Array]) -> Control:
         "the other tokens of each demonstration in place of its label word",
         partial(of_auc, effect=effect, others=True),
     )
+
+
+def rise(auc: Array) -> Array:
+    """Mean of [..., L] over the last third of the layers minus that over the first third."""
+    layers = auc.shape[-1]
+    return mean_of_layers(auc, last_third(layers)) - mean_of_layers(auc, first_third(layers))
+
+
+def late_gain(auc: Array) -> Array:
+    """Σ (AUCROC_l − 0.5) over the upper half of the layers minus that over the lower half.
+
+    Divided by half of the number of layers; with an odd number, the middle layer is in neither
+    half. R_l is this sum up to l as a share of the total, a ratio of noise where attention tells
+    nothing; where the total is above 0, the difference has the sign of 1 - 2 R_{L/2}.
+
+    Source: Wang et al. 2023, eq. 5; deep layers are the upper half (footnote 2).
+    """
+    excess, half = np.nan_to_num(auc - 0.5), auc.shape[-1] // 2
+    difference: Array = excess[..., -half:].mean(-1) - excess[..., :half].mean(-1)
+    undefined = np.isnan(auc).all(-1)
+    return np.where(undefined, np.nan, difference)[..., None]
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "deep_auc_rises",
+        "Attention to the label words tells the model's answer better late than early",
+        "[A] §2.3",
+        "AUCROC_l, last third minus first third of the layers",
+        "AUC",
+        partial(of_auc, effect=rise),
+        other_tokens(rise),
+        UNTRAINED,
+        undefined=TELLS_NOTHING,
+        over_depth=Depth("AUCROC_l", (Curve("AUCROC_l", "deep", {"measure": "auc"}),)),
+        place=1,
+    ),
+    Claim(
+        "deep_gain_late",
+        "Most of what attention to the label words tells is gained in the upper half of the layers",
+        "[A] §2.3",
+        "mean AUCROC_l - 0.5 of the upper half of the layers minus that of the lower half",
+        "AUC",
+        partial(of_auc, effect=late_gain),
+        other_tokens(late_gain),
+        UNTRAINED,
+        undefined=TELLS_NOTHING,
+        over_depth=Depth("R_l", (Curve("R_l", "deep", {"measure": "cumulative"}),)),
+        place=2,
+    ),
+)
