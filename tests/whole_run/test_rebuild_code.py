@@ -84,7 +84,7 @@ class Rewording(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         name = ast.unparse(node.func)
-        place = DESCRIBED.get(name) if self._is_schema else None
+        place = DESCRIBED.get(name.removeprefix("f.")) if self._is_schema else None
         if re.match(r"(log|logging)\.(debug|info|warning|error)$", name):
             place = 0
         if place is not None and len(node.args) > place:
