@@ -45,8 +45,6 @@ NOT_IN_A_SMALL_RUN = {
     "plot/faithful.py",
     "plot/cutoffs.py",
     "plot/transplants.py",
-    "tabulate/knockouts.py",
-    "tabulate/cutoffs.py",
     "prepare/rare_words.py",
     "prepare/perturbations.py",
     "measure/perturbations.py",
