@@ -9,8 +9,7 @@ from anchorflow.plot import cutoffs as plot
 from anchorflow.plot.cutoffs import plot_cutoffs
 from anchorflow.summarize.cutoffs import summarize_cutoffs
 from anchorflow.tabulate.plain import tabulate_plain
-from constructed.cutoffs import cutoff
-from constructed.knockouts import prompts
+from constructed.interventions import cutoff, prompts
 from figure_style import STYLE
 
 PLAIN = [1, 1, 0, 0]

@@ -49,20 +49,17 @@ from constructed.claims import (
     compression,
     encoder,
     flows_and_controls,
-    frame,
     isolation,
     kernel,
     of_claim,
     saliency,
     summarize,
 )
-from constructed.cutoffs import cutoff
 from constructed.deep import deep_tables
-from constructed.faithfulness import cuts, faithfulness
-from constructed.knockouts import knockout
-from constructed.probes import states
+from constructed.interventions import cutoff, cuts, faithfulness, knockout, transplant
+from constructed.kernel import states
+from constructed.rows import frame
 from constructed.timing import timings_of
-from constructed.transplants import transplant
 
 FOLDER = "summarize/claims"
 NAN = float("nan")

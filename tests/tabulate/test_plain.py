@@ -10,12 +10,17 @@ from anchorflow.summarize.by_task import AVERAGE
 from anchorflow.summarize.loyalty import MEASURES, summarize_loyalty
 from anchorflow.summarize.neighbors import summarize_neighbors
 from anchorflow.tabulate.plain import tabulate_plain
-from constructed import decoding, heads, landing
 from constructed.confusion import of_two_labels
-from constructed.decoding import summary_of_nothing
-from constructed.intervals import CELL, INTERVAL
-from constructed.loyalty import isolation, prompts
+from constructed.interventions import isolation
+from constructed.interventions import isolation_prompts as prompts
+from constructed.kernel import (
+    heads_summary,
+    landing_summary,
+    probes_summary,
+    summary_of_nothing,
+)
 from constructed.neighbors import ANSWERS, prompts_of, rows_of, with_a_task_skipped_whole
+from constructed.rows import CELL, INTERVAL
 
 
 def test_a_summary_without_a_table_of_its_own_has_a_row_per_key_and_a_column_per_measure() -> None:
@@ -113,7 +118,7 @@ def test_a_task_skipped_whole_with_one_choice_keeps_its_rows() -> None:
 
 
 def test_the_table_lists_the_best_heads_first() -> None:
-    rows = tabulate_plain("heads", heads.summary()).table
+    rows = tabulate_plain("heads", heads_summary()).table
     best = rows.group_by("task", maintain_order=True).first()
     assert best.select("task", "layer", "head").rows() == [
         ("news", 1, 0),
@@ -124,14 +129,14 @@ def test_the_table_lists_the_best_heads_first() -> None:
 
 
 def test_the_table_has_a_row_per_layer_and_one_of_tokens() -> None:
-    rows = tabulate_plain("landing", landing.summary()).table
+    rows = tabulate_plain("landing", landing_summary()).table
     assert rows["layer"].to_list() == ["0", "1", "tokens"]
     assert rows["label"][0].startswith("0.40 [")
     assert rows["text"][2].startswith("0.67 [")
 
 
 def test_the_table_shows_every_offset() -> None:
-    rows = tabulate_plain("decoding", decoding.summary()).table
+    rows = tabulate_plain("decoding", probes_summary()).table
     assert rows["offset"].unique().sort().to_list() == [-1, 0]
     assert len(rows) == 2 * 2 * 2
 

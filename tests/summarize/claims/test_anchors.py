@@ -22,11 +22,11 @@ from constructed.claims import (
     cells,
     compression,
     expect,
-    frame,
     judged,
     of_claim,
     summarize,
 )
+from constructed.rows import frame
 
 # How many texts of four are right re-weighted, where the other way gets two right.
 REWEIGHTED = {"holds": 3, "even": 2, "fails": 1}

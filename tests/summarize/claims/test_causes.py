@@ -4,10 +4,7 @@ import pytest
 
 from anchorflow.summarize.claims import causes
 from anchorflow.summarize.claims._claim import NotTested, Run
-from constructed.cutoffs import cutoff
-from constructed.faithfulness import cuts, faithfulness
-from constructed.knockouts import Change, knockout
-from constructed.transplants import transplant
+from constructed.interventions import Change, cutoff, cuts, faithfulness, knockout, transplant
 
 CLAIMS = {claim.name: claim for claim in causes.CLAIMS}
 

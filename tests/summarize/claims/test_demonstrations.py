@@ -20,13 +20,13 @@ from constructed.claims import (
     disagrees,
     encoder,
     expect,
-    frame,
     judged,
     kernel,
     model_predictions,
     of_claim,
     summarize,
 )
+from constructed.rows import frame
 
 # How many texts of four are right, where with shuffled labels two are.
 RIGHT_LABELS = {"holds": 3, "even": 2, "fails": 1}

@@ -26,11 +26,11 @@ from constructed.claims import (
     disagrees,
     encoder,
     expect,
-    frame,
     judged,
     kernel,
 )
-from constructed.samples import samples
+from constructed.kernel import samples
+from constructed.rows import frame
 
 # A tenth of the tokens each are label words and the template before them.
 TOKENS = {"before_text": 2, "text": 5, "before_label": 1, "label": 1, "after": 1}
