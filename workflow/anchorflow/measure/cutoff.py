@@ -19,7 +19,6 @@ from anchorflow.config.errors import InputError
 from anchorflow.measure.interventions import (
     Interventions,
     Ran,
-    check_top_tokens,
     measure_interventions,
 )
 from anchorflow.measure.token_kinds import label_word_tokens
@@ -116,7 +115,6 @@ def measure_cutoff(
         If keys are missing, logits are not finite, ``top_tokens`` exceeds the vocabulary, or
         leaving out all demonstrations changes no answer by a bit.
     """
-    check_top_tokens(model, "cutoff", top_tokens)
     return measure_interventions(
         model,
         prompts,

@@ -52,16 +52,6 @@ class Interventions(Generic[Setting]):
         """Raise InputError if the runs did not change what they should."""
 
 
-def check_top_tokens(model: PreTrainedModel, stage: str, top_tokens: int) -> None:
-    """Raise InputError if more tokens are wanted than there are."""
-    vocabulary = model.get_output_embeddings().weight.shape[0]
-    if top_tokens > vocabulary:
-        raise InputError(
-            f"{stage}.top_tokens: {top_tokens} is more than the {vocabulary} tokens of the "
-            "model's vocabulary; lower it."
-        )
-
-
 def measure_interventions(
     model: PreTrainedModel,
     prompts: pl.DataFrame,
@@ -101,8 +91,16 @@ def measure_interventions(
     Raises
     ------
     InputError
-        If keys are missing, logits are not finite, or runs did not change what they should.
+        If keys are missing, logits are not finite, ``top_tokens`` exceeds the vocabulary, or runs
+        did not change what they should.
     """
+    stage = schema.metadata[b"table"].decode()
+    vocabulary = model.get_output_embeddings().weight.shape[0]
+    if top_tokens > vocabulary:
+        raise InputError(
+            f"{stage}.top_tokens: {top_tokens} is more than the {vocabulary} tokens of the "
+            "model's vocabulary; lower it."
+        )
     words = Words.scored(prompts, scoring)
     chosen = runnable(leave_room(prompts, words), "fixed")
     measured = among(first_texts(chosen, first), examples)
@@ -111,7 +109,7 @@ def measure_interventions(
         return parts[0]
     runs = begin(chosen)
     keys = measured.select("model", "task", "seed").row(0, named=True)
-    budget, stage = Budget(batch_tokens), schema.metadata[b"table"].decode()
+    budget = Budget(batch_tokens)
     # Without any setting, the untouched run is a group.
     places = range(0, max(1, len(runs.settings)), at_once)
 

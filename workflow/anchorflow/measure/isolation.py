@@ -23,7 +23,6 @@ from anchorflow.config.cells import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.measure.interventions import (
     Interventions,
-    check_top_tokens,
     measure_interventions,
 )
 from anchorflow.measure.token_kinds import label_word_tokens, matched_positions
@@ -207,7 +206,6 @@ def measure_isolation(
     InputError
         If keys are missing, logits are not finite, or ``top_tokens`` exceeds the vocabulary.
     """
-    check_top_tokens(model, "isolation", top_tokens)
     return measure_interventions(
         model,
         prompts,

@@ -24,7 +24,6 @@ from anchorflow.measure.edges import CLASSES, WHOLE_ROWS, Edges, edges_of, match
 from anchorflow.measure.interventions import (
     Interventions,
     Ran,
-    check_top_tokens,
     measure_interventions,
 )
 from anchorflow.model.attention_function import (
@@ -178,7 +177,6 @@ def measure_knockout(
         If keys are missing, logits are not finite, ``top_tokens`` exceeds the vocabulary, or a cut
         does not change the attention that it should.
     """
-    check_top_tokens(model, "knockout", top_tokens)
     return measure_interventions(
         model,
         prompts,
