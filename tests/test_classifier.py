@@ -271,11 +271,7 @@ def test_weights_are_refused_with_another_instruction_or_separator(
 
 def test_several_fields_and_an_empty_separator_are_refused(tiny_model_directory: Path) -> None:
     common = (*loaded(tiny_model_directory), "P: {premise} H: {hypothesis} A:{label}", LABELS)
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=r"^classifier.template: .*; join fields yourself"):
         InContextClassifier(*common, DEMONSTRATIONS)
-    assert str(error.value) == (
-        "classifier.template: 'P: {premise} H: {hypothesis} A:{label}' has {premise}, but here "
-        "texts have a single field; join fields yourself and write {text}."
-    )
     with pytest.raises(InputError, match="the separator is empty; give one"):
         InContextClassifier(*common[:2], TEMPLATE, LABELS, DEMONSTRATIONS, separator="")

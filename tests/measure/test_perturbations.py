@@ -9,7 +9,7 @@ import torch
 from anchorflow.measure.perturbations import measure_perturbations
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.perturbations import PERTURBATIONS
-from constructed.perturbations import perturbed_prompts, untouched_predictions
+from constructed.retrieval import perturbed_prompts, untouched_predictions
 from tiny_models import plain_attentions, single, tiny_model, whole_batch
 from worded_prompts import WORDS, eager, plain_word_scores, with_word_tokens, with_words
 

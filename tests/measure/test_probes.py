@@ -9,7 +9,7 @@ from anchorflow.measure.probes import measure_probes, probe
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.kernel import STATES
 from anchorflow.schemas.probes import PROBES
-from constructed.probes import states
+from constructed.kernel import states
 
 
 @pytest.mark.parametrize("classes", [2, 4])

@@ -31,8 +31,13 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.gather import gather
 from anchorflow.store.parquet import read_table
-from constructed.perturbations import perturbed_prompts, untouched_predictions
-from constructed.retrieval import cell_prompts, described, random_predictions
+from constructed.retrieval import (
+    cell_prompts,
+    described,
+    perturbed_prompts,
+    random_predictions,
+    untouched_predictions,
+)
 from kernel_prompts import each_alone, with_first
 from stub_tokenizers import Decoder
 from table_files import assert_same, write

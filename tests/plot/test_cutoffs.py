@@ -8,9 +8,8 @@ from matplotlib.figure import Figure
 from anchorflow.plot import cutoffs as plot
 from anchorflow.plot.cutoffs import plot_cutoffs
 from anchorflow.summarize.cutoffs import summarize_cutoffs
-from anchorflow.tabulate.cutoffs import tabulate_cutoffs
-from constructed.cutoffs import cutoff
-from constructed.knockouts import prompts
+from anchorflow.tabulate.plain import tabulate_plain
+from constructed.interventions import cutoff, prompts
 from figure_style import STYLE
 
 PLAIN = [1, 1, 0, 0]
@@ -33,7 +32,7 @@ def test_every_measure_has_a_line_for_what_is_seen_and_one_for_what_is_needed(
 
 def test_the_table_says_how_many_layers_need_them() -> None:
     table = {"first": [[0, 0, 1, 1], PLAIN, PLAIN], "label": [PLAIN] * 3}
-    page = tabulate_cutoffs(summarize_cutoffs(cutoff(table, PLAIN), prompts(), 0.95))
+    page = tabulate_plain("cutoffs", summarize_cutoffs(cutoff(table, PLAIN), prompts(), 0.95))
     assert page.table.filter(page.table["task"] == "news").select("first", "label").row(0) == (
         "1.00 [1.00, 1.00]",
         "0.00 [0.00, 0.00]",

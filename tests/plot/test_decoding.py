@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from anchorflow.plot.decoding import plot_decoding
-from constructed.decoding import summary, summary_of_nothing
+from constructed.kernel import probes_summary as summary
+from constructed.kernel import summary_of_nothing
 from figure_style import STYLE
 
 

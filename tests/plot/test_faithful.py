@@ -8,8 +8,7 @@ from matplotlib.figure import Figure
 from anchorflow.plot import faithful as plot
 from anchorflow.plot.faithful import plot_faithful
 from anchorflow.summarize.faithful import summarize_faithful
-from constructed.faithfulness import cuts, faithfulness
-from constructed.knockouts import prompts
+from constructed.interventions import cuts, faithfulness, prompts
 from figure_style import STYLE
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from anchorflow.plot.heads import plot_heads
-from constructed.heads import summary
+from constructed.kernel import heads_summary as summary
 from figure_style import STYLE
 
 

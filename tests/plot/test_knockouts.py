@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from anchorflow.plot import knockouts as plot
 from anchorflow.plot.knockouts import plot_knockouts
 from anchorflow.summarize.knockouts import summarize_knockouts
-from constructed.knockouts import knockout, prompts
+from constructed.interventions import knockout, prompts
 from figure_style import STYLE
 
 CUT = {

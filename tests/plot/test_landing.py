@@ -4,7 +4,8 @@ from pathlib import Path
 
 from anchorflow.measure.segments import segment_names
 from anchorflow.plot.landing import plot_landing, segments_in_order
-from constructed.landing import PAIRS, summary, summary_with_pairs
+from constructed.kernel import PAIRS, summary_with_pairs
+from constructed.kernel import landing_summary as summary
 from figure_style import STYLE
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from anchorflow.plot.regressors import plot_regressors
-from constructed.regressors import summary
+from constructed.kernel import regressors_summary as summary
 from figure_style import STYLE
 
 

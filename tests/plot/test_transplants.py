@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 from anchorflow.plot import transplants as plot
 from anchorflow.plot.transplants import plot_transplants
 from anchorflow.summarize.transplants import summarize_transplants
-from constructed.knockouts import prompts
-from constructed.transplants import transplant
+from constructed.interventions import prompts, transplant
 from figure_style import STYLE
 
 OWN, DONOR = [0.25, 0.25, 0.75], [0.75, 0.5, 0.75]

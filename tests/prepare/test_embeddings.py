@@ -75,30 +75,18 @@ def test_the_default_encoder_lies_inside_its_package() -> None:
 
 @pytest.mark.parametrize("package", ["no_such_package", "no-such-package"])
 def test_a_package_that_is_not_installed_is_told(package: str) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=rf"^encoder.path: .*{package}.*; install it with pip"):
         encoder_directory(f"{package}:model")
-    assert str(error.value) == (
-        f'encoder.path: the Python package "{package}" is not installed; install it with pip, or '
-        "correct the name."
-    )
 
 
 def test_a_directory_that_is_no_encoder_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=r"^encoder.path: .*no modules.json.*; correct the path"):
         encoder_directory(str(tmp_path))
-    assert str(error.value) == (
-        f"encoder.path: '{tmp_path}' is not a directory in sentence-transformers' format (it has "
-        "no modules.json); correct the path, which is relative to the working directory."
-    )
 
 
 def test_a_package_that_holds_no_encoder_is_told() -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=r"^encoder.path: .*; install the package again"):
         encoder_directory("anchorflow:rules")
-    assert str(error.value) == (
-        "encoder.path: 'anchorflow:rules' is not a directory in sentence-transformers' format (it "
-        "has no modules.json); install the package again with pip, or correct the path."
-    )
 
 
 def test_weights_that_are_only_pickled_are_refused(broken: Path) -> None:

@@ -108,13 +108,10 @@ def test_every_label_has_as_many_nearest_texts_as_fixed_ones() -> None:
 
 
 def test_too_few_texts_apart_from_the_test_text_are_told() -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises(
+        InputError, match=r"^tasks.mine.train: .*\"Yes\".* test text 1 .* 5 .*; add texts, or"
+    ):
         chosen("nearest_per_label", [0, 1, 1, 1, 1])
-    assert str(error.value) == (
-        'tasks.mine.train: there are too few training texts of the label "Yes" that differ from '
-        "test text 1 for a prompt of 5 demonstrations; add texts, or lower "
-        "demonstrations_per_label."
-    )
     with pytest.raises(InputError, match=r"too few training texts that differ from test text 1 "):
         chosen("nearest", [label for _, _, label in TRAIN])
 
@@ -182,13 +179,10 @@ def test_with_one_demonstration_of_each_label_its_texts_are_one_cluster() -> Non
 @pytest.mark.parametrize("choice", CHOSEN)
 def test_too_few_different_texts_for_clusters_are_told(choice: str) -> None:
     train = [*CLUSTERED[:3], CLUSTERED[4], ("a0", 0, 0)]
-    with pytest.raises(InputError) as error:
+    with pytest.raises(
+        InputError, match=rf"^tasks.mine.train: .*\"No\".* 3 {choice} .*; add texts, or"
+    ):
         of_clusters(choice, train=train, labels=[0, 0, 0])
-    assert str(error.value) == (
-        'tasks.mine.train: there are too few training texts of the label "No" that differ from '
-        f"each other and from all test texts for 3 {choice} demonstrations; add texts, or lower "
-        "demonstrations_per_label."
-    )
 
 
 # --- of another task -----------------------------------------------------------------------------
@@ -220,13 +214,10 @@ def test_texts_that_the_task_has_too_and_those_too_short_for_its_fields_are_left
     pairs = texts_for(own, other, PAIR, ONE_FIELD, 2)
     assert pairs["text"].to_list() == ["in\x1fcommon", "of its\x1fown"]
     assert pairs["row"].to_list() == [0, 1]
-    with pytest.raises(InputError) as error:
+    with pytest.raises(
+        InputError, match=r"^retrieval.choices: .* 2 training texts .* 3 .*; add texts to other, or"
+    ):
         texts_for(own, other, PAIR, ONE_FIELD, 3)
-    assert str(error.value) == (
-        "retrieval.choices: for other_task, mine shows texts of other, which has 2 training texts "
-        "that mine lacks and that have a word for each of its fields, but prompts have 3 "
-        "demonstrations; add texts to other, or leave other_task out."
-    )
 
 
 def test_texts_of_another_task_stand_under_the_random_ones_labels() -> None:

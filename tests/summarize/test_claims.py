@@ -49,20 +49,17 @@ from constructed.claims import (
     compression,
     encoder,
     flows_and_controls,
-    frame,
     isolation,
     kernel,
     of_claim,
     saliency,
     summarize,
 )
-from constructed.cutoffs import cutoff
 from constructed.deep import deep_tables
-from constructed.faithfulness import cuts, faithfulness
-from constructed.knockouts import knockout
-from constructed.probes import states
+from constructed.interventions import cutoff, cuts, faithfulness, knockout, transplant
+from constructed.kernel import states
+from constructed.rows import frame
 from constructed.timing import timings_of
-from constructed.transplants import transplant
 
 FOLDER = "summarize/claims"
 NAN = float("nan")
@@ -475,18 +472,6 @@ def test_claims_are_told_apart_and_name_source_control_and_form() -> None:
         assert "|" not in claim.statement + claim.compared + claim.control.description
 
 
-def test_every_stage_that_twins_pass_through_has_them_as_the_null_of_its_claims() -> None:
-    of_twins = {"attention", "predictions", "saliency", "isolation", "compression"}
-    of_twins |= {"knockout", "faithfulness", "cutoff", "transplant"}
-    for file in registry.entries(FOLDER):
-        reads = set(registry.declared(FOLDER, file, "READS")) - {"prompts"}
-        for claim in registry.load(FOLDER, file).CLAIMS:
-            # What shuffled labels or other words are compared with is no property of a network
-            # alone, and twins are not shown them.
-            expected = reads <= of_twins and file not in ("labels_inform", "own_words_help")
-            assert (claim.null == UNTRAINED) == expected, claim.name
-
-
 def test_claims_are_in_the_order_of_the_papers() -> None:
     families = list(dict.fromkeys(claim.family for claim in load_claims()))
     assert families == [
@@ -580,18 +565,35 @@ def every_table() -> Tables:
     }
 
 
+OF_TWINS = {"attention", "predictions", "saliency", "isolation", "compression"}
+OF_TWINS |= {"knockout", "faithfulness", "cutoff", "transplant"}
+
+
 @pytest.mark.parametrize("file", registry.entries(FOLDER))
-def test_a_file_of_claims_declares_the_tables_that_they_read(file: str) -> None:
-    tables = Recorded(every_table())
-    answers = every_table()["predictions"]
+def test_a_file_declares_what_its_claims_read_and_twins_are_the_null_of_all_they_have(
+    file: str,
+) -> None:
+    every, answers = every_table(), every_table()["predictions"]
     words = {"words": [" x", " y"], "permuted": [" y", " x"], "symbols": [" A", " B"], "random": []}
     worded = {name: answers for name in words if name != "words"}
+    read = set()
     for claim in registry.load(FOLDER, file).CLAIMS:
+        tables = Recorded(every)
         run = Run("news", tables, "mask", 0.05, shuffled=tables, worded=worded, words=words)
         claim.measure(run)
         if claim.control.measure is not None:
             claim.control.measure(run)
-    assert tables.read == set(registry.declared(FOLDER, file, "READS"))
+        read |= tables.read
+        # What shuffled labels or other words are compared with is no property of a network alone,
+        # and twins are not shown them.
+        alone = claim.name not in (
+            "labels_inform",
+            "own_words_over_permuted",
+            "own_words_over_random",
+        )
+        of_twins = tables.read - {"prompts"} <= OF_TWINS and alone
+        assert (claim.null == UNTRAINED) == of_twins, claim.name
+    assert read == set(registry.declared(FOLDER, file, "READS"))
 
 
 def test_claims_on_a_table_that_is_not_given_or_empty_are_not_tested() -> None:

@@ -7,8 +7,7 @@ import pytest
 from anchorflow.schemas.cutoff import CUTOFFS
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.summarize.cutoffs import layers_needed, summarize_cutoffs
-from constructed.cutoffs import cutoff
-from constructed.knockouts import prompts
+from constructed.interventions import cutoff, prompts
 
 # Of the plain 1 1 0 0: nothing is kept from layer 0 on; one of four changes from 1 on; all as ever.
 PREDICTED = {"first": [[0, 0, 1, 1], [1, 1, 0, 1], [1, 1, 0, 0]]}

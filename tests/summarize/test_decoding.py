@@ -9,10 +9,8 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.probes import PROBES
 from anchorflow.summarize.by_task import AVERAGE
 from anchorflow.summarize.decoding import summarize_decoding
-from constructed.decoding import summary, summary_of_nothing
-from constructed.kernel import prompts
-from constructed.probes import states
-from constructed.samples import samples
+from constructed.kernel import probes_summary as summary
+from constructed.kernel import prompts, samples, states, summary_of_nothing
 
 
 def test_summary_averages_and_gains_over_chance() -> None:

@@ -8,8 +8,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.schemas.faithfulness import FAITHFUL
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.summarize.faithful import rank_correlations, summarize_faithful
-from constructed.faithfulness import cuts, faithfulness
-from constructed.knockouts import knockout, prompts
+from constructed.interventions import cuts, faithfulness, knockout, prompts
 
 TOLD = {
     "saliency": [1.0, 2.0, 3.0],

@@ -7,7 +7,7 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.heads import HEADS
 from anchorflow.summarize.by_task import AVERAGE
 from anchorflow.summarize.heads import head_keys, head_measures
-from constructed.heads import summary
+from constructed.kernel import heads_summary as summary
 from constructed.kernel import kernel, predictions
 
 

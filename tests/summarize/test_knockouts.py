@@ -9,7 +9,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.knockout import KNOCKOUTS
 from anchorflow.summarize.knockouts import summarize_knockouts
-from constructed.knockouts import knockout, prompts
+from constructed.interventions import knockout, prompts
 
 CUT = {
     ("label_to_target", False, 0): [0.25, 0.5],

@@ -8,7 +8,8 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.landing import LANDING
 from anchorflow.summarize.by_task import AVERAGE
 from anchorflow.summarize.landing import segment_measures
-from constructed.landing import PAIRS, segmented, summary, summary_with_pairs
+from constructed.kernel import PAIRS, segmented, summary_with_pairs
+from constructed.kernel import landing_summary as summary
 
 
 def test_attention_is_shared_among_segments_and_divided_by_their_tokens() -> None:

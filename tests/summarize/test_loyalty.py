@@ -10,7 +10,8 @@ from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.loyalty import LOYALTY
 from anchorflow.summarize.loyalty import estimate_settings, loyalty_measures, summarize_loyalty
-from constructed.loyalty import isolation, prompts
+from constructed.interventions import isolation
+from constructed.interventions import isolation_prompts as prompts
 
 
 def test_measures_compare_each_prediction_with_the_untouched_one() -> None:

@@ -12,9 +12,8 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.neighbors import NEIGHBORS
 from anchorflow.summarize.neighbors import (
     CHOICES,
-    MEASURES,
+    GAINS,
     majority,
-    neighbor_measures,
     summarize_neighbors,
 )
 from checkout import ROOT
@@ -59,11 +58,11 @@ def test_gains_are_differences_from_random_demonstrations_on_the_same_examples()
 
 def test_the_gain_weighs_pairs() -> None:
     rows = rows_of("news", 1).with_columns(voted=pl.lit(0))
-    statistic, texts = neighbor_measures(rows, "nearest")
+    statistic, texts = GAINS.statistic(rows, "nearest")
     assert texts.tolist() == [0, 1, 2, 3]
     weights = np.random.default_rng(0).multinomial(4, [0.25] * 4, 500).astype(float)
     # Right minus right: 0, 1, 1, -1 of the four examples.
-    gain = statistic(weights)[:, MEASURES.index("accuracy_gain")]
+    gain = statistic(weights)[:, GAINS.measures.index("accuracy_gain")]
     np.testing.assert_allclose(gain, weights @ [0, 1, 1, -1] / 4)
 
 

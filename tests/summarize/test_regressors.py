@@ -9,7 +9,8 @@ from anchorflow.schemas.regressors import REGRESSORS
 from anchorflow.summarize.heads import choose_head
 from anchorflow.summarize.regressors import encoder_prediction, logistic_prediction
 from anchorflow.summarize.statistics import Estimate, Stratum
-from constructed.regressors import EXAMPLES, summary
+from constructed.kernel import EXAMPLES
+from constructed.kernel import regressors_summary as summary
 
 NAN = float("nan")
 

@@ -15,6 +15,7 @@ from constructed.retention import (
     row,
     summary_of_the_paper_s_tasks,
 )
+from constructed.rows import frame
 
 
 def means(summary: pl.DataFrame, method: str) -> dict[str, float]:
@@ -94,9 +95,7 @@ def test_shares_are_rows_of_their_own() -> None:
         for share in (None, 0.5)
         for e in range(EXAMPLES)
     ]
-    compression = pl.concat(
-        [compression_of({}), pl.DataFrame(swept, schema=frame_schema(COMPRESSION))]
-    )
+    compression = pl.concat([compression_of({}), frame(swept, COMPRESSION, model="m")])
     summary = summarize_retention(compression, prompts_of(["news"]), 0.9)
     loyalty = summary.filter(method="recent", measure="label_loyalty", task="news")
     assert dict(loyalty.select("share", "mean").iter_rows()) == {None: 0, 0.5: 1}

@@ -9,7 +9,7 @@ import pytest
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.robustness import ROBUSTNESS
-from anchorflow.summarize.robustness import MEASURES, robustness_measures, summarize_robustness
+from anchorflow.summarize.robustness import CHANGES, summarize_robustness
 from constructed.robustness import tables_of, with_a_task_skipped_whole
 
 
@@ -33,11 +33,11 @@ def test_changes_are_differences_from_the_same_texts_untouched() -> None:
 def test_the_change_weighs_pairs() -> None:
     tables = tables_of("news", 1)
     rows = tables["predictions"].with_columns(changed_words=pl.lit(0.0))
-    statistic, texts = robustness_measures(rows, "typos")
+    statistic, texts = CHANGES.statistic(rows, "typos")
     assert texts.tolist() == [0, 1, 2, 3]
     weights = np.random.default_rng(0).multinomial(4, [0.25] * 4, 500).astype(float)
     # Right minus right: 0, -1, -1, 1 of the four examples.
-    change = statistic(weights)[:, MEASURES.index("accuracy_change")]
+    change = statistic(weights)[:, CHANGES.measures.index("accuracy_change")]
     np.testing.assert_allclose(change, weights @ [0, -1, -1, 1] / 4)
 
 

@@ -6,8 +6,7 @@ import pytest
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.transplant import TRANSPLANTS
 from anchorflow.summarize.transplants import summarize_transplants
-from constructed.knockouts import prompts
-from constructed.transplants import transplant
+from constructed.interventions import prompts, transplant
 
 OWN, DONOR = [0.25, 0.25, 0.75], [0.75, 0.5, 0.75]
 LABEL, TEXT = ("keys_values", "label", 0), ("keys_values", "text", 0)

@@ -4,7 +4,7 @@ import polars as pl
 
 from anchorflow.summarize.by_task import AVERAGE
 from anchorflow.tabulate.regressors import tabulate_regressors
-from constructed.regressors import summary
+from constructed.kernel import regressors_summary as summary
 
 
 def test_the_table_names_every_method() -> None:

@@ -27,8 +27,6 @@ if __name__ == "__main__":
             page = tabulate(**tables, **{k: v for k, v in known.items() if k in wanted})
         else:
             keys = TABLES[word].metadata[b"keys"].decode().split()
-            rows = ", ".join(key for key in keys if key != "measure")
-            note = f"One row per {rows}; a column per measure, with intervals."
-            page = tabulate_plain(snakemake.params.title, note, tables[summary], keys)
+            page = tabulate_plain(word, tables[summary], snakemake.params.title, keys)
         write_csv(snakemake.output.csv, tables[summary])
         write_page(dict(snakemake.output.items()), page)

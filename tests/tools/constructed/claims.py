@@ -13,13 +13,13 @@ from anchorflow.config.cells import Words
 from anchorflow.random_draws import halves
 from anchorflow.schemas.compression import COMPRESSION
 from anchorflow.schemas.embeddings import EMBEDDINGS
-from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.isolation import ISOLATION
 from anchorflow.schemas.kernel import COUNTS, KERNEL
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.summarize.claims import summarize_claims
 from anchorflow.summarize.verdicts import NOT_SUPPORTED, SUPPORTED
+from constructed.rows import frame
 
 Row = dict[str, Any]
 Tables = dict[str, pl.DataFrame]
@@ -69,16 +69,6 @@ ALONE = (
         ("fails", NOT_SUPPORTED, _NO_EFFECT),
     ],
 )
-
-
-def frame(rows: Sequence[Row], schema: Any) -> pl.DataFrame:
-    """Rows as a table; columns that they lack are null, and labels are taken as apart."""
-    table = pl.DataFrame(rows, schema=frame_schema(schema))
-    if "token_groups" not in table.columns:
-        return table
-    return table.with_columns(
-        token_groups=pl.int_ranges(pl.col("probabilities").list.len(), dtype=pl.Int32)
-    )
 
 
 def cells(seeds: Sequence[int] = SEEDS, examples: int = EXAMPLES, task: str = "news") -> list[Row]:

@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 
 from anchorflow.schemas.diagnosis import DIAGNOSIS
-from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.summarize.confusion import summarize_confusion
+from constructed.rows import frame
 
 
 def cell(task: str, seed: int, classes: int, far: list[float]) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -32,24 +32,14 @@ def cell(task: str, seed: int, classes: int, far: list[float]) -> tuple[pl.DataF
         probabilities = np.exp(scores + random.normal(size=classes))
         rows.append(
             {
-                "model": "m",
-                "task": task,
-                "seed": seed,
                 "example": example,
                 "label": label,
                 "prediction": int(probabilities.argmax()),
                 "probabilities": (probabilities / probabilities.sum()).tolist(),
-                "top_tokens": [],
-                "top_texts": [],
-                "top_probabilities": [],
-                "token_groups": list(range(classes)),
             }
         )
     distances = [
         {
-            "model": "m",
-            "task": task,
-            "seed": seed,
             "heads": heads,
             "layer": layer,
             "label": a,
@@ -61,8 +51,8 @@ def cell(task: str, seed: int, classes: int, far: list[float]) -> tuple[pl.DataF
         for (a, b), distance in zip(pairs, far, strict=True)
     ]
     return (
-        pl.DataFrame(rows, schema=frame_schema(PREDICTIONS)),
-        pl.DataFrame(distances, schema=frame_schema(DIAGNOSIS)),
+        frame(rows, PREDICTIONS, model="m", task=task, seed=seed),
+        frame(distances, DIAGNOSIS, model="m", task=task, seed=seed),
     )
 
 
@@ -70,7 +60,7 @@ def prompts_of(predictions: pl.DataFrame) -> pl.DataFrame:
     """Prompts with fixed demonstrations of the predictions' examples, none too long."""
     rows = predictions.select("model", "task", "seed", "example").to_dicts()
     fixed = [{**row, "demonstrations": "fixed"} for row in rows]
-    return pl.DataFrame(fixed, schema=frame_schema(PROMPTS))
+    return frame(fixed, PROMPTS)
 
 
 def of_two_labels() -> pl.DataFrame:

@@ -2,9 +2,9 @@
 
 import polars as pl
 
-from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.theory import THEORY
 from anchorflow.summarize.convergence import summarize_convergence
+from constructed.rows import frame
 
 COUNTS = (1, 4, 16, 64)
 KERNELS: tuple[tuple[str, float | None, int | None], ...] = (
@@ -39,7 +39,7 @@ def measured(remains: float = 0.1, worlds: int = 3) -> pl.DataFrame:
         for kernel, ridge, rank in KERNELS
         for n in COUNTS
     ]
-    return pl.DataFrame(rows, schema=frame_schema(THEORY))
+    return frame(rows, THEORY)
 
 
 def summary() -> pl.DataFrame:

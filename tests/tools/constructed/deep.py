@@ -9,6 +9,7 @@ from anchorflow.schemas.attention import ATTENTION
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
+from constructed.rows import frame
 
 HEADS = 2
 
@@ -82,7 +83,6 @@ def deep_tables(
     ]
     prompts = [
         {
-            "task": "news",
             "seed": seed,
             "demonstrations": "fixed",
             "skipped": "too long" if place else None,
@@ -98,5 +98,5 @@ def deep_tables(
     return {
         "attention": pl.concat(attention),
         "predictions": pl.concat(told),
-        "prompts": pl.DataFrame(prompts, schema=frame_schema(PROMPTS)),
+        "prompts": frame(prompts, PROMPTS),
     }

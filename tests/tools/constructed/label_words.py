@@ -9,7 +9,7 @@ from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.saliency import SALIENCY
 from anchorflow.summarize.label_words import summarize_label_words
-from constructed.claims import frame
+from constructed.rows import frame
 
 WORDS = {
     "mine": {

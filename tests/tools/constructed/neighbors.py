@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.retrieval import RETRIEVAL
 from anchorflow.summarize.neighbors import summarize_neighbors
+from constructed.rows import frame
 
 ANSWERS = {"random": [0, 1, 0, 1], "nearest": [0, 0, 1, 0]}
 TRUTH = [0, 0, 1, 1]  # two right with random ones, three with nearest
@@ -21,8 +21,6 @@ def rows_of(task: str, seeds: int, left_out: tuple[str, int] | None = None) -> p
     """The answers above for every seed, without one choice's example."""
     rows = [
         {
-            "model": "m",
-            "task": task,
             "seed": seed,
             "example": example,
             "choice": choice,
@@ -37,7 +35,7 @@ def rows_of(task: str, seeds: int, left_out: tuple[str, int] | None = None) -> p
         for example, answer in enumerate(answers)
         if (choice, example) != left_out
     ]
-    return pl.DataFrame(rows, schema=frame_schema(RETRIEVAL))
+    return frame(rows, RETRIEVAL, model="m", task=task)
 
 
 def prompts_of(
@@ -58,7 +56,7 @@ def prompts_of(
         for choice in ANSWERS
         for example in range(4)
     ]
-    both = pl.DataFrame(rows, schema={name: frame_schema(PROMPTS)[name] for name in rows[0]})
+    both = frame(rows, PROMPTS)
     fixed = both.filter(demonstrations="fixed")
     other = fixed.with_columns(demonstrations=pl.lit("per_example"), skipped=pl.lit("too long"))
     return pl.concat([fixed, other]), both.filter(pl.col("demonstrations") != "fixed")

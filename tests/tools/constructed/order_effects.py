@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.orders import ORDERS
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.summarize.order_effects import summarize_order_effects
+from constructed.rows import frame
 
 TRUTH = [0, 1, 0, 1]
 # Right in 4, 3, and 2 of four texts; then in 4, 2, and 0.
@@ -35,8 +35,6 @@ def tables_of(
     ]
     rows = [
         {
-            "model": "m",
-            "task": task,
             "seed": seed,
             "arrangement": arrangement,
             "number": number,
@@ -51,8 +49,6 @@ def tables_of(
     ]
     prompts = [
         {
-            "model": "m",
-            "task": task,
             "seed": seed,
             "demonstrations": f"{arrangement}-{number}",
             "example": example,
@@ -60,11 +56,9 @@ def tables_of(
         }
         for (seed, arrangement, number, example), out in zip(cells, skipped, strict=True)
     ]
-    names = ("model", "task", "seed", "demonstrations", "example", "skipped")
-    schema = {name: frame_schema(PROMPTS)[name] for name in names}
     return {
-        "predictions": pl.DataFrame(rows, schema=frame_schema(ORDERS)),
-        "prompts": pl.DataFrame(prompts, schema=schema),
+        "predictions": frame(rows, ORDERS, model="m", task=task),
+        "prompts": frame(prompts, PROMPTS, model="m", task=task),
     }
 
 

@@ -2,9 +2,9 @@
 
 import polars as pl
 
-from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.reweighting import REWEIGHTING
+from constructed.rows import frame
 
 TRUTH = [0, 0, 1, 1]
 BASELINES = ("calibrated", "attention_regression")
@@ -21,8 +21,6 @@ def predictions_of(model: str, task: str, seeds: int, left_out: int | None = Non
     """The answers above for every seed, without the ``left_out`` example of ``many``."""
     rows = [
         {
-            "model": model,
-            "task": task,
             "seed": seed,
             "example": example,
             "method": method,
@@ -35,7 +33,7 @@ def predictions_of(model: str, task: str, seeds: int, left_out: int | None = Non
         for example, prediction in enumerate(answers)
         if not (method == "many" and example == left_out)
     ]
-    return pl.DataFrame(rows, schema=frame_schema(REWEIGHTING))
+    return frame(rows, REWEIGHTING, model=model, task=task)
 
 
 def prompts_of(
@@ -44,8 +42,6 @@ def prompts_of(
     """The run's prompts, and those that re-weighting adds; one with many may be too long."""
     rows = [
         {
-            "model": model,
-            "task": task,
             "seed": seed,
             "demonstrations": protocol,
             "example": example,
@@ -55,6 +51,6 @@ def prompts_of(
         for protocol in ("fixed", "many", "training")
         for example in range(4)
     ]
-    whole = pl.DataFrame(rows, schema=frame_schema(PROMPTS))
+    whole = frame(rows, PROMPTS, model=model, task=task)
     fixed = pl.col("demonstrations") == "fixed"
     return whole.filter(fixed), whole.filter(~fixed)

@@ -5,9 +5,9 @@ from typing import Any
 import polars as pl
 
 from anchorflow.schemas.compression import COMPRESSION
-from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.summarize.retention import summarize_retention
+from constructed.rows import frame
 
 EXAMPLES = 8
 
@@ -17,9 +17,6 @@ def row(method: str, example: int, draw: int, loyal: bool, **more: Any) -> dict[
     label = example % 2
     prediction = 0 if loyal else 1
     return {
-        "model": "m",
-        "task": "news",
-        "seed": 0,
         "example": example,
         "method": method,
         "share": None,
@@ -43,7 +40,7 @@ def compression_of(loyal_draws: dict[int, set[int]], **more: Any) -> pl.DataFram
         for draw, loyal in loyal_draws.items()
         for e in range(EXAMPLES)
     ]
-    return pl.DataFrame(rows, schema=frame_schema(COMPRESSION))
+    return frame(rows, COMPRESSION, model="m")
 
 
 def prompts_of(tasks: list[str]) -> pl.DataFrame:
@@ -53,7 +50,7 @@ def prompts_of(tasks: list[str]) -> pl.DataFrame:
         for task in tasks
         for e in range(EXAMPLES)
     ]
-    return pl.DataFrame(rows, schema=frame_schema(PROMPTS))
+    return frame(rows, PROMPTS)
 
 
 def summary_of_the_paper_s_tasks() -> pl.DataFrame:

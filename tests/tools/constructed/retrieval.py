@@ -1,4 +1,4 @@
-"""Texts on a circle to choose from; prompts with two choices, and what is known of them before."""
+"""Texts on a circle to choose from; prompts of two choices or perturbations, and predictions."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,14 @@ import numpy as np
 import polars as pl
 
 from anchorflow.schemas.embeddings import EMBEDDINGS
-from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.schemas.texts import TEXTS
-from tiny_models import shared_prompts
+from constructed.rows import frame
+from tiny_models import PREFIX, shared_prompts
 
 LABELS = [" No", " Yes"]
+
 Placed = tuple[str, float, int]  # a text, the angle of its embedding in degrees, and its label
 
 TRAIN: list[Placed] = [
@@ -24,6 +25,7 @@ TRAIN: list[Placed] = [
     ("west", 180, 1),
     ("again", 10, 1),
 ]
+
 TEST: list[Placed] = [("query", 0, 0), ("north", 90, 1)]
 
 
@@ -39,8 +41,8 @@ def corpus(
             texts.append({**place, "text": text, "label": label})
             embeddings.append({**place, "embedding": [np.cos(angle), np.sin(angle)]})
     return (
-        pl.DataFrame(texts, schema=frame_schema(TEXTS)),
-        pl.DataFrame(embeddings, schema=frame_schema(EMBEDDINGS)),
+        frame(texts, TEXTS),
+        frame(embeddings, EMBEDDINGS),
     )
 
 
@@ -70,7 +72,7 @@ def fixed_samples(
         }
         for example, (text, _, label) in enumerate(test)
     ]
-    return pl.DataFrame(samples, schema=frame_schema(SAMPLES))
+    return frame(samples, SAMPLES)
 
 
 def cell_prompts(queries: list[int]) -> pl.DataFrame:
@@ -85,21 +87,14 @@ def random_predictions(examples: list[int]) -> pl.DataFrame:
     """Predictions with random demonstrations, always of label 1."""
     rows = [
         {
-            "model": "tiny",
-            "task": "news",
-            "seed": 0,
             "example": example,
             "label": example % 3,
             "prediction": 1,
             "probabilities": [0.1, 0.7, 0.2],
-            "top_tokens": [],
-            "top_texts": [],
-            "top_probabilities": [],
-            "token_groups": [0, 1, 2],
         }
         for example in examples
     ]
-    return pl.DataFrame(rows, schema=frame_schema(PREDICTIONS))
+    return frame(rows, PREDICTIONS)
 
 
 def described(prompts: pl.DataFrame, examples: list[int]) -> pl.DataFrame:
@@ -111,3 +106,17 @@ def described(prompts: pl.DataFrame, examples: list[int]) -> pl.DataFrame:
         schema=["choice", "example", "similarity", "same_label"],
         orient="row",
     ).cast({"example": pl.Int32})
+
+
+def perturbed_prompts(queries: list[int]) -> pl.DataFrame:
+    """Prompts of two perturbations, with the same demonstrations, in PROMPTS' columns."""
+    first = shared_prompts(queries).with_columns(demonstrations=pl.lit("typos"))
+    ids = [
+        row[: PREFIX + 1] + [(token * 5) % 97 for token in row[PREFIX + 1 :]]
+        for row in first["token_ids"].to_list()
+    ]
+    other = first.with_columns(demonstrations=pl.lit("case"), token_ids=pl.Series(ids))
+    return pl.concat([first, other])
+
+
+untouched_predictions = random_predictions

@@ -2,11 +2,11 @@
 
 import polars as pl
 
-from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.perturbations import PERTURBATIONS
 from anchorflow.schemas.perturbed_texts import PERTURBED_TEXTS
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.summarize.robustness import summarize_robustness
+from constructed.rows import frame
 
 ANSWERS = {"untouched": [0, 0, 1, 0], "typos": [0, 1, 0, 1]}
 TRUTH = [0, 0, 1, 1]  # three right untouched, two with typos
@@ -30,7 +30,6 @@ def tables_of(task: str, seeds: int, left_out: tuple[str, int] | None = None) ->
     predictions = [
         {
             **cell,
-            "model": "m",
             "label": TRUTH[cell["example"]],
             "prediction": ANSWERS[cell["perturbation"]][cell["example"]],
             "probabilities": [0.5, 0.5],
@@ -38,23 +37,11 @@ def tables_of(task: str, seeds: int, left_out: tuple[str, int] | None = None) ->
         for cell, out in zip(cells, skipped, strict=True)
         if not out
     ]
-    prompts = pl.DataFrame(
-        [
-            {
-                "model": "m",
-                "task": task,
-                "seed": cell["seed"],
-                "demonstrations": cell["perturbation"],
-                "example": cell["example"],
-                "skipped": "too long" if out else None,
-            }
-            for cell, out in zip(cells, skipped, strict=True)
-        ],
-        schema={
-            name: frame_schema(PROMPTS)[name]
-            for name in ("model", "task", "seed", "demonstrations", "example", "skipped")
-        },
-    )
+    prompted = [
+        {**cell, "demonstrations": cell["perturbation"], "skipped": "too long" if out else None}
+        for cell, out in zip(cells, skipped, strict=True)
+    ]
+    prompts = frame(prompted, PROMPTS, model="m")
     fixed = prompts.filter(demonstrations="untouched").with_columns(demonstrations=pl.lit("fixed"))
     other = fixed.with_columns(demonstrations=pl.lit("per_example"), skipped=pl.lit("too long"))
     texts = [
@@ -63,10 +50,10 @@ def tables_of(task: str, seeds: int, left_out: tuple[str, int] | None = None) ->
         if cell["perturbation"] == "typos"
     ]
     return {
-        "predictions": pl.DataFrame(predictions, schema=frame_schema(PERTURBATIONS)),
+        "predictions": frame(predictions, PERTURBATIONS, model="m"),
         "perturbed": prompts.filter(demonstrations="typos"),
         "prompts": pl.concat([fixed, other]),
-        "texts": pl.DataFrame(texts, schema=frame_schema(PERTURBED_TEXTS)),
+        "texts": frame(texts, PERTURBED_TEXTS),
     }
 
 

@@ -2,9 +2,9 @@
 
 import polars as pl
 
-from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.retention import RETENTION
 from anchorflow.schemas.timing import TIMING
+from constructed.rows import frame
 
 WAYS = [
     "full_prompt",
@@ -19,9 +19,6 @@ WAYS = [
 def timings_of(task: str, milliseconds: float) -> pl.DataFrame:
     """Timings of one task: the second way is twice as fast as the first, the third thrice."""
     constants = {
-        "model": "m",
-        "task": task,
-        "seed": 0,
         "batch_size": 1,
         "runs": 3,
         "build": 30.0,
@@ -42,14 +39,13 @@ def timings_of(task: str, milliseconds: float) -> pl.DataFrame:
         }
         for place, way in enumerate(WAYS)
     ]
-    return pl.DataFrame(rows, schema=frame_schema(TIMING))
+    return frame(rows, TIMING, model="m", task=task)
 
 
 def retention_of(tasks: list[str]) -> pl.DataFrame:
     """An accuracy of 0.5 with everything cached, and of 0.75 with anything else."""
     rows = [
         {
-            "model": "m",
             "task": task,
             "method": method,
             "share": share,
@@ -68,4 +64,4 @@ def retention_of(tasks: list[str]) -> pl.DataFrame:
         for share in (None, 0.5)
         for measure in ("accuracy", "label_loyalty")
     ]
-    return pl.DataFrame(rows, schema=frame_schema(RETENTION))
+    return frame(rows, RETENTION, model="m")

@@ -5,8 +5,8 @@ from typing import Any
 import polars as pl
 
 from anchorflow.schemas.claims import CLAIMS
-from anchorflow.schemas.frames import frame_schema
 from anchorflow.summarize.claims import load_claims
+from constructed.rows import frame
 
 SUPPORTED = {
     "effect": 0.5,
@@ -79,7 +79,6 @@ def claims_table(model: str = "tiny", decided: dict[str, dict[str, Any]] = DECID
     """The claims named, for a task and over tasks alike."""
     rows = [
         {
-            "model": model,
             "task": task,
             "claim": claim.name,
             "statement": claim.statement,
@@ -98,4 +97,4 @@ def claims_table(model: str = "tiny", decided: dict[str, dict[str, Any]] = DECID
         for task in ("news", "average")
         if claim.name in decided
     ]
-    return pl.DataFrame(rows, schema=frame_schema(CLAIMS))
+    return frame(rows, CLAIMS, model=model)

@@ -5,33 +5,31 @@ and values no longer above it (Sia et al. 2024). The prompt's first token, which
 being first, and an instruction stay visible: without them, models break whatever they have read.
 """
 
-import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
 import polars as pl
 import torch
-from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.config.cells import task_of
 from anchorflow.config.errors import InputError
-from anchorflow.measure.attention import label_predictions
+from anchorflow.measure.interventions import (
+    Interventions,
+    Ran,
+    measure_interventions,
+)
 from anchorflow.measure.token_kinds import label_word_tokens
-from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
+from anchorflow.model.batches import Batch
 from anchorflow.model.language_model import Answers
-from anchorflow.model.operations import CUTS_AT_ONCE
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
-from anchorflow.model.variants import Variant, answers_of_variants
-from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
+from anchorflow.model.variants import Variant
+from anchorflow.model.word_scores import FIRST_TOKEN
 from anchorflow.prepare.prompts import instruction_positions
 from anchorflow.random_draws import generator
 from anchorflow.schemas.cutoff import CUTOFF
-from anchorflow.schemas.frames import frame_schema, keyed
-
-log = logging.getLogger(__name__)
 
 
 class Setting(NamedTuple):
@@ -99,24 +97,12 @@ def measure_cutoff(
     first: int | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
-    """Predictions of every runnable prompt with fixed demonstrations, under every setting.
+    """Predictions under every setting; for other parameters see :func:`measure_interventions`.
 
     Parameters
     ----------
-    prompts : DataFrame
-        ``PROMPTS`` of one model, task, and seed.
     settings : sequence of Setting
         From :func:`settings_of`.
-    top_tokens : int
-        Number of most likely next tokens to record.
-    batch_tokens : int
-        Upper bound on query tokens per batch; does not affect the results.
-    examples : collection of int, optional
-        Predict only these test texts; does not affect their results.
-    first : int, optional
-        Predict only the first so many test texts.
-    scoring : mapping
-        What is predicted, see :meth:`Words.scored`.
 
     Returns
     -------
@@ -129,72 +115,48 @@ def measure_cutoff(
         If keys are missing, logits are not finite, ``top_tokens`` exceeds the vocabulary, or
         leaving out all demonstrations changes no answer by a bit.
     """
-    vocabulary = model.get_output_embeddings().weight.shape[0]
-    if top_tokens > vocabulary:
-        raise InputError(
-            f"cutoff.top_tokens: {top_tokens} is more than the {vocabulary} tokens of the model's "
-            "vocabulary; lower it."
-        )
-    words = Words.scored(prompts, scoring)
-    chosen = runnable(leave_room(prompts, words), "fixed")
-    measured = among(first_texts(chosen, first), examples)
-    parts = [pl.DataFrame(schema=frame_schema(CUTOFF))]
-    if measured.is_empty():
-        return parts[0]
-    prompt = chosen.row(0, named=True)
-    depth: int = model.config.get_text_config().num_hidden_layers
-    prefix = compute_prefix(model, shared_token_ids(chosen))
-    keys = {name: prompt[name] for name in ("model", "task", "seed")}
-    cut = [setting for setting in settings if setting.layer < depth]
-    whole = [setting for setting in settings if setting.layer == depth]
-    budget, changed = Budget(batch_tokens), False
-    with tqdm(total=len(cut), desc="cutoff", unit="run", mininterval=1) as progress:
-        for begin in range(0, max(1, len(cut)), CUTS_AT_ONCE):
-            some = cut[begin : begin + CUTS_AT_ONCE]
-            variants = [_variant(prefix, setting, prompt) for setting in some]
-            untouched = whole if begin == 0 else []
-
-            def measure(
-                batch: Batch,
-                some: Sequence[Setting] = some,
-                variants: Sequence[Variant] = variants,
-                untouched: Sequence[Setting] = untouched,
-            ) -> tuple[list[pl.DataFrame], bool]:
-                plain, *others = answers_of_variants(
-                    model, batch, prefix, variants, top_tokens, words
-                )
-                named = [*((s, plain) for s in untouched), *zip(some, others, strict=True)]
-                rows = [_rows(batch, setting, each, keys) for setting, each in named]
-                return rows, any(_differ(plain, each) for each in others)
-
-            for _, (rows, differ) in run_batches(
-                measured, budget, model.device, measure, prefix.tokens
-            ):
-                parts += rows
-                changed |= differ
-            progress.update(len(some))
-    if cut and not changed:
-        raise InputError(
-            f"cutoff: leaving the demonstrations of task {task_of(keys['task'])} out changes no "
-            f"answer of model {keys['model']}, in whatever layer; the model cannot be measured so."
-        )
-    return pl.concat(parts).sort("example", "sees", "draw", "layer")
-
-
-def _variant(prefix: Prefix, setting: Setting, prompt: Mapping[str, Any]) -> Variant:
-    seen = seen_positions(setting, prompt, prefix.tokens)
-    return Variant(without_demonstrations(prefix, seen, setting.layer), setting.layer)
-
-
-def _differ(first: Answers, second: Answers) -> bool:
-    return not torch.equal(first.scores, second.scores)
-
-
-def _rows(
-    batch: Batch, setting: Setting, answers: Answers, keys: Mapping[str, Any]
-) -> pl.DataFrame:
-    constants = {name: pl.lit(value) for name, value in setting._asdict().items()}
-    frame = label_predictions(batch, answers.scores).with_columns(
-        pl.Series("top_tokens", answers.top_tokens.tolist()), **constants
+    return measure_interventions(
+        model,
+        prompts,
+        lambda chosen: _Runs(model, chosen, settings),
+        CUTOFF,
+        batch_tokens,
+        examples,
+        first,
+        scoring,
+        top_tokens,
     )
-    return keyed(frame, keys, CUTOFF)
+
+
+class _Runs(Interventions[Setting]):
+    """The demonstrations, of which fewer tokens are seen from some layer on."""
+
+    def __init__(
+        self, model: PreTrainedModel, prompts: pl.DataFrame, settings: Sequence[Setting]
+    ) -> None:
+        depth = model.config.get_text_config().num_hidden_layers
+        self._prompt = prompts.row(0, named=True)
+        self.untouched = compute_prefix(model, shared_token_ids(prompts))
+        self.settings = [setting for setting in settings if setting.layer < depth]
+        self.unmodified = [setting for setting in settings if setting.layer == depth]
+        self._changed = False
+
+    def variant(self, setting: Setting) -> Callable[[Batch], Variant]:
+        """The demonstrations without what is not seen."""
+        seen = seen_positions(setting, self._prompt, self.untouched.tokens)
+        prefix = without_demonstrations(self.untouched, seen, setting.layer)
+        return lambda _: Variant(prefix, setting.layer)
+
+    def columns(self, batch: Batch, ran: Ran[Setting], plain: Answers) -> Mapping[str, Any]:
+        """None; notes whether an answer differs from the plain one."""
+        self._changed |= not torch.equal(plain.scores, ran.answers.scores)
+        return {}
+
+    def check(self) -> None:
+        """Raise InputError if no answer depends on the demonstrations."""
+        if self.settings and not self._changed:
+            raise InputError(
+                f"cutoff: leaving the demonstrations of task {task_of(self._prompt['task'])} out "
+                f"changes no answer of model {self._prompt['model']}, in whatever layer; the model "
+                "cannot be measured so."
+            )

@@ -10,29 +10,30 @@ so a setting requires one run of the shared prefix and, for the queries, only of
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 import polars as pl
 import torch
 from torch import Tensor
-from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.config.cells import task_of
 from anchorflow.config.errors import InputError
-from anchorflow.measure.attention import label_predictions
+from anchorflow.measure.interventions import (
+    Interventions,
+    measure_interventions,
+)
 from anchorflow.measure.token_kinds import label_word_tokens, matched_positions
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows
-from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
-from anchorflow.model.language_model import Answers, keep_outputs
+from anchorflow.model.batches import Batch
+from anchorflow.model.language_model import keep_outputs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
-from anchorflow.model.variants import Variant, answers_of_variants
-from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
+from anchorflow.model.variants import Variant
+from anchorflow.model.word_scores import FIRST_TOKEN
 from anchorflow.prepare.prompts import non_label_positions
 from anchorflow.random_draws import generator
-from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.isolation import ISOLATION
 
 log = logging.getLogger(__name__)
@@ -188,22 +189,12 @@ def measure_isolation(
     examples: Collection[int] | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
-    """Predictions of every runnable prompt with fixed demonstrations, under every setting.
+    """Predictions under every setting; for other parameters see :func:`measure_interventions`.
 
     Parameters
     ----------
-    prompts : DataFrame
-        ``PROMPTS`` of one model, task, and seed.
     settings : sequence of Setting
         From :func:`settings_of`; the unmodified run is always added.
-    top_tokens : int
-        Number of most likely next tokens to record.
-    batch_tokens : int
-        Upper bound on query tokens per batch; does not affect the results.
-    examples : collection of int, optional
-        Predict only these test texts; does not affect their results.
-    scoring : mapping
-        What is predicted, see :meth:`Words.scored`.
 
     Returns
     -------
@@ -215,117 +206,73 @@ def measure_isolation(
     InputError
         If keys are missing, logits are not finite, or ``top_tokens`` exceeds the vocabulary.
     """
-    vocabulary = model.get_output_embeddings().weight.shape[0]
-    if top_tokens > vocabulary:
-        raise InputError(
-            f"isolation.top_tokens: {top_tokens} is more than the {vocabulary} tokens of the "
-            "model's vocabulary; lower it."
-        )
-    words = Words.scored(prompts, scoring)
-    chosen = runnable(leave_room(prompts, words), "fixed")
-    parts = [pl.DataFrame(schema=frame_schema(ISOLATION))]
-    measured = among(chosen, examples)
-    if not measured.is_empty():
-        runs = _Runs(model, chosen, settings, words)
-        keys = chosen.select("model", "task", "seed").row(0, named=True)
-
-        def measure(batch: Batch) -> list[pl.DataFrame]:
-            return [_rows(batch, *each, keys) for each in runs.answers(batch, top_tokens)]
-
-        budget = Budget(batch_tokens)
-        with tqdm(total=len(measured), desc="isolation", unit="example", mininterval=1) as progress:
-            for batch, rows in run_batches(measured, budget, model.device, measure, runs.tokens):
-                parts += rows
-                progress.update(batch.size)
-    order = ("example", "variant", "positions", "draw", "side", "layers")
-    return pl.concat(parts).sort(order)
+    return measure_interventions(
+        model,
+        prompts,
+        lambda chosen: _Runs(model, chosen, settings),
+        ISOLATION,
+        batch_tokens,
+        examples,
+        scoring=scoring,
+        top_tokens=top_tokens,
+        at_once=max(1, len(settings)),
+    )
 
 
-class _Runs:
+class _Runs(Interventions[Setting]):
     """One shared prefix per setting; what isolation does not affect is computed only once.
 
     Isolating rows in layer l changes the prefix from the output of layer l on, hence its keys from
     layer l + 1 on, and hence the queries' outputs from layer l + 1 on.
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        prompts: pl.DataFrame,
-        settings: Sequence[Setting],
-        words: Words | None = None,
-    ) -> None:
-        self._model, self._words = model, words
-        self.tokens = len(shared_token_ids(prompts))
-        settings = self._possible(settings, prompts.row(0, named=True))
-        depth = model.config.get_text_config().num_hidden_layers
-        token_ids = shared_token_ids(prompts)
-        layers = {setting: setting.isolated_layers(depth) for setting in settings}
-        self._starts = {setting: isolated.start for setting, isolated in layers.items()}
-        below = {start - 1 for start in self._starts.values() if start > 0}
-        with keep_outputs(model, below) as kept:
-            self._untouched = compute_prefix(model, token_ids)
-        self._prefixes = {}
-        for setting, isolated in layers.items():
-            positions = self._positions(setting, prompts.row(0, named=True))
-            self._prefixes[setting] = compute_prefix(
-                model,
-                token_ids,
-                Isolate(positions, isolated, setting.variant),
-                resumed=kept.get(isolated.start - 1),
-                below=self._untouched,
-            )
+    unmodified = (UNTOUCHED,)
 
-    def _possible(self, settings: Sequence[Setting], prompt: Mapping[str, Any]) -> list[Setting]:
+    def __init__(
+        self, model: PreTrainedModel, prompts: pl.DataFrame, settings: Sequence[Setting]
+    ) -> None:
+        self._model, self._prompt = model, prompts.row(0, named=True)
+        self._token_ids = shared_token_ids(prompts)
+        self._depth: int = model.config.get_text_config().num_hidden_layers
+        self.settings = self._possible(settings)
+        starts = [setting.isolated_layers(self._depth).start for setting in self.settings]
+        with keep_outputs(model, {start - 1 for start in starts if start > 0}) as kept:
+            self.untouched = compute_prefix(model, self._token_ids)
+        self._kept = kept
+
+    def _possible(self, settings: Sequence[Setting]) -> list[Setting]:
         """The settings whose positions every demonstration has; the others are left out."""
         lacking = {
             setting.positions
             for setting in settings
-            if isolated_positions(setting, prompt, self.tokens) is None
+            if isolated_positions(setting, self._prompt, len(self._token_ids)) is None
         }
         for positions in sorted(lacking):
             log.warning(
                 "Not isolated: %s. A demonstration of task %s has no token %s that all prompts "
                 "share (isolation.positions).",
                 positions,
-                prompt["task"],
+                self._prompt["task"],
                 _WHERE[positions],
             )
         return [setting for setting in settings if setting.positions not in lacking]
 
-    def _positions(self, setting: Setting, prompt: Mapping[str, Any]) -> Tensor:
-        positions = isolated_positions(setting, prompt, self.tokens)
+    def variant(self, setting: Setting) -> Callable[[Batch], Variant]:
+        """The demonstrations with isolated positions."""
+        positions = isolated_positions(setting, self._prompt, len(self._token_ids))
         assert positions is not None
-        if max(positions) >= self.tokens:
+        if max(positions) >= len(self._token_ids):
             raise InputError(
-                f"tasks.{task_of(prompt['task'])}.template: its queries begin differently from one "
-                "another, so that demonstrations can't be isolated; begin it with a word."
+                f"tasks.{task_of(self._prompt['task'])}.template: its queries begin differently "
+                "from one another, so that demonstrations can't be isolated; begin it with a word."
             )
-        return torch.tensor(positions)
-
-    def answers(self, batch: Batch, top_tokens: int) -> Iterator[tuple[Setting, Answers]]:
-        """What the model answers, unmodified and under each setting.
-
-        Raises
-        ------
-        InputError
-            If a logit is not finite.
-        """
-        # Queries read what is changed in the layer after the first isolated one.
-        variants = [
-            Variant(prefix, self._starts[setting] + 1) for setting, prefix in self._prefixes.items()
-        ]
-        answers = answers_of_variants(
-            self._model, batch, self._untouched, variants, top_tokens, self._words
+        layers = setting.isolated_layers(self._depth)
+        prefix = compute_prefix(
+            self._model,
+            self._token_ids,
+            Isolate(torch.tensor(positions), layers, setting.variant),
+            resumed=self._kept.get(layers.start - 1),
+            below=self.untouched,
         )
-        return zip([UNTOUCHED, *self._prefixes], answers, strict=True)
-
-
-def _rows(
-    batch: Batch, setting: Setting, answers: Answers, keys: Mapping[str, str | int]
-) -> pl.DataFrame:
-    constants = {name: pl.lit(value) for name, value in setting._asdict().items()}
-    frame = label_predictions(batch, answers.scores).with_columns(
-        pl.Series("top_tokens", answers.top_tokens.tolist()), **constants
-    )
-    return keyed(frame, keys, ISOLATION)
+        # Queries read what is changed in the layer after the first isolated one.
+        return lambda _: Variant(prefix, layers.start + 1)

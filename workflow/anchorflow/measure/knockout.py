@@ -7,7 +7,7 @@ first of its layers on. Queries are run from there on too.
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,29 +15,30 @@ import polars as pl
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.config.cells import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.depth import bands_of
-from anchorflow.measure.attention import label_predictions
 from anchorflow.measure.edges import CLASSES, WHOLE_ROWS, Edges, edges_of, matched_edges
+from anchorflow.measure.interventions import (
+    Interventions,
+    Ran,
+    measure_interventions,
+)
 from anchorflow.model.attention_function import (
     Attention,
     AttentionCall,
     attention_rows,
     mixed_rows,
 )
-from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
+from anchorflow.model.batches import Batch
 from anchorflow.model.language_model import Answers, Resumed, keep_outputs
-from anchorflow.model.operations import CUTS_AT_ONCE
-from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
-from anchorflow.model.variants import Variant, answers_of_variants
-from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
+from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.variants import Variant
+from anchorflow.model.word_scores import FIRST_TOKEN
 from anchorflow.prepare.prompts import token_groups
 from anchorflow.random_draws import generator
-from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.knockout import KNOCKOUT
 
 log = logging.getLogger(__name__)
@@ -156,26 +157,14 @@ def measure_knockout(
     first: int | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
-    """Predictions of every runnable prompt with fixed demonstrations, under every setting.
+    """Predictions under every setting; for other parameters see :func:`measure_interventions`.
 
     Parameters
     ----------
-    prompts : DataFrame
-        ``PROMPTS`` of one model, task, and seed.
     settings : sequence of Setting
         From :func:`settings_of`; the unmodified run is always added.
     variant : str
         ``mask`` or ``zero``; see :class:`Cut`.
-    top_tokens : int
-        Number of most likely next tokens to record.
-    batch_tokens : int
-        Upper bound on query tokens per batch; does not affect the results.
-    examples : collection of int, optional
-        Predict only these test texts; does not affect their results.
-    first : int, optional
-        Predict only the first so many test texts.
-    scoring : mapping
-        What is predicted, see :meth:`Words.scored`.
 
     Returns
     -------
@@ -188,35 +177,17 @@ def measure_knockout(
         If keys are missing, logits are not finite, ``top_tokens`` exceeds the vocabulary, or a cut
         does not change the attention that it should.
     """
-    vocabulary = model.get_output_embeddings().weight.shape[0]
-    if top_tokens > vocabulary:
-        raise InputError(
-            f"knockout.top_tokens: {top_tokens} is more than the {vocabulary} tokens of the "
-            "model's vocabulary; lower it."
-        )
-    words = Words.scored(prompts, scoring)
-    chosen = runnable(leave_room(prompts, words), "fixed")
-    measured = among(first_texts(chosen, first), examples)
-    parts = [pl.DataFrame(schema=frame_schema(KNOCKOUT))]
-    if measured.is_empty():
-        return parts[0]
-    runs = _Runs(model, chosen, settings, variant, words)
-    keys = chosen.select("model", "task", "seed").row(0, named=True)
-    budget, groups = Budget(batch_tokens), list(runs.together())
-    with tqdm(total=len(runs.settings), desc="knockout", unit="cut", mininterval=1) as progress:
-        for some in groups:
-
-            def measure(batch: Batch, some: Sequence[Setting] = some) -> list[pl.DataFrame]:
-                answers = runs.answers(batch, some, top_tokens, some is groups[0])
-                return [_rows(batch, *each, keys) for each in answers]
-
-            runs.prepare(some)
-            for _, rows in run_batches(measured, budget, model.device, measure, runs.tokens):
-                parts += rows
-            progress.update(len(some))
-    runs.check_changed()
-    order = ("example", "edges", "control", "draw", "band", "layer")
-    return pl.concat(parts).sort(order)
+    return measure_interventions(
+        model,
+        prompts,
+        lambda chosen: _Runs(model, chosen, settings, variant),
+        KNOCKOUT,
+        batch_tokens,
+        examples,
+        first,
+        scoring,
+        top_tokens,
+    )
 
 
 class CellEdges:
@@ -282,13 +253,15 @@ def _draw_of(setting: Setting) -> int | None:
     return setting.draw if setting.control else None
 
 
-class _Runs:
-    """Prefixes of some settings at a time; what a cut does not affect is computed only once.
+class _Runs(Interventions[Setting]):
+    """What a cut does not affect is computed only once.
 
     Cutting edges of rows in layer l changes these rows from the output of layer l on, hence the
     keys and values of the prefix from layer l + 1 on. So queries begin after layer l, or with it if
     their own rows are cut.
     """
+
+    unmodified = (UNTOUCHED,)
 
     def __init__(
         self,
@@ -296,20 +269,16 @@ class _Runs:
         prompts: pl.DataFrame,
         settings: Sequence[Setting],
         variant: str,
-        words: Words | None = None,
     ) -> None:
-        self._model, self._variant, self._words = model, variant, words
+        self._model, self._variant = model, variant
         self._token_ids = shared_token_ids(prompts)
-        self.tokens = len(self._token_ids)
-        self._depth: int = model.config.get_text_config().num_hidden_layers
-        self._edges = CellEdges(prompts, self.tokens)
+        self._edges = CellEdges(prompts, len(self._token_ids))
         self._name, self._task = prompts["model"][0], task_of(prompts["task"][0])
         self.settings = self._possible(settings)
         below = {s.layer - 1 for s in self.settings if s.layer > 0}
         with keep_outputs(model, below) as kept:
-            self._untouched = compute_prefix(model, self._token_ids)
+            self.untouched = compute_prefix(model, self._token_ids)
         self._kept: Mapping[int, Resumed] = kept
-        self._prefixes: dict[Setting, Prefix] = {}
         self._counts: dict[Setting, int] = {}  # edges cut in the prefix
         self._changed: dict[Setting, bool] = {}
 
@@ -331,28 +300,54 @@ class _Runs:
                 )
         return [s for s in settings if (s.edges, s.control) not in lacking]
 
-    def together(self) -> Iterator[list[Setting]]:
-        """The settings in groups whose prefixes are kept together; an empty group if none."""
-        for first in range(0, max(1, len(self.settings)), CUTS_AT_ONCE):
-            yield self.settings[first : first + CUTS_AT_ONCE]
+    def variant(self, setting: Setting) -> Callable[[Batch], Variant]:
+        """The demonstrations with edges cut, if they have such; queries with their own edges cut.
 
-    def prepare(self, settings: Sequence[Setting]) -> None:
-        """Compute the prefixes of these settings, in place of those before."""
-        self._prefixes.clear()
-        for setting in settings:
-            edges = self._edges.of_prefix(setting.edges, _draw_of(setting))
-            if not edges.any():
-                continue
+        Raises
+        ------
+        InputError
+            If a layer does not pass its attention through the intervention.
+        """
+        draw, prefix = _draw_of(setting), self.untouched
+        edges = self._edges.of_prefix(setting.edges, draw)
+        if edges.any():
             cut = Cut(torch.from_numpy(edges)[None], setting.cut_layers, self._variant)
-            self._prefixes[setting] = compute_prefix(
+            prefix = compute_prefix(
                 self._model,
                 self._token_ids,
                 cut,
                 resumed=self._kept.get(setting.layer - 1),
-                below=self._untouched,
+                below=self.untouched,
             )
             self._counts[setting] = int(cut.count)
             self._note(setting, cut)
+        # A row that is cut differs in the layer itself; what the prefix has, from the next on.
+        start = setting.layer + (not self._edges.in_queries(setting.edges, draw))
+
+        def of_batch(batch: Batch) -> Variant:
+            own = self._edges.of_batch(setting.edges, draw, batch)
+            on_words = partial(self._cut_as_target, own, setting, batch)
+            return Variant(prefix, start, (Cut(own, setting.cut_layers, self._variant),), on_words)
+
+        return of_batch
+
+    def columns(self, batch: Batch, ran: Ran[Setting], plain: Answers) -> Mapping[str, Any]:
+        """How many edges each prompt lost, and the loss of the label words' first tokens.
+
+        Raises
+        ------
+        InputError
+            As :meth:`variant`.
+        """
+        counts = torch.zeros(batch.size, dtype=torch.long)
+        if ran.variant is not None:
+            (cut,) = ran.variant.interventions
+            assert isinstance(cut, Cut)
+            counts = counts + cut.count + self._counts.get(ran.setting, 0)
+            self._note(ran.setting, cut)
+        first = torch.tensor(token_groups(batch.label_tokens.tolist()))[batch.labels.cpu()]
+        loss = cross_entropy(ran.answers.label_logits.double().cpu(), first, reduction="none")
+        return {"cut": pl.Series(counts.tolist()), "loss": pl.Series(loss.tolist())}
 
     def _note(self, setting: Setting, cut: Cut) -> None:
         """Remember whether cutting edges that were visible changed anything so far.
@@ -372,7 +367,7 @@ class _Runs:
         if bool(torch.as_tensor(cut.count).any()):
             self._changed[setting] = self._changed.get(setting, False) or cut.changed
 
-    def check_changed(self) -> None:
+    def check(self) -> None:
         """Raise InputError if cutting edges did not change any of their rows."""
         for setting, changed in self._changed.items():
             if not changed:
@@ -382,40 +377,6 @@ class _Runs:
                     f"{self._task}, though there is something to cut; leave the class out, or try "
                     '"dtype: float32" for the model.'
                 )
-
-    def answers(
-        self, batch: Batch, settings: Sequence[Setting], top_tokens: int, first: bool
-    ) -> Iterator[tuple[Setting, list[int], Answers]]:
-        """What the model answers under each setting, and how many edges each prompt lost.
-
-        The unmodified run precedes the ``first`` settings.
-
-        Raises
-        ------
-        InputError
-            If a logit is not finite.
-        """
-        cuts, variants = [], []
-        for setting in settings:
-            draw = _draw_of(setting)
-            edges = self._edges.of_batch(setting.edges, draw, batch)
-            cut = Cut(edges, setting.cut_layers, self._variant)
-            prefix = self._prefixes.get(setting, self._untouched)
-            # A row that is cut differs in the layer itself; what the prefix has, from the next on.
-            start = setting.layer + (not self._edges.in_queries(setting.edges, draw))
-            cuts.append(cut)
-            on_words = partial(self._cut_as_target, edges, setting, batch)
-            variants.append(Variant(prefix, start, (cut,), on_words))
-        plain, *answers = answers_of_variants(
-            self._model, batch, self._untouched, variants, top_tokens, self._words
-        )
-        if first:
-            yield UNTOUCHED, [0] * batch.size, plain
-        for setting, cut, each in zip(settings, cuts, answers, strict=True):
-            count = torch.as_tensor(cut.count).expand(batch.size) + self._counts.get(setting, 0)
-            yield setting, count.tolist(), each
-        for setting, cut in zip(settings, cuts, strict=True):
-            self._note(setting, cut)
 
     def _cut_as_target(
         self, edges: Tensor, setting: Setting, batch: Batch, rows: int
@@ -428,22 +389,3 @@ class _Runs:
         own = torch.zeros(batch.size, rows, rows, dtype=torch.bool)
         cut = torch.cat([edges.gather(1, at), own], 2)
         return (Cut(cut, setting.cut_layers, self._variant),)
-
-
-def _rows(
-    batch: Batch,
-    setting: Setting,
-    counts: Sequence[int],
-    answers: Answers,
-    keys: Mapping[str, Any],
-) -> pl.DataFrame:
-    logits = answers.label_logits.double().cpu()
-    first = torch.tensor(token_groups(batch.label_tokens.tolist()))[batch.labels.cpu()]
-    constants = {name: pl.lit(value) for name, value in setting._asdict().items()}
-    frame = label_predictions(batch, answers.scores).with_columns(
-        pl.Series("cut", counts),
-        pl.Series("loss", cross_entropy(logits, first, reduction="none").tolist()),
-        pl.Series("top_tokens", answers.top_tokens.tolist()),
-        **constants,
-    )
-    return keyed(frame, keys, KNOCKOUT)

@@ -7,7 +7,7 @@ demonstrations; after an exchange of a layer's output, the layers above are run 
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -16,22 +16,19 @@ import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
-from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.config.cells import task_of
 from anchorflow.config.errors import InputError
-from anchorflow.measure.attention import label_predictions
+from anchorflow.measure.interventions import Interventions, Ran, measure_interventions
 from anchorflow.measure.token_kinds import label_word_tokens, matched_positions
 from anchorflow.model.attention_function import LayerPrefix
-from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
+from anchorflow.model.batches import Batch
 from anchorflow.model.language_model import Answers, Resumed, keep_outputs
-from anchorflow.model.operations import CUTS_AT_ONCE
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
-from anchorflow.model.variants import Variant, answers_of_variants
-from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
+from anchorflow.model.variants import Variant
+from anchorflow.model.word_scores import FIRST_TOKEN
 from anchorflow.random_draws import generator
-from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.transplant import TRANSPLANT
 
 log = logging.getLogger(__name__)
@@ -212,22 +209,12 @@ def measure_transplant(
     first: int | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
-    """Predictions of every runnable prompt with fixed demonstrations, under every setting.
+    """Predictions under every setting; for other parameters see :func:`measure_interventions`.
 
     Parameters
     ----------
-    prompts : DataFrame
-        ``PROMPTS`` of one model, task, and seed.
     settings : sequence of Setting
         From :func:`settings_of`; the recipient's own answer is always added.
-    batch_tokens : int
-        Upper bound on query tokens per batch; does not affect the results.
-    examples : collection of int, optional
-        Predict only these test texts; does not affect their results.
-    first : int, optional
-        Predict only the first so many test texts.
-    scoring : mapping
-        What is predicted, see :meth:`Words.scored`.
 
     Returns
     -------
@@ -240,37 +227,16 @@ def measure_transplant(
         If keys are missing, logits are not finite, queries begin before label words end, or what
         is taken does not differ where it must.
     """
-    words = Words.scored(prompts, scoring)
-    chosen = runnable(leave_room(prompts, words), "fixed")
-    measured = among(first_texts(chosen, first), examples)
-    parts = [pl.DataFrame(schema=frame_schema(TRANSPLANT))]
-    if measured.is_empty():
-        return parts[0]
-    runs = _Runs(model, chosen, settings, words)
-    keys = chosen.select("model", "task", "seed").row(0, named=True)
-    budget, groups = Budget(batch_tokens), list(runs.together())
-    with tqdm(total=len(runs.settings), desc="transplant", unit="run", mininterval=1) as progress:
-        for some in groups:
-            variants = [runs.variant(setting) for setting in some]
-
-            def measure(
-                batch: Batch,
-                some: Sequence[Setting] = some,
-                variants: Sequence[Variant] = variants,
-            ) -> list[pl.DataFrame]:
-                answers = runs.answers(batch, variants)
-                named = zip([UNTOUCHED, *some], answers, strict=True)
-                return [
-                    _rows(batch, setting, each, runs.tokens_of(setting), keys)
-                    for setting, each in named
-                    if setting != UNTOUCHED or some is groups[0]
-                ]
-
-            for _, rows in run_batches(measured, budget, model.device, measure, runs.shared):
-                parts += rows
-            progress.update(len(some))
-    order = ("example", "donor", "what", "places", "draw", "side", "layer", "layers")
-    return pl.concat(parts).sort(order)
+    return measure_interventions(
+        model,
+        prompts,
+        lambda chosen: _Runs(model, chosen, settings),
+        TRANSPLANT,
+        batch_tokens,
+        examples,
+        first,
+        scoring,
+    )
 
 
 class _Run(NamedTuple):
@@ -285,28 +251,27 @@ class _Donor(NamedTuple):
     changed: Mapping[int, list[int]]  # tokens of other label words, by demonstration
 
 
-class _Runs:
+class _Runs(Interventions[Setting]):
     """Recipient and donors, run once each, and what is made of them."""
 
+    unmodified = (UNTOUCHED,)
+
     def __init__(
-        self,
-        model: PreTrainedModel,
-        prompts: pl.DataFrame,
-        settings: Sequence[Setting],
-        words: Words | None = None,
+        self, model: PreTrainedModel, prompts: pl.DataFrame, settings: Sequence[Setting]
     ) -> None:
-        self._model, self._words = model, words
+        self._model = model
         self._prompt = prompts.row(0, named=True)
         self._token_ids = shared_token_ids(prompts)
-        self.shared = len(self._token_ids)
+        self._shared = len(self._token_ids)
         self._task = task_of(self._prompt["task"])
-        if max(self._prompt["label_ends"]) > self.shared:
+        if max(self._prompt["label_ends"]) > self._shared:
             raise InputError(
                 f"tasks.{self._task}.template: its queries begin differently from one another, so "
                 "that label words have no common vectors; begin it with a word."
             )
         self._kept = {s.layer for s in settings if s.what == "residual"}
         self._recipient = self._run(self._token_ids)
+        self.untouched = self._recipient.prefix
         self._donors: dict[tuple[str, int], _Donor | None] = {}
         self._places: dict[tuple[str, str, int], list[int] | None] = {}
         self.settings = [setting for setting in settings if self._possible(setting)]
@@ -339,7 +304,7 @@ class _Runs:
         of_places = (setting.donor, setting.places, setting.draw)
         if of_places not in self._places:
             random = self._random(setting, setting.places)
-            found = places_of(self._prompt, setting.places, donor.changed, self.shared, random)
+            found = places_of(self._prompt, setting.places, donor.changed, self._shared, random)
             self._places[of_places] = found
             if found is None:
                 log.warning(
@@ -357,18 +322,19 @@ class _Runs:
             token_ids[start:end] = word
         return _Donor(self._run(token_ids), changed)
 
-    def together(self) -> Iterator[list[Setting]]:
-        """The settings in groups whose prefixes are kept together; an empty group if none."""
-        for first in range(0, max(1, len(self.settings)), CUTS_AT_ONCE):
-            yield self.settings[first : first + CUTS_AT_ONCE]
-
-    def tokens_of(self, setting: Setting) -> int:
-        """The number of places at which a setting takes something."""
+    def columns(self, batch: Batch, ran: Ran[Setting], plain: Answers) -> Mapping[str, Any]:
+        """The number of places at which something is taken."""
+        setting = ran.setting
         places = self._places.get((setting.donor, setting.places, setting.draw))
-        return 0 if places is None else len(places)
+        return {"tokens": pl.lit(0 if places is None else len(places))}
 
-    def variant(self, setting: Setting) -> Variant:
-        """The recipient's prefix with what is taken from the donor.
+    def variant(self, setting: Setting) -> Callable[[Batch], Variant]:
+        """The recipient's prefix with what is taken from the donor."""
+        variant = self._variant(setting)
+        return lambda _: variant
+
+    def _variant(self, setting: Setting) -> Variant:
+        """What :meth:`variant` makes of any batch.
 
         Raises
         ------
@@ -415,18 +381,6 @@ class _Runs:
                 "cannot be measured so."
             )
 
-    def answers(self, batch: Batch, variants: Sequence[Variant]) -> list[Answers]:
-        """What the model answers untouched, and for each variant.
-
-        Raises
-        ------
-        InputError
-            If a logit is not finite.
-        """
-        return answers_of_variants(
-            self._model, batch, self._recipient.prefix, variants, 1, self._words
-        )
-
 
 def _exchanged(own: Tensor, other: Tensor, at: Tensor, dimension: int) -> Tensor:
     """``own`` with the entries of ``other`` at some places of a dimension."""
@@ -437,11 +391,3 @@ def _exchanged(own: Tensor, other: Tensor, at: Tensor, dimension: int) -> Tensor
 def _hidden(output: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
     """A layer's hidden states [1, T, hidden], and what else it returns, if that is a tuple."""
     return (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
-
-
-def _rows(
-    batch: Batch, setting: Setting, answers: Answers, tokens: int, keys: Mapping[str, Any]
-) -> pl.DataFrame:
-    constants = {name: pl.lit(value) for name, value in setting._asdict().items()}
-    frame = label_predictions(batch, answers.scores)
-    return keyed(frame.with_columns(tokens=pl.lit(tokens), **constants), keys, TRANSPLANT)

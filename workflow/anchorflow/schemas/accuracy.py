@@ -2,20 +2,19 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import AVERAGED_TASK, INTERVAL, MODEL, SKIPPED, field, table
+from anchorflow.schemas import fields as f
 
-ACCURACY = table(
+ACCURACY = f.table(
     "accuracy",
     "one per (task or average, measure)",
-    MODEL,
-    AVERAGED_TASK,
-    field(
+    *f.OF_TASK,
+    f.field(
         "measure",
         pa.string(),
         "accuracy; macro_f1; majority: share of the most frequent true label",
     ),
-    field("mean", pa.float64(), "mean over seeds", "1"),
-    *INTERVAL,
-    SKIPPED,
+    f.field("mean", pa.float64(), "mean over seeds", "1"),
+    *f.INTERVAL,
+    f.SKIPPED,
     keys="model task measure",
 )

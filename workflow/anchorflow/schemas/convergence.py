@@ -2,23 +2,23 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import field, table
+from anchorflow.schemas import fields as f
 from anchorflow.schemas.theory import KERNEL, RANK, RIDGE
 
-CONVERGENCE = table(
+CONVERGENCE = f.table(
     "convergence",
     "one per (kernel, ridge, rank, number of demonstrations or null, measure); of no language "
     "model, and so without a claim, since those are of a model against its untrained twin",
     KERNEL,
     RIDGE,
     RANK,
-    field(
+    f.field(
         "demonstrations",
         pa.int32(),
         "demonstrations n of each prompt; null for slope and floor, which are over all n",
         "pairs",
     ),
-    field(
+    f.field(
         "measure",
         pa.string(),
         "distance, L1, from the exact posterior; accuracy of its arg max; improper, share of "
@@ -27,11 +27,11 @@ CONVERGENCE = table(
         "by least squares; floor, of the larger half of n, distance against 1/√n by least squares, "
         "the value at 0",
     ),
-    field("mean", pa.float64(), "mean over worlds; slope and floor are of mean distances", "1"),
-    field("low", pa.float64(), "lower end of the interval over worlds", "as mean"),
-    field("high", pa.float64(), "upper end of the interval over worlds", "as mean"),
-    field("worlds", pa.int32(), "worlds averaged", "worlds"),
-    field(
+    f.field("mean", pa.float64(), "mean over worlds; slope and floor are of mean distances", "1"),
+    f.field("low", pa.float64(), "lower end of the interval over worlds", "as mean"),
+    f.field("high", pa.float64(), "upper end of the interval over worlds", "as mean"),
+    f.field("worlds", pa.int32(), "worlds averaged", "worlds"),
+    f.field(
         "published",
         pa.float64(),
         "Table 3 of [K], and slope and floor of its row in the same way; null where it has none",

@@ -2,58 +2,43 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import (
-    AVERAGED_TASK,
-    EXAMPLE,
-    INDICES,
-    INTERVAL,
-    LABEL,
-    MODEL,
-    SCORED,
-    SEED,
-    TASK,
-    field,
-    table,
-)
+from anchorflow.schemas import fields as f
 
-SEES = field(
+SEES = f.field(
     "sees",
     pa.string(),
     "what queries still see of the demonstrations: first, the prompt's first token and the "
     "instruction; label, these and all tokens of label words; random, these and as many other "
     "tokens",
 )
-FROM_LAYER = field(
+FROM_LAYER = f.field(
     "layer",
     pa.int32(),
     "first layer in which they see no more than this, counted from 0; the number of layers for the "
     "unmodified run",
 )
 
-CUTOFF = table(
+CUTOFF = f.table(
     "cutoff",
     "one per (example, sees, draw, layer), demonstrations fixed",
-    MODEL,
-    TASK,
-    SEED,
-    EXAMPLE,
+    *f.CELL,
+    f.EXAMPLE,
     SEES,
-    field("draw", pa.int32(), "draw of the random tokens, counted from 0"),
+    f.field("draw", pa.int32(), "draw of the random tokens, counted from 0"),
     FROM_LAYER,
-    LABEL,
-    *SCORED,
-    field("top_tokens", INDICES, "the most likely next tokens of the whole vocabulary, in order"),
+    f.LABEL,
+    *f.SCORED,
+    f.TOP_TOKENS,
     keys="model task seed example sees draw layer",
 )
 
-CUTOFFS = table(
+CUTOFFS = f.table(
     "cutoffs",
     "one per (task or average, sees, layer, measure)",
-    MODEL,
-    AVERAGED_TASK,
+    *f.OF_TASK,
     SEES,
     FROM_LAYER,
-    field(
+    f.field(
         "measure",
         pa.string(),
         "accuracy; label_loyalty: share of predictions as in the unmodified run; word_loyalty: "
@@ -61,7 +46,7 @@ CUTOFFS = table(
         "layers in which the demonstrations have to be seen so that 95 % of accuracy and of label "
         "loyalty are kept there and with more layers",
     ),
-    field("mean", pa.float64(), "mean over seeds and draws", "1, or layers"),
-    *INTERVAL,
+    f.field("mean", pa.float64(), "mean over seeds and draws", "1, or layers"),
+    *f.INTERVAL,
     keys="model task sees layer measure",
 )

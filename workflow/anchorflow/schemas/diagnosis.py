@@ -2,29 +2,27 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import LAYER, MODEL, SEED, TASK, field, table
+from anchorflow.schemas import fields as f
 
 _PAIR = (
-    field("label", pa.int32(), "one label of a pair, index into the label words"),
-    field("other", pa.int32(), "the other label of the pair, the larger index"),
+    f.field("label", pa.int32(), "one label of a pair, index into the label words"),
+    f.field("other", pa.int32(), "the other label of the pair, the larger index"),
 )
 
-DIAGNOSIS = table(
+DIAGNOSIS = f.table(
     "diagnosis",
     "one per (heads, layer, pair of labels); at the target, which predicts first tokens whatever "
     "scoring is",
-    MODEL,
-    TASK,
-    SEED,
-    field(
+    *f.CELL,
+    f.field(
         "heads",
         pa.string(),
         "concatenated: keys and queries of all heads as one vector, along its leading principal "
         "components; separate: along all components within each head, summed over heads",
     ),
-    LAYER,
+    f.LAYER,
     *_PAIR,
-    field(
+    f.field(
         "distance",
         pa.float64(),
         "distance of the label words' keys along the principal components of the targets' queries, "

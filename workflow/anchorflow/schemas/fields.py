@@ -20,6 +20,7 @@ TASK = field(
     "task", pa.string(), "name of the task in the configuration, with other label words after a +"
 )
 SEED = field("seed", pa.int64(), "seed of all random draws")
+CELL = (MODEL, TASK, SEED)
 PROTOCOL = field(
     "demonstrations",
     pa.string(),
@@ -85,6 +86,9 @@ SCORED = (
         "probability",
     ),
 )
+TOP_TOKENS = field(
+    "top_tokens", INDICES, "the most likely next tokens of the whole vocabulary, in order"
+)
 TOKEN_GROUPS = field(
     "token_groups",
     INDICES,
@@ -103,6 +107,7 @@ KINDS_OF_WEIGHTS = (
 )
 WEIGHTS = field("weights", pa.string(), KINDS_OF_WEIGHTS)
 AVERAGED_TASK = field("task", pa.string(), "name of the task, or 'average' for the mean over tasks")
+OF_TASK = (MODEL, AVERAGED_TASK)
 VARIANT = field(
     "variant",
     pa.string(),

@@ -2,27 +2,16 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import (
-    AVERAGED_TASK,
-    HEAD,
-    INTERVAL,
-    LAYER,
-    MODEL,
-    SKIPPED,
-    WEIGHTS,
-    field,
-    table,
-)
+from anchorflow.schemas import fields as f
 
-HEADS = table(
+HEADS = f.table(
     "heads",
     "one per (task or average, layer, head, weights, measure)",
-    MODEL,
-    AVERAGED_TASK,
-    LAYER,
-    HEAD,
-    WEIGHTS,
-    field(
+    *f.OF_TASK,
+    f.LAYER,
+    f.HEAD,
+    f.WEIGHTS,
+    f.field(
         "measure",
         pa.string(),
         "agreement: share of examples for which kernel regression on the head's attention predicts "
@@ -30,8 +19,8 @@ HEADS = table(
         "correlation: Pearson's correlation of attention with the similarity of the texts over "
         "demonstrations, averaged over examples",
     ),
-    field("mean", pa.float64(), "mean over seeds; null if undefined", "1"),
-    *INTERVAL,
-    SKIPPED,
+    f.field("mean", pa.float64(), "mean over seeds; null if undefined", "1"),
+    *f.INTERVAL,
+    f.SKIPPED,
     keys="model task layer head weights measure",
 )

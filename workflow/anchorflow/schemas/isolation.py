@@ -2,36 +2,20 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import (
-    EXAMPLE,
-    INDICES,
-    LABEL,
-    LAYERS,
-    MODEL,
-    POSITIONS,
-    SCORED,
-    SEED,
-    SIDE,
-    TASK,
-    VARIANT,
-    field,
-    table,
-)
+from anchorflow.schemas import fields as f
 
-ISOLATION = table(
+ISOLATION = f.table(
     "isolation",
     "one per (example, variant, positions, draw, side, layers), demonstrations fixed",
-    MODEL,
-    TASK,
-    SEED,
-    EXAMPLE,
-    VARIANT,
-    POSITIONS,
-    field("draw", pa.int32(), "draw of the positions random and text, counted from 0"),
-    SIDE,
-    LAYERS,
-    LABEL,
-    *SCORED,
-    field("top_tokens", INDICES, "the most likely next tokens of the whole vocabulary, in order"),
+    *f.CELL,
+    f.EXAMPLE,
+    f.VARIANT,
+    f.POSITIONS,
+    f.field("draw", pa.int32(), "draw of the positions random and text, counted from 0"),
+    f.SIDE,
+    f.LAYERS,
+    f.LABEL,
+    *f.SCORED,
+    f.TOP_TOKENS,
     keys="model task seed example variant positions draw side layers",
 )

@@ -2,24 +2,24 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import INTERVAL, MODEL, SKIPPED, field, table
+from anchorflow.schemas import fields as f
 
-LABEL_WORDS = table(
+LABEL_WORDS = f.table(
     "label_words",
     "one per (task or average, words, measure), and per layer if the measure is by layer",
-    MODEL,
-    field(
+    f.MODEL,
+    f.field(
         "task",
         pa.string(),
         "name of the task, or 'average' for the mean over all tasks that have other label words, "
         "which is null for words that some of them lack",
     ),
-    field(
+    f.field(
         "words",
         pa.string(),
         "words: the task's own label words; otherwise the name of others in the configuration",
     ),
-    field(
+    f.field(
         "measure",
         pa.string(),
         "accuracy: share of predictions of the word that stands for the true label; "
@@ -34,9 +34,9 @@ LABEL_WORDS = table(
         "tokens, are isolated in the first layers, for the largest number of layers; loyalty_drop: "
         "the second minus the first",
     ),
-    field("layer", pa.int32(), "transformer layer, counted from 0; null unless by layer"),
-    field("mean", pa.float64(), "mean over seeds; null if undefined", "1"),
-    *INTERVAL,
-    SKIPPED,
+    f.field("layer", pa.int32(), "transformer layer, counted from 0; null unless by layer"),
+    f.field("mean", pa.float64(), "mean over seeds; null if undefined", "1"),
+    *f.INTERVAL,
+    f.SKIPPED,
     keys="model task words measure layer",
 )

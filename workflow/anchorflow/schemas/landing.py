@@ -2,23 +2,22 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import AVERAGED_TASK, INTERVAL, LAYER, MODEL, SKIPPED, field, table
+from anchorflow.schemas import fields as f
 
-LANDING = table(
+LANDING = f.table(
     "landing",
     "one per (task or average, layer, segment) and one per (task or average, layer, place)",
-    MODEL,
-    AVERAGED_TASK,
-    LAYER,
-    field(
+    *f.OF_TASK,
+    f.LAYER,
+    f.field(
         "segment",
         pa.string(),
         "before_text, text, before_label, label or after, or with several fields before_NAME and "
         "NAME of each in place of the first two; null for a place; the average has the segments "
         "that all tasks have",
     ),
-    field("place", pa.float64(), "see the places table; null for a segment"),
-    field(
+    f.field("place", pa.float64(), "see the places table; null for a segment"),
+    f.field(
         "measure",
         pa.string(),
         "per_token: attention from the target to one token; share: attention to this segment, as a "
@@ -26,13 +25,13 @@ LANDING = table(
         "demonstrations' tokens; width: the segment's share of a demonstration, averaged over "
         "demonstrations",
     ),
-    field(
+    f.field(
         "mean",
         pa.float64(),
         "mean over heads and examples, then seeds",
         "probability (per_token), or 1",
     ),
-    *INTERVAL,
-    SKIPPED,
+    *f.INTERVAL,
+    f.SKIPPED,
     keys="model task layer segment place measure",
 )

@@ -2,15 +2,14 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import AVERAGED_TASK, CHOICE, INTERVAL, MODEL, SKIPPED, field, table
+from anchorflow.schemas import fields as f
 
-NEIGHBORS = table(
+NEIGHBORS = f.table(
     "neighbors",
     "one per (task or average, choice of demonstrations, measure)",
-    MODEL,
-    AVERAGED_TASK,
-    CHOICE,
-    field(
+    *f.OF_TASK,
+    f.CHOICE,
+    f.field(
         "measure",
         pa.string(),
         "accuracy; similarity and same_label, as in the retrieval table; majority: accuracy of the "
@@ -18,8 +17,8 @@ NEIGHBORS = table(
         "accuracy_gain: accuracy minus that with random demonstrations, on the examples run with "
         "both (not for random)",
     ),
-    field("mean", pa.float64(), "mean over seeds", "1"),
-    *INTERVAL,
-    SKIPPED,
+    f.field("mean", pa.float64(), "mean over seeds", "1"),
+    *f.INTERVAL,
+    f.SKIPPED,
     keys="model task choice measure",
 )

@@ -2,23 +2,14 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import (
-    ARRANGEMENT,
-    AVERAGED_TASK,
-    INTERVAL,
-    MODEL,
-    SKIPPED,
-    field,
-    table,
-)
+from anchorflow.schemas import fields as f
 
-ORDER_EFFECTS = table(
+ORDER_EFFECTS = f.table(
     "order_effects",
     "one per (task or average, arrangement, measure)",
-    MODEL,
-    AVERAGED_TASK,
-    ARRANGEMENT,
-    field(
+    *f.OF_TASK,
+    f.ARRANGEMENT,
+    f.field(
         "measure",
         pa.string(),
         "over all orders, or all draws: accuracy, its mean; spread, its standard deviation, and "
@@ -30,8 +21,8 @@ ORDER_EFFECTS = table(
         "heads.chosen_on); for orders also accuracy_difference, spread_difference, and "
         "changed_difference, minus the same of draws, paired",
     ),
-    field("mean", pa.float64(), "mean over seeds", "1"),
-    *INTERVAL,
-    SKIPPED,
+    f.field("mean", pa.float64(), "mean over seeds", "1"),
+    *f.INTERVAL,
+    f.SKIPPED,
     keys="model task arrangement measure",
 )

@@ -2,33 +2,20 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import (
-    ARRANGEMENT,
-    EXAMPLE,
-    INDICES,
-    LABEL,
-    MODEL,
-    PREDICTED,
-    SEED,
-    TASK,
-    field,
-    table,
-)
+from anchorflow.schemas import fields as f
 
-ORDERS = table(
+ORDERS = f.table(
     "orders",
     "one per (arrangement, number, example), with as many demonstrations as kernel regression has",
-    MODEL,
-    TASK,
-    SEED,
-    ARRANGEMENT,
-    field("number", pa.int32(), "which order, 0 for that of kernel regression, or which draw"),
-    EXAMPLE,
-    LABEL,
-    *PREDICTED,
-    field(
+    *f.CELL,
+    f.ARRANGEMENT,
+    f.field("number", pa.int32(), "which order, 0 for that of kernel regression, or which draw"),
+    f.EXAMPLE,
+    f.LABEL,
+    *f.PREDICTED,
+    f.field(
         "heads",
-        INDICES,
+        f.INDICES,
         "what kernel regression with each head's largest attention to a demonstration predicts, in "
         "order of layer and head; null if all its weights are 0",
     ),

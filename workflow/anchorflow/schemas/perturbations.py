@@ -1,25 +1,14 @@
 """Table of perturbations: one per (example, perturbation)."""
 
-from anchorflow.schemas.fields import (
-    EXAMPLE,
-    LABEL,
-    MODEL,
-    PERTURBATION,
-    SCORED,
-    SEED,
-    TASK,
-    table,
-)
+from anchorflow.schemas import fields as f
 
-PERTURBATIONS = table(
+PERTURBATIONS = f.table(
     "perturbations",
     "one per (example, perturbation), demonstrations fixed",
-    MODEL,
-    TASK,
-    SEED,
-    EXAMPLE,
-    PERTURBATION,
-    LABEL,
-    *SCORED,
+    *f.CELL,
+    f.EXAMPLE,
+    f.PERTURBATION,
+    f.LABEL,
+    *f.SCORED,
     keys="model task seed example perturbation",
 )

@@ -2,36 +2,23 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import (
-    EXAMPLE,
-    INDICES,
-    LABEL,
-    MODEL,
-    SCORED,
-    SEED,
-    TASK,
-    TOKEN_GROUPS,
-    field,
-    table,
-)
+from anchorflow.schemas import fields as f
 
-PREDICTIONS = table(
+PREDICTIONS = f.table(
     "predictions",
     "one per example, demonstrations fixed",
-    MODEL,
-    TASK,
-    SEED,
-    EXAMPLE,
-    LABEL,
-    *SCORED,
-    field("top_tokens", INDICES, "the five most likely next tokens of the whole vocabulary"),
-    field("top_texts", pa.list_(pa.string()), "the same tokens as text"),
-    field(
+    *f.CELL,
+    f.EXAMPLE,
+    f.LABEL,
+    *f.SCORED,
+    f.field("top_tokens", f.INDICES, "the five most likely next tokens of the whole vocabulary"),
+    f.field("top_texts", pa.list_(pa.string()), "the same tokens as text"),
+    f.field(
         "top_probabilities",
         pa.list_(pa.float32()),
         "their probabilities over the whole vocabulary",
         "probability",
     ),
-    TOKEN_GROUPS,
+    f.TOKEN_GROUPS,
     keys="model task seed example",
 )

@@ -2,33 +2,20 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import (
-    DECODED,
-    DEMONSTRATION,
-    LAYER,
-    MODEL,
-    OFFSET,
-    SEED,
-    SOURCE,
-    TASK,
-    field,
-    table,
-)
+from anchorflow.schemas import fields as f
 
-PROBES = table(
+PROBES = f.table(
     "probes",
     "one per (layer, key-value head, offset, source, target, demonstration)",
-    MODEL,
-    TASK,
-    SEED,
-    LAYER,
-    field("head", pa.int32(), "key-value head, counted from 0"),
-    OFFSET,
-    SOURCE,
-    DECODED,
-    DEMONSTRATION,
-    field("correct", pa.bool_(), "whether a probe fitted to the other folds predicts the target"),
-    field(
+    *f.CELL,
+    f.LAYER,
+    f.field("head", pa.int32(), "key-value head, counted from 0"),
+    f.OFFSET,
+    f.SOURCE,
+    f.DECODED,
+    f.DEMONSTRATION,
+    f.field("correct", pa.bool_(), "whether a probe fitted to the other folds predicts the target"),
+    f.field(
         "shuffled",
         pa.float32(),
         "share of correct predictions over shuffles of the targets among demonstrations, which is "

@@ -2,66 +2,57 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import (
-    DEMONSTRATION_LABELS,
-    EXAMPLE,
-    INDICES,
-    LABEL,
-    MODEL,
-    PROTOCOL,
-    SEED,
-    TASK,
-    field,
-    table,
-)
+from anchorflow.schemas import fields as f
 
-PROMPTS = table(
+PROMPTS = f.table(
     "prompts",
     "one per (demonstration protocol, test example); those too long are marked as skipped",
-    MODEL,
-    TASK,
-    SEED,
-    PROTOCOL,
-    EXAMPLE,
-    LABEL,
-    field("tokens", pa.int32(), "length of the prompt", "tokens"),
-    field("skipped", pa.string(), "why the prompt is not run; null if it is run"),
-    field("context", pa.int32(), "the most tokens that the model takes", "tokens"),
-    field("token_ids", INDICES, "the whole prompt as token ids"),
-    field(
+    *f.CELL,
+    f.PROTOCOL,
+    f.EXAMPLE,
+    f.LABEL,
+    f.field("tokens", pa.int32(), "length of the prompt", "tokens"),
+    f.field("skipped", pa.string(), "why the prompt is not run; null if it is run"),
+    f.field("context", pa.int32(), "the most tokens that the model takes", "tokens"),
+    f.field("token_ids", f.INDICES, "the whole prompt as token ids"),
+    f.field(
         "label_positions",
-        INDICES,
+        f.INDICES,
         "p_k: first token of each demonstration's label word, after what all label words of the "
         "task begin with",
     ),
-    field("label_ends", INDICES, "token after the last token of each demonstration's label word"),
-    field("target_position", pa.int32(), "q: the last token, whose successor is predicted"),
-    field("format_positions", INDICES, "tokens of the template and separators, and the BOS token"),
-    field("demonstration_starts", INDICES, "first token of each demonstration"),
-    field("demonstration_ends", INDICES, "token after the last token of each demonstration"),
-    field("query_start", pa.int32(), "first token of the query"),
-    field(
+    f.field(
+        "label_ends", f.INDICES, "token after the last token of each demonstration's label word"
+    ),
+    f.field("target_position", pa.int32(), "q: the last token, whose successor is predicted"),
+    f.field(
+        "format_positions", f.INDICES, "tokens of the template and separators, and the BOS token"
+    ),
+    f.field("demonstration_starts", f.INDICES, "first token of each demonstration"),
+    f.field("demonstration_ends", f.INDICES, "token after the last token of each demonstration"),
+    f.field("query_start", pa.int32(), "first token of the query"),
+    f.field(
         "instruction_end",
         pa.int32(),
         "token after the instruction's last one; those before it that are not of "
         "format_positions are the instruction's; null without an instruction",
     ),
-    field("field_names", pa.list_(pa.string()), "the fields of a text, in the prompt's order"),
-    field(
+    f.field("field_names", pa.list_(pa.string()), "the fields of a text, in the prompt's order"),
+    f.field(
         "field_starts",
-        INDICES,
+        f.INDICES,
         "first token of each field, of one demonstration after another, then of the query",
     ),
-    field("field_ends", INDICES, "token after the last token of each field, as field_starts"),
-    DEMONSTRATION_LABELS,
-    field(
+    f.field("field_ends", f.INDICES, "token after the last token of each field, as field_starts"),
+    f.DEMONSTRATION_LABELS,
+    f.field(
         "label_tokens",
-        INDICES,
+        f.INDICES,
         "first token id of each label word, after what all of them begin with, in label order",
     ),
-    field(
+    f.field(
         "word_tokens",
-        pa.list_(INDICES),
+        pa.list_(f.INDICES),
         "all token ids of each label word, after what all of them begin with, in label order, as "
         "in demonstrations",
     ),

@@ -2,22 +2,22 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import TASK, field, table
+from anchorflow.schemas import fields as f
 
-RARE_WORDS = table(
+RARE_WORDS = f.table(
     "rare_words",
     "one per content word of the task's test texts",
-    TASK,
-    field("word", pa.string(), "the content word, in lower case"),
-    field("count", pa.int32(), "how often it is in the task's training texts", "words"),
-    field(
+    f.TASK,
+    f.field("word", pa.string(), "the content word, in lower case"),
+    f.field("count", pa.int32(), "how often it is in the task's training texts", "words"),
+    f.field(
         "replacement",
         pa.string(),
         "the rarer word nearest to it in the encoder's space; null if none is rarer",
     ),
-    field(
+    f.field(
         "replacement_count", pa.int32(), "how often that is in the task's training texts", "words"
     ),
-    field("similarity", pa.float64(), "cosine of the two words' embeddings", "1"),
+    f.field("similarity", pa.float64(), "cosine of the two words' embeddings", "1"),
     keys="task word",
 )

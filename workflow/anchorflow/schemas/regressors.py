@@ -2,26 +2,17 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import (
-    AVERAGED_TASK,
-    INTERVAL,
-    KINDS_OF_WEIGHTS,
-    MODEL,
-    SKIPPED,
-    field,
-    table,
+from anchorflow.schemas import fields as f
+
+_WEIGHTS_OR_NULL = f.field(
+    "weights", pa.string(), f"{f.KINDS_OF_WEIGHTS}; null for methods other than heads"
 )
 
-_WEIGHTS_OR_NULL = field(
-    "weights", pa.string(), f"{KINDS_OF_WEIGHTS}; null for methods other than heads"
-)
-
-REGRESSORS = table(
+REGRESSORS = f.table(
     "regressors",
     "one per (task or average, method, number of demonstrations, measure)",
-    MODEL,
-    AVERAGED_TASK,
-    field(
+    *f.OF_TASK,
+    f.field(
         "method",
         pa.string(),
         "in_context: the model itself; head_chosen_here, head_held_out: kernel regression on the "
@@ -32,32 +23,32 @@ REGRESSORS = table(
         "kernel regression with the encoder of that name in encoder.further",
     ),
     _WEIGHTS_OR_NULL,
-    field(
+    f.field(
         "demonstrations_per_label",
         pa.int32(),
         "demonstrations of each label; null: as many as the budget allows",
         "demonstrations",
     ),
-    field(
+    f.field(
         "demonstrations",
         pa.float64(),
         "all demonstrations in the prompt, mean over seeds",
         "demonstrations",
     ),
-    field(
+    f.field(
         "measure",
         pa.string(),
         "accuracy, or agreement with the model's own predictions for the same demonstrations; of "
         "in_context with fewer demonstrations, with those for all of them",
     ),
-    field("mean", pa.float64(), "mean over seeds", "1"),
-    *INTERVAL,
-    field(
+    f.field("mean", pa.float64(), "mean over seeds", "1"),
+    *f.INTERVAL,
+    f.field(
         "published",
         pa.float64(),
         "[K] Table 2, if model and task are the paper's, with all demonstrations; or null",
         "1",
     ),
-    SKIPPED,
+    f.SKIPPED,
     keys="model task method weights demonstrations_per_label measure",
 )

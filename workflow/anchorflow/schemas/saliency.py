@@ -2,15 +2,7 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import (
-    EXAMPLE,
-    LAYER,
-    MODEL,
-    SEED,
-    TASK,
-    field,
-    table,
-)
+from anchorflow.schemas import fields as f
 
 _IN_PLACE = {
     "text": "random tokens of each demonstration's own text, as many as its label word has",
@@ -44,17 +36,15 @@ _INTO = {
     "instruction": "tokens of the instruction",
 }
 
-SALIENCY = table(
+SALIENCY = f.table(
     "saliency",
     "one per (example, layer); of the loss of the label word's first token, whatever scoring is",
-    MODEL,
-    TASK,
-    SEED,
-    EXAMPLE,
-    LAYER,
-    *(field(flow, pa.float64(), description, "nats") for flow, description in _FLOWS.items()),
+    *f.CELL,
+    f.EXAMPLE,
+    f.LAYER,
+    *(f.field(flow, pa.float64(), description, "nats") for flow, description in _FLOWS.items()),
     *(
-        field(
+        f.field(
             f"{flow}_{matched}",
             pa.float64(),
             f"{flow} with {positions}, in place of label words; null without such tokens",
@@ -64,7 +54,7 @@ SALIENCY = table(
         for flow in _FLOWS
     ),
     *(
-        field(
+        f.field(
             f"target_{kind}",
             pa.float64(),
             f"mean significance per token of what the target attends to: {tokens}; null without "
@@ -74,11 +64,11 @@ SALIENCY = table(
         for kind, tokens in _ATTENDED.items()
     ),
     *(
-        field(f"wp_{source}", pa.float64(), f"part of s_wp that comes from {tokens}", "nats")
+        f.field(f"wp_{source}", pa.float64(), f"part of s_wp that comes from {tokens}", "nats")
         for source, tokens in _SOURCES.items()
     ),
     *(
-        field(
+        f.field(
             f"into_{kind}",
             pa.float64(),
             f"mean over the {tokens} of the mean significance from each earlier token; null "

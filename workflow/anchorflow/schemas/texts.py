@@ -2,20 +2,20 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import LABEL, TASK, field, table
+from anchorflow.schemas import fields as f
 
-TEXTS = table(
+TEXTS = f.table(
     "texts",
     "one per text of the task's train and test split",
-    TASK,
-    field("split", pa.string(), "train or test"),
-    field("row", pa.int32(), "row within the split, counted from 0"),
-    field(
+    f.TASK,
+    f.field("split", pa.string(), "train or test"),
+    f.field("row", pa.int32(), "row within the split, counted from 0"),
+    f.field(
         "text",
         pa.string(),
         "the text as in the source; the fields of a task with several joined by U+001F in the "
         "order of its columns",
     ),
-    LABEL,
+    f.LABEL,
     keys="task split row",
 )

@@ -2,84 +2,70 @@
 
 import pyarrow as pa
 
-from anchorflow.schemas.fields import (
-    AVERAGED_TASK,
-    EXAMPLE,
-    INTERVAL,
-    LABEL,
-    MODEL,
-    SCORED,
-    SEED,
-    TASK,
-    field,
-    table,
-)
+from anchorflow.schemas import fields as f
 
-DONOR = field(
+DONOR = f.field(
     "donor",
     pa.string(),
     "the prompt that is taken from, with the same texts; permuted: every class has the label word "
     "of another class; drawn: the demonstrations' label words change places; none: nothing taken",
 )
-WHAT = field(
+WHAT = f.field(
     "what",
     pa.string(),
     "keys_values: keys and values that the query attends to; residual: the output of a layer, from "
     "which the layers above are run; prompt: the whole donor; none",
 )
-PLACES = field(
+PLACES = f.field(
     "places",
     pa.string(),
     "tokens of the demonstrations whose vectors are taken, described in config/README.md at "
     "transplant.places; none",
 )
-SIDE = field(
+SIDE = f.field(
     "side",
     pa.string(),
     "which layers: first, middle, or last ones; all; at, a single one; none",
 )
-FIRST_LAYER = field("layer", pa.int32(), "first of these layers, counted from 0; -1 for none")
-LAYERS = field("layers", pa.int32(), "number of these layers", "layers")
+FIRST_LAYER = f.field("layer", pa.int32(), "first of these layers, counted from 0; -1 for none")
+LAYERS = f.field("layers", pa.int32(), "number of these layers", "layers")
 
-TRANSPLANT = table(
+TRANSPLANT = f.table(
     "transplant",
     "one per (example, donor, what, places, draw, side, layer, layers)",
-    MODEL,
-    TASK,
-    SEED,
-    EXAMPLE,
+    *f.CELL,
+    f.EXAMPLE,
     DONOR,
     WHAT,
     PLACES,
-    field("draw", pa.int32(), "draw of the donor and of random places, counted from 0"),
+    f.field("draw", pa.int32(), "draw of the donor and of random places, counted from 0"),
     SIDE,
     FIRST_LAYER,
     LAYERS,
-    field("tokens", pa.int32(), "number of places", "tokens"),
-    LABEL,
-    *SCORED,
+    f.field("tokens", pa.int32(), "number of places", "tokens"),
+    f.LABEL,
+    *f.SCORED,
     keys="model task seed example donor what places draw side layer layers",
 )
 
-TRANSPLANTS = table(
+TRANSPLANTS = f.table(
     "transplants",
     "one per (task or average, donor, what, places, side, layer, layers, measure)",
-    MODEL,
-    AVERAGED_TASK,
+    *f.OF_TASK,
     DONOR,
     WHAT,
     PLACES,
     SIDE,
     FIRST_LAYER,
     LAYERS,
-    field(
+    f.field(
         "measure",
         pa.string(),
         "moved: how far label probabilities move from the prompt's own to the donor's, as a share "
         "of the way, over all texts; follows: share of predictions that become the donor's, of "
         "those that differ from it",
     ),
-    field("mean", pa.float64(), "mean over seeds and draws", "1"),
-    *INTERVAL,
+    f.field("mean", pa.float64(), "mean over seeds and draws", "1"),
+    *f.INTERVAL,
     keys="model task donor what places side layer layers measure",
 )

@@ -4,6 +4,7 @@ import polars as pl
 
 from anchorflow.summarize.published import PERTURBED
 from anchorflow.tabulate.page import Page, pivoted
+from anchorflow.tabulate.plain import with_skipped
 
 _NOTE = (
     "Means over seeds with intervals over seeds and texts; the same demonstrations, and the same "
@@ -24,12 +25,7 @@ def tabulate_robustness(robustness: pl.DataFrame) -> Page:
 
     Numbers of skipped prompts, and of skipped pairs, follow the interval.
     """
-    noted = (pl.col("skipped") > 0) & pl.col("measure").is_in(["accuracy", "accuracy_change"])
-    count = pl.when(noted).then(pl.format(" ({} skipped)", "skipped"))
-    order = {name: at for at, name in enumerate(robustness["task"].unique(maintain_order=True))}
-    rows = robustness.with_columns(note=count).sort(
-        "model", pl.col("task").replace_strict(order), maintain_order=True
-    )
+    rows = with_skipped(robustness, "accuracy", "accuracy_change")
     ours = pivoted(rows, ("model", "task", "perturbation"), "measure")
     published = pl.DataFrame(
         [

@@ -1,6 +1,6 @@
 """The papers' claims as differences, and which of them hold for a model.
 
-Each file of this package is one claim, or a family of claims that differ only in names. It declares
+Each file of this package has the claims of one or more sections of a paper. It declares
 
 - ``READS``, the names of the tables that its claims read, as a literal, and
 - ``CLAIMS``, the claims, each with an effect, which is above 0 if the claim holds, the control that

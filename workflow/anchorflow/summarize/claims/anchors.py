@@ -1,0 +1,274 @@
+"""What anchors are good for: re-weighting, compression, and diagnosis ([A] §3)."""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from anchorflow.arrays import Array
+from anchorflow.depth import last_third
+from anchorflow.summarize.by_task import texts_of
+from anchorflow.summarize.claims._claim import (
+    DISCRIMINATING,
+    PAPER,
+    QUARTILES,
+    UNTRAINED,
+    Claim,
+    Control,
+    Curve,
+    Depth,
+    NotTested,
+    Run,
+    Sampled,
+    Timed,
+)
+from anchorflow.summarize.claims._effects import (
+    UNCHANGED,
+    accuracy_over,
+    difference_by_seed,
+    mean_of_layers,
+    rows_with,
+)
+from anchorflow.summarize.confusion import confusion_measures
+from anchorflow.summarize.retention import retention_measures
+from anchorflow.summarize.statistics import SeedStatistic, Statistic, mean_where_defined
+
+READS = (
+    "reweighting",
+    "compression",
+    "timing",
+    "diagnosis",
+    "predictions",
+)
+
+
+DRAWS = 20  # random sets of which [A] takes the best
+
+
+class _Other(NamedTuple):
+    described: str
+    method: str
+    form: str
+    drawn: str = ""  # the method whose draws it chooses from
+    chosen: str = ""
+
+
+_OTHERS = {
+    "text": _Other("the anchors as text", "text_anchor", PAPER),
+    "random": _Other("random tokens for label words", "hidden_random", PAPER),
+    "random_oracle": _Other(
+        "the best of 20 random draws",
+        "hidden_random_oracle",
+        PAPER,
+        "hidden_random",
+        ", chosen on the same texts",
+    ),
+    "random_top": _Other(
+        "the best of several random draws",
+        "hidden_random_top",
+        DISCRIMINATING,
+        "hidden_random",
+        ", chosen on other texts",
+    ),
+    "format": _Other("template tokens alone", "format_only", DISCRIMINATING),
+    "label": _Other("label words alone", "label_only", DISCRIMINATING),
+}
+
+# By measure of retention: what is retained, the name of the measure, and its unit.
+_RETAINED = {
+    "label_loyalty": ("predicted labels", "label loyalty", UNCHANGED),
+    "word_loyalty": ("likeliest words", "word loyalty", "Jaccard similarity"),
+    "accuracy": ("accuracy", "accuracy", "accuracy"),
+}
+
+
+def anchors_over(run: Run, other: str, measure: str) -> Sampled:
+    """A measure of retention with the anchors minus that with another method.
+
+    Raises
+    ------
+    NotTested
+        If one of the methods was not run, there is only one text to choose a draw by, or there are
+        fewer draws than the paper has.
+    """
+    compared = _OTHERS[other]
+    rows = run.rows("compression")
+    for method in ("hidden_anchor", compared.drawn or compared.method):
+        if rows_with(rows, {"method": method, "share": None}).is_empty():
+            raise NotTested(f"compression.methods lacks {method}")
+    draws = rows.filter(pl.col("method") == "hidden_random")["draw"].n_unique()
+    if other == "random_oracle" and draws < DRAWS:
+        raise NotTested(f"compression.draws is {draws}, and the paper's is {DRAWS}")
+    if other == "random_oracle":
+        rows = rows.filter((pl.col("method") != "hidden_random") | (pl.col("draw") < DRAWS))
+    measured = retention_measures(rows)
+    anchors, others = (
+        {"method": each, "share": None} for each in ("hidden_anchor", compared.method)
+    )
+    if rows_with(measured, others).is_empty():
+        raise NotTested("a single test text leaves no other to choose a draw by")
+    return difference_by_seed(measured, [anchors], [others], measure)
+
+
+def time_saved(run: Run, over: str) -> Timed:
+    """Ratio of the time per query in another way to that with the anchors, minus 1.
+
+    The bounds compare the closest and the farthest quartiles.
+
+    Raises
+    ------
+    NotTested
+        If one of the two was not timed.
+    """
+    timing = run.rows("timing")
+    ways = {row["way"]: row for row in timing.iter_rows(named=True)}
+    if lacking := {over, "hidden_anchor"} - set(ways):
+        raise NotTested(f"{' and '.join(sorted(lacking))} was not timed")
+    other, anchors = ways[over], ways["hidden_anchor"]
+    return Timed(
+        other["milliseconds"] / anchors["milliseconds"] - 1,
+        other["low"] / anchors["high"] - 1,
+        other["high"] / anchors["low"] - 1,
+        timing.filter(pl.col("way") == "hidden_anchor")["runs"][0],
+    )
+
+
+def confusion_told(run: Run, rotated: bool = False) -> Sampled:
+    """Rank correlation of key distance with pairwise AUC, mean of the last third of the layers.
+
+    ``rotated`` gives each label's distances to another label instead: the mean over all rotations
+    of the labels by one place or more.
+
+    Raises
+    ------
+    NotTested
+        If there are fewer than three labels.
+    """
+    predictions = run.by_seed("predictions")
+    first = next(iter(predictions.values()))
+    classes = len(first["probabilities"][0])
+    if classes < 3:
+        raise NotTested("a rank correlation needs three labels or more")
+    diagnosis = {
+        seed: rows.filter(pl.col("heads") == "concatenated")
+        for seed, rows in run.by_seed("diagnosis").items()
+    }
+    layers = run.rows("diagnosis")["layer"].n_unique()
+    seeds = {}
+    for seed, told in predictions.items():
+        shifts = range(1, classes) if rotated else (0,)
+        measures = [
+            confusion_measures(told, shifted_labels(diagnosis[seed], shift, classes))
+            for shift in shifts
+        ]
+
+        def statistic(weights: Array, measures: list[Statistic] = measures) -> Array:
+            every = np.stack([measure(weights)[:, -layers:] for measure in measures])
+            return mean_of_layers(mean_where_defined(every, 0), last_third(layers))
+
+        seeds[seed] = SeedStatistic(statistic, texts_of(told))
+    return Sampled(seeds)
+
+
+def shifted_labels(diagnosis: pl.DataFrame, shift: int, classes: int) -> pl.DataFrame:
+    """The table ``diagnosis`` with every label replaced by the one ``shift`` places on."""
+    first, second = ((pl.col(name) + shift) % classes for name in ("label", "other"))
+    return diagnosis.with_columns(
+        label=pl.min_horizontal(first, second), other=pl.max_horizontal(first, second)
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "reweighting_over_vanilla",
+        "Re-weighting attention to the label words makes answers more accurate",
+        "[A] §3.1, Table 1",
+        "accuracy re-weighted minus as it is, paired",
+        "accuracy",
+        partial(
+            accuracy_over, table="reweighting", column="method", more="reweighted", less="vanilla"
+        ),
+        Control("the model as it is, which the effect is the difference from"),
+        place=1,
+    ),
+    Claim(
+        "reweighting_over_many",
+        "Re-weighting does more than the same texts as further demonstrations",
+        "[A] §3.1, Table 1",
+        "accuracy re-weighted minus with more demonstrations, paired",
+        "accuracy",
+        partial(
+            accuracy_over, table="reweighting", column="method", more="reweighted", less="many"
+        ),
+        Control("the same texts as demonstrations, which the effect is the difference from"),
+        place=2,
+    ),
+    # Three measures of retention, each compared with each of six methods. As in the paper are
+    # the anchors as text, random tokens, and the best of twenty random draws, chosen on the
+    # texts that it is scored on. Beside them stand the best draw chosen on other texts, and
+    # each half of the anchors alone.
+    *(
+        Claim(
+            f"anchors_over_{name}_{measure}",
+            f"Anchors retain {what} better than {other.described}",
+            "[A] §3.2, Table 2",
+            f"{called} with hidden_anchor minus with {other.method}{other.chosen}",
+            unit,
+            partial(anchors_over, other=name, measure=measure),
+            Control(f"{other.described}, which the effect is the difference from"),
+            UNTRAINED,
+            other.form,
+            place=place,
+        )
+        for place, (name, other) in enumerate(_OTHERS.items())
+        for measure, (what, called, unit) in _RETAINED.items()
+    ),
+    Claim(
+        "compression_is_faster",
+        "Queries are answered faster behind the anchors than with full prompts",
+        "[A] §3.2, Table 3",
+        "median time per query of full prompts over that with hidden_anchor, minus 1",
+        "time with hidden_anchor",
+        partial(time_saved, over="full_prompt"),
+        Control("none: a cache of all demonstrations saves most of this time too"),
+        rule=QUARTILES,
+        bounded=False,
+    ),
+    Claim(
+        "anchors_faster_than_full_cache",
+        "Queries are answered faster behind the anchors than behind a cache of everything",
+        "[A] §3.2, Table 3",
+        "median time per query behind a cache of everything over that with hidden_anchor, minus 1",
+        "time with hidden_anchor",
+        partial(time_saved, over="full"),
+        Control("the cache of all demonstrations, which the effect is the difference from"),
+        form=DISCRIMINATING,
+        rule=QUARTILES,
+        bounded=False,
+        place=1,
+    ),
+    Claim(
+        "diagnosis_predicts_confusion",
+        "Labels whose keys lie farther apart are told apart better",
+        "[A] §3.3, Fig. 6",
+        "rank correlation of key distance with pairwise AUC, last third of the layers",
+        "Spearman's ρ",
+        confusion_told,
+        Control(
+            "each label's distances given to another label",
+            lambda run: confusion_told(run, rotated=True),
+        ),
+        undefined="in no layer are there three pairs of labels whose AUC and distance vary",
+        over_depth=Depth(
+            "rank correlation of key distance with AUC",
+            (
+                Curve(
+                    "rank correlation",
+                    "confusion",
+                    {"measure": "correlation", "heads": "concatenated"},
+                ),
+            ),
+        ),
+    ),
+)
