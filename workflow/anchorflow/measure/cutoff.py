@@ -9,6 +9,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from math import ceil
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -22,9 +23,9 @@ from anchorflow.measure.attention import label_predictions
 from anchorflow.measure.token_kinds import label_word_tokens
 from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
 from anchorflow.model.language_model import Answers
-from anchorflow.model.operations import CUTS_AT_ONCE
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
-from anchorflow.model.variants import Variant, answers_of_variants
+from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.variants import CUTS_AT_ONCE, Variant, answers_of_variants
 from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.prepare.prompts import instruction_positions
 from anchorflow.random_draws import generator
@@ -87,6 +88,13 @@ def without_demonstrations(prefix: Prefix, seen: Sequence[int], layer: int) -> P
     some = torch.tensor(seen)[None]
     above = prefix.keep({at: some for at in prefix.layers if at >= layer})
     return replace(prefix, layers={**prefix.layers, **above.layers})
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
+    """Queries from every layer on from which demonstrations are left out."""
+    settings = settings_of(spec["sees"], spec["draws"], spec["every"], depth)
+    asked = sum(1 - each.layer / depth for each in settings) + ceil(len(settings) / CUTS_AT_ONCE)
+    return Cost(prompts.shown + asked * prompts.asked, copies=1 + CUTS_AT_ONCE)
 
 
 def measure_cutoff(

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +27,9 @@ from anchorflow.measure.token_kinds import label_word_tokens, matched_positions
 from anchorflow.model.attention_function import LayerPrefix
 from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
 from anchorflow.model.language_model import Answers, Resumed, keep_outputs
-from anchorflow.model.operations import CUTS_AT_ONCE
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
-from anchorflow.model.variants import Variant, answers_of_variants
+from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.variants import CUTS_AT_ONCE, Variant, answers_of_variants
 from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
@@ -201,6 +202,17 @@ def places_of(
             return None
         drawn += random.permutation(own)[: len(word)].tolist()
     return sorted(drawn)
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
+    """Donors, and what lies above each layer of them that is taken."""
+    how = spec["places"], spec["donors"], spec["what"], spec["depths"], spec["draws"]
+    settings = settings_of(*how, depth)
+    donors, above = len(spec["donors"]) * spec["draws"], [1 - s.layer / depth for s in settings]
+    again = sum(a for s, a in zip(settings, above, strict=True) if s.what == "residual")
+    asked = sum(above) + ceil(len(settings) / CUTS_AT_ONCE)
+    shown = 1 + donors + again
+    return Cost(shown * prompts.shown + asked * prompts.asked, copies=1 + donors + CUTS_AT_ONCE)
 
 
 def measure_transplant(
