@@ -170,9 +170,9 @@ def integrated_sums(model: PreTrainedModel, batch: Batch, edges: Tensor, steps: 
 
 
 def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
-    """Every prompt forward and backward, for attention, and in steps from every layer on."""
-    each = 2 + spec["steps"] * depth / 2
-    return Cost(each * prompts.whole, each * prompts.whole, whole=True)
+    """Every prompt forward and backward, twice for attention, and in steps from each layer on."""
+    inner = spec["steps"] * (depth + 1) / 2
+    return Cost((3 + inner) * prompts.whole, (1 + inner) * prompts.whole, whole=True)
 
 
 def measure_faithfulness(

@@ -182,7 +182,14 @@ def isolated_positions(
 
 def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
     """Demonstrations and queries of every setting, from the first isolated layer on."""
-    how = spec["variants"], spec.get("layers"), spec["draws"], depth, "", spec["positions"]
+    how = (
+        spec["variants"],
+        spec.get("layers"),
+        spec["draws"],
+        depth,
+        spec.get("model", ""),
+        spec["positions"],
+    )
     shares = [1 - each.isolated_layers(depth).start / depth for each in settings_of(*how)]
     copies = 1 + sum(shares)
     asked = copies - len(shares) / depth  # queries begin one layer later

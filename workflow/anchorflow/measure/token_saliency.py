@@ -61,7 +61,7 @@ class TokenSaliency(FlowSums):
 def cost(prompts: Prompts, _: Mapping[str, Any], depth: int) -> Cost:
     """Every prompt forward and backward, and with each flow cut from every layer on."""
     shares = [(depth - first) / depth for _, first, _ in bands_of("single", depth)]
-    return Cost((1 + 3 * (1 + sum(shares))) * prompts.whole, prompts.whole, whole=True)
+    return Cost((2 + 3 * sum(shares)) * prompts.whole, prompts.whole, whole=True)
 
 
 def measure_token_saliency(

@@ -208,11 +208,14 @@ def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
     """Donors, and what lies above each layer of them that is taken."""
     how = spec["places"], spec["donors"], spec["what"], spec["depths"], spec["draws"]
     settings = settings_of(*how, depth)
-    donors, above = len(spec["donors"]) * spec["draws"], [1 - s.layer / depth for s in settings]
-    again = sum(a for s, a in zip(settings, above, strict=True) if s.what == "residual")
-    asked = sum(above) + ceil(len(settings) / CUTS_AT_ONCE)
-    shown = 1 + donors + again
-    return Cost(shown * prompts.shown + asked * prompts.asked, copies=1 + donors + CUTS_AT_ONCE)
+    donors = len(spec["donors"]) * spec["draws"]
+    above = {each: 1 - (each.layer + (each.what != "keys_values")) / depth for each in settings}
+    again = sum(share for each, share in above.items() if each.what == "residual")
+    asked = sum(above.values()) + ceil(len(settings) / CUTS_AT_ONCE)
+    return Cost(
+        (1 + donors + again) * prompts.shown + asked * prompts.asked,
+        copies=1 + donors + CUTS_AT_ONCE,
+    )
 
 
 def measure_transplant(

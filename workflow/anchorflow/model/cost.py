@@ -63,7 +63,7 @@ def whole_run(config: Mapping[str, Any], model: str, depth: int) -> dict[str, li
         cells = [*config["tasks"], *(words if stage in presented("label_words").reads else ())]
         cells += twins if stage in null_stages("untrained", config["controls"]) else []
         cells += configuration.cells_with_shuffled_labels(config) if stage == "attention" else []
-        spec = {"demonstrations": config["saliency"]["demonstrations"]}
+        spec = {"model": model, "demonstrations": config["saliency"]["demonstrations"]}
         spec["anchors"] = "hidden_anchor" in config["compression"]["methods"]
         for section in _SECTIONS.get(stage, (stage,)):
             spec |= config.get(section, {})

@@ -182,7 +182,7 @@ def check_job(
     weights = read_bytes(size, cost) if mapped else size.parameters * size.itemsize
     available = available_bytes(device, spread)
     one, batch = batches(prompts, cost.whole, compute["batch_tokens"])
-    factor, chunk = (HEAP, 0) if on_cpu else (1, gpu_chunk_bytes(available))
+    factor, chunk = (HEAP, 0) if on_cpu else (1, gpu_chunk_bytes(max(0, available - weights)))
     alone, together = (
         round(factor * work_bytes(size, each, cost, compute["recompute"]) + chunk)
         for each in (one, batch)

@@ -32,8 +32,7 @@ class Size(NamedTuple):
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(config)
         text = config.get_text_config()
-        heads = text.num_attention_heads
-        groups = getattr(text, "num_key_value_heads", None) or heads
+        each = text.per_layer_config if getattr(text, "is_heterogeneous", False) else [text]
         chosen = getattr(text, "num_experts_per_tok", None)
         decoder = model.get_decoder().modules()
         layers = [each for each in decoder if isinstance(each, GradientCheckpointingLayer)]
@@ -43,7 +42,7 @@ class Size(NamedTuple):
         return cls(
             layers=text.num_hidden_layers,
             hidden=text.hidden_size,
-            keys_values=2 * groups * (getattr(text, "head_dim", None) or text.hidden_size // heads),
+            keys_values=max(map(_keys_values, each)),
             layer=max(weights),
             multiplied=sum(weights),
             parameters=sum(each.numel() for each in model.parameters()),
@@ -51,6 +50,14 @@ class Size(NamedTuple):
             head=head.numel(),
             itemsize=dtype.itemsize,
         )
+
+
+def _keys_values(layer: PretrainedConfig) -> int:
+    """Numbers of a token's key and value in all heads of a layer."""
+    heads: int = layer.num_attention_heads
+    groups: int = getattr(layer, "num_key_value_heads", None) or heads
+    size: int = getattr(layer, "head_dim", None) or layer.hidden_size // heads
+    return 2 * groups * size
 
 
 def _multiplied(named: Iterable[tuple[str, nn.Parameter]], chosen: int | None) -> int:
