@@ -230,7 +230,7 @@ def test_a_run_is_told_of_in_one_sentence_by_a_process_of_its_own(
         log_run(configuration(**SHALLOW), "gemma-3-270m", resolved)
     (said,) = caplog.messages
     assert said.startswith("gemma-3-270m: 186 jobs take about ")
-    assert " minutes on this machine, one after the other, with 7 texts of about 32 tokens" in said
+    assert " on this machine, one after the other, with 7 texts of about 32 tokens" in said
 
 
 def test_rates_are_those_of_as_many_threads_as_jobs_have(

@@ -94,7 +94,8 @@ def told(config: Mapping[str, Any], name: str, folder: str | Path) -> str:
         return f"{name}: how long a run takes can't be estimated here: {reason}"
     took = {stage: sum(seconds(job, size, rates) for job in jobs) for stage, jobs in stages.items()}
     total, longest = sum(took.values()), sorted(took, key=lambda stage: -took[stage])[:3]
-    unit, length = ("hours", 3600) if total > 7200 else ("minutes", 60)
+    units = {"hours": 3600, "minutes": 60, "seconds": 1}
+    unit, length = next((name, n) for name, n in units.items() if total > 2 * n or n == 1)
     return (
         f"{name}: {sum(map(len, stages.values()))} jobs take about "
         f"{float(f'{total / length:.2g}'):,.15g} {unit} on this machine, one after the other, with "
