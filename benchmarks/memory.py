@@ -27,8 +27,7 @@ from prefix import random_prompts
 from saliency import peak, reset_peak
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from anchorflow.measure.isolation import measure_isolation, settings_of
-from anchorflow.measure.saliency import measure_saliency
+from anchorflow.measure import isolation, saliency
 from anchorflow.model.language_model import MODEL_CARD, open_for_job
 from anchorflow.store.checksums import fingerprints, write_json
 
@@ -76,7 +75,9 @@ def measure(stage: str, folder: Path, arguments: argparse.Namespace) -> None:
     spec: dict[str, Any] = {"demonstrations": "per_example"}
     if stage == "isolation":
         spec = {"variants": ["mask"], "positions": ["label", "random"], "draws": 1, "layers": [5]}
+        cost = isolation.cost
     else:
+        cost = saliency.cost
         prompts = prompts.with_columns(demonstrations=pl.lit("per_example"))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.set_num_threads(arguments.threads)
@@ -86,20 +87,20 @@ def measure(stage: str, folder: Path, arguments: argparse.Namespace) -> None:
     logging.getLogger("anchorflow").setLevel(logging.INFO)
     torch.ones(64, 64, device=device) @ torch.ones(64, 64, device=device)
     before, start = reset_peak(device), time.perf_counter()
-    model = open_for_job(folder, compute, arguments.threads, prompts, stage, spec)
+    model = open_for_job(folder, compute, arguments.threads, prompts, cost, spec)
     opened = time.perf_counter() - start
     if stage == "saliency":
-        measure_saliency(model, prompts, arguments.batch_tokens)
+        saliency.measure_saliency(model, prompts, arguments.batch_tokens)
     else:
-        settings = settings_of(["mask"], [5], 1, depth, arguments.shape)
-        measure_isolation(model, prompts, settings, 5, arguments.batch_tokens)
+        settings = isolation.settings_of(["mask"], [5], 1, depth, arguments.shape)
+        isolation.measure_isolation(model, prompts, settings, 5, arguments.batch_tokens)
     taken, measured = time.perf_counter() - start, peak(device) - before
     print(f"{arguments.shape}, {stage}:", *told, sep="\n  ")
     planned = float(re.search(r"Memory: ([0-9.]+) GiB", told[0])[1]) * 2**30 / 1e6
     print(
         f"  planned {planned:.0f} MB, measured {measured:.0f} MB beside {before:.0f} MB of "
         f"libraries, ratio {planned / measured:.3f}\n"
-        f"  {taken:.1f} s, of which {opened:.1f} s for planning and opening",
+        f"  {taken:.1f} s, of which {opened:.1f} s for opening",
         flush=True,
     )
 

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from anchorflow.model.devices import choose_device, named_devices
+from anchorflow.model.devices import Rates, choose_device, named_devices
 
 HOLD = """
 import sys
@@ -93,3 +94,9 @@ def test_the_cpu_claims_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     assert choose_device("cpu").type == "cpu"
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1"
+
+
+def test_rates_are_measured_on_the_machine_at_hand() -> None:
+    rates = Rates.measured(64, torch.float32, torch.device("cpu"))
+    assert 1e8 < rates.bytes < 1e13
+    assert rates.bytes / 4 < rates.operations < 1e15

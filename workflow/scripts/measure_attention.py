@@ -5,8 +5,8 @@ from anchorflow.store.fork_server import continue_in_fork
 continue_in_fork(snakemake)
 
 from anchorflow.config.shards import examples_of
-from anchorflow.measure.attention import measure_attention
-from anchorflow.model.batches import among
+from anchorflow.measure.attention import cost, measure_attention
+from anchorflow.model.batches import among, runnable
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.model.tokenizer import open_tokenizer
 from anchorflow.schemas.attention import ATTENTION
@@ -21,8 +21,8 @@ if __name__ == "__main__":
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
         tokenizer = open_tokenizer(snakemake.input.tokenizer)
         compute = snakemake.config["compute"]
-        run = among(prompts, examples)
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads, run)
+        run = among(runnable(prompts, "fixed"), examples)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, run, cost)
         scoring = snakemake.params.scoring
         attention, predictions = measure_attention(
             model, tokenizer, prompts, compute["batch_tokens"], examples, scoring

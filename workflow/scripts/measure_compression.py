@@ -5,7 +5,7 @@ from anchorflow.store.fork_server import continue_in_fork
 continue_in_fork(snakemake)
 
 from anchorflow.config.shards import examples_of
-from anchorflow.measure.compression import ANCHOR, FULL, measure_compression
+from anchorflow.measure.compression import ANCHOR, FULL, cost, measure_compression
 from anchorflow.measure.reweighting import beta_of
 from anchorflow.model.batches import among
 from anchorflow.model.language_model import open_for_job, read_card
@@ -26,10 +26,7 @@ if __name__ == "__main__":
                 betas[cache] = beta_of(read_table(snakemake.input[name], BETA))
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
         run = among(prompts.filter(demonstrations="fixed"), examples)
-        planned = {**spec, "betas": len(betas)}
-        model = open_for_job(
-            snakemake.input.model, compute, snakemake.threads, run, "compression", planned
-        )
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, run, cost, spec)
         compression = measure_compression(
             model,
             prompts,

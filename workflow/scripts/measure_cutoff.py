@@ -5,8 +5,8 @@ from anchorflow.store.fork_server import continue_in_fork
 continue_in_fork(snakemake)
 
 from anchorflow.config.shards import examples_of
-from anchorflow.measure.cutoff import measure_cutoff, settings_of
-from anchorflow.model.batches import among
+from anchorflow.measure.cutoff import cost, measure_cutoff, settings_of
+from anchorflow.model.batches import among, first_texts, runnable
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.schemas.cutoff import CUTOFF
 from anchorflow.schemas.prompts import PROMPTS
@@ -19,8 +19,8 @@ if __name__ == "__main__":
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
         spec, compute = snakemake.params.spec, snakemake.config["compute"]
         card = read_card(snakemake.input.model)
-        run = among(prompts, examples)
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads, run, "cutoff", spec)
+        run = among(first_texts(runnable(prompts, "fixed"), spec.get("examples")), examples)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, run, cost, spec)
         cutoff = measure_cutoff(
             model,
             prompts,

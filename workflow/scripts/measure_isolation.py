@@ -5,8 +5,8 @@ from anchorflow.store.fork_server import continue_in_fork
 continue_in_fork(snakemake)
 
 from anchorflow.config.shards import examples_of
-from anchorflow.measure.isolation import measure_isolation, settings_of
-from anchorflow.model.batches import among
+from anchorflow.measure.isolation import cost, measure_isolation, settings_of
+from anchorflow.model.batches import among, runnable
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.schemas.isolation import ISOLATION
 from anchorflow.schemas.prompts import PROMPTS
@@ -27,10 +27,8 @@ if __name__ == "__main__":
             card["name"],
             spec["positions"],
         )
-        run = among(prompts, examples)
-        model = open_for_job(
-            snakemake.input.model, compute, snakemake.threads, run, "isolation", spec
-        )
+        run = among(runnable(prompts, "fixed"), examples)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, run, cost, spec)
         scoring = snakemake.params.scoring
         isolation = measure_isolation(
             model, prompts, settings, spec["top_tokens"], compute["batch_tokens"], examples, scoring

@@ -5,7 +5,7 @@ from anchorflow.store.fork_server import continue_in_fork
 continue_in_fork(snakemake)
 
 from anchorflow.config.shards import examples_of, is_first
-from anchorflow.measure.kernel import SCHEMAS, measure_kernel
+from anchorflow.measure.kernel import SCHEMAS, cost, measure_kernel
 from anchorflow.model.batches import among
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.prepare.kernel_samples import build_kernel_prompts
@@ -31,10 +31,8 @@ if __name__ == "__main__":
             builder,
             spec,
         )
-        run, planned = among(shown.prompts, examples), {"smaller": len(shown.smaller)}
-        model = open_for_job(
-            snakemake.input.model, compute, snakemake.threads, run, "kernel", planned
-        )
+        run = among(shown.prompts, examples)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, run, cost, spec)
         tables = measure_kernel(
             model,
             builder.tokenizer,

@@ -5,8 +5,8 @@ from anchorflow.store.fork_server import continue_in_fork
 continue_in_fork(snakemake)
 
 from anchorflow.config.shards import examples_of
-from anchorflow.measure.knockout import measure_knockout, settings_of
-from anchorflow.model.batches import among
+from anchorflow.measure.knockout import cost, measure_knockout, settings_of
+from anchorflow.model.batches import among, first_texts, runnable
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.schemas.knockout import KNOCKOUT
 from anchorflow.schemas.prompts import PROMPTS
@@ -19,10 +19,8 @@ if __name__ == "__main__":
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
         spec, compute = snakemake.params.spec, snakemake.config["compute"]
         card = read_card(snakemake.input.model)
-        run = among(prompts, examples)
-        model = open_for_job(
-            snakemake.input.model, compute, snakemake.threads, run, "knockout", spec
-        )
+        run = among(first_texts(runnable(prompts, "fixed"), spec.get("examples")), examples)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, run, cost, spec)
         knockout = measure_knockout(
             model,
             prompts,

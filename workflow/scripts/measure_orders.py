@@ -5,7 +5,7 @@ from anchorflow.store.fork_server import continue_in_fork
 continue_in_fork(snakemake)
 
 from anchorflow.config.shards import examples_of
-from anchorflow.measure.orders import measure_orders
+from anchorflow.measure.orders import cost, measure_orders
 from anchorflow.model.batches import among
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.prepare.orders import build_arranged
@@ -35,7 +35,12 @@ if __name__ == "__main__":
         )
         predictions = measure_orders(
             open_for_job(
-                snakemake.input.model, compute, snakemake.threads, among(prompts, examples)
+                snakemake.input.model,
+                compute,
+                snakemake.threads,
+                among(prompts, examples),
+                cost,
+                {"count": snakemake.params.orders},
             ),
             prompts,
             compute["batch_tokens"],

@@ -5,7 +5,7 @@ from anchorflow.store.fork_server import continue_in_fork
 continue_in_fork(snakemake)
 
 from anchorflow.config.shards import examples_of
-from anchorflow.measure.perturbations import measure_perturbations
+from anchorflow.measure.perturbations import cost, measure_perturbations
 from anchorflow.model.batches import among
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.prepare.perturbations import perturbed_samples
@@ -30,7 +30,12 @@ if __name__ == "__main__":
         ).build(samples)
         predictions = measure_perturbations(
             open_for_job(
-                snakemake.input.model, compute, snakemake.threads, among(prompts, examples)
+                snakemake.input.model,
+                compute,
+                snakemake.threads,
+                among(prompts, examples),
+                cost,
+                {"kinds": prompts["demonstrations"].unique()},
             ),
             prompts,
             read_table(snakemake.input.predictions, PREDICTIONS),

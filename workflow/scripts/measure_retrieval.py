@@ -5,7 +5,7 @@ from anchorflow.store.fork_server import continue_in_fork
 continue_in_fork(snakemake)
 
 from anchorflow.config.shards import examples_of
-from anchorflow.measure.retrieval import describe_demonstrations, measure_retrieval
+from anchorflow.measure.retrieval import cost, describe_demonstrations, measure_retrieval
 from anchorflow.model.batches import among
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.prepare.prompts import PromptBuilder
@@ -42,7 +42,7 @@ if __name__ == "__main__":
             snakemake.input.tokenizer, task, card["name"], snakemake.wildcards.task
         ).build(samples)
         predictions = measure_retrieval(
-            open_for_job(snakemake.input.model, compute, snakemake.threads, prompts, "retrieval"),
+            open_for_job(snakemake.input.model, compute, snakemake.threads, prompts, cost, spec),
             prompts,
             among(read_table(snakemake.input.predictions, PREDICTIONS), examples),
             describe_demonstrations(fixed.vstack(samples), embeddings, of_other),

@@ -5,7 +5,7 @@ from anchorflow.store.fork_server import continue_in_fork
 continue_in_fork(snakemake)
 
 from anchorflow.measure.baselines import draw_inputs
-from anchorflow.measure.reweighting import SCHEMAS, measure_reweighting
+from anchorflow.measure.reweighting import SCHEMAS, cost, measure_reweighting
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.prepare.reweighting_samples import draw_auxiliary
@@ -35,7 +35,7 @@ if __name__ == "__main__":
         scoring, anchors = snakemake.params.scoring, snakemake.params.anchors
         planned = {**spec, "anchors": anchors}
         model = open_for_job(
-            snakemake.input.model, compute, snakemake.threads, prompts, "reweighting", planned
+            snakemake.input.model, compute, snakemake.threads, prompts, cost, planned
         )
         tables = measure_reweighting(
             model, prompts, task["labels"], spec, compute["batch_tokens"], scoring, anchors

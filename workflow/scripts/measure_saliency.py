@@ -5,8 +5,8 @@ from anchorflow.store.fork_server import continue_in_fork
 continue_in_fork(snakemake)
 
 from anchorflow.config.shards import examples_of
-from anchorflow.measure.saliency import measure_saliency
-from anchorflow.model.batches import among
+from anchorflow.measure.saliency import cost, measure_saliency
+from anchorflow.model.batches import among, runnable
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.saliency import SALIENCY
@@ -18,10 +18,9 @@ if __name__ == "__main__":
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         examples = examples_of(snakemake.wildcards.get("examples"), prompts)
         compute = snakemake.config["compute"]
-        spec, run = snakemake.params.spec, among(prompts, examples)
-        model = open_for_job(
-            snakemake.input.model, compute, snakemake.threads, run, "saliency", spec
-        )
+        spec = snakemake.params.spec
+        run = among(runnable(prompts, spec["demonstrations"]), examples)
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, run, cost, spec)
         saliency = measure_saliency(
             model, prompts, compute["batch_tokens"], **spec, examples=examples
         )

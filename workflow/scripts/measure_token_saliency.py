@@ -4,7 +4,8 @@ from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
-from anchorflow.measure.token_saliency import measure_token_saliency
+from anchorflow.measure.token_saliency import cost, measure_token_saliency
+from anchorflow.model.batches import first_texts, runnable
 from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.model.tokenizer import open_tokenizer
 from anchorflow.schemas.prompts import PROMPTS
@@ -14,12 +15,12 @@ from anchorflow.store.parquet import read_table, write_frame
 
 if __name__ == "__main__":
     with job(snakemake):
-        spec, compute = snakemake.params.spec, snakemake.config["compute"]
+        spec = snakemake.params.spec
+        compute = {**snakemake.config["compute"], "batch_tokens": 1}  # one prompt at a time
         prompts = read_table(snakemake.input.prompts, PROMPTS)
         tokenizer = open_tokenizer(snakemake.input.tokenizer)
-        model = open_for_job(
-            snakemake.input.model, compute, snakemake.threads, prompts, "token_saliency", spec
-        )
+        run = first_texts(runnable(prompts, spec["demonstrations"]), spec["examples"])
+        model = open_for_job(snakemake.input.model, compute, snakemake.threads, run, cost, spec)
         saliency, shown, cuts = measure_token_saliency(model, tokenizer, prompts, **spec)
         settings = {"shown": spec, "model": read_card(snakemake.input.model)}
         write_frame(snakemake.output.saliency, TOKEN_SALIENCY, saliency, settings)

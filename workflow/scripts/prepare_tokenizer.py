@@ -4,7 +4,7 @@ from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
-from anchorflow.model.run_plan import log_run
+from anchorflow.model.cost import log_run
 from anchorflow.prepare.tokenizer import resolve_tokenizer
 from anchorflow.store.job import job
 

@@ -29,8 +29,8 @@ NOT_COUNTING = (
     "store",
     "document",
     "model/memory.py",
-    "model/operations.py",
-    "model/run_plan.py",
+    "model/cost.py",
+    "model/size.py",
     "model/devices.py",
     "__init__.py",  # the package's docstring and version
 )

@@ -22,6 +22,7 @@ from anchorflow.model.attention_function import (
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import check_finite, of_label_words, target_logits
 from anchorflow.model.prefix import KeepKeys, Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
 from anchorflow.prepare.prompts import token_groups
 from anchorflow.schemas.attention import ATTENTION
@@ -101,6 +102,11 @@ def by_demonstration(rows: Tensor, batch: Batch) -> DemonstrationAttention:
         largest=torch.stack(largest, -1),
         mean=total / (ends - starts).clamp(min=1)[None, :, None, :],
     )
+
+
+def cost(prompts: Prompts, _: Mapping[str, Any], __: int) -> Cost:
+    """Every text once, after shared demonstrations."""
+    return Cost(prompts.once)
 
 
 def measure_attention(

@@ -33,6 +33,7 @@ from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import Answers, answers_after, check_finite, target_states
 from anchorflow.model.last_tokens import keep_all_but_last
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.schemas.compression import COMPRESSION
 from anchorflow.schemas.frames import frame_schema, keyed
@@ -167,6 +168,12 @@ def settings_of(methods: Sequence[str], shares: Sequence[float], draws: int) -> 
 def _declares(name: str, constant: str) -> bool:
     """Whether a method's file sets this constant; ``text_anchor`` has no file."""
     return name != TEXT_ANCHOR and bool(declared(FOLDER, name, constant, False))
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], _: int) -> Cost:
+    """Queries after every cache."""
+    caches = len(settings_of(spec["methods"], spec["shares"], spec["draws"]))
+    return Cost(prompts.shown + caches * prompts.asked)
 
 
 def measure_compression(

@@ -8,6 +8,7 @@ being first, and an instruction stay visible: without them, models break whateve
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from math import ceil
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -25,7 +26,8 @@ from anchorflow.measure.token_kinds import label_word_tokens
 from anchorflow.model.batches import Batch
 from anchorflow.model.language_model import Answers
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
-from anchorflow.model.variants import Variant
+from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.variants import CUTS_AT_ONCE, Variant
 from anchorflow.model.word_scores import FIRST_TOKEN
 from anchorflow.prepare.prompts import instruction_positions
 from anchorflow.random_draws import generator
@@ -85,6 +87,13 @@ def without_demonstrations(prefix: Prefix, seen: Sequence[int], layer: int) -> P
     some = torch.tensor(seen)[None]
     above = prefix.keep({at: some for at in prefix.layers if at >= layer})
     return replace(prefix, layers={**prefix.layers, **above.layers})
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
+    """Queries from every layer on from which demonstrations are left out."""
+    settings = settings_of(spec["sees"], spec["draws"], spec["every"], depth)
+    asked = sum(1 - each.layer / depth for each in settings) + ceil(len(settings) / CUTS_AT_ONCE)
+    return Cost(prompts.shown + asked * prompts.asked, copies=1 + CUTS_AT_ONCE)
 
 
 def measure_cutoff(

@@ -14,8 +14,9 @@ position; with rotary positions, prompt length adds to the variation in later la
 beyond a layer's sliding window are treated like all others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -31,6 +32,7 @@ from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.language_model import check_finite
 from anchorflow.model.last_tokens import keep_all_but_last
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.prompts import token_groups
 from anchorflow.schemas.diagnosis import DIAGNOSIS
 from anchorflow.schemas.frames import frame_schema, keyed
@@ -157,6 +159,11 @@ def word_keys(keys: Tensor, starts: Sequence[int], ends: Sequence[int]) -> Array
 
 
 @torch.no_grad()
+def cost(prompts: Prompts, _: Mapping[str, Any], __: int) -> Cost:
+    """Every text once, after shared demonstrations."""
+    return Cost(prompts.once)
+
+
 def measure_diagnosis(
     model: PreTrainedModel, prompts: pl.DataFrame, components: int, batch_tokens: int
 ) -> pl.DataFrame:

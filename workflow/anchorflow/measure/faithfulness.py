@@ -8,7 +8,7 @@ scaled from nothing to what it is, the gradient is averaged over the path (after
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 import torch
@@ -35,6 +35,7 @@ from anchorflow.model.language_model import (
     target_label_logits,
 )
 from anchorflow.model.prefix import shared_token_ids
+from anchorflow.model.size import Cost, Prompts
 from anchorflow.schemas.faithfulness import FAITHFULNESS
 from anchorflow.schemas.frames import frame_schema, keyed
 
@@ -166,6 +167,12 @@ def integrated_sums(model: PreTrainedModel, batch: Batch, edges: Tensor, steps: 
             total -= summed(edges, product) / steps
         sums.append(total)
     return torch.stack(sums)
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
+    """Every prompt forward and backward, twice for attention, and in steps from each layer on."""
+    inner = spec["steps"] * (depth + 1) / 2
+    return Cost((3 + inner) * prompts.whole, (1 + inner) * prompts.whole, whole=True)
 
 
 def measure_faithfulness(

@@ -16,9 +16,8 @@ from anchorflow.config.errors import InputError
 from anchorflow.measure.attention import label_predictions
 from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
 from anchorflow.model.language_model import Answers
-from anchorflow.model.operations import CUTS_AT_ONCE
 from anchorflow.model.prefix import Prefix
-from anchorflow.model.variants import Variant, answers_of_variants
+from anchorflow.model.variants import CUTS_AT_ONCE, Variant, answers_of_variants
 from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.schemas.frames import frame_schema, keyed
 

@@ -30,6 +30,7 @@ from anchorflow.model.attention_function import Attention, AttentionCall, attent
 from anchorflow.model.batches import Batch
 from anchorflow.model.language_model import keep_outputs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.variants import Variant
 from anchorflow.model.word_scores import FIRST_TOKEN
 from anchorflow.prepare.prompts import non_label_positions
@@ -178,6 +179,22 @@ def isolated_positions(
         )
     drawn = random.choice(others, len(labels), replace=False)
     return sorted(drawn.tolist())
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
+    """Demonstrations and queries of every setting, from the first isolated layer on."""
+    how = (
+        spec["variants"],
+        spec.get("layers"),
+        spec["draws"],
+        depth,
+        spec.get("model", ""),
+        spec["positions"],
+    )
+    shares = [1 - each.isolated_layers(depth).start / depth for each in settings_of(*how)]
+    copies = 1 + sum(shares)
+    asked = copies - len(shares) / depth  # queries begin one layer later
+    return Cost(copies * prompts.shown + asked * prompts.asked, copies=copies)
 
 
 def measure_isolation(

@@ -38,6 +38,7 @@ from anchorflow.measure.segments import (
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import target_label_logits, target_logits
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.kernel_samples import TextsApart
 from anchorflow.prepare.prompts import taken_together
 from anchorflow.random_draws import generator
@@ -127,6 +128,13 @@ def correlations(weights: Array, similarity: Array) -> Array:
 
 
 @torch.no_grad()
+def cost(prompts: Prompts, _: Mapping[str, Any], __: int) -> Cost:
+    """Every text once, both ways alone with those shown, and after half as many, and again half."""
+    rounds = prompts.shown / max(1, prompts.labels * prompts.own)
+    fewer = int(max(0, rounds - 1)).bit_length()
+    return Cost(prompts.once + 2 * (prompts.asked + prompts.shown) + fewer * prompts.asked)
+
+
 def measure_kernel(
     model: PreTrainedModel,
     tokenizer: Tokenizer,

@@ -9,6 +9,8 @@ first of its layers on. Queries are run from there on too.
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import compress
+from math import ceil
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -35,7 +37,8 @@ from anchorflow.model.attention_function import (
 from anchorflow.model.batches import Batch
 from anchorflow.model.language_model import Answers, Resumed, keep_outputs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
-from anchorflow.model.variants import Variant
+from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.variants import CUTS_AT_ONCE, Variant
 from anchorflow.model.word_scores import FIRST_TOKEN
 from anchorflow.prepare.prompts import token_groups
 from anchorflow.random_draws import generator
@@ -144,6 +147,19 @@ def settings_of(
         if not (control and name in WHOLE_ROWS)
         for band in bands
     ]
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
+    """Queries of every cut from its first layer on; demonstrations too if edges into them go."""
+    settings = settings_of(spec["classes"], spec["layers"], spec["draws"], depth)
+    asked = [1 - each.layer / depth for each in settings]
+    inner = [not each.edges.endswith(("_target", "_query")) for each in settings]
+    shown = sorted(compress(asked, inner))
+    untouched = ceil((1 + len(asked)) / CUTS_AT_ONCE)
+    return Cost(
+        (1 + sum(shown)) * prompts.shown + (untouched + sum(asked)) * prompts.asked,
+        copies=1 + sum(shown[-CUTS_AT_ONCE:]),
+    )
 
 
 def measure_knockout(

@@ -5,7 +5,8 @@ each head's attention predicts as a kernel regression is recorded from the same 
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import polars as pl
 from tqdm import tqdm
@@ -16,11 +17,17 @@ from anchorflow.measure.kernel import told_by_heads
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import target_label_logits
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.prompts import taken_together
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.orders import ORDERS
 
 log = logging.getLogger(__name__)
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], _: int) -> Cost:
+    """Every text once in each order, and with as many draws of demonstrations."""
+    return Cost(2 * spec["count"] * prompts.once)
 
 
 def measure_orders(

@@ -16,6 +16,7 @@ from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import target_label_logits, target_logits
 from anchorflow.model.prefix import KeepKeys, compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.perturbations import PERTURBATIONS
@@ -23,6 +24,11 @@ from anchorflow.schemas.perturbations import PERTURBATIONS
 log = logging.getLogger(__name__)
 
 UNTOUCHED = "untouched"
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], _: int) -> Cost:
+    """Every text once with each perturbation."""
+    return Cost(len(spec["kinds"]) * prompts.once)
 
 
 def measure_perturbations(

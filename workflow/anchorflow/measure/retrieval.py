@@ -20,6 +20,7 @@ from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.language_model import target_label_logits, target_logits
 from anchorflow.model.prefix import KeepKeys
+from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
 from anchorflow.prepare.retrieval_samples import FIXED, OTHER_TASK, RANDOM, cosine, vectors
 from anchorflow.schemas.frames import frame_schema, keyed
@@ -63,6 +64,11 @@ def describe_demonstrations(
         pl.Series("similarity", similarity, dtype=pl.Float64),
         pl.Series("same_label", same, dtype=pl.Float64),
     )
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], _: int) -> Cost:
+    """Every text once for each choice, which has demonstrations of its own."""
+    return Cost(len(spec["choices"]) * prompts.whole, whole=True)
 
 
 def measure_retrieval(

@@ -6,6 +6,7 @@ re-weighting) and the ``baselines``.
 
 import logging
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.language_model import check_finite
 from anchorflow.model.last_tokens import LastTokens, keep_all_but_last, keep_together
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.reweighting import BETA, DESCENT, LEARNING_RATES, REWEIGHTING
@@ -64,6 +66,18 @@ SCHEMAS = {
     "learning_rates": LEARNING_RATES,
     "predictions": REWEIGHTING,
 }
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], _: int) -> Cost:
+    """Steps of all fits side by side, of everything and of the anchors alone, and all prompts."""
+    training, rates = prompts.labels * spec["examples_per_label"], spec["learning_rates"]
+    halves = len(rates) * (len(rates) > 1)  # of the texts, on which rates are compared
+    anchored = len({*rates}) + halves if spec["anchors"] else 0
+    runs = len({*rates, *spec["further_rates"]}) + halves + anchored
+    fitted = runs * spec["epochs"] * training
+    steps = spec["epochs"] * ceil(training / (spec["batch_size"] or training))
+    once = 2 * prompts.once + 3 * training * prompts.own  # with many demonstrations too
+    return Cost(once + fitted, fitted, steps=2 * steps)
 
 
 def measure_reweighting(

@@ -42,6 +42,7 @@ from anchorflow.model.attention_function import (
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.language_model import label_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.prompts import taken_together
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
@@ -382,6 +383,12 @@ class SharedSaliency:
             own = [gradient[self._example, None] for gradient in gradients]
             with intervene(Saliency(self)):
                 torch.autograd.backward(outputs, own, retain_graph=True)
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], _: int) -> Cost:
+    """Every prompt forward and backward; demonstrations that are shared forward once."""
+    shared = spec["demonstrations"] == "fixed"
+    return Cost(prompts.once if shared else prompts.whole, prompts.whole, whole=True)
 
 
 def measure_saliency(

@@ -21,6 +21,7 @@ from anchorflow.model.attention_function import Intervention, intervene
 from anchorflow.model.batches import Batch, batches_of, runnable
 from anchorflow.model.language_model import target_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.timing import TIMING
 
@@ -52,6 +53,13 @@ class Way:
         batch, interventions = self.batches[number]
         with intervene(*interventions):
             target_logits(model, batch)
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], _: int) -> Cost:
+    """Full prompts and queries after each cache, again and again; most caches built three times."""
+    caches = len(_CACHED) - len(OPTIONAL) + len(spec.get("also", ()))
+    times, built = 1 + spec["repetitions"], 3 * (caches - len(_REWEIGHTED))
+    return Cost(times * (prompts.whole + caches * prompts.asked) + (1 + built) * prompts.shown)
 
 
 def measure_timing(

@@ -32,6 +32,7 @@ from anchorflow.model.language_model import (
     resume,
     target_label_logits,
 )
+from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.prompts import taken_together
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.token_saliency import SHOWN_KNOCKOUTS, SHOWN_PROMPTS, TOKEN_SALIENCY
@@ -55,6 +56,12 @@ class TokenSaliency(FlowSums):
         """Keep a chunk, without the diagonal (a token's flow to itself)."""
         super().take(layer, rows, keys, saliency, examples)
         self.matrices[layer, rows, keys] = saliency[0].cpu()
+
+
+def cost(prompts: Prompts, _: Mapping[str, Any], depth: int) -> Cost:
+    """Every prompt forward and backward, and with each flow cut from every layer on."""
+    shares = [(depth - first) / depth for _, first, _ in bands_of("single", depth)]
+    return Cost((2 + 3 * sum(shares)) * prompts.whole, prompts.whole, whole=True)
 
 
 def measure_token_saliency(

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,8 @@ from anchorflow.model.attention_function import LayerPrefix
 from anchorflow.model.batches import Batch
 from anchorflow.model.language_model import Answers, Resumed, keep_outputs
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
-from anchorflow.model.variants import Variant
+from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.variants import CUTS_AT_ONCE, Variant
 from anchorflow.model.word_scores import FIRST_TOKEN
 from anchorflow.random_draws import generator
 from anchorflow.schemas.transplant import TRANSPLANT
@@ -198,6 +200,20 @@ def places_of(
             return None
         drawn += random.permutation(own)[: len(word)].tolist()
     return sorted(drawn)
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
+    """Donors, and what lies above each layer of them that is taken."""
+    how = spec["places"], spec["donors"], spec["what"], spec["depths"], spec["draws"]
+    settings = settings_of(*how, depth)
+    donors = len(spec["donors"]) * spec["draws"]
+    above = {each: 1 - (each.layer + (each.what != "keys_values")) / depth for each in settings}
+    again = sum(share for each, share in above.items() if each.what == "residual")
+    asked = sum(above.values()) + ceil(len(settings) / CUTS_AT_ONCE)
+    return Cost(
+        (1 + donors + again) * prompts.shown + asked * prompts.asked,
+        copies=1 + donors + CUTS_AT_ONCE,
+    )
 
 
 def measure_transplant(

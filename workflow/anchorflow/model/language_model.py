@@ -1,13 +1,11 @@
 """A causal language model, opened for measurement: frozen, deterministic, with our attention."""
 
 import contextlib
-import copy
-import gc
-import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -26,12 +24,11 @@ from anchorflow.model.attention_function import (
     without_interventions,
 )
 from anchorflow.model.batches import Batch, release_memory
+from anchorflow.model.cost import log_job
 from anchorflow.model.devices import choose_device
 from anchorflow.model.memory import check_job
+from anchorflow.model.size import CostOf, Prompts, Size, once
 from anchorflow.store.checksums import changed_file, read_json
-from anchorflow.store.opened import give_up_models, keep_model, kept_model, stays_open
-
-log = logging.getLogger(__name__)
 
 MODEL_CARD = "model.json"
 
@@ -58,12 +55,10 @@ def open_for_job(
     compute: Mapping[str, Any],
     threads: int,
     prompts: pl.DataFrame,
-    stage: str = "attention",
-    spec: Mapping[str, Any] | None = None,
+    cost: CostOf = once,
+    spec: Mapping[str, Any] = MappingProxyType({}),
 ) -> PreTrainedModel:
     """Open a resolved model according to ``compute`` in the configuration, if it fits into memory.
-
-    On a GPU, weights stay open in this process: a further job gets modules of its own with them.
 
     Parameters
     ----------
@@ -71,9 +66,10 @@ def open_for_job(
         CPU threads.
     prompts : DataFrame
         ``PROMPTS`` that will be run.
-    stage, spec : str, mapping
-        What will be measured, and how, for the memory and the time that the log plans; by default,
-        every prompt is run once after its shared demonstrations.
+    cost : callable
+        How many tokens will be run, for the memory and the time that the log plans.
+    spec : mapping
+        What will be measured, and how.
 
     Raises
     ------
@@ -81,40 +77,14 @@ def open_for_job(
         If weights and the longest prompt need more memory than is available.
     """
     torch.set_num_threads(threads)
-    wish = compute["device"]
-    device, card, of = choose_device(wish), read_card(folder), Path(folder, MODEL_CARD)
-    model, keeps = kept_model(of, wish), stays_open(wish, device.type)
-
-    def make_room() -> bool:
-        others = give_up_models(besides=model)
-        gc.collect()
-        torch.cuda.empty_cache()
-        return others
-
-    if wish == "spread" and model is None:
-        make_room()  # layers are placed by what is free on each GPU
-    check_job(
-        card["name"],
-        AutoConfig.from_pretrained(folder, trust_remote_code=False),
-        card["dtype"],
-        device,
-        compute,
-        prompts,
-        stage,
-        spec or {},
-        opened=model is not None,
-        make_room=make_room,
-    )
-    if model is not None:
-        _unchanged(folder, card)
-        log.info("Weights: open already, for an earlier job.")
-    else:
-        model = _read(folder, device, spread=wish == "spread")
-        if keeps:
-            keep_model(of, wish, model)
-    if keeps:
-        model = with_same_weights(model)
-    adopt(model)
+    device, card = choose_device(compute["device"]), read_card(folder)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    dtype = getattr(torch, card["dtype"])
+    size = Size.of(config, dtype)
+    costs = cost(Prompts.of(prompts), spec, size.layers)
+    check_job(card, size, config.dtype, device, compute, prompts, costs)
+    log_job(costs, size, dtype, device)
+    model = open_model(folder, device, spread=compute["device"] == "spread")
     if compute["recompute"]:
         recompute_activations(model)
     return model
@@ -174,20 +144,6 @@ def open_model(
         If the weights are missing, damaged or changed since they were resolved, or the model does
         not fit on the GPUs.
     """
-    model = _read(folder, device, spread)
-    if not eager:
-        adopt(model)
-    return model
-
-
-def with_same_weights(model: PreTrainedModel) -> PreTrainedModel:
-    """A copy of a model that shares its weights alone; modules, hooks and buffers are its own."""
-    weights = {id(p): nn.Parameter(p.detach(), requires_grad=False) for p in model.parameters()}
-    return copy.deepcopy(model, weights)
-
-
-def _read(folder: str | Path, device: torch.device, spread: bool = False) -> PreTrainedModel:
-    """As :func:`open_model`, with no attention function of ours installed in its modules."""
     transformers_logging.disable_progress_bar()
     card = read_card(folder)
     weights = _unchanged(folder, card)
@@ -212,8 +168,10 @@ def _read(folder: str | Path, device: torch.device, spread: bool = False) -> Pre
             f"models.{card['name']}: the GPUs together are too small for it in {card['dtype']}; "
             'use more or larger ones, a smaller dtype, or "device: cpu".'
         )
-    model.requires_grad_(False)
-    return model.eval()
+    model.requires_grad_(False).eval()
+    if not eager:
+        adopt(model)
+    return model
 
 
 def check_complete(name: str, missing: Collection[str], where: Path) -> None:

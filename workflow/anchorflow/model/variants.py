@@ -21,6 +21,8 @@ from anchorflow.model.language_model import (
 from anchorflow.model.prefix import KeepKeys, Prefix
 from anchorflow.model.word_scores import Ended, OnRows, Words
 
+CUTS_AT_ONCE = 8  # variants whose keys and values of the demonstrations are kept at once
+
 
 class Variant(NamedTuple):
     """A run of queries that differs from the untouched one from ``start`` on.

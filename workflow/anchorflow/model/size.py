@@ -1,0 +1,121 @@
+"""What memory and time of a job depend on: the model's size, its prompts, and how often they run.
+
+Every analysis says in ``cost`` of its module in ``measure/`` how many tokens it runs.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import polars as pl
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, PretrainedConfig
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+
+class Size(NamedTuple):
+    """Numbers of parameters and of activations."""
+
+    layers: int
+    hidden: int
+    keys_values: int  # that a layer keeps of a token
+    layer: int  # weights that a token is multiplied with, in the layer that has most
+    multiplied: int  # the same in all layers together
+    parameters: int
+    looked_up: int  # of these, in tables of which a token's row is read
+    head: int  # parameters of the output embeddings, which may be such a table too
+    itemsize: int  # bytes of a parameter
+
+    @classmethod
+    def of(cls, config: PretrainedConfig, dtype: torch.dtype) -> "Size":
+        """Of a model of this architecture, which is made without any numbers to count them."""
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config)
+        text = config.get_text_config()
+        each = text.per_layer_config if getattr(text, "is_heterogeneous", False) else [text]
+        chosen = getattr(text, "num_experts_per_tok", None)
+        decoder = model.get_decoder().modules()
+        layers = [each for each in decoder if isinstance(each, GradientCheckpointingLayer)]
+        weights = [_multiplied(layer.named_parameters(), chosen) for layer in layers]
+        tables = {id(m.weight): m.weight for m in model.modules() if isinstance(m, nn.Embedding)}
+        head = model.get_output_embeddings().weight
+        return cls(
+            layers=text.num_hidden_layers,
+            hidden=text.hidden_size,
+            keys_values=max(map(_keys_values, each)),
+            layer=max(weights),
+            multiplied=sum(weights),
+            parameters=sum(each.numel() for each in model.parameters()),
+            looked_up=sum(each.numel() for key, each in tables.items() if key != id(head)),
+            head=head.numel(),
+            itemsize=dtype.itemsize,
+        )
+
+
+def _keys_values(layer: PretrainedConfig) -> int:
+    """Numbers of a token's key and value in all heads of a layer."""
+    heads: int = layer.num_attention_heads
+    groups: int = getattr(layer, "num_key_value_heads", None) or heads
+    size: int = getattr(layer, "head_dim", None) or layer.hidden_size // heads
+    return 2 * groups * size
+
+
+def _multiplied(named: Iterable[tuple[str, nn.Parameter]], chosen: int | None) -> int:
+    """Weights that a token meets: of experts, which come first in shapes, those ``chosen``."""
+    return sum(
+        (each[:chosen] if "expert" in name and each.dim() == 3 else each).numel()
+        for name, each in named
+    )
+
+
+class Prompts(NamedTuple):
+    """What a job runs, by its average."""
+
+    texts: float  # test texts
+    shown: float  # tokens of the demonstrations
+    own: float  # tokens after them
+    labels: int
+
+    @classmethod
+    def of(cls, prompts: pl.DataFrame) -> "Prompts":
+        """Of ``PROMPTS``, those with fixed demonstrations if there are any."""
+        run = prompts.filter(pl.col("skipped").is_null())
+        fixed = run.filter(demonstrations="fixed")
+        run = run if fixed.is_empty() else fixed
+        if run.is_empty():
+            return cls(0, 0, 0, 1)
+        shown, tokens = run.select(pl.col("query_start", "tokens").mean()).row(0)
+        return cls(run["example"].n_unique(), shown, tokens - shown, len(run["label_tokens"][0]))
+
+    @property
+    def asked(self) -> float:
+        """Tokens after the demonstrations."""
+        return self.texts * self.own
+
+    @property
+    def once(self) -> float:
+        """Tokens of all texts after demonstrations that they share."""
+        return self.shown + self.asked
+
+    @property
+    def whole(self) -> float:
+        """Tokens of all prompts, each with demonstrations of its own."""
+        return self.texts * (self.shown + self.own)
+
+
+class Cost(NamedTuple):
+    """Tokens that run through all layers; those through some of them count as their share."""
+
+    forward: float
+    backward: float = 0
+    steps: float = 0  # passes of so few tokens that reading the weights takes as long
+    copies: float = 1  # of the shared demonstrations' keys and values that are kept at once
+    whole: bool = False  # batches are of whole prompts
+
+
+CostOf = Callable[[Prompts, Mapping[str, Any], int], Cost]  # of prompts, a stage's spec, and depth
+
+
+def once(prompts: Prompts, _: Mapping[str, Any], __: int) -> Cost:
+    """Every text once, after shared demonstrations."""
+    return Cost(prompts.once)
