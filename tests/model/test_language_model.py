@@ -13,13 +13,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from anchorflow.config.errors import InputError, is_out_of_memory
-from anchorflow.config.import_path import KEEP
 from anchorflow.model.attention_function import adopt, intervene
 from anchorflow.model.batches import Budget, batches_of
 from anchorflow.model.language_model import (
     Answers,
     answers_after,
-    open_for_job,
     open_model,
     target_label_logits,
     target_logits,
@@ -29,7 +27,6 @@ from anchorflow.model.language_model import (
 from anchorflow.model.last_tokens import keep_together
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.tokenizer import open_tokenizer
-from anchorflow.store import opened
 from out_of_memory import run_out
 from resolved_models import resolve, with_own_weights
 from table_files import flipped
@@ -215,30 +212,3 @@ def test_a_copy_of_a_model_that_is_spread_has_hooks_of_its_own(family: str) -> N
         assert module.forward.args == (module,)
         assert module._old_forward.__self__ is module
     assert torch.equal(target_logits(copied, batch), expected)
-
-
-COMPUTE = {"device": "cpu", "recompute": True, "batch_tokens": 512}
-
-
-def test_a_process_opens_weights_once_and_refuses_changed_files_all_the_same(
-    copied: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(opened, "_models", {})
-    folder, prompts, batch = copied / "model", shared_prompts([5, 9]), random_batch([20, 31])
-    alone = open_for_job(folder, COMPUTE, 1, prompts)
-    assert not opened.keeps_models()  # on a processor
-    monkeypatch.setenv(KEEP, "1")
-    first, second = (open_for_job(folder, COMPUTE, 1, prompts) for _ in range(2))
-    assert first is not second
-    for one, other in zip(first.parameters(), second.parameters(), strict=True):
-        assert one.data_ptr() == other.data_ptr()
-    for model in (first, second):
-        assert torch.equal(target_logits(model, batch), target_logits(alone, batch))
-    with torch.no_grad():
-        next(second.parameters()).mul_(1)  # a job that writes to weights writes to those kept
-    assert not opened.keeps_models()
-    assert open_for_job(folder, COMPUTE, 1, prompts) is not None
-    weights = folder / "model.safetensors"
-    weights.write_bytes(flipped(weights.read_bytes(), 8 * weights.stat().st_size - 1))
-    with pytest.raises(InputError, match=f"{weights}: missing or damaged"):
-        open_for_job(folder, COMPUTE, 1, prompts)

@@ -1,7 +1,6 @@
 """What a model needs in memory, what there is, and what is said where that is too little."""
 
 import logging
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from torch import Tensor
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedModel
 
 from anchorflow.config.errors import InputError
-from anchorflow.config.import_path import KEEP
 from anchorflow.measure.saliency import FlowSums, batch_saliency
 from anchorflow.model import memory
 from anchorflow.model.attention_function import gpu_chunk_bytes, intervene
@@ -33,7 +31,6 @@ from anchorflow.model.memory import (
     work_bytes,
 )
 from anchorflow.model.prefix import KeepKeys, compute_prefix, shared_token_ids
-from anchorflow.store import opened
 from anchorflow.store.checksums import fingerprints, write_json
 from tiny_models import (
     FAMILIES,
@@ -276,29 +273,6 @@ def test_batches_that_will_not_fit_are_told_but_not_refused(
         open_for_job(folder, compute, 1, many)
     (told,) = (record.getMessage() for record in caplog.records)
     assert told.endswith("lower compute.batch_tokens if memory runs out.")
-
-
-def test_models_of_earlier_jobs_are_given_up_only_if_a_batch_does_not_fit_beside_them(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(KEEP, "1")
-    monkeypatch.setattr(opened, "_models", {})
-    prompts, other = shared_prompts([5]), tmp_path / "other"
-    shutil.copytree(folder, other, ignore=shutil.ignore_patterns("other"))
-    cards = [place / "model.json" for place in (folder, other)]
-    for place in (folder, other):
-        open_for_job(place, COMPUTE, 1, prompts)
-    assert all(opened.kept_model(card, "cpu") for card in cards)
-
-    def available(*_: Any) -> int:
-        return 1000 if len(opened._models) > 1 else 2**30
-
-    monkeypatch.setattr(memory, "available_bytes", available)
-    open_for_job(other, COMPUTE, 1, prompts)
-    assert [opened.kept_model(card, "cpu") is not None for card in cards] == [False, True]
-    monkeypatch.setattr(memory, "available_bytes", lambda *_: 1000)
-    with pytest.raises(InputError, match="do not fit into the"):
-        open_for_job(folder, COMPUTE, 1, prompts)
 
 
 def test_weights_that_are_open_on_a_gpu_need_no_memory_again(

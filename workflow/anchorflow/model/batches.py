@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from anchorflow.config.errors import MORE_MEMORY, InputError, is_out_of_memory
-from anchorflow.store.opened import give_up_models
 
 log = logging.getLogger(__name__)
 
@@ -211,8 +210,7 @@ def run_batches(
 
 
 def release_memory() -> None:
-    """Give back what is no longer in use, after memory has run out, and models that are kept."""
-    give_up_models()
+    """Give back what is no longer in use, after memory has run out."""
     gc.collect()
     torch.cuda.empty_cache()
 

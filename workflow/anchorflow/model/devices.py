@@ -7,13 +7,15 @@ import tempfile
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
+from typing import TextIO
 
 import torch
 
 from anchorflow.config.errors import InputError
-from anchorflow.store import opened
 
 log = logging.getLogger(__name__)
+
+_claims: list[TextIO] = []  # locks last while these files are open: until the process ends
 
 
 def choose_device(wish: str) -> torch.device:
@@ -21,11 +23,9 @@ def choose_device(wish: str) -> torch.device:
 
     On a GPU, torch uses deterministic algorithms. If there are several GPUs, this process sees
     only one of them from here on, a different one from other processes as long as there are
-    enough; with "spread" it sees all. A process that has chosen a GPU stays with it.
+    enough; with "spread" it sees all.
     """
-    if wish not in opened.devices:
-        opened.devices[wish] = _choose(wish)
-    device: torch.device = opened.devices[wish]
+    device = _choose(wish)
     if device.type == "cuda":
         _repeat_on_gpu()
     return device
@@ -96,6 +96,6 @@ def claim_device(devices: Sequence[str], folder: Path) -> str:
             except BlockingIOError:
                 file.close()
                 continue
-            opened.claims.append(file)
+            _claims.append(file)
             return device
     raise AssertionError("count() does not end")

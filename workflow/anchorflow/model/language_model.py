@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import gc
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +28,6 @@ from anchorflow.model.batches import Batch, release_memory
 from anchorflow.model.devices import choose_device
 from anchorflow.model.memory import check_job
 from anchorflow.store.checksums import changed_file, read_json
-from anchorflow.store.opened import give_up_models, keep_model, kept_model, stays_open
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +61,6 @@ def open_for_job(
 ) -> PreTrainedModel:
     """Open a resolved model according to ``compute`` in the configuration, if it fits into memory.
 
-    On a GPU, weights stay open in this process: a further job gets modules of its own with them.
-
     Parameters
     ----------
     threads : int
@@ -82,17 +78,7 @@ def open_for_job(
     """
     torch.set_num_threads(threads)
     wish = compute["device"]
-    device, card, of = choose_device(wish), read_card(folder), Path(folder, MODEL_CARD)
-    model, keeps = kept_model(of, wish), stays_open(wish, device.type)
-
-    def make_room() -> bool:
-        others = give_up_models(besides=model)
-        gc.collect()
-        torch.cuda.empty_cache()
-        return others
-
-    if wish == "spread" and model is None:
-        make_room()  # layers are placed by what is free on each GPU
+    device, card = choose_device(wish), read_card(folder)
     check_job(
         card["name"],
         AutoConfig.from_pretrained(folder, trust_remote_code=False),
@@ -102,18 +88,8 @@ def open_for_job(
         prompts,
         stage,
         spec or {},
-        opened=model is not None,
-        make_room=make_room,
     )
-    if model is not None:
-        _unchanged(folder, card)
-        log.info("Weights: open already, for an earlier job.")
-    else:
-        model = _read(folder, device, spread=wish == "spread")
-        if keeps:
-            keep_model(of, wish, model)
-    if keeps:
-        model = with_same_weights(model)
+    model = _read(folder, device, spread=wish == "spread")
     adopt(model)
     if compute["recompute"]:
         recompute_activations(model)
