@@ -190,12 +190,6 @@ UNCOUNTED = {
     "the process in which a script runs": {
         "store.fork_server.continue_in_fork",
     },
-    "weights as they are in the files, whose checksums are compared by every job": {
-        "store.opened.give_up_models",
-        "store.opened.keep_model",
-        "store.opened.kept_model",
-        "store.opened.stays_open",
-    },
     "tables as they were written, whose schemas count": {
         "store.gather.gather",
         "store.parquet.read_settings",
@@ -213,8 +207,6 @@ UNCOUNTED = {
         "store.checksums.read_json",
         "store.checksums.seal",
         "store.checksums.write_json",
-        "store.opened.TOKENIZER",
-        "store.opened.opened",
         "store.replacing.replacing",
     },
     "the manifest is no measurement": {

@@ -59,13 +59,13 @@ def code_of(script: Path, modules: Iterable[str] = ()) -> dict[str, Any]:
             label = _label(path)
             room = label.split("/")[0] if "/" in label else _PACKAGE.name
             rooms.setdefault(f"code_{room}", []).append(f"{label} {digest(path, frozenset(names))}")
-    return {"code_numbers": f"numbers {NUMBERS}", **rooms}
+    return {"numbers": f"numbers {NUMBERS}", **rooms}
 
 
 def tracked(params: Mapping[str, Any]) -> dict[Path, str]:
     """The files behind a job's params that :func:`code_of` made, with their digests."""
     rooms = [value for name, value in params.items() if name.startswith("code_")]
-    files = (file.split() for room in rooms if isinstance(room, list) for file in room)
+    files = (file.split() for room in rooms for file in room)
     scripts = _PACKAGE.parent
     return {
         (scripts if label.startswith("scripts/") else _PACKAGE) / label: known
