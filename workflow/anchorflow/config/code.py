@@ -83,7 +83,7 @@ def counts(path: Path) -> bool:
 
 def is_schema(path: Path) -> bool:
     """Whether a file describes tables and does nothing else."""
-    return path.parent == _PACKAGE / "schemas" and path.name not in ("__init__.py", "frames.py")
+    return path.parent == _PACKAGE / "schemas" and path.name != "frames.py"
 
 
 @cache
