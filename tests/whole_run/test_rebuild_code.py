@@ -169,8 +169,8 @@ def test_an_edit_of_any_module_is_seen_and_named(finished_run: Checkout) -> None
         for name, path in waiting.items():
             path.write_text(edited(name, originals[path]), encoding="utf-8")
         jobs = named(finished_run)
-        found.update(jobs)
-        if not jobs:
+        found.update({name: jobs[name] for name in jobs.keys() - found.keys()})
+        if jobs.keys().isdisjoint(waiting):
             break
         waiting = {name: path for name, path in waiting.items() if name not in jobs}
     chosen = set(finished_run.config["compression"]["methods"])
