@@ -208,6 +208,7 @@ UNCOUNTED = {
         "store.checksums.seal",
         "store.checksums.write_json",
         "store.replacing.replacing",
+        "store.shared_tokenizer.read_tokenizer",
     },
     "the manifest is no measurement": {
         "store.manifest.main",

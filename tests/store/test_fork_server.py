@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 from anchorflow.config.import_path import ALONE, RUN
 from anchorflow.store.fork_server import BEFORE_FORKS
@@ -21,7 +23,8 @@ BEGINNING = """
 import os, sys
 from types import SimpleNamespace
 from anchorflow.store.fork_server import continue_in_fork
-continue_in_fork(SimpleNamespace(params={"code_model": ["model/devices.py 0"]}))
+tokenizer = {"tokenizer": "tokenizer"} if os.path.isdir("tokenizer") else {}
+continue_in_fork(SimpleNamespace(params={"code_model": ["model/devices.py 0"]}, input=tokenizer))
 forked = "torch" in sys.modules
 """
 
@@ -131,8 +134,6 @@ except KeyboardInterrupt:
 def waiting(job: subprocess.Popen) -> tuple[int, int]:
     """The processes of a waiting job's fork and of the server."""
     fork, server = map(int, job.stdout.readline().split())
-    name = Path(f"/proc/{fork}/comm").read_text(encoding="utf-8").strip()
-    assert name == Path(job.args[1]).stem[:15]  # by which users tell jobs apart
     assert job.pid not in (fork, server)
     assert not ended(fork)
     return fork, server
@@ -163,6 +164,23 @@ def test_server_and_forks_end_with_the_run(
     wait_until(lambda: ended(fork) and ended(server))
     assert job.wait(20) == -signal.SIGKILL
     job.communicate()
+
+
+SAYS_WHAT_IS_READ = """
+from anchorflow.store import shared_tokenizer
+print(forked, shared_tokenizer._read.cache_info().currsize)
+"""
+
+
+def test_jobs_find_their_tokenizer_read(
+    started: Callable[..., subprocess.Popen], tmp_path: Path
+) -> None:
+    folder = tmp_path / "other"
+    (folder / "tokenizer").mkdir(parents=True)
+    for text, read in (("{", 0), (Tokenizer(WordLevel({"a": 0})).to_str(), 1)):
+        (folder / "tokenizer" / "tokenizer.json").write_text(text, encoding="utf-8")
+        job = started(SAYS_WHAT_IS_READ, folder)
+        assert job.communicate(timeout=60) == (f"True {read}\n", "")
 
 
 # Threads that wait for what happens only where polars computes are of no use to forks.

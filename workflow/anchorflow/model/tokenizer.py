@@ -8,6 +8,7 @@ from tokenizers import Tokenizer
 
 from anchorflow.config.errors import InputError
 from anchorflow.store.checksums import changed_file, read_json
+from anchorflow.store.shared_tokenizer import read_tokenizer
 
 TOKENIZER = "tokenizer.json"
 ARCHITECTURE = "architecture.json"
@@ -41,7 +42,7 @@ def open_tokenizer(folder: str | Path) -> Tokenizer:
     path = Path(folder) / TOKENIZER
     _check_files(folder)
     try:
-        tokenizer = Tokenizer.from_file(str(path))
+        tokenizer = read_tokenizer(path)
     except Exception as error:  # the library raises plain Exception
         raise InputError(
             f"{path}: not a readable tokenizer ({error}); delete {folder} and run again."

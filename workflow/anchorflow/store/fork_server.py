@@ -6,9 +6,9 @@ the job's script; the script's own process, the client, only waits for it and en
 
 Nothing else changes: a fork has its job's standard streams, environment and folder; it ends when
 its client, the server, or Snakemake does, and the server ends with Snakemake. The server keeps
-other packages' modules alone; this package's are imported anew by every job. It never computes, so
-it has no threads, and no GPU is in use when it forks. Where it can't be (not on Linux, or without
-Snakemake's process in sight), jobs import for themselves.
+other packages' modules and the tokenizers that jobs read; this package's modules are imported anew
+by every job. It never computes, so it has no threads, and no GPU is in use when it forks. Where it
+can't be (not on Linux, or without Snakemake's process in sight), jobs import for themselves.
 """
 
 import contextlib
@@ -34,8 +34,9 @@ from anchorflow.config.code import tracked
 from anchorflow.config.import_path import ALONE, RUN
 
 _PACKAGE = Path(__file__).parents[1]
+_TOKENIZERS = "anchorflow.store.shared_tokenizer"
 _ALWAYS = ("anchorflow.store.job", "snakemake.iocontainers", "snakemake.logging")
-_PARENT_DEATH, _NAME = 1, 15  # PR_SET_PDEATHSIG, PR_SET_NAME
+_PARENT_DEATH = 1  # PR_SET_PDEATHSIG
 # What keeps libraries from starting threads in the server, those of allocators included, and from
 # asking a GPU's driver whether it is there, which would then be of no use to forks.
 BEFORE_FORKS = {
@@ -52,23 +53,18 @@ BEFORE_FORKS = {
 def continue_in_fork(snakemake: Any) -> None:
     """Run the rest of a script in a fork of the run's server, and end this process as it ends.
 
-    Returns at once in the fork, and where there is none.
-
-    Parameters
-    ----------
-    snakemake
-        What Snakemake gives a script.
+    Given what Snakemake gives a script. Returns at once in the fork, and where there is none.
     """
     run = os.environ.get(RUN)
     if run is None or os.environ.get(ALONE) or not hasattr(os, "pidfd_open"):
         return
     request = {
-        "script": sys.argv[0],
         "arguments": sys.argv,
         "folder": os.getcwd(),
         "environment": {name: value for name, value in os.environ.items() if name != RUN},
         "path": sys.path,
         "modules": _modules(tracked(snakemake.params)),
+        "tokenizer": snakemake.input.get("tokenizer"),
     }
     with contextlib.suppress(OSError):  # there is a server already
         _start(run)
@@ -81,7 +77,7 @@ def continue_in_fork(snakemake: Any) -> None:
         with server.makefile("r") as replies:
             fork = replies.readline()
             if fork:
-                _end_as(_wait(replies, int(fork)))
+                _end_with(int(fork), replies)
 
 
 def _modules(files: Collection[Path]) -> list[str]:
@@ -91,20 +87,17 @@ def _modules(files: Collection[Path]) -> list[str]:
     return [*_ALWAYS, *(".".join((_PACKAGE.name, *names)) for names in parts)]
 
 
-def _wait(replies: Any, fork: int) -> int:
-    """How a fork ended: its exit status, or the number of a signal, negative."""
-    while True:
+def _end_with(fork: int, replies: Any) -> None:
+    """End this process by the status or signal by which a fork ends, without a traceback."""
+    status = None
+    while status is None:
         try:
-            return int(replies.readline())
+            status = int(replies.readline())
         except KeyboardInterrupt:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(fork, signal.SIGINT)
         except (OSError, ValueError):  # the server is gone, and so is the fork
-            return -signal.SIGKILL
-
-
-def _end_as(status: int) -> None:
-    """End this process by the same status or signal, without a traceback."""
+            status = -signal.SIGKILL
     if status < 0:
         with contextlib.suppress(OSError):  # SIGKILL and SIGSTOP have no handlers
             signal.signal(-status, signal.SIG_DFL)
@@ -173,6 +166,8 @@ def _next_job(listener: socket.socket, ended: int) -> tuple[dict[str, Any], list
                 request: dict[str, Any] = json.loads(text.readline())
             _import_libraries(set(request["modules"]) - imported)
             imported.update(request["modules"])
+            if request["tokenizer"] is not None:
+                _read_tokenizer(Path(request["folder"], request["tokenizer"], "tokenizer.json"))
             if _fork() == 0:
                 _fork_and_watch(client)
                 return request, streams
@@ -188,9 +183,15 @@ def _import_libraries(modules: Collection[str]) -> None:
             importlib.import_module(module)
     if modules:
         for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE.name]:
-            del sys.modules[name]
+            if name != _TOKENIZERS:
+                del sys.modules[name]
         gc.collect()
         gc.freeze()
+
+
+def _read_tokenizer(path: Path) -> None:
+    with contextlib.suppress(Exception):  # the job itself says what is wrong
+        importlib.import_module(_TOKENIZERS).read_tokenizer(path)
 
 
 def _fork() -> int:
@@ -223,10 +224,8 @@ def _fork_and_watch(client: socket.socket) -> None:
 
 
 def _work(request: Mapping[str, Any], streams: Collection[int]) -> None:
-    """Become a job: its name, streams, folder, environment, arguments, import path and threads."""
+    """Become a job: its streams, folder, environment, arguments, import path and threads."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    name = Path(request["script"]).stem.rpartition(".")[2]
-    ctypes.CDLL(None).prctl(_NAME, name.encode())  # for top
     for stream, given in enumerate(streams):
         os.dup2(given, stream)
         os.close(given)
@@ -242,7 +241,7 @@ def _work(request: Mapping[str, Any], streams: Collection[int]) -> None:
         threadpool_limits(threads)
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(threads)
-    runpy.run_path(request["script"], run_name="__main__")
+    runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 if __name__ == "__main__":
