@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from anchorflow.config.code import code_of
+from anchorflow.config.import_path import PLANNED
 from anchorflow.store import job as module
 from anchorflow.store.job import configuration_of, job, slices_of
 
@@ -90,12 +91,22 @@ def test_another_copy_of_the_package_is_refused(
 
 
 def test_code_that_has_changed_since_the_plan_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.delenv(PLANNED, raising=False)
     snakemake = started(tmp_path, code_anchorflow=["arrays.py 000000000000"])
     with pytest.raises(SystemExit), job(snakemake):
         pytest.fail("the job was begun")
     assert "arrays.py: changed since the run was planned" in capsys.readouterr().err
+
+
+def test_only_code_edited_since_the_plan_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PLANNED, str(time.time() + 1))
+    loaded(monkeypatch, "store/job")
+    with job(started(tmp_path, code_anchorflow=["arrays.py 000000000000"])):
+        pass
 
 
 def test_slices_are_the_mappings_among_the_params() -> None:

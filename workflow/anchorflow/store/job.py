@@ -14,6 +14,7 @@ import psutil
 
 from anchorflow.config.code import counts, digest, is_schema, tracked
 from anchorflow.config.errors import InputError
+from anchorflow.config.import_path import PLANNED
 from anchorflow.config.stages import table_of
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.logs import job_log
@@ -111,8 +112,10 @@ def _check_digests(code: Mapping[Path, str]) -> None:
 
     Schemas are left out, of which only the tables that a rule uses have a digest.
     """
+    planned = float(os.environ.get(PLANNED, 0.0))
     for path, known in code.items():
-        if not is_schema(path) and digest(path) != known:
+        edited = path.stat().st_mtime >= planned and not is_schema(path)
+        if edited and digest(path) != known:
             raise InputError(
                 f"{path}: changed since the run was planned; run again, so that the job runs the "
                 "code that it is recorded with."
