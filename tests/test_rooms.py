@@ -202,9 +202,8 @@ UNCOUNTED = {
         "store.checksums.fingerprints",
         "store.checksums.read_json",
         "store.checksums.write_json",
-        "store.opened.TOKENIZER",
-        "store.opened.opened",
         "store.replacing.replacing",
+        "store.shared_tokenizer.read_tokenizer",
     },
     "the manifest is no measurement": {
         "store.manifest.main",

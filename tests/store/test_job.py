@@ -10,17 +10,12 @@ from typing import Any
 import psutil
 import pytest
 
-from anchorflow.config import code as tracking
 from anchorflow.config.code import code_of
+from anchorflow.config.import_path import PLANNED
 from anchorflow.store import job as module
 from anchorflow.store.job import configuration_of, job, slices_of
 
 SCRIPTS = Path(module.__file__).parents[2] / "scripts"
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracking, "_known", None)
 
 
 class Params(dict[str, Any]):
@@ -32,12 +27,11 @@ class Params(dict[str, Any]):
 
 def started(folder: Path, scripts: Path = SCRIPTS, **params: Any) -> SimpleNamespace:
     """What Snakemake gives the script that tabulates, whose code loads no library."""
-    values = {k: v(None) for k, v in code_of(SCRIPTS / "gather.py").items()}
     return SimpleNamespace(
         log=[str(folder / "job.log")],
         input=[],
         scriptdir=str(scripts),
-        params=Params({**values, **params}),
+        params=Params({**code_of(SCRIPTS / "gather.py"), **params}),
     )
 
 
@@ -97,33 +91,28 @@ def test_another_copy_of_the_package_is_refused(
 
 
 def test_code_that_has_changed_since_the_plan_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    snakemake = started(tmp_path, code_arrays="arrays.py 000000000000")
+    monkeypatch.delenv(PLANNED, raising=False)
+    snakemake = started(tmp_path, code_anchorflow=["arrays.py 000000000000"])
     with pytest.raises(SystemExit), job(snakemake):
         pytest.fail("the job was begun")
     assert "arrays.py: changed since the run was planned" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("edit", "refused"), [("x = 2\n", True), ("x = 1  # one\n", False)])
-def test_code_that_changes_meanwhile_is_refused_unless_it_computes_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edit: str, refused: bool
+def test_only_code_edited_since_the_plan_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "measured.py"
-    file.write_text("x = 1\n", encoding="utf-8")
-    snakemake = started(tmp_path)
-    monkeypatch.setattr(module, "tracked", lambda _: {file: tracking.digest(file)})
+    monkeypatch.setenv(PLANNED, str(time.time() + 1))
     loaded(monkeypatch, "store/job")
-    if refused:
-        with pytest.raises(SystemExit), job(snakemake):
-            file.write_text(edit, encoding="utf-8")
-    else:
-        with job(snakemake):
-            file.write_text(edit, encoding="utf-8")
+    with job(started(tmp_path, code_anchorflow=["arrays.py 000000000000"])):
+        pass
 
 
 def test_slices_are_the_mappings_among_the_params() -> None:
-    params = Params(presents="flow", statistics={"a": 1}, style={"b": 2}, code_numbers="numbers 1")
+    params = Params(
+        presents="flow", statistics={"a": 1}, style={"b": 2}, code_plot=["plot/flow.py 0"]
+    )
     assert slices_of(params) == {"statistics": {"a": 1}, "style": {"b": 2}}
     assert configuration_of(params) == {"a": 1, "b": 2}
 

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import yaml
 
-from anchorflow.config.import_path import KEEP
 from forked_snakemake import run_snakemake
 
 ROOT = Path(__file__).parents[2]
@@ -51,13 +50,12 @@ class Checkout:
     def snakemake(self, *arguments: str, ok: bool = True, **environment: str) -> str:
         """Run snakemake here and return all that it prints; fails the test unless as expected.
 
-        A run and its jobs are forks, unless they are given an environment of their own, beyond
-        keeping models open.
+        A run and its jobs are forks, unless they are given an environment of their own.
         """
         (self.folder / "small.yaml").write_text(yaml.safe_dump(self.config), encoding="utf-8")
         given = ["--configfile", "small.yaml", *arguments]
         whole = {**os.environ, "PYTHONPATH": "", "HF_HUB_OFFLINE": "1", **environment}
-        if environment.keys() <= {KEEP}:
+        if not environment:
             code, printed = run_snakemake(given, self.folder, whole)
         else:
             finished = subprocess.run(

@@ -31,10 +31,10 @@ def _serve_jobs(run: int, package: Path) -> None:
     sys.path.insert(0, str(package))
     from anchorflow.store import fork_server  # of the run's own copy, as none was imported before
 
-    os.environ.update(fork_server._BEFORE_FORKS)
+    os.environ.update(fork_server.BEFORE_FORKS)
     status = 0
     try:
-        fork_server.main(run)
+        fork_server.serve(fork_server.listen(str(run)), run)
     except SystemExit as end:
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
@@ -88,9 +88,9 @@ def run_snakemake(
     TimeoutError
         If it hangs.
     """
-    from anchorflow.store.fork_server import _BEFORE_FORKS  # which forks are not to import
+    from anchorflow.store.fork_server import BEFORE_FORKS  # which forks are not to import
 
-    with patch.dict(os.environ, _BEFORE_FORKS):
+    with patch.dict(os.environ, BEFORE_FORKS):
         ensure_running()
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as output:
         process = _PROCESSES.Process(

@@ -38,11 +38,8 @@ from anchorflow.config.stages import (
     asked_for,
     null_stages,
 )
-from anchorflow.store.fork_server import serve_group
 
 share_with_jobs(ROOT / "workflow")
-serve_group()
-code.remember(code.REMEMBERED_IN, keep=True)
 
 try:
     for file in configuration_files():
@@ -102,11 +99,8 @@ def task_settings(wildcards):
 
 
 def code_of(script, *modules):
-    """The params by which an edit of a rule's code reruns it, with the name of the edited file."""
-    try:
-        return code.code_of(ROOT / "workflow" / "scripts" / f"{script}.py", modules)
-    except InputError as error:
-        raise WorkflowError(str(error))
+    """The params by which an edit of a rule's code reruns it, with the names of its files."""
+    return code.code_of(ROOT / "workflow" / "scripts" / f"{script}.py", modules)
 
 
 def measured(stage, table=None):

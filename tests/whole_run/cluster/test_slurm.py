@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 import torch
 
-from anchorflow.config.import_path import KEEP
 from anchorflow.config.stages import PRESENTED
 from anchorflow.summarize.claims import load_claims
 from anchorflow.summarize.claims._claim import QUARTILES
@@ -107,30 +106,6 @@ def test_gpu_jobs_ask_for_one_gpu_each_and_wait_only_for_slurm(
     assert second["SubmitTime"] < first["EndTime"]
     for job in (first, second):
         assert "gpu:1" in cluster.run("scontrol", "show", "job", job["JobId"])
-
-
-def test_grouped_jobs_are_one_slurm_job_with_one_gpu_that_opens_weights_once(
-    cluster: Cluster, checkout: Checkout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stages = ("saliency", "isolation", "attention")
-    cell = "tiny/reviews/0.parquet"
-    targets = [f"results/{stage}/{cell}" for stage in stages]
-    checkout.snakemake("--cores", "2", "--", f"results/prompts/{cell}", "results/models/tiny")
-    before = len(cluster.ended_jobs())
-    monkeypatch.setenv(KEEP, "1")  # as on a GPU
-    rules = [f"measure_{stage}" for stage in stages]
-    checkout.snakemake(
-        *SLURM,
-        *("--groups", *(f"{rule}=cells" for rule in rules)),
-        *("--group-components", "presenting=1", "cells=3"),
-        *("--set-resources", *(f"{rule}:gpu=1" for rule in rules)),
-        *("--", *targets),
-    )
-    (job,) = cluster.ended_jobs()[before:]
-    assert job["Partition"] == "gpu"
-    assert (job["TimeLimit"], job["Tres"].split(",")[1]) == (str(3 * 37), "mem=1500M")
-    logs = [(checkout.folder / f"logs/{rule}/tiny/reviews/0.log").read_text() for rule in rules]
-    assert sum("Weights: open already" in log for log in logs) == len(logs) - 1
 
 
 def test_the_generic_profile_s_scripts_tell_failed_jobs_from_finished_ones(

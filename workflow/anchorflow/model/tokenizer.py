@@ -8,8 +8,9 @@ from tokenizers import Tokenizer
 
 from anchorflow.config.errors import InputError
 from anchorflow.store.checksums import changed_file, read_json
-from anchorflow.store.opened import TOKENIZER, opened
+from anchorflow.store.shared_tokenizer import read_tokenizer
 
+TOKENIZER = "tokenizer.json"
 ARCHITECTURE = "architecture.json"
 CHAT_TEMPLATE = "chat_template.json"
 
@@ -41,8 +42,7 @@ def open_tokenizer(folder: str | Path) -> Tokenizer:
     path = Path(folder) / TOKENIZER
     _check_files(folder)
     try:
-        already = opened(path)
-        tokenizer = Tokenizer.from_file(str(path)) if already is None else already
+        tokenizer = read_tokenizer(path)
     except Exception as error:  # the library raises plain Exception
         raise InputError(
             f"{path}: not a readable tokenizer ({error}); delete {folder} and run again."

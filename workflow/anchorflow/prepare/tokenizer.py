@@ -10,11 +10,10 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 from anchorflow.config.errors import InputError
 from anchorflow.model.architectures import check_architecture
 from anchorflow.model.memory import weight_bytes
-from anchorflow.model.tokenizer import ARCHITECTURE, CHAT_TEMPLATE, ChatTemplate
+from anchorflow.model.tokenizer import ARCHITECTURE, CHAT_TEMPLATE, TOKENIZER, ChatTemplate
 from anchorflow.prepare.model_sources import model_directory, reading, without_origin
 from anchorflow.prepare.quantization import quantization_of
 from anchorflow.store.checksums import fingerprints, write_json
-from anchorflow.store.opened import TOKENIZER
 from anchorflow.store.replacing import replacing
 
 

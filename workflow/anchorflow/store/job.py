@@ -12,10 +12,10 @@ from typing import Any
 import polars as pl
 import psutil
 
-from anchorflow.config.code import REMEMBERED_IN, counts, digest, forget, remember, tracked
+from anchorflow.config.code import counts, digest, is_schema, tracked
 from anchorflow.config.errors import InputError
+from anchorflow.config.import_path import PLANNED
 from anchorflow.config.stages import table_of
-from anchorflow.store import opened
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.logs import job_log
 from anchorflow.store.parquet import read_tables
@@ -42,14 +42,9 @@ def job(snakemake: Any) -> Iterator[None]:
     log = Path(snakemake.log[0])
     with job_log(str(log), snakemake.input):
         _check_copy(Path(snakemake.scriptdir))
-        remember(REMEMBERED_IN)
         code = tracked(snakemake.params)
         _check_digests(code)
-        texts = {path: path.read_bytes() for path in code}
         yield
-        forget()
-        changed = {path: known for path, known in code.items() if path.read_bytes() != texts[path]}
-        _check_digests(changed)
         _check_loaded(set(code))
         if log.is_relative_to(_LOGS):
             _write_usage(_BENCHMARKS / log.relative_to(_LOGS).with_suffix(".tsv"))
@@ -60,12 +55,11 @@ def _write_usage(path: Path) -> None:
 
     Snakemake would measure the process that it started, which is not the one that works.
     """
-    now, before = opened.Usage.now(), opened.before
-    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    used = resource.getrusage(resource.RUSAGE_SELF)
     values = {
-        "s": now.seconds - before.seconds if before else _age(),
-        "cpu_time": now.processor_seconds - (before.processor_seconds if before else 0.0),
-        "max_rss": largest / (2**20 if sys.platform == "darwin" else 2**10),
+        "s": _age(),
+        "cpu_time": used.ru_utime + used.ru_stime,
+        "max_rss": used.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10),
     }
     with replacing(path) as file:
         rows = "\t".join(values), "\t".join(f"{value:.2f}" for value in values.values())
@@ -118,8 +112,10 @@ def _check_digests(code: Mapping[Path, str]) -> None:
 
     Schemas are left out, of which only the tables that a rule uses have a digest.
     """
+    planned = float(os.environ.get(PLANNED, 0.0))
     for path, known in code.items():
-        if path.parent.name != "schemas" and digest(path) != known:
+        edited = path.stat().st_mtime >= planned and not is_schema(path)
+        if edited and digest(path) != known:
             raise InputError(
                 f"{path}: changed since the run was planned; run again, so that the job runs the "
                 "code that it is recorded with."
