@@ -4,24 +4,19 @@ from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
+from anchorflow.measure.cell import measuring
 from anchorflow.measure.token_saliency import measure_token_saliency
-from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.model.tokenizer import open_tokenizer
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.token_saliency import SHOWN_KNOCKOUTS, SHOWN_PROMPTS, TOKEN_SALIENCY
-from anchorflow.store.job import job
-from anchorflow.store.parquet import read_table, write_frame
 
 if __name__ == "__main__":
-    with job(snakemake):
-        spec, compute = snakemake.params.spec, vars(snakemake.params.compute)
-        prompts = read_table(snakemake.input.prompts, PROMPTS)
+    with measuring(snakemake) as cell:
+        spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
         tokenizer = open_tokenizer(snakemake.input.tokenizer)
-        model = open_for_job(
-            snakemake.input.model, compute, snakemake.threads, prompts, "token_saliency", spec
-        )
+        model = cell.model(prompts, "token_saliency", spec)
         saliency, shown, cuts = measure_token_saliency(model, tokenizer, prompts, **spec)
-        settings = {"shown": spec, "model": read_card(snakemake.input.model)}
-        write_frame(snakemake.output.saliency, TOKEN_SALIENCY, saliency, settings)
-        write_frame(snakemake.output.shown, SHOWN_PROMPTS, shown, settings)
-        write_frame(snakemake.output.cuts, SHOWN_KNOCKOUTS, cuts, settings)
+        settings = cell.described(shown=spec)
+        cell.write(TOKEN_SALIENCY, saliency, settings, "saliency")
+        cell.write(SHOWN_PROMPTS, shown, settings, "shown")
+        cell.write(SHOWN_KNOCKOUTS, cuts, settings, "cuts")
