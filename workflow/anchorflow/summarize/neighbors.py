@@ -10,6 +10,7 @@ from anchorflow.arrays import Array
 from anchorflow.schemas.neighbors import NEIGHBORS
 from anchorflow.summarize.by_task import (
     AVERAGE,
+    SHARE,
     estimates_by_task,
     require_examples,
     skipped_prompts,
@@ -30,6 +31,7 @@ CHOICES = (
     "random_labels",
 )
 MEASURES = ("accuracy", "similarity", "same_label", "majority", "accuracy_gain")
+BOUNDS = dict.fromkeys(("accuracy", "same_label", "majority"), SHARE)
 RANDOM = "random"
 _CELL = ("task", "seed", "example")
 
@@ -161,7 +163,7 @@ def _rows(
     """Summary rows of some of the measures, which cover the examples of ``source``."""
     places = [MEASURES.index(measure) for measure in measures]
     some = {task: each.map(lambda values: values[..., places]) for task, each in estimates.items()}
-    return summary_rows(some, pl.DataFrame({"measure": measures}), source, confidence)
+    return summary_rows(some, pl.DataFrame({"measure": measures}), source, confidence, BOUNDS)
 
 
 def _skipped_pairs(protocols: pl.DataFrame, choice: str, answered: pl.DataFrame) -> pl.DataFrame:

@@ -9,6 +9,7 @@ import polars as pl
 from anchorflow.schemas.robustness import ROBUSTNESS
 from anchorflow.summarize.by_task import (
     AVERAGE,
+    SHARE,
     estimates_by_task,
     require_examples,
     skipped_prompts,
@@ -28,6 +29,7 @@ PERTURBATIONS = (UNTOUCHED, "typos", "word_order", "case", "rare_words")
 ALONE = ("accuracy", "changed_words")  # over the examples run with the perturbed text
 PAIRED = ("agreement", "accuracy_change")  # over those also run with the untouched one
 MEASURES = (*ALONE, *PAIRED)
+BOUNDS = dict.fromkeys(("accuracy", "changed_words", "agreement"), SHARE)
 _CELL = ("task", "seed", "example")
 
 
@@ -133,7 +135,7 @@ def _rows(
     """Summary rows of some of the measures, which cover the examples of ``source``."""
     places = [MEASURES.index(measure) for measure in measures]
     some = {task: each.map(lambda values: values[..., places]) for task, each in estimates.items()}
-    return summary_rows(some, pl.DataFrame({"measure": measures}), source, confidence)
+    return summary_rows(some, pl.DataFrame({"measure": measures}), source, confidence, BOUNDS)
 
 
 def _skipped_pairs(protocols: pl.DataFrame, name: str, answered: pl.DataFrame) -> pl.DataFrame:
