@@ -50,6 +50,7 @@ lint: $(VENV)/installed-develop
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	PYTHONPATH=workflow $(BIN)/lint-imports
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
@@ -68,7 +69,7 @@ smollm2: $(VENV)/installed
 
 clean:
 	rm -rf $(VENV) workflow/anchorflow.egg-info
-	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # Installed again only when pyproject.toml or constraints.txt has changed. torch comes first and
 # alone, so that pip takes the build that fits the machine; its version is the constraints'.

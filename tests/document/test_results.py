@@ -1,4 +1,4 @@
-"""docs/results.md against the results that it quotes, and the markers that quote them."""
+"""docs/results.md against the results that it quotes, and the functions that quote them."""
 
 import csv
 import json
@@ -14,24 +14,24 @@ from anchorflow.config.errors import InputError
 from anchorflow.document import ROOT, __main__, configuration, tables
 from anchorflow.document.results import (
     DOCS,
-    TEMPLATE_FILE,
-    MarkerError,
+    Quoting,
+    QuotingError,
     Results,
     quoted_files,
     read_quoted,
     read_run,
-    render,
+    results_page,
     write,
 )
 from anchorflow.store.checksums import sha256_of, write_json
 
-TEMPLATE = TEMPLATE_FILE.read_text(encoding="utf-8")
+TEMPLATE = ROOT / "workflow" / "anchorflow" / "document" / "results.md"
 QUOTED = sorted(path.name for path in (DOCS / "results").iterdir())
 
 
 def disagreements(docs: Path) -> list[str]:
     """The page and the quoted files that are not what template and quoted files yield."""
-    page, quoted = render(TEMPLATE, read_quoted(docs / "results"))
+    page, quoted = results_page(read_quoted(docs / "results"))
     wanted = {f"results/{name}": text for name, text in quoted_files(quoted).items()}
     wanted["results.md"] = page
     there = {f"results/{path.name}" for path in (docs / "results").iterdir()} | {"results.md"}
@@ -86,7 +86,7 @@ def test_every_altered_cell_of_a_quoted_table_is_found(file: str, docs: Path) ->
                 csv.writer(text, lineterminator="\n").writerows([names, *rows])
             try:
                 assert "results.md" in disagreements(docs), (names[column], known)
-            except MarkerError as error:
+            except QuotingError as error:
                 assert file.removesuffix(".csv") in str(error)
             row[column] = known
 
@@ -108,7 +108,7 @@ def test_an_altered_fact_or_a_row_too_many_is_found(docs: Path) -> None:
 
 
 def test_the_prose_has_no_number_with_decimals_of_its_own() -> None:
-    prose = re.sub(r"\{\{.+?\}\}", "", TEMPLATE, flags=re.DOTALL)
+    prose = re.sub(r"\{\{.+?\}\}", "", TEMPLATE.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert not re.findall(r".*\d\.\d.*", prose)
 
 
@@ -135,42 +135,58 @@ RUN = Results(
 
 
 @pytest.mark.parametrize(
-    ("marker", "text"),
+    ("function", "arguments", "conditions", "text"),
     [
-        ("{{accuracy task=news}}", "0.62 [0.50, 0.75]"),
-        ("{{accuracy task=average\nmeasure=accuracy}}", "0.00 [-0.25, 0.25]"),
-        ("{{accuracy task=average measure=f1}}", "0.50"),
-        ("{{accuracy task=}}", "–"),
-        ("{{accuracy task=news : mean}}", "0.62"),
-        ("{{accuracy task=news : seeds}}", "3"),
-        ("{{accuracy measure=f1 : count}}", "2"),
-        ("{{accuracy : count}}", "4"),
-        ("{{claims claim=b}}", "1.50"),
+        ("interval", ["accuracy"], {"task": "news"}, "0.62 [0.50, 0.75]"),
         (
-            "{{claims : table claim effect verdict}}",
+            "interval",
+            ["accuracy"],
+            {"task": "average", "measure": "accuracy"},
+            "0.00 [-0.25, 0.25]",
+        ),
+        ("interval", ["accuracy"], {"task": "average", "measure": "f1"}, "0.50"),
+        ("interval", ["accuracy"], {"task": ""}, "–"),
+        ("interval", ["claims"], {"claim": "b"}, "1.50"),
+        ("value", ["accuracy", "mean"], {"task": "news"}, "0.62"),
+        ("value", ["accuracy", "seeds"], {"task": "news"}, "3"),
+        ("value", ["timing", "way"], {"milliseconds": 150.5}, "full"),
+        ("count", ["accuracy"], {"measure": "f1"}, "2"),
+        ("count", ["accuracy"], {}, "4"),
+        (
+            "rows",
+            ["claims", "claim", "effect", "verdict"],
+            {},
             "| claim | effect | verdict |\n|---|---|---|\n"
             "| a | 0.25 [0.20, 0.30] | supported |\n| b | 1.50 | – |",
         ),
         (
-            "{{accuracy : crossed measure low}}",
+            "crossed",
+            ["accuracy", "measure", "low"],
+            {},
             "| measure | 0.5 | -0.25 |  |\n|---|---|---|---|\n| accuracy | 1 | 1 | 0 |\n"
             "| f1 | 0 | 0 | 2 |",
         ),
-        ("{{run seeds}}", "0, 1"),
-        ("{{run statistics.confidence}}", "0.95"),
-        ("{{figure flow}}", "flow.png"),
+        ("fact", ["seeds"], {}, "0, 1"),
+        ("fact", ["statistics.confidence"], {}, "0.95"),
+        ("figure", ["flow"], {}, "flow.png"),
     ],
 )
-def test_a_marker_becomes_what_it_names(marker: str, text: str) -> None:
-    page, quoted = render(f"before {marker} after", RUN)
-    assert page.startswith(f"before {text} after\n")
-    assert render(f"before {marker} after", quoted) == (page, quoted)
+def test_a_call_becomes_what_it_quotes(
+    function: str, arguments: list[str], conditions: dict[str, object], text: str
+) -> None:
+    quoting = Quoting(RUN)
+    assert quoting.functions()[function](*arguments, **conditions) == text
+    again = Quoting(quoting.quoted())  # without the run
+    assert again.functions()[function](*arguments, **conditions) == text
+    assert again.quoted() == quoting.quoted()
 
 
 def test_rows_and_columns_that_are_not_quoted_are_left_out() -> None:
-    template = "{{claims claim=a}} {{accuracy task=news : seeds}} {{accuracy measure=f1 : count}}"
-    _, quoted = render(template, RUN)
-    assert quoted_files(quoted) == {
+    quoting = Quoting(RUN)
+    quoting.interval("claims", claim="a")
+    quoting.value("accuracy", "seeds", task="news")
+    quoting.count("accuracy", measure="f1")
+    assert quoted_files(quoting.quoted()) == {
         "accuracy.csv": "task,measure,seeds\nnews,accuracy,3\naverage,f1,3\n,f1,3\n",
         "claims.csv": "claim,effect,low,high\na,0.25,0.2,0.3\n",
         "run.json": "{}\n",
@@ -178,25 +194,25 @@ def test_rows_and_columns_that_are_not_quoted_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("marker", "sentence"),
+    ("function", "arguments", "conditions", "sentence"),
     [
-        ("{{accuracy task=reviews}}", "0 rows of accuracy match."),
-        ("{{accuracy task=reviews : count}}", "0 rows of accuracy match."),
-        ("{{accuracy task=average}}", "2 rows of accuracy match."),
-        ("{{accuracy task=average : seeds}}", "2 rows of accuracy match."),
-        ("{{accuracy method=many}}", "accuracy has no column method."),
-        ("{{accuracy news}}", "accuracy has no column news."),
-        ("{{timing way=full}}", "timing has no column mean."),
-        ("{{accuracy task=news : median}}", "accuracy has no column median."),
-        ("{{flow task=average}}", "there is no table flow."),
-        ("{{run threads}}", "the run has no fact threads."),
-        ("{{figure heads}}", "the run has no fact figures.heads."),
+        ("interval", ["accuracy"], {"task": "reviews"}, "0 rows of accuracy have task=reviews."),
+        ("count", ["accuracy"], {"task": "reviews"}, "0 rows of accuracy have task=reviews."),
+        ("interval", ["accuracy"], {"task": "average"}, "2 rows of accuracy have task=average."),
+        ("value", ["accuracy", "seeds"], {"task": "average"}, "2 rows of accuracy have"),
+        ("interval", ["accuracy"], {"method": "many"}, "accuracy has no column method."),
+        ("interval", ["timing"], {"way": "full"}, "timing has no column high, low, mean."),
+        ("value", ["accuracy", "median"], {"task": "news"}, "accuracy has no column median."),
+        ("interval", ["flow"], {"task": "average"}, "there is no table flow."),
+        ("fact", ["threads"], {}, "the run has no fact threads."),
+        ("figure", ["heads"], {}, "the run has no fact figures.heads."),
     ],
 )
-def test_a_marker_that_does_not_fit_is_named(marker: str, sentence: str) -> None:
-    with pytest.raises(MarkerError) as error:
-        render(f"{{{{claims claim=a}}}} {marker}", RUN)
-    assert str(error.value) == f"{marker}: {sentence}"
+def test_what_can_not_be_quoted_is_named(
+    function: str, arguments: list[str], conditions: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(QuotingError, match=re.escape(sentence)):
+        Quoting(RUN).functions()[function](*arguments, **conditions)
 
 
 @pytest.fixture

@@ -6,7 +6,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anchorflow.summarize.by_task import AVERAGE, mean_by_task, summary_rows, texts_of
+from anchorflow.summarize.by_task import (
+    AVERAGE,
+    CORRELATION,
+    SHARE,
+    SIZE,
+    mean_by_task,
+    summary_rows,
+    texts_of,
+)
 
 # Quantiles of Student's t at .975, with 1 and 2 degrees of freedom, from printed tables.
 T_1, T_2 = 12.706205, 4.302653
@@ -28,9 +36,12 @@ def measured(tasks: Mapping[str, Task]) -> pl.DataFrame:
 
 
 def summarized(
-    tasks: Mapping[str, Task], measure: str = "divergence", empty: tuple[str, ...] = ()
+    tasks: Mapping[str, Task],
+    bounds: tuple[float, float] | None = None,
+    empty: tuple[str, ...] = (),
 ) -> dict[str, dict]:
     """Summary rows by task of one measure, at a confidence of .95."""
+    of_measure = {"measured": bounds} if bounds else None
     table = measured(tasks)
     estimates = mean_by_task(
         table,
@@ -38,7 +49,8 @@ def summarized(
         lambda rows: rows.sort("example").select("value").to_numpy(),
         1,
     )
-    rows = summary_rows(estimates, pl.DataFrame({"measure": [measure]}), table, 0.95)
+    keys = pl.DataFrame({"measure": ["measured"]})
+    rows = summary_rows(estimates, keys, table, 0.95, of_measure)
     return {row["task"]: row for row in rows.iter_rows(named=True)}
 
 
@@ -134,19 +146,17 @@ def test_intervals_end_where_what_they_are_of_does() -> None:
     # Means .5, .75, and 1: mean .75, s = .25.
     seeds = {0: {0: 0.5}, 1: {1: 0.75}, 2: {2: 1.0}}
     half = T_2 * 0.25 / 3**0.5
-    for measure in ("accuracy", "label_loyalty", "share", "shuffled", "s_wp_early"):
-        row = summarized({"news": seeds}, measure)["news"]
-        assert ends(row) == pytest.approx([0.75 - half, 1.0], rel=1e-6)
-    for measure in ("accuracy_gain", "loss_size", "divergence"):
-        assert ends(summarized({"news": seeds}, measure)["news"]) == around(0.75, half)
+    row = summarized({"news": seeds}, SHARE)["news"]
+    assert ends(row) == pytest.approx([0.75 - half, 1.0], rel=1e-6)
+    for bounds in (None, SIZE):
+        assert ends(summarized({"news": seeds}, bounds)["news"]) == around(0.75, half)
     low = {0: {0: 0.0}, 1: {1: 0.25}, 2: {2: 0.5}}
-    for measure in ("accuracy", "loss_size"):
-        assert ends(summarized({"news": low}, measure)["news"]) == pytest.approx([0, 0.25 + half])
+    for bounds in (SHARE, SIZE):
+        assert ends(summarized({"news": low}, bounds)["news"]) == pytest.approx([0, 0.25 + half])
     opposite = {0: {0: -0.5}, 1: {1: -0.75}, 2: {2: -1.0}}
-    for measure in ("correlation", "rank"):
-        above, below = (summarized({"news": each}, measure)["news"] for each in (seeds, opposite))
-        assert ends(above) == pytest.approx([0.75 - half, 1.0], rel=1e-6)
-        assert ends(below) == pytest.approx([-1.0, half - 0.75], rel=1e-6)
+    above, below = (summarized({"news": each}, CORRELATION)["news"] for each in (seeds, opposite))
+    assert ends(above) == pytest.approx([0.75 - half, 1.0], rel=1e-6)
+    assert ends(below) == pytest.approx([-1.0, half - 0.75], rel=1e-6)
 
 
 def test_texts_are_named_once_and_in_order() -> None:

@@ -13,8 +13,8 @@ def _rule_texts() -> dict[str, str]:
     """The text of every rule that prepares, measures, or makes pages, by its name."""
     files = sorted(ROOT.glob("workflow/rules/stages/*.smk"))
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
-    _, *parts = re.split(r"^rule (\w+):\n", text, flags=re.MULTILINE)
-    return dict(zip(parts[::2], parts[1::2], strict=True))
+    parts = re.split(r"^(?=(?:use )?rule )", text, flags=re.MULTILINE)[1:]
+    return {re.findall(r"rule (?:\w+ as )?(\w+)", part)[0]: part for part in parts}
 
 
 RULES = _rule_texts()
@@ -39,7 +39,7 @@ def measures(stage: Stage) -> bool:
 
 def runs_model(stage: Stage) -> bool:
     """Whether the stage's jobs take a GPU where there is one."""
-    return measures(stage) and "gpu=gpus_of" in RULES[f"measure_{stage.name}"]
+    return measures(stage) and RULES[f"measure_{stage.name}"].startswith("use rule measure ")
 
 
 def _messages(*stages: Stage) -> list[str]:

@@ -28,7 +28,8 @@ def rules() -> dict[str, str]:
     """The text of every rule by its name; of those made in a loop, by how their names begin."""
     paths = sorted(ROOT.glob("workflow/rules/**/*.smk"))
     text = "\n".join(path.read_text(encoding="utf-8") for path in paths)
-    _, *parts = re.split(r"^ *rule ?(\w*):\n", text, flags=re.MULTILINE)
+    begins = r"^ *(?:use )?rule ?(?:\w+ as )?(\w*)(?: with)?:\n"
+    _, *parts = re.split(begins, text, flags=re.MULTILINE)
     found = {}
     for name, body in zip(parts[::2], parts[1::2], strict=True):
         begins = re.search(r'^ *name:\s+f"(\w+)_\{', body)

@@ -84,11 +84,6 @@ FIGURES = []
 TABLES = []
 
 
-def rule_files(folder):
-    """The rule files in a folder of workflow/rules, in the order of their names."""
-    return sorted(map(str, (ROOT / "workflow" / "rules" / folder).glob("*.smk")))
-
-
 def model_settings(wildcards):
     """A model's settings; those of its untrained twins are the same."""
     return listed(base_of(wildcards.model), "models", config)

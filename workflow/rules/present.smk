@@ -1,5 +1,28 @@
-# Summaries per model, their figures, and tables over all models: one rule each for every entry of
-# PRESENTED in workflow/anchorflow/config/stages.py.
+# Summaries per model, their figures, and tables over all models: a rule each for every entry of
+# PRESENTED in workflow/anchorflow/config/stages.py, which says what it reads. They are
+#   rule summarize_flow, rule plot_flow, rule tabulate_flow
+#   rule summarize_loyalty, rule plot_loyalty, rule tabulate_loyalty
+#   rule summarize_knockouts, rule plot_knockouts, rule tabulate_knockouts
+#   rule summarize_faithful, rule plot_faithful, rule tabulate_faithful
+#   rule summarize_cutoffs, rule plot_cutoffs, rule tabulate_cutoffs
+#   rule summarize_transplants, rule plot_transplants, rule tabulate_transplants
+#   rule summarize_deep, rule plot_deep, rule tabulate_deep
+#   rule summarize_label_words, rule plot_label_words, rule tabulate_label_words
+#   rule summarize_performance, rule tabulate_performance
+#   rule plot_reweighting
+#   rule summarize_retention, rule plot_retention, rule tabulate_retention
+#   rule plot_timing, rule tabulate_timing
+#   rule summarize_confusion, rule plot_confusion, rule tabulate_confusion
+#   rule summarize_neighbors, rule plot_neighbors, rule tabulate_neighbors
+#   rule summarize_robustness, rule plot_robustness, rule tabulate_robustness
+#   rule summarize_order_effects, rule plot_order_effects, rule tabulate_order_effects
+#   rule summarize_convergence, rule plot_convergence, rule tabulate_convergence
+#   rule summarize_heads, rule plot_heads, rule tabulate_heads
+#   rule summarize_landing, rule plot_landing, rule tabulate_landing
+#   rule summarize_regressors, rule plot_regressors, rule tabulate_regressors
+#   rule summarize_decoding, rule plot_decoding, rule tabulate_decoding
+#   rule summarize_claims, rule plot_claims, rule tabulate_claims
+#   rule summarize_accuracy, rule tabulate_accuracy
 
 
 def module_of(verb, name):
@@ -72,7 +95,7 @@ for shown in PRESENTED:
                 f"results/{shown.name}/{shown.path}.parquet",
             log:
                 f"logs/summarize_{shown.name}/{shown.path}.log",
-            priority: FIRST if shown.name == FIRST_FIGURE else 0
+            priority: PRIORITIES.get(f"summarize_{shown.name}", 0)
             group:
                 "presenting"
             conda:
@@ -110,7 +133,7 @@ for shown in PRESENTED:
                 ),
             log:
                 f"logs/plot_{shown.name}/{shown.path}.log",
-            priority: FIRST if shown.name == FIRST_FIGURE else 0
+            priority: PRIORITIES.get(f"plot_{shown.name}", 0)
             group:
                 "presenting"
             conda:

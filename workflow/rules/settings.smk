@@ -152,22 +152,6 @@ def unless_untrained(path):
     )
 
 
-# What a run shows first, and the priority of what leads to it, after weights, texts and prompts.
-FIRST_FIGURE = "flow"
-FIRST = 15
-
-
-def saliency_priority(wildcards):
-    """Saliency that the first figure shows comes before all other measurements."""
-    shown = not is_untrained(wildcards.model) and is_own(wildcards.task)
-    return FIRST if shown else 2
-
-
-def is_own(cell):
-    """Whether a cell has its task's own label words."""
-    return task_of(cell) == cell
-
-
 def anchors_to_fit():
     """Where queries begin after the anchors alone, if β is fitted on these for compression."""
     compression = config["compression"]
@@ -288,6 +272,11 @@ SLICES = {
     },
     "comparison": {"variant": config["isolation"]["variants"][0]},
 }
+
+
+def script_of(name, *modules):
+    """The params that choose the script of a rule, and rerun it when its code has changed."""
+    return {"script": name, **code_of(name, *modules)}
 
 
 def entry_modules(folder, names):

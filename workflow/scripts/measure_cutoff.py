@@ -4,32 +4,25 @@ from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
-from anchorflow.config.shards import examples_of
+from anchorflow.measure.cell import measuring
 from anchorflow.measure.cutoff import cost, measure_cutoff, settings_of
 from anchorflow.model.batches import among, first_texts, runnable
-from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.schemas.cutoff import CUTOFF
 from anchorflow.schemas.prompts import PROMPTS
-from anchorflow.store.job import job
-from anchorflow.store.parquet import read_table, write_frame
 
 if __name__ == "__main__":
-    with job(snakemake):
-        prompts = read_table(snakemake.input.prompts, PROMPTS)
-        examples = examples_of(snakemake.wildcards.get("examples"), prompts)
-        spec, compute = snakemake.params.spec, snakemake.config["compute"]
-        card = read_card(snakemake.input.model)
+    with measuring(snakemake) as cell:
+        spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
+        examples = cell.examples(prompts)
         run = among(first_texts(runnable(prompts, "fixed"), spec.get("examples")), examples)
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads, run, cost, spec)
         cutoff = measure_cutoff(
-            model,
+            cell.model(run, cost, spec),
             prompts,
-            settings_of(spec["sees"], spec["draws"], spec["every"], card["layers"]),
+            settings_of(spec["sees"], spec["draws"], spec["every"], cell.card["layers"]),
             spec["top_tokens"],
-            compute["batch_tokens"],
+            cell.batch_tokens,
             examples,
             spec.get("examples"),
-            snakemake.params.scoring,
+            cell.scoring,
         )
-        described = {"cutoff": spec, **snakemake.params.scoring, "model": card}
-        write_frame(snakemake.output[0], CUTOFF, cutoff, described)
+        cell.write(CUTOFF, cutoff, cell.described(cutoff=spec))

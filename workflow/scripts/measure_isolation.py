@@ -4,34 +4,31 @@ from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
-from anchorflow.config.shards import examples_of
+from anchorflow.measure.cell import measuring
 from anchorflow.measure.isolation import cost, measure_isolation, settings_of
 from anchorflow.model.batches import among, runnable
-from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.schemas.isolation import ISOLATION
 from anchorflow.schemas.prompts import PROMPTS
-from anchorflow.store.job import job
-from anchorflow.store.parquet import read_table, write_frame
 
 if __name__ == "__main__":
-    with job(snakemake):
-        prompts = read_table(snakemake.input.prompts, PROMPTS)
-        examples = examples_of(snakemake.wildcards.get("examples"), prompts)
-        spec, compute = snakemake.params.spec, snakemake.config["compute"]
-        card = read_card(snakemake.input.model)
+    with measuring(snakemake) as cell:
+        spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
+        examples = cell.examples(prompts)
         settings = settings_of(
             spec["variants"],
             spec.get("layers"),
             spec["draws"],
-            card["layers"],
-            card["name"],
+            cell.card["layers"],
+            cell.card["name"],
             spec["positions"],
         )
-        run = among(runnable(prompts, "fixed"), examples)
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads, run, cost, spec)
-        scoring = snakemake.params.scoring
         isolation = measure_isolation(
-            model, prompts, settings, spec["top_tokens"], compute["batch_tokens"], examples, scoring
+            cell.model(among(runnable(prompts, "fixed"), examples), cost, spec),
+            prompts,
+            settings,
+            spec["top_tokens"],
+            cell.batch_tokens,
+            examples,
+            cell.scoring,
         )
-        described = {"isolation": spec, **scoring, "model": card}
-        write_frame(snakemake.output[0], ISOLATION, isolation, described)
+        cell.write(ISOLATION, isolation, cell.described(isolation=spec))

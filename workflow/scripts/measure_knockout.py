@@ -4,33 +4,26 @@ from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
-from anchorflow.config.shards import examples_of
+from anchorflow.measure.cell import measuring
 from anchorflow.measure.knockout import cost, measure_knockout, settings_of
 from anchorflow.model.batches import among, first_texts, runnable
-from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.schemas.knockout import KNOCKOUT
 from anchorflow.schemas.prompts import PROMPTS
-from anchorflow.store.job import job
-from anchorflow.store.parquet import read_table, write_frame
 
 if __name__ == "__main__":
-    with job(snakemake):
-        prompts = read_table(snakemake.input.prompts, PROMPTS)
-        examples = examples_of(snakemake.wildcards.get("examples"), prompts)
-        spec, compute = snakemake.params.spec, snakemake.config["compute"]
-        card = read_card(snakemake.input.model)
+    with measuring(snakemake) as cell:
+        spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
+        examples = cell.examples(prompts)
         run = among(first_texts(runnable(prompts, "fixed"), spec.get("examples")), examples)
-        model = open_for_job(snakemake.input.model, compute, snakemake.threads, run, cost, spec)
         knockout = measure_knockout(
-            model,
+            cell.model(run, cost, spec),
             prompts,
-            settings_of(spec["classes"], spec["layers"], spec["draws"], card["layers"]),
+            settings_of(spec["classes"], spec["layers"], spec["draws"], cell.card["layers"]),
             spec["variant"],
             spec["top_tokens"],
-            compute["batch_tokens"],
+            cell.batch_tokens,
             examples,
             spec.get("examples"),
-            snakemake.params.scoring,
+            cell.scoring,
         )
-        described = {"knockout": spec, **snakemake.params.scoring, "model": card}
-        write_frame(snakemake.output[0], KNOCKOUT, knockout, described)
+        cell.write(KNOCKOUT, knockout, cell.described(knockout=spec))

@@ -4,10 +4,9 @@ from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
-from anchorflow.config.shards import examples_of
+from anchorflow.measure.cell import measuring
 from anchorflow.measure.perturbations import cost, measure_perturbations
 from anchorflow.model.batches import among
-from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.prepare.perturbations import perturbed_samples
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.schemas.perturbations import PERTURBATIONS
@@ -15,35 +14,25 @@ from anchorflow.schemas.perturbed_texts import PERTURBED_TEXTS
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES
-from anchorflow.store.job import job
-from anchorflow.store.parquet import read_settings, read_table, write_frame
+from anchorflow.store.parquet import read_settings
 
 if __name__ == "__main__":
-    with job(snakemake):
-        task, scoring = snakemake.params.task, snakemake.params.scoring
-        compute, card = snakemake.config["compute"], read_card(snakemake.input.model)
-        fixed = read_table(snakemake.input.samples, SAMPLES).filter(demonstrations="fixed")
-        examples = examples_of(snakemake.wildcards.get("examples"), fixed)
-        samples = perturbed_samples(fixed, read_table(snakemake.input.texts, PERTURBED_TEXTS))
+    with measuring(snakemake) as cell:
+        fixed = cell.read("samples", SAMPLES).filter(demonstrations="fixed")
+        examples = cell.examples(fixed)
         prompts = PromptBuilder.open(
-            snakemake.input.tokenizer, task, card["name"], snakemake.wildcards.task
-        ).build(samples)
+            snakemake.input.tokenizer, cell.task, cell.card["name"], snakemake.wildcards.task
+        ).build(perturbed_samples(fixed, cell.read("texts", PERTURBED_TEXTS)))
+        run = among(prompts, examples)
         predictions = measure_perturbations(
-            open_for_job(
-                snakemake.input.model,
-                compute,
-                snakemake.threads,
-                among(prompts, examples),
-                cost,
-                {"kinds": prompts["demonstrations"].unique()},
-            ),
+            cell.model(run, cost, {"kinds": prompts["demonstrations"].unique()}),
             prompts,
-            read_table(snakemake.input.predictions, PREDICTIONS),
-            compute["batch_tokens"],
+            cell.read("predictions", PREDICTIONS),
+            cell.batch_tokens,
             examples,
-            scoring,
+            cell.scoring,
         )
-        settings = {**read_settings(snakemake.input.texts), "task": task, "model": card}
-        write_frame(snakemake.output.prompts, PROMPTS, among(prompts, examples), settings)
-        scored = {**settings, **scoring}
-        write_frame(snakemake.output.predictions, PERTURBATIONS, predictions, scored)
+        texts = read_settings(snakemake.input.texts)
+        settings = {**texts, "task": cell.task, "model": cell.card}
+        cell.write(PROMPTS, run, settings, "prompts")
+        cell.write(PERTURBATIONS, predictions, {**settings, **cell.scoring}, "predictions")

@@ -4,10 +4,9 @@ from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
-from anchorflow.config.shards import examples_of
+from anchorflow.measure.cell import measuring
 from anchorflow.measure.retrieval import cost, describe_demonstrations, measure_retrieval
 from anchorflow.model.batches import among
-from anchorflow.model.language_model import open_for_job, read_card
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.prepare.retrieval_samples import choose_demonstrations, texts_for
 from anchorflow.schemas.embeddings import EMBEDDINGS
@@ -16,45 +15,38 @@ from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.retrieval import RETRIEVAL
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.schemas.texts import TEXTS
-from anchorflow.store.job import job
-from anchorflow.store.parquet import read_settings, read_table, write_frame
+from anchorflow.store.parquet import read_settings
 
 if __name__ == "__main__":
-    with job(snakemake):
-        spec, task = snakemake.params.spec, snakemake.params.task
-        compute, card = snakemake.config["compute"], read_card(snakemake.input.model)
-        fixed = read_table(snakemake.input.samples, SAMPLES).filter(demonstrations="fixed")
-        examples = examples_of(snakemake.wildcards.get("examples"), fixed)
+    with measuring(snakemake) as cell:
+        spec, task = cell.spec, cell.task
+        fixed = cell.read("samples", SAMPLES).filter(demonstrations="fixed")
+        examples = cell.examples(fixed)
         many = len(fixed["demonstration_rows"][0])  # a shard may have no test text
         fixed = among(fixed, examples)
-        embeddings = read_table(snakemake.input.embeddings, EMBEDDINGS)
-        texts = read_table(snakemake.input.texts, TEXTS)
+        embeddings, texts = cell.read("embeddings", EMBEDDINGS), cell.read("texts", TEXTS)
         other, of_other = None, None
         if "other" in spec:
-            read = read_table(snakemake.input.other_texts, TEXTS)
             fields = task["fields"], spec["other"]["fields"]
-            other = texts_for(texts, read, *fields, many)
-            of_other = read_table(snakemake.input.other_embeddings, EMBEDDINGS)
+            other = texts_for(texts, cell.read("other_texts", TEXTS), *fields, many)
+            of_other = cell.read("other_embeddings", EMBEDDINGS)
         samples = choose_demonstrations(
             texts, fixed, embeddings, spec["choices"], task["labels"], other
         )
         prompts = PromptBuilder.open(
-            snakemake.input.tokenizer, task, card["name"], snakemake.wildcards.task
+            snakemake.input.tokenizer, task, cell.card["name"], snakemake.wildcards.task
         ).build(samples)
         predictions = measure_retrieval(
-            open_for_job(snakemake.input.model, compute, snakemake.threads, prompts, cost, spec),
+            cell.model(prompts, cost, cell.spec),
             prompts,
-            among(read_table(snakemake.input.predictions, PREDICTIONS), examples),
+            among(cell.read("predictions", PREDICTIONS), examples),
             describe_demonstrations(fixed.vstack(samples), embeddings, of_other),
-            compute["batch_tokens"],
-            snakemake.params.scoring,
+            cell.batch_tokens,
+            cell.scoring,
         )
-        chosen = {
-            "retrieval": spec,
-            "encoder": read_settings(snakemake.input.embeddings)["encoder"],
-        }
-        settings = {**chosen, "task": task, "model": card}
-        write_frame(snakemake.output.samples, SAMPLES, samples, chosen)
-        write_frame(snakemake.output.prompts, PROMPTS, prompts, settings)
-        scored = {**settings, **snakemake.params.scoring}
-        write_frame(snakemake.output.predictions, RETRIEVAL, predictions, scored)
+        encoder = read_settings(snakemake.input.embeddings)["encoder"]
+        chosen = {"retrieval": spec, "encoder": encoder}
+        settings = {**chosen, "task": task, "model": cell.card}
+        cell.write(SAMPLES, samples, chosen, "samples")
+        cell.write(PROMPTS, prompts, settings, "prompts")
+        cell.write(RETRIEVAL, predictions, {**settings, **cell.scoring}, "predictions")

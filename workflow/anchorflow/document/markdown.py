@@ -1,13 +1,29 @@
-"""Tables in Markdown, as all generated pages have them."""
+"""Pages in Markdown: templates of this folder, with tables."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent),
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    keep_trailing_newline=True,
+)
+
+
+def page(template: str, **names: Any) -> str:
+    """A template of this folder, such as ``results.md``, with what the names in it stand for."""
+    return _TEMPLATES.get_template(template).render(table=markdown_table, **names)
 
 
 def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Column names and rows, one line each; a ``|`` in a cell is escaped."""
     lines = [_line(names), "|" + "---|" * len(names)]
     lines += [_line([cell.replace("|", "\\|") for cell in row]) for row in rows]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _line(cells: Sequence[str]) -> str:

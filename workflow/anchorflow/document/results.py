@@ -1,19 +1,8 @@
 """docs/results.md, quoted from the tables of a finished default run so that no number is copied.
 
-``make docs`` renders ``results_template.md``, in which every number is a marker:
-
-- ``{{flow task=average layer=4 …}}``: the one row of ``results/tables/flow.csv`` with these
-  values, as "0.71 [0.69, 0.73]"; ``column=`` stands for an empty cell,
-- ``{{flow … : mean}}``: one column of that row, here the value without its interval,
-- ``{{claims … : count}}``: how many rows have these values,
-- ``{{claims … : table statement verdict}}``: columns of all of them,
-- ``{{claims … : crossed family verdict}}``: how many rows have each pair of values of two columns,
-- ``{{causes … }}``: the same of claims of runs of ``config/causes.yaml``, see :func:`read_causes`,
-- ``{{run seeds}}``: a fact of the run, see :func:`read_run`,
-- ``{{figure flow}}``: a figure of the run, copied to ``docs``.
-
-What the page quotes is saved in ``docs/results``. The page renders from there without a run, which
-is how a test finds a page or a file that was changed by hand.
+``make docs`` renders the template ``results.md``, in which every number is a call of a method of
+:class:`Quoting`. What the page quotes is saved in ``docs/results``. The page renders from there
+without a run, which is how a test finds a page or a file that was changed by hand.
 """
 
 import csv
@@ -23,7 +12,7 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,23 +23,21 @@ from anchorflow.config.configuration import complete_configuration
 from anchorflow.config.errors import InputError
 from anchorflow.document import ROOT
 from anchorflow.document.configuration import SCHEMA_FILE
-from anchorflow.document.markdown import markdown_table
+from anchorflow.document.markdown import markdown_table, page
 from anchorflow.store.checksums import read_json, sha256_of
 from anchorflow.tabulate.page import cell
 
 DOCS = ROOT / "docs"
-TEMPLATE_FILE = Path(__file__).with_name("results_template.md")
 _DEFAULT_CONFIGURATION = ROOT / "config" / "config.yaml"
 
-_MARKER = re.compile(r"\{\{(.+?)\}\}", re.DOTALL)
 _CAUSES = "[A] §2"  # family of the claims that only config/causes.yaml can decide
 _ESTIMATES = ("mean", "effect")  # columns that have an interval
 _INTERVAL = ("low", "high")
 _AGAINST = ("control_effect", "null_effect")  # shown as estimates are, without an interval
 
 
-class MarkerError(ValueError):
-    """A marker that quotes nothing, or more than one row where one is meant."""
+class QuotingError(ValueError):
+    """What is quoted is not there, or is more than one row where one is meant."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +63,15 @@ def write(run: Path = ROOT, docs: Path = DOCS, causes: Sequence[Path] = ()) -> N
     ------
     InputError
         If there is no such run, in which case nothing is written.
-    MarkerError
+    QuotingError
         If the template quotes what the run does not have.
     """
     results, known = read_run(run), docs / "results" / "causes.csv"
     if causes or known.is_file():
         told = read_causes(causes) if causes else _read_csv(known)
         results = Results({**results.tables, "causes": told}, results.facts)
-    page, quoted = render(TEMPLATE_FILE.read_text(encoding="utf-8"), results)
-    (docs / "results.md").write_text(page, encoding="utf-8")
+    text, quoted = results_page(results)
+    (docs / "results.md").write_text(text, encoding="utf-8")
     folder = docs / "results"
     folder.mkdir(exist_ok=True)
     files = quoted_files(quoted)
@@ -179,7 +166,7 @@ def quoted_files(quoted: Results) -> dict[str, str]:
     return {**files, "run.json": json.dumps(quoted.facts, indent=2, sort_keys=True) + "\n"}
 
 
-def render(template: str, results: Results) -> tuple[str, Results]:
+def results_page(results: Results) -> tuple[str, Results]:
     """The page, and exactly those rows, columns and facts that it quotes.
 
     The page ends in a checksum of what it quotes, so that not even a digit that rounding hides can
@@ -187,18 +174,21 @@ def render(template: str, results: Results) -> tuple[str, Results]:
 
     Raises
     ------
-    MarkerError
-        Naming the marker that does not fit.
+    QuotingError
+        If the template quotes what the run does not have.
     """
-    quoting = _Quoting(results)
-    page = _MARKER.sub(quoting.text_of, template)
+    quoting = Quoting(results)
+    text = page("results.md", **quoting.functions())
     quoted = quoting.quoted()
     digest = hashlib.sha256("".join(quoted_files(quoted).values()).encode()).hexdigest()
-    return f"{page}\n<!-- SHA-256 of the files in docs/results: {digest} -->\n", quoted
+    return f"{text}\n<!-- SHA-256 of the files in docs/results: {digest} -->\n", quoted
 
 
-class _Quoting:
-    """Gives the text of each marker, and remembers what it quoted."""
+class Quoting:
+    """What the template calls; remembers what it has quoted.
+
+    ``name`` is a table; the conditions are values of columns that rows have, "" for an empty cell.
+    """
 
     def __init__(self, results: Results) -> None:
         self._results = results
@@ -206,7 +196,13 @@ class _Quoting:
         self._columns: dict[str, set[str]] = {}
         self._facts: dict[str, Any] = {}
 
+    def functions(self) -> dict[str, Callable[..., str]]:
+        """The functions that a template calls, by name."""
+        names = ("fact", "figure", "interval", "value", "count", "crossed", "rows")
+        return {name: getattr(self, name) for name in names}
+
     def quoted(self) -> Results:
+        """What was quoted so far."""
         tables = {}
         for name, places in self._rows.items():
             rows = [self._results.tables[name][place] for place in sorted(places)]
@@ -214,71 +210,77 @@ class _Quoting:
             tables[name] = [{column: row[column] for column in kept} for row in rows]
         return Results(tables, self._facts)
 
-    def text_of(self, match: re.Match[str]) -> str:
-        marker = " ".join(match[0].split())
-        source, _, rest = marker.strip("{} ").partition(" ")
-        try:
-            if source == "run":
-                return _words(self._fact(rest))
-            if source == "figure":
-                self._fact(f"figures.{rest}")
-                return f"{rest}.png"
-            conditions, _, form = rest.partition(": ")
-            return self._cells(source, conditions, form)
-        except MarkerError as error:
-            raise MarkerError(f"{marker}: {error}") from None
-
-    def _fact(self, key: str) -> Any:
+    def fact(self, key: str) -> str:
+        """A fact of the run, see :func:`read_run`."""
         if key not in self._results.facts:
-            raise MarkerError(f"the run has no fact {key}.")
-        self._facts[key] = self._results.facts[key]
-        return self._facts[key]
+            raise QuotingError(f"the run has no fact {key}.")
+        fact = self._facts[key] = self._results.facts[key]
+        return ", ".join(map(str, fact)) if isinstance(fact, list) else str(fact)
 
-    def _cells(self, name: str, conditions: str, form: str) -> str:
-        table = self._results.tables.get(name)
-        if not table:
-            raise MarkerError(f"there is no table {name}.")
-        kind, *columns = form.split() or ["estimate"]
-        if kind == "estimate":
-            columns = [column for column in _ESTIMATES if column in table[0]] or ["mean"]
-        elif kind not in ("count", "crossed", "table"):
-            kind, columns = "value", [kind]
-        wanted = dict(condition.partition("=")[::2] for condition in conditions.split())
-        unknown = {*wanted, *columns} - table[0].keys()
-        if unknown:
-            raise MarkerError(f"{name} has no column {', '.join(sorted(unknown))}.")
-        found = [place for place, row in enumerate(table) if wanted.items() <= row.items()]
-        if not found or (len(found) > 1 and kind in ("estimate", "value")):
-            raise MarkerError(f"{len(found)} rows of {name} match.")
+    def figure(self, name: str) -> str:
+        """The file of a figure of the run, which is copied to ``docs``."""
+        self.fact(f"figures.{name}")
+        return f"{name}.png"
 
-        shows_interval = kind != "value" and not {*_ESTIMATES}.isdisjoint(columns)
-        self._rows.setdefault(name, set()).update(found)
-        self._columns.setdefault(name, set()).update(
-            wanted, columns, _INTERVAL if shows_interval else ()
-        )
-        rows = [table[place] for place in found]
-        if kind == "count":
-            return str(len(rows))
-        if kind == "table":
-            cells = ([_shown(row, column) for column in columns] for row in rows)
-            return markdown_table(columns, cells).rstrip()
-        if kind == "crossed":
-            return _crossed(rows, *columns)
-        if kind == "estimate":
-            return _shown(rows[0], *columns)
-        (column,) = columns
-        value = rows[0][column]
+    def interval(self, name: str, **conditions: object) -> str:
+        """The mean or effect of the one such row, as "0.71 [0.69, 0.73]"."""
+        table = self._results.tables.get(name) or [{}]
+        column = next((column for column in _ESTIMATES if column in table[0]), "mean")
+        return _shown(self._row(name, [column, *_INTERVAL], conditions), column)
+
+    def value(self, name: str, column: str, **conditions: object) -> str:
+        """One column of the one such row, here an estimate without its interval."""
+        value = self._row(name, [column], conditions)[column]
         rounded = value and column in (*_ESTIMATES, *_AGAINST)
         return cell(float(value), None, None) if rounded else value
 
+    def count(self, name: str, **conditions: object) -> str:
+        """How many such rows there are."""
+        return str(len(self._found(name, [], conditions)))
 
-def _crossed(rows: Sequence[Mapping[str, str]], index: str, column: str) -> str:
-    """How many rows have each pair of values, one row per value of ``index``."""
-    values = list(dict.fromkeys(row[column] for row in rows))
-    counts = Counter((row[index], row[column]) for row in rows)
-    names = dict.fromkeys(row[index] for row in rows)
-    cells = ([name, *(str(counts[name, value]) for value in values)] for name in names)
-    return markdown_table([index, *values], cells).rstrip()
+    def rows(self, name: str, *columns: str, **conditions: object) -> str:
+        """Columns of all such rows, as a table; estimates with their interval."""
+        ends = () if set(_ESTIMATES).isdisjoint(columns) else _INTERVAL
+        found = self._found(name, [*columns, *ends], conditions)
+        return markdown_table(columns, ([_shown(row, c) for c in columns] for row in found))
+
+    def crossed(self, name: str, index: str, column: str, **conditions: object) -> str:
+        """How many such rows have each pair of values, one row per value of ``index``."""
+        found = self._found(name, [index, column], conditions)
+        counts = Counter((row[index], row[column]) for row in found)
+        values = list(dict.fromkeys(row[column] for row in found))
+        names = dict.fromkeys(row[index] for row in found)
+        cells = ([each, *(str(counts[each, value]) for value in values)] for each in names)
+        return markdown_table([index, *values], cells)
+
+    def _row(
+        self, name: str, columns: Sequence[str], conditions: Mapping[str, object]
+    ) -> Mapping[str, str]:
+        found = self._found(name, columns, conditions, only_one=True)
+        return found[0]
+
+    def _found(
+        self,
+        name: str,
+        columns: Sequence[str],
+        conditions: Mapping[str, object],
+        only_one: bool = False,
+    ) -> list[Mapping[str, str]]:
+        """The rows with these values, of which the columns are quoted."""
+        table = self._results.tables.get(name)
+        if not table:
+            raise QuotingError(f"there is no table {name}.")
+        wanted = {column: str(value) for column, value in conditions.items()}
+        unknown = {*wanted, *columns} - table[0].keys()
+        if unknown:
+            raise QuotingError(f"{name} has no column {', '.join(sorted(unknown))}.")
+        places = [place for place, row in enumerate(table) if wanted.items() <= row.items()]
+        if not places or (only_one and len(places) > 1):
+            said = ", ".join(f"{column}={value}" for column, value in wanted.items())
+            raise QuotingError(f"{len(places)} rows of {name} have {said}.")
+        self._rows.setdefault(name, set()).update(places)
+        self._columns.setdefault(name, set()).update(wanted, columns)
+        return [table[place] for place in places]
 
 
 def _shown(row: Mapping[str, str], column: str) -> str:
@@ -289,10 +291,6 @@ def _shown(row: Mapping[str, str], column: str) -> str:
         return row[column] or "–"
     mean, low, high = (float(row[name]) if row[name] else None for name in (column, *_INTERVAL))
     return cell(mean, low, high)
-
-
-def _words(fact: Any) -> str:
-    return ", ".join(map(str, fact)) if isinstance(fact, list) else str(fact)
 
 
 def _is_default(accuracy: Sequence[Mapping[str, str]], config: Mapping[str, Any]) -> bool:

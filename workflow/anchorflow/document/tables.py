@@ -9,33 +9,10 @@ import pyarrow as pa
 
 from anchorflow.config.stages import files_of_tables
 from anchorflow.document import ROOT
-from anchorflow.document.markdown import markdown_table
+from anchorflow.document.markdown import page
 from anchorflow.store.all_tables import TABLES
 
 DICTIONARY_FILE = ROOT / "docs" / "data_dictionary.md"
-
-_INTRODUCTION = """# Data dictionary
-
-<!-- Made from workflow/anchorflow/schemas/ by `make docs`. Edit the schemas, not this file. -->
-
-Every table that a run writes: where its files lie, what a row is, and what its columns hold.
-
-- `{model}`, `{task}` and `{seed}` in a path are those of the configuration; `worlds` is all random
-  worlds. Files of a task with
-  other label words have `{task}` as in `reviews+symbols`, and so has their column `task`.
-- The **keys** together tell the rows of a table apart, over all files of one path. A null among
-  them counts as a value. Only samples under `results/kernel` and `results/retrieval` need the
-  path for the model too. Tables under several paths hold different prompts: see `demonstrations`
-  below.
-- The unit `1` stands for a number without a unit; no unit, for a name, an index or a text; `as
-  mean`, for that of the column `mean`.
-- The CSV files hold the rows of all models, with the same columns.
-
-A Parquet file carries descriptions and units too, and says in its metadata what made it: `table`,
-`rows`, `keys`, `schema_version`, `settings` (the part of the configuration and the model that its
-values depend on) and `software` (versions). Its pages have checksums, which pyarrow checks; the
-workflow refuses a damaged file.
-"""
 
 
 def data_dictionary(tables: Mapping[str, pa.Schema], files: Mapping[str, Sequence[str]]) -> str:
@@ -46,20 +23,20 @@ def data_dictionary(tables: Mapping[str, pa.Schema], files: Mapping[str, Sequenc
     files : mapping
         Path patterns by table name.
     """
-    overview = (
-        [f"[{name}](#{name})", _of(schema, "rows"), _paths(files[name], "<br>")]
+    overview = [
+        [f"[{name}](#{name})", _of(schema, "rows"), _quoted(files[name], "<br>")]
         for name, schema in tables.items()
+    ]
+    return page(
+        "data_dictionary.md",
+        overview=overview,
+        tables=tables,
+        files=files,
+        of=_of,
+        keys_of=keys_of,
+        quoted=_quoted,
+        columns=_columns,
     )
-    parts = [_INTRODUCTION, markdown_table(["table", "rows", "files"], overview)]
-    for name, schema in tables.items():
-        keys = ", ".join(f"`{key}`" for key in keys_of(schema))
-        parts += [
-            f"## {name}\n",
-            f"Rows: {_of(schema, 'rows')}. Keys: {keys}.\n",
-            f"Files: {_paths(files[name], ', ')}\n",
-            markdown_table(["column", "type", "unit", "description"], _fields(schema)),
-        ]
-    return "\n".join(parts)
 
 
 def write() -> None:
@@ -77,11 +54,11 @@ def _of(schema: pa.Schema | pa.Field, entry: str) -> str:
     return value.decode()
 
 
-def _paths(patterns: Sequence[str], between: str) -> str:
-    return between.join(f"`{pattern}`" for pattern in patterns)
+def _quoted(names: Sequence[str], between: str) -> str:
+    return between.join(f"`{name}`" for name in names)
 
 
-def _fields(schema: pa.Schema) -> Iterator[list[str]]:
+def _columns(schema: pa.Schema) -> Iterator[list[str]]:
     for field in schema:
         yield [f"`{field.name}`", _kind(field.type), _of(field, "unit"), _of(field, "description")]
 

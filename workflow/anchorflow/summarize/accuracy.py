@@ -8,6 +8,7 @@ import polars as pl
 from anchorflow.arrays import Array
 from anchorflow.schemas.accuracy import ACCURACY
 from anchorflow.summarize.by_task import (
+    SHARE,
     estimates_by_task,
     skipped_prompts,
     summary_rows,
@@ -17,6 +18,7 @@ from anchorflow.summarize.by_task import (
 from anchorflow.summarize.statistics import SeedStatistic
 
 MEASURES = ("accuracy", "macro_f1", "majority")
+BOUNDS = dict.fromkeys(MEASURES, SHARE)
 
 
 def accuracy_measures(
@@ -76,7 +78,7 @@ def summarize_accuracy(
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     estimates = estimates_by_task(predictions, tasks, of_seed, len(MEASURES))
     keys = pl.DataFrame({"measure": MEASURES})
-    rows = summary_rows(estimates, keys, predictions, confidence)
+    rows = summary_rows(estimates, keys, predictions, confidence, BOUNDS)
     counted = rows.join(
         skipped_prompts(prompts, "fixed", predictions), on="task", maintain_order="left"
     )

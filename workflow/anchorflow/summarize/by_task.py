@@ -22,6 +22,10 @@ from anchorflow.summarize.statistics import (
 
 AVERAGE = "average"
 
+# Least and greatest possible values of measures, within which their intervals end.
+SHARE, CORRELATION, SIZE = (0.0, 1.0), (-1.0, 1.0), (0.0, np.inf)
+_ANY = (-np.inf, np.inf)
+
 
 def per_seed(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """The rows of each seed, in the order of seeds."""
@@ -187,7 +191,12 @@ def skipped_prompts(
 
 
 def summary_rows(
-    estimates: Mapping[str, Estimate], keys: pl.DataFrame, source: pl.DataFrame, confidence: float
+    estimates: Mapping[str, Estimate],
+    keys: pl.DataFrame,
+    source: pl.DataFrame,
+    confidence: float,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    by: str = "measure",
 ) -> pl.DataFrame:
     """One row per task and key, with mean, interval, and counts of examples and seeds.
 
@@ -199,12 +208,16 @@ def summary_rows(
         K rows: the key columns of each value.
     source : DataFrame
         The measured rows, for counting examples and seeds.
+    bounds : mapping, optional
+        Least and greatest possible value, by what the key column ``by`` says; others have none.
     """
+    within = bounds or {}
+    named: Sequence[Any] = keys[by].to_list() if within else [None] * len(keys)
+    least, most = np.array([within.get(name, _ANY) for name in named]).reshape(-1, 2).T
     parts = []
     for task, of_task in estimates.items():
         rows = source if task == AVERAGE else source.filter(pl.col("task") == task)
         low, high = of_task.interval(confidence)
-        least, most = _ranges(keys)
         low, high = (np.clip(end, least, most) for end in (low, high))
         parts.append(
             keys.with_columns(
@@ -217,60 +230,6 @@ def summary_rows(
             )
         )
     return pl.concat(parts)
-
-
-# Measures that lie between 0 and 1, so that their intervals do too.
-_SHARES = (
-    "accuracy",
-    "agreement",
-    "auc",
-    "changed",
-    "changed_words",
-    "follows",
-    "follows_meaning",
-    "head_agreement",
-    "head_changed",
-    "kept_share",
-    "label_loyalty",
-    "length",
-    "loyalty_label",
-    "loyalty_random",
-    "macro_f1",
-    "majority",
-    "per_token",
-    "range",
-    "sign",
-    "s_pq_late",
-    "s_pq_share",
-    "s_wp_early",
-    "s_wp_share",
-    "same_label",
-    "share",
-    "shuffled",
-    "spread",
-    "width",
-    "word_loyalty",
-)
-
-
-# Correlations lie between -1 and 1, and sizes have no upper end.
-_CORRELATIONS = ("correlation", "rank")
-_SIZES = ("loss_size",)
-
-
-def _ranges(keys: pl.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Least and greatest possible value of each key, by its ``measure`` and ``scale``."""
-    least, most = np.full(len(keys), -np.inf), np.full(len(keys), np.inf)
-    for column, names, low, high in (
-        ("measure", _SHARES, 0, 1),
-        ("measure", _CORRELATIONS, -1, 1),
-        ("measure", _SIZES, 0, np.inf),
-        ("scale", ("proportion",), 0, 1),
-    ):
-        if column in keys.columns:
-            within = keys[column].is_in(names).to_numpy()
-            least[within], most[within] = low, high
-    return least, most
 
 
 def summary_table(rows: pl.DataFrame, source: pl.DataFrame, schema: pa.Schema) -> pl.DataFrame:

@@ -11,6 +11,8 @@ from anchorflow.arrays import Array
 from anchorflow.schemas.confusion import CONFUSION
 from anchorflow.summarize.by_task import (
     AVERAGE,
+    CORRELATION,
+    SHARE,
     estimate_over_seeds,
     require_examples,
     skipped_prompts,
@@ -20,6 +22,8 @@ from anchorflow.summarize.by_task import (
     undefined,
 )
 from anchorflow.summarize.statistics import SeedStatistic, average, pairwise_auc
+
+BOUNDS = {"auc": SHARE, "correlation": CORRELATION}
 
 
 def confusion_measures(
@@ -114,13 +118,13 @@ def summarize_confusion(
         of_pair = pairs.with_columns(measure=pl.lit("auc"))
         estimate = undefined(len(layers)) if rows.is_empty() else estimate_over_seeds(rows, of_seed)
         keys = pl.concat([of_pair, of_layer], how="diagonal")
-        parts.append(summary_rows({task: estimate}, keys, predictions, confidence))
+        parts.append(summary_rows({task: estimate}, keys, predictions, confidence, BOUNDS))
         correlations[task] = estimate.map(partial(_without_first, len(pairs)))
         parts.append(_distances(measured, parts[-1]))
     told = [task for task, each in correlations.items() if not np.isnan(each.values).all()]
     averaged = predictions.filter(pl.col("task").is_in(told))
     overall = average(list(correlations.values()))
-    parts.append(summary_rows({AVERAGE: overall}, of_layer, averaged, confidence))
+    parts.append(summary_rows({AVERAGE: overall}, of_layer, averaged, confidence, BOUNDS))
     counted = pl.concat(parts, how="diagonal_relaxed").join(
         skipped_prompts(prompts, "fixed", predictions), on="task", maintain_order="left"
     )

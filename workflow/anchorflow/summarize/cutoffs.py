@@ -6,6 +6,7 @@ import polars as pl
 from anchorflow.arrays import Array
 from anchorflow.schemas.cutoff import CUTOFFS
 from anchorflow.summarize.by_task import (
+    SHARE,
     estimate_over_seeds,
     over_tasks,
     require_examples,
@@ -17,6 +18,7 @@ from anchorflow.summarize.loyalty import estimate_settings, mean_of_draws, with_
 from anchorflow.summarize.statistics import Estimate, SeedStatistic, weighted_mean_where_defined
 
 MEASURES = ("accuracy", "label_loyalty", "word_loyalty")
+BOUNDS = dict.fromkeys(MEASURES, SHARE)
 KEPT = 0.95  # of accuracy and of label loyalty, so that demonstrations are said not to be needed
 
 
@@ -96,7 +98,7 @@ def summarize_cutoffs(
         return estimate_settings(cutoff_measures(rows), settings, MEASURES)
 
     estimates = over_tasks(cutoff, tasks, of_task, len(keys))
-    parts = [summary_rows(estimates, keys, cutoff, confidence)]
+    parts = [summary_rows(estimates, keys, cutoff, confidence, BOUNDS)]
     for sees in settings["sees"].unique().sort():
 
         def needed(rows: pl.DataFrame, sees: str = sees) -> Estimate:
@@ -108,5 +110,5 @@ def summarize_cutoffs(
         whole = over_tasks(cutoff, tasks, needed, 1)
         depth = float(settings["layer"].to_numpy().max())
         within = [pl.col(end).clip(0, depth) for end in ("low", "high")]
-        parts.append(summary_rows(whole, of_sees, cutoff, confidence).with_columns(within))
+        parts.append(summary_rows(whole, of_sees, cutoff, confidence, BOUNDS).with_columns(within))
     return summary_table(pl.concat(parts), cutoff, CUTOFFS)

@@ -6,9 +6,10 @@ import polars as pl
 from anchorflow.arrays import Array
 from anchorflow.schemas.decoding import DECODING
 from anchorflow.schemas.frames import frame_schema
-from anchorflow.summarize.by_task import AVERAGE, mean_by_task, summary_rows, summary_table
+from anchorflow.summarize.by_task import AVERAGE, SHARE, mean_by_task, summary_rows, summary_table
 
 MEASURES = ("accuracy", "shuffled", "gain")
+BOUNDS = dict.fromkeys(("accuracy", "shuffled"), SHARE)
 _KEYS = ["layer", "offset", "source", "target"]
 
 
@@ -81,7 +82,7 @@ def summarize_decoding(
         ]
     )
     counted = summary_rows(
-        estimates, keys, probes.rename({"demonstration": "example"}), confidence
+        estimates, keys, probes.rename({"demonstration": "example"}), confidence, BOUNDS
     ).join(both, on=["task", *_KEYS, "measure"], how="left", maintain_order="left")
     return summary_table(counted.with_columns(pl.col("decoded").fill_null(0)), probes, DECODING)
 

@@ -9,6 +9,7 @@ from anchorflow.arrays import Array
 from anchorflow.schemas.deep import DEEP
 from anchorflow.summarize.by_task import (
     AVERAGE,
+    SHARE,
     estimates_by_task,
     require_examples,
     summary_rows,
@@ -18,6 +19,7 @@ from anchorflow.summarize.by_task import (
 from anchorflow.summarize.statistics import SeedStatistic, one_vs_one_auc
 
 MEASURES = ("auc", "cumulative")
+BOUNDS = {"auc": SHARE}
 
 
 def cumulative_share(auc: np.ndarray) -> np.ndarray:
@@ -124,7 +126,7 @@ def summarize_deep(
             aucs if measure == "auc" else {t: e.map(cumulative_share) for t, e in aucs.items()}
         )
         keys = pl.DataFrame({"layer": range(layers), "measure": [measure] * layers})
-        parts.append(summary_rows(estimates, keys, predictions, confidence))
+        parts.append(summary_rows(estimates, keys, predictions, confidence, BOUNDS))
     rows = pl.concat(parts).with_columns(
         pl.col("task").replace_strict(unpredicted, return_dtype=pl.Int32).alias("unpredicted")
     )

@@ -8,6 +8,8 @@ from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.faithfulness import FAITHFUL
 from anchorflow.summarize.by_task import (
+    CORRELATION,
+    SHARE,
     estimate_over_seeds,
     over_tasks,
     ratio_of_seed,
@@ -22,6 +24,7 @@ from anchorflow.summarize.statistics import Estimate
 ESTIMATES = ("saliency", "gradient", "integrated", "attention")
 SIGNED = ("gradient", "integrated")
 MEASURES = ("rank", "sign", "slope")
+BOUNDS = {"rank": CORRELATION, "sign": SHARE}
 SETTING = ["edges", "control", "estimate"]
 _PROMPT = ["seed", "example", "edges", "control", "draw"]
 
@@ -128,6 +131,6 @@ def summarize_faithful(
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     estimates = over_tasks(faithfulness, tasks, of_task, len(keys))
-    rows = summary_rows(estimates, keys, faithfulness, confidence)
+    rows = summary_rows(estimates, keys, faithfulness, confidence, BOUNDS)
     without_sign = (pl.col("measure") == "sign") & ~pl.col("estimate").is_in(SIGNED)
     return summary_table(rows.filter(~without_sign), faithfulness, FAITHFUL)

@@ -6,6 +6,7 @@ import polars as pl
 from anchorflow.arrays import Array
 from anchorflow.schemas.flow import FLOW
 from anchorflow.summarize.by_task import (
+    SHARE,
     mean_by_task,
     require_examples,
     skipped_prompts,
@@ -28,6 +29,8 @@ _PER_TOKEN = (
     *("target_label", "target_template", "target_text", "target_instruction"),
     *("target_first", "target_query", "into_label", "into_text", "into_instruction"),
 )
+
+BOUNDS = {"proportion": SHARE}
 
 
 def summarize_flow(
@@ -62,7 +65,7 @@ def summarize_flow(
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     estimates = mean_by_task(saliency, tasks, of_seed, len(keys))
-    rows = summary_rows(estimates, keys, saliency, confidence)
+    rows = summary_rows(estimates, keys, saliency, confidence, BOUNDS, by="scale")
     counted = rows.join(skipped_prompts(prompts, demonstrations), on="task", maintain_order="left")
     return summary_table(counted, saliency, FLOW)
 

@@ -6,6 +6,8 @@ import polars as pl
 from anchorflow.arrays import Array
 from anchorflow.schemas.heads import HEADS
 from anchorflow.summarize.by_task import (
+    CORRELATION,
+    SHARE,
     mean_by_task,
     require_examples,
     skipped_prompts,
@@ -15,6 +17,7 @@ from anchorflow.summarize.by_task import (
 from anchorflow.summarize.statistics import Estimate
 
 MEASURES = ("agreement", "accuracy", "correlation")
+BOUNDS = {"agreement": SHARE, "accuracy": SHARE, "correlation": CORRELATION}
 
 
 def head_keys(kernel: pl.DataFrame) -> pl.DataFrame:
@@ -162,7 +165,7 @@ def summarize_heads(
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     estimates = mean_by_task(kernel, tasks, of_seed, len(keys))
     skipped = skipped_prompts(prompts, "kernel")
-    counted = summary_rows(estimates, keys, predictions, confidence).join(
+    counted = summary_rows(estimates, keys, predictions, confidence, BOUNDS).join(
         skipped, on="task", maintain_order="left"
     )
     return summary_table(counted, predictions, HEADS)

@@ -4,6 +4,8 @@ import polars as pl
 
 from anchorflow.schemas.knockout import KNOCKOUTS
 from anchorflow.summarize.by_task import (
+    SHARE,
+    SIZE,
     over_tasks,
     require_examples,
     summary_rows,
@@ -20,6 +22,7 @@ MEASURES = (
     "word_loyalty",
     "accuracy_change",
 )
+BOUNDS = {"loss_size": SIZE, "label_loyalty": SHARE, "word_loyalty": SHARE}
 SETTING = ["edges", "control", "band", "layer", "layers"]
 _EXAMPLE = ["seed", "example"]
 
@@ -93,5 +96,5 @@ def summarize_knockouts(
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     estimates = over_tasks(knockout, tasks, of_task, len(keys))
-    rows = summary_rows(estimates, keys, cut, confidence)
+    rows = summary_rows(estimates, keys, cut, confidence, BOUNDS)
     return summary_table(rows, knockout, KNOCKOUTS)

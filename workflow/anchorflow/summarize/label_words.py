@@ -12,6 +12,7 @@ from anchorflow.depth import first_third, last_third
 from anchorflow.schemas.label_words import LABEL_WORDS
 from anchorflow.summarize.by_task import (
     AVERAGE,
+    SHARE,
     estimates_by_task,
     require_examples,
     skipped_prompts,
@@ -30,6 +31,21 @@ from anchorflow.summarize.statistics import (
 )
 
 _EXAMPLE = ["task", "seed", "example"]
+
+BOUNDS = dict.fromkeys(
+    (
+        "accuracy",
+        "follows_meaning",
+        "auc",
+        "s_wp_share",
+        "s_pq_share",
+        "s_wp_early",
+        "s_pq_late",
+        "loyalty_label",
+        "loyalty_random",
+    ),
+    SHARE,
+)
 
 
 class Measured(NamedTuple):
@@ -248,5 +264,5 @@ def _summarized(measured: Measured, tasks: int, confidence: float) -> pl.DataFra
     if len(here) != tasks:
         estimates[AVERAGE] = undefined(values)
     skipped = skipped_prompts(measured.prompts, measured.protocol, measured.rows)
-    rows = summary_rows(estimates, measured.keys, measured.rows, confidence)
+    rows = summary_rows(estimates, measured.keys, measured.rows, confidence, BOUNDS)
     return rows.join(skipped, on="task", maintain_order="left")

@@ -9,6 +9,7 @@ from anchorflow.arrays import Array
 from anchorflow.schemas.landing import LANDING
 from anchorflow.summarize.by_task import (
     AVERAGE,
+    SHARE,
     mean_by_task,
     per_seed,
     require_examples,
@@ -19,6 +20,7 @@ from anchorflow.summarize.by_task import (
 
 Measures = Callable[[pl.DataFrame], tuple[pl.DataFrame, Array]]
 MEASURES = ("per_token", "share", "length", "width")
+BOUNDS = dict.fromkeys(MEASURES, SHARE)
 
 
 def segment_measures(segments: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
@@ -126,7 +128,7 @@ def summarize_landing(
             return at_keys(*of_seed(rows), keys)
 
         estimates = mean_by_task(measured, tasks, values, len(keys))
-        found = summary_rows(estimates, keys, measured, confidence)
+        found = summary_rows(estimates, keys, measured, confidence, BOUNDS)
         parts.append(
             found.join(
                 _shown(own, keys, tasks),

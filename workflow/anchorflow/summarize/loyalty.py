@@ -7,6 +7,7 @@ import polars as pl
 
 from anchorflow.schemas.loyalty import LOYALTY
 from anchorflow.summarize.by_task import (
+    SHARE,
     estimate_over_seeds,
     over_tasks,
     require_examples,
@@ -22,6 +23,7 @@ from anchorflow.summarize.statistics import (
 )
 
 MEASURES = ("label_loyalty", "word_loyalty", "accuracy", "divergence")
+BOUNDS = dict.fromkeys(MEASURES[:3], SHARE)
 _EXAMPLE = ["seed", "example"]
 _SETTING = ["variant", "positions", "side", "layers"]
 
@@ -125,7 +127,7 @@ def summarize_loyalty(
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     estimates = over_tasks(isolation, tasks, of_task, len(keys))
-    rows = summary_rows(estimates, keys, isolated, confidence)
+    rows = summary_rows(estimates, keys, isolated, confidence, BOUNDS)
     counted = rows.join(draws, on=_SETTING, maintain_order="left").join(
         skipped_prompts(prompts, "fixed"), on="task", maintain_order="left"
     )

@@ -3,6 +3,7 @@
 import polars as pl
 
 from anchorflow.schemas.neighbors import NEIGHBORS
+from anchorflow.summarize.by_task import SHARE
 from anchorflow.summarize.paired import ACCURACY, CELL, Ways
 
 RANDOM = "random"
@@ -27,6 +28,7 @@ GAINS = Ways(
     },
     {"accuracy_gain": ACCURACY - (pl.col("plain") == pl.col("label")).cast(pl.Float64)},
     ("accuracy", "similarity", "same_label", "majority"),
+    dict.fromkeys(("accuracy", "same_label", "majority"), SHARE),
 )
 
 

@@ -11,6 +11,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.random_draws import halves
 from anchorflow.schemas.order_effects import ORDER_EFFECTS
 from anchorflow.summarize.by_task import (
+    SHARE,
     estimate_over_seeds,
     estimates_by_task,
     over_tasks,
@@ -31,6 +32,7 @@ ARRANGEMENTS = ("order", "draw")
 MEASURES = ("accuracy", "spread", "range", "changed")
 DIFFERENCES = ("accuracy", "spread", "changed")  # of orders minus draws
 OF_HEADS = ("head_changed", "head_agreement")
+BOUNDS = dict.fromkeys((*MEASURES, *OF_HEADS), SHARE)
 _CELL = ("task", "seed", "example")
 
 
@@ -152,7 +154,7 @@ def summarize_order_effects(
         orient="row",
     )
     estimates = estimates_by_task(run, tasks, order_statistic, len(keys))
-    parts = [summary_rows(estimates, keys, run, confidence)]
+    parts = [summary_rows(estimates, keys, run, confidence, BOUNDS)]
     for arrangement in ARRANGEMENTS:
         for measure in OF_HEADS:
             of_task = partial(
@@ -160,7 +162,7 @@ def summarize_order_effects(
             )
             named = pl.DataFrame({"arrangement": [arrangement], "measure": [measure]})
             of_heads = over_tasks(run, tasks, of_task, 1)
-            parts.append(summary_rows(of_heads, named, run, confidence))
+            parts.append(summary_rows(of_heads, named, run, confidence, BOUNDS))
     rows = pl.concat(parts).join(skipped, on="task", maintain_order="left")
     order = {name: place for place, name in enumerate(ARRANGEMENTS)}
     ordered = rows.sort(

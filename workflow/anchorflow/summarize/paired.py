@@ -37,6 +37,7 @@ class Ways(NamedTuple):
     alone: Mapping[str, pl.Expr]  # measures over the examples run in a way
     paired: Mapping[str, pl.Expr]  # over those also asked plainly, whose prediction is ``plain``
     of_plain: Sequence[str]  # measures of the plain way
+    bounds: Mapping[str, tuple[float, float]]  # between which values the intervals of some lie
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -131,7 +132,9 @@ class Ways(NamedTuple):
         """Summary rows of some of the measures, which cover the examples of ``source``."""
         places = [self.measures.index(measure) for measure in measures]
         some = {task: of.map(lambda values: values[..., places]) for task, of in estimates.items()}
-        rows = summary_rows(some, pl.DataFrame({"measure": measures}), source, confidence)
+        rows = summary_rows(
+            some, pl.DataFrame({"measure": measures}), source, confidence, self.bounds
+        )
         return rows.join(skipped, on="task", maintain_order="left").with_columns(
             pl.lit(name).alias(self.column)
         )

@@ -11,6 +11,7 @@ from anchorflow.schemas.performance import PERFORMANCE
 from anchorflow.summarize.accuracy import accuracy_measures
 from anchorflow.summarize.by_task import (
     AVERAGE,
+    SHARE,
     estimates_by_task,
     require_examples,
     skipped_prompts,
@@ -24,6 +25,7 @@ from anchorflow.summarize.statistics import SeedStatistic
 
 FURTHER = "reweighted_"  # begins the name of a fit with a learning rate of its own
 MEASURES = ("accuracy", "macro_f1", "accuracy_gain", "macro_f1_gain")
+BOUNDS = dict.fromkeys(("accuracy", "macro_f1"), SHARE)
 
 
 def performance_measures(rows: pl.DataFrame, method: str) -> SeedStatistic:
@@ -109,7 +111,7 @@ def summarize_performance(
         run = predictions.filter(pl.col("method") == method)
         skipped = skipped_prompts(both, "many" if method == "many" else "fixed", run)
         parts.append(
-            summary_rows(estimates, keys, run, confidence)
+            summary_rows(estimates, keys, run, confidence, BOUNDS)
             .join(skipped, on="task", maintain_order="left")
             .with_columns(pl.lit(method).alias("method"))
         )

@@ -19,6 +19,7 @@ from anchorflow.random_draws import halves
 from anchorflow.schemas.regressors import REGRESSORS
 from anchorflow.summarize.by_task import (
     AVERAGE,
+    SHARE,
     estimate_over_seeds,
     per_seed,
     require_examples,
@@ -44,6 +45,7 @@ from anchorflow.summarize.statistics import (
 )
 
 MEASURES = ("accuracy", "agreement")
+BOUNDS = dict.fromkeys(MEASURES, SHARE)
 ENCODER = "all-minilm-l6-v2"  # of [K] Table 2
 Labels = NDArray[np.int64]
 Vectors = Mapping[tuple[str, int], Array]  # embeddings by split and row
@@ -202,7 +204,7 @@ def summarize_regressors(
                 pl.lit(method.per_label, pl.Int32).alias("demonstrations_per_label"),
                 pl.lit(shown[task][method]).alias("demonstrations"),
             )
-            parts.append(summary_rows({task: estimate}, keys, predictions, confidence))
+            parts.append(summary_rows({task: estimate}, keys, predictions, confidence, BOUNDS))
     counted = pl.concat(parts).join(
         skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"
     )

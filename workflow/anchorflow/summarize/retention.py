@@ -5,6 +5,7 @@ import polars as pl
 from anchorflow.random_draws import halves
 from anchorflow.schemas.retention import RETENTION
 from anchorflow.summarize.by_task import (
+    SHARE,
     over_tasks,
     require_examples,
     skipped_prompts,
@@ -16,6 +17,7 @@ from anchorflow.summarize.published import table_2
 from anchorflow.summarize.statistics import Estimate
 
 MEASURES = ("label_loyalty", "word_loyalty", "accuracy", "kept_share")
+BOUNDS = dict.fromkeys(MEASURES, SHARE)
 _SETTING = ["method", "share"]
 
 
@@ -110,7 +112,7 @@ def summarize_retention(
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     estimates = over_tasks(measured, tasks, of_task, len(keys))
     counted = (
-        summary_rows(estimates, keys, compression, confidence)
+        summary_rows(estimates, keys, compression, confidence, BOUNDS)
         .join(draws, on=_SETTING, nulls_equal=True, maintain_order="left")
         .join(skipped_prompts(prompts, "fixed", compression), on="task", maintain_order="left")
         .join(

@@ -3,6 +3,7 @@
 import polars as pl
 
 from anchorflow.schemas.robustness import ROBUSTNESS
+from anchorflow.summarize.by_task import SHARE
 from anchorflow.summarize.paired import ACCURACY, CELL, Ways
 
 UNTOUCHED = "untouched"
@@ -17,6 +18,7 @@ CHANGES = Ways(
         "accuracy_change": ACCURACY - (pl.col("plain") == pl.col("label")).cast(pl.Float64),
     },
     ("accuracy",),
+    dict.fromkeys(("accuracy", "changed_words", "agreement"), SHARE),
 )
 
 

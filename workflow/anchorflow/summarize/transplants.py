@@ -5,6 +5,7 @@ import polars as pl
 
 from anchorflow.schemas.transplant import TRANSPLANTS
 from anchorflow.summarize.by_task import (
+    SHARE,
     estimate_over_seeds,
     over_tasks,
     ratio_of_seed,
@@ -16,6 +17,7 @@ from anchorflow.summarize.by_task import (
 from anchorflow.summarize.statistics import Estimate
 
 MEASURES = ("moved", "follows")
+BOUNDS = {"follows": SHARE}
 SETTING = ["donor", "what", "places", "side", "layer", "layers"]
 _EXAMPLE = ["seed", "example"]
 
@@ -103,5 +105,5 @@ def summarize_transplants(
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     estimates = over_tasks(transplant, tasks, of_task, len(keys))
-    rows = summary_rows(estimates, keys, taken, confidence)
+    rows = summary_rows(estimates, keys, taken, confidence, BOUNDS)
     return summary_table(rows, transplant, TRANSPLANTS)

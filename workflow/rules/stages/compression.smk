@@ -1,7 +1,7 @@
 # Predictions from compressed demonstrations ([A] §3.2, Table 2).
 
 
-rule measure_compression:
+use rule measure as measure_compression with:
     input:
         prompts="results/prompts/{model}/{task}/{seed}.parquet",
         training=unless_untrained(
@@ -20,20 +20,11 @@ rule measure_compression:
         measured("compression"),
     log:
         f"logs/measure_compression/{PART}.log",
-    priority: 2
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: config["compute"]["threads"]
-    resources:
-        gpu=gpus_of,
-        mem_mb=memory_of,
-        runtime=runtime_of,
+    priority: PRIORITIES["measure_compression"]
     params:
-        **code_of("measure_compression", *method_modules()),
+        **script_of("measure_compression", *method_modules()),
         spec=config["compression"],
         scoring=scoring_spec,
     message:
         "Compressing the demonstrations of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
         + OF_PART
-    script:
-        "../../scripts/measure_compression.py"

@@ -1,7 +1,11 @@
-# Sentence embeddings of the texts of each task; no language model is needed.
+# Sentence embeddings of the texts of each task, for which no language model is needed; those of
+# further encoders are for kernel regression alone.
+
+if config["encoder"]["further"]:
+    TABLES += expand("results/further_embeddings/{task}.parquet", task=config["tasks"])
 
 
-rule prepare_embeddings:
+use rule encode as prepare_embeddings with:
     input:
         texts="results/texts/{task}.parquet",
         encoder=encoder_files,
@@ -9,18 +13,25 @@ rule prepare_embeddings:
         "results/embeddings/{task}.parquet",
     log:
         "logs/prepare_embeddings/{task}.log",
-    # Alongside the conversion of weights, before jobs that run a model.
-    priority: 5
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: config["compute"]["threads"]
-    resources:
-        gpu=gpus_of,
-        mem_mb=memory_without_model,
+    priority: PRIORITIES["prepare_embeddings"]
     params:
-        **code_of("prepare_embeddings"),
+        **script_of("prepare_embeddings"),
         spec=encoder_spec,
     message:
         "Embedding the texts of {wildcards.task}"
-    script:
-        "../../scripts/prepare_embeddings.py"
+
+
+use rule encode as prepare_further_embeddings with:
+    input:
+        texts="results/texts/{task}.parquet",
+        encoder=further_encoder_files,
+    output:
+        "results/further_embeddings/{task}.parquet",
+    log:
+        "logs/prepare_further_embeddings/{task}.log",
+    priority: PRIORITIES["prepare_further_embeddings"]
+    params:
+        **script_of("prepare_further_embeddings"),
+        spec=further_encoders_spec,
+    message:
+        "Embedding the texts of {wildcards.task} with further encoders"

@@ -10,7 +10,7 @@ if config["flow_page"]["examples"]:
     FIGURES += expand("results/flow_page/{model}/index.html", model=config["models"])
 
 
-rule measure_token_saliency:
+use rule measure as measure_token_saliency with:
     input:
         prompts="results/prompts/{model}/{task}/{seed}.parquet",
         tokenizer=tokenizer_of,
@@ -21,23 +21,14 @@ rule measure_token_saliency:
         cuts="results/shown_knockouts/{model}/{task}/{seed}.parquet",
     log:
         "logs/measure_token_saliency/{model}/{task}/{seed}.log",
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: config["compute"]["threads"]
-    resources:
-        gpu=gpus_of,
-        mem_mb=memory_of,
-        runtime=runtime_of,
     params:
-        **code_of("measure_token_saliency"),
+        **script_of("measure_token_saliency"),
         spec=shown_spec,
     message:
         "Measuring saliency between tokens of single prompts of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
-    script:
-        "../../scripts/measure_token_saliency.py"
 
 
-rule plot_flow_page:
+use rule prepare as plot_flow_page with:
     input:
         saliency="results/token_saliency/{model}/{task}/{seed}.parquet",
         shown="results/shown_prompts/{model}/{task}/{seed}.parquet",
@@ -49,19 +40,14 @@ rule plot_flow_page:
         "logs/plot_flow_page/{model}/{task}/{seed}.log",
     group:
         "presenting"
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: 1
     params:
-        **code_of("plot_flow_page"),
+        **script_of("plot_flow_page"),
         spec=page_spec,
     message:
         "Plotting information-flow pages of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
-    script:
-        "../../scripts/plot_flow_page.py"
 
 
-rule plot_flow_page_index:
+use rule prepare as plot_flow_page_index with:
     input:
         shown=files_of("shown_prompts"),
         pages=lambda wildcards: expand(
@@ -76,13 +62,8 @@ rule plot_flow_page_index:
         "logs/plot_flow_page_index/{model}.log",
     group:
         "presenting"
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: 1
     params:
-        **code_of("plot_flow_page_index"),
+        **script_of("plot_flow_page_index"),
         labels=SLICES["labels"]["labels"],
     message:
         "Listing the information-flow pages of {wildcards.model}"
-    script:
-        "../../scripts/plot_flow_page_index.py"

@@ -1,7 +1,7 @@
 # Attention to many demonstrations, taken as kernel weights over their labels ([K] §5.1-5.3).
 
 
-rule measure_kernel:
+use rule measure as measure_kernel with:
     input:
         texts="results/texts/{task}.parquet",
         samples="results/samples/{task}/{seed}.parquet",
@@ -21,19 +21,10 @@ rule measure_kernel:
         counts=measured("kernel", "counts"),
     log:
         f"logs/measure_kernel/{PART}.log",
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: config["compute"]["threads"]
-    resources:
-        gpu=gpus_of,
-        mem_mb=memory_of,
-        runtime=runtime_of,
     params:
-        **code_of("measure_kernel"),
+        **script_of("measure_kernel"),
         spec=config["kernel"],
         task=prompts_spec,
     message:
         "Measuring kernel weights of many demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART
-    script:
-        "../../scripts/measure_kernel.py"

@@ -2,7 +2,7 @@
 # and the weights of its untrained twins.
 
 
-rule prepare_tokenizer:
+use rule prepare as prepare_tokenizer with:
     input:
         files=model_files,
     output:
@@ -11,20 +11,15 @@ rule prepare_tokenizer:
         "logs/prepare_tokenizer/{model}.log",
     wildcard_constraints:
         model=NAME,  # twins share it
-    priority: 20
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: 1
+    priority: PRIORITIES["prepare_tokenizer"]
     params:
-        **code_of("prepare_tokenizer"),
+        **script_of("prepare_tokenizer"),
         spec=source_spec,
     message:
         "Resolving the tokenizer and architecture of {wildcards.model}"
-    script:
-        "../../scripts/prepare_tokenizer.py"
 
 
-rule prepare_model:
+use rule prepare as prepare_model with:
     input:
         tokenizer="results/tokenizers/{model}",
         files=model_files,
@@ -34,23 +29,18 @@ rule prepare_model:
         "logs/prepare_model/{model}.log",
     wildcard_constraints:
         model=NAME,  # no twin
-    priority: 10
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: 1
+    priority: PRIORITIES["prepare_model"]
     resources:
         mem_mb=memory_of,
         runtime=runtime_of,
     params:
-        **code_of("prepare_model"),
+        **script_of("prepare_model"),
         spec=weights_spec,
     message:
         "Resolving the weights of {wildcards.model} and checking our attention against eager attention"
-    script:
-        "../../scripts/prepare_model.py"
 
 
-rule prepare_untrained:
+use rule prepare as prepare_untrained with:
     input:
         tokenizer="results/tokenizers/{model}",
         model="results/models/{model}",
@@ -62,16 +52,11 @@ rule prepare_untrained:
         model=NAME,
         kind=KIND,
         draw="[0-9]+",
-    priority: 10
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: 1
+    priority: PRIORITIES["prepare_untrained"]
     resources:
         mem_mb=memory_of,
         runtime=runtime_of,
     params:
-        **code_of("prepare_untrained"),
+        **script_of("prepare_untrained"),
     message:
         "Making an untrained twin of {wildcards.model}: {wildcards.kind}, draw {wildcards.draw}"
-    script:
-        "../../scripts/prepare_untrained.py"

@@ -2,7 +2,7 @@
 # nothing of this is run unless orders.count is above 0.
 
 
-rule measure_orders:
+use rule measure as measure_orders with:
     input:
         texts="results/texts/{task}.parquet",
         samples="results/samples/{task}/{seed}.parquet",
@@ -14,19 +14,10 @@ rule measure_orders:
         predictions=measured("orders", "predictions"),
     log:
         f"logs/measure_orders/{PART}.log",
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: config["compute"]["threads"]
-    resources:
-        gpu=gpus_of,
-        mem_mb=memory_of,
-        runtime=runtime_of,
     params:
-        **code_of("measure_orders"),
+        **script_of("measure_orders"),
         orders=orders_count,
         task=prompts_spec,
     message:
         "Predicting with other orders of demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART
-    script:
-        "../../scripts/measure_orders.py"

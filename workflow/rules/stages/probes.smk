@@ -1,20 +1,15 @@
 # Ridge probes of keys and values around label words ([K] §5.4).
 
 
-rule measure_probes:
+use rule prepare as measure_probes with:
     input:
         states="results/kernel/{model}/{task}/{seed}/states.parquet",
     output:
         "results/probes/{model}/{task}/{seed}.parquet",
     log:
         "logs/measure_probes/{model}/{task}/{seed}.log",
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: 1
     params:
-        **code_of("measure_probes"),
+        **script_of("measure_probes"),
         spec=config["probes"],
     message:
         "Probing keys and values around label words of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
-    script:
-        "../../scripts/measure_probes.py"

@@ -1,7 +1,7 @@
 # Prompts as token ids with the positions of their parts, per model, task, and seed.
 
 
-rule prepare_prompts:
+use rule prepare as prepare_prompts with:
     input:
         samples=samples_of,
         tokenizer=tokenizer_of,
@@ -9,14 +9,9 @@ rule prepare_prompts:
         "results/prompts/{model}/{task}/{seed}.parquet",
     log:
         "logs/prepare_prompts/{model}/{task}/{seed}.log",
-    priority: 10
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: 1
+    priority: PRIORITIES["prepare_prompts"]
     params:
-        **code_of("prepare_prompts"),
+        **script_of("prepare_prompts"),
         spec=prompts_spec,
     message:
         "Building the prompts of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
-    script:
-        "../../scripts/prepare_prompts.py"

@@ -1,7 +1,7 @@
 # Predictions with chosen training texts as demonstrations ([K] §4.2).
 
 
-rule measure_retrieval:
+use rule measure as measure_retrieval with:
     input:
         texts="results/texts/{task}.parquet",
         samples="results/samples/{task}/{seed}.parquet",
@@ -17,20 +17,11 @@ rule measure_retrieval:
         predictions=measured("retrieval", "predictions"),
     log:
         f"logs/measure_retrieval/{PART}.log",
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: config["compute"]["threads"]
-    resources:
-        gpu=gpus_of,
-        mem_mb=memory_of,
-        runtime=runtime_of,
     params:
-        **code_of("measure_retrieval"),
+        **script_of("measure_retrieval"),
         spec=retrieval_spec,
         task=prompts_spec,
         scoring=scoring_spec,
     message:
         "Predicting with chosen demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART
-    script:
-        "../../scripts/measure_retrieval.py"

@@ -1,7 +1,7 @@
 # Predictions with re-weighted attention to label words, and with its baselines ([A] §3.1).
 
 
-rule measure_reweighting:
+use rule measure as measure_reweighting with:
     input:
         texts="results/texts/{task}.parquet",
         samples="results/samples/{task}/{seed}.parquet",
@@ -17,21 +17,12 @@ rule measure_reweighting:
         prompts="results/reweighting/{model}/{task}/{seed}/prompts.parquet",
     log:
         "logs/measure_reweighting/{model}/{task}/{seed}.log",
-    priority: 1
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: config["compute"]["threads"]
-    resources:
-        gpu=gpus_of,
-        mem_mb=memory_of,
-        runtime=runtime_of,
+    priority: PRIORITIES["measure_reweighting"]
     params:
-        **code_of("measure_reweighting", *baseline_modules(), *fitted_modules()),
+        **script_of("measure_reweighting", *baseline_modules(), *fitted_modules()),
         spec=config["reweighting"],
         anchors=anchors_to_fit(),
         task=reweighting_task,
         scoring=scoring_spec,
     message:
         "Re-weighting attention to label words of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
-    script:
-        "../../scripts/measure_reweighting.py"

@@ -1,7 +1,7 @@
 # Test texts and their demonstrations, drawn per task and seed.
 
 
-rule prepare_samples:
+use rule prepare as prepare_samples with:
     input:
         texts="results/texts/{task}.parquet",
     output:
@@ -10,14 +10,9 @@ rule prepare_samples:
         "logs/prepare_samples/{task}/{seed}.log",
     wildcard_constraints:
         task=NAME,  # the same for all label words
-    priority: 20
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: 1
+    priority: PRIORITIES["prepare_samples"]
     params:
-        **code_of("prepare_samples"),
+        **script_of("prepare_samples"),
         spec=samples_spec,
     message:
         "Drawing test texts and demonstrations of {wildcards.task}, seed {wildcards.seed}"
-    script:
-        "../../scripts/prepare_samples.py"

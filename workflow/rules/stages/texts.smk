@@ -1,7 +1,7 @@
 # The labeled texts of each task, from a built-in corpus, local files, or the Hub.
 
 
-rule prepare_texts:
+use rule prepare as prepare_texts with:
     input:
         unpack(text_files),
     output:
@@ -10,14 +10,9 @@ rule prepare_texts:
         "logs/prepare_texts/{task}.log",
     wildcard_constraints:
         task=NAME,  # the same for all label words
-    priority: 20
-    conda:
-        "../../envs/anchorflow.yaml"
-    threads: 1
+    priority: PRIORITIES["prepare_texts"]
     params:
-        **code_of("prepare_texts"),
+        **script_of("prepare_texts"),
         spec=texts_spec,
     message:
         "Reading and checking the texts of {wildcards.task}"
-    script:
-        "../../scripts/prepare_texts.py"

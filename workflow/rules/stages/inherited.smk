@@ -1,0 +1,35 @@
+# What rules have in common. None of these makes a file: others in this folder, from which the paths
+# count, use them and say what they add.
+
+
+# Without a language model.
+rule prepare:
+    log:
+        "logs/prepare.log",
+    conda:
+        "../../envs/anchorflow.yaml"
+    threads: 1
+    script:
+        "../../scripts/{params.script}.py"
+
+
+# With a sentence encoder.
+use rule prepare as encode with:
+    threads: config["compute"]["threads"]
+    resources:
+        gpu=gpus_of,
+        mem_mb=memory_without_model,
+
+
+# With a language model, of whose prompts most measurements need no more than the ids.
+use rule prepare as measure with:
+    input:
+        prompts="results/prompts/{model}/{task}/{seed}.parquet",
+        model="results/models/{model}",
+    log:
+        "logs/measure/{model}/{task}/{seed}.log",
+    threads: config["compute"]["threads"]
+    resources:
+        gpu=gpus_of,
+        mem_mb=memory_of,
+        runtime=runtime_of,
