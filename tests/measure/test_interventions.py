@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from anchorflow.config.errors import InputError
 from anchorflow.measure import cutoff, isolation, knockout, saliency, transplant
 from anchorflow.measure.cutoff import measure_cutoff
 from anchorflow.measure.edges import edges_of
@@ -36,6 +37,15 @@ def prompts() -> pl.DataFrame:
         token_ids=pl.Series(ids),
         label_tokens=pl.Series([[word[0] for word in WORDS]] * len(ids)),
         word_tokens=pl.Series([WORDS] * len(ids)),
+    )
+
+
+def apart(table: pl.DataFrame) -> pl.DataFrame:
+    """The prompts with one label for the two whose words begin with the same token."""
+    return table.with_columns(
+        label=pl.col("label").replace({2: 1}),
+        label_tokens=pl.Series([[5, 11]] * len(table)),
+        demonstration_labels=pl.Series([[0, 1, 1]] * len(table)),
     )
 
 
@@ -93,7 +103,7 @@ def test_words_after_cut_edges_see_no_more_than_the_target_does(family: str) -> 
         if not setting.control
     ]
     measured = measure_knockout(model, table, settings, "mask", 3, 40, scoring=SUM)
-    first = measure_knockout(model, table, settings, "mask", 3, 40)
+    first = measure_knockout(model, apart(table), settings, "mask", 3, 40)
     order = ["example", "edges", "layer", "layers"]
     losses = [rows.sort(order)["loss"].to_numpy() for rows in (measured, first)]
     np.testing.assert_allclose(*losses, rtol=1e-5)  # of first tokens
@@ -151,12 +161,7 @@ def test_words_after_transplants_are_those_of_the_donor(family: str) -> None:
 def test_saliency_takes_labels_that_share_their_first_token_together() -> None:
     table, model = prompts(), tiny_model("llama")
     measured = saliency.measure_saliency(model, table, 100, "fixed")
-    apart = table.with_columns(
-        label=pl.col("label").replace({2: 1}),
-        label_tokens=pl.Series([[5, 11]] * len(table)),
-        demonstration_labels=pl.Series([[0, 1, 1]] * len(table)),
-    )
-    expected = saliency.measure_saliency(model, apart, 100, "fixed")
+    expected = saliency.measure_saliency(model, apart(table), 100, "fixed")
     assert measured.equals(expected)
 
 
@@ -176,3 +181,8 @@ def test_auc_has_one_class_for_labels_that_share_their_first_token() -> None:
     # .6, .2 to label 0; texts 1 and 3 are predicted as one of them, and stand out perfectly.
     assert auc([0, 1, 1], [0, 1, 0, 2]) == 1
     assert auc([0, 1, 2], [0, 1, 0, 2]) < 1
+
+
+def test_first_tokens_that_labels_share_are_not_scored() -> None:
+    with pytest.raises(InputError, match=r"^tasks\.news\.labels: .*begin with the same token; set"):
+        measure_isolation(tiny_model("llama"), prompts(), [], 3, 40)

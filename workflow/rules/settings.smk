@@ -117,7 +117,6 @@ def prompts_spec(wildcards):
         "labels": task["labels"],
         **({"drawn": [wildcards.task, int(wildcards.seed)]} if drawn else {}),
         "chat": chat_key(wildcards),
-        **({"whole_words": True} if config["scoring"] == "whole_word" else {}),
     }
 
 

@@ -16,7 +16,11 @@ if __name__ == "__main__":
     with job(snakemake):
         spec, wildcards = snakemake.params.spec, snakemake.wildcards
         builder = PromptBuilder.open(
-            snakemake.input.tokenizer, spec, wildcards.model, wildcards.task
+            snakemake.input.tokenizer,
+            spec,
+            wildcards.model,
+            wildcards.task,
+            whole_words=snakemake.config["scoring"] == "whole_word",
         )
         samples = read_table(snakemake.input.samples, SAMPLES)
         if words_of(wildcards.task) == SHUFFLED:

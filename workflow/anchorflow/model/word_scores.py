@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from anchorflow.config.cells import task_of
+from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import (
     PADDING,
     Attention,
@@ -133,8 +135,21 @@ class Words:
             ``PROMPTS`` of one model and task.
         scoring : mapping
             ``scoring``, and for ``whole_word`` also ``word_score``, as in the configuration.
+
+        Raises
+        ------
+        InputError
+            If first tokens are scored and label words share one.
         """
-        if scoring["scoring"] == "first_token" or prompts.is_empty():
+        if prompts.is_empty():
+            return None
+        if scoring["scoring"] == "first_token":
+            if prompts["label_tokens"][0].n_unique() < len(prompts["label_tokens"][0]):
+                raise InputError(
+                    f"tasks.{task_of(prompts['task'][0])}.labels: for model {prompts['model'][0]}, "
+                    'label words begin with the same token; set "scoring: whole_word", or choose '
+                    "others."
+                )
             return None
         tokens = tuple(tuple(word) for word in prompts["word_tokens"][0].to_list())
         if max(map(len, tokens)) == 1:

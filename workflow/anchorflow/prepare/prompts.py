@@ -770,11 +770,16 @@ class PromptBuilder:
     model: str
     context: int
     task: str | None = None
-    whole_words: bool = False
+    whole_words: bool = True
 
     @classmethod
     def open(
-        cls, folder: str | Path, wording: Mapping[str, Any], model: str, task: str | None = None
+        cls,
+        folder: str | Path,
+        wording: Mapping[str, Any],
+        model: str,
+        task: str | None = None,
+        whole_words: bool = True,
     ) -> "PromptBuilder":
         """Open the tokenizer in a resolved folder, for the wording of a task.
 
@@ -783,8 +788,9 @@ class PromptBuilder:
         wording : mapping
             ``template``, ``fields``, ``instruction``, ``separator``, ``labels``, and ``chat``, the
             configuration key that asks for the chat format, if any; for words that are drawn,
-            also ``drawn``, the cell and the seed, see :func:`drawn_label_words`; where whole words
-            are scored, also ``whole_words``.
+            also ``drawn``, the cell and the seed, see :func:`drawn_label_words`.
+        whole_words : bool
+            Whether label words may begin alike, for which only whole words are scored.
 
         Raises
         ------
@@ -806,7 +812,7 @@ class PromptBuilder:
             model,
             read_architecture(folder)["context"],
             task,
-            wording.get("whole_words", False),
+            whole_words,
         )
 
     def build(self, samples: pl.DataFrame) -> pl.DataFrame:
