@@ -140,6 +140,28 @@ def between_classes(inner: Array, labels: Sequence[int], classes: int) -> Array:
     return distances
 
 
+def between_groups(distances: Array, groups: Sequence[int]) -> Array:
+    """Distances without those between labels that share their first token.
+
+    The target predicts that token, so that its perspective tells nothing of them.
+
+    Parameters
+    ----------
+    distances : [C, C]
+        From :func:`between_classes`.
+    groups : sequence of int, C
+        From :func:`~anchorflow.prepare.prompts.token_groups`.
+
+    Returns
+    -------
+    Array
+        [C, C], divided by the largest that is left; NaN within a group.
+    """
+    others: Array = np.where(np.equal.outer(groups, groups), np.nan, distances)
+    largest = np.nanmax(others, initial=0.0)
+    return others / largest if largest > 0 else others
+
+
 def word_keys(keys: Tensor, starts: Sequence[int], ends: Sequence[int]) -> Array:
     """Mean key over the tokens of each label word.
 
@@ -158,12 +180,12 @@ def word_keys(keys: Tensor, starts: Sequence[int], ends: Sequence[int]) -> Array
     return torch.stack(words, 1).cpu().numpy()
 
 
-@torch.no_grad()
 def cost(prompts: Prompts, _: Mapping[str, Any], __: int) -> Cost:
     """Every text once, after shared demonstrations."""
     return Cost(prompts.once)
 
 
+@torch.no_grad()
 def measure_diagnosis(
     model: PreTrainedModel, prompts: pl.DataFrame, components: int, batch_tokens: int
 ) -> pl.DataFrame:
@@ -219,15 +241,10 @@ def measure_diagnosis(
         }
         rows += [
             {"heads": heads, "layer": layer, "label": a, "other": b, "distance": distances[a, b]}
-            for heads, distances in of_heads.items()
+            for heads, of_all in of_heads.items()
+            for distances in [between_groups(of_all, groups)]
             for a, b in combinations(range(classes), 2)
         ]
     keys_of_cell = chosen.select("model", "task", "seed").row(0, named=True)
-    # Of labels that share their first token, the target, which predicts it, tells nothing.
-    apart = pl.col("label").replace_strict(dict(enumerate(groups))) != pl.col(
-        "other"
-    ).replace_strict(dict(enumerate(groups)))
-    measured = pl.DataFrame(rows).with_columns(
-        distance=pl.when(apart).then(pl.col("distance").fill_nan(None))
-    )
+    measured = pl.DataFrame(rows).with_columns(pl.col("distance").fill_nan(None))
     return keyed(measured.sort("heads", "layer", "label", "other"), keys_of_cell, DIAGNOSIS)

@@ -36,6 +36,7 @@ from anchorflow.model.language_model import (
 )
 from anchorflow.model.prefix import shared_token_ids
 from anchorflow.model.size import Cost, Prompts
+from anchorflow.prepare.prompts import taken_together
 from anchorflow.schemas.faithfulness import FAITHFULNESS
 from anchorflow.schemas.frames import frame_schema, keyed
 
@@ -212,7 +213,7 @@ def measure_faithfulness(
     InputError
         If gradients are missing, zero, or not finite.
     """
-    chosen = runnable(prompts, "fixed")
+    chosen = taken_together(runnable(prompts, "fixed"))
     measured = among(first_texts(chosen, first), examples)
     parts = [pl.DataFrame(schema=frame_schema(FAITHFULNESS))]
     if measured.is_empty():

@@ -127,7 +127,6 @@ def correlations(weights: Array, similarity: Array) -> Array:
     return r
 
 
-@torch.no_grad()
 def cost(prompts: Prompts, _: Mapping[str, Any], __: int) -> Cost:
     """Every text once, both ways alone with those shown, and after half as many, and again half."""
     rounds = prompts.shown / max(1, prompts.labels * prompts.own)
@@ -135,6 +134,7 @@ def cost(prompts: Prompts, _: Mapping[str, Any], __: int) -> Cost:
     return Cost(prompts.once + 2 * (prompts.asked + prompts.shown) + fewer * prompts.asked)
 
 
+@torch.no_grad()
 def measure_kernel(
     model: PreTrainedModel,
     tokenizer: Tokenizer,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from anchorflow.model.attention_function import Intervention, intervene
+from anchorflow.model.attention_function import Intervention, LayerPrefix, intervene
 from anchorflow.model.batches import Batch
 from anchorflow.model.language_model import (
     Answers,
@@ -63,33 +63,37 @@ def answers_of_variants(
         If a logit is not finite.
     """
     states: list[Tensor] = []
-    ended: list[Ended] = []
+    answers: list[Answers] = []
+    own: dict[int, LayerPrefix] = {}  # keys and values of the queries in the untouched run
 
-    def run(prefix: Prefix, interventions: Sequence[Intervention] = ()) -> None:
+    def run(variant: Variant) -> Ended | None:
         kept = KeepKeys()
         keeping = () if words is None else (kept,)
-        with intervene(prefix, *keeping, *interventions):
+        with intervene(variant.prefix, *keeping, *variant.interventions):
             states.append(target_states(model, batch))
-        if words is not None:
-            below = ended[0].between if ended else None
-            ended.append(Ended.batch(model, batch, kept, prefix, below))
+        if words is None:
+            return None
+        ended = Ended.batch(model, batch, kept, variant.prefix, own)
+        own.update(own or ended.between)
+        return ended
 
-    needed = {variant.start - 1 for variant in variants if variant.start > 0}
-    with keep_outputs(model, needed) as kept:
-        run(untouched)
-    for prefix, start, interventions, _ in variants:
-        with resume(model, kept[start - 1]) if start > 0 else nullcontext():
-            run(prefix, interventions)
-    if words is None:
-        answers = answers_after(model, states, batch.label_tokens, top_tokens)
-    else:
-        answers = []
-        followed = [lambda _: (), *(variant.on_words for variant in variants)]
-        for state, each, on_words in zip(states, ended, followed, strict=True):
-            logits = logits_after(model, state)
-            scores = words.scores(model, each, logits, on_words)
+    def score(variant: Variant, ended: Ended | None) -> None:
+        if words is not None and ended is not None:
+            logits = logits_after(model, states.pop())
+            scores = words.scores(model, ended, logits, variant.on_words)
             found = Answers.of(logits, batch.label_tokens, top_tokens)
             answers.append(found._replace(scores=scores))
+
+    plain = Variant(untouched, 0)
+    needed = {variant.start - 1 for variant in variants if variant.start > 0}
+    with keep_outputs(model, needed) as kept:
+        ended = run(plain)
+    score(plain, ended)
+    for variant in variants:
+        with resume(model, kept[variant.start - 1]) if variant.start > 0 else nullcontext():
+            ended = run(variant)
+        score(variant, ended)
+    answers += answers_after(model, states, batch.label_tokens, top_tokens)
     for found in answers:
         check_finite(found.largest, batch.examples)
     return answers

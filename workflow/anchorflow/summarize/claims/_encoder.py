@@ -25,7 +25,8 @@ def encoder_agreement(run: Run, predictions: pl.DataFrame, per_label: int | None
     some = slice(None) if per_label is None else slice(per_label * classes)
     queries = np.stack([vectors["test", row] for row in ordered["example"]])
     shown = np.stack([vectors["train", row] for row in first["demonstration_rows"][some]])
-    labels = np.array(first["demonstration_labels"][some])
+    groups = run.by_seed("kernel_predictions")[ordered["seed"][0]]["token_groups"][0]
+    labels = np.array(groups)[first["demonstration_labels"][some]]  # as the heads' are
     told = encoder_prediction(queries, shown, labels, run.temperature)
     agreement: Array = (told == ordered["prediction"].to_numpy()).astype(float)
     return agreement
