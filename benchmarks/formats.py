@@ -12,31 +12,29 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 from scipy.stats import spearmanr
 
-KEYS = ("task", "seed", "example", "layer", "head", "demonstration")
+# Stages with predictions, and where their files lie.
+PREDICTED = {
+    **dict.fromkeys(("predictions", "isolation", "knockout", "transplant", "compression"), "*"),
+    **dict.fromkeys(("retrieval", "reweighting"), "predictions"),
+}
 FLOWS = ("s_wp", "s_pq", "s_ww")
 NO_KEYS = {"mean", "low", "high", "examples", "seeds", "skipped", "unpredicted", "model"}
 
 
-def read(folder: Path, stage: str, model: str) -> pl.DataFrame:
-    """All tables of a stage, of the tasks' own label words."""
-    files = sorted((folder / stage / model).glob("**/*.parquet"))
-    rows = pl.concat([pl.read_parquet(file) for file in files])
-    return rows.filter(~pl.col("task").str.contains("+", literal=True))
+def read(folder: Path, stage: str, model: str, file: str) -> tuple[pl.DataFrame, list[str]]:
+    """All rows of a measured table, of the tasks' own label words, and the table's keys."""
+    files = sorted((folder / stage / model).glob(f"**/{file}.parquet"))
+    rows = pl.concat([pl.read_parquet(path) for path in files])
+    keys = (pq.read_schema(files[0]).metadata or {})[b"keys"].decode().split()
+    return rows.filter(~pl.col("task").str.contains("+", literal=True)), keys
 
 
-def joined(first: Path, second: Path, stage: str, model: str) -> pl.DataFrame:
+def joined(first: Path, second: Path, stage: str, model: str, file: str = "*") -> pl.DataFrame:
     """Rows of both runs side by side, those of the second with the ending ``_other``."""
-    rows, others = (read(folder, stage, model) for folder in (first, second))
-    values = {"label", "prediction", "probabilities", "top_tokens", "top_texts", "loss", "cut"}
-    keys = [
-        name
-        for name, kind in rows.schema.items()
-        if name not in values
-        and kind in (pl.String, pl.Int32, pl.Int64, pl.Boolean, pl.Float64)
-        and (name in KEYS or kind != pl.Float64)
-    ]
+    (rows, keys), (others, _) = (read(run, stage, model, file) for run in (first, second))
     return rows.join(others, on=keys, suffix="_other", nulls_equal=True)
 
 
@@ -83,11 +81,8 @@ def heads(first: Path, second: Path, model: str) -> str:
 def predictions(first: Path, second: Path, model: str) -> list[str]:
     """Shares of equal predictions, and the largest change of a probability, per stage."""
     lines = []
-    for stage in sorted(path.name for path in first.iterdir()):
-        file = next((first / stage / model).glob("**/*.parquet"), None)
-        if file is None or not {"prediction", "probabilities"} <= set(pl.read_parquet_schema(file)):
-            continue
-        pairs = joined(first, second, stage, model)
+    for stage, file in PREDICTED.items():
+        pairs = joined(first, second, stage, model, file)
         same = (pairs["prediction"] == pairs["prediction_other"]).mean()
         changes = np.abs(
             np.concatenate(pairs["probabilities"].to_list())

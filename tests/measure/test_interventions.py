@@ -12,8 +12,10 @@ from anchorflow.config.errors import InputError
 from anchorflow.measure import cutoff, isolation, knockout, saliency, transplant
 from anchorflow.measure.cutoff import measure_cutoff
 from anchorflow.measure.edges import edges_of
+from anchorflow.measure.faithfulness import measure_faithfulness
 from anchorflow.measure.isolation import isolated_positions, measure_isolation
 from anchorflow.measure.knockout import measure_knockout
+from anchorflow.measure.orders import measure_orders
 from anchorflow.measure.transplant import measure_transplant
 from anchorflow.model.attention_function import intervene
 from anchorflow.summarize.deep import auc_of_predictions
@@ -163,6 +165,18 @@ def test_saliency_takes_labels_that_share_their_first_token_together() -> None:
     measured = saliency.measure_saliency(model, table, 100, "fixed")
     expected = saliency.measure_saliency(model, apart(table), 100, "fixed")
     assert measured.equals(expected)
+
+
+def test_faithfulness_and_orders_take_these_labels_together_too() -> None:
+    table, model = prompts(), tiny_model("llama")
+    both = (table, apart(table))
+    classes = ["label_to_target", "text_to_label"]
+    estimates = [measure_faithfulness(model, each, classes, 1, 2, 100) for each in both]
+    assert estimates[0].equals(estimates[1])
+    arranged = [each.with_columns(demonstrations=pl.lit("order-0")) for each in both]
+    answers = [measure_orders(model, each, 100) for each in arranged]
+    assert answers[0].drop("probabilities").equals(answers[1].drop("probabilities"))
+    assert answers[0]["label"].to_list() == [0, 1, 1]
 
 
 def auc(groups: Sequence[int], predicted: Sequence[int]) -> float:

@@ -16,6 +16,7 @@ from anchorflow.plot.flow_page import (
     flow_pages,
     page_data,
     saliency_matrices,
+    words_of_groups,
 )
 from anchorflow.plot.flow_page_index import index_page
 from browser import complaints
@@ -74,6 +75,7 @@ def test_what_a_page_shows_of_a_small_matrix_equals_values_worked_out_by_hand() 
         "demonstrations": "per_example",
         "label": 0,
         "prediction": 2,
+        "token_groups": [0, 1, 2],
         "probabilities": [0.25, 0.25, 0.5],
         "texts": list("abcd"),
         "format_positions": [0],
@@ -129,6 +131,11 @@ def hostile_page(words: Tokenizer) -> str:
     ((name, html),) = flow_pages(saliency, shown, cuts, prompts, LABELS, COLORS)
     assert name == "0.html"
     return html
+
+
+def test_labels_that_saliency_takes_together_are_named_together() -> None:
+    words = words_of_groups([" Fire place", " Water", " Fire work"], [0, 1, 0])
+    assert words == ["Fire place or Fire work", "Water", "Fire place or Fire work"]
 
 
 def test_hostile_texts_stay_data(words: Tokenizer) -> None:

@@ -616,8 +616,18 @@ def test_an_analysis_of_one_token_takes_labels_that_share_it_as_the_first_of_the
 
 def test_a_whole_word_that_begins_another_is_refused() -> None:
     words = [" very", " very good"]
-    with pytest.raises(InputError, match='"very good" begins with all tokens of "very", so'):
+    with pytest.raises(InputError, match=r'begins with .* in "very good" and "very", so'):
         word_tokens("reviews", SPACED, TEMPLATE, words, "tiny", whole_words=True)
+
+
+def test_of_whole_words_what_all_begin_with_is_template_though_some_still_begin_alike() -> None:
+    words = [" the fire place", " the fire work", " the sea"]
+    template, rest = with_distinct_labels("reviews", SPACED, TEMPLATE, words, "tiny", True)
+    assert template == Template.parse("Review: {text}\nSentiment: the{label}")
+    assert rest == [" fire place", " fire work", " sea"]
+    with pytest.raises(InputError, match="all label words begin with the same token"):
+        tokens = StubTokenizer(r" very(?= )| ?\w|\s|.")  # other tokens where a prompt ends
+        with_distinct_labels("reviews", tokens, TEMPLATE, [" very b", " very g"], "tiny", True)
 
 
 def test_what_all_label_words_begin_with_belongs_to_the_template() -> None:

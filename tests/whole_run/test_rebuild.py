@@ -215,9 +215,9 @@ def test_scoring_whole_words_rebuilds_what_scores_label_words_and_what_follows(
     finished_run: Checkout,
 ) -> None:
     finished_run.config["scoring"] = "whole_word"
-    expected = cells([ATTEND, RETRIEVE, COMPRESS], ["reviews", "news"], [0, 1])
+    expected = cells([ATTEND, ISOLATE, RETRIEVE, COMPRESS], ["reviews", "news"], [0, 1])
     expected |= cells([REWEIGHT], ["reviews", "news"], [0, 1], untrained=False)
-    follows = DEEP | CONFUSION | NEIGHBORS | ACCURACY | FITTED
+    follows = DEEP | CONFUSION | NEIGHBORS | ACCURACY | FITTED | LOYALTY
     assert finished_run.planned() == expected | follows
 
 

@@ -33,7 +33,7 @@ from anchorflow.model.language_model import (
     target_label_logits,
 )
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.prepare.prompts import taken_together
+from anchorflow.prepare.prompts import taken_together, token_groups
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.token_saliency import SHOWN_KNOCKOUTS, SHOWN_PROMPTS, TOKEN_SALIENCY
 
@@ -121,6 +121,7 @@ def measure_token_saliency(
                 "prediction": probabilities.argmax(-1).tolist(),
                 "probabilities": probabilities.tolist(),
                 "texts": [texts],
+                "token_groups": [token_groups(batch.label_tokens.tolist())],
                 "query": "".join(texts[query:]),
                 "strongest_wp": int(means.s_wp[:, 0].argmax()),
                 "strongest_pq": int(means.s_pq[:, 0].argmax()),

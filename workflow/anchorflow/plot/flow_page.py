@@ -89,6 +89,20 @@ def flow_masks(prompt: Mapping[str, Any]) -> np.ndarray:
     return np.stack([to_words, to_target, pairs & ~to_words & ~to_target])
 
 
+def words_of_groups(labels: Sequence[str], groups: Sequence[int]) -> list[str]:
+    """Each label's word, with those of the labels that saliency takes together with it.
+
+    Parameters
+    ----------
+    groups : sequence of int
+        ``token_groups`` of the prompt.
+    """
+    words: dict[int, list[str]] = {}
+    for label, group in zip(labels, groups, strict=True):
+        words.setdefault(group, []).append(label.strip())
+    return [" or ".join(words[group]) for group in groups]
+
+
 def page_data(
     prompt: Mapping[str, Any],
     matrices: np.ndarray,
@@ -122,7 +136,7 @@ def page_data(
     masks = flow_masks(prompt)
     single = [_view(f"layer {layer}", matrices[layer], masks) for layer in range(layers)]
     blocks = [*prompt["demonstration_starts"], prompt["query_start"]]
-    words = [label.strip() for label in labels]
+    words = words_of_groups(labels, prompt["token_groups"])
     return {
         "facts": {
             "demonstrations": prompt["demonstrations"].replace("_", " "),

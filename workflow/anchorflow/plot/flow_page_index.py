@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from anchorflow.plot.flow_page import part, policy, visible
+from anchorflow.plot.flow_page import part, policy, visible, words_of_groups
 
 _COLUMNS = (
     "page",
@@ -58,7 +58,7 @@ def index_page(model: str, shown: pl.DataFrame, labels: Mapping[str, Sequence[st
 
 
 def _row(shown: Mapping[str, Any], labels: Sequence[str]) -> str:
-    words = [word.strip() for word in labels]
+    words = words_of_groups(labels, shown["token_groups"])
     link = escape("{task}/{seed}/{example}.html".format(**shown))
     name = escape("{task}, seed {seed}, example {example}".format(**shown))
     right = shown["label"] == shown["prediction"]

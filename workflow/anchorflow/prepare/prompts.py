@@ -18,7 +18,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import permutations, takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -455,14 +455,17 @@ def _listed(groups: Sequence[Sequence[str]]) -> str:
 def _check_no_word_begins_another(
     name: str, labels: Sequence[str], found: Sequence[Sequence[int]], model: str
 ) -> None:
-    for word, tokens in zip(labels, found, strict=True):
-        for other, longer in zip(labels, found, strict=True):
-            if other is not word and longer[: len(tokens)] == tokens:
-                raise InputError(
-                    f'{labels_key(name)}: for model {model}, "{other.strip()}" begins with all '
-                    f'tokens of "{word.strip()}", so whole words cannot tell them apart; choose '
-                    "another word for one of them."
-                )
+    pairs = [
+        f'"{labels[longer].strip()}" and "{labels[shorter].strip()}"'
+        for shorter, longer in permutations(range(len(labels)), 2)
+        if found[longer][: len(found[shorter])] == found[shorter]
+    ]
+    if pairs:
+        raise InputError(
+            f"{labels_key(name)}: for model {model}, the first word begins with all tokens of the "
+            f"second one in {'; '.join(pairs)}, so whole words cannot tell them apart; choose "
+            "others."
+        )
 
 
 def _words_that_differ(
@@ -638,13 +641,18 @@ def with_distinct_labels(
     ------
     InputError
         If some label words begin with the same token and have no such beginning, or the query's
-        end would be tokenized otherwise than in demonstrations.
+        end would be tokenized otherwise than in demonstrations; with ``whole_words``, if all begin
+        with the same token even so.
     """
     try:
         label_tokens(name, tokenizer, template, labels, model)
         return template, list(labels)
     except _SameTokenError as error:
         refusal = error
+    wordings: dict[int, tuple[Template, list[str]]] = {}  # by the number of different first tokens
+    if whole_words:
+        words = word_tokens(name, tokenizer, template, labels, model, whole_words)
+        wordings[len({tokens[0] for tokens in words})] = template, list(labels)
     for cut in range(1, min(map(len, labels))):
         beginnings = {word[:cut] for word in labels}
         if len(beginnings) > 1:
@@ -652,14 +660,20 @@ def with_distinct_labels(
         longer = template.lengthened(beginnings.pop())
         rest = [word[cut:] for word in labels]
         try:
-            label_tokens(name, tokenizer, longer, rest, model)
+            words = word_tokens(name, tokenizer, longer, rest, model, whole_words)
         except InputError:  # the cut is within a token, or the same token follows
             continue
         pairs = zip(labels, rest, strict=True)
-        if all(_ends_alike(tokenizer, template, longer, *words) for words in pairs):
-            return longer, rest
+        if all(_ends_alike(tokenizer, template, longer, *pair) for pair in pairs):
+            wordings.setdefault(len({tokens[0] for tokens in words}), (longer, rest))
+    apart = max(wordings, default=0)
+    if apart > 1:
+        return wordings[apart]
     if whole_words:
-        return template, list(labels)
+        raise InputError(
+            f"{labels_key(name)}: for model {model}, all label words begin with the same token, "
+            "which tells no label from another; choose others for some of them."
+        )
     raise refusal
 
 
@@ -715,8 +729,8 @@ def build_prompts(
     if alike:
         log.warning(
             "%s: for model %s, label words begin with the same token: %s. They are predicted as "
-            "whole words; saliency, AUCROC, kernel regression and key distances, which follow one "
-            "token, take them together.",
+            "whole words; analyses that follow one token, such as saliency, AUCROC and kernel "
+            "regression, take them together.",
             labels_key(task),
             model,
             _listed(alike),

@@ -33,6 +33,7 @@ SHOWN_PROMPTS = f.table(
         pa.list_(pa.string()),
         "each token of the prompt as text; U+FFFD for bytes that are not valid text by themselves",
     ),
+    f.TOKEN_GROUPS,
     f.field("query", pa.string(), "the query's tokens together as text, with its template"),
     f.field("strongest_wp", pa.int32(), "layer of the largest S_wp, counted from 0"),
     f.field("strongest_pq", pa.int32(), "layer of the largest S_pq, counted from 0"),
