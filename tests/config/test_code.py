@@ -281,6 +281,12 @@ def test_summarizing_flow_needs_its_statistics_but_no_model() -> None:
     assert {"code_model", "code_measure", "code_prepare", "code_store"}.isdisjoint(params)
 
 
+@pytest.mark.parametrize("script", ["prepare_model", "prepare_untrained"])
+def test_weights_do_not_depend_on_how_a_run_is_divided(script: str) -> None:
+    files = {file.name for file in tracked(code_of(SCRIPTS / f"{script}.py"))}
+    assert files.isdisjoint({"fields.py", "shards.py"})
+
+
 def test_every_place_that_does_not_count_is_there() -> None:
     package = Path(code.__file__).parents[1]
     for place in NOT_COUNTING:

@@ -1,6 +1,8 @@
 """How long jobs and whole runs are said to take, and that they run as many tokens as they say."""
 
 import logging
+import os
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -33,10 +35,10 @@ from anchorflow.measure import (
     token_saliency,
     transplant,
 )
-from anchorflow.model.cost import PER_JOB, PER_LAYER, SHARE, log_run, seconds, told, whole_run
+from anchorflow.model.cost import log_run, told, whole_run
 from anchorflow.model.devices import Rates
 from anchorflow.model.language_model import decoder_layers
-from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.size import PER_JOB, PER_LAYER, SHARE, Cost, Prompts, seconds
 from checkout import ROOT
 from sizes import SIZE
 from stub_tokenizers import Decoder
@@ -238,19 +240,26 @@ def test_rates_are_those_of_as_many_threads_as_jobs_have(
 ) -> None:
     threads: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
-    told(configuration(compute={"threads": 3, "device": "cpu"}), "gemma-3-270m", resolved)
+    shallow = SHALLOW | {"compute": {"threads": 3, "device": "cpu"}}
+    told(configuration(**shallow), "gemma-3-270m", resolved)
     assert threads == [3]
 
 
 def test_a_run_that_can_not_be_estimated_goes_on(
-    resolved: Path, monkeypatch: pytest.MonkeyPatch
+    resolved: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def full(*_: Any) -> Rates:
         raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate")
 
-    monkeypatch.setattr(Rates, "measured", full)
-    said = told(configuration(**SHALLOW), "gemma-3-270m", resolved)
-    assert said.endswith("how long a run takes can't be estimated here: CUDA out of memory.")
+    def killed(*_: Any) -> Rates:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    for measured, reason in ((full, "CUDA out of memory."), (killed, "A process in the process ")):
+        monkeypatch.setattr(Rates, "measured", measured)
+        with caplog.at_level(logging.INFO):
+            log_run(configuration(**SHALLOW), "gemma-3-270m", resolved)
+        assert f"how long a run takes can't be estimated here: {reason}" in caplog.messages[-1]
 
 
 def test_hours_are_told_without_exponents(resolved: Path, monkeypatch: pytest.MonkeyPatch) -> None:

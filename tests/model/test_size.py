@@ -42,6 +42,12 @@ def test_the_largest_layer_counts_where_layers_differ() -> None:
     assert size.layer > size.multiplied / 6
 
 
+def test_an_architecture_whose_layers_are_not_found_has_a_size() -> None:
+    config: Any = AutoConfig.for_model("ctrl", n_layer=2, n_embd=32, n_head=4, dff=48)
+    size = Size.of(config, torch.float32)
+    assert (size.layers, size.layer, size.multiplied) == (2, 0, 0)
+
+
 def test_prompts_are_averaged_and_those_that_are_too_long_left_out() -> None:
     prompts = shared_prompts([10, 20])
     assert Prompts.of(prompts) == Prompts(2, PREFIX, 15, 3)

@@ -206,6 +206,21 @@ def test_importing_the_package_starts_no_threads_and_opens_no_gpu() -> None:
     assert devices == "[]"
 
 
+STARTS_THREADS = """
+import threading, time
+for _ in range(2):
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+"""
+
+
+def test_a_server_that_has_threads_does_not_fork(
+    started: Callable[..., subprocess.Popen], tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(STARTS_THREADS, encoding="utf-8")
+    job = started("print(forked)", PYTHONPATH=f"{tmp_path}:{ROOT / 'workflow'}")
+    assert job.communicate(timeout=60) == ("False\n", "")
+
+
 @pytest.mark.parametrize("reason", ["wish", "no run"])
 def test_a_script_runs_in_its_own_process_where_there_is_no_fork(
     started: Callable[..., subprocess.Popen],

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from anchorflow.config.code import code_of
+from anchorflow.config.code import code_of, digest
 from anchorflow.config.import_path import PLANNED
 from anchorflow.store import job as module
 from anchorflow.store.job import configuration_of, job, slices_of
@@ -107,6 +107,21 @@ def test_only_code_edited_since_the_plan_is_read_again(
     loaded(monkeypatch, "store/job")
     with job(started(tmp_path, code_anchorflow=["arrays.py 000000000000"])):
         pass
+
+
+def test_code_that_changes_during_a_job_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = tmp_path / "late.py"
+    late.write_text("x = 1\n", encoding="utf-8")
+    monkeypatch.delenv(PLANNED, raising=False)
+    loaded(monkeypatch, "store/job")
+    monkeypatch.setattr(module, "tracked", lambda _: {late: digest(late)})
+    with job(started(tmp_path)):
+        late.write_text("x = 1  # one\n", encoding="utf-8")
+    with pytest.raises(SystemExit), job(started(tmp_path)):
+        late.write_text("x = 2\n", encoding="utf-8")
+    assert "late.py: changed since the run was planned" in capsys.readouterr().err
 
 
 def test_slices_are_the_mappings_among_the_params() -> None:

@@ -278,6 +278,13 @@ def script_of(name, *modules):
     return {"script": name, **code_of(name, *modules)}
 
 
+def no_goal(wildcards):
+    """Refuse to run a rule that only says what others have in common."""
+    raise WorkflowError(
+        "This rule only has what others share; name one of them, or a file that they make."
+    )
+
+
 def entry_modules(folder, names):
     """Files of some entries of a folder of the package, in the form that ``code_of`` takes."""
     return [f"{folder}/{name}.py" for name in names]

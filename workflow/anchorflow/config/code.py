@@ -106,6 +106,13 @@ def digest(path: Path, names: frozenset[Name] = frozenset([None])) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
+def digest_now(path: Path) -> str:
+    """The same of a whole file, which may have changed since it was read."""
+    digest.cache_clear()
+    _tree.cache_clear()
+    return digest(path)
+
+
 def schema_of(table: str) -> str:
     """The file of the package in which a table is described."""
     for path in filter(is_schema, sorted((_PACKAGE / "schemas").glob("*.py"))):

@@ -1,11 +1,8 @@
-"""How long a job takes, and a whole run: the tokens that analyses run, at this machine's rate.
-
-Every token is multiplied with the weights of all layers. Left out are the head, and products of
-queries and keys: a tenth, for prompts of some hundred tokens.
-"""
+"""How long a whole run takes: the tokens that analyses run, at this machine's rate."""
 
 import logging
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from functools import reduce
 from multiprocessing import get_context
 from operator import getitem
@@ -17,36 +14,17 @@ from transformers import AutoConfig
 
 from anchorflow.config import configuration
 from anchorflow.config.cells import task_of
-from anchorflow.config.errors import InputError
 from anchorflow.config.registry import entries, load
 from anchorflow.config.shards import shard_names
 from anchorflow.config.stages import STAGES, asked_for, null_stages, presented
 from anchorflow.model.devices import Rates
-from anchorflow.model.size import Cost, Prompts, Size
+from anchorflow.model.size import Cost, Prompts, Size, seconds
 
 log = logging.getLogger(__name__)
 
-SHARE = 0.7  # of the rate of a large matrix product that a model reaches
-PER_LAYER = 5e-4  # seconds of a layer's many small operations in a step
-PER_JOB = 0.7  # seconds for libraries, tokenizer, and opening the weights
 TEXT_TOKENS = 32  # that a text is taken to have, with template and label word
 # Sections of the configuration with a stage's spec, if it is not that of the stage's own name.
 _SECTIONS = {"token_saliency": ("flow_page",), "faithfulness": ("knockout", "faithfulness")}
-
-
-def seconds(cost: Cost, size: Size, rates: Rates) -> float:
-    """How long a job takes."""
-    operations = 2 * size.multiplied * (cost.forward + cost.backward)
-    step = size.multiplied * size.itemsize / rates.bytes + size.layers * PER_LAYER
-    return PER_JOB + operations / (SHARE * rates.operations) + cost.steps * step
-
-
-def log_job(cost: Cost, size: Size, dtype: torch.dtype, device: torch.device) -> None:
-    """Log how long a job will take, unless that is less than some seconds."""
-    if size.multiplied * (cost.forward + cost.backward) > 1e12:
-        log.info(
-            "Time: about %.0f s.", seconds(cost, size, Rates.measured(size.hidden, dtype, device))
-        )
 
 
 def whole_run(config: Mapping[str, Any], model: str, depth: int) -> dict[str, list[Cost]]:
@@ -85,13 +63,9 @@ def told(config: Mapping[str, Any], name: str, folder: str | Path) -> str:
     dtype = getattr(torch, config["models"][name]["dtype"])
     on_gpu = config["compute"]["device"] != "cpu" and torch.cuda.is_available()
     torch.set_num_threads(config["compute"]["threads"])  # of the jobs that are told of
-    try:
-        size = Size.of(AutoConfig.from_pretrained(folder, trust_remote_code=False), dtype)
-        stages = whole_run(config, name, size.layers)
-        rates = Rates.measured(size.hidden, dtype, torch.device("cuda" if on_gpu else "cpu"))
-    except (RuntimeError, InputError) as error:
-        reason = str(error).partition("\n")[0]
-        return f"{name}: how long a run takes can't be estimated here: {reason}"
+    size = Size.of(AutoConfig.from_pretrained(folder, trust_remote_code=False), dtype)
+    stages = whole_run(config, name, size.layers)
+    rates = Rates.measured(size.hidden, dtype, torch.device("cuda" if on_gpu else "cpu"))
     took = {stage: sum(seconds(job, size, rates) for job in jobs) for stage, jobs in stages.items()}
     total, longest = sum(took.values()), sorted(took, key=lambda stage: -took[stage])[:3]
     units = {"hours": 3600, "minutes": 60, "seconds": 1}
@@ -109,5 +83,10 @@ def log_run(config: Mapping[str, Any], name: str, folder: str | Path) -> None:
 
     In a process of its own: the job that does so does not depend on the code of all analyses.
     """
-    with get_context("fork").Pool(1) as alone:
-        log.info("%s.", alone.apply(told, (config, name, folder)))
+    try:
+        with ProcessPoolExecutor(1, get_context("fork")) as alone:
+            said = alone.submit(told, config, name, folder).result()
+    except Exception as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        said = f"{name}: how long a run takes can't be estimated here: {reason}"
+    log.info("%s.", said)

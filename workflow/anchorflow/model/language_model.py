@@ -24,10 +24,9 @@ from anchorflow.model.attention_function import (
     without_interventions,
 )
 from anchorflow.model.batches import Batch, release_memory
-from anchorflow.model.cost import log_job
 from anchorflow.model.devices import choose_device
 from anchorflow.model.memory import check_job
-from anchorflow.model.size import CostOf, Prompts, Size, once
+from anchorflow.model.size import CostOf, Prompts, Size, log_job, once
 from anchorflow.store.checksums import changed_file, read_json
 
 MODEL_CARD = "model.json"

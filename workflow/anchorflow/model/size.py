@@ -1,8 +1,11 @@
 """What memory and time of a job depend on: the model's size, its prompts, and how often they run.
 
-Every analysis says in ``cost`` of its module in ``measure/`` how many tokens it runs.
+Every analysis says in ``cost`` of its module in ``measure/`` how many tokens it runs. For its time,
+every token is multiplied with the weights of all layers. Left out are the head, and products of
+queries and keys: a tenth, for prompts of some hundred tokens.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +14,14 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, PretrainedConfig
 from transformers.modeling_layers import GradientCheckpointingLayer
+
+from anchorflow.model.devices import Rates
+
+log = logging.getLogger(__name__)
+
+SHARE = 0.7  # of the rate of a large matrix product that a model reaches
+PER_LAYER = 5e-4  # seconds of a layer's many small operations in a step
+PER_JOB = 0.7  # seconds for libraries, tokenizer, and opening the weights
 
 
 class Size(NamedTuple):
@@ -42,8 +53,8 @@ class Size(NamedTuple):
         return cls(
             layers=text.num_hidden_layers,
             hidden=text.hidden_size,
-            keys_values=max(map(_keys_values, each)),
-            layer=max(weights),
+            keys_values=max(map(_keys_values, each), default=0),
+            layer=max(weights, default=0),
             multiplied=sum(weights),
             parameters=sum(each.numel() for each in model.parameters()),
             looked_up=sum(each.numel() for key, each in tables.items() if key != id(head)),
@@ -119,3 +130,18 @@ CostOf = Callable[[Prompts, Mapping[str, Any], int], Cost]  # of prompts, a stag
 def once(prompts: Prompts, _: Mapping[str, Any], __: int) -> Cost:
     """Every text once, after shared demonstrations."""
     return Cost(prompts.once)
+
+
+def seconds(cost: Cost, size: Size, rates: Rates) -> float:
+    """How long a job takes."""
+    operations = 2 * size.multiplied * (cost.forward + cost.backward)
+    step = size.multiplied * size.itemsize / rates.bytes + size.layers * PER_LAYER
+    return PER_JOB + operations / (SHARE * rates.operations) + cost.steps * step
+
+
+def log_job(cost: Cost, size: Size, dtype: torch.dtype, device: torch.device) -> None:
+    """Log how long a job will take, unless that is less than some seconds."""
+    if size.multiplied * (cost.forward + cost.backward) > 1e12:
+        log.info(
+            "Time: about %.0f s.", seconds(cost, size, Rates.measured(size.hidden, dtype, device))
+        )

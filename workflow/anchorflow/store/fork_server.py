@@ -37,6 +37,7 @@ _PACKAGE = Path(__file__).parents[1]
 _TOKENIZERS = "anchorflow.store.shared_tokenizer"
 _ALWAYS = ("anchorflow.store.job", "snakemake.iocontainers", "snakemake.logging")
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG
+_THREADS = 2  # that may be there at a fork: the one that forks, and an idle one of polars
 # What keeps libraries from starting threads in the server, those of allocators included, and from
 # asking a GPU's driver whether it is there, which would then be of no use to forks.
 BEFORE_FORKS = {
@@ -146,7 +147,7 @@ def _start(run: str) -> None:
 def serve(listener: socket.socket, run: int) -> None:
     """In the server, returns when the process with this id has ended; in a fork, after its job."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended forks leave nothing behind
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # which is inherited
     job = _next_job(listener, os.pidfd_open(run))
     if job is not None:
         _work(*job)
@@ -158,21 +159,28 @@ def _next_job(listener: socket.socket, ended: int) -> tuple[dict[str, Any], list
     imported: set[str] = set()
     while ended not in select.select(events, [], [])[0]:
         client, _ = listener.accept()
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:  # so that ended forks leave nothing behind
+                pass
         with client, contextlib.suppress(OSError, ValueError):  # the client is gone
             if _user(client) != os.getuid():
                 continue
             _, streams, _, _ = socket.recv_fds(client, 1, 3)
-            with client.makefile("r") as text:
-                request: dict[str, Any] = json.loads(text.readline())
-            _import_libraries(set(request["modules"]) - imported)
-            imported.update(request["modules"])
-            if request["tokenizer"] is not None:
-                _read_tokenizer(Path(request["folder"], request["tokenizer"], "tokenizer.json"))
-            if _fork() == 0:
-                _fork_and_watch(client)
-                return request, streams
-            for stream in streams:
-                os.close(stream)
+            try:
+                with client.makefile("r") as text:
+                    request: dict[str, Any] = json.loads(text.readline())
+                _import_libraries(set(request["modules"]) - imported)
+                imported.update(request["modules"])
+                if request["tokenizer"] is not None:
+                    _read_tokenizer(Path(request["folder"], request["tokenizer"], "tokenizer.json"))
+                if len(os.listdir("/proc/self/task")) > _THREADS:
+                    continue  # a fork could wait for a lock of a thread that it lacks
+                if _fork() == 0:
+                    _fork_and_watch(client)
+                    return request, [os.dup(stream) for stream in streams]
+            finally:
+                for stream in streams:
+                    os.close(stream)
     return None
 
 
@@ -209,7 +217,6 @@ def _fork_and_watch(client: socket.socket) -> None:
 
     The fork is terminated if the client ends before.
     """
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with contextlib.suppress(OSError):  # the client is gone, or there is no room for a fork
         process = _fork()
         if process == 0:

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import psutil
 
-from anchorflow.config.code import counts, digest, is_schema, tracked
+from anchorflow.config.code import counts, digest_now, is_schema, tracked
 from anchorflow.config.errors import InputError
 from anchorflow.config.import_path import PLANNED
 from anchorflow.config.stages import table_of
@@ -45,6 +45,7 @@ def job(snakemake: Any) -> Iterator[None]:
         code = tracked(snakemake.params)
         _check_digests(code)
         yield
+        _check_digests(code)  # of modules that were loaded late, too
         _check_loaded(set(code))
         if log.is_relative_to(_LOGS):
             _write_usage(_BENCHMARKS / log.relative_to(_LOGS).with_suffix(".tsv"))
@@ -114,8 +115,9 @@ def _check_digests(code: Mapping[Path, str]) -> None:
     """
     planned = float(os.environ.get(PLANNED, 0.0))
     for path, known in code.items():
-        edited = path.stat().st_mtime >= planned and not is_schema(path)
-        if edited and digest(path) != known:
+        times = path.stat()
+        edited = max(times.st_mtime, times.st_ctime) >= planned and not is_schema(path)
+        if edited and digest_now(path) != known:
             raise InputError(
                 f"{path}: changed since the run was planned; run again, so that the job runs the "
                 "code that it is recorded with."

@@ -9,6 +9,8 @@ rule prepare:
     conda:
         "../../envs/anchorflow.yaml"
     threads: 1
+    params:
+        script=no_goal,  # which others replace
     script:
         "../../scripts/{params.script}.py"
 
