@@ -32,6 +32,7 @@ def test_a_key_that_stands_twice_is_told(tmp_path: Path, text: str, told: str) -
         '{"a": {"b": 1}, "b": [{"b": 2}]}',
         '1: a\n"1": b\n',
         "",
+        '{\n\t"a": 1\n}',
     ],
 )
 def test_a_file_without_repeated_keys_is_accepted_anchors_and_all(

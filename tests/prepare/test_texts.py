@@ -123,13 +123,6 @@ def test_newlines_quotes_and_emoji_in_a_text_are_kept(tmp_path: Path) -> None:
     assert frame["text"][0] == text
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "ndjson"])
-def test_json_lines_are_read_as_csv_is(tmp_path: Path, kind: str) -> None:
-    rows = [{"text": "x", "label": "Positive"}, {"text": "y", "label": "Negative"}]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    assert train_labels(read(tmp_path, lines, kind=kind)) == [1, 0]
-
-
 def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
     source = tmp_path / "source.parquet"
     pl.DataFrame({"text": ["x", "y"], "label": [1, 0]}).write_parquet(source)
@@ -148,6 +141,27 @@ def test_a_missing_label_column_is_told_with_those_there_are(tmp_path: Path) -> 
         'train.csv: there is no column "label" (it has text, class); '
         "set tasks.reviews.columns.label."
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "there"),
+    [
+        ("csv", "a,b\nx,Positive\n", "a, b"),
+        ("csv", "text;label\nx;Positive\n", "text;label"),
+        ("jsonl", '{"a": "x"}\n{"b": 1}\n', "a, b"),
+    ],
+)
+def test_a_file_without_any_of_the_columns_is_told_with_those_there_are(
+    tmp_path: Path, kind: str, content: str, there: str
+) -> None:
+    assert refused(tmp_path, content, kind=kind) == (
+        f'train.{kind}: there is no column "text" (it has {there}); set tasks.reviews.columns.text.'
+    )
+
+
+def test_a_parquet_file_without_any_of_the_columns_is_told(tmp_path: Path) -> None:
+    content = parquet(tmp_path, {"a": pa.array(["x"]), "b": pa.array([0])})
+    assert "(it has a, b); set" in refused(tmp_path, content, kind="parquet")
 
 
 def test_a_text_column_of_numbers_is_refused(tmp_path: Path) -> None:
@@ -281,6 +295,38 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_a_text(
 def test_whole_surrogate_pairs_and_backslashes_are_read(tmp_path: Path) -> None:
     line = r'{"text": "\ud83d\ude00 \\ud800", "label": "Positive"}'
     assert read(tmp_path, line, kind="jsonl")["text"][0] == "😀 \\ud800"
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        (r'{"text": "\ud800", "label": 1}', "surrogates not allowed"),
+        ('{"text": "x", "label": 1}\n{"text": 5, "label": 0}', "several kinds: str, int"),
+        ('{"text": {"a": 1}, "label": 1}\n{"text": "x", "label": 0}', "several kinds: dict, str"),
+        ('{"text": "x", "label": 1}\n{"text": "y", "label": true}', "several kinds: int, bool"),
+        ('{"text": "x", "label": 1, "text": "y"}', "a key twice, of text, label, text"),
+        ('{"text": "x", "label": 1}\n5', "row 2 is not an object"),
+    ],
+)
+def test_json_that_is_no_table_of_texts_is_refused(tmp_path: Path, rows: str, reason: str) -> None:
+    for content in (rows, "[" + rows.replace("\n", ",\n") + "]"):
+        told = refused(tmp_path, content, kind="json")
+        assert told.startswith("train.json: not a readable json file (")
+        assert told.endswith(f"{reason}); correct it, or replace it with an intact copy.")
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int8(), pa.string())])
+def test_text_that_is_not_utf_8_is_refused(tmp_path: Path, kind: pa.DataType) -> None:
+    texts = pa.array([b"x", b"\xff"]).view(pa.string())
+    if kind != pa.string():
+        texts = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), texts)
+    table = pa.table({"text": texts, "label": [0, 1]})
+    pq.write_table(table, tmp_path / "source.parquet")
+    with pa.ipc.new_file(tmp_path / "source.arrow", table.schema) as writer:
+        writer.write_table(table)
+    for suffix in ("parquet", "arrow"):
+        content = (tmp_path / f"source.{suffix}").read_bytes()
+        assert "Invalid UTF8" in refused(tmp_path, content, kind=suffix)
 
 
 def test_a_column_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
@@ -437,11 +483,14 @@ def test_tabs_separate_the_columns_of_a_tsv_file(tmp_path: Path) -> None:
     assert frame["text"][0] == "a, b"
 
 
-def test_a_json_file_is_a_list_of_objects(tmp_path: Path) -> None:
-    rows = [{"text": "x", "label": "Positive"}, {"text": "y", "label": "Negative"}]
-    for indent in (None, 2):
-        content = json.dumps(rows, indent=indent)
-        assert train_labels(read(tmp_path, content, kind="json")) == [1, 0]
+@pytest.mark.parametrize("kind", ["json", "jsonl", "ndjson"])
+def test_json_is_a_list_of_objects_or_one_in_each_line(tmp_path: Path, kind: str) -> None:
+    rows = [{"text": "x\u2028y", "label": "Positive"}, {"text": "y", "label": "Negative"}]
+    lines = "\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    for content in (json.dumps(rows), json.dumps(rows, indent=2), lines):
+        frame = read(tmp_path, f" \n{content}\n", kind=kind)
+        assert train_labels(frame) == [1, 0]
+        assert frame["text"][0] == "x\u2028y"
 
 
 @pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream])

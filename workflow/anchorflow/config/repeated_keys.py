@@ -1,5 +1,6 @@
 """Keys that stand twice in a configuration file, of which YAML would take the last one."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,12 @@ class _Loader(yaml.SafeLoader):
 def check_keys(path: str | Path) -> None:
     """Check that no mapping in a configuration file has a key twice.
 
+    Snakemake has read the file by then; JSON that is no YAML, as with tabs, is not checked.
+
     Raises
     ------
     InputError
         If one has; names the key and its line.
     """
-    with open(path, encoding="utf-8") as file:
+    with contextlib.suppress(yaml.YAMLError), open(path, encoding="utf-8") as file:
         yaml.load(file, _Loader)

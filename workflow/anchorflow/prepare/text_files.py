@@ -5,9 +5,9 @@ import gzip
 import io
 import json
 import lzma
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -65,20 +65,25 @@ def read_file(path: Path, wanted: Sequence[str], label: str) -> Source:
         found = _READ[suffix](content.removeprefix(b"\xef\xbb\xbf"))
         if isinstance(found, pa.Table):
             columns, classes = found.column_names, _class_names(found.schema, label)
-            found = pl.DataFrame(found.select([name for name in columns if name in wanted]))
-        else:
+            table = found.select([name for name in columns if name in wanted])
+            table.validate(full=True)  # or polars panics at bytes that are no UTF-8
+            frame = pl.DataFrame(table)
+        elif isinstance(found, pl.DataFrame):
             columns = found.columns
-            found = found.select(name for name in columns if name in wanted)
+            frame = found.select(name for name in columns if name in wanted)
+        else:
+            columns = list(dict.fromkeys(key for row in found for key in row))
+            frame = pl.DataFrame([_column(found, name) for name in columns if name in wanted])
     except Exception as error:  # damaged files raise errors of many libraries
         if disk_is_full(error) or is_out_of_memory(error):
             raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        quote = "quote texts with commas or line breaks, or " if suffix == ".csv" else ""
+        remedy = "quote texts with commas or line breaks" if suffix == ".csv" else "correct it"
         raise InputError(
-            f"{path}: not a readable {suffix[1:]} file ({reason}); {quote}replace it with an "
+            f"{path}: not a readable {suffix[1:]} file ({reason}); {remedy}, or replace it with an "
             "intact copy."
         ) from None
-    return Source(str(path), columns, found, suffix not in (".csv", ".tsv"), classes)
+    return Source(str(path), columns, frame, suffix not in (".csv", ".tsv"), classes)
 
 
 def _read_csv(content: bytes) -> pl.DataFrame:
@@ -89,12 +94,33 @@ def _read_tsv(content: bytes) -> pl.DataFrame:
     return pl.read_csv(content, separator="\t", infer_schema=False)
 
 
-def _read_json(content: bytes) -> pl.DataFrame:
-    return pl.read_json(content, infer_schema_length=None)
+def _read_json(content: bytes) -> list[dict[str, Any]]:
+    """The objects of a list, or those that stand in a line each."""
+    text = content.decode().strip()
+    if not text:
+        raise ValueError("it is empty")
+    rows = [text] if text.startswith("[") else [line for line in text.split("\n") if line.strip()]
+    read = [json.loads(row, object_pairs_hook=_object) for row in rows]
+    for row, found in enumerate(objects := read[0] if text.startswith("[") else read, 1):
+        if not isinstance(found, dict):
+            raise ValueError(f"row {row} is not an object")
+    return objects
 
 
-def _read_lines(content: bytes) -> pl.DataFrame:
-    return pl.read_ndjson(content, infer_schema_length=None)
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"one object has a key twice, of {', '.join(key for key, _ in pairs)}")
+    return found
+
+
+def _column(rows: Sequence[Mapping[str, Any]], name: str) -> pl.Series:
+    """One value of each object, all of one kind."""
+    values = [row.get(name) for row in rows]
+    kinds = list(dict.fromkeys(type(value).__name__ for value in values if value is not None))
+    if len(kinds) > 1:
+        raise ValueError(f'column "{name}" holds values of several kinds: {", ".join(kinds)}')
+    return pl.Series(name, values, strict=True)
 
 
 def _read_parquet(content: bytes) -> pa.Table:
@@ -108,12 +134,12 @@ def _read_arrow(content: bytes) -> pa.Table:
         return pa.ipc.open_stream(content).read_all()
 
 
-_READ: dict[str, Callable[[bytes], pl.DataFrame | pa.Table]] = {
+_READ: dict[str, Callable[[bytes], pl.DataFrame | pa.Table | list[dict[str, Any]]]] = {
     ".csv": _read_csv,
     ".tsv": _read_tsv,
     ".json": _read_json,
-    ".jsonl": _read_lines,
-    ".ndjson": _read_lines,
+    ".jsonl": _read_json,
+    ".ndjson": _read_json,
     ".parquet": _read_parquet,
     ".arrow": _read_arrow,
 }

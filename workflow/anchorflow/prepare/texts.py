@@ -146,9 +146,10 @@ def _listed(columns: str | Sequence[str]) -> list[str]:
 
 
 def _rows(name: str, roles: Sequence[tuple[str, str]], source: Source) -> pl.DataFrame:
+    if source.columns:
+        _check_names(name, roles, source)
     if source.rows.is_empty():
         raise InputError(f"{source.where}: the file holds no rows; texts are needed.")
-    _check_names(name, roles, source)
     frame = source.rows
     if not source.typed:
         frame = frame.select(_typed(column) for column in frame)
