@@ -20,6 +20,7 @@ PREDICTED = {
     **dict.fromkeys(("predictions", "isolation", "knockout", "transplant", "compression"), "*"),
     **dict.fromkeys(("retrieval", "reweighting"), "predictions"),
 }
+ATTENDED = 0.001  # below which a head's relative changes say nothing
 FLOWS = ("s_wp", "s_pq", "s_ww")
 NO_KEYS = {"mean", "low", "high", "examples", "seeds", "skipped", "unpredicted", "model"}
 
@@ -67,15 +68,14 @@ def heads(first: Path, second: Path, model: str) -> str:
         pl.col("attention_label", "attention_label_other").mean()
     )
     own, other = means["attention_label"].to_numpy(), means["attention_label_other"].to_numpy()
-    relative = np.abs(other - own) / own
+    attended = own > ATTENDED
+    relative = (np.abs(other - own) / own)[attended]
     correlation = min(
         spearmanr(rows["attention_label"], rows["attention_label_other"]).statistic
         for _, rows in means.group_by("task")
     )
-    return (
-        f"| attention to label words, of a head and task | {np.median(relative):.1%} "
-        f"| {relative.max():.1%} | {correlation:.3f} |"
-    )
+    name = f"attention to label words above {ATTENDED}, of a head and task"
+    return f"| {name} | {np.median(relative):.1%} | {relative.max():.1%} | {correlation:.3f} |"
 
 
 def predictions(first: Path, second: Path, model: str) -> list[str]:
