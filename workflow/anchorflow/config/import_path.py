@@ -1,6 +1,7 @@
 """What jobs learn from their run by the environment: where this package is, and which run it is."""
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -12,9 +13,14 @@ ALONE = "ANCHORFLOW_ALONE"  # a user's wish: every job imports for itself
 def share_with_jobs(folder: Path) -> None:
     """Put a folder first on the import path of job processes, and name them this process and time.
 
-    Another installed copy of the package would not be the code that the rules track.
+    Another installed copy of the package would not be the code that the rules track. A Snakemake
+    that another one has started on a cluster does one job, or a few; its jobs import for themselves,
+    since a process to share would only take memory, of which the cluster grants what the job needs.
     """
     known = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(folder), *known]))
-    os.environ[RUN] = str(os.getpid())
+    if " --mode remote" in " ".join(sys.argv):
+        os.environ.pop(RUN, None)
+    else:
+        os.environ[RUN] = str(os.getpid())
     os.environ[PLANNED] = str(time.time())
