@@ -14,8 +14,8 @@ def share_with_jobs(folder: Path) -> None:
     """Put a folder first on the import path of job processes, and name them this process and time.
 
     Another installed copy of the package would not be the code that the rules track. A Snakemake
-    that another one has started on a cluster does one job, or a few; its jobs import for themselves,
-    since a process to share would only take memory, of which the cluster grants what the job needs.
+    that another one has started on a cluster does one job, or a few. These import for themselves: a
+    process to share would only take memory, of which the cluster grants what a job needs.
     """
     known = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(folder), *known]))
