@@ -387,7 +387,7 @@ def test_cuts_and_transplants_are_run_if_listed_and_rebuild_no_more_than_they_co
     config["transplant"] = {"places": []}
     config["controls"]["stages"].remove("transplant")
     said = finished_run.snakemake("-n", "results/transplants/tiny.parquet", ok=False)
-    assert "transplant.places: none are listed" in said
+    assert "transplant.places: it is [], so nothing is put from one prompt" in said
 
 
 def test_editing_the_embeddings_module_rebuilds_embeddings_and_what_follows(
