@@ -78,12 +78,17 @@ class _KnownWords(Ended):
     """Prompts after which a word's further tokens have known probabilities."""
 
     def __init__(self) -> None:
-        pass
+        self.runs: list[list[tuple[int, ...]]] = []
 
     def log_probabilities(
-        self, model: PreTrainedModel, word: Sequence[int], interventions: Sequence[Intervention]
-    ) -> Tensor:
-        return torch.tensor({(2, 3): [[0.25]], (0, 1, 1): [[0.5, 0.8]]}[tuple(word)]).log()
+        self,
+        model: PreTrainedModel,
+        words: Sequence[Sequence[int]],
+        interventions: Sequence[Intervention],
+    ) -> list[Tensor]:
+        self.runs.append([tuple(word) for word in words])
+        known = {(2, 3): [0.25], (2, 0): [0.5], (0, 1, 1): [0.5, 0.8]}
+        return [torch.tensor([known[tuple(word)]]).log() for word in words]
 
 
 @pytest.mark.parametrize(
@@ -97,6 +102,16 @@ def test_a_label_is_as_likely_as_its_tokens_or_as_their_geometric_mean(
     words = Words(((1,), (2, 3), (0, 1, 1)), mean)
     scores = words.scores(tiny_model("gpt2"), _KnownWords(), logits)
     assert scores.softmax(-1)[0].tolist() == pytest.approx(np.divide(weights, sum(weights)))
+
+
+def test_words_that_differ_in_their_last_token_alone_are_run_together() -> None:
+    logits = torch.tensor([[0.1, 0.2, 0.4, 0.3]]).log()
+    known = _KnownWords()
+    words = Words(((2, 3), (1,), (0, 1, 1), (2, 0)), False)
+    scores = words.scores(tiny_model("gpt2"), known, logits)
+    assert known.runs == [[(0, 1, 1)], [(2, 0), (2, 3)]]
+    expected = [0.4 * 0.25, 0.2, 0.1 * 0.5 * 0.8, 0.4 * 0.5]
+    assert scores[0].exp().tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

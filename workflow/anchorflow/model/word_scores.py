@@ -3,12 +3,14 @@
 The score of a label word is the sum, or the mean, of the log-probabilities of its tokens, each
 given the prompt and the word's tokens before it. The first is predicted at the target position; the
 others are predicted after it, on kept keys and values of the prompt, so that a word costs all its
-tokens but the last. A word of one token costs nothing more.
+tokens but the last. Words that differ in their last token alone cost what one of them does, and a
+word of one token costs nothing more.
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import polars as pl
@@ -95,24 +97,31 @@ class Ended:
         return attend_after(call, attention, prefix, between, own, query, self.seen)
 
     def log_probabilities(
-        self, model: PreTrainedModel, word: Sequence[int], interventions: Sequence[Intervention]
-    ) -> Tensor:
-        """Log-probability of each token of a word but the first, [B, W - 1] in nats, float32.
+        self,
+        model: PreTrainedModel,
+        words: Sequence[Sequence[int]],
+        interventions: Sequence[Intervention],
+    ) -> list[Tensor]:
+        """Log-probability of each token of each word but the first, [B, W - 1] in nats, float32.
 
         Parameters
         ----------
-        word : sequence of int
-            W token ids, at least two.
+        words : sequence of sequence of int
+            At least two token ids each, W of them, that differ in the last one alone.
         interventions
             On the rows of the first W - 1 of them.
         """
-        ids = torch.tensor(word, device=self.positions.device).expand(len(self.positions), -1)
-        places = self.position_ids[:, None] + self._steps(len(word) - 1)
+        following = torch.tensor(words, device=self.positions.device)
+        ids = following[0, :-1].expand(len(self.positions), -1)
+        places = self.position_ids[:, None] + self._steps(ids.shape[1])
         with intervene(self, *interventions):
-            output = model(input_ids=ids[:, :-1], position_ids=places, use_cache=False)
+            output = model(input_ids=ids, position_ids=places, use_cache=False)
         logits: Tensor = output.logits.float()
-        following = ids[:, 1:, None].to(logits.device)
-        return logits.log_softmax(-1).gather(-1, following)[..., 0]
+        normalized = logits.log_softmax(-1)
+        following = following[:, 1:, None].to(logits.device)
+        return [
+            normalized.gather(-1, word.expand(len(normalized), -1, 1))[..., 0] for word in following
+        ]
 
     def _steps(self, tokens: int) -> Tensor:
         return torch.arange(1, tokens + 1, device=self.positions.device)
@@ -175,14 +184,17 @@ class Words:
             The interventions under which the words' tokens are run.
         """
         first = logits.log_softmax(-1)
-        scores = []
-        for word in self.tokens:
-            each = first[:, word[:1]]
-            if len(word) > 1:
-                further = ended.log_probabilities(model, word, on_rows(len(word) - 1))
-                each = torch.cat([each, further.to(each.device)], 1)
-            scores.append(each.mean(1) if self.mean else each.sum(1))
-        return torch.stack(scores, 1)
+        scores: dict[tuple[int, ...], Tensor] = {
+            word: first[:, word[0]] for word in self.tokens if len(word) == 1
+        }
+        several = sorted(word for word in self.tokens if len(word) > 1)
+        for begun, group in groupby(several, key=lambda word: word[:-1]):  # which run alike
+            words = list(group)
+            further = ended.log_probabilities(model, words, on_rows(len(begun)))
+            for word, rest in zip(words, further, strict=True):
+                every = torch.cat([first[:, word[:1]], rest.to(first.device)], 1)
+                scores[word] = every.mean(1) if self.mean else every.sum(1)
+        return torch.stack([scores[word] for word in self.tokens], 1)
 
 
 def leave_room(prompts: pl.DataFrame, words: Words | None) -> pl.DataFrame:
