@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import polars as pl
 import pytest
 import torch
 from transformers import AutoConfig
@@ -54,3 +55,14 @@ def test_prompts_are_averaged_and_those_that_are_too_long_left_out() -> None:
     assert Prompts.of(prompts.with_columns(skipped=prompts["task"])).texts == 0
     assert Prompts(2, 30, 15, 3)[:3] == (2, 30, 15)
     assert (Prompts(2, 30, 15, 3).once, Prompts(2, 30, 15, 3).whole) == (60, 90)
+
+
+def test_whole_words_add_the_tokens_that_each_beginning_of_them_runs() -> None:
+    words = [[1, 2], [1, 3], [4, 5, 6]]  # the first two run token 1, the third 4 and 5
+    prompts = shared_prompts([10, 20]).with_columns(
+        word_tokens=pl.Series([words] * 2, dtype=pl.List(pl.List(pl.Int32)))
+    )
+    found = Prompts.of(prompts, {"scoring": "whole_word", "word_score": "sum"})
+    assert found == Prompts(2, PREFIX, 15, 3, 1 + 2)
+    assert found.asked == 2 * (15 + 3)
+    assert Prompts.of(prompts, {"scoring": "first_token"}).further == 0

@@ -54,7 +54,8 @@ class Cell:
         """
         given = self._given
         compute = {**self._compute, **instead}
-        return open_for_job(given.input.model, compute, given.threads, prompts, cost, spec)
+        planned = prompts, cost, spec, self.scoring
+        return open_for_job(given.input.model, compute, given.threads, *planned)
 
     def described(self, **measured: Any) -> dict[str, Any]:
         """The settings that a table's values depend on: the given ones, scoring, and the model."""

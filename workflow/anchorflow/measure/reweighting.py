@@ -74,9 +74,11 @@ def cost(prompts: Prompts, spec: Mapping[str, Any], _: int) -> Cost:
     halves = len(rates) * (len(rates) > 1)  # of the texts, on which rates are compared
     anchored = len({*rates}) + halves if spec["anchors"] else 0
     runs = len({*rates, *spec["further_rates"]}) + halves + anchored
-    fitted = runs * spec["epochs"] * training
+    fitted = runs * spec["epochs"] * training * (1 + prompts.further)
     steps = spec["epochs"] * ceil(training / (spec["batch_size"] or training))
-    once = 2 * prompts.once + 3 * training * prompts.own  # with many demonstrations too
+    once = 2 * prompts.once + 3 * training * (
+        prompts.own + prompts.further
+    )  # with many demonstrations too
     return Cost(once + fitted, fitted, steps=2 * steps)
 
 

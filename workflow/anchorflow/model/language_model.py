@@ -56,6 +56,7 @@ def open_for_job(
     prompts: pl.DataFrame,
     cost: CostOf = once,
     spec: Mapping[str, Any] = MappingProxyType({}),
+    scoring: Mapping[str, Any] = MappingProxyType({}),
 ) -> PreTrainedModel:
     """Open a resolved model according to ``compute`` in the configuration, if it fits into memory.
 
@@ -67,8 +68,8 @@ def open_for_job(
         ``PROMPTS`` that will be run.
     cost : callable
         How many tokens will be run, for the memory and the time that the log plans.
-    spec : mapping
-        What will be measured, and how.
+    spec, scoring : mapping
+        What will be measured, and how; and how label words are scored.
 
     Raises
     ------
@@ -80,7 +81,7 @@ def open_for_job(
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     dtype = getattr(torch, card["dtype"])
     size = Size.of(config, dtype)
-    costs = cost(Prompts.of(prompts), spec, size.layers)
+    costs = cost(Prompts.of(prompts, scoring), spec, size.layers)
     check_job(card, size, config.dtype, device, compute, prompts, costs)
     log_job(costs, size, dtype, device)
     model = open_model(folder, device, spread=compute["device"] == "spread")

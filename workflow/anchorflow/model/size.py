@@ -1,12 +1,14 @@
 """What memory and time of a job depend on: the model's size, its prompts, and how often they run.
 
 Every analysis says in ``cost`` of its module in ``measure/`` how many tokens it runs. For its time,
-every token is multiplied with the weights of all layers. Left out are the head, and products of
+every token is multiplied with the weights of all layers. Left out are the head, of which
+models with large vocabularies and few layers have much, and products of
 queries and keys: a tenth, for prompts of some hundred tokens.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -86,22 +88,29 @@ class Prompts(NamedTuple):
     shown: float  # tokens of the demonstrations
     own: float  # tokens after them
     labels: int
+    further: float = 0  # tokens of whole label words, after each text
 
     @classmethod
-    def of(cls, prompts: pl.DataFrame) -> "Prompts":
-        """Of ``PROMPTS``, those with fixed demonstrations if there are any."""
+    def of(
+        cls, prompts: pl.DataFrame, scoring: Mapping[str, Any] = MappingProxyType({})
+    ) -> "Prompts":
+        """Of ``PROMPTS``, those with fixed demonstrations if there are any, scored like this."""
         run = prompts.filter(pl.col("skipped").is_null())
         fixed = run.filter(demonstrations="fixed")
         run = run if fixed.is_empty() else fixed
         if run.is_empty():
             return cls(0, 0, 0, 1)
         shown, tokens = run.select(pl.col("query_start", "tokens").mean()).row(0)
-        return cls(run["example"].n_unique(), shown, tokens - shown, len(run["label_tokens"][0]))
+        begun: set[tuple[int, ...]] = set()  # words that differ in their last token run once
+        if scoring.get("scoring") == "whole_word":
+            begun = {tuple(word[:-1]) for word in run["word_tokens"][0].to_list()}
+        further, labels = sum(map(len, begun)), len(run["label_tokens"][0])
+        return cls(run["example"].n_unique(), shown, tokens - shown, labels, further)
 
     @property
     def asked(self) -> float:
         """Tokens after the demonstrations."""
-        return self.texts * self.own
+        return self.texts * (self.own + self.further)
 
     @property
     def once(self) -> float:
