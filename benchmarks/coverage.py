@@ -1,23 +1,23 @@
-r"""How often intervals cover the truth: those of ``summarize/statistics.py``, on simulated data.
+r"""How often the intervals of ``anchorflow.statistics`` cover the true value, on simulated data.
 
-A data set has seeds, which draw demonstrations, and test texts of each; it is drawn anew thousands
-of times, and the share of the nominal 95 % intervals that hold the true value is counted. Texts are
-distinct, or the first half or all of each seed's texts are the same in all seeds. For one task, and
-for the mean of three. "Seeds over examples" is the standard deviation r of what a seed adds, over
-that of examples of the same seed. In all of the following, "noise" is normal with variance 1, half
-of it of the text, wherever it occurs, and half of text and seed.
+A data set has several seeds, which draw demonstrations, and test texts for each seed. It is
+simulated thousands of times, and the share of nominal 95 % intervals that contain the true value is
+counted, for one task and for the mean of three. The seeds' texts are all distinct, or the first
+half or all of them are the same for every seed. The ratio r is the standard deviation between seeds
+over that between examples of one seed. In the following, "noise" is normal with variance 1: half of
+it belongs to the text, the same for every seed, and half to text and seed.
 
 mean
     Of values r·a_s + noise, with a_s normal with variance 1. True value: 0.
 paired differences
-    Of what two ways m answer rightly, 0 or 1: whether the latent c_m + b_sm + (u + v_m) / √2 > 0,
-    with u and v_m noise, u common to both. The latents' difference has variance 1 between examples,
-    so that b_sm, with variance r² / 2, gives it the ratio r. Shares of right answers are near .69
-    and .58. True value: Φ(c_1 / √(1 + r² / 2)) − Φ(c_2 / √(1 + r² / 2)).
+    Between the correct answers, 0 or 1, of two methods m: whether the latent
+    c_m + b_sm + (u + v_m) / √2 > 0, with u and v_m noise, u common to both. The latents' difference
+    has variance 1 between examples, so that b_sm, with variance r² / 2, gives it the ratio r.
+    Accuracies are near .69 and .58. True value: Φ(c_1 / √(1 + r² / 2)) − Φ(c_2 / √(1 + r² / 2)).
 differences of AUCs
-    Late minus early layer. Half of the texts are of either class; in layer l, scores of the one are
-    noise + d_l + b_sl, those of the other noise, with b_sl of variance r² / 2. Noise has
-    correlation 1/2 between the layers. AUCs are near .64 and .86. True value:
+    Late minus early layer. Half of the texts belong to either class; in layer l, scores of one
+    class are noise + d_l + b_sl and those of the other noise, with b_sl of variance r² / 2. Noise
+    has correlation 1/2 between the layers. AUCs are near .64 and .86. True value:
     Φ(d_2 / √(2 + r² / 2)) − Φ(d_1 / √(2 + r² / 2)).
 
     python benchmarks/coverage.py
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from anchorflow.arrays import Array
-from anchorflow.summarize.statistics import (
+from anchorflow.statistics.estimates import (
     Estimate,
     SeedStatistic,
     Statistic,
@@ -54,11 +54,11 @@ CONFIDENCE = 0.95
 REQUIRED = (0.93, 0.99)
 RIGHT = (0.5, 0.2)  # c_m, of paired differences
 SHIFTS = (0.5, 1.5)  # d_l, of the early and the late layer
-CHUNK = 500_000  # texts times data sets that are simulated at once
+CHUNK = 500_000  # texts times data sets simulated at once, to bound memory
 
 
 class Setting(NamedTuple):
-    """How many seeds and texts, which share of a seed's texts all have, and r."""
+    """Numbers of seeds and of texts per seed, share of texts common to all seeds, and r."""
 
     seeds: int
     texts: int
@@ -66,23 +66,21 @@ class Setting(NamedTuple):
     ratio: float
 
     def identities(self) -> list[NDArray[np.int64]]:
-        """Of each seed's texts."""
+        """The identities of each seed's texts."""
         common = round(self.texts * self.shared)
-        own = self.texts - common
-        return [
-            np.concatenate([np.arange(common), np.arange(common + s * own, common + (s + 1) * own)])
-            for s in range(self.seeds)
-        ]
+        rest = self.texts - common
+        starts = (common + seed * rest for seed in range(self.seeds))
+        return [np.r_[np.arange(common), np.arange(start, start + rest)] for start in starts]
 
 
 def noise(
     random: np.random.Generator, texts: Sequence[NDArray[np.int64]], sets: int
 ) -> list[Array]:
-    """[texts, data sets] of every seed, variance 1, half of it the text's in all seeds."""
-    of_texts = random.standard_normal((1 + max(each.max() for each in texts), sets))
+    """Noise of every seed, [texts, data sets]: variance 1, half of it shared by a text's seeds."""
+    of_texts = random.standard_normal((1 + max(of_seed.max() for of_seed in texts), sets))
     return [
-        (of_texts[each] + random.standard_normal((len(each), sets))) * np.sqrt(0.5)
-        for each in texts
+        (of_texts[of_seed] + random.standard_normal((len(of_seed), sets))) * np.sqrt(0.5)
+        for of_seed in texts
     ]
 
 
@@ -91,15 +89,15 @@ def means(random: np.random.Generator, setting: Setting, sets: int) -> list[Seed
     texts = setting.identities()
     seeds = setting.ratio * random.standard_normal((setting.seeds, sets))
     return [
-        SeedStatistic(weighted_mean(seed + values), each)
-        for seed, values, each in zip(seeds, noise(random, texts, sets), texts, strict=True)
+        SeedStatistic(weighted_mean(seed + values), of_seed)
+        for seed, values, of_seed in zip(seeds, noise(random, texts, sets), texts, strict=True)
     ]
 
 
 def paired_differences(
     random: np.random.Generator, setting: Setting, sets: int
 ) -> list[SeedStatistic]:
-    """Differences of right answers, each 0 or 1, of two ways to answer."""
+    """Differences between the correct answers, 0 or 1, of two methods."""
     texts = setting.identities()
     common = noise(random, texts, sets)
     right = []
@@ -113,8 +111,8 @@ def paired_differences(
             ]
         )
     return [
-        SeedStatistic(weighted_mean(first.astype(float) - second), each)
-        for first, second, each in zip(*right, texts, strict=True)
+        SeedStatistic(weighted_mean(first.astype(float) - second), of_seed)
+        for first, second, of_seed in zip(*right, texts, strict=True)
     ]
 
 
@@ -144,7 +142,7 @@ def auc_difference(early: Array, late: Array, positive: NDArray[np.bool_]) -> St
     """The AUC of late scores minus that of early ones, [texts, data sets], of two classes.
 
     As :func:`one_vs_one_auc`, but for scores without ties, and only for all texts or all but one:
-    then a single sorting tells how many pairs each text wins.
+    then a single sorting gives the number of pairs that each text wins.
     """
     pairs = positive.sum() * (~positive).sum()
     left = np.where(positive, (positive.sum() - 1) * (~positive).sum(), pairs - positive.sum())
@@ -170,7 +168,7 @@ def auc_difference(early: Array, late: Array, positive: NDArray[np.bool_]) -> St
 
 
 class Kind(NamedTuple):
-    """What is estimated: how data sets are drawn, and the true value for a ratio r."""
+    """A kind of estimate: how its data sets are drawn, and its true value for a ratio r."""
 
     draw: Callable[[np.random.Generator, Setting, int], list[SeedStatistic]]
     truth: Callable[[float], float]
@@ -190,13 +188,13 @@ KINDS = {
 
 
 def covered(estimated: Estimate, truth: float) -> Array:
-    """Whether the interval of each data set holds the truth, [data sets]."""
+    """Whether the interval of each data set contains the true value, [data sets]."""
     low, high = estimated.interval(CONFIDENCE)
     return (low <= truth) & (truth <= high)
 
 
 def coverage(kind: Kind, setting: Setting, sets: int, random: np.random.Generator) -> Array:
-    """The share of intervals that hold the truth: for one task, and for the mean of three."""
+    """The share of intervals that contain the true value: for one task, and the mean of three."""
     held = np.zeros(2)
     step = max(1, CHUNK // (setting.seeds * setting.texts))
     for start in range(0, sets, step):
@@ -208,7 +206,7 @@ def coverage(kind: Kind, setting: Setting, sets: int, random: np.random.Generato
 
 
 def require_equal_aucs() -> None:
-    """The quick AUCs of the simulation are those of the summaries."""
+    """Check that the simulation's quick AUCs equal those of the summaries."""
     random = np.random.default_rng(0)
     positive = np.arange(9) % 2 == 1
     layers = random.standard_normal((2, 9, 1))

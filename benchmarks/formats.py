@@ -2,9 +2,9 @@ r"""What a number format does to the numbers: two finished runs of the same text
 
     python benchmarks/formats.py float32/results bfloat16/results
 
-Both runs have the same configuration but for the models' ``dtype``. Untrained twins are left out.
-Prints two Markdown tables: what is measured, and what summaries say of it in units of the float32
-interval's half-width.
+The runs' configurations differ in the models' ``dtype`` alone. Untrained twins are left out. Prints
+Markdown tables: changes of measured quantities, of predictions, and of summaries, the latter in
+units of the half-width of the first run's intervals.
 """
 
 import argparse
@@ -17,10 +17,11 @@ from scipy.stats import spearmanr
 
 # Stages with predictions, and where their files lie.
 PREDICTED = {
-    **dict.fromkeys(("predictions", "isolation", "knockout", "transplant", "compression"), "*"),
+    "attention": "predictions",
+    **dict.fromkeys(("isolation", "knockout", "transplant", "compression"), "*"),
     **dict.fromkeys(("retrieval", "reweighting"), "predictions"),
 }
-ATTENDED = 0.001  # below which a head's relative changes say nothing
+ATTENDED = 0.001  # attention below which relative changes are mostly rounding
 FLOWS = ("s_wp", "s_pq", "s_ww")
 NO_KEYS = {"mean", "low", "high", "examples", "seeds", "skipped", "unpredicted", "model"}
 
@@ -41,15 +42,15 @@ def joined(first: Path, second: Path, stage: str, model: str, file: str = "*") -
 
 def flows(first: Path, second: Path, model: str) -> list[str]:
     """Relative differences of the flows of a layer, averaged over texts, and rank correlations."""
-    pairs = joined(first, second, "saliency", model)
+    pairs = joined(first, second, "flow", model)
     by_layer = pairs.group_by("task", "layer").agg(
         pl.col([*FLOWS, *(f"{flow}_other" for flow in FLOWS)]).mean()
     )
     lines = []
     for flow in FLOWS:
-        own, other = (by_layer[name].to_numpy() for name in (flow, f"{flow}_other"))
-        there = own > 0  # S_wp of the last layer is 0
-        relative = np.abs(other[there] - own[there]) / own[there]
+        means, others = (by_layer[name].to_numpy() for name in (flow, f"{flow}_other"))
+        positive = means > 0  # S_wp of the last layer is 0
+        relative = np.abs(others[positive] - means[positive]) / means[positive]
         correlation = min(
             spearmanr(rows[flow], rows[f"{flow}_other"]).statistic
             for _, rows in by_layer.group_by("task")
@@ -63,13 +64,13 @@ def flows(first: Path, second: Path, model: str) -> list[str]:
 
 def heads(first: Path, second: Path, model: str) -> str:
     """Rank correlation, over layers and heads, of attention to label words, and its changes."""
-    pairs = joined(first, second, "attention", model)
+    pairs = joined(first, second, "attention", model, "attention")
     means = pairs.group_by("task", "layer", "head").agg(
         pl.col("attention_label", "attention_label_other").mean()
     )
-    own, other = means["attention_label"].to_numpy(), means["attention_label_other"].to_numpy()
-    attended = own > ATTENDED
-    relative = (np.abs(other - own) / own)[attended]
+    before, after = means["attention_label"].to_numpy(), means["attention_label_other"].to_numpy()
+    attended = before > ATTENDED
+    relative = (np.abs(after - before) / before)[attended]
     correlation = min(
         spearmanr(rows["attention_label"], rows["attention_label_other"]).statistic
         for _, rows in means.group_by("task")
@@ -98,10 +99,8 @@ def predictions(first: Path, second: Path, model: str) -> list[str]:
 def summaries(first: Path, second: Path, model: str) -> list[str]:
     """Differences of every summary in units of the half-width of its interval."""
     lines = []
-    for folder in sorted(path for path in first.iterdir() if (path / f"{model}.parquet").is_file()):
-        rows, others = (
-            pl.read_parquet(run / folder.name / f"{model}.parquet") for run in (first, second)
-        )
+    for file in sorted(first.glob(f"summaries/*/{model}.parquet")):
+        rows, others = (pl.read_parquet(run / file.relative_to(first)) for run in (first, second))
         if not {"mean", "low", "high"} <= set(rows.columns):
             continue
         keys = [
@@ -116,8 +115,8 @@ def summaries(first: Path, second: Path, model: str) -> list[str]:
             continue
         units = 2 * (pairs["mean_other"] - pairs["mean"]).abs() / (pairs["high"] - pairs["low"])
         lines.append(
-            f"| {folder.name} | {len(pairs):,} | {units.median():.2f} | {units.quantile(0.95):.2f} "
-            f"| {(units <= 1).mean():.0%} |"
+            f"| {file.parent.name} | {len(pairs):,} | {units.median():.2f} "
+            f"| {units.quantile(0.95):.2f} | {(units <= 1).mean():.0%} |"
         )
     return lines
 

@@ -3,21 +3,21 @@ r"""Every measurement on one CUDA GPU, compared with the plain way, within minut
     PYTHONPATH=workflow python benchmarks/gpu.py --json gpu.json
     PYTHONPATH=workflow python benchmarks/gpu.py --device cpu --shapes tiny --budget 60
 
-First come the tests that need CUDA, if pytest is installed, then the most telling cases: saliency
-in bfloat16 at 1024, 512, and 4096 tokens, the other measurements at 1024, and the same in float32.
-What the budget of time does not hold is listed. Weights are random, made on the device; nothing is
-downloaded or kept. Of this project's libraries, only torch, transformers, polars, pyarrow, and
-psutil are needed.
+First come the tests that need CUDA, if pytest is installed, then the most informative cases:
+saliency in bfloat16 at 1024, 512, and 4096 tokens, the other measurements at 1024, and the same in
+float32. Cases for which no time is left are listed. Weights are random and made on the device;
+nothing is downloaded or kept. Of this project's libraries, only torch, transformers, polars,
+pyarrow, and psutil are needed.
 
 The plain way runs every prompt in full. For saliency, prediction, and the attention rows of kernel
-regression, it has transformers' eager attention, which for saliency and rows keeps every matrix,
-one prompt at a time. Isolation and the fit of β change attention, which only our attention function
-lets them do, so their plain way has it too.
+regression, it uses transformers' eager attention; for saliency and rows, it keeps every matrix, one
+prompt at a time. Isolation and the fit of β change attention, which only our attention function
+allows, so their plain way uses it too.
 
-Times are medians after a warm-up; memory is the peak beyond the weights; the share of the card's
-matrix rate counts only operations that are needed, and divides by the rate of a large product in
+Times are medians after a warm-up. Memory is the peak beyond the weights. The share of the card's
+matrix rate counts only the operations that are needed, relative to the rate of a large product in
 the same number format. The error is that of a tiny model of the same architecture on the device,
-against the plain way in float64 on the CPU with the same weights.
+compared with the plain way in float64 on the CPU with the same weights.
 """
 
 import argparse
@@ -48,14 +48,14 @@ from saliency import random_prompts as saliency_prompts
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from anchorflow.analyses.isolation.measure import UNTOUCHED, Setting, measure_isolation, settings_of
 from anchorflow.config.errors import InputError, is_out_of_memory
-from anchorflow.measure.beta_fit import Descent
-from anchorflow.measure.isolation import UNTOUCHED, Setting, measure_isolation, settings_of
+from anchorflow.model.beta_fit import Descent
 from anchorflow.model.devices import choose_device
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 MEASUREMENTS = ("saliency", "isolation", "prediction", "kernel", "fit")
-TOKENS = [1024, 512, 4096, 128, 2048, 256]  # the most telling first
+TOKENS = [1024, 512, 4096, 128, 2048, 256]  # the most informative first
 TINY = {"llama": "tiny", "gpt2": "tiny-gpt2", "gptj": "tiny-gptj"}  # of each architecture
 QUERY = 64  # tokens of a query after shared demonstrations
 EXAMPLES = 8  # queries
@@ -77,7 +77,7 @@ class Case(NamedTuple):
 class Way(NamedTuple):
     """One way to measure ``prompts`` prompts, and the operations that one run of it needs.
 
-    ``times`` is how many times as long as the run the whole measurement takes.
+    ``times``: the whole measurement takes this many times as long as the run.
     """
 
     run: Callable[[], object]
@@ -114,7 +114,7 @@ class Row:
 def cases_of(
     shapes: Sequence[str], dtypes: Sequence[str], lengths: Sequence[int]
 ) -> Iterator[Case]:
-    """All cases, the cheapest and most telling first; those of one model follow each other."""
+    """All cases, the cheapest and most informative first; those of one model are adjacent."""
     first, main = lengths[:1], lengths[:3]
     rest = lengths[3:]
     rounds = [
@@ -230,7 +230,7 @@ def ways_of(measurement: str, model: PreTrainedModel, tokens: int, size: int) ->
 
 
 def freed(device: torch.device) -> None:
-    """Give back memory that nothing uses."""
+    """Free unused memory."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -246,20 +246,20 @@ def taken(way: Way, device: torch.device, budget: float) -> Taken | None:
         if not is_out_of_memory(error):
             raise
     except InputError as error:
-        if "does not fit into memory" not in str(error):  # of a single prompt, as jobs say it
+        if "does not fit into memory" not in str(error):  # as jobs report a single prompt
             raise
     freed(device)  # not in the handler, where the error still references what the run computed
     return None
 
 
 def measured(case: Case, model: PreTrainedModel, rate: float, error: float, budget: float) -> Row:
-    """Run a case, with fewer prompts at once as long as memory does not hold them."""
+    """Run a case, with fewer prompts at once if memory runs out."""
     device, size = model.device, max(1, BATCH // case.tokens)
     fast, slow = ways_of(case.measurement, model, case.tokens, size)
     by_plain = taken(slow, device, budget)
     while (by_ours := taken(fast, device, budget)) is None and size > 1:
         if case.measurement != "saliency":
-            break  # these make do with smaller batches by themselves
+            break  # these lower their batches themselves
         size //= 2
         fast, _ = ways_of(case.measurement, model, case.tokens, size)
 
@@ -350,7 +350,7 @@ def errors(kind: str, dtype: torch.dtype, device: torch.device) -> dict[str, flo
 
 
 def cuda_tests(limit: float) -> tuple[bool, str]:
-    """Run the tests that need CUDA, without Snakemake; whether none failed, and what came of it."""
+    """Run the tests that need CUDA, without Snakemake; whether none failed, and a summary."""
     if importlib.util.find_spec("pytest") is None:
         return True, "not run, pytest is not installed"
     command = [sys.executable, "-m", "pytest", "--noconftest", "-p", "no:cacheprovider", "-k"]
@@ -371,11 +371,11 @@ def cuda_tests(limit: float) -> tuple[bool, str]:
 
 
 def files_with_cuda_tests() -> list[Path]:
-    """The tests' files that say so, apart from those of whole runs."""
+    """The files of tests marked as needing CUDA, apart from those of whole runs."""
     return [
         path
-        for path in sorted(TESTS.glob("*/test_*.py"))
-        if path.parent.name != "whole_run" and "needs a CUDA GPU" in path.read_text("utf-8")
+        for path in sorted(TESTS.rglob("test_*.py"))
+        if "whole_run" not in path.parts and "needs a CUDA GPU" in path.read_text("utf-8")
     ]
 
 
@@ -386,9 +386,9 @@ def run_cases(
     left: Callable[[], float],
     budget: float,
 ) -> Iterator[tuple[Case, Row | str]]:
-    """The row of every case for which time is left; of the others, why there is none."""
+    """The row of every case for which time is left; for the others, the reason for having none."""
     loaded, model = None, None
-    told: dict[tuple[str, str], dict[str, float]] = {}
+    known: dict[tuple[str, str], dict[str, float]] = {}
     for case in cases:
         if left() <= 0:
             yield case, "no time was left"
@@ -407,11 +407,11 @@ def run_cases(
             elif expected_seconds(case, model, rates[case.dtype], budget) > left():
                 yield case, "would have taken longer than the time left"
             else:
-                if (kind, case.dtype) not in told:
-                    told[kind, case.dtype] = errors(kind, dtype, device)
-                error = told[kind, case.dtype][case.measurement]
+                if (kind, case.dtype) not in known:
+                    known[kind, case.dtype] = errors(kind, dtype, device)
+                error = known[kind, case.dtype][case.measurement]
                 yield case, measured(case, model, rates[case.dtype], error, budget)
-        except Exception as failure:  # one should not cost all that else is measured
+        except Exception as failure:  # the other cases are still worth measuring
             reason = next(iter(str(failure).splitlines()), "")
             yield case, f"{FAILED} with {type(failure).__name__}: {reason}"
 
@@ -467,7 +467,7 @@ def line_of(row: Row) -> str:
 
 
 def lines_of(left_out: Sequence[tuple[Case, str]]) -> Iterator[str]:
-    """What was left out as a Markdown list, lengths of one measurement together."""
+    """The omitted cases as a Markdown list, all lengths of a measurement in one item."""
     together: dict[tuple[str, str, str, str], list[int]] = {}
     for case, why in left_out:
         of = (case.measurement, case.shape, case.dtype, why)

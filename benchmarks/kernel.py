@@ -21,11 +21,12 @@ from prefix import random_prompts
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from anchorflow.measure.attention import rows_and_logits
-from anchorflow.measure.kernel import predict_with_first
+from anchorflow.analyses.kernel.measure import predict_with_first
 from anchorflow.model.batches import Budget, batches_of
-from anchorflow.model.language_model import open_model, target_logits
+from anchorflow.model.logits import target_logits
+from anchorflow.model.opening import open_model
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.target_attention import rows_and_logits
 
 
 def eager_model(arguments: argparse.Namespace) -> PreTrainedModel:
@@ -73,10 +74,10 @@ def predict(
     ids = whole["token_ids"][0].to_list()
     prefix = compute_prefix(model, shared_token_ids(whole))
     keys = {"task": "random", "seed": 0}
-    told = [
+    tables = [
         predict_with_first(model, prefix, ids, prompts, Budget(budget), keys) for prompts in fewer
     ]
-    return [torch.tensor(rows["probabilities"].to_list()) for rows in told]
+    return [torch.tensor(rows["probabilities"].to_list()) for rows in tables]
 
 
 @torch.no_grad()

@@ -1,11 +1,11 @@
 r"""Planned memory compared with the measured peak, for shapes of models with random weights.
 
-Weights are written to a file of the usual format first, so that they are mapped into memory as
-those of real models are. Each stage then runs in a process of its own. Its peak is that of its
-resident memory, less what it has when torch and the stage have been imported.
+Weights are first written to a file in the usual format, so that they are mapped into memory like
+those of real models. Each stage then runs in a separate process. Its peak is that of its resident
+memory, minus the memory after importing torch and the stage.
 
     python benchmarks/memory.py --shape gpt2-xl --folder /tmp/shapes
-    python benchmarks/memory.py --shape gpt-j-6b --folder /tmp/shapes --stages saliency
+    python benchmarks/memory.py --shape gpt-j-6b --folder /tmp/shapes --stages flow
 """
 
 import argparse
@@ -27,11 +27,12 @@ from prefix import random_prompts
 from saliency import peak, reset_peak
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from anchorflow.measure import isolation, saliency
-from anchorflow.model.language_model import MODEL_CARD, open_for_job
+from anchorflow.analyses.flow import measure as flow
+from anchorflow.analyses.isolation import measure as isolation
+from anchorflow.model.opening import MODEL_CARD, open_for_job
 from anchorflow.store.checksums import fingerprints, write_json
 
-STAGES = ("saliency", "isolation")
+STAGES = ("flow", "isolation")
 COMPUTE = {"device": "auto", "batch_tokens": 512, "recompute": False}
 
 
@@ -77,43 +78,43 @@ def measure(stage: str, folder: Path, arguments: argparse.Namespace) -> None:
         spec = {"variants": ["mask"], "positions": ["label", "random"], "draws": 1, "layers": [5]}
         cost = isolation.cost
     else:
-        cost = saliency.cost
+        cost = flow.cost
         prompts = prompts.with_columns(demonstrations=pl.lit("per_example"))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.set_num_threads(arguments.threads)
     compute = {**COMPUTE, "batch_tokens": arguments.batch_tokens}
-    told: list[str] = []
-    logging.getLogger("anchorflow.model.memory").addHandler(_Telling(told))
+    logged: list[str] = []
+    logging.getLogger("anchorflow.model.memory").addHandler(_Keeping(logged))
     logging.getLogger("anchorflow").setLevel(logging.INFO)
     torch.ones(64, 64, device=device) @ torch.ones(64, 64, device=device)
     before, start = reset_peak(device), time.perf_counter()
     model = open_for_job(folder, compute, arguments.threads, prompts, cost, spec)
     opened = time.perf_counter() - start
-    if stage == "saliency":
-        saliency.measure_saliency(model, prompts, arguments.batch_tokens)
+    if stage == "flow":
+        flow.measure_flow(model, prompts, arguments.batch_tokens)
     else:
         settings = isolation.settings_of(["mask"], [5], 1, depth, arguments.shape)
         isolation.measure_isolation(model, prompts, settings, 5, arguments.batch_tokens)
     taken, measured = time.perf_counter() - start, peak(device) - before
-    print(f"{arguments.shape}, {stage}:", *told, sep="\n  ")
-    planned = float(re.search(r"Memory: ([0-9.]+) GiB", told[0])[1]) * 2**30 / 1e6
+    print(f"{arguments.shape}, {stage}:", *logged, sep="\n  ")
+    planned = float(re.search(r"Memory: ([0-9.]+) GiB", logged[0])[1]) * 2**30 / 1e6
     print(
-        f"  planned {planned:.0f} MB, measured {measured:.0f} MB beside {before:.0f} MB of "
+        f"  planned {planned:.0f} MB, measured {measured:.0f} MB in addition to {before:.0f} MB of "
         f"libraries, ratio {planned / measured:.3f}\n"
         f"  {taken:.1f} s, of which {opened:.1f} s for opening",
         flush=True,
     )
 
 
-class _Telling(logging.Handler):
+class _Keeping(logging.Handler):
     """Keeps what is logged."""
 
-    def __init__(self, told: list[str]) -> None:
+    def __init__(self, logged: list[str]) -> None:
         super().__init__()
-        self._told = told
+        self._logged = logged
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._told.append(record.getMessage())
+        self._logged.append(record.getMessage())
 
 
 def main() -> None:

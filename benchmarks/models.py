@@ -11,7 +11,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from anchorflow.model.attention_function import adopt
-from anchorflow.model.language_model import open_model
+from anchorflow.model.opening import open_model
 
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "tiny": (

@@ -2,14 +2,15 @@ r"""What ``make bench`` runs: every measurement compared with the plain way, and
 
     python benchmarks/page.py --model results/models/gemma-3-270m --shape smollm2-135m
 
-It takes at most 10 minutes on two cores and writes what it finds into ``docs/performance.md``,
+It takes at most 10 minutes on two cores and writes its results into ``docs/performance.md``,
 between the two comments that name this script. Both ways run in this process, in float32, one after
-the other; each is timed twice or more after a warm-up, and the median is taken. The plain ways are
+the other; each is timed at least twice after a warm-up, and the median is taken. The plain ways are
 those of ``gpu.py``, ``compression.py``, and ``probes.py``.
 
-A share of a limit divides the operations that are needed by the rate of a large matrix product, or,
-for fits of β, the bytes of weights that every step has to read, once forward and once backward, by
-the rate of a copy of the weights, which reads and writes; both rates are measured in this process.
+A share of a limit relates the operations that are needed to the rate of a large matrix product.
+For fits of β, it relates the bytes of weights that every step has to read, once forward and once
+backward, to the rate of a copy of the weights, which reads and writes. Both rates are measured in
+this process.
 """
 
 import argparse
@@ -40,10 +41,10 @@ from saliency import layer_parameters, matrix_rate, operations, ours
 from saliency import random_prompts as saliency_prompts
 from transformers import PreTrainedModel
 
-from anchorflow.measure.beta_fit import Planned, fit_side_by_side
-from anchorflow.measure.compression import observe
-from anchorflow.measure.probes import SHUFFLES, probe
-from anchorflow.model.language_model import open_model
+from anchorflow.analyses.compression.measure import observe
+from anchorflow.analyses.probes.measure import SHUFFLES, probe
+from anchorflow.model.beta_fit import Planned, fit_side_by_side
+from anchorflow.model.opening import open_model
 from anchorflow.model.prefix import shared_token_ids
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,7 +62,7 @@ NAMES = {
 
 
 class Rates(NamedTuple):
-    """What this process reaches in a second."""
+    """Rates per second that this process reaches."""
 
     operations: float  # of a large matrix product
     bytes: float  # read and written by a copy of the weights
@@ -112,7 +113,7 @@ def compressed(model: PreTrainedModel, budget: float) -> list[str]:
 
 
 def side_by_side(model: PreTrainedModel, budget: float) -> float:
-    """How many times as long as one fit all fits of two rates take: to halves of texts, to all."""
+    """Time of all fits of two rates, to halves of the texts and to all, relative to one fit."""
     tokens = keep(model, prompts_of(TOKENS))
     every = torch.arange(tokens.size)
 
@@ -130,7 +131,7 @@ def side_by_side(model: PreTrainedModel, budget: float) -> float:
 
 
 def probes(budget: float) -> float:
-    """How many times as fast ridge probes with all their shuffles are fitted together."""
+    """Speedup of ridge probes by fitting all their shuffles jointly."""
     random, count = np.random.default_rng(0), CLASSES * 8
     features = random.normal(size=(count, 256))
     targets = [random.integers(0, CLASSES, (count, 1 + SHUFFLES)) for _ in range(2)]
@@ -143,7 +144,7 @@ def probes(budget: float) -> float:
 
 
 class Growth(NamedTuple):
-    """How seconds grow with something, and how many operations are needed for it."""
+    """How seconds grow with a quantity, and how many operations it requires."""
 
     what: str
     values: list[int]
@@ -212,7 +213,7 @@ def growths(shape: str, model: PreTrainedModel, budget: float) -> Iterator[Growt
 
 
 def planning(seeds: int) -> float:
-    """Seconds of a dry run with three tasks and so many seeds, from nothing."""
+    """Seconds of a dry run with three tasks and this number of seeds, without earlier results."""
     with tempfile.TemporaryDirectory() as folder:
         chosen = Path(folder, "seeds.yaml")
         chosen.write_text(f"seeds: {list(range(seeds))}\n", encoding="utf-8")
@@ -229,7 +230,7 @@ def slope(values: Sequence[float], results: Sequence[float]) -> float:
 
 
 def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]:
-    """The lines of a Markdown table, as its rows come."""
+    """The lines of a Markdown table, as its rows are measured."""
     for row in (head, ["---"] * len(head)):
         yield f"| {' | '.join(row)} |"
     for row in rows:
@@ -238,7 +239,7 @@ def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]:
 
 
 def of_model(name: str, model: PreTrainedModel, budget: float) -> Iterator[str]:
-    """What was measured with one model."""
+    """The measurements with one model."""
     rates = Rates(matrix_rate(torch.float32, CPU, budget), copy_rate(model, budget))
     yield (
         f"With {name}; a large matrix product reaches {rates.operations / 1e9:.0f} GFLOP/s, and a "

@@ -20,7 +20,7 @@ from saliency import peak, reset_peak
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from anchorflow.measure.isolation import (
+from anchorflow.analyses.isolation.measure import (
     Isolate,
     Setting,
     isolated_positions,
@@ -29,7 +29,7 @@ from anchorflow.measure.isolation import (
 )
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import batches_of
-from anchorflow.model.language_model import target_logits
+from anchorflow.model.logits import target_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 
 DEMONSTRATIONS = 4

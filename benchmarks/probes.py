@@ -14,7 +14,7 @@ import torch
 from models import seconds
 from sklearn.linear_model import RidgeClassifier
 
-from anchorflow.measure.probes import SHUFFLES, probe
+from anchorflow.analyses.probes.measure import SHUFFLES, probe
 
 CLASSES = 4
 
@@ -23,8 +23,8 @@ def one_by_one(
     features: np.ndarray, targets: list[np.ndarray], folds: np.ndarray, penalty: float
 ) -> list[np.ndarray]:
     """The same as ``probe``, with one classifier per fold and column."""
-    told = [np.zeros(target.shape, bool) for target in targets]
-    for target, correct in zip(targets, told, strict=True):
+    answers = [np.zeros(target.shape, bool) for target in targets]
+    for target, correct in zip(targets, answers, strict=True):
         for column in range(target.shape[1]):
             for fold in np.unique(folds):
                 held_out = folds == fold
@@ -32,7 +32,7 @@ def one_by_one(
                 ridge.fit(features[~held_out], target[~held_out, column])
                 predicted = ridge.predict(features[held_out])
                 correct[held_out, column] = predicted == target[held_out, column]
-    return told
+    return answers
 
 
 def main() -> None:

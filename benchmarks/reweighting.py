@@ -4,8 +4,9 @@ Both ways run in this process, on the same model, random texts, and order of ste
 runs every prompt in full, forward and backward, in every step, with the same attention function.
 Ours first computes keys and values, included in its time, and then runs one token per text. All
 epochs of the plain way cost the same, so ``--plain-epochs`` of them are timed and scaled up. The
-last column compares the choice between two learning rates, two fits to halves of the texts and one
-to all of them for each, with a single fit; one after the other they would cost four times as much.
+last column gives the time of choosing between two learning rates, relative to a single fit: for
+each rate, two fits to halves of the texts and one to all of them. One after the other, these would
+cost four times as much as one fit.
 
     python benchmarks/reweighting.py --model results/models/gemma-3-270m
     python benchmarks/reweighting.py --shape gpt2-xl --device cuda --dtype bfloat16
@@ -25,12 +26,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
-from anchorflow.measure.beta_fit import Descent, Reweight, fit_reweighting
-from anchorflow.measure.reweighting import label_probabilities
+from anchorflow.analyses.reweighting.measure import label_probabilities
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, batches_of
-from anchorflow.model.language_model import label_logits
+from anchorflow.model.beta_fit import Descent, Reweight, fit_reweighting
 from anchorflow.model.last_tokens import LastTokens, keep_together
+from anchorflow.model.logits import label_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 
 

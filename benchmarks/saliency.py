@@ -11,7 +11,7 @@ attention. Both run in this process, on the same model and the same random promp
         --prompts results/prompts/gemma-3-270m/*/0.parquet
     python benchmarks/saliency.py --model results/models/gemma-3-270m --controls
 
-The last one says how much longer saliency takes with its controls than with the three flows alone.
+The last one reports how much longer saliency takes with its controls than with the flows alone.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from models import as_dtype, model_of, model_parser, random_model, seconds
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from anchorflow.measure.saliency import (
+from anchorflow.analyses.flow.measure import (
     ControlSums,
     FlowMeans,
     FlowSums,
@@ -37,10 +37,11 @@ from anchorflow.measure.saliency import (
     flow_means,
     kinds_with_controls,
     label_loss,
-    measure_saliency,
+    measure_flow,
 )
 from anchorflow.model.batches import Batch
-from anchorflow.model.language_model import MODEL_CARD, open_model, read_card, recompute_activations
+from anchorflow.model.layers import recompute_activations
+from anchorflow.model.opening import MODEL_CARD, open_model, read_card
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.store.checksums import fingerprints, write_json
 from anchorflow.store.parquet import read_tables
@@ -279,7 +280,7 @@ def compare_formats(arguments: argparse.Namespace, device: torch.device) -> None
         model = open_model(folder, device)
         parts = prompts.partition_by("task", "seed")
         start = time.perf_counter()
-        frames = [measure_saliency(model, part, arguments.batch_tokens) for part in parts]
+        frames = [measure_flow(model, part, arguments.batch_tokens) for part in parts]
         times[dtype] = time.perf_counter() - start
         results[dtype] = (
             pl.concat(frames).group_by("layer").agg(pl.col("s_wp", "s_pq", "s_ww").mean())

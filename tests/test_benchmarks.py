@@ -46,7 +46,7 @@ told = {
     "line": gpu.line_of(
         gpu.Row("m", "bfloat16", "saliency", 4096, 1, 2.0, None, None, 0.5, 7.0, None, 0.01)
     ),
-    "tests": [path.name for path in gpu.files_with_cuda_tests()],
+    "tests": [path.relative_to(gpu.TESTS).as_posix() for path in gpu.files_with_cuda_tests()],
     "cases": [case[1:] for case in gpu.cases_of(["m"], ["bfloat16", "float32"], [4, 3, 2, 1])],
 }
 for name in absent:
@@ -131,11 +131,12 @@ def test_the_most_telling_cases_come_first_and_none_twice(told: dict[str, Any]) 
 def test_the_tests_that_need_cuda_are_found_without_those_of_whole_runs(
     told: dict[str, Any],
 ) -> None:
-    assert {"test_saliency.py", "test_attention_function.py"} <= set(told["tests"])
-    assert "test_errors.py" not in told["tests"]
+    found = {"analyses/flow/test_measure.py", "model/test_attention_function.py"}
+    assert found <= set(told["tests"])
+    assert not [name for name in told["tests"] if name.startswith("whole_run")]
     for name in told["tests"]:
-        (path,) = (Path(ROOT) / "tests").glob(f"*/{name}")
-        assert "on_cuda" in path.read_text(), "run by this part of their names"
+        text = (Path(ROOT) / "tests" / name).read_text(encoding="utf-8")
+        assert "on_cuda" in text, "run by this part of their names"
 
 
 def test_the_page_has_a_row_per_measurement_with_its_share_of_a_limit(told: dict[str, Any]) -> None:

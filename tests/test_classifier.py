@@ -9,11 +9,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from anchorflow.analyses.compression.measure import observe
 from anchorflow.classifier import InContextClassifier
 from anchorflow.config.errors import InputError
 from anchorflow.fitted_weights import FittedWeights
 from anchorflow.kept_positions import METHODS
-from anchorflow.measure.compression import observe
 from anchorflow.model.attention_function import intervene
 from documentation import python_example
 from out_of_memory import limit

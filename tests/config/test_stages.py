@@ -1,24 +1,46 @@
-"""What summaries read of untrained twins and of shuffled labels, from the configuration."""
+"""What stages read and write, of untrained twins and shuffled labels too, from declarations."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from anchorflow.config.stages import PRESENTED, null_stages, presented
+from anchorflow.config.analysis import CLAIMS
+from anchorflow.config.stages import (
+    ANALYSES,
+    PRESENTED,
+    SHARDED,
+    STAGES,
+    files_of_tables,
+    folder_of,
+    null_reads,
+    null_stages,
+    read_by_claims,
+    reads_of,
+    stage_of,
+    table_at,
+)
 
 ALL: dict[str, Any] = {
     "untrained": ["shuffled"],
-    "stages": ["attention", "saliency", "isolation", "compression"],
+    "stages": ["attention", "flow", "isolation", "compression"],
     "shuffled_labels": True,
 }
 
 
+def listing(*keys: str) -> Callable[[str], bool]:
+    """What a configuration lists that asks for these alone, of what runs may do without."""
+    return lambda key: not key or key in keys
+
+
+# --- nulls ---------------------------------------------------------------------------------------
+
+
 def test_predictions_come_with_attention_and_only_they_are_made_with_shuffled_labels() -> None:
-    predicted = ["attention", "predictions"]
-    assert null_stages("untrained", ALL) == [*predicted, "saliency", "isolation", "compression"]
-    assert null_stages("shuffled", ALL) == predicted
-    assert null_stages("untrained", ALL | {"stages": ["saliency"]}) == ["saliency"]
-    assert null_stages("shuffled", ALL | {"stages": ["compression"]}) == predicted
+    assert sorted(null_stages("untrained", ALL)) == sorted(ALL["stages"])
+    assert null_stages("shuffled", ALL) == ["attention"]
+    assert null_stages("untrained", ALL | {"stages": ["flow"]}) == ["flow"]
+    assert null_stages("shuffled", ALL | {"stages": ["compression"]}) == ["attention"]
 
 
 @pytest.mark.parametrize(
@@ -29,21 +51,114 @@ def test_nothing_is_measured_of_what_a_run_does_not_have(
     null: str, changes: dict[str, Any]
 ) -> None:
     assert null_stages(null, ALL | changes) == []
-    assert presented("claims").null_reads(null, ALL | changes) == {}
+    assert null_reads(null, ALL | changes) == {}
 
 
-def test_claims_alone_read_the_same_tables_of_nulls_by_names_of_their_own() -> None:
-    claims = presented("claims")
-    found = claims.null_reads("untrained", ALL | {"stages": ["attention"]})
-    assert found == {
-        "untrained_attention": "attention",
-        "untrained_predictions": "predictions",
+def test_claims_read_the_same_tables_of_nulls_by_names_of_their_own() -> None:
+    assert null_reads("untrained", ALL | {"stages": ["attention"]}) == {
+        "untrained_attention": "attention/attention",
+        "untrained_predictions": "attention/predictions",
     }
-    reads = claims.null_reads("shuffled", ALL)
-    assert reads["shuffled_predictions"] == "predictions"
-    assert "shuffled_saliency" not in reads
-    assert {**claims.reads, **reads, **claims.worded}.items() <= claims.may_read().items()
-    for shown in PRESENTED:
-        if shown.name != "claims":
-            assert shown.may_read() == {**shown.reads, **shown.further}
-            assert shown.null_reads("untrained", ALL) == {}
+    reads = null_reads("shuffled", ALL)
+    assert reads["shuffled_predictions"] == "attention/predictions"
+    assert "shuffled_flow" not in reads
+    own = read_by_claims()
+    for null in ("untrained", "shuffled"):
+        for name, read in null_reads(null, ALL).items():
+            assert own[name.removeprefix(f"{null}_")] == read
+
+
+# --- what is read --------------------------------------------------------------------------------
+
+
+def test_a_summary_reads_what_it_declares_and_claims_what_they_list() -> None:
+    assert reads_of("flow", listing()) == {"flow": "flow", "prompts": "prompts"}
+    claims = reads_of("claims", listing())
+    assert claims["predictions"] == "attention/predictions"
+    assert claims["kernel_predictions"] == "kernel/predictions"
+    assert claims.items() <= read_by_claims().items()
+    everything = [stage.asked_for for stage in STAGES.values()]
+    assert reads_of("claims", listing(*everything)) == read_by_claims()
+
+
+def test_what_only_some_runs_measure_is_left_out_of_the_others_summaries() -> None:
+    assert "knockout" not in reads_of("claims", listing())
+    assert reads_of("claims", listing("knockout.classes"))["knockout"] == "knockout"
+    without, further = reads_of("regressors", listing()), "further_embeddings"
+    assert further not in without
+    assert reads_of("regressors", listing("encoder.further")) == {**without, further: further}
+
+
+def test_an_analysis_that_is_asked_for_reads_its_own_tables_whatever_else_a_run_has() -> None:
+    """Its rules exist in every run, of which no other asks for them."""
+    assert reads_of("knockout", listing())["knockout"] == "knockout"
+    assert "faithfulness" in reads_of("faithfulness", listing())
+    assert "knockout" not in reads_of("faithfulness", listing())
+
+
+@pytest.mark.parametrize("name", PRESENTED)
+def test_what_is_read_is_written(name: str) -> None:
+    analysis = PRESENTED[name]
+    written = {
+        f"{stage.name}/{file}" if file else stage.name
+        for stage in STAGES.values()
+        for file, _, _ in stage.files()
+    }
+    shown = [each.reads for each in (analysis.summary, analysis.figure, analysis.table) if each]
+    assert {read for reads in shown for read in reads.values()} <= written
+
+
+def test_claims_stand_beside_analyses_and_are_none() -> None:
+    assert "claims" not in ANALYSES
+    assert PRESENTED["claims"].category == CLAIMS
+    assert folder_of("claims") == "claims"
+    assert folder_of("flow") == "analyses/flow"
+
+
+# --- what lies where -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "stage", "table"),
+    [
+        ("results/texts/news.parquet", "texts", "texts"),
+        ("results/flow/tiny/news/0.parquet", "flow", "flow"),
+        ("results/attention/tiny/news/0/predictions.parquet", "attention", "predictions"),
+        ("results/kernel/tiny/news/0/attention.parquet", "kernel", "kernel_attention"),
+        ("results/reweighting/tiny/news/0/beta_anchor.parquet", "reweighting", "beta"),
+        ("results/flow_page/tiny/news/0/prompts.parquet", "flow_page", "shown_prompts"),
+        ("results/summaries/flow/tiny.parquet", "summaries/flow", "flow_summary"),
+        ("results/summaries/theory/worlds.parquet", "summaries/theory", "theory_summary"),
+        ("results/summaries/claims/tiny.parquet", "summaries/claims", "claims"),
+        ("results/tables/flow.csv", "summaries/flow", "flow_summary"),
+        ("results/tables/timing.csv", "timing", "timing"),
+        ("results/tables/claims.csv", "summaries/claims", "claims"),
+    ],
+)
+def test_a_path_tells_the_stage_and_the_table(path: str, stage: str, table: str) -> None:
+    assert stage_of(path) == stage
+    assert table_at(path) == table
+
+
+def test_every_file_of_a_stage_is_found_by_its_path() -> None:
+    for stage in STAGES.values():
+        for _, table, pattern in stage.files():
+            path = pattern.format(model="tiny", task="news", seed=0)
+            assert (stage_of(path), table_at(path)) == (stage.name, table)
+
+
+def test_csv_files_are_listed_with_the_tables_that_they_show() -> None:
+    files = files_of_tables()
+    assert files["flow_summary"] == [
+        "results/summaries/flow/{model}.parquet",
+        "results/tables/flow.csv",
+    ]
+    assert files["timing"][-1] == "results/tables/timing.csv"
+    for table, paths in files.items():
+        for path in paths:
+            assert table_at(path.format(model="tiny", task="news", seed=0)) == table
+
+
+def test_stages_in_shards_are_those_that_declare_it() -> None:
+    declared = {name for name, each in ANALYSES.items() if each.measured and each.measured.sharded}
+    assert set(SHARDED) == declared

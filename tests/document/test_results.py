@@ -51,7 +51,7 @@ def test_the_page_is_what_the_quoted_results_yield() -> None:
 
 
 def test_the_figures_are_those_of_the_quoted_run() -> None:
-    assert set(quoted_figures()) == {"flow", "heads", "loyalty", "retention", "transplants"}
+    assert set(quoted_figures()) == {"flow", "kernel", "isolation", "compression", "transplant"}
     for name, known in quoted_figures().items():
         assert sha256_of(DOCS / f"{name}.png") == known, name
 
@@ -102,9 +102,9 @@ def test_an_altered_fact_or_a_row_too_many_is_found(docs: Path) -> None:
     assert disagreements(docs) == ["results/run.json"]
 
     shutil.copy(DOCS / "results" / "run.json", path)
-    with open(docs / "results" / "loyalty.csv", "a", encoding="utf-8") as text:
+    with open(docs / "results" / "isolation.csv", "a", encoding="utf-8") as text:
         text.write("average,zero,label,first,5,label_loyalty,0.6,0.5,0.7\n")
-    assert disagreements(docs) == ["results/loyalty.csv"]
+    assert disagreements(docs) == ["results/isolation.csv"]
 
 
 def test_the_prose_has_no_number_with_decimals_of_its_own() -> None:
@@ -205,7 +205,7 @@ def test_rows_and_columns_that_are_not_quoted_are_left_out() -> None:
         ("value", ["accuracy", "median"], {"task": "news"}, "accuracy has no column median."),
         ("interval", ["flow"], {"task": "average"}, "there is no table flow."),
         ("fact", ["threads"], {}, "the run has no fact threads."),
-        ("figure", ["heads"], {}, "the run has no fact figures.heads."),
+        ("figure", ["kernel"], {}, "the run has no fact figures.kernel."),
     ],
 )
 def test_what_can_not_be_quoted_is_named(

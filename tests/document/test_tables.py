@@ -26,7 +26,7 @@ def test_every_column_of_every_table_stands_in_the_section_of_its_table() -> Non
         assert all(f"`{pattern}`" in section for pattern in FILES[table])
     of = dict(zip(TABLES, sections, strict=True))
     assert "| `probabilities` | list of float32 | probability | softmax over" in of["predictions"]
-    assert "Keys: `model`, `task`, `seed`, `example`, `layer`." in of["saliency"]
+    assert "Keys: `model`, `task`, `seed`, `example`, `layer`." in of["flow"]
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -19,7 +19,7 @@ from anchorflow.model.attention_function import (
     plain_attention,
     row_chunks,
 )
-from anchorflow.model.language_model import target_logits
+from anchorflow.model.logits import target_logits
 from tiny_models import FAMILIES, random_batch, tiny_model
 
 

@@ -3,12 +3,9 @@
 import logging
 import os
 import signal
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import polars as pl
 import pytest
 import torch
 import yaml
@@ -17,32 +14,14 @@ from transformers import PreTrainedModel
 
 from anchorflow.config.configuration import complete_configuration
 from anchorflow.config.stages import STAGES
-from anchorflow.measure import (
-    attention,
-    compression,
-    cutoff,
-    diagnosis,
-    faithfulness,
-    isolation,
-    kernel,
-    knockout,
-    orders,
-    perturbations,
-    retrieval,
-    reweighting,
-    saliency,
-    timing,
-    token_saliency,
-    transplant,
-)
-from anchorflow.model.cost import log_run, told, whole_run
+from anchorflow.model.cost import estimate_of_run, log_run, whole_run
 from anchorflow.model.devices import Rates
-from anchorflow.model.language_model import decoder_layers
+from anchorflow.model.layers import decoder_layers
 from anchorflow.model.size import PER_JOB, PER_LAYER, SHARE, Cost, Prompts, seconds
 from checkout import ROOT
 from sizes import SIZE
-from stub_tokenizers import Decoder
-from tiny_models import PREFIX, shared_prompts, tiny_model
+from tiny_cells import tiny_runs
+from tiny_models import PREFIX, tiny_model
 
 SHALLOW = {"isolation": {"layers": [1], "draws": 1}, "compute": {"device": "cpu"}}
 
@@ -79,96 +58,7 @@ class Tokens:
         self.backward += self._share * given[0].shape[:2].numel()
 
 
-TABLE = shared_prompts([10, 10, 10, 10])
-OWN = TABLE.with_columns(demonstrations=pl.lit("per_example"))
-CUTS = {"classes": ["label_to_target", "text_to_label"], "layers": ["thirds"], "draws": 1}
-ISOLATED = {"variants": ["mask"], "positions": ["label", "random"], "draws": 2, "layers": [1, 2]}
-TAKEN = {"places": ["label", "text"], "donors": ["permuted"], "depths": 3, "draws": 1}
-KEPT = {"methods": ["hidden_anchor", "snapkv"], "shares": [0.5], "draws": 1}
-FIT = {"learning_rates": [0.1, 1], "further_rates": [], "epochs": 2, "batch_size": 2}
-TIMED = {"repetitions": 2, "batch_size": 2, "queries": 4}
-
-Run = Callable[[PreTrainedModel], object]
-
-
-def called(*protocols: str) -> pl.DataFrame:
-    """The same prompts under other protocols."""
-    return pl.concat([TABLE.with_columns(demonstrations=pl.lit(name)) for name in protocols])
-
-
-def taken(what: str) -> tuple[ModuleType, Mapping[str, Any], Run]:
-    spec = {**TAKEN, "what": [what]}
-    settings = transplant.settings_of(["label", "text"], ["permuted"], [what], 3, 1, 3)
-    return transplant, spec, lambda m: transplant.measure_transplant(m, TABLE, settings, 1000)
-
-
-COUNTED: dict[str, tuple[ModuleType, Mapping[str, Any], Run]] = {
-    "attention": (attention, {}, lambda m: attention.measure_attention(m, Decoder(), TABLE, 1000)),
-    "diagnosis": (diagnosis, {}, lambda m: diagnosis.measure_diagnosis(m, TABLE, 2, 1000)),
-    "saliency": (
-        saliency,
-        {"demonstrations": "per_example"},
-        lambda m: saliency.measure_saliency(m, OWN, 1000),
-    ),
-    "shared saliency": (
-        saliency,
-        {"demonstrations": "fixed"},
-        lambda m: saliency.measure_saliency(m, TABLE, 1000, "fixed"),
-    ),
-    "token_saliency": (
-        token_saliency,
-        {},
-        lambda m: token_saliency.measure_token_saliency(m, Decoder(), OWN, 4),
-    ),
-    "isolation": (
-        isolation,
-        ISOLATED,
-        lambda m: isolation.measure_isolation(
-            m, TABLE, isolation.settings_of(["mask"], [1, 2], 2, 3, "tiny"), 4, 1000
-        ),
-    ),
-    "knockout": (
-        knockout,
-        CUTS,
-        lambda m: knockout.measure_knockout(
-            m, TABLE, knockout.settings_of(**CUTS, depth=3), "mask", 4, 1000
-        ),
-    ),
-    "faithfulness": (
-        faithfulness,
-        {"steps": 2},
-        lambda m: faithfulness.measure_faithfulness(m, TABLE, ["label_to_target"], 1, 2, 1000),
-    ),
-    "cutoff": (
-        cutoff,
-        {"sees": ["label", "random"], "draws": 2, "every": 1},
-        lambda m: cutoff.measure_cutoff(
-            m, TABLE, cutoff.settings_of(["label", "random"], 2, 1, 3), 4, 1000
-        ),
-    ),
-    "transplanted keys and values": taken("keys_values"),
-    "transplanted residuals": taken("residual"),
-    "compression": (
-        compression,
-        KEPT,
-        lambda m: compression.measure_compression(
-            m, TABLE, {}, {**KEPT, "positions": "original"}, 1000
-        ),
-    ),
-    "reweighting": (
-        reweighting,
-        {**FIT, "anchors": "original", "examples_per_label": 4 / 3},
-        lambda m: reweighting.measure_reweighting(
-            m,
-            called("fixed", "training", "many"),
-            [" a", " b", " c"],
-            {**FIT, "baselines": []},
-            1000,
-            anchors="original",
-        ),
-    ),
-    "timing": (timing, TIMED, lambda m: timing.measure_timing(m, TABLE, TIMED)),
-}
+COUNTED = tiny_runs("COUNTED")
 
 
 @pytest.mark.parametrize("stage", COUNTED)
@@ -182,30 +72,22 @@ def test_an_analysis_runs_as_many_tokens_as_it_says(stage: str) -> None:
     assert planned.forward + planned.backward == pytest.approx(ran, rel=0.25)
 
 
-def test_texts_are_run_once_for_everything_that_is_varied() -> None:
-    some = Prompts(10, 40, 10, 1)
-    assert perturbations.cost(some, {"kinds": ["typos", "rare_words"]}, 3) == Cost(2 * 140)
-    assert orders.cost(some, {"count": 3}, 3) == Cost(6 * 140)
-    assert retrieval.cost(some, {"choices": ["nearest"]}, 3) == Cost(10 * 50, whole=True)
-    # As many texts are shown as 4 rounds: half, and a quarter of them are run too.
-    assert kernel.cost(some, {}, 3) == Cost(140 + 2 * (100 + 40) + 2 * 100)
-
-
 def test_a_whole_run_has_the_jobs_that_snakemake_plans() -> None:
     jobs = {
         stage: len(each) for stage, each in whole_run(configuration(), "gemma-3-270m", 18).items()
     }
-    # 3 tasks and 4 seeds; 3 other sets of label words; twins for saliency and isolation.
-    assert jobs == {
+    # 3 tasks and 4 seeds; 3 other sets of label words; twins for flow and isolation.
+    expected = {
         "attention": 4 * (3 + 3),
-        "saliency": 4 * (3 + 3 + 3),
+        "flow": 4 * (3 + 3 + 3),
         "isolation": 4 * (3 + 3 + 3),
-        "token_saliency": 3,
+        "flow_page": 3,
         "knockout": 4 * 3,
         "transplant": 4 * 3,
         "timing": 3,
-        **dict.fromkeys(("reweighting", "compression", "diagnosis", "retrieval", "kernel"), 12),
+        **dict.fromkeys(("reweighting", "compression", "confusion", "retrieval", "kernel"), 12),
     }
+    assert expected.items() <= jobs.items()  # further analyses add theirs
     assert set(jobs) <= set(STAGES)
 
 
@@ -213,9 +95,9 @@ def test_shards_are_jobs_and_what_is_not_asked_for_has_none() -> None:
     sharded = {"examples_per_shard": 3}  # 3, 3, and 1 of 7 texts
     config = configuration(compute=sharded, flow_page={"examples": 0})
     jobs = {stage: len(each) for stage, each in whole_run(config, "gemma-3-270m", 18).items()}
-    assert "token_saliency" not in jobs
-    assert (jobs["attention"], jobs["saliency"], jobs["kernel"]) == (3 * 24, 3 * 36, 3 * 12)
-    assert (jobs["diagnosis"], jobs["reweighting"], jobs["timing"]) == (12, 12, 3)
+    assert "flow_page" not in jobs
+    assert (jobs["attention"], jobs["flow"], jobs["kernel"]) == (3 * 24, 3 * 36, 3 * 12)
+    assert (jobs["confusion"], jobs["reweighting"], jobs["timing"]) == (12, 12, 3)
 
 
 @pytest.fixture
@@ -231,7 +113,8 @@ def test_a_run_is_told_of_in_one_sentence_by_a_process_of_its_own(
     with caplog.at_level(logging.INFO):
         log_run(configuration(**SHALLOW), "gemma-3-270m", resolved)
     (said,) = caplog.messages
-    assert said.startswith("gemma-3-270m: 186 jobs take about ")
+    jobs = sum(map(len, whole_run(configuration(**SHALLOW), "gemma-3-270m", 3).values()))
+    assert said.startswith(f"gemma-3-270m: {jobs} jobs take about ")
     assert " on this machine, one after the other, with 7 texts of about 32 tokens" in said
 
 
@@ -241,7 +124,7 @@ def test_rates_are_those_of_as_many_threads_as_jobs_have(
     threads: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
     shallow = SHALLOW | {"compute": {"threads": 3, "device": "cpu"}}
-    told(configuration(**shallow), "gemma-3-270m", resolved)
+    estimate_of_run(configuration(**shallow), "gemma-3-270m", resolved)
     assert threads == [3]
 
 
@@ -264,6 +147,6 @@ def test_a_run_that_can_not_be_estimated_goes_on(
 
 def test_hours_are_told_without_exponents(resolved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rates, "measured", lambda *_: Rates(1e2, 1e9))
-    said = told(configuration(**SHALLOW), "gemma-3-270m", resolved)
+    said = estimate_of_run(configuration(**SHALLOW), "gemma-3-270m", resolved)
     assert " hours on this machine" in said
     assert "e+" not in said

@@ -11,10 +11,10 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from anchorflow.config.errors import InputError
-from anchorflow.model import attention_function, eager_comparison, language_model
+from anchorflow.model import attention_function, eager_comparison, layers, logits
 from anchorflow.model.attention_function import AttentionCall, Positions
 from anchorflow.model.eager_comparison import check_against_eager
-from anchorflow.model.language_model import open_model, read_card
+from anchorflow.model.opening import open_model, read_card
 from anchorflow.prepare.model import resolve_model
 from anchorflow.prepare.tokenizer import resolve_tokenizer
 from anchorflow.store.checksums import fingerprints, write_json
@@ -169,10 +169,10 @@ def test_positions_shifted_by_one_behind_a_prefix_are_refused(
 ) -> None:
     model = deep_model() if family == "deep" else tiny_model(family, eager=True)
     folder = saved(tmp_path, model, dtype)
-    right = language_model.positions_from
-    for module in (language_model, eager_comparison):
+    right = layers.positions_from
+    for module in (layers, logits, eager_comparison):
         monkeypatch.setattr(module, "positions_from", lambda ids, at: right(ids, at + (at > 0)))
-    with pytest.raises(InputError, match=r"prefix, queries .* positions are others"):
+    with pytest.raises(InputError, match=r"prefix, queries .* positions differ"):
         check_against_eager("tiny", folder)
 
 
@@ -211,5 +211,5 @@ def test_a_model_that_differs_elsewhere_than_in_attention_is_refused(
         model.model.layers[1].input_layernorm.weight.data *= 1.5
 
     monkeypatch.setattr(eager_comparison, "adopt", otherwise)
-    with pytest.raises(InputError, match=r"head gets differs by .* where rounding in"):
+    with pytest.raises(InputError, match=r"hidden states differ by .* while rounding in"):
         check_against_eager("tiny", folder)

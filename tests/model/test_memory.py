@@ -12,7 +12,6 @@ from transformers import AutoConfig
 
 from anchorflow.config.errors import InputError
 from anchorflow.model import memory
-from anchorflow.model.language_model import open_for_job
 from anchorflow.model.memory import (
     HEAP,
     Batch,
@@ -24,6 +23,7 @@ from anchorflow.model.memory import (
     weight_bytes,
     work_bytes,
 )
+from anchorflow.model.opening import open_for_job
 from anchorflow.model.size import Cost, Prompts, Size
 from anchorflow.store.checksums import fingerprints, write_json
 from sizes import SIZE
@@ -66,11 +66,11 @@ LARGE: dict[str, tuple[str, dict[str, Any]]] = {
 # bfloat16 and batches of 512 tokens; isolation keeps the demonstrations' keys and values again for
 # the first and the last 5 layers, of label words and of one draw.
 MEASURED = {
-    ("gpt2-xl", "saliency"): 4881e6,
+    ("gpt2-xl", "flow"): 4881e6,
     ("gpt2-xl", "isolation"): 3234e6,
-    ("gpt-j-6b", "saliency"): 14109e6,
+    ("gpt-j-6b", "flow"): 14109e6,
     ("gpt-j-6b", "isolation"): 11748e6,
-    ("llama-8b", "saliency"): 16212e6,
+    ("llama-8b", "flow"): 16212e6,
     ("llama-8b", "isolation"): 14851e6,
 }
 
@@ -79,7 +79,7 @@ MEASURED = {
 def test_large_models_take_what_was_planned(shape: str, stage: str) -> None:
     kind, settings = LARGE[shape]
     size = Size.of(AutoConfig.for_model(kind, **settings), torch.bfloat16)
-    if stage == "saliency":
+    if stage == "flow":
         cost, batch = BACKWARD, Batch(512 // 96, 96, 0)
     else:
         copies = 1 + 2 * (1 + 5 / size.layers)

@@ -4,11 +4,11 @@ import polars as pl
 import pytest
 import torch
 
-from anchorflow.measure.attention import RecordRows
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import batches_of
-from anchorflow.model.language_model import target_logits
+from anchorflow.model.logits import target_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.target_attention import RecordRows
 from tiny_models import (
     FAMILIES,
     PREFIX,

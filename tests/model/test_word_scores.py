@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from anchorflow.analyses.attention.measure import measure_attention
+from anchorflow.analyses.compression.measure import ANCHOR, FULL, measure_compression, observe
+from anchorflow.analyses.retrieval.measure import measure_retrieval
+from anchorflow.analyses.reweighting.measure import measure_reweighting
 from anchorflow.kept_positions import METHODS
-from anchorflow.measure.attention import measure_attention
-from anchorflow.measure.beta_fit import Descent, label_scores
-from anchorflow.measure.compression import ANCHOR, FULL, measure_compression, observe
-from anchorflow.measure.retrieval import measure_retrieval
-from anchorflow.measure.reweighting import beta_of, measure_reweighting
 from anchorflow.model.attention_function import Intervention, intervene
 from anchorflow.model.batches import Budget
-from anchorflow.model.language_model import recompute_activations
+from anchorflow.model.beta_fit import Descent, beta_of, label_scores
 from anchorflow.model.last_tokens import keep_together
+from anchorflow.model.layers import recompute_activations
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
 from anchorflow.random_draws import generator

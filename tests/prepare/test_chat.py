@@ -139,7 +139,7 @@ REFUSED = {
     looped("<turn>{{ m.content }}</turn>").replace("<assistant>", "<turn>"): "begins the user's t",
     looped(TURN)[: -len("<assistant>")]: "ends a prompt with '</user>', while the answers in it f",
     looped(TURN) + "<think>": "ends a prompt with '</user><assistant><think>', while the answers",
-    looped(TURN + "{{ m.content | length }}"): "writes other text around other contents; c",
+    looped(TURN + "{{ m.content | length }}"): "writes different text around different con",
     looped("{{ m.content | length }}" + TURN): "ends a prompt with '</user><assistant>', while ",
     looped("{{ m.content[:1] }}" + TURN): "ends a prompt with '</user><assistant>', while the answ",
     "{{ strftime_now('%d') }}" + looped(TURN): "asks for today's date (strftime_now); choose anoth",
@@ -171,8 +171,8 @@ def test_a_trimmed_content_is_refused_with_its_row(name: str) -> None:
     with pytest.raises(InputError) as error:
         chat.wrap([Turn("user", (("text", "fine "),))], "test text 7")
     assert str(error.value) == (
-        "models.m.chat: for test text 7, the chat template of model m trims the blanks at the ends "
-        "of 'fine '; choose another model, or set \"chat: false\"."
+        "models.m.chat: for test text 7, the chat template of model m trims the white space at the "
+        "ends of 'fine '; choose another model, or set \"chat: false\"."
     )
     untrimmed = chat_of(template_of("chatml")).wrap([Turn("user", (("text", "fine "),))])
     assert ("text", "fine ") in untrimmed

@@ -10,12 +10,9 @@ from transformers.utils.chat_template_utils import render_jinja_template
 
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.chat import Chat, control_tokens
-from anchorflow.prepare.prompts import (
-    Template,
-    build_prompts,
-    instruction_positions,
-    label_word_positions,
-)
+from anchorflow.prepare.positions import instruction_positions, label_word_positions
+from anchorflow.prepare.prompts import build_prompts
+from anchorflow.prepare.template import Template
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
 from chat_formats import TOKENS, chat_of, template_of

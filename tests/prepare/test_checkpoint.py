@@ -11,12 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.checkpoint import (
-    Stored,
-    check_gguf_tensors,
-    check_tensors,
-    stored_tensors,
-)
+from anchorflow.prepare.checkpoint import Stored, check_gguf_tensors, check_tensors, stored_tensors
 from tiny_models import FAMILIES, tiny_model
 
 Headers = dict[str, Stored]
@@ -90,7 +85,7 @@ def trained_bias(tensors: Headers) -> None:
             of_one_more_layer,
             "here has weights of layers that its configuration does not count (model.layers.3.mlp.",
         ),
-        (of_other_size, "the weights in here can't be read (they have other sizes than its con"),
+        (of_other_size, "the weights in here can't be read (their sizes differ from those in i"),
         (trained_bias, "here has the tensor model.layers.1.attn.bias, which LlamaForCausalLM do"),
     ],
 )

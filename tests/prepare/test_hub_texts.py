@@ -255,7 +255,7 @@ def test_values_may_name_classes_or_number_them(told: Told) -> None:
         ("pickled", "tasks.pickled: could not fetch the data set org/pickled at revision aaaaaaa"),
         ("column", 'tasks.column.train: org/set (classes), train: there is no column "text" (it'),
         ("columns", 'there is no column "text" (it has sentence, label); set tasks.columns.'),
-        ("order", 'classes are negative, positive, in this order, so "negative" would be shown'),
+        ("order", 'classes are negative, positive, in this order, so "negative" would get'),
         ("number", "classes are negative, positive, 2 for 3 label words; give one word per class"),
         ("cut", "peer closed connection without sending complete message body"),
     ],

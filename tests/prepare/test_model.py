@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.language_model import open_model
+from anchorflow.model.opening import open_model
 from anchorflow.prepare.model import resolve_model
 from checkout import ROOT
 from resolved_models import not_finite, resolve
@@ -41,7 +41,7 @@ def of_one_more_layer(tensors: dict[str, torch.Tensor]) -> None:
     [
         (of_one_more_layer, "layers that its configuration does not count (model.layers.3.mlp.up"),
         (lacking, "lacks the weights model.layers.1.mlp.up_proj.weight, which would be random; re"),
-        (of_other_size, "can't be read (they have other sizes than its configuration says); repl"),
+        (of_other_size, "can't be read (their sizes differ from those in its configuration); rep"),
         (not_finite, "its logits are not finite on a random prompt; replace its weights with a c"),
         (None, "can't be read ("),
     ],

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.language_model import open_model, read_card
+from anchorflow.model.opening import open_model, read_card
 from anchorflow.prepare.model import resolve_model
 from anchorflow.prepare.quantization import ENTRIES
 from anchorflow.prepare.untrained import make_untrained

@@ -3,8 +3,10 @@
 import pytest
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.prompts import Template, Tokenizer, drawn_label_words, word_tokens
+from anchorflow.prepare.label_words import drawn_label_words, word_tokens
+from anchorflow.prepare.locating import Tokenizer
 from anchorflow.prepare.random_words import WORDS, words_in_order
+from anchorflow.prepare.template import Template
 from stub_tokenizers import StubEncoding, StubTokenizer
 
 TEMPLATE = Template.parse("Review: {text}\nSentiment:{label}")

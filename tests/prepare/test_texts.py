@@ -304,7 +304,7 @@ def test_whole_surrogate_pairs_and_backslashes_are_read(tmp_path: Path) -> None:
         ('{"text": "x", "label": 1}\n{"text": 5, "label": 0}', "several kinds: str, int"),
         ('{"text": {"a": 1}, "label": 1}\n{"text": "x", "label": 0}', "several kinds: dict, str"),
         ('{"text": "x", "label": 1}\n{"text": "y", "label": true}', "several kinds: int, bool"),
-        ('{"text": "x", "label": 1, "text": "y"}', "a key twice, of text, label, text"),
+        ('{"text": "x", "label": 1, "text": "y"}', "repeats a key among text, label, text"),
         ('{"text": "x", "label": 1}\n5', "row 2 is not an object"),
     ],
 )
@@ -540,8 +540,8 @@ def test_classes_in_another_order_than_the_label_words_are_refused(tmp_path: Pat
     content = of_classes(tmp_path, ["positive", "negative"], [0, 1])
     assert refused(tmp_path, content, kind="parquet") == (
         "train.parquet: the label column's classes are positive, negative, in this order, so "
-        '"positive" would be shown as "Negative"; give tasks.reviews.labels in the same order, or '
-        "set tasks.reviews.values."
+        '"positive" would get the label word "Negative"; give tasks.reviews.labels in the same '
+        "order, or set tasks.reviews.values."
     )
 
 
@@ -572,7 +572,7 @@ def test_a_value_that_names_no_class_or_one_again_is_refused(
     tmp_path: Path, values: list[Any]
 ) -> None:
     content = of_classes(tmp_path, ["positive", "negative"], [0, 1])
-    assert "of which tasks.reviews.values has" in refused(
+    assert "in tasks.reviews.values is none of them or repeats one" in refused(
         tmp_path, content, {**TASK, "values": values}, kind="parquet"
     )
 
@@ -613,7 +613,7 @@ def test_fields_are_joined_by_the_unit_separator_in_the_columns_order(tmp_path: 
 def test_a_field_with_the_unit_separator_is_refused_with_its_row(tmp_path: Path) -> None:
     content = "title,body,second,label\nT,b,s,Yes\nT,b\x1fc,s,No\n"
     assert refused_pairs(tmp_path, content) == (
-        "train.csv: row 2 has the character U+001F in its premise, by which fields are joined; "
+        "train.csv: row 2 has the character U+001F in its premise, which separates fields; "
         "remove it."
     )
     single = "text,label\na\x1fb,Positive\n"

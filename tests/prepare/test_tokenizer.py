@@ -82,7 +82,7 @@ def test_a_model_without_chat_template_is_told_where_one_is_asked_for(
     with pytest.raises(InputError) as error:
         Chat.open(folder, "tasks.sst2.chat", "tiny")
     assert str(error.value) == (
-        "tasks.sst2.chat: model tiny has no chat template, as models that were not trained on "
+        "tasks.sst2.chat: model tiny has no chat template, so it was probably not trained on "
         'conversations; choose another model, or set "chat: false".'
     )
 

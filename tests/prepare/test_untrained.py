@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from anchorflow.config.errors import InputError
 from anchorflow.model import memory
-from anchorflow.model.language_model import open_model, read_card
+from anchorflow.model.opening import open_model, read_card
 from anchorflow.prepare.untrained import initialized, make_untrained, permuted, shuffled
 from anchorflow.random_draws import generator
 from anchorflow.store.checksums import fingerprints, sha256_of, write_json

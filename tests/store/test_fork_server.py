@@ -13,7 +13,7 @@ import pytest
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
-from anchorflow.config.import_path import ALONE, RUN
+from anchorflow.config.job_environment import ALONE, RUN
 from anchorflow.store.fork_server import BEFORE_FORKS
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")

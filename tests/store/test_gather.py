@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from anchorflow.analyses.flow.schema import FLOW
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.embeddings import EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema, keyed
-from anchorflow.schemas.saliency import SALIENCY
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.gather import gather
 from anchorflow.store.parquet import read_table, write_frame
@@ -21,7 +21,7 @@ from table_files import write
 
 
 def flows(examples: range) -> pl.DataFrame:
-    """Rows of the saliency table with values that do not compress."""
+    """Rows of the flow table with values that do not compress."""
     rows = len(examples) * 3
     random = np.random.default_rng(examples.start)
     return keyed(
@@ -29,11 +29,11 @@ def flows(examples: range) -> pl.DataFrame:
             {
                 "example": np.repeat(np.array(examples), 3),
                 "layer": np.tile(np.arange(3), len(examples)),
-                **{name: random.random(rows) for name in SALIENCY.names[5:]},
+                **{name: random.random(rows) for name in FLOW.names[5:]},
             }
         ),
         {"model": "m", "task": "t", "seed": 0},
-        SALIENCY,
+        FLOW,
     )
 
 
@@ -50,9 +50,9 @@ def test_a_gathered_file_s_bytes_do_not_depend_on_the_shards(tmp_path: Path) -> 
     written = set()
     for number, ends in enumerate(([], [3, 20], [1, 1, 13, 14, 30, 40])):
         path = tmp_path / f"{number}.parquet"
-        shards = write(tmp_path / str(number), "saliency", split(rows, *ends))
+        shards = write(tmp_path / str(number), "flow", split(rows, *ends))
         gather(shards, path, rows=32)
-        assert read_table(path, SALIENCY).equals(rows)
+        assert read_table(path, FLOW).equals(rows)
         groups = pq.ParquetFile(path).metadata
         assert [groups.row_group(k).num_rows for k in range(4)] == [32, 32, 32, 24]
         written.add(path.read_bytes())
@@ -63,10 +63,10 @@ def test_a_gathered_file_s_bytes_do_not_depend_on_the_shards(tmp_path: Path) -> 
 def test_a_gathered_file_is_the_one_that_one_job_writes(examples: int, tmp_path: Path) -> None:
     rows = flows(range(examples))  # 3 layers; more than a row group
     parts = split(rows, 1, 2, 300_000)
-    gather(write(tmp_path, "saliency", parts), tmp_path / "gathered.parquet")
-    write_frame(tmp_path / "one.parquet", SALIENCY, pl.concat([parts[0], rows[3:]]), {"spec": 1})
+    gather(write(tmp_path, "flow", parts), tmp_path / "gathered.parquet")
+    write_frame(tmp_path / "one.parquet", FLOW, pl.concat([parts[0], rows[3:]]), {"spec": 1})
     assert (tmp_path / "gathered.parquet").read_bytes() == (tmp_path / "one.parquet").read_bytes()
-    assert read_table(tmp_path / "gathered.parquet", SALIENCY).equals(rows)
+    assert read_table(tmp_path / "gathered.parquet", FLOW).equals(rows)
 
 
 def test_wide_rows_make_smaller_groups_however_they_are_gathered(tmp_path: Path) -> None:
@@ -97,9 +97,7 @@ def peak_of_gathering(shards: Sequence[Path], path: Path) -> int:
 
 def test_gathering_four_times_the_shards_takes_no_more_memory(tmp_path: Path) -> None:
     size = 10_000
-    shards = write(
-        tmp_path, "saliency", split(flows(range(8 * size)), *range(size, 8 * size, size))
-    )
+    shards = write(tmp_path, "flow", split(flows(range(8 * size)), *range(size, 8 * size, size)))
     peak = peak_of_gathering(shards[:2], tmp_path / "two.parquet")
     assert 0 < peak_of_gathering(shards, tmp_path / "eight.parquet") < 1.2 * peak
 
@@ -124,7 +122,7 @@ def of_another_table(paths: list[Path]) -> None:
 
 
 def of_other_settings(paths: list[Path]) -> None:
-    write_frame(paths[1], SALIENCY, read_table(paths[1], SALIENCY), {"spec": 2})
+    write_frame(paths[1], FLOW, read_table(paths[1], FLOW), {"spec": 2})
 
 
 def repeated(paths: list[Path]) -> None:
@@ -137,7 +135,7 @@ def repeated(paths: list[Path]) -> None:
         (truncated, "damaged, or not a table that this workflow wrote"),
         (overwritten, "damaged, or not a table that this workflow wrote"),
         (missing, "the shard is missing; run the workflow to build it."),
-        (of_another_table, "its columns are not those of the saliency table; delete it and run"),
+        (of_another_table, "its columns are not those of the flow table; delete it and run"),
         (of_other_settings, "its settings differ from those of .*0.parquet, so they can't be"),
         (repeated, "it contains test texts of earlier shards; delete it and run again"),
     ],
@@ -145,7 +143,7 @@ def repeated(paths: list[Path]) -> None:
 def test_a_shard_that_is_not_what_it_should_be_is_named(
     spoil: Callable[[list[Path]], None], sentence: str, tmp_path: Path
 ) -> None:
-    shards = write(tmp_path, "saliency", split(flows(range(300)), 100, 200))
+    shards = write(tmp_path, "flow", split(flows(range(300)), 100, 200))
     spoil(shards)
     with pytest.raises(InputError, match=f"^{shards[1]}: {sentence}"):
         gather(shards, tmp_path / "whole.parquet")

@@ -10,10 +10,13 @@ from typing import Any
 import psutil
 import pytest
 
-from anchorflow.config.code import code_of, digest
-from anchorflow.config.import_path import PLANNED
+from anchorflow.config.digests import code_of, digest
+from anchorflow.config.job_environment import PLANNED
 from anchorflow.store import job as module
-from anchorflow.store.job import configuration_of, job, slices_of
+from anchorflow.store.all_tables import TABLES
+from anchorflow.store.job import agreed_settings, arguments_of, job, settings_of
+from anchorflow.store.parquet import write_frame
+from table_files import SALIENCIES
 
 SCRIPTS = Path(module.__file__).parents[2] / "scripts"
 
@@ -49,7 +52,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 def test_a_job_that_runs_what_it_is_recorded_with_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded(monkeypatch, "store/job", "config/code", "schemas/flow")
+    loaded(monkeypatch, "store/job", "config/digests", "analyses/flow/schema")
     with job(started(tmp_path)):
         pass
 
@@ -75,10 +78,10 @@ def test_a_job_leaves_its_times_and_peak_memory(
 def test_a_module_that_the_rule_does_not_know_is_a_defect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    loaded(monkeypatch, "store/job", "measure/saliency")
+    loaded(monkeypatch, "store/job", "analyses/flow/measure")
     with pytest.raises(SystemExit), job(started(tmp_path)):
         pass
-    assert "saliency.py was run, but is not among the code" in capsys.readouterr().err
+    assert "measure.py was run, but is not among the code" in capsys.readouterr().err
 
 
 def test_another_copy_of_the_package_is_refused(
@@ -124,12 +127,15 @@ def test_code_that_changes_during_a_job_is_refused(
     assert "late.py: changed since the run was planned" in capsys.readouterr().err
 
 
-def test_slices_are_the_mappings_among_the_params() -> None:
+def test_settings_are_the_mappings_among_the_params() -> None:
     params = Params(
-        presents="flow", statistics={"a": 1}, style={"b": 2}, code_plot=["plot/flow.py 0"]
+        analysis="flow",
+        statistics={"a": 1},
+        style={"b": 2},
+        code_flow=["analyses/flow/plot.py 0"],
     )
-    assert slices_of(params) == {"statistics": {"a": 1}, "style": {"b": 2}}
-    assert configuration_of(params) == {"a": 1, "b": 2}
+    assert settings_of(params) == {"statistics": {"a": 1}, "style": {"b": 2}}
+    assert arguments_of(params) == {"a": 1, "b": 2}
 
 
 def test_a_job_s_seconds_are_those_since_its_process_was_started() -> None:
@@ -137,3 +143,13 @@ def test_a_job_s_seconds_are_those_since_its_process_was_started() -> None:
     code = "import anchorflow.store.job as job; print(job._age())"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 0.1 < float(ran.stdout) <= time.monotonic() - begun + 0.02
+
+
+def test_settings_that_differ_between_files_are_those_of_no_summary(tmp_path: Path) -> None:
+    paths = []
+    for number, template in enumerate(("a {label}", "b {label}")):
+        paths.append(str(tmp_path / f"{number}.parquet"))
+        settings = {"scoring": "first_token", "task": {"template": template}}
+        write_frame(paths[-1], TABLES["flow"], SALIENCIES, settings)
+    assert agreed_settings(paths) == {"scoring": "first_token"}
+    assert agreed_settings(paths[:1]).keys() == {"scoring", "task"}

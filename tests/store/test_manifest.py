@@ -7,19 +7,24 @@ from typing import Any
 import polars as pl
 import pytest
 
+from anchorflow.analyses.flow.schema import FLOW_SUMMARY
+from anchorflow.analyses.timing.schema import TIMING
 from anchorflow.config.errors import InputError
-from anchorflow.schemas.flow import FLOW
 from anchorflow.schemas.frames import frame_schema
-from anchorflow.schemas.timing import TIMING
 from anchorflow.store.checksums import fingerprints, sha256_of, write_json
 from anchorflow.store.manifest import check_manifest, main, write_manifest
 from anchorflow.store.parquet import SCHEMA_VERSION, write_frame
 
 MANIFEST = Path("results/manifest.json")
-RUN = {"model": ["tiny", "tiny.2"], "task": ["news", "news+symbols"], "seed": ["0", "1"]}
+RUN = {
+    "stage": ["models", "prompts", "flow", "isolation", "timing", "summaries/flow"],
+    "model": ["tiny", "tiny.2"],
+    "task": ["news", "news+symbols"],
+    "seed": ["0", "1"],
+}
 NULLS = [
-    {**RUN, "stage": ["models", "prompts", "saliency"], "model": ["tiny+initialized-0"]},
-    {**RUN, "stage": ["prompts", "saliency"], "task": ["news+shuffled"]},
+    {**RUN, "stage": ["models", "prompts", "flow"], "model": ["tiny+initialized-0"]},
+    {**RUN, "stage": ["prompts", "flow"], "task": ["news+shuffled"]},
 ]
 FINISHED = [
     "results/tables/flow.md",
@@ -29,32 +34,32 @@ FINISHED = [
 LISTED = [
     "results/figures/comparison/claim.png",
     "results/figures/timing/tiny.png",
-    "results/flow/tiny.2.parquet",
-    "results/flow/tiny.parquet",
+    "results/flow/tiny+initialized-0/news/0.parquet",
+    "results/flow/tiny/news+shuffled/0.parquet",
     "results/models/tiny+initialized-0/config.json",
     "results/models/tiny/config.json",
     "results/models/tiny/model.json",
-    "results/saliency/tiny+initialized-0/news/0.parquet",
-    "results/saliency/tiny/news+shuffled/0.parquet",
+    "results/summaries/flow/tiny.2.parquet",
+    "results/summaries/flow/tiny.parquet",
     "results/tables/flow.md",
     "results/timing/tiny/news+symbols/0.parquet",
 ]
 UNLISTED = [
-    "results/flow/other.parquet",  # another model
-    "results/flow/tiny2.parquet",  # whose name only looks like tiny.2
+    "results/summaries/flow/other.parquet",  # another model
+    "results/summaries/flow/tiny2.parquet",  # whose name only looks like tiny.2
     "results/timing/tiny/reviews/0.parquet",
     "results/timing/tiny/news/1.parquet",  # only the first seed is timed
-    "results/flow_page/tiny/news/0/5.html",  # the run has no pages
-    "results/token_saliency/tiny/news/0.parquet",
+    "results/figures/flow_page/tiny/news/0/5.html",  # the run has no pages
+    "results/flow_page/tiny/news/0/saliency.parquet",
     "results/timing/tiny/.news/0.parquet",
-    "results/flow/.tiny.parquet.12ab34cd.part",
+    "results/summaries/flow/.tiny.parquet.12ab34cd.part",
     "results/benchmarks/measure_timing/tiny/news/0.tsv",
     "results/models/tiny/.snakemake_timestamp",
     "results/models/tiny+initialized-1/config.json",  # a draw that the run does not have
     "results/isolation/tiny+initialized-0/news/0.parquet",  # which is not measured of twins
     "results/isolation/tiny/news+shuffled/0.parquet",
-    "results/flow/tiny+initialized-0.parquet",
-    "results/saliency/tiny+initialized-0/news+shuffled/0.parquet",
+    "results/summaries/flow/tiny+initialized-0.parquet",
+    "results/flow/tiny+initialized-0/news+shuffled/0.parquet",
     "results/figures/flow/tiny.png",  # no figure of this run
 ]
 
@@ -66,7 +71,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in (*LISTED, *UNLISTED):
         path = Path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        schema = TIMING if "/timing/" in name else FLOW
+        schema = TIMING if "/timing/" in name else FLOW_SUMMARY
         if path.suffix == ".parquet":
             write_frame(path, schema, pl.DataFrame(schema=frame_schema(schema)), {"of": name})
         else:
@@ -109,8 +114,8 @@ def test_every_artifact_has_its_size_and_checksum(results: Path) -> None:
 
 def test_tables_have_their_name_and_schema_version(results: Path) -> None:
     files = written()["files"]
-    flow = files["results/flow/tiny.parquet"]
-    assert (flow["table"], flow["schema_version"]) == ("flow", SCHEMA_VERSION)
+    flow = files["results/summaries/flow/tiny.parquet"]
+    assert (flow["table"], flow["schema_version"]) == ("flow_summary", SCHEMA_VERSION)
     assert files["results/timing/tiny/news+symbols/0.parquet"]["table"] == "timing"
     assert "table" not in files["results/tables/flow.md"]
 
@@ -138,9 +143,11 @@ def test_writing_it_twice_gives_the_same_bytes(results: Path) -> None:
 
 
 def test_a_damaged_table_is_not_listed_but_told(results: Path) -> None:
-    path = Path("results/flow/tiny.parquet")
+    path = Path("results/summaries/flow/tiny.parquet")
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(InputError, match=r"results/flow/tiny\.parquet: damaged, or not a table"):
+    with pytest.raises(
+        InputError, match=r"results/summaries/flow/tiny\.parquet: damaged, or not a table"
+    ):
         written()
     assert not MANIFEST.exists()
 
@@ -181,13 +188,14 @@ def test_the_commands_that_rebuild_name_folders_that_one_job_makes(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written()
-    for name in (LISTED[0], LISTED[3], LISTED[5]):
+    summary = "results/summaries/flow/tiny.parquet"
+    for name in (LISTED[0], "results/models/tiny/config.json", summary):
         Path(name).write_text("damaged", encoding="utf-8")
     assert main() == 1
-    paths = "results/figures/comparison results/flow/tiny.parquet results/models/tiny"
+    paths = "results/figures/comparison results/models/tiny results/summaries/flow/tiny.parquet"
     assert capsys.readouterr().out.endswith(
         f"To rebuild:\nrm -rf {paths}\nsnakemake --cores all {paths} {MANIFEST}\n"
-        "with --configfile, if the run had one, after that.\n"
+        "Add --configfile if the run had one.\n"
     )
 
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from anchorflow.analyses.flow.schema import FLOW
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
-from anchorflow.schemas.saliency import SALIENCY
 from anchorflow.schemas.texts import TEXTS
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.parquet import (
@@ -124,8 +124,8 @@ def test_damaged_descriptions_do_no_harm(texts: Path) -> None:
 
 
 def test_another_table_is_refused(texts: Path) -> None:
-    with pytest.raises(InputError, match="its columns are not those of the saliency table; delete"):
-        read_table(texts, SALIENCY)
+    with pytest.raises(InputError, match="its columns are not those of the flow table; delete"):
+        read_table(texts, FLOW)
 
 
 def test_equal_columns_under_another_table_s_name_are_refused(texts: Path) -> None:
@@ -166,15 +166,15 @@ def test_several_files_are_read_one_below_the_other(texts: Path) -> None:
 
 
 def test_a_flipped_bit_of_a_page_is_found_unless_no_value_depends_on_it(tmp_path: Path) -> None:
-    path = tmp_path / "saliency.parquet"
-    write_frame(path, SALIENCY, SALIENCIES, {"saliency": {"demonstrations": "fixed"}})
+    path = tmp_path / "flow.parquet"
+    write_frame(path, FLOW, SALIENCIES, {"flow": {"demonstrations": "fixed"}})
     content, found, group = path.read_bytes(), 0, pq.read_metadata(path).row_group(0)
     columns = [group.column(column) for column in range(group.num_columns)]
     end = 4 + sum(column.total_compressed_size for column in columns)  # pages follow "PAR1"
     for bit in random.Random(0).sample(range(8 * 4, 8 * end), 800):
         path.write_bytes(flipped(content, bit))
         try:
-            assert read_table(path, SALIENCY).equals(SALIENCIES)
+            assert read_table(path, FLOW).equals(SALIENCIES)
         except InputError as error:
             assert str(error).endswith("; delete it and run again to rebuild it.")
             found += 1

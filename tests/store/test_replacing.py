@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
+from anchorflow.analyses.flow.schema import FLOW
 from anchorflow.config.errors import InputError
-from anchorflow.plot.style import save
-from anchorflow.schemas.saliency import SALIENCY
+from anchorflow.present.page import Page, write_csv, write_html, write_markdown
+from anchorflow.present.style import save
 from anchorflow.store.parquet import write_frame
 from anchorflow.store.replacing import replacing
-from anchorflow.tabulate.page import Page, write_csv, write_html, write_markdown
 from table_files import SALIENCIES
 
 
@@ -94,7 +94,7 @@ def a_figure(path: Path) -> None:
 
 
 WRITERS: dict[str, Writer] = {
-    "table.parquet": lambda path: write_frame(path, SALIENCY, SALIENCIES, {}),
+    "table.parquet": lambda path: write_frame(path, FLOW, SALIENCIES, {}),
     "table.csv": lambda path: write_csv(path, SALIENCIES),
     "table.md": lambda path: write_markdown(path, Page("title", "note", SALIENCIES)),
     "table.html": lambda path: write_html(path, Page("title", "note", SALIENCIES)),
@@ -149,7 +149,7 @@ def read_only() -> Iterator[Path]:
 def test_a_read_only_folder_is_told_in_one_sentence(read_only: Path, inner: str) -> None:
     path = read_only / inner
     with pytest.raises(InputError) as error:
-        write_frame(path, SALIENCY, SALIENCIES, {})
+        write_frame(path, FLOW, SALIENCIES, {})
     assert re.fullmatch(
         rf"{path.parent}: nothing can be written there \(.*\); make the folder writable, or run in "
         "another folder.",
@@ -163,7 +163,7 @@ def test_a_file_where_a_folder_should_be_is_told_in_one_sentence(tmp_path: Path)
     with pytest.raises(
         InputError, match=r"results/texts: nothing can be written there \(a file is"
     ):
-        write_frame(tmp_path / "results/texts/x.parquet", SALIENCY, SALIENCIES, {})
+        write_frame(tmp_path / "results/texts/x.parquet", FLOW, SALIENCIES, {})
 
 
 def test_what_a_killed_job_left_goes_when_the_file_is_written_again(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def small_configuration(model: Path) -> dict[str, Any]:
         "timing": {"queries": 2, "repetitions": 1},
         "kernel": {"demonstration_tokens": 500},
         "encoder": {"path": str(model.parent / "encoder")},
-        "controls": {"untrained": ["shuffled"], "stages": ["saliency", "compression"]},
+        "controls": {"untrained": ["shuffled"], "stages": ["flow", "compression"]},
         "theory": {
             "worlds": 3,
             "states": 6,

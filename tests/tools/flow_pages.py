@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 from tokenizers import Tokenizer
 
-from anchorflow.measure.token_saliency import measure_token_saliency
+from anchorflow.analyses.flow_page.measure import measure_flow_page
 from tiny_models import shared_prompts, tiny_model
 
 
@@ -15,7 +15,7 @@ def shown_tables(
     """Saliency, shown prompts, cuts of these, and all prompts of a tiny model."""
     prompts = shared_prompts([17, 5, 9]).with_columns(pl.lit(protocol).alias("demonstrations"))
     model = tiny_model("llama")
-    return *measure_token_saliency(model, words, prompts, examples, protocol), prompts
+    return *measure_flow_page(model, words, prompts, examples, protocol), prompts
 
 
 def drawn(browser: Any) -> list[list[float]]:

@@ -29,7 +29,7 @@ def _serve_jobs(run: int, package: Path) -> None:
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
     sys.path.insert(0, str(package))
-    from anchorflow.store import fork_server  # of the run's own copy, as none was imported before
+    from anchorflow.store import fork_server
 
     os.environ.update(fork_server.BEFORE_FORKS)
     status = 0
@@ -88,7 +88,7 @@ def run_snakemake(
     TimeoutError
         If it hangs.
     """
-    from anchorflow.store.fork_server import BEFORE_FORKS  # which forks are not to import
+    from anchorflow.store.fork_server import BEFORE_FORKS
 
     with patch.dict(os.environ, BEFORE_FORKS):
         ensure_running()

@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from anchorflow.prepare.kernel_samples import TextsApart
+from anchorflow.analyses.kernel.samples import TextsApart
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 from tiny_models import shared_prompts

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from anchorflow.model.language_model import decoder_layers
+from anchorflow.model.layers import decoder_layers
 
 
 def run_out(_: object = None) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from anchorflow.model.language_model import read_card
+from anchorflow.model.opening import read_card
 from anchorflow.prepare.model import resolve_model
 from anchorflow.prepare.tokenizer import resolve_tokenizer
 from anchorflow.store.checksums import write_json

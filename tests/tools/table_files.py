@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from anchorflow.analyses.flow.schema import FLOW
 from anchorflow.schemas.frames import frame_schema
-from anchorflow.schemas.saliency import SALIENCY
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.parquet import write_frame
 
@@ -45,10 +45,10 @@ SALIENCIES = pl.DataFrame(
         "layer": [0, 1, 2] * 20,
         **{
             name: [1 / (n + order) for n in range(60)]
-            for order, name in enumerate(SALIENCY.names[5:], 1)
+            for order, name in enumerate(FLOW.names[5:], 1)
         },
     },
-    schema=frame_schema(SALIENCY),
+    schema=frame_schema(FLOW),
 )
 
 

@@ -11,6 +11,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from tiny_models import shared_prompts
+
 ENDS = [9, 19, 29]  # of the label words of shared_prompts
 QUESTIONS = "Question: {text}\nAnswer Type:{label}"
 KINDS = [" Abbreviation", " Entity", " Description"]
@@ -149,3 +151,29 @@ def with_instruction(prompts: pl.DataFrame, length: int = 3) -> pl.DataFrame:
         row["token_ids"] = [*row["token_ids"][:at], *range(31, 31 + added), *row["token_ids"][at:]]
         row["instruction_end"] = at + length
     return pl.DataFrame(rows, schema=prompts.schema)
+
+
+ALIKE = [[5], [11, 40, 7], [11, 9]]  # two of which begin with the same token
+
+
+def alike_prompts() -> pl.DataFrame:
+    """Prompts whose demonstrations show ``ALIKE``."""
+    table = with_words(shared_prompts([5, 17, 9]), [1, 3, 2])
+    ids = [row.copy() for row in table["token_ids"].to_list()]
+    for row in ids:
+        for end, word in zip((9, 19, 29), ALIKE, strict=True):
+            row[end - len(word) : end] = word
+    return table.with_columns(
+        token_ids=pl.Series(ids),
+        label_tokens=pl.Series([[word[0] for word in ALIKE]] * len(ids)),
+        word_tokens=pl.Series([ALIKE] * len(ids)),
+    )
+
+
+def apart(table: pl.DataFrame) -> pl.DataFrame:
+    """The prompts with one label for the two whose words begin with the same token."""
+    return table.with_columns(
+        label=pl.col("label").replace({2: 1}),
+        label_tokens=pl.Series([[5, 11]] * len(table)),
+        demonstration_labels=pl.Series([[0, 1, 1]] * len(table)),
+    )

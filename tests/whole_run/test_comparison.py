@@ -5,18 +5,24 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anchorflow.schemas.claims import CLAIMS
-from anchorflow.schemas.confusion import CONFUSION
-from anchorflow.schemas.deep import DEEP
-from anchorflow.schemas.flow import FLOW
-from anchorflow.schemas.heads import HEADS
-from anchorflow.schemas.loyalty import LOYALTY
+from anchorflow.analyses.attention.schema import ATTENTION_SUMMARY
+from anchorflow.analyses.confusion.schema import CONFUSION_SUMMARY
+from anchorflow.analyses.flow.schema import FLOW_SUMMARY
+from anchorflow.analyses.isolation.schema import ISOLATION_SUMMARY
+from anchorflow.analyses.kernel.schema import KERNEL_SUMMARY
+from anchorflow.claims.comparison import isolated_depths, over_depth
+from anchorflow.claims.schema import CLAIMS
+from anchorflow.claims.summarize import Curve, Depth, Isolated, load_claims
 from anchorflow.store.parquet import read_settings, read_table, write_frame
-from anchorflow.summarize.claims import Curve, Depth, Isolated, load_claims
-from anchorflow.summarize.comparison import isolated_depths, over_depth
 from checkout import Checkout
 
-SUMMARIES = {"flow": FLOW, "loyalty": LOYALTY, "deep": DEEP, "confusion": CONFUSION, "heads": HEADS}
+SUMMARIES = {
+    "flow": FLOW_SUMMARY,
+    "isolation": ISOLATION_SUMMARY,
+    "attention": ATTENTION_SUMMARY,
+    "confusion": CONFUSION_SUMMARY,
+    "kernel": KERNEL_SUMMARY,
+}
 
 
 def test_what_claims_compare_over_depth_is_in_the_summaries() -> None:
@@ -33,8 +39,8 @@ def test_what_claims_compare_over_depth_is_in_the_summaries() -> None:
 
 def test_a_layer_lies_at_the_depth_of_its_middle() -> None:
     rows = {"layer": [1, 0, 1], "task": ["average", "average", "news"], "measure": "auc"}
-    deep = pl.DataFrame({**rows, "mean": [0.7, 0.5, 0.9], "low": 0.1, "high": 0.9})
-    curve = over_depth(Curve("AUC", "deep", {"measure": "auc"}), {"deep": deep}, 2)
+    attention = pl.DataFrame({**rows, "mean": [0.7, 0.5, 0.9], "low": 0.1, "high": 0.9})
+    curve = over_depth(Curve("AUC", "attention", {"measure": "auc"}), {"attention": attention}, 2)
     assert curve.rows() == [(0.25, 0.5, 0.1, 0.9), (0.75, 0.7, 0.1, 0.9)]
 
 
@@ -49,7 +55,7 @@ def test_of_several_heads_the_best_is_taken_with_its_own_interval() -> None:
             "high": [0.3, 0.7, None, None],
         }
     )
-    curve = over_depth(Curve("best", "heads", {"measure": "agreement"}), {"heads": heads}, 2)
+    curve = over_depth(Curve("best", "kernel", {"measure": "agreement"}), {"kernel": heads}, 2)
     assert curve.rows() == [(0.25, 0.6, 0.5, 0.7)]
 
 
@@ -84,7 +90,7 @@ def two_models(finished_run: Checkout) -> Checkout:
     finished_run.config["models"]["twin"] = finished_run.config["models"]["tiny"]
     results = finished_run.folder / "results"
     for name, schema in {**SUMMARIES, "claims": CLAIMS}.items():
-        path = results / name / "tiny.parquet"
+        path = results / "summaries" / name / "tiny.parquet"
         frame = read_table(path, schema).with_columns(model=pl.lit("twin"))
         if name == "claims":
             frame = frame.with_columns(

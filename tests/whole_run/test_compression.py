@@ -15,7 +15,9 @@ def test_an_artifact_holds_every_example_and_way(finished_run: Checkout) -> None
     swept = [method for method in spec["methods"] if method in AT_ANY_BUDGET]
     ways = 1 + len(spec["methods"]) + spec["draws"] - 1 + 2 + len(spec["shares"]) * len(swept)
     assert rows.shape[0] == 6 * ways
-    before = pl.read_parquet(finished_run.folder / "results/predictions/tiny/news/0.parquet")
+    before = pl.read_parquet(
+        finished_run.folder / "results/attention/tiny/news/0/predictions.parquet"
+    )
     full = rows.filter(pl.col("method") == "full").sort("example")
     assert full["top_tokens"].to_list() == before.sort("example")["top_tokens"].to_list()
     after = pl.read_parquet(

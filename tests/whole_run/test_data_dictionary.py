@@ -14,14 +14,14 @@ from anchorflow.document.tables import keys_of
 from anchorflow.store.all_tables import TABLES
 from checkout import Checkout
 from documentation import python_example
-from job_messages import FURTHER, OPTIONAL
+from job_messages import OPTIONAL, by_default
 
 FILES = files_of_tables()
 # The small run has no other label words, and asks for nothing that is not there by default.
 ABSENT = {
     pattern
     for stage in STAGES.values()
-    if stage.shown_by in OPTIONAL | FURTHER
+    if not by_default(stage.asked_for) or stage.name.removeprefix("summaries/") in OPTIONAL
     for _, _, pattern in stage.files()
 } | {f"results/tables/{name}.csv" for name in OPTIONAL}
 
@@ -72,7 +72,7 @@ def test_the_documented_queries_answer_what_they_say(
     names: dict[str, Any] = {}
     exec(compile(python_example("read_parquet"), "documentation", "exec"), names)
 
-    rows = pq.read_table("results/flow/tiny.parquet").to_pylist()
+    rows = pq.read_table("results/summaries/flow/tiny.parquet").to_pylist()
     wanted = {"task": "average", "flow": "s_wp", "scale": "proportion"}
     shares = [r["mean"] for r in rows if wanted.items() <= r.items()]
     assert names["share"]["layer"].to_list() == [0, 1, 2]
@@ -81,10 +81,12 @@ def test_the_documented_queries_answer_what_they_say(
     by_seed = {(task, seed): accuracy for _, task, seed, accuracy in names["by_seed"].rows()}
     assert len(by_seed) == 4
     for (task, seed), accuracy in by_seed.items():
-        cell = pq.read_table(f"results/predictions/tiny/{task}/{seed}.parquet").to_pylist()
+        cell = pq.read_table(
+            f"results/attention/tiny/{task}/{seed}/predictions.parquet"
+        ).to_pylist()
         assert accuracy == sum(r["prediction"] == r["label"] for r in cell) / 6
 
-    rows = pq.read_table("results/heads/tiny.parquet").to_pylist()
+    rows = pq.read_table("results/summaries/kernel/tiny.parquet").to_pylist()
     wanted = {"task": "average", "measure": "agreement", "weights": "max"}
     agreements = sorted((r["mean"] for r in rows if wanted.items() <= r.items()), reverse=True)
     assert len(agreements) == 3 * 4

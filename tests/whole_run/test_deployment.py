@@ -65,7 +65,7 @@ def test_another_directory_and_another_workflow_run_the_same_jobs(
     named = ("--snakefile", str(ROOT / snakefile))
     there = planned(elsewhere, *named, *config)
     assert "Building the prompts of news for tiny, seed 0" in there
-    assert "Gathering the shards of saliency of news in tiny, seed 0" in there
+    assert "Gathering the shards of flow of news in tiny, seed 0" in there
     assert "Tabulating which claims hold for all models" in there
     assert planned(ROOT, *named, "--directory", str(elsewhere), *config) == there
     snakemake(elsewhere, *named, TARGET, *config)
@@ -84,7 +84,7 @@ def test_a_workflow_that_renames_the_rules_summarizes_plots_and_tabulates(
 ) -> None:
     folder = finished_run.folder
     targets = [
-        *("results/flow/tiny.parquet", "results/figures/flow/tiny.png"),
+        *("results/summaries/flow/tiny.parquet", "results/figures/flow/tiny.png"),
         *("results/tables/flow.md", "results/tables/accuracy.md"),
     ]
     undisturbed = {target: (folder / target).read_bytes() for target in targets}

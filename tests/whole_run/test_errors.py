@@ -110,7 +110,7 @@ CASES: list[tuple[Break, str, str]] = [
     (colliding_labels, "prompts", r"for model tiny, label words begin with the same token: .*xqzw"),
     (unreachable_model, "tokenizers", r"models\.tiny: could not fetch .* work offline"),
     (alibi, "tokenizers", r"models\.tiny: the architecture bloom adds ALiBi"),
-    (no_gpu, "saliency", r'compute\.device: "cuda" needs a CUDA GPU'),
+    (no_gpu, "flow", r'compute\.device: "cuda" needs a CUDA GPU'),
 ]
 
 TARGETS = {
@@ -118,7 +118,7 @@ TARGETS = {
     "samples": "results/samples/news/0.parquet",
     "prompts": "results/prompts/tiny/news/0.parquet",
     "tokenizers": "results/tokenizers/tiny",
-    "saliency": "results/saliency/tiny/news/0.parquet",
+    "flow": "results/flow/tiny/news/0.parquet",
 }
 
 
@@ -136,7 +136,7 @@ def test_a_mistake_is_told_in_one_sentence_without_a_traceback(
     assert "Traceback" not in printed
     if stage != "--dry-run":
         assert not (checkout.folder / TARGETS[stage]).exists()
-    if stage not in ("--dry-run", "saliency"):
+    if stage not in ("--dry-run", "flow"):
         assert not (checkout.folder / "results/models").exists()
     assert not list(checkout.folder.rglob("*.part"))
 
@@ -144,17 +144,19 @@ def test_a_mistake_is_told_in_one_sentence_without_a_traceback(
 def test_a_misspelt_task_in_a_path_is_told_with_the_nearest_one(
     copy_checkout: Callable[[], Checkout],
 ) -> None:
-    target = "results/saliency/tiny/newz/0.parquet"
+    target = "results/flow/tiny/newz/0.parquet"
     printed = copy_checkout().snakemake("--dry-run", target, ok=False)
     assert 'tasks: "newz" is not in the configuration (did you mean "news"?)' in printed
 
 
 def test_a_corrupt_artifact_is_named_with_the_remedy(finished_run: Checkout) -> None:
-    path = finished_run.folder / "results/saliency/tiny/news/0.parquet"
+    path = finished_run.folder / "results/flow/tiny/news/0.parquet"
     path.write_bytes(b"PAR1" + bytes(200) + b"PAR1")
-    (finished_run.folder / "results/flow/tiny.parquet").unlink()
-    printed = finished_run.snakemake("--cores", "2", "results/flow/tiny.parquet", ok=False)
-    assert "results/saliency/tiny/news/0.parquet: damaged, or not a table that" in printed
+    (finished_run.folder / "results/summaries/flow/tiny.parquet").unlink()
+    printed = finished_run.snakemake(
+        "--cores", "2", "results/summaries/flow/tiny.parquet", ok=False
+    )
+    assert "results/flow/tiny/news/0.parquet: damaged, or not a table that" in printed
     assert "Traceback" not in printed
 
 

@@ -17,10 +17,10 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from anchorflow.config.stages import MEASURED, PRESENTED, Stage
-from anchorflow.model.language_model import read_card
+from anchorflow.model.opening import read_card
 from anchorflow.store.checksums import fingerprints, write_json
 from checkout import ROOT, Checkout
-from job_messages import RULES, measures, runs_model
+from job_messages import OPTIONAL, RULES, measures, runs_model
 from resolved_models import not_finite
 
 # What jobs that measure read of earlier stages; all else is made by another job that measures.
@@ -29,7 +29,8 @@ PREPARED = {"texts", "samples", "prompts", "tokenizers", "models", "embeddings"}
 
 def artifact(stage: Stage) -> str:
     """One that a measuring job writes: of another seed if it needs what such a job writes."""
-    pattern = next(path for _, table, path in stage.files() if table == stage.name)
+    first, *_ = named = {table: path for _, table, path in stage.files()}
+    pattern = named.get(stage.name, named[first])
     inputs = RULES[f"measure_{stage.name}"].partition("output:")[0]
     seed = int(not set(re.findall(r"results/(\w+)/", inputs)) <= PREPARED)
     return pattern.format(model="tiny", task="news", seed=seed)
@@ -97,8 +98,12 @@ def at_start(checkout: Checkout, code: str) -> dict[str, str]:
 
 
 # Summaries of a run without other label words, and those of which there are figures.
-SUMMARIES = [s for s in PRESENTED if s.summary and s.by_default]
-DRAWN = {s.name: s.path.format(model="tiny") for s in SUMMARIES if s.figure}
+SUMMARIES = {
+    name: analysis
+    for name, analysis in PRESENTED.items()
+    if analysis.summary and name not in OPTIONAL
+}
+DRAWN = {name: a.path.format(model="tiny") for name, a in SUMMARIES.items() if a.figure}
 
 # What is killed at once does not depend on one another.
 KILLED = {
@@ -115,12 +120,15 @@ KILLED = {
     "prompts": ["results/prompts/tiny/reviews/0.parquet"],
     "measuring jobs": [*MEASURED_ARTIFACTS.values()],
     "summaries": [
-        *(f"results/{s.name}/{s.path}.parquet".format(model="tiny") for s in SUMMARIES),
-        "results/flow_page/tiny/reviews/0",
+        *(
+            f"results/summaries/{name}/{analysis.path}.parquet".format(model="tiny")
+            for name, analysis in SUMMARIES.items()
+        ),
+        "results/figures/flow_page/tiny/reviews/0",
     ],
     "figures and tables": [
         *(f"results/figures/{name}/{file}.png" for name, file in DRAWN.items()),
-        *(f"results/tables/{s.name}.md" for s in SUMMARIES),
+        *(f"results/tables/{name}.md" for name, a in SUMMARIES.items() if a.table),
     ],
     "manifest": ["results/manifest.json"],
 }
@@ -164,8 +172,8 @@ def test_a_gathering_that_was_killed_between_its_files_still_has_all_shards(
 ) -> None:
     folder = finished_run.folder
     finished_run.config["compute"] = {"examples_per_shard": 4}
-    gathered = [f"results/{stage}/tiny/news/0.parquet" for stage in ("attention", "predictions")]
-    shard = "results/shards/attention/tiny/news/0/4-6.parquet"
+    gathered = [f"results/attention/tiny/news/0/{t}.parquet" for t in ("attention", "predictions")]
+    shard = "results/shards/attention/tiny/news/0/4-6/attention.parquet"
 
     def run(ok: bool, **environment: str) -> str:
         for path in gathered:

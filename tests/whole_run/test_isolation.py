@@ -10,7 +10,9 @@ def test_an_artifact_holds_every_example_and_setting(finished_run: Checkout) -> 
     keys = ["example", "variant", "positions", "draw", "side", "layers"]
     assert rows.select(keys).is_unique().all()
     assert rows.shape[0] == 6 * (1 + 5 * 2 * 2)  # label, before, after, 2 draws; sides, layers
-    predictions = pl.read_parquet(finished_run.folder / "results/predictions/tiny/news/0.parquet")
+    predictions = pl.read_parquet(
+        finished_run.folder / "results/attention/tiny/news/0/predictions.parquet"
+    )
     untouched = rows.filter(pl.col("positions") == "none").sort("example")
     assert untouched["top_tokens"].to_list() == predictions["top_tokens"].to_list()
     assert untouched["prediction"].to_list() == predictions["prediction"].to_list()

@@ -49,15 +49,15 @@ def test_damaged_artifacts_are_rebuilt_by_the_commands_that_the_check_prints(
     finished_run: Checkout,
 ) -> None:
     folder = finished_run.folder
-    damaged = ["results/prompts/tiny/news/1.parquet", "results/figures/deep/tiny.png"]
+    damaged = ["results/prompts/tiny/news/1.parquet", "results/figures/attention/tiny.png"]
     for name in damaged:
         content = (folder / name).read_bytes()
         (folder / name).write_bytes(content[:500] + b"\0" + content[501:])
-    (folder / "results/deep/tiny.parquet").unlink()
+    (folder / "results/summaries/attention/tiny.parquet").unlink()
     printed = check(finished_run, ok=False)
     for name in damaged:
         assert f"{name}: not what the run wrote; delete it.\n" in printed
-    assert "results/deep/tiny.parquet: missing.\n" in printed
+    assert "results/summaries/attention/tiny.parquet: missing.\n" in printed
     remove, build = (line.split() for line in printed.splitlines()[-3:-1])
     subprocess.run(remove, cwd=folder, check=True)
     assert build[0] == "snakemake"
@@ -93,10 +93,8 @@ def test_summaries_figures_and_tables_have_the_same_bytes_when_they_are_made_aga
 ) -> None:
     before = listed_in(finished_run)
     results = finished_run.folder / "results"
-    for name in ("figures", "tables", "flow_page"):
+    for name in ("figures", "tables", "summaries"):
         shutil.rmtree(results / name)
-    for path in results.glob("*/tiny.parquet"):
-        path.unlink()
     finished_run.snakemake("--cores", "2")
     after = listed_in(finished_run)
     assert after.keys() == before.keys()

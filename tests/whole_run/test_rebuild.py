@@ -11,35 +11,20 @@ from anchorflow.config.stages import PRESENTED
 from anchorflow.store.parquet import read_settings
 from checkout import Checkout
 from job_messages import (
-    ARRANGE,
-    ATTEND,
-    COMPRESS,
-    CUT,
-    DIAGNOSE,
     EMBED,
     EMBED_FURTHER,
     EVERY_CELL,
     FIRST_SEED,
-    FORETELL,
     INDEX,
-    ISOLATE,
-    KERNEL,
-    LEAVE_OUT,
     MEASURE,
     MODEL,
+    OPTIONAL,
     PAGE,
     PERTURB,
-    PREDICT_PERTURBED,
-    PROBE,
     PROMPT,
     REPLACE,
-    RETRIEVE,
-    REWEIGHT,
     SAMPLE,
-    TIME,
-    TRANSPLANT,
     TWIN,
-    WORLDS,
     cells,
     pages,
     plotted,
@@ -48,20 +33,19 @@ from job_messages import (
 
 # Everything that is presented where no task has other label words and nothing further is asked for,
 # and that of it which depends on models, tasks and seeds.
-ALWAYS = [shown for shown in PRESENTED if shown.by_default]
-SUMMARIES = presented(*(shown.name for shown in ALWAYS if shown.of_models))
-FIGURES = {m for m in presented(*(s.name for s in ALWAYS)) if m.startswith("Plotting")}
-FLOW, DEEP, LOYALTY = presented("flow"), presented("deep"), presented("loyalty")
-PERFORMANCE, WEIGHTS = presented("performance"), presented("reweighting")
-RETENTION, TIMING = presented("retention"), presented("timing")
-CONFUSION, NEIGHBORS = presented("confusion"), presented("neighbors")
-ROBUSTNESS = presented("robustness")
-HEADS, LANDING = presented("heads"), presented("landing")
-REGRESSORS, DECODING = presented("regressors"), presented("decoding")
+ALWAYS = PRESENTED.keys() - OPTIONAL
+SUMMARIES = presented(*(ALWAYS - {"theory"}))
+FIGURES = {m for m in presented(*ALWAYS) if m.startswith("Plotting")}
+FLOW, ATTENTION, ISOLATION = presented("flow"), presented("attention"), presented("isolation")
+REWEIGHTING, COMPRESSION = presented("reweighting"), presented("compression")
+TIMING, CONFUSION = presented("timing"), presented("confusion")
+RETRIEVAL, PERTURBATIONS = presented("retrieval"), presented("perturbations")
+KERNEL, LANDING = presented("kernel"), presented("landing")
+REGRESSORS, PROBES = presented("regressors"), presented("probes")
 CLAIMS, ACCURACY = presented("claims"), presented("accuracy")
-CONVERGENCE = presented("convergence")
-MANY = HEADS | LANDING | REGRESSORS | DECODING  # what follows from many demonstrations
-FITTED = PERFORMANCE | WEIGHTS | RETENTION | TIMING | CLAIMS  # what follows from fitted weights
+THEORY = presented("theory")
+MANY = KERNEL | LANDING | REGRESSORS | PROBES  # what follows from many demonstrations
+FITTED = REWEIGHTING | COMPRESSION | TIMING | CLAIMS  # what follows from fitted weights
 
 
 def test_nothing_changed_rebuilds_nothing(finished_run: Checkout) -> None:
@@ -83,7 +67,7 @@ def test_a_figure_style_redraws_figures_only(finished_run: Checkout) -> None:
 
 
 def test_editing_the_shared_style_module_redraws_figures_only(finished_run: Checkout) -> None:
-    finished_run.edit("workflow/anchorflow/plot/style.py", "alpha=0.18", "alpha=0.2")
+    finished_run.edit("workflow/anchorflow/present/style.py", "alpha=0.18", "alpha=0.2")
     assert finished_run.planned() == FIGURES
 
 
@@ -132,23 +116,23 @@ def test_the_wording_of_prompts_rebuilds_its_task_only(
     assert finished_run.planned() == expected
 
 
-def test_editing_the_saliency_module_rebuilds_saliency_and_what_follows(
+def test_editing_the_flow_module_rebuilds_flow_and_what_follows(
     finished_run: Checkout,
 ) -> None:
-    finished_run.change_code("measure/saliency.py")
-    expected = cells([MEASURE], ["reviews", "news"], [0, 1]) | FLOW | CLAIMS
+    finished_run.change_code("analyses/flow/measure.py")
+    expected = cells(["flow"], ["reviews", "news"], [0, 1]) | FLOW | CLAIMS
     assert finished_run.planned() == expected | pages(["reviews", "news"])
 
 
-def test_saliency_s_demonstrations_rebuild_saliency_and_what_follows(
+def test_flow_s_demonstrations_rebuild_flow_and_what_follows(
     finished_run: Checkout,
 ) -> None:
-    finished_run.config["saliency"] = {"demonstrations": "fixed"}
-    expected = cells([MEASURE], ["reviews", "news"], [0, 1]) | pages(["reviews", "news"])
+    finished_run.config["flow"] = {"demonstrations": "fixed"}
+    expected = cells(["flow"], ["reviews", "news"], [0, 1]) | pages(["reviews", "news"])
     assert finished_run.planned() == expected | FLOW | CLAIMS
-    finished_run.snakemake("--cores", "2", "results/flow/tiny.parquet")
-    flow = finished_run.folder / "results/flow/tiny.parquet"
-    assert read_settings(flow)["saliency"] == {"demonstrations": "fixed"}
+    finished_run.snakemake("--cores", "2", "results/summaries/flow/tiny.parquet")
+    flow = finished_run.folder / "results/summaries/flow/tiny.parquet"
+    assert read_settings(flow)["flow"] == {"demonstrations": "fixed"}
 
 
 def test_keys_in_another_order_or_spelled_out_rebuild_nothing(finished_run: Checkout) -> None:
@@ -179,21 +163,26 @@ def test_a_local_model_is_watched(finished_run: Checkout) -> None:
 
 def test_isolated_layers_rebuild_isolation_and_what_follows(finished_run: Checkout) -> None:
     finished_run.config["isolation"]["layers"] = [2, 1]
-    expected = cells([ISOLATE], ["reviews", "news"], [0, 1]) | LOYALTY | CLAIMS
+    expected = cells(["isolation"], ["reviews", "news"], [0, 1]) | ISOLATION | CLAIMS
     assert finished_run.planned() == expected
 
 
 def test_editing_the_isolation_module_rebuilds_isolation_and_what_follows(
     finished_run: Checkout,
 ) -> None:
-    finished_run.change_code("measure/isolation.py")
-    expected = cells([ISOLATE], ["reviews", "news"], [0, 1]) | LOYALTY | CLAIMS
+    finished_run.change_code("analyses/isolation/measure.py")
+    expected = cells(["isolation"], ["reviews", "news"], [0, 1]) | ISOLATION | CLAIMS
     assert finished_run.planned() == expected
 
 
 def test_learning_rates_rebuild_re_weighting_and_what_follows(finished_run: Checkout) -> None:
     finished_run.config["reweighting"] = {"learning_rates": [0.1, 0.01]}
-    expected = cells([REWEIGHT, COMPRESS], ["reviews", "news"], [0, 1], untrained=False)
+    expected = cells(
+        ["reweighting", "compression"],
+        ["reviews", "news"],
+        [0, 1],
+        untrained=False,
+    )
     assert finished_run.planned() == expected | FITTED
     finished_run.snakemake("--cores", "2", "results/reweighting/tiny/reviews/0/beta.parquet")
     folder = finished_run.folder / "results/reweighting/tiny/reviews/0"
@@ -207,7 +196,7 @@ def test_a_task_s_many_demonstrations_rebuild_its_re_weighting_only(
     finished_run: Checkout,
 ) -> None:
     finished_run.config["tasks"]["news"]["many_demonstrations"] = 2
-    expected = cells([REWEIGHT, COMPRESS], ["news"], [0, 1], untrained=False)
+    expected = cells(["reweighting", "compression"], ["news"], [0, 1], untrained=False)
     assert finished_run.planned() == expected | FITTED
 
 
@@ -215,26 +204,30 @@ def test_scoring_whole_words_rebuilds_what_scores_label_words_and_what_follows(
     finished_run: Checkout,
 ) -> None:
     finished_run.config["scoring"] = "whole_word"
-    expected = cells([ATTEND, ISOLATE, RETRIEVE, COMPRESS], ["reviews", "news"], [0, 1])
-    expected |= cells([REWEIGHT], ["reviews", "news"], [0, 1], untrained=False)
-    follows = DEEP | CONFUSION | NEIGHBORS | ACCURACY | FITTED | LOYALTY
+    expected = cells(
+        ["attention", "isolation", "retrieval", "compression"],
+        ["reviews", "news"],
+        [0, 1],
+    )
+    expected |= cells(["reweighting"], ["reviews", "news"], [0, 1], untrained=False)
+    follows = ATTENTION | CONFUSION | RETRIEVAL | ACCURACY | FITTED | ISOLATION
     assert finished_run.planned() == expected | follows
 
 
 def test_shares_rebuild_compression_and_what_follows(finished_run: Checkout) -> None:
     finished_run.config["compression"]["shares"] = [0.25]
-    expected = cells([COMPRESS], ["reviews", "news"], [0, 1])
-    assert finished_run.planned() == expected | RETENTION | TIMING | CLAIMS
+    expected = cells(["compression"], ["reviews", "news"], [0, 1])
+    assert finished_run.planned() == expected | COMPRESSION | TIMING | CLAIMS
 
 
 def test_how_often_is_timed_rebuilds_timings_only(finished_run: Checkout) -> None:
     finished_run.config["timing"]["repetitions"] = 2
-    assert finished_run.planned() == cells([TIME], ["reviews", "news"], [0]) | TIMING | CLAIMS
+    assert finished_run.planned() == cells(["timing"], ["reviews", "news"], [0]) | TIMING | CLAIMS
 
 
 def test_another_encoder_rebuilds_embeddings_and_what_follows(finished_run: Checkout) -> None:
-    expected = cells([EMBED, RETRIEVE], ["reviews", "news"], [0, 1])
-    expected |= NEIGHBORS | REGRESSORS | CLAIMS
+    expected = cells([EMBED, "retrieval"], ["reviews", "news"], [0, 1])
+    expected |= RETRIEVAL | REGRESSORS | CLAIMS
     encoder = finished_run.folder / finished_run.config["encoder"]["path"]
     pooling = encoder / "1_Pooling" / "config.json"
     before = pooling.read_text(encoding="utf-8")
@@ -247,16 +240,16 @@ def test_another_encoder_rebuilds_embeddings_and_what_follows(finished_run: Chec
 
 def test_choices_rebuild_retrieval_and_what_follows(finished_run: Checkout) -> None:
     finished_run.config["retrieval"] = {"choices": ["nearest_per_label"]}
-    expected = cells([RETRIEVE], ["reviews", "news"], [0, 1]) | NEIGHBORS | CLAIMS
+    expected = cells(["retrieval"], ["reviews", "news"], [0, 1]) | RETRIEVAL | CLAIMS
     assert finished_run.planned() == expected
 
 
 def test_texts_of_another_task_rebuild_the_cells_that_show_them(finished_run: Checkout) -> None:
     tasks, seeds, config = ["reviews", "news"], [0, 1], finished_run.config
     config["retrieval"] = {"choices": ["nearest", "other_task"]}
-    retrieved = cells([RETRIEVE], tasks, seeds)
-    assert finished_run.planned() == retrieved | NEIGHBORS | CLAIMS
-    finished_run.snakemake("--cores", "2", "results/neighbors/tiny.parquet")
+    retrieved = cells(["retrieval"], tasks, seeds)
+    assert finished_run.planned() == retrieved | RETRIEVAL | CLAIMS
+    finished_run.snakemake("--cores", "2", "results/summaries/retrieval/tiny.parquet")
     cell = finished_run.folder / "results/retrieval/tiny/news/1/samples.parquet"
     assert read_settings(cell)["retrieval"]["other"] == {"task": "reviews", "fields": ["text"]}
     samples = pl.read_parquet(cell).filter(demonstrations="other_task")
@@ -266,11 +259,11 @@ def test_texts_of_another_task_rebuild_the_cells_that_show_them(finished_run: Ch
     )
 
     config["tasks"]["reviews"]["template"] = "Text: {text}\nSentiment:{label}"
-    assert cells([RETRIEVE], ["news"], seeds).isdisjoint(finished_run.planned())
+    assert cells(["retrieval"], ["news"], seeds).isdisjoint(finished_run.planned())
     finished_run.edit("data/reviews_train.csv", "funny", "funnier")
     planned = finished_run.planned()
     assert retrieved <= planned
-    assert cells([ATTEND], ["news"], seeds).isdisjoint(planned)
+    assert cells(["attention"], ["news"], seeds).isdisjoint(planned)
 
 
 @pytest.mark.long
@@ -278,7 +271,7 @@ def test_perturbations_are_run_if_listed_and_their_keys_rebuild_no_more_than_the
     finished_run: Checkout,
 ) -> None:
     tasks, seeds, config = ["reviews", "news"], [0, 1], finished_run.config
-    texts = cells([PERTURB, PREDICT_PERTURBED], tasks, seeds) | ROBUSTNESS
+    texts = cells([PERTURB, "perturbations"], tasks, seeds) | PERTURBATIONS
     config["perturbations"] = {"kinds": ["typos", "word_order"]}
     assert finished_run.planned() == texts
     config["perturbations"] = {"kinds": ["typos", "rare_words"]}
@@ -291,7 +284,7 @@ def test_perturbations_are_run_if_listed_and_their_keys_rebuild_no_more_than_the
     predictions = pl.read_parquet(cell / "predictions.parquet")
     assert predictions["perturbation"].to_list() == ["untouched", "typos", "rare_words"] * 6
     columns = ["example", "label", "prediction", "probabilities"]
-    fixed = pl.read_parquet(results / "predictions/tiny/news/1.parquet")
+    fixed = pl.read_parquet(results / "attention/tiny/news/1/predictions.parquet")
     assert (
         predictions.filter(perturbation="untouched").select(columns).equals(fixed.select(columns))
     )
@@ -302,7 +295,7 @@ def test_perturbations_are_run_if_listed_and_their_keys_rebuild_no_more_than_the
     ):
         assert before[:start].equals(after[:start])
         assert not before.equals(after)
-    summary = pl.read_parquet(results / "robustness/tiny.parquet")
+    summary = pl.read_parquet(results / "summaries/perturbations/tiny.parquet")
     assert set(summary["task"]) == {"reviews", "news", "average"}
     assert set(summary["perturbation"]) == {"untouched", "typos", "rare_words"}
 
@@ -314,29 +307,8 @@ def test_perturbations_are_run_if_listed_and_their_keys_rebuild_no_more_than_the
     assert finished_run.planned() == texts
     config["perturbations"] = {"kinds": []}
     assert finished_run.planned() == set()
-    said = finished_run.snakemake("-n", "results/robustness/tiny.parquet", ok=False)
-    assert "perturbations.kinds: it is [], so there are no perturbed texts" in said
-
-
-@pytest.mark.long
-def test_orders_are_run_if_there_are_some_and_rebuild_nothing_else(finished_run: Checkout) -> None:
-    tasks, seeds, config = ["reviews", "news"], [0, 1], finished_run.config
-    config["orders"] = {"count": 2}
-    planned = cells([ARRANGE], tasks, seeds) | presented("order_effects")
-    assert finished_run.planned() == planned
-    finished_run.snakemake("--cores", "2", "results/figures/order_effects/tiny.png")
-    results = finished_run.folder / "results"
-    measured = pl.read_parquet(results / "orders/tiny/news/1/predictions.parquet")
-    first = measured.filter(arrangement="order", number=0).sort("example")
-    kernel = pl.read_parquet(results / "kernel/tiny/news/1/predictions.parquet").sort("example")
-    assert first["prediction"].to_list() == kernel["prediction"].to_list()
-    config["heads"] = {"chosen_on": 0.7}
-    assert cells([ARRANGE], tasks, seeds).isdisjoint(finished_run.planned())
-    config["orders"] = {"count": 3}
-    assert cells([ARRANGE], tasks, seeds) <= finished_run.planned()
-    config["orders"] = {"count": 0}
-    said = finished_run.snakemake("-n", "results/order_effects/tiny.parquet", ok=False)
-    assert "orders.count: it is 0, so there are no other orders of demonstrations" in said
+    said = finished_run.snakemake("-n", "results/summaries/perturbations/tiny.parquet", ok=False)
+    assert "perturbations.kinds: it is [], so there is nothing of this kind" in said
 
 
 @pytest.mark.long
@@ -354,15 +326,15 @@ def test_cuts_and_transplants_are_run_if_listed_and_rebuild_no_more_than_they_co
     config["faithfulness"] = {"classes": classes[:1], "steps": 1}
     config["cutoff"] = {"sees": ["first", "label", "random"]}
     config["transplant"] = {"places": ["label", "text", "template"], "depths": 2}
-    asked = presented("knockouts", "faithful", "cutoffs", "transplants")
-    every = (CUT, FORETELL, LEAVE_OUT, TRANSPLANT)
+    asked = presented("knockout", "faithfulness", "cutoff", "transplant")
+    every = (MEASURE["knockout"], MEASURE["faithfulness"], MEASURE["cutoff"], MEASURE["transplant"])
     assert finished_run.planned() == jobs(*every) | asked | CLAIMS
     config["controls"]["stages"] += ["knockout", "faithfulness", "cutoff", "transplant"]
     planned = jobs(*every, untrained=every) | asked | CLAIMS
     assert finished_run.planned() == planned
     finished_run.snakemake("--cores", "2")
     assert finished_run.planned() == set()
-    claims = pl.read_parquet(finished_run.folder / "results/claims/tiny.parquet")
+    claims = pl.read_parquet(finished_run.folder / "results/summaries/claims/tiny.parquet")
     tested = claims.filter(pl.col("source") == "[A] §2", pl.col("task") == "news")
     assert tested["claim"].to_list() == [
         "cutting_label_words",
@@ -376,26 +348,30 @@ def test_cuts_and_transplants_are_run_if_listed_and_rebuild_no_more_than_they_co
     config["faithfulness"] = {"classes": classes[:1], "steps": 2}
     assert (
         finished_run.planned()
-        == jobs(FORETELL, untrained=(FORETELL,)) | presented("faithful") | CLAIMS
+        == jobs(MEASURE["faithfulness"], untrained=(MEASURE["faithfulness"],))
+        | presented("faithfulness")
+        | CLAIMS
     )
     config["faithfulness"] = {"classes": classes[:1], "steps": 1}
     config["transplant"]["depths"] = 3
     assert (
         finished_run.planned()
-        == jobs(TRANSPLANT, untrained=(TRANSPLANT,)) | presented("transplants") | CLAIMS
+        == jobs(MEASURE["transplant"], untrained=(MEASURE["transplant"],))
+        | presented("transplant")
+        | CLAIMS
     )
     config["transplant"] = {"places": []}
     config["controls"]["stages"].remove("transplant")
-    said = finished_run.snakemake("-n", "results/transplants/tiny.parquet", ok=False)
-    assert "transplant.places: it is [], so nothing is put from one prompt" in said
+    said = finished_run.snakemake("-n", "results/summaries/transplant/tiny.parquet", ok=False)
+    assert "transplant.places: it is [], so there is nothing of this kind" in said
 
 
 def test_editing_the_embeddings_module_rebuilds_embeddings_and_what_follows(
     finished_run: Checkout,
 ) -> None:
     finished_run.change_code("prepare/embeddings.py")
-    expected = cells([EMBED, RETRIEVE], ["reviews", "news"], [0, 1])
-    expected |= NEIGHBORS | REGRESSORS | CLAIMS
+    expected = cells([EMBED, "retrieval"], ["reviews", "news"], [0, 1])
+    expected |= RETRIEVAL | REGRESSORS | CLAIMS
     assert finished_run.planned() == expected
 
 
@@ -407,7 +383,7 @@ def test_a_temperature_rebuilds_no_embeddings(finished_run: Checkout) -> None:
 def test_a_share_for_choosing_heads_rebuilds_the_comparison_with_regressions_alone(
     finished_run: Checkout,
 ) -> None:
-    finished_run.config["heads"] = {"chosen_on": 0.7}
+    finished_run.config["kernel"]["chosen_on"] = 0.7
     assert finished_run.planned() == REGRESSORS
 
 
@@ -419,10 +395,10 @@ def test_further_encoders_embed_once_and_rebuild_the_comparison_with_regressions
     encoder["further"] = {"same": {"path": encoder["path"]}}
     embedded = cells([EMBED_FURTHER], ["reviews", "news"], [0, 1])
     assert finished_run.planned() == embedded | REGRESSORS
-    finished_run.snakemake("--cores", "2", "results/regressors/tiny.parquet")
+    finished_run.snakemake("--cores", "2", "results/summaries/regressors/tiny.parquet")
     assert EMBED_FURTHER.format(task="news") not in finished_run.planned()
 
-    table = pl.read_parquet(finished_run.folder / "results/regressors/tiny.parquet")
+    table = pl.read_parquet(finished_run.folder / "results/summaries/regressors/tiny.parquet")
     columns = ["task", "demonstrations_per_label", "measure", "mean", "low", "high"]
     first, same = (
         table.filter(pl.col("method") == name).select(columns)
@@ -436,27 +412,27 @@ def test_further_encoders_embed_once_and_rebuild_the_comparison_with_regressions
     encoder["further"] = {}
     assert finished_run.planned() == REGRESSORS
     said = finished_run.snakemake("-n", "results/further_embeddings/news.parquet", ok=False)
-    assert "encoder.further: it is {}, so there are no further embeddings" in said
+    assert "encoder.further: it is {}, so there is nothing of this kind" in said
 
 
 def test_a_budget_for_demonstrations_rebuilds_what_they_are_needed_for(
     finished_run: Checkout,
 ) -> None:
     finished_run.config["kernel"]["demonstration_tokens"] = 700
-    expected = cells([KERNEL, PROBE], ["reviews", "news"], [0, 1]) | MANY | CLAIMS
+    expected = cells(["kernel", "probes"], ["reviews", "news"], [0, 1]) | MANY | CLAIMS
     assert finished_run.planned() == expected
 
 
 def test_components_rebuild_key_distances_and_what_follows(finished_run: Checkout) -> None:
-    finished_run.config["diagnosis"] = {"components": 3}
-    expected = cells([DIAGNOSE], ["reviews", "news"], [0, 1]) | CONFUSION | CLAIMS
+    finished_run.config["confusion"] = {"components": 3}
+    expected = cells(["confusion"], ["reviews", "news"], [0, 1]) | CONFUSION | CLAIMS
     assert finished_run.planned() == expected
 
 
 def test_a_penalty_rebuilds_probes_and_what_follows(finished_run: Checkout) -> None:
     finished_run.config["probes"] = {"penalty": 1.0}
-    probed = cells([PROBE], ["reviews", "news"], [0, 1])
-    assert finished_run.planned() == probed | DECODING | CLAIMS
+    probed = cells(["probes"], ["reviews", "news"], [0, 1])
+    assert finished_run.planned() == probed | PROBES | CLAIMS
 
 
 @pytest.mark.parametrize(
@@ -466,19 +442,20 @@ def test_random_worlds_rebuild_what_is_of_no_model_only(
     finished_run: Checkout, changed: dict[str, object]
 ) -> None:
     finished_run.config["theory"] |= changed
-    assert finished_run.planned() == {WORLDS} | CONVERGENCE
+    assert finished_run.planned() == {MEASURE["theory"]} | THEORY
 
 
 def test_editing_a_module_of_random_worlds_rebuilds_them_only(finished_run: Checkout) -> None:
-    finished_run.change_code("measure/hidden_markov.py")
-    assert finished_run.planned() == {WORLDS} | CONVERGENCE
+    finished_run.change_code("analyses/theory/hidden_markov.py")
+    assert finished_run.planned() == {MEASURE["theory"]} | THEORY
 
 
 def test_how_many_pages_rebuilds_pages_only(finished_run: Checkout) -> None:
     finished_run.config["flow_page"] = {"examples": 2}
     assert finished_run.planned() == pages(["reviews", "news"])
-    finished_run.snakemake("--cores", "2", "results/flow_page/tiny/news/0")
-    assert len(list((finished_run.folder / "results/flow_page/tiny/news/0").glob("*.html"))) == 2
+    target = "results/figures/flow_page/tiny/news/0"
+    finished_run.snakemake("--cores", "2", target)
+    assert len(list((finished_run.folder / target).glob("*.html"))) == 2
     finished_run.config["flow_page"] = {"examples": 0}
     assert finished_run.planned() == set()
 
@@ -486,7 +463,7 @@ def test_how_many_pages_rebuilds_pages_only(finished_run: Checkout) -> None:
 @pytest.mark.parametrize("kind", ["html", "css", "js"])
 def test_editing_a_page_s_template_redraws_pages_only(finished_run: Checkout, kind: str) -> None:
     old = {"html": "Point at a token", "css": "padding: .1rem", "js": "function draw()"}[kind]
-    finished_run.edit(f"workflow/anchorflow/plot/flow_page.{kind}", old, f"{old} ")
+    finished_run.edit(f"workflow/anchorflow/analyses/flow_page/plot.{kind}", old, f"{old} ")
     assert finished_run.planned() == cells([PAGE], ["reviews", "news"], [0]) | INDEX
 
 
@@ -497,15 +474,26 @@ def test_colors_redraw_pages_too(finished_run: Checkout) -> None:
 
 
 def test_editing_the_segments_module_rebuilds_what_reads_it(finished_run: Checkout) -> None:
-    finished_run.change_code("measure/segments.py")
-    expected = cells([KERNEL, PROBE], ["reviews", "news"], [0, 1]) | MANY | CLAIMS
+    finished_run.change_code("analyses/kernel/segments.py")
+    expected = cells(["kernel", "probes"], ["reviews", "news"], [0, 1]) | MANY | CLAIMS
     assert finished_run.planned() == expected
 
 
 def test_editing_a_script_rebuilds_its_rule(finished_run: Checkout) -> None:
-    finished_run.change_code("../scripts/measure_probes.py")
-    planned = finished_run.planned()
-    assert planned == cells([PROBE], ["reviews", "news"], [0, 1]) | DECODING | CLAIMS
+    finished_run.change_code("../scripts/prepare_embeddings.py")
+    expected = cells([EMBED, "retrieval"], ["reviews", "news"], [0, 1])
+    assert finished_run.planned() == expected | RETRIEVAL | REGRESSORS | CLAIMS
+
+
+def test_editing_the_script_that_measures_rebuilds_all_that_is_measured(
+    finished_run: Checkout,
+) -> None:
+    finished_run.change_code("../scripts/measure.py")
+    tasks = ["reviews", "news"]
+    expected = (
+        cells(EVERY_CELL, tasks, [0, 1]) | cells(FIRST_SEED, tasks, [0]) | {MEASURE["theory"]}
+    )
+    assert finished_run.planned() == expected | pages(tasks) | SUMMARIES | THEORY
 
 
 def test_swapped_label_words_are_seen(finished_run: Checkout) -> None:
@@ -539,10 +527,10 @@ def test_memory_asked_of_the_scheduler_rebuilds_nothing(finished_run: Checkout) 
 
 
 def test_one_artifact_can_be_asked_for_by_its_path(finished_run: Checkout) -> None:
-    target = "results/saliency/tiny/news/0.parquet"
+    target = "results/flow/tiny/news/0.parquet"
     (finished_run.folder / target).unlink()
-    assert finished_run.planned(target) == cells([MEASURE], ["news"], [0], untrained=False)
-    before = pl.read_parquet(finished_run.folder / "results/saliency/tiny/news/1.parquet")
+    assert finished_run.planned(target) == cells(["flow"], ["news"], [0], untrained=False)
+    before = pl.read_parquet(finished_run.folder / "results/flow/tiny/news/1.parquet")
     finished_run.snakemake("--cores", "2", target)
     saliency = pl.read_parquet(finished_run.folder / target)
     assert saliency.columns == before.columns

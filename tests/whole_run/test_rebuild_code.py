@@ -7,54 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from anchorflow.config.code import COUNTING, NOT_COUNTING
+from anchorflow.config.digests import COUNTING, DECLARATION, NOT_COUNTING
 from anchorflow.config.registry import entries
 from checkout import Checkout
-from job_messages import ISOLATE, MEASURE, plotted, presented, summarized
+from job_messages import MEASURE, OPTIONAL, plotted, presented, summarized
 
 # Imported by users alone: no rule runs them.
 PUBLIC = {"classifier.py", "fitted_weights.py", "kept_positions.py", "manifest.py"}
-# Of tasks with other label words, of several models, of shards.
+# Of several models, of shards, of what no analysis of the run reads; besides, the run has none of
+# the analyses that are optional.
 NOT_IN_A_SMALL_RUN = {
-    "plot/label_words.py",
-    "tabulate/label_words.py",
-    "plot/comparison.py",
-    "summarize/comparison.py",
+    "claims/comparison.py",
+    "claims/plot_comparison.py",
     "scripts/plot_comparison.py",
     "scripts/gather.py",
     "scripts/prepare_further_embeddings.py",
-    "scripts/measure_orders.py",
     "scripts/prepare_rare_words.py",
     "scripts/prepare_perturbations.py",
-    "scripts/measure_perturbations.py",
     "prepare/further_embeddings.py",
-    "prepare/orders.py",
-    "measure/orders.py",
-    "summarize/order_effects.py",
-    "plot/order_effects.py",
-    "schemas/orders.py",
-    "schemas/order_effects.py",
-    "scripts/measure_knockout.py",
-    "scripts/measure_faithfulness.py",
-    "scripts/measure_cutoff.py",
-    "scripts/measure_transplant.py",
-    "measure/faithfulness.py",
-    "measure/cutoff.py",
-    "measure/transplant.py",
-    "plot/knockouts.py",
-    "plot/faithful.py",
-    "plot/cutoffs.py",
-    "plot/transplants.py",
-    "prepare/rare_words.py",
-    "prepare/perturbations.py",
-    "measure/perturbations.py",
-    "summarize/robustness.py",
-    "plot/robustness.py",
-    "tabulate/robustness.py",
-    "schemas/rare_words.py",
-    "schemas/perturbed_texts.py",
-    "schemas/perturbations.py",
-    "schemas/robustness.py",
 }
 SHARED = "schemas/fields.py"  # whose columns count with the tables that have them
 DESCRIBED = {"field": 2, "table": 1}  # which argument of a schema's call is a description
@@ -110,8 +80,16 @@ def label(run: Checkout, path: Path) -> str:
     return path.relative_to(package if path.is_relative_to(package) else workflow).as_posix()
 
 
+def is_schema(name: str) -> bool:
+    return name.endswith("/schema.py") or (
+        name.startswith("schemas/") and name != "schemas/frames.py"
+    )
+
+
 def does_not_count(name: str) -> bool:
     folders = tuple(f"{place}/" for place in NOT_COUNTING)
+    if DECLARATION.fullmatch(name):
+        return True
     return name not in COUNTING and (name.startswith(folders) or name in NOT_COUNTING)
 
 
@@ -136,7 +114,7 @@ def test_what_makes_no_number_reruns_nothing(finished_run: Checkout) -> None:
     for path in code_files(finished_run):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         text = ast.unparse(
-            ast.fix_missing_locations(Rewording(path.parent.name == "schemas").visit(tree))
+            ast.fix_missing_locations(Rewording(is_schema(label(finished_run, path))).visit(tree))
         )
         if does_not_count(label(finished_run, path)):
             text += "\nEDITED = 1"
@@ -148,7 +126,7 @@ def test_what_makes_no_number_reruns_nothing(finished_run: Checkout) -> None:
 
 def edited(name: str, text: str) -> str:
     """A file with something else in it that may make another number."""
-    if name.startswith("schemas/"):  # of which only the tables that are used count
+    if is_schema(name):  # of which only the tables that are used count
         text = text.replace('keys="', 'keys="edited ').replace("pa.int32()", "pa.int64()")
     return f"{text}\nEDITED = 1\n"
 
@@ -174,29 +152,36 @@ def test_an_edit_of_any_module_is_seen_and_named(finished_run: Checkout) -> None
         waiting = {name: path for name, path in waiting.items() if name not in jobs}
     chosen = set(finished_run.config["compression"]["methods"])
     unchosen = {
-        f"measure/compression_methods/{name}.py"
-        for name in set(entries("measure/compression_methods")) - chosen
+        f"analyses/compression/methods/{name}.py"
+        for name in set(entries("analyses/compression/methods")) - chosen
     }
     expected = {name for name in waiting if not does_not_count(name)}
-    rooms = {name for name in expected if name.endswith("__init__.py") and name.count("/") == 1}
-    assert expected - rooms == PUBLIC | NOT_IN_A_SMALL_RUN | unchosen
-    assert rooms <= {"prepare/__init__.py"}, "whose modules are loaded by other rooms"
+    optional = {
+        name for name in expected if name.startswith(tuple(f"analyses/{a}/" for a in OPTIONAL))
+    }
+    packages = {name for name in expected if name.endswith("__init__.py") and name.count("/") == 1}
+    assert expected - packages - optional == PUBLIC | NOT_IN_A_SMALL_RUN | unchosen
+    assert packages <= {"prepare/__init__.py"}, "whose modules are loaded by other packages"
+    # Read by the pages of the information flow, and by claims.
+    assert {"analyses/knockout/measure.py", "analyses/cutoff/summarize.py"} <= found.keys()
     assert not {name for name in found if does_not_count(name)}
     of_seed = {"task": "news", "seed": 0}
-    assert MEASURE.format(**of_seed) in found["measure/saliency.py"]
-    assert ISOLATE.format(**of_seed) not in found["measure/saliency.py"]
+    assert MEASURE["flow"].format(**of_seed) in found["analyses/flow/measure.py"]
+    assert MEASURE["isolation"].format(**of_seed) not in found["analyses/flow/measure.py"]
 
 
 def test_columns_rebuild_the_table_that_has_them(finished_run: Checkout) -> None:
-    finished_run.edit("workflow/anchorflow/schemas/deep.py", "pa.float64()", "pa.float32()")
-    assert finished_run.planned() == presented("deep", "claims")  # which read its table
+    finished_run.edit(
+        "workflow/anchorflow/analyses/attention/schema.py", "pa.float64()", "pa.float32()"
+    )
+    assert finished_run.planned() == presented("attention", "claims")  # which read its table
 
 
 def test_a_column_that_tables_share_rebuilds_all_that_have_it(finished_run: Checkout) -> None:
     finished_run.edit(f"workflow/anchorflow/{SHARED}", '"layer", pa.int32()', '"layer", pa.int64()')
     changed = named(finished_run)
-    assert {"schemas/saliency.py", "schemas/diagnosis.py"} <= changed.keys()
-    assert {"schemas/isolation.py", "schemas/prompts.py"}.isdisjoint(changed)
+    assert {"analyses/flow/schema.py", "analyses/confusion/schema.py"} <= changed.keys()
+    assert {"analyses/isolation/schema.py", "schemas/prompts.py"}.isdisjoint(changed)
 
 
 def test_a_new_column_for_others_rebuilds_nothing(finished_run: Checkout) -> None:
@@ -207,7 +192,7 @@ def test_a_new_column_for_others_rebuilds_nothing(finished_run: Checkout) -> Non
 
 
 def test_a_new_claim_measures_nothing(finished_run: Checkout) -> None:
-    folder = finished_run.folder / "workflow/anchorflow/summarize/claims"
+    folder = finished_run.folder / "workflow/anchorflow/claims/sections"
     text = (folder / "flow.py").read_text(encoding="utf-8")
     (folder / "new.py").write_text(text, encoding="utf-8")
     assert finished_run.planned() == presented("claims")
@@ -215,19 +200,19 @@ def test_a_new_claim_measures_nothing(finished_run: Checkout) -> None:
 
 @pytest.mark.parametrize(
     ("folder", "entry"),
-    [("compression_methods", "recent"), ("baselines", "calibrated")],
+    [("compression/methods", "recent"), ("reweighting/baselines", "calibrated")],
 )
 def test_a_new_method_or_baseline_rebuilds_nothing_until_it_is_chosen(
     finished_run: Checkout, folder: str, entry: str
 ) -> None:
-    place = finished_run.folder / "workflow/anchorflow/measure" / folder
+    place = finished_run.folder / "workflow/anchorflow/analyses" / folder
     text = (place / f"{entry}.py").read_text(encoding="utf-8")
     (place / "new.py").write_text(text, encoding="utf-8")
     assert finished_run.planned() == set()
 
 
 def test_a_new_version_of_everything_is_a_number_to_raise(finished_run: Checkout) -> None:
-    finished_run.edit("workflow/anchorflow/config/code.py", "NUMBERS = 1", "NUMBERS = 2")
+    finished_run.edit("workflow/anchorflow/config/digests.py", "NUMBERS = 1", "NUMBERS = 2")
     planned = finished_run.planned()
     assert {summarized("flow"), plotted("flow")} < planned
     printed = finished_run.snakemake("--dry-run", "--cores", "2")

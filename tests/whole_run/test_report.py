@@ -13,9 +13,13 @@ import yaml
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
+from anchorflow.config.analysis import WORLDS
+from anchorflow.config.configuration import read_schema
 from anchorflow.config.stages import PRESENTED
+from anchorflow.document.configuration import SCHEMA_FILE
 from browser import complaints, open_browser
 from checkout import ROOT, Checkout
+from job_messages import OPTIONAL
 
 CATEGORIES = [
     "1 Claims",
@@ -27,23 +31,29 @@ CATEGORIES = [
 MODELS = ("tiny", "twin")
 COMPARED = "comparison/flow_early.png"  # a figure of both
 RULES = "".join(
-    path.read_text(encoding="utf-8") for path in sorted((ROOT / "workflow/rules").glob("**/*.smk"))
+    path.read_text(encoding="utf-8") for path in sorted((ROOT / "workflow/rules").glob("*.smk"))
 )
 # Figures and tables of a model that the rules put into the report, with their categories.
 SHOWN = {
-    kind: {shown.name: shown.category for shown in PRESENTED if getattr(shown, kind)}
+    kind: {name: a.category for name, a in PRESENTED.items() if getattr(a, kind)}
     for kind in ("figure", "table")
 }
 # Figures of random worlds, which are of no model.
-ALONE = {shown.name for shown in PRESENTED if not shown.of_models}
+ALONE = {name for name, analysis in PRESENTED.items() if analysis.path == WORLDS}
 # What only the report of two models has, whose configuration asks for it.
-FURTHER = [shown.name for shown in PRESENTED if not shown.by_default]
+FURTHER = [name for name in PRESENTED if name in OPTIONAL]
 # Snakemake's page brings its style sheet's compiler along, which says so on the console.
 KNOWN = ("cdn.tailwindcss.com should not be used in production",)
 SENT = "Network.requestWillBeSent"
 
 
 pytestmark = pytest.mark.xdist_group("report")  # one process makes the reports
+
+
+def least_of(section: str, key: str) -> Any:
+    """What may be listed at a key: a number that is not refused, or the first choice."""
+    part = read_schema(SCHEMA_FILE)["properties"][section]["properties"][key]
+    return 2 if part["type"] == "integer" else part["items"]["enum"][:1]
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +77,9 @@ def reports(
         run.config["models"]["twin"] = run.config["models"]["tiny"]
         run.config["tasks"]["reviews"]["label_words"] = {"symbols": [" A", " B"]}
         results = folder / "results"
-        run.config["perturbations"] = {"kinds": ["typos"]}
-        run.config["orders"] = {"count": 2}
-        run.config["knockout"] = {"classes": ["label_to_target"]}
-        run.config["faithfulness"] = {"classes": ["label_to_target"]}
-        run.config["cutoff"] = {"sees": ["first"]}
-        run.config["transplant"] = {"places": ["label"]}
+        for key in {PRESENTED[name].asked_for for name in FURTHER} - {""}:
+            section, _, asks = key.partition(".")
+            run.config[section] = {asks: least_of(section, asks)}
         for copy in (*(f"{name}/tiny.png" for name in FURTHER), COMPARED):
             (results / "figures" / copy).parent.mkdir()
             shutil.copy(results / "figures/flow/tiny.png", results / "figures" / copy)
@@ -142,7 +149,7 @@ def test_the_caption_files_are_those_that_the_rules_name() -> None:
 
 def test_captions_rebuild_nothing(finished_run: Checkout) -> None:
     finished_run.edit("workflow/report/flow.rst", "three flows", "3 flows")
-    finished_run.edit("workflow/rules/present.smk", 'f"{kind.title()}s"', 'f"{kind}s"')
+    finished_run.edit("workflow/rules/presenting.smk", 'f"{kind.title()}s"', 'f"{kind}s"')
     assert finished_run.planned() == set()
 
 

@@ -17,8 +17,8 @@ def test_artifacts_hold_every_choice_beside_random_demonstrations(finished_run: 
     samples = pl.read_parquet(cell / "samples.parquet").filter(demonstrations="nearest_per_label")
     assert {tuple(sorted(shown)) for shown in samples["demonstration_labels"]} == {(0, 1, 2, 3)}
     random = predictions.filter(choice="random").select("example", "prediction", "probabilities")
-    fixed = pl.read_parquet(folder / "predictions/tiny/news/1.parquet")
+    fixed = pl.read_parquet(folder / "attention/tiny/news/1/predictions.parquet")
     assert random.equals(fixed.select(random.columns))
-    summary = pl.read_parquet(folder / "neighbors/tiny.parquet")
+    summary = pl.read_parquet(folder / "summaries/retrieval/tiny.parquet")
     assert set(summary["task"]) == {"reviews", "news", "average"}
     assert set(summary["choice"]) == set(choices)

@@ -23,7 +23,9 @@ def test_an_artifact_holds_every_weight_step_and_prediction(finished_run: Checko
     assert predictions.select("example", "method").is_unique().all()
     many = prompts.filter(pl.col("demonstrations") == "many")
     assert predictions.shape[0] == 6 * 6 + many["skipped"].null_count()
-    before = pl.read_parquet(finished_run.folder / "results/predictions/tiny/news/0.parquet")
+    before = pl.read_parquet(
+        finished_run.folder / "results/attention/tiny/news/0/predictions.parquet"
+    )
     vanilla = predictions.filter(pl.col("method") == "vanilla").sort("example")
     np.testing.assert_allclose(
         np.array(vanilla["probabilities"].to_list()),

@@ -8,13 +8,19 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from anchorflow.analyses.kernel.measure import correlations
 from anchorflow.config.stages import MEASURED, SHARDED
-from anchorflow.measure.kernel import correlations
 from checkout import Checkout
-from job_messages import DIAGNOSE, MEASURE, TWIN, cells, measures, message_of
+from job_messages import (
+    TWIN,
+    by_default,
+    cells,
+    measures,
+    message_of,
+)
 from table_files import assert_same
 
-TWIN_STAGES = ("saliency", "compression")
+TWIN_STAGES = ("flow", "compression")
 STAGES = [stage.name for stage in MEASURED if stage.name in SHARDED and measures(stage)]
 SPLIT = [message_of(f"measure_{stage}") for stage in STAGES]
 
@@ -29,7 +35,7 @@ def test_without_shards_the_jobs_are_those_of_one_job_per_cell(
 ) -> None:
     checkout = copy_checkout()
     planned = checkout.planned()
-    assert cells([*SPLIT, DIAGNOSE], ["reviews", "news"], [0, 1]) <= planned
+    assert cells([*SPLIT, "confusion"], ["reviews", "news"], [0, 1]) <= planned
     assert not gathering(planned)
     checkout.config["compute"] = {"examples_per_shard": size}
     assert checkout.planned() == planned
@@ -55,7 +61,7 @@ def test_each_shard_is_a_job_and_each_table_is_gathered_once(
 CELL_FILES = [
     path.format(model="tiny", task="news", seed=0)
     for stage in MEASURED
-    if stage.sharded and not stage.shown_by
+    if stage.sharded and by_default(stage.asked_for)
     for _, _, path in stage.files()
 ]
 
@@ -115,7 +121,7 @@ def test_another_size_of_shards_rebuilds_nothing_that_was_touched(finished_run: 
     finished_run.snakemake("--cores", "1", "--touch")
     assert finished_run.planned() == set()
     assert (finished_run.folder / CELL_FILES[0]).read_bytes() == before
-    finished_run.change_code("measure/saliency.py")
-    split = cells([MEASURE], ["reviews", "news"], [0, 1])
+    finished_run.change_code("analyses/flow/measure.py")
+    split = cells(["flow"], ["reviews", "news"], [0, 1])
     shards = {f"{job}, test texts {part}" for job in split for part in ("0-4", "4-6")}
     assert shards <= finished_run.planned()

@@ -1,7 +1,10 @@
 """Timings in a finished run: of the first seed, and little else depends on them."""
 
 from checkout import Checkout
-from job_messages import TIME, presented
+from job_messages import (
+    MEASURE,
+    presented,
+)
 
 
 def test_timings_are_taken_for_the_first_seed_and_rebuild_nothing_else(
@@ -12,6 +15,6 @@ def test_timings_are_taken_for_the_first_seed_and_rebuild_nothing_else(
     target = "results/timing/tiny/news/0.parquet"
     (finished_run.folder / target).unlink()
     assert finished_run.planned() == set()
-    assert finished_run.planned(target) == {TIME.format(task="news")}
+    assert finished_run.planned(target) == {MEASURE["timing"].format(task="news")}
     finished_run.snakemake("--cores", "2", target)
     assert finished_run.planned() == presented("timing", "claims")

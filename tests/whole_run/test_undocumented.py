@@ -182,6 +182,6 @@ def test_params_are_of_types_that_snakemake_compares(
     code, printed = run_snakemake(arguments, tmp_path, dict(os.environ))
     assert code == 0, printed
     found = json.loads((tmp_path / "params.json").read_text(encoding="utf-8"))
-    assert {"measure_saliency", "summarize_label_words", "plot_comparison"} <= found.keys()
+    assert {"measure_flow", "summarize_label_words", "plot_comparison"} <= found.keys()
     for rule, params in found.items():
         assert not [name for name, unlike in params.items() if unlike], rule

@@ -7,9 +7,6 @@ import polars as pl
 
 from checkout import Checkout
 from job_messages import (
-    ATTEND,
-    COMPRESS,
-    ISOLATE,
     MEASURE,
     PROMPT,
     TWIN,
@@ -35,7 +32,7 @@ def test_only_what_the_controls_name_is_measured_of_twins(
     without = checkout.planned()
     assert not [message for message in without if "+" in message or "untrained" in message]
     made = {MAKE.format(kind="shuffled", draw=0)}
-    assert whole - without == of_twin(TWIN, PROMPT, MEASURE, COMPRESS) | made
+    assert whole - without == of_twin(TWIN, PROMPT, MEASURE["flow"], MEASURE["compression"]) | made
     assert without < whole
 
     controls = {"untrained": ["initialized", "shuffled"], "draws": 2}
@@ -43,7 +40,7 @@ def test_only_what_the_controls_name_is_measured_of_twins(
     twins = {f"tiny+{k}-{d}": (k, d) for k in ("initialized", "shuffled") for d in (0, 1)}
     expected = {MAKE.format(kind=kind, draw=draw) for kind, draw in twins.values()}
     for twin in twins:
-        expected |= of_twin(twin, PROMPT, ATTEND, ISOLATE)
+        expected |= of_twin(twin, PROMPT, MEASURE["attention"], MEASURE["isolation"])
     assert checkout.planned() - without == expected
 
 
@@ -55,16 +52,16 @@ def test_shuffled_labels_add_predictions_of_every_task_that_only_claims_read(
     without = checkout.planned()
     checkout.config["controls"]["shuffled_labels"] = True
     shuffled = ["reviews+shuffled", "news+shuffled"]
-    assert checkout.planned() - without == cells([PROMPT, ATTEND], shuffled, SEEDS)
+    assert checkout.planned() - without == cells([PROMPT, "attention"], shuffled, SEEDS)
     checkout.config["tasks"]["news"]["label_words"] = {"symbols": [" A", " B", " C", " D"]}
-    compared = checkout.planned("results/label_words/tiny.parquet")
-    assert cells([MEASURE], ["news+symbols"], SEEDS) <= compared
+    compared = checkout.planned("results/summaries/label_words/tiny.parquet")
+    assert cells(["flow"], ["news+symbols"], SEEDS) <= compared
     assert not [message for message in compared if "+shuffled" in message]
 
 
 def test_another_draw_computes_its_own_cells_and_the_claims(finished_run: Checkout) -> None:
     finished_run.config["controls"]["draws"] = 2
-    second = of_twin("tiny+shuffled-1", PROMPT, MEASURE, COMPRESS)
+    second = of_twin("tiny+shuffled-1", PROMPT, MEASURE["flow"], MEASURE["compression"])
     second |= {MAKE.format(kind="shuffled", draw=1)}
     assert finished_run.planned() == second | presented("claims")
     finished_run.config["controls"] = {"untrained": []}
@@ -75,7 +72,7 @@ def test_twins_are_in_no_summary_figure_or_table_of_models(finished_run: Checkou
     results = finished_run.folder / "results"
     files = [path.relative_to(results) for path in results.rglob("*+*")]
     folders = {file.parts[0] for file in files} - {"benchmarks"}
-    assert folders == {"models", "prompts", "saliency", "compression"}
+    assert folders == {"models", "prompts", "flow", "compression"}
     for table in (results / "tables").glob("*.csv"):
         frame = pl.read_csv(table, infer_schema=False)
         assert "model" not in frame.columns or set(frame["model"]) == {"tiny"}, table
@@ -83,14 +80,14 @@ def test_twins_are_in_no_summary_figure_or_table_of_models(finished_run: Checkou
 
 def test_a_twin_is_measured_as_its_model_is_on_the_same_prompts(finished_run: Checkout) -> None:
     results = finished_run.folder / "results"
-    for stage in ("prompts", "saliency", "compression"):
+    for stage in ("prompts", "flow", "compression"):
         own, twin = (
             pl.read_parquet(results / f"{stage}/{model}/news/0.parquet") for model in ("tiny", TWIN)
         )
         assert set(twin["model"]) == {TWIN}
         if stage == "prompts":
             assert twin.drop("model").equals(own.drop("model"))
-        elif stage == "saliency":
+        elif stage == "flow":
             keys = ["task", "seed", "example", "layer"]
             assert twin.select(keys).equals(own.select(keys))
             assert not twin.drop("model").equals(own.drop("model"))

@@ -11,21 +11,23 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from anchorflow.measure import cutoff, knockout, transplant
-from anchorflow.measure.attention import measure_attention
-from anchorflow.measure.compression import measure_compression
-from anchorflow.measure.faithfulness import measure_faithfulness
-from anchorflow.measure.isolation import Setting, measure_isolation
-from anchorflow.measure.saliency import measure_saliency
-from anchorflow.model.language_model import open_model
+from anchorflow.analyses.attention.measure import measure_attention
+from anchorflow.analyses.compression.measure import measure_compression
+from anchorflow.analyses.cutoff import measure as cutoff
+from anchorflow.analyses.faithfulness.measure import measure_faithfulness
+from anchorflow.analyses.flow.measure import measure_flow
+from anchorflow.analyses.isolation.measure import Setting, measure_isolation
+from anchorflow.analyses.knockout import measure as knockout
+from anchorflow.analyses.transplant import measure as transplant
+from anchorflow.claims.summarize import DISCRIMINATING, load_claims, summarize_claims
+from anchorflow.claims.verdicts import NOT_TESTED, SUPPORTED
+from anchorflow.model.opening import open_model
 from anchorflow.prepare.untrained import initialized, shuffled
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.store.checksums import fingerprints, write_json
-from anchorflow.summarize.by_task import AVERAGE
-from anchorflow.summarize.claims import DISCRIMINATING, load_claims, summarize_claims
-from anchorflow.summarize.verdicts import NOT_TESTED, SUPPORTED
 from stub_tokenizers import Decoder
 from tiny_models import FAMILIES, PREFIX, VOCABULARY, shared_prompts
 
@@ -69,7 +71,7 @@ def measured(folder: Path, name: str, stages: Sequence[str]) -> dict[str, pl.Dat
         found = {
             "attention": attention,
             "predictions": predictions,
-            "saliency": measure_saliency(model, prompts, 1000, "fixed"),
+            "flow": measure_flow(model, prompts, 1000, "fixed"),
             "isolation": measure_isolation(model, prompts, SETTINGS, 5, 1000),
         }
         for order in ("shuffled_predictions", "shuffled_again"):

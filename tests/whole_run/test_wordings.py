@@ -14,6 +14,7 @@ from anchorflow.config.stages import PRESENTED
 from anchorflow.model.batches import Batch
 from chat_formats import template_of
 from checkout import Checkout
+from job_messages import OPTIONAL
 from tiny_models import plain_saliency, whole_batch
 from worded_prompts import eager, plain_word_scores
 
@@ -123,9 +124,9 @@ def test_every_stage_follows_every_wording_as_full_eager_prompts_do(
     checkout.config.update(scoring="whole_word", word_score="mean")
     checkout.config["controls"] = {"untrained": [], "shuffled_labels": False}
     summaries = [
-        f"results/{s.name}/{s.path}.parquet".format(model="tiny")
-        for s in PRESENTED
-        if s.summary and s.by_default
+        f"results/summaries/{name}/{analysis.path}.parquet".format(model="tiny")
+        for name, analysis in PRESENTED.items()
+        if analysis.summary and name not in OPTIONAL
     ]
     checkout.snakemake("--cores", "2", "--", *summaries)
 
@@ -141,15 +142,15 @@ def test_every_stage_follows_every_wording_as_full_eager_prompts_do(
         assert tokens == [_spoken(name, row, tokenizer) for row in fixed.iter_rows(named=True)]
 
         answers = [
-            pl.read_parquet(results / f"predictions/tiny/{name}/0.parquet"),
+            pl.read_parquet(results / f"attention/tiny/{name}/0/predictions.parquet"),
             pl.read_parquet(results / f"reweighting/tiny/{name}/0/predictions.parquet").filter(
                 method="vanilla"
             ),
             pl.read_parquet(results / f"compression/tiny/{name}/0.parquet").filter(method="full"),
             pl.read_parquet(results / f"isolation/tiny/{name}/0.parquet").filter(variant="none"),
         ]
-        saliency = pl.read_parquet(results / f"saliency/tiny/{name}/0.parquet")
-        attention = pl.read_parquet(results / f"attention/tiny/{name}/0.parquet")
+        saliency = pl.read_parquet(results / f"flow/tiny/{name}/0.parquet")
+        attention = pl.read_parquet(results / f"attention/tiny/{name}/0/attention.parquet")
         for row, ids in zip(prompts.iter_rows(named=True), tokens, strict=True):
             with torch.no_grad():
                 output = model(torch.tensor([ids]), output_attentions=True)
@@ -175,11 +176,11 @@ def test_every_stage_follows_every_wording_as_full_eager_prompts_do(
             into_target = torch.cat([flows[:, a:b] for a, b in words], 1).mean(1)
             measured = saliency.filter(example=row["example"]).sort("layer")["s_pq"].to_list()
             assert measured == pytest.approx(into_target.tolist(), rel=1e-4)
-    of_partly = pl.read_parquet(results / "predictions/tiny/partly/0.parquet")
+    of_partly = pl.read_parquet(results / "attention/tiny/partly/0/predictions.parquet")
     assert of_partly["token_groups"][0].to_list() == [0, 1, 0, 3]
     for summary in summaries:
         table = pl.read_parquet(checkout.folder / summary)
         assert "worlds" in summary or set(TASKS) <= set(table["task"]), summary
-    landing = pl.read_parquet(results / "landing/tiny.parquet")
+    landing = pl.read_parquet(results / "summaries/landing/tiny.parquet")
     segments = {task: set(rows["segment"]) for (task,), rows in landing.group_by("task")}
     assert {"premise", "hypothesis"} <= segments["fields"]

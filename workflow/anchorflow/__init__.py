@@ -1,4 +1,4 @@
-"""How a language model learns from the examples in its prompt, measured.
+"""Measurements of how a language model learns from the demonstrations in its prompt.
 
 Axes, written the same way everywhere: ``B`` examples in a batch, ``L`` layers, ``H`` query heads,
 ``G`` key-value heads, ``T`` tokens, ``P`` prefix tokens, ``D`` head dimension, ``C`` label words

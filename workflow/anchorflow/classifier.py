@@ -10,22 +10,23 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from anchorflow.analyses.compression.measure import Cache, Setting, compress, observe
+from anchorflow.analyses.reweighting.measure import label_probabilities
+from anchorflow.analyses.reweighting.samples import NO_LABEL
 from anchorflow.arrays import Array
 from anchorflow.config.configuration import check_wording, placeholders
 from anchorflow.config.errors import InputError
 from anchorflow.fitted_weights import FittedWeights, Purpose, fingerprint
 from anchorflow.kept_positions import AT_ANY_BUDGET, METHODS
-from anchorflow.measure.beta_fit import Descent
-from anchorflow.measure.compression import Cache, Setting, compress, observe
-from anchorflow.measure.reweighting import label_probabilities
 from anchorflow.model.architectures import check_architecture
 from anchorflow.model.attention_function import adopt, intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
-from anchorflow.model.language_model import positions_from
+from anchorflow.model.beta_fit import Descent
 from anchorflow.model.last_tokens import keep_all_but_last, keep_together
+from anchorflow.model.layers import positions_from
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
-from anchorflow.prepare.prompts import SEPARATOR, Template, build_prompts
-from anchorflow.prepare.reweighting_samples import NO_LABEL
+from anchorflow.prepare.prompts import build_prompts
+from anchorflow.prepare.template import SEPARATOR, Template
 from anchorflow.prepare.tokenizer import context_of
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
@@ -47,10 +48,10 @@ class InContextClassifier:
     demonstrations : sequence of (text, label)
         In prompt order; each label is an index into ``labels``.
     instruction : str
-        Before the first demonstration, followed by the separator; none if empty. Every way to
-        compress keeps it.
+        Before the first demonstration, followed by the separator; none if empty. Every method of
+        compression keeps it.
     separator : str
-        What follows the instruction and each demonstration.
+        Follows the instruction and each demonstration.
 
     Raises
     ------
@@ -194,8 +195,10 @@ class InContextClassifier:
             raise InputError(f"share: {share} should be more than 0 and at most 1.")
         prompts = self.prompts(_ANY_TEXTS, [NO_LABEL] * len(_ANY_TEXTS))
         token_ids = shared_token_ids(prompts)
-        shown = observe(self.model, token_ids, prompts.row(0, named=True))
-        return AnchorCache(self, token_ids, compress(self.model, shown, Setting(method, share)))
+        demonstrations = observe(self.model, token_ids, prompts.row(0, named=True))
+        return AnchorCache(
+            self, token_ids, compress(self.model, demonstrations, Setting(method, share))
+        )
 
     def _purpose(self) -> Purpose:
         wording = (
@@ -317,5 +320,5 @@ class AnchorCache:
         }
 
 
-_ANY_TEXTS = ("x", "N/A")  # placeholders, to find the tokens that all prompts share
+_ANY_TEXTS = ("x", "N/A")  # they differ from the first token on, to find what all prompts share
 _NAME = "classifier"  # stands for model and task in error messages

@@ -1,6 +1,6 @@
 """Definition of "early" and "late", and of the layers that are cut together."""
 
-MOST_SINGLE_LAYERS = 32  # models with more have every other layer cut by itself
+MOST_SINGLE_LAYERS = 32  # in deeper models, only every other layer is cut alone
 
 
 def first_third(layers: int) -> slice:

@@ -88,7 +88,7 @@ class FittedWeights:
         Raises
         ------
         InputError
-            If the model, wording, label words, or demonstrations differ; the error says which.
+            If the model, wording, label words, or demonstrations differ; the error names which.
         """
         if self.purpose.model != purpose.model or tuple(self.beta.shape) != shape:
             raise InputError(

@@ -1,9 +1,8 @@
-"""All ``compression_methods`` by name, for use without the workflow."""
+"""All methods of compression by name, for use without the workflow."""
 
 from collections.abc import Mapping
 
-from anchorflow.config.registry import declared, entries
-from anchorflow.measure.compression_methods import (
+from anchorflow.analyses.compression.methods import (
     FOLDER,
     Choose,
     Demonstrations,
@@ -11,6 +10,7 @@ from anchorflow.measure.compression_methods import (
     everywhere,
     method,
 )
+from anchorflow.config.registry import declared, entries
 
 __all__ = ["AT_ANY_BUDGET", "METHODS", "Choose", "Demonstrations", "Kept", "everywhere"]
 

@@ -10,33 +10,36 @@ from snakemake.exceptions import WorkflowError
 # The repository's folder, also if another workflow uses this one as a module.
 ROOT = Path(folder_of_rules()).parents[1]
 
-# Rules use the package of this checkout, whether or not it is installed; so do jobs, see below.
+# Rules and jobs use the package of this checkout, whether or not it is installed.
 sys.path.insert(0, str(ROOT / "workflow"))
 
-from anchorflow.config import code, configuration
-from anchorflow.config.cells import UNTRAINED, base_of, is_untrained, task_of
+from anchorflow.config import configuration, digests
+from anchorflow.config.cell_names import UNTRAINED, base_of, is_untrained, task_of
 from anchorflow.config.configuration import (
     complete_configuration,
     label_word_sets,
     listed,
 )
 from anchorflow.config.errors import InputError
-from anchorflow.config.fields import fields_of
+from anchorflow.config.text_fields import fields_of
 from anchorflow.config.folders import make_writable
-from anchorflow.config.import_path import share_with_jobs
+from anchorflow.config.job_environment import share_with_jobs
 from anchorflow.config.named_files import files_of_texts
 from anchorflow.config.registry import entries
 from anchorflow.config.repeated_keys import check_keys
 from anchorflow.config.shards import gathered, shard_names
+from anchorflow.config.analysis import WORLDS
 from anchorflow.config.stages import (
-    MEASURED,
+    ANALYSES,
     NULLS,
     PRESENTED,
+    SECTIONS,
     SHARDED,
     STAGES,
-    WORLDS,
-    asked_for,
+    folder_of,
+    null_reads,
     null_stages,
+    reads_of,
 )
 
 share_with_jobs(ROOT / "workflow")
@@ -50,7 +53,7 @@ except InputError as error:
 
 
 # Without this, Snakemake reports a folder that is not writable with a traceback, and slows down with
-# every job. It still does with --no-hooks, and if another workflow uses this one as a module.
+# every job. It still does so with --no-hooks, and if another workflow uses this one as a module.
 onstart:
     try:
         for folder in ("results", "logs"):
@@ -80,8 +83,8 @@ PART = "{model}/{task}/{seed}/{examples}" if SHARDS else "{model}/{task}/{seed}"
 OF_PART = ", test texts {wildcards.examples}" if SHARDS else ""
 
 # Each rule file adds its final figures and tables.
-FIGURES = []
-TABLES = []
+FINAL_FIGURES = []
+FINAL_TABLES = []
 
 
 def model_settings(wildcards):
@@ -94,12 +97,12 @@ def task_settings(wildcards):
 
 
 def code_of(script, *modules):
-    """The params by which an edit of a rule's code reruns it, with the names of its files."""
-    return code.code_of(ROOT / "workflow" / "scripts" / f"{script}.py", modules)
+    """The params that rerun a rule when its code has been edited, as digests by files."""
+    return digests.code_of(ROOT / "workflow" / "scripts" / f"{script}.py", modules)
 
 
 def measured(stage, table=None):
-    """Path to which a job writes a stage, or one of its tables: its own, or that of a shard."""
+    """The path to which a job writes a stage's table: the final one, or that of a shard."""
     path = f"{stage}/{PART}/{table}" if table else f"{stage}/{PART}"
     return (
         temp(f"results/shards/{path}.parquet") if SHARDS else f"results/{path}.parquet"
@@ -111,9 +114,9 @@ def files_of(read, with_words=False, all_models=False, null=None):
 
     With a ``null``, they are those of the model's untrained twins, or with shuffled labels.
     """
-    name, _, file = read.partition("/")
+    name, _, file = (read, "", "") if read in STAGES else read.partition("/")
     stage = STAGES[name]
-    pattern = {own: path for own, _, path in stage.files()}[file]
+    pattern = {inner: path for inner, _, path in stage.files()}[file]
     seeds = config["seeds"][:1] if stage.first_seed else config["seeds"]
 
     def files(wildcards):
@@ -159,15 +162,15 @@ def memory_without_model(wildcards, attempt):
 
 
 def memory_of_worlds(wildcards, attempt):
-    """MB for four copies of what one random world holds if all inputs are distinct.
+    """MB for four copies of the arrays of one random world in which all inputs are distinct.
 
-    That are operators, a kernel of all pairs of inputs, and probabilities of labels by task.
+    These are operators, a kernel of all pairs of inputs, and label probabilities by task.
     """
     spec = config["theory"]
     shown = spec["prompts"] * (max(spec["demonstrations"]) + 1)
     operators = spec["states"] ** 2 * (shown + spec["samples"])
     numbers = operators + shown**2 + shown * spec["tasks"] * spec["observations"]
-    return attempt * (1000 + 32 * numbers // 10**6)
+    return attempt * (1000 + 32 * numbers // 10**6)  # 4 copies of 8 bytes
 
 
 def runtime_of(wildcards, attempt):

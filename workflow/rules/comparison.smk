@@ -1,14 +1,14 @@
-# The papers' claims for several models, side by side and over relative depth.
+# The papers' claims for several models, compared and over relative depth.
 
 if len(config["models"]) > 1:
-    FIGURES.append("results/figures/comparison")
+    FINAL_FIGURES.append("results/figures/comparison")
 
-COMPARED = ("claims", "flow", "loyalty", "deep", "confusion", "heads")
+COMPARED = ("claims", "flow", "isolation", "attention", "confusion", "kernel")
 
 
 rule plot_comparison:
     input:
-        **{name: files_of(name, all_models=True) for name in COMPARED},
+        **{name: files_of(f"summaries/{name}", all_models=True) for name in COMPARED},
     output:
         report(
             directory("results/figures/comparison"),
@@ -26,7 +26,7 @@ rule plot_comparison:
         "../envs/anchorflow.yaml"
     threads: 1
     params:
-        **{part: SLICES[part] for part in ("style", "comparison")},
+        **settings_named("style", "comparison"),
         **code_of("plot_comparison", *claim_modules()),
     message:
         "Plotting the claims on all models"

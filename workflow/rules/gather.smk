@@ -1,9 +1,5 @@
-# Shards of large test sets, combined into the files that a single job would write: a rule for every
-# stage of SHARDED in workflow/anchorflow/config/stages.py, if there are shards. They are
-#   rule gather_attention, rule gather_saliency, rule gather_isolation
-#   rule gather_knockout, rule gather_faithfulness, rule gather_cutoff
-#   rule gather_transplant, rule gather_compression, rule gather_retrieval
-#   rule gather_perturbations, rule gather_kernel, rule gather_orders
+# Shards of large test sets, combined into the files that a single job would write: a rule
+# gather_{analysis} for every analysis that is measured in shards.
 
 for stage in SHARDED if SHARDS else ():
     shards = list(getattr(rules, f"measure_{stage}").output)

@@ -3,7 +3,7 @@
 
 rule write_manifest:
     input:
-        finished=FIGURES + TABLES,
+        finished=FINAL_FIGURES + FINAL_TABLES,
     output:
         "results/manifest.json",
     log:

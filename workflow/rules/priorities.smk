@@ -1,19 +1,19 @@
-# Which jobs come first where several could start; those of all other rules have priority 0.
+# Which jobs start first; those of all other rules have priority 0.
 
 
 def is_shown_first(wildcards):
-    """Whether the first figure shows this saliency: not of twins or with other label words."""
+    """Whether the first figure needs this saliency: not of twins, nor with other label words."""
     own_words = task_of(wildcards.task) == wildcards.task
     return own_words and not is_untrained(wildcards.model)
 
 
 PRIORITIES = {
-    # Mistakes in files, tasks and label words are told before any weights are opened.
+    # Mistakes in files, tasks, and label words are reported before any weights are opened.
     "prepare_tokenizer": 20,
     "prepare_texts": 20,
     "prepare_samples": 20,
-    # The first figure is there as soon as may be, before all other measurements.
-    "measure_saliency": lambda wildcards: 15 if is_shown_first(wildcards) else 2,
+    # The first figure is made as early as possible, before all other measurements.
+    "measure_flow": lambda wildcards: 15 if is_shown_first(wildcards) else 2,
     "summarize_flow": 15,
     "plot_flow": 15,
     # What measurements wait for.
@@ -21,7 +21,7 @@ PRIORITIES = {
     "prepare_untrained": 10,
     "prepare_prompts": 10,
     "prepare_perturbations": 10,
-    # Alongside the conversion of weights, before jobs that run a model.
+    # During the conversion of weights, before jobs that run a model.
     "prepare_embeddings": 5,
     "prepare_further_embeddings": 5,
     "prepare_rare_words": 5,

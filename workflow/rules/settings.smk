@@ -1,5 +1,5 @@
-# Slices of the configuration, one per step; a changed key rebuilds the steps whose slice has it.
-# Each slice is one builtin dict, since Snakemake compares params without their names.
+# The part of the configuration that each rule uses; a changed key rebuilds the rules whose part has it.
+# Each part is one builtin dict, since Snakemake compares params without their names.
 
 
 def text_files(wildcards):
@@ -68,7 +68,7 @@ def further_encoder_files(wildcards):
 
 
 def asked(key):
-    """What the configuration lists at a key, refused if it lists nothing."""
+    """The value of a key; refused if it is empty or 0."""
     return configuration.asked(key, config)
 
 
@@ -106,7 +106,7 @@ def weights_spec(wildcards):
 
 
 def prompts_spec(wildcards):
-    """The wording of prompts; which columns of the files hold the fields is for the texts."""
+    """The wording of prompts, without the files' columns, which affect texts only."""
     task = task_settings(wildcards)
     drawn = configuration.are_drawn(wildcards.task, config)
     return {
@@ -129,148 +129,24 @@ def chat_key(wildcards):
 
 
 def scoring_spec(wildcards):
-    """What the stages that score label words score; how matters for whole words only."""
+    """How label words are scored; ``word_score`` matters for whole words only."""
     keys = ("scoring", "word_score")
     whole = config["scoring"] == "whole_word"
     return {key: config[key] for key in (keys if whole else keys[:1])}
 
 
-def reweighting_task(wildcards):
-    """What re-weighting needs of a task to build its additional prompts."""
-    task = task_settings(wildcards)
-    return {
-        **prompts_spec(wildcards),
-        "many_demonstrations": task.get("many_demonstrations"),
-    }
-
-
 def unless_untrained(path):
-    """A file that untrained twins, to which nothing is fitted, do without."""
+    """A file that jobs for untrained twins do not read, since nothing is fitted to twins."""
     return lambda wildcards: (
         [] if is_untrained(wildcards.model) else path.format(**wildcards)
     )
 
 
 def anchors_to_fit():
-    """Where queries begin after the anchors alone, if β is fitted on these for compression."""
+    """``compression.positions`` if β is also fitted on the anchors alone; None otherwise."""
     compression = config["compression"]
     wanted = "hidden_anchor" in compression["methods"]
     return compression["positions"] if wanted else None
-
-
-def fitted_modules():
-    """The file of the method whose positions β is fitted on in addition, if any is."""
-    path = "measure/compression_methods/hidden_anchor.py"
-    return [path] if anchors_to_fit() else []
-
-
-def retrieval_spec(wildcards):
-    """How demonstrations are chosen, and, if some are of another task, of which."""
-    return configuration.retrieval_of(wildcards.task, int(wildcards.seed), config)
-
-
-def of_other_task(stage):
-    """The file of a stage of the task whose texts are also shown, if any are."""
-
-    def file(wildcards):
-        other = retrieval_spec(wildcards).get("other")
-        return f"results/{stage}/{other['task']}.parquet" if other else []
-
-    return file
-
-
-def orders_count(wildcards):
-    """How many orders there are, and how many draws; refused if there are none."""
-    return asked("orders.count")
-
-
-knockout_spec = section_if("knockout.classes")
-cutoff_spec = section_if("cutoff.sees")
-transplant_spec = section_if("transplant.places")
-
-
-def faithfulness_spec(wildcards):
-    """The edges whose saliency is compared with cutting them; refused if there are none."""
-    asked("faithfulness.classes")
-    cut = config["knockout"]
-    drawn = {key: cut[key] for key in ("draws", "examples") if key in cut}
-    return {**config["faithfulness"], **drawn}
-
-
-def perturbations_spec(wildcards):
-    """Which perturbations are made, with the rates of only those; refused if there are none."""
-    kinds, spec = asked("perturbations.kinds"), config["perturbations"]
-    rates = {"typos": "typo_rate", "case": "case_rate"}
-    strengths = [rate for kind, rate in rates.items() if kind in kinds]
-    return {"kinds": kinds, **{rate: spec[rate] for rate in strengths}}
-
-
-def timed_also():
-    """Methods of compression after which queries are timed where they are measured."""
-    return [name for name in config["compression"]["methods"] if name == "until_layer"]
-
-
-def timing_spec(wildcards):
-    """How queries are timed, and after which caches beside those of every run."""
-    also = timed_also()
-    return {**config["timing"], **({"also": also} if also else {})}
-
-
-def rare_words_of(wildcards):
-    """The words that replace a task's content words, if any are to be replaced."""
-    wanted = "rare_words" in config["perturbations"]["kinds"]
-    return f"results/rare_words/{wildcards.task}.parquet" if wanted else []
-
-
-def shown_spec(wildcards):
-    """Number and protocol of the prompts whose saliency is kept in full."""
-    return {
-        "examples": config["flow_page"]["examples"],
-        "demonstrations": config["saliency"]["demonstrations"],
-    }
-
-
-def page_spec(wildcards):
-    """Colors and label words of information-flow pages."""
-    return {
-        "labels": task_settings(wildcards)["labels"],
-        "colors": config["figures"]["colors"],
-    }
-
-
-# Slices for the rules in present.smk, by their names in PRESENTED: mappings whose entries are
-# arguments of the functions that summarize and plot.
-SLICES = {
-    "statistics": config["statistics"],
-    "style": {"style": config["figures"]},
-    "saliency": config["saliency"],
-    "temperature": {"temperature": config["encoder"]["temperature"]},
-    "temperatures": {
-        "temperature": config["encoder"]["temperature"],
-        "encoder": config["encoder"]["path"],
-        "further_temperatures": {
-            name: encoder["temperature"]
-            for name, encoder in config["encoder"]["further"].items()
-        },
-    },
-    "heads": config["heads"],
-    "baselines": {"baselines": config["reweighting"]["baselines"]},
-    "labels": {
-        "labels": {name: task["labels"] for name, task in config["tasks"].items()}
-    },
-    "label_word_sets": {"words": label_word_sets(config)},
-    "words": {
-        "words": label_word_sets(config),
-        "demonstrations": config["saliency"]["demonstrations"],
-        "variant": config["isolation"]["variants"][0],
-    },
-    "claims": {
-        "tasks": list(config["tasks"]),
-        "variant": config["isolation"]["variants"][0],
-        "words": label_word_sets(config),
-    },
-    "comparison": {"variant": config["isolation"]["variants"][0]},
-}
 
 
 def script_of(name, *modules):
@@ -278,10 +154,20 @@ def script_of(name, *modules):
     return {"script": name, **code_of(name, *modules)}
 
 
+def analysis(name, *modules):
+    """The params of a rule that measures an analysis, and rerun it when its code has changed."""
+    measure = f"{folder_of(name)}/measure.py"
+    return {
+        "script": "measure",
+        "analysis": name,
+        **code_of("measure", measure, *modules),
+    }
+
+
 def no_goal(wildcards):
-    """Refuse to run a rule that only says what others have in common."""
+    """Refuse to run a rule that only holds what others have in common."""
     raise WorkflowError(
-        "This rule only has what others share; name one of them, or a file that they make."
+        "This rule only holds what others share; name one of them, or a file that they make."
     )
 
 
@@ -290,25 +176,27 @@ def entry_modules(folder, names):
     return [f"{folder}/{name}.py" for name in names]
 
 
-def method_modules():
-    """The files of all ways to compress that jobs load."""
-    folder = "measure/compression_methods"
-    chosen = config["compression"]["methods"]
-    return entry_modules(folder, [name for name in entries(folder) if name in chosen])
+def in_run(analysis):
+    """Whether the configuration asks for what an analysis presents."""
+    with_words = analysis.summary and analysis.summary.with_words
+    return label_word_sets(config) if with_words else listed_at(analysis.asked_for)
 
 
-def baseline_modules():
-    """The files of all baselines that jobs load."""
-    return entry_modules("measure/baselines", config["reweighting"]["baselines"])
-
-
-def claim_modules():
-    """The files of all claims."""
-    return entry_modules("summarize/claims", entries("summarize/claims"))
+def named_in_run():
+    """The models, tasks, and seeds of the run, as they appear in paths, and its stages."""
+    words = configuration.cells_with_words(config) if label_word_sets(config) else []
+    stages = [s.name for s in STAGES.values() if listed_at(s.asked_for)]
+    others = [f"summaries/{name}" for name, a in ANALYSES.items() if not in_run(a)]
+    return {
+        "stage": [stage for stage in stages if stage not in others],
+        "model": list(config["models"]),
+        "task": list(dict.fromkeys([*config["tasks"], *words])),
+        "seed": [str(seed) for seed in config["seeds"]],
+    }
 
 
 def named_in_nulls():
-    """The same for untrained twins and for shuffled labels, with the stages measured of them."""
+    """The same for untrained twins and for shuffled labels, with the stages measured in them."""
     controls = config["controls"]
     untrained, shuffled = (null_stages(null, controls) for null in NULLS)
     twins = [configuration.twins_of(model, config) for model in config["models"]]
@@ -325,13 +213,3 @@ def named_in_nulls():
             "task": configuration.cells_with_shuffled_labels(config),
         },
     ]
-
-
-def named_in_run():
-    """The models, tasks, and seeds of the run, as they appear in paths."""
-    words = configuration.cells_with_words(config) if label_word_sets(config) else []
-    return {
-        "model": list(config["models"]),
-        "task": list(dict.fromkeys([*config["tasks"], *words])),
-        "seed": [str(seed) for seed in config["seeds"]],
-    }

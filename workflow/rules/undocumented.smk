@@ -36,9 +36,9 @@ def provided(name):
 def start_jobs_at_any_rate():
     """Before jobs start, lift the limit to jobs per second, except on clusters.
 
-    With every job that ends, Snakemake's scheduler looks for the next ones once more per second, to
-    see whether the limit still holds: after 200 jobs, hundreds of threads do so. A higher limit, or
-    a shorter time, only has them look more often.
+    Each job that ends makes Snakemake's scheduler check once more per second whether the limit still
+    holds: after 200 jobs, hundreds of threads do so. A higher limit or a shorter interval would only
+    make them check more often.
     """
     if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None

@@ -4,9 +4,9 @@ from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
-from anchorflow.plot.flow_page import flow_pages
+from anchorflow.analyses.flow_page.plot import flow_pages
+from anchorflow.analyses.flow_page.schema import SHOWN_KNOCKOUTS, SHOWN_PROMPTS, TOKEN_SALIENCY
 from anchorflow.schemas.prompts import PROMPTS
-from anchorflow.schemas.token_saliency import SHOWN_KNOCKOUTS, SHOWN_PROMPTS, TOKEN_SALIENCY
 from anchorflow.store.job import job
 from anchorflow.store.parquet import read_table
 from anchorflow.store.replacing import replacing
@@ -16,9 +16,9 @@ if __name__ == "__main__":
         folder.mkdir()
         pages = flow_pages(
             read_table(snakemake.input.saliency, TOKEN_SALIENCY),
-            read_table(snakemake.input.shown, SHOWN_PROMPTS),
-            read_table(snakemake.input.cuts, SHOWN_KNOCKOUTS),
-            read_table(snakemake.input.prompts, PROMPTS),
+            read_table(snakemake.input.prompts, SHOWN_PROMPTS),
+            read_table(snakemake.input.knockouts, SHOWN_KNOCKOUTS),
+            read_table(snakemake.input.whole, PROMPTS),
             **snakemake.params.spec,
         )
         for name, page in pages:

@@ -6,10 +6,9 @@ continue_in_fork(snakemake)
 
 import polars as pl
 
-from anchorflow.prepare.perturbations import perturb_texts
+from anchorflow.analyses.perturbations.schema import PERTURBED_TEXTS, RARE_WORDS
+from anchorflow.analyses.perturbations.texts import perturb_texts
 from anchorflow.schemas.frames import frame_schema
-from anchorflow.schemas.perturbed_texts import PERTURBED_TEXTS
-from anchorflow.schemas.rare_words import RARE_WORDS
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.store.job import job
 from anchorflow.store.parquet import read_settings, read_table, write_frame

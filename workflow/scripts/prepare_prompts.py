@@ -4,7 +4,7 @@ from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
-from anchorflow.config.cells import SHUFFLED, words_of
+from anchorflow.config.cell_names import SHUFFLED, words_of
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.prepare.samples import with_shuffled_labels
 from anchorflow.schemas.prompts import PROMPTS

@@ -1,4 +1,4 @@
-"""Choose rarer words for the content words of one task's test texts."""
+"""Choose rarer words to replace the content words of one task's test texts."""
 
 from anchorflow.store.fork_server import continue_in_fork
 
@@ -6,10 +6,10 @@ continue_in_fork(snakemake)
 
 import torch
 
+from anchorflow.analyses.perturbations.rare_words import choose_rare_words
+from anchorflow.analyses.perturbations.schema import RARE_WORDS
 from anchorflow.model.devices import choose_device
 from anchorflow.prepare.embeddings import encoder_directory, encoder_identity, open_encoder
-from anchorflow.prepare.rare_words import choose_rare_words
-from anchorflow.schemas.rare_words import RARE_WORDS
 from anchorflow.schemas.texts import TEXTS
 from anchorflow.store.job import job
 from anchorflow.store.parquet import read_table, write_frame

@@ -1,25 +1,22 @@
-"""Summarize one stage of one model over tasks and seeds; a param says which."""
+"""Summarize an analysis, which a param names, of one model over tasks and seeds."""
 
 from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
 from anchorflow.config.registry import load
-from anchorflow.config.stages import presented
+from anchorflow.config.stages import folder_of, table_at
 from anchorflow.store.all_tables import TABLES
-from anchorflow.store.job import configuration_of, job, read_inputs, slices_of
-from anchorflow.store.parquet import read_settings, write_frame
+from anchorflow.store.job import agreed_settings, arguments_of, job, read_inputs, settings_of
+from anchorflow.store.parquet import write_frame
 
 if __name__ == "__main__":
     with job(snakemake):
-        word = snakemake.params.presents
-        shown = presented(word)
-        summarize = getattr(load("summarize", word), f"summarize_{word}")
-        named = dict(snakemake.input.items())
-        reads = {name: read for name, read in shown.may_read().items() if name in named}
-        summary = summarize(**read_inputs(snakemake, reads), **configuration_of(snakemake.params))
-        slices = slices_of(snakemake.params)
-        settings = {**slices.pop("statistics"), **slices}
-        for name in shown.measured_in():
-            settings |= read_settings(snakemake.input[name][0])
-        write_frame(snakemake.output[0], TABLES[word], summary, settings)
+        analysis, output = snakemake.params.analysis, snakemake.output[0]
+        summarize = getattr(load(folder_of(analysis), "summarize"), f"summarize_{analysis}")
+        summary = summarize(**read_inputs(snakemake), **arguments_of(snakemake.params))
+        parts = settings_of(snakemake.params)
+        settings = {**parts.pop("statistics"), **parts}
+        for _, paths in snakemake.input.items():
+            settings = {**agreed_settings(paths), **settings}
+        write_frame(output, TABLES[table_at(output)], summary, settings)

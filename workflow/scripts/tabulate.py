@@ -1,4 +1,4 @@
-"""Write one summary of all models as CSV, Markdown and HTML; a param says which."""
+"""Write all models' summaries of an analysis, which a param names, as CSV, Markdown and HTML."""
 
 from anchorflow.store.fork_server import continue_in_fork
 
@@ -7,26 +7,24 @@ continue_in_fork(snakemake)
 from inspect import signature
 
 from anchorflow.config.registry import entries, load
-from anchorflow.config.stages import presented
+from anchorflow.config.stages import folder_of, table_at
+from anchorflow.present.page import write_csv, write_page
+from anchorflow.present.plain import tabulate_keys
 from anchorflow.store.all_tables import TABLES
-from anchorflow.store.job import job, read_inputs
-from anchorflow.store.parquet import read_settings
-from anchorflow.tabulate.page import write_csv, write_page
-from anchorflow.tabulate.plain import tabulate_plain
+from anchorflow.store.job import confidence_of, job, read_inputs
 
 if __name__ == "__main__":
     with job(snakemake):
-        word = snakemake.params.presents
-        shown = presented(word)
-        tables = read_inputs(snakemake, shown.shows())
-        summary = next(iter(tables))
-        if word in entries("tabulate"):
-            tabulate = getattr(load("tabulate", word), f"tabulate_{word}")
-            known = {"confidence": read_settings(snakemake.input[summary][0]).get("confidence")}
+        analysis, tables = snakemake.params.analysis, read_inputs(snakemake)
+        name, shown = next(iter(tables.items()))
+        if "tabulate" in entries(folder_of(analysis)):
+            tabulate = getattr(load(folder_of(analysis), "tabulate"), f"tabulate_{analysis}")
+            known = {"confidence": confidence_of(snakemake.input)}
             wanted = signature(tabulate).parameters
             page = tabulate(**tables, **{k: v for k, v in known.items() if k in wanted})
         else:
-            keys = TABLES[word].metadata[b"keys"].decode().split()
-            page = tabulate_plain(word, tables[summary], snakemake.params.title, keys)
-        write_csv(snakemake.output.csv, tables[summary])
+            schema = TABLES[table_at(snakemake.input[name][0])]
+            keys = schema.metadata[b"keys"].decode().split()
+            page = tabulate_keys(shown, snakemake.params.title, keys)
+        write_csv(snakemake.output.csv, shown)
         write_page(dict(snakemake.output.items()), page)

@@ -9,16 +9,16 @@ from typing import Any
 import polars as pl
 import pytest
 
-from anchorflow.config.cells import Words
+from anchorflow.analyses.compression.schema import COMPRESSION
+from anchorflow.analyses.isolation.schema import ISOLATION
+from anchorflow.analyses.kernel.schema import COUNTS, KERNEL
+from anchorflow.claims.summarize import summarize_claims
+from anchorflow.claims.verdicts import NOT_SUPPORTED, SUPPORTED
+from anchorflow.config.cell_names import Words
 from anchorflow.random_draws import halves
-from anchorflow.schemas.compression import COMPRESSION
 from anchorflow.schemas.embeddings import EMBEDDINGS
-from anchorflow.schemas.isolation import ISOLATION
-from anchorflow.schemas.kernel import COUNTS, KERNEL
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.samples import SAMPLES
-from anchorflow.summarize.claims import summarize_claims
-from anchorflow.summarize.verdicts import NOT_SUPPORTED, SUPPORTED
 from constructed.rows import frame
 
 Row = dict[str, Any]
@@ -135,18 +135,18 @@ def expect(
 
 
 READ_BY_CLAIMS = (
-    *(f"s_{flow}{ending}" for ending in ("", "_text", "_before") for flow in ("wp", "pq", "ww")),
+    *(f"s_{name}{ending}" for ending in ("", "_text", "_before") for name in ("wp", "pq", "ww")),
     "target_text",
     "target_template",
 )
 
 
-def saliency(
+def flow(
     columns: Mapping[str, Sequence[float | None]],
     seeds: Sequence[int] = SEEDS,
     task: str = "news",
 ) -> pl.DataFrame:
-    """The table ``saliency`` with these values per layer; null in other columns that claims read.
+    """The table ``flow`` with these values per layer; null in other columns that claims read.
 
     All values of a text are multiplied by its number plus 1, which leaves shares as they are.
     """
@@ -183,7 +183,7 @@ def flows_and_controls(own: Sequence[Shares], control: Sequence[Shares]) -> Tabl
     """Flows of label words, and of random text tokens in their place; early and late."""
     early, late = own
     columns = {**flows(early, late), **flows(*control, ending="_text")}
-    return {"saliency": saliency(columns)}
+    return {"flow": flow(columns)}
 
 
 # --- isolation and compression -------------------------------------------------------------------

@@ -5,10 +5,10 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
-from anchorflow.schemas.diagnosis import DIAGNOSIS
+from anchorflow.analyses.confusion.schema import CONFUSION
+from anchorflow.analyses.confusion.summarize import summarize_confusion
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
-from anchorflow.summarize.confusion import summarize_confusion
 from constructed.rows import frame
 
 
@@ -52,7 +52,7 @@ def cell(task: str, seed: int, classes: int, far: list[float]) -> tuple[pl.DataF
     ]
     return (
         frame(rows, PREDICTIONS, model="m", task=task, seed=seed),
-        frame(distances, DIAGNOSIS, model="m", task=task, seed=seed),
+        frame(distances, CONFUSION, model="m", task=task, seed=seed),
     )
 
 

@@ -4,13 +4,13 @@ from math import log
 
 import polars as pl
 
-from anchorflow.schemas.cutoff import CUTOFF
-from anchorflow.schemas.faithfulness import FAITHFULNESS
+from anchorflow.analyses.cutoff.schema import CUTOFF
+from anchorflow.analyses.faithfulness.schema import FAITHFULNESS
+from anchorflow.analyses.isolation.schema import ISOLATION
+from anchorflow.analyses.knockout.schema import KNOCKOUT
+from anchorflow.analyses.transplant.schema import TRANSPLANT
 from anchorflow.schemas.frames import frame_schema
-from anchorflow.schemas.isolation import ISOLATION
-from anchorflow.schemas.knockout import KNOCKOUT
 from anchorflow.schemas.prompts import PROMPTS
-from anchorflow.schemas.transplant import TRANSPLANT
 from constructed.rows import frame
 
 # (seed, example, positions, draw, side): true label, prediction, probabilities, likeliest tokens.

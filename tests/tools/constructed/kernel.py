@@ -5,20 +5,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from anchorflow.measure.probes import measure_probes
-from anchorflow.measure.segments import PLACES, segment_names
+from anchorflow.analyses.kernel.schema import COUNTS, KERNEL, PLACED, SEGMENTED, STATES
+from anchorflow.analyses.kernel.segments import PLACES, segment_names
+from anchorflow.analyses.kernel.summarize import summarize_kernel
+from anchorflow.analyses.landing.summarize import summarize_landing
+from anchorflow.analyses.probes.measure import measure_probes
+from anchorflow.analyses.probes.schema import PROBES
+from anchorflow.analyses.probes.summarize import summarize_probes
+from anchorflow.analyses.regressors.summarize import summarize_regressors
 from anchorflow.random_draws import halves
 from anchorflow.schemas.embeddings import EMBEDDINGS, FURTHER_EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema
-from anchorflow.schemas.kernel import COUNTS, KERNEL, PLACED, SEGMENTED, STATES
 from anchorflow.schemas.predictions import PREDICTIONS
-from anchorflow.schemas.probes import PROBES
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES
-from anchorflow.summarize.decoding import summarize_decoding
-from anchorflow.summarize.heads import summarize_heads
-from anchorflow.summarize.landing import summarize_landing
-from anchorflow.summarize.regressors import summarize_regressors
 from constructed.rows import frame
 
 
@@ -98,7 +98,7 @@ def heads_summary(skipped: int = 0) -> pl.DataFrame:
         for task in ("news", "reviews")
         for seed in (0, 1)
     ]
-    return summarize_heads(
+    return summarize_kernel(
         pl.concat([k for k, _ in parts]),
         pl.concat([p for _, p in parts]),
         prompts(tasks, skipped),
@@ -211,12 +211,12 @@ def probes_summary() -> pl.DataFrame:
     probes = [measure_probes(states(seed, task), 0.01) for task in tasks for seed in seeds]
     # Seeds draw demonstrations of their own.
     shown = samples({seed: range(12 * seed, 12 * seed + 12) for seed in seeds}, tasks)
-    return summarize_decoding(pl.concat(probes), prompts(), shown, 0.9)
+    return summarize_probes(pl.concat(probes), prompts(), shown, 0.9)
 
 
 def summary_of_nothing() -> pl.DataFrame:
     """A summary of no probes at all."""
-    return summarize_decoding(frame([], PROBES), prompts(), samples({}), 0.9)
+    return summarize_probes(frame([], PROBES), prompts(), samples({}), 0.9)
 
 
 EXAMPLES = 8

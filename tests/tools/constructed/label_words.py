@@ -2,13 +2,13 @@
 
 import polars as pl
 
-from anchorflow.measure.isolation import Setting
-from anchorflow.schemas.attention import ATTENTION
-from anchorflow.schemas.isolation import ISOLATION
+from anchorflow.analyses.attention.schema import ATTENTION
+from anchorflow.analyses.flow.schema import FLOW
+from anchorflow.analyses.isolation.measure import Setting
+from anchorflow.analyses.isolation.schema import ISOLATION
+from anchorflow.analyses.label_words.summarize import summarize_label_words
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
-from anchorflow.schemas.saliency import SALIENCY
-from anchorflow.summarize.label_words import summarize_label_words
 from constructed.rows import frame
 
 WORDS = {
@@ -72,7 +72,7 @@ def tables() -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame, pl
     return (
         frame(predictions, PREDICTIONS),
         frame(attention, ATTENTION),
-        frame(saliency, SALIENCY),
+        frame(saliency, FLOW),
         frame(isolation, ISOLATION),
         frame(prompts, PROMPTS),
     )

@@ -1,122 +1,71 @@
-"""Texts on a circle to choose from; prompts of two choices or perturbations, and predictions."""
+"""Predictions with random and nearest demonstrations, for gains worked out by hand."""
 
-from collections.abc import Sequence
-
-import numpy as np
 import polars as pl
 
-from anchorflow.schemas.embeddings import EMBEDDINGS
-from anchorflow.schemas.predictions import PREDICTIONS
-from anchorflow.schemas.samples import SAMPLES
-from anchorflow.schemas.texts import TEXTS
+from anchorflow.analyses.retrieval.schema import RETRIEVAL
+from anchorflow.analyses.retrieval.summarize import summarize_retrieval
+from anchorflow.schemas.prompts import PROMPTS
 from constructed.rows import frame
-from tiny_models import PREFIX, shared_prompts
 
-LABELS = [" No", " Yes"]
-
-Placed = tuple[str, float, int]  # a text, the angle of its embedding in degrees, and its label
-
-TRAIN: list[Placed] = [
-    ("east", 0, 0),
-    ("steep", 60, 1),
-    ("flat", 10, 0),
-    ("middle", 45, 0),
-    ("north", 90, 1),
-    ("west", 180, 1),
-    ("again", 10, 1),
-]
-
-TEST: list[Placed] = [("query", 0, 0), ("north", 90, 1)]
+ANSWERS = {"random": [0, 1, 0, 1], "nearest": [0, 0, 1, 0]}
+TRUTH = [0, 0, 1, 1]  # two right with random ones, three with nearest
+# Labels shown, of which the last counts where both are as frequent: all texts have label 1 by them,
+# or the first three have 0.
+SHOWN = {
+    "random": [[0, 1], [1, 0, 1], [1, 1, 0], [0, 1]],
+    "nearest": [[0, 0, 1], [1, 0], [0, 0, 1], [1, 1]],
+}
 
 
-def corpus(
-    train: Sequence[Placed] = TRAIN, test: Sequence[Placed] = TEST, task: str = "mine"
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Texts and their embeddings."""
-    texts, embeddings = [], []
-    for split, listed in (("train", train), ("test", test)):
-        for row, (text, degrees, label) in enumerate(listed):
-            place = {"task": task, "split": split, "row": row}
-            angle = np.deg2rad(degrees)
-            texts.append({**place, "text": text, "label": label})
-            embeddings.append({**place, "embedding": [np.cos(angle), np.sin(angle)]})
-    return (
-        frame(texts, TEXTS),
-        frame(embeddings, EMBEDDINGS),
-    )
-
-
-def fixed_samples(
-    labels: list[int],
-    train: Sequence[Placed] = TRAIN,
-    test: Sequence[Placed] = TEST,
-    seed: int = 3,
-) -> pl.DataFrame:
-    """All test texts, with the first training texts of these labels as fixed demonstrations."""
-    left = list(range(len(train)))
-    rows = []
-    for label in labels:
-        rows.append(next(row for row in left if train[row][2] == label))
-        left.remove(rows[-1])
-    samples = [
-        {
-            "task": "mine",
-            "seed": seed,
-            "demonstrations": "fixed",
-            "example": example,
-            "text": text,
-            "label": label,
-            "demonstration_rows": rows,
-            "demonstration_texts": [train[row][0] for row in rows],
-            "demonstration_labels": labels,
-        }
-        for example, (text, _, label) in enumerate(test)
-    ]
-    return frame(samples, SAMPLES)
-
-
-def cell_prompts(queries: list[int]) -> pl.DataFrame:
-    """Prompts of two choices, whose demonstrations differ, in PROMPTS' columns."""
-    first = shared_prompts(queries).with_columns(demonstrations=pl.lit("nearest"))
-    ids = [[(token * 5) % 97 for token in row] for row in first["token_ids"].to_list()]
-    other = first.with_columns(demonstrations=pl.lit("nearest_per_label"), token_ids=pl.Series(ids))
-    return pl.concat([first, other])
-
-
-def random_predictions(examples: list[int]) -> pl.DataFrame:
-    """Predictions with random demonstrations, always of label 1."""
+def rows_of(task: str, seeds: int, left_out: tuple[str, int] | None = None) -> pl.DataFrame:
+    """The answers above for every seed, without one choice's example."""
     rows = [
         {
+            "seed": seed,
             "example": example,
-            "label": example % 3,
-            "prediction": 1,
-            "probabilities": [0.1, 0.7, 0.2],
+            "choice": choice,
+            "label": TRUTH[example],
+            "prediction": answer,
+            "probabilities": [1.0 - answer, float(answer)],
+            "similarity": 0.2 if choice == "random" else example / 4,
+            "same_label": 0.5,
         }
-        for example in examples
+        for seed in range(seeds)
+        for choice, answers in ANSWERS.items()
+        for example, answer in enumerate(answers)
+        if (choice, example) != left_out
     ]
-    return frame(rows, PREDICTIONS)
+    return frame(rows, RETRIEVAL, model="m", task=task)
 
 
-def described(prompts: pl.DataFrame, examples: list[int]) -> pl.DataFrame:
-    """Similarities of the random demonstrations and of those of the prompts, increasing by 0.1."""
-    named = [("random", example) for example in examples]
-    named += prompts.select("demonstrations", "example").rows()
-    return pl.DataFrame(
-        [(choice, example, place / 10, 0.5) for place, (choice, example) in enumerate(named)],
-        schema=["choice", "example", "similarity", "same_label"],
-        orient="row",
-    ).cast({"example": pl.Int32})
-
-
-def perturbed_prompts(queries: list[int]) -> pl.DataFrame:
-    """Prompts of two perturbations, with the same demonstrations, in PROMPTS' columns."""
-    first = shared_prompts(queries).with_columns(demonstrations=pl.lit("typos"))
-    ids = [
-        row[: PREFIX + 1] + [(token * 5) % 97 for token in row[PREFIX + 1 :]]
-        for row in first["token_ids"].to_list()
+def prompts_of(
+    task: str, seeds: int, left_out: tuple[str, int] | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The run's prompts, whose fixed demonstrations are the random ones; and the retrieved ones."""
+    rows = [
+        {
+            "model": "m",
+            "task": task,
+            "seed": seed,
+            "demonstrations": "fixed" if choice == "random" else choice,
+            "example": example,
+            "skipped": "too long" if left_out in [(choice, example), (choice, -1)] else None,
+            "demonstration_labels": SHOWN[choice][example],
+        }
+        for seed in range(seeds)
+        for choice in ANSWERS
+        for example in range(4)
     ]
-    other = first.with_columns(demonstrations=pl.lit("case"), token_ids=pl.Series(ids))
-    return pl.concat([first, other])
+    both = frame(rows, PROMPTS)
+    fixed = both.filter(demonstrations="fixed")
+    other = fixed.with_columns(demonstrations=pl.lit("per_example"), skipped=pl.lit("too long"))
+    return pl.concat([fixed, other]), both.filter(pl.col("demonstrations") != "fixed")
 
 
-untouched_predictions = random_predictions
+def with_a_task_skipped_whole() -> pl.DataFrame:
+    """A summary of two tasks; all prompts of one are too long with the nearest demonstrations."""
+    long = rows_of("long", 1).filter(pl.col("choice") == "random")
+    predictions = pl.concat([rows_of("news", 1), long])
+    cells = zip(prompts_of("news", 1), prompts_of("long", 1, ("nearest", -1)), strict=True)
+    prompts, retrieved = (pl.concat(parts) for parts in cells)
+    return summarize_retrieval(predictions, prompts, retrieved, 0.9)

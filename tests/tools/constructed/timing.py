@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from anchorflow.schemas.retention import RETENTION
-from anchorflow.schemas.timing import TIMING
+from anchorflow.analyses.compression.schema import COMPRESSION_SUMMARY
+from anchorflow.analyses.timing.schema import TIMING
 from constructed.rows import frame
 
 WAYS = [
@@ -64,4 +64,4 @@ def retention_of(tasks: list[str]) -> pl.DataFrame:
         for share in (None, 0.5)
         for measure in ("accuracy", "label_loyalty")
     ]
-    return frame(rows, RETENTION, model="m")
+    return frame(rows, COMPRESSION_SUMMARY, model="m")

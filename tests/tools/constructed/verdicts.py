@@ -4,8 +4,8 @@ from typing import Any
 
 import polars as pl
 
-from anchorflow.schemas.claims import CLAIMS
-from anchorflow.summarize.claims import load_claims
+from anchorflow.claims.schema import CLAIMS
+from anchorflow.claims.summarize import load_claims
 from constructed.rows import frame
 
 SUPPORTED = {

@@ -10,17 +10,22 @@ import polars as pl
 import pytest
 import torch
 
+from anchorflow.claims.claim import QUARTILES
+from anchorflow.claims.summarize import load_claims
 from anchorflow.config.stages import PRESENTED
-from anchorflow.summarize.claims import load_claims
-from anchorflow.summarize.claims._claim import QUARTILES
 from checkout import Checkout
+from job_messages import OPTIONAL
 from one_node_slurm import Cluster, UnavailableError, one_node_cluster
 
 QUICK = ("--slurm-init-seconds-before-status-checks", "2")  # this cluster is not busy
 SLURM = ("--profile", "profiles/slurm", *QUICK)
 # All summaries are one job here, on the two cores that every runner has.
 ONE_SUMMARY = ("--group-components", "presenting=50", "--cores", "2")
-SUMMARIES = [s for s in PRESENTED if s.summary and s.by_default]
+SUMMARIES = [
+    f"results/summaries/{name}/{analysis.path}.parquet".format(model="tiny")
+    for name, analysis in PRESENTED.items()
+    if analysis.summary and name not in OPTIONAL
+]
 TIMED = [claim.name for claim in load_claims() if claim.rule == QUARTILES]  # claims about time
 
 
@@ -56,14 +61,13 @@ def test_a_cluster_makes_the_same_tables_and_repeats_a_cancelled_job(
 ) -> None:
     local = Checkout(tmp_path / "local", checkout.config)
     shutil.copytree(checkout.folder, local.folder)
-    targets = [f"results/{s.name}/{s.path}.parquet".format(model="tiny") for s in SUMMARIES]
 
     with ThreadPoolExecutor(1) as pool:
-        run = pool.submit(checkout.snakemake, *SLURM, *ONE_SUMMARY, "--", *targets)
-        cancelled = _running_job(cluster, "rule_measure_saliency", run)
+        run = pool.submit(checkout.snakemake, *SLURM, *ONE_SUMMARY, "--", *SUMMARIES)
+        cancelled = _running_job(cluster, "rule_measure_flow", run)
         cluster.run("scancel", cancelled)
         assert "Trying to restart job" in run.result()
-    assert checkout.planned(*targets) == set()
+    assert checkout.planned(*SUMMARIES) == set()
 
     jobs = cluster.ended_jobs()
     states = {job["JobId"]: job["JobState"] for job in jobs}
@@ -73,14 +77,14 @@ def test_a_cluster_makes_the_same_tables_and_repeats_a_cancelled_job(
     assert asked.pop(cancelled) == ("37", "mem=1500M")
     assert list(asked.values()).count(("74", "mem=3000M")) == 1  # the second attempt, and no other
 
-    local.snakemake("--cores", "2", "--", *targets)
+    local.snakemake("--cores", "2", "--", *SUMMARIES)
     tables = _tables(local)
     assert len(tables) > 30
     assert set(_tables(checkout)) == set(tables)
     for name, table in _tables(checkout).items():
         if name.startswith("results/timing/"):
             continue
-        if name == "results/claims/tiny.parquet":
+        if name == "results/summaries/claims/tiny.parquet":
             ours, theirs = (pl.read_parquet(path) for path in (tables[name], table))
             of_results = ~pl.col("claim").is_in(TIMED)
             assert ours.filter(of_results).equals(theirs.filter(of_results))

@@ -11,11 +11,12 @@ import yaml
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
-from anchorflow.config.cells import OWN, SHUFFLED, cell_name, task_of, twin_name, words_of
+from anchorflow.config.cell_names import OWN, SHUFFLED, cell_name, task_of, twin_name, words_of
 from anchorflow.config.errors import InputError
-from anchorflow.config.fields import TEXT, fields_of
 from anchorflow.config.named_files import encoder_folder, files_of_texts, local_model
 from anchorflow.config.registry import entries, summary_of
+from anchorflow.config.stages import ANALYSES
+from anchorflow.config.text_fields import TEXT, fields_of
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)\}")
 _EXAMPLE = '"Review: {text}\\nSentiment:{label}"'
@@ -47,6 +48,7 @@ def read_schema(file: str | Path) -> dict[str, Any]:
     For the items of a list, ``x-entries-of`` names a folder in which every file is a choice,
     ``x-without`` lists choices to leave out, and ``x-also`` adds choices with their descriptions.
     They become an ``enum``, and the description of every choice is appended to the list's.
+    ``x-analyses-of-twins`` stands for the analyses that may be measured in untrained twins.
     """
     schema: dict[str, Any] = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
     _write_out_choices(schema)
@@ -62,28 +64,20 @@ def _write_out_choices(part: Any) -> None:
     for inner in part.values():
         _write_out_choices(inner)
     items = part.get("items")
+    if isinstance(items, dict) and items.pop("x-analyses-of-twins", False):
+        items["enum"] = [name for name, a in ANALYSES.items() if a.measured and a.measured.twins]
     if isinstance(items, dict) and "x-entries-of" in items:
         folder, without = items.pop("x-entries-of"), items.pop("x-without", [])
         meanings = {name: summary_of(folder, name) for name in entries(folder)}
         meanings |= items.pop("x-also", {})
         items["enum"] = [name for name in meanings if name not in without]
-        told = [f"{name}: {meanings[name]}" for name in items["enum"]]
-        part["description"] = " ".join([part["description"], *told])
+        choices = [f"{name}: {meanings[name]}" for name in items["enum"]]
+        part["description"] = " ".join([part["description"], *choices])
 
 
-# What asks for stages that are not run otherwise: what a run does without them, and how to ask.
-_ASKED_FOR = {
-    "encoder.further": (
-        "there are no further embeddings",
-        "{bert: {path: encoders/bert-base-nli-mean-tokens}}",
-    ),
-    "orders.count": ("there are no other orders of demonstrations", "8"),
-    "knockout.classes": ("no edges of attention are cut", "[label_to_target, text_to_label]"),
-    "faithfulness.classes": ("saliency is not compared with cutting edges", "[label_to_target]"),
-    "cutoff.sees": ("demonstrations are seen in all layers", "[first, label, random]"),
-    "transplant.places": ("nothing is put from one prompt into another", "[label, text]"),
-    "perturbations.kinds": ("there are no perturbed texts", "[typos, word_order]"),
-}
+# Sections and analyses that had other names, and the one key of a section that has moved.
+_RENAMED = {"saliency": "flow", "diagnosis": "confusion"}
+_MOVED = {"heads": "chosen_on is a key of kernel now, so move it there"}
 
 
 def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> None:
@@ -128,59 +122,21 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
             f"word_score: {config['word_score']} is for whole words, but scoring is first_token; "
             'set "scoring: whole_word", or leave word_score out.'
         )
-    _check_reweighting(config)
-    if OTHER_TASK in config["retrieval"]["choices"] and len(config["tasks"]) == 1:
-        raise InputError(
-            f"retrieval.choices: {OTHER_TASK} shows texts of another task of the run, but "
-            f"{next(iter(config['tasks']))} is the only one; add a task, or leave it out."
-        )
-    if config["orders"]["count"] == 1:
-        raise InputError(
-            "orders.count: a single order has no other to be compared with; give 2 or more, or 0 "
-            "to leave orders out."
-        )
-    _check_faithfulness(config)
-    for key in _ASKED_FOR:
-        name, _, asks = key.partition(".")
-        if name in config["controls"]["stages"] and not config[name][asks]:
+    for name, analysis in ANALYSES.items():
+        key, (section, _, asks) = analysis.asked_for, analysis.asked_for.partition(".")
+        if key and name in config["controls"]["stages"] and not config[section][asks]:
             raise InputError(
-                f"controls.stages: {name} is measured of untrained twins where it is measured of "
+                f"controls.stages: {name} is measured in untrained twins where it is measured in "
                 f"the model, but {key} lists nothing; list something there, or leave {name} out."
             )
-    states, tasks = config["theory"]["states"], config["theory"]["tasks"]
-    if tasks > states:
-        raise InputError(
-            f"theory.tasks: {tasks} tasks do not start in distinct states, of which theory.states "
-            f"has {states}; choose at most {states}."
-        )
+        if analysis.check is not None:
+            analysis.check(config)
     examples, per_shard = config["test_examples"], config["compute"]["examples_per_shard"]
     shards = -(-examples // per_shard) if per_shard else 0
     if shards > MOST_SHARDS:
         raise InputError(
             f"compute.examples_per_shard: {per_shard} makes {shards} shards of test_examples "
             f"({examples}), more than {MOST_SHARDS}; choose more examples per shard."
-        )
-    queries, together = config["timing"]["queries"], config["timing"]["batch_size"]
-    if queries % together:
-        raise InputError(
-            f"timing.batch_size: {together} does not divide timing.queries ({queries}); choose "
-            "numbers that fit, so that all batches are of one size."
-        )
-
-
-def _check_faithfulness(config: Mapping[str, Any]) -> None:
-    """Raise InputError if saliency is to be compared with cuts that are not made."""
-    cut, wanted = config["knockout"], config["faithfulness"]["classes"]
-    for name in wanted:
-        if name not in cut["classes"]:
-            raise InputError(
-                f"faithfulness.classes: {name} is not among knockout.classes, so there is nothing "
-                "to compare it with; add it there, or leave it out."
-            )
-    if wanted and "single" not in cut["layers"]:
-        raise InputError(
-            "knockout.layers: faithfulness compares saliency with cutting edges in single layers, "
-            "which are not listed; add single, or leave faithfulness.classes empty."
         )
 
 
@@ -288,21 +244,21 @@ def retrieval_of(task: str, seed: int, config: Mapping[str, Any]) -> dict[str, A
     dict
         ``choices``; if ``other_task`` is one of them, also ``other``, with the name of the other
         ``task`` and its ``fields``. Of all other tasks of the run, it is the one whose name, after
-        seed and task, has the smallest SHA-256. So it is another one for other seeds, the order of
-        tasks does not matter, and a further task takes the place of few.
+        seed and task, has the smallest SHA-256. So seeds have different other tasks, the order of
+        tasks does not matter, and adding a task changes few choices.
     """
     spec = {"choices": config["retrieval"]["choices"]}
     if OTHER_TASK not in spec["choices"]:
         return spec
-    own = task_of(task)
-    others = [name for name in config["tasks"] if name != own]
-    other = min(others, key=lambda name: hashlib.sha256(f"{seed} {own} {name}".encode()).digest())
+    base = task_of(task)
+    others = [name for name in config["tasks"] if name != base]
+    other = min(others, key=lambda name: hashlib.sha256(f"{seed} {base} {name}".encode()).digest())
     fields = fields_of(config["tasks"][other]["columns"])
     return {**spec, "other": {"task": other, "fields": list(fields)}}
 
 
 def asked(key: str, config: Mapping[str, Any]) -> Any:
-    """What a key asks for whose stages are not run unless it does.
+    """The value of a key whose stages run only if it lists something or is above 0.
 
     Parameters
     ----------
@@ -317,8 +273,10 @@ def asked(key: str, config: Mapping[str, Any]) -> Any:
     section, _, asks = key.partition(".")
     value = config[section][asks]
     if not value:
-        without, example = _ASKED_FOR[key]
-        raise InputError(f"{key}: it is {value}, so {without}; set it, as in {example}.")
+        raise InputError(
+            f"{key}: it is {value}, so there is nothing of this kind in the run; config/README.md "
+            "says what can be set there."
+        )
     return value
 
 
@@ -366,7 +324,7 @@ def check_wording(
     Raises
     ------
     InputError
-        If a placeholder is missing, unknown or misplaced, or label words are blank or not distinct.
+        If a placeholder is missing, unknown or misplaced, or label words are empty or not distinct.
     """
     single = tuple(fields) == (TEXT,)
     known = {name.lower() for name in (*fields, "label")}
@@ -377,11 +335,12 @@ def check_wording(
             f'({", ".join(fields)}); name its column, as in "columns: {{{others[0]}: '
             f'{others[0]}}}", or leave it out.'
         )
-    shown = _EXAMPLE if single else _EXAMPLE_OF_FIELDS
+    example = _EXAMPLE if single else _EXAMPLE_OF_FIELDS
     for name in (*fields, "label"):
         if template.count(f"{{{name}}}") != 1:
             raise InputError(
-                f"{key}.template: {template!r} must contain {{{name}}} exactly once, as in {shown}."
+                f"{key}.template: {template!r} must contain {{{name}}} exactly once, as in "
+                f"{example}."
             )
     last = max(fields, key=lambda name: template.index(f"{{{name}}}"))
     before, _, after = template.partition(f"{{{last}}}")
@@ -491,25 +450,8 @@ def _check_task(key: str, task: Mapping[str, Any]) -> None:
                 _check_watched(f"{key}.{split}", path)
 
 
-def _check_reweighting(config: Mapping[str, Any]) -> None:
-    spec, fixed = config["reweighting"], config["demonstrations_per_label"]
-    most = fixed + spec["examples_per_label"]
-    if len(spec["learning_rates"]) > 1 and spec["examples_per_label"] < 2:
-        raise InputError(
-            "reweighting.examples_per_label: 1 leaves no training text to hold out for choosing "
-            "among several learning_rates; give two or more, or a single rate."
-        )
-    for name, task in config["tasks"].items():
-        wanted = task.get("many_demonstrations")
-        if wanted is not None and not fixed < wanted <= most:
-            raise InputError(
-                f"tasks.{name}.many_demonstrations: {wanted} should be more than "
-                f"demonstrations_per_label ({fixed}) and at most that plus "
-                f"reweighting.examples_per_label ({most})."
-            )
-
-
 def _depth_first(error: ValidationError) -> tuple[int, int, str]:
+    # Unknown keys come first, since a misspelt key also makes another one missing.
     unknown = error.validator == "additionalProperties"
     return (0 if unknown else 1, -len(error.absolute_path), str(error.absolute_path))
 
@@ -523,6 +465,10 @@ def _sentence(error: ValidationError, schema: Mapping[str, Any]) -> str:
         known = list(part.get("properties", {}))
         unknown = sorted(map(str, set(value) - set(known)))[0]
         prefix = f"{key}." if error.absolute_path else ""
+        if not prefix and unknown in _RENAMED:
+            return f"{unknown}: this section is called {_RENAMED[unknown]} now; rename it."
+        if not prefix and unknown in _MOVED:
+            return f"{unknown}: {_MOVED[unknown]}."
         return (
             f"{prefix}{unknown}: unknown key{_nearest(unknown, known)}; "
             f"known here are {', '.join(known)}."
@@ -531,7 +477,7 @@ def _sentence(error: ValidationError, schema: Mapping[str, Any]) -> str:
         missing = next(name for name in wanted if name not in value)
         return f'{key}: the key "{missing}" is missing; {_description(error, missing, schema)}'
     if "propertyNames" in error.absolute_schema_path and not isinstance(value, str):
-        return f"{key}: the name {value!r} is no text; {_quoting(value)}."
+        return f"{key}: the name {value!r} is not text; {_quoting(value)}."
     if "propertyNames" in error.absolute_schema_path and key.endswith(".columns"):
         return (
             f"{key}: {value!r} can't be a field; use up to 32 letters, digits and '_', beginning "
@@ -545,6 +491,8 @@ def _sentence(error: ValidationError, schema: Mapping[str, Any]) -> str:
         )
     hint = ""
     if error.validator == "enum" and isinstance(value, str):
+        if _RENAMED.get(value) in wanted:
+            return f"{key}: {value} is called {_RENAMED[value]} now; rename it."
         hint = _nearest(value, [str(choice) for choice in wanted])
     if error.validator == "type" and "string" in wanted and not isinstance(value, list | dict):
         hint = f" ({_quoting(value)})"

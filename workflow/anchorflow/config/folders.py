@@ -15,21 +15,21 @@ def make_writable(folder: Path) -> None:
     InputError
         If it can't be created or written to.
     """
-    told, remedy = "it is read-only", "make the folder writable"
+    reason, remedy = "it is read-only", "make the folder writable"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         effective = os.access in os.supports_effective_ids
         if os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
             return
     except PermissionError as error:
-        told = str(error.strerror)
+        reason = str(error.strerror)
     except (FileExistsError, NotADirectoryError):
-        told, remedy = "a file is where a folder should be", "move it away"
+        reason, remedy = "a file is where a folder should be", "move it away"
     except OSError as error:
         if disk_is_full(error):
             raise InputError(full_disk_sentence(folder)) from None
         if error.errno != errno.EROFS:
             raise
     raise InputError(
-        f"{folder}: nothing can be written there ({told}); {remedy}, or run in another folder."
+        f"{folder}: nothing can be written there ({reason}); {remedy}, or run in another folder."
     )

@@ -83,7 +83,7 @@ def files_of_texts(key: str, path: str) -> list[str]:
 
 
 def encoder_folder(path: str, key: str = "encoder.path") -> Path:
-    """The directory of the sentence encoder at ``path``, which stands at ``key``.
+    """The directory of the sentence encoder at ``path``, the value of ``key``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Folders of the package in which every file is one entry: a method, a baseline, a claim.
+"""Folders of the package in which every file, or folder, is one entry: a method, an analysis.
 
 An entry is added by adding its file. The rules read what a file declares without importing it.
 """
@@ -16,12 +16,33 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def entries(folder: str) -> list[str]:
-    """Names of the files in a folder of the package, such as ``summarize/claims``, sorted.
+    """Names of the files in a folder of the package, such as ``claims/sections``, sorted.
 
     Files whose name begins with an underscore, such as ``__init__``, are not entries.
     """
     files = (_PACKAGE / folder).glob("*.py")
     return sorted(file.stem for file in files if not file.stem.startswith("_"))
+
+
+def packages(folder: str) -> list[str]:
+    """Names of the folders in a folder of the package, such as ``analyses``, sorted."""
+    inits = (_PACKAGE / folder).glob("*/__init__.py")
+    return sorted(init.parent.name for init in inits)
+
+
+def schema_modules() -> list[str]:
+    """The dotted names of all modules that describe tables; see :func:`is_schema`."""
+    found = sorted(path for path in _PACKAGE.rglob("*.py") if is_schema(path))
+    return [
+        ".".join((_PACKAGE.name, *path.relative_to(_PACKAGE).with_suffix("").parts))
+        for path in found
+    ]
+
+
+def is_schema(path: Path) -> bool:
+    """Whether a file describes tables and does nothing else."""
+    shared = path.parent == _PACKAGE / "schemas" and path.name != "frames.py"
+    return shared or path.name == "schema.py"
 
 
 @cache
@@ -51,7 +72,7 @@ def _tree(folder: str, name: str) -> ast.Module:
 
 def module_name(folder: str, name: str) -> str:
     """The dotted name of an entry's module."""
-    return f"{_PACKAGE.name}.{folder.replace('/', '.')}.{name}"
+    return ".".join((_PACKAGE.name, *filter(None, folder.split("/")), name))
 
 
 def load(folder: str, name: str) -> ModuleType:

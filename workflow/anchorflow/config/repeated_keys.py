@@ -1,4 +1,4 @@
-"""Keys that stand twice in a configuration file, of which YAML would take the last one."""
+"""Keys that appear twice in a configuration file; YAML would silently take the last one."""
 
 import contextlib
 from pathlib import Path
@@ -11,16 +11,16 @@ from anchorflow.config.errors import InputError
 
 class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """A mapping, none of whose keys stands twice."""
+        """A mapping; raises InputError if a key appears twice."""
         seen = set()
         for key, _ in node.value:
-            told = (key.tag, str(key.value))
-            if told in seen:
+            named = (key.tag, str(key.value))
+            if named in seen:
                 raise InputError(
                     f'{self.name}: the key "{key.value}" appears twice in one mapping (line '
                     f"{key.start_mark.line + 1}); remove or rename one."
                 )
-            seen.add(told)
+            seen.add(named)
         return super().construct_mapping(node, deep)
 
 

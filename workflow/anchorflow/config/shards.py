@@ -36,7 +36,7 @@ def gathered(shard: str) -> str:
     Parameters
     ----------
     shard : str
-        Such as ``results/shards/saliency/{model}/{task}/{seed}/{examples}.parquet``.
+        Such as ``results/shards/flow/{model}/{task}/{seed}/{examples}.parquet``.
     """
     return shard.replace("results/shards/", "results/").replace("/{examples}", "")
 

@@ -28,7 +28,7 @@ if __name__ == "__main__":
         nargs="+",
         type=Path,
         default=(),
-        help="folders of finished runs of config/causes.yaml; without them, what is known stays",
+        help="folders of finished runs of config/causes.yaml; by default, quoted ones are kept",
     )
     arguments = parser.parse_args()
     main(arguments.run, arguments.causes)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from anchorflow.config.configuration import read_schema
+from anchorflow.config.stages import SHARDED
 from anchorflow.document import ROOT
 from anchorflow.document.markdown import page
 
@@ -25,8 +26,16 @@ class Row(NamedTuple):
 
 
 def configuration_readme(schema: Mapping[str, Any]) -> str:
-    """The text of config/README.md: an introduction, then every key of ``schema``."""
-    return page("configuration.md", sections=list(_sections(schema)))
+    """The text of config/README.md: an introduction, then every key of ``schema``.
+
+    A section says in ``x-rebuilds`` what is computed again if one of its keys changes.
+    """
+    parts = schema["properties"].items()
+    rebuilds = [(key, part["x-rebuilds"]) for key, part in parts if "x-rebuilds" in part]
+    *most, last = SHARDED
+    sharded = f"{', '.join(most)} and {last}"
+    sections = list(_sections(schema))
+    return page("configuration.md", sections=sections, rebuilds=rebuilds, sharded=sharded)
 
 
 def _sections(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Row]]]:

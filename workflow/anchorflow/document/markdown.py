@@ -15,7 +15,7 @@ _TEMPLATES = jinja2.Environment(
 
 
 def page(template: str, **names: Any) -> str:
-    """A template of this folder, such as ``results.md``, with what the names in it stand for."""
+    """Render a template of this folder, such as ``results.md``, with the values of its names."""
     return _TEMPLATES.get_template(template).render(table=markdown_table, **names)
 
 

@@ -1,8 +1,8 @@
 """docs/results.md, quoted from the tables of a finished default run so that no number is copied.
 
 ``make docs`` renders the template ``results.md``, in which every number is a call of a method of
-:class:`Quoting`. What the page quotes is saved in ``docs/results``. The page renders from there
-without a run, which is how a test finds a page or a file that was changed by hand.
+:class:`Quoting`. What the page quotes is saved in ``docs/results``. A test renders the page from
+there, without a run, and so detects a page or a file that was changed by hand.
 """
 
 import csv
@@ -24,8 +24,8 @@ from anchorflow.config.errors import InputError
 from anchorflow.document import ROOT
 from anchorflow.document.configuration import SCHEMA_FILE
 from anchorflow.document.markdown import markdown_table, page
+from anchorflow.present.page import cell
 from anchorflow.store.checksums import read_json, sha256_of
-from anchorflow.tabulate.page import cell
 
 DOCS = ROOT / "docs"
 _DEFAULT_CONFIGURATION = ROOT / "config" / "config.yaml"
@@ -33,16 +33,16 @@ _DEFAULT_CONFIGURATION = ROOT / "config" / "config.yaml"
 _CAUSES = "[A] §2"  # family of the claims that only config/causes.yaml can decide
 _ESTIMATES = ("mean", "effect")  # columns that have an interval
 _INTERVAL = ("low", "high")
-_AGAINST = ("control_effect", "null_effect")  # shown as estimates are, without an interval
+_AGAINST = ("control_effect", "null_effect")  # rounded like estimates, without an interval
 
 
 class QuotingError(ValueError):
-    """What is quoted is not there, or is more than one row where one is meant."""
+    """A quoted value does not exist, or several rows match where one is expected."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """Tables of a run by their names, with cells as the CSV files have them, and its facts."""
+    """Tables of a run by their names, with cells as in the CSV files, and its facts."""
 
     tables: Mapping[str, Sequence[Mapping[str, str]]]
     facts: Mapping[str, Any]
@@ -68,8 +68,8 @@ def write(run: Path = ROOT, docs: Path = DOCS, causes: Sequence[Path] = ()) -> N
     """
     results, known = read_run(run), docs / "results" / "causes.csv"
     if causes or known.is_file():
-        told = read_causes(causes) if causes else _read_csv(known)
-        results = Results({**results.tables, "causes": told}, results.facts)
+        causes_table = read_causes(causes) if causes else _read_csv(known)
+        results = Results({**results.tables, "causes": causes_table}, results.facts)
     text, quoted = results_page(results)
     (docs / "results.md").write_text(text, encoding="utf-8")
     folder = docs / "results"
@@ -112,7 +112,7 @@ def read_run(run: Path) -> Results:
 
 
 def read_causes(runs: Sequence[Path]) -> list[dict[str, str]]:
-    """What the claims about causes say of each model, averaged over tasks.
+    """The claims about causes for each model, averaged over tasks.
 
     Parameters
     ----------
@@ -185,9 +185,10 @@ def results_page(results: Results) -> tuple[str, Results]:
 
 
 class Quoting:
-    """What the template calls; remembers what it has quoted.
+    """The functions that the template calls; records what they quote.
 
-    ``name`` is a table; the conditions are values of columns that rows have, "" for an empty cell.
+    ``name`` is a table. The conditions are values of columns, "" for an empty cell; a row matches
+    if it has all of them.
     """
 
     def __init__(self, results: Results) -> None:
@@ -223,34 +224,36 @@ class Quoting:
         return f"{name}.png"
 
     def interval(self, name: str, **conditions: object) -> str:
-        """The mean or effect of the one such row, as "0.71 [0.69, 0.73]"."""
+        """The mean or effect of the single matching row, as "0.71 [0.69, 0.73]"."""
         table = self._results.tables.get(name) or [{}]
         column = next((column for column in _ESTIMATES if column in table[0]), "mean")
-        return _shown(self._row(name, [column, *_INTERVAL], conditions), column)
+        return _cell_of(self._row(name, [column, *_INTERVAL], conditions), column)
 
     def value(self, name: str, column: str, **conditions: object) -> str:
-        """One column of the one such row, here an estimate without its interval."""
+        """One column of the single matching row; an estimate without its interval."""
         value = self._row(name, [column], conditions)[column]
         rounded = value and column in (*_ESTIMATES, *_AGAINST)
         return cell(float(value), None, None) if rounded else value
 
     def count(self, name: str, **conditions: object) -> str:
-        """How many such rows there are."""
+        """The number of matching rows."""
         return str(len(self._found(name, [], conditions)))
 
     def rows(self, name: str, *columns: str, **conditions: object) -> str:
-        """Columns of all such rows, as a table; estimates with their interval."""
+        """Columns of all matching rows, as a table; estimates with their intervals."""
         ends = () if set(_ESTIMATES).isdisjoint(columns) else _INTERVAL
         found = self._found(name, [*columns, *ends], conditions)
-        return markdown_table(columns, ([_shown(row, c) for c in columns] for row in found))
+        return markdown_table(columns, ([_cell_of(row, c) for c in columns] for row in found))
 
     def crossed(self, name: str, index: str, column: str, **conditions: object) -> str:
-        """How many such rows have each pair of values, one row per value of ``index``."""
+        """The number of matching rows for each pair of values, one row per value of ``index``."""
         found = self._found(name, [index, column], conditions)
         counts = Counter((row[index], row[column]) for row in found)
         values = list(dict.fromkeys(row[column] for row in found))
         names = dict.fromkeys(row[index] for row in found)
-        cells = ([each, *(str(counts[each, value]) for value in values)] for each in names)
+        cells = (
+            [of_index, *(str(counts[of_index, value]) for value in values)] for of_index in names
+        )
         return markdown_table([index, *values], cells)
 
     def _row(
@@ -266,7 +269,7 @@ class Quoting:
         conditions: Mapping[str, object],
         only_one: bool = False,
     ) -> list[Mapping[str, str]]:
-        """The rows with these values, of which the columns are quoted."""
+        """The matching rows; records their columns as quoted."""
         table = self._results.tables.get(name)
         if not table:
             raise QuotingError(f"there is no table {name}.")
@@ -283,7 +286,7 @@ class Quoting:
         return [table[place] for place in places]
 
 
-def _shown(row: Mapping[str, str], column: str) -> str:
+def _cell_of(row: Mapping[str, str], column: str) -> str:
     """A cell of a table, an estimate with its interval."""
     if column in _AGAINST and row[column]:
         return cell(float(row[column]), None, None)

@@ -45,7 +45,7 @@ def write() -> None:
 
 
 def keys_of(schema: pa.Schema) -> list[str]:
-    """The columns that together tell a table's rows apart."""
+    """The columns that together identify a table's rows."""
     return _of(schema, "keys").split()
 
 

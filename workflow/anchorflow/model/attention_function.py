@@ -58,13 +58,13 @@ class Positions:
         return Positions(self.query.to(device), self.key.to(device))
 
 
-# Elements of the scores in one chunk of rows. A float32 matrix of _ON_GPU takes 64 MiB, which a GPU
-# needs several times as long to read as to launch a kernel.
+# Scores in one chunk of query rows. On a CPU, 2 MiB in float32 stay within its cache; on a GPU,
+# reading 64 MiB takes several times as long as launching a kernel.
 _IN_CACHE = 2**19
 _ON_GPU = 2**24
 _CHUNK_BYTES = 24  # per element: at most six float32 matrices at once, in backward with a softcap
 
-PADDING = 2**62  # after every query; a power of two, since torch pads via floats
+PADDING = 2**62  # after every query; a power of two, exact in the floats that torch pads with
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def intervene(*interventions: Intervention) -> Iterator[None]:
 
 
 class _Again:
-    """A context, to be entered any number of times, in which certain interventions alone act."""
+    """A reentrant context in which only the given interventions are active."""
 
     def __init__(self, interventions: Sequence[Intervention]) -> None:
         self._interventions = interventions
@@ -185,12 +185,15 @@ class _Again:
 
 
 def recomputed_alike() -> tuple[contextlib.nullcontext[None], _Again]:
-    """Contexts of a forward pass and of its recomputation, which has the same interventions."""
+    """Contexts of a forward pass and of its recomputation, with the same interventions in both.
+
+    Recomputation happens in the backward pass, outside the block of :func:`intervene`.
+    """
     return contextlib.nullcontext(), _Again(_in_force.copy())
 
 
 def without_interventions() -> _Again:
-    """A context in which no intervention acts."""
+    """A context in which no intervention is active."""
     return _Again([])
 
 
@@ -228,10 +231,10 @@ def attention_rows(call: AttentionCall, rows: Tensor, cut: Tensor | None = None)
 
 
 def _split(call: AttentionCall, keys: slice) -> tuple[slice, slice]:
-    """Split a slice of keys into those of the prefix and the call's own."""
+    """Split a slice of keys into slices of the prefix's and of the call's keys."""
     first = call.prefix_tokens
-    own = slice(max(0, keys.start - first), max(0, keys.stop - first))
-    return slice(min(keys.start, first), min(keys.stop, first)), own
+    unshared = slice(max(0, keys.start - first), max(0, keys.stop - first))
+    return slice(min(keys.start, first), min(keys.stop, first)), unshared
 
 
 def _shared_product(tensor: Tensor, matrix: Tensor) -> Tensor:
@@ -244,9 +247,9 @@ def _shared_product(tensor: Tensor, matrix: Tensor) -> Tensor:
 
 def _scores(call: AttentionCall, query: Tensor, keys: slice) -> Tensor:
     """Unmasked scores, float32, of ``query`` [B, G, R, D] with some keys: [B, G, R, keys]."""
-    shared, own = _split(call, keys)
+    shared, unshared = _split(call, keys)
     query = _exact(query) * call.scaling
-    scores = (query @ _exact(call.key[:, :, own]).transpose(-1, -2)).float()
+    scores = (query @ _exact(call.key[:, :, unshared]).transpose(-1, -2)).float()
     if call.prefix is not None and shared.stop > shared.start:
         before = _exact(call.prefix.key[:, :, shared]).transpose(-1, -2)
         scores = torch.cat([_shared_product(query, before).float(), scores], -1)
@@ -254,20 +257,21 @@ def _scores(call: AttentionCall, query: Tensor, keys: slice) -> Tensor:
 
 
 def _exact(factor: Tensor) -> Tensor:
-    """A factor of scores, in float32 on a CPU, where a product is rounded to its factors' dtype.
+    """A factor of attention scores, in float32 except on a GPU.
 
-    Rounded to bfloat16, a score of 100 would be off by up to .25. Next to the layers' own products,
-    these take little time on a CPU, but not on a GPU, whose float32 is many times slower.
+    A CPU rounds a product to its factors' dtype: in bfloat16, a score of 100 would be off by up to
+    0.25. There, float32 costs little compared with the layers' other products. On a GPU, float32 is
+    many times slower.
     """
     return factor if factor.device.type == "cuda" else factor.float()
 
 
 def _mixed(call: AttentionCall, weights: Tensor, keys: slice) -> Tensor:
     """Values of some keys, weighted by ``weights`` [B, G, R, keys]: [B, G, R, D]."""
-    shared, own = _split(call, keys)
+    shared, unshared = _split(call, keys)
     weights = weights.to(call.value.dtype)
     before = shared.stop - shared.start
-    mixed = weights[..., before:] @ call.value[:, :, own]
+    mixed = weights[..., before:] @ call.value[:, :, unshared]
     if call.prefix is not None and before:
         mixed += _shared_product(weights[..., :before], call.prefix.value[:, :, shared])
     return mixed
@@ -279,7 +283,7 @@ def mixed_rows(call: AttentionCall, weights: Tensor) -> Tensor:
     Parameters
     ----------
     weights : [B, H, R, K]
-        Such as those of :func:`attention_rows`.
+        Attention weights, as from :func:`attention_rows`.
 
     Returns
     -------
@@ -296,14 +300,15 @@ def row_chunks(call: AttentionCall, elements: int | None = None) -> Iterator[tup
     """Split the query rows so that a [B, H, rows, keys] tensor has about ``elements`` elements.
 
     Chunks keep the attention's memory linear in the number of tokens, and skip keys that causality
-    hides. By default, they stay within a processor's cache, and on a GPU they are as large as
-    :func:`gpu_chunk_elements` says.
+    hides. By default, a chunk fits into a CPU's cache, and on a GPU it has
+    :func:`gpu_chunk_elements`.
     """
     batch, heads, rows, _ = call.query.shape
     if elements is None:
         on_gpu = call.query.device.type == "cuda"
         shape = (batch, heads, rows, call.keys)
         elements = _gpu_elements(call.query.device, shape) if on_gpu else _IN_CACHE
+    # At least 16 rows, since products of few rows with a matrix are slow.
     step = max(16, elements // (batch * heads * call.keys))
     for start in range(0, rows, step):
         yield start, min(rows, start + step)
@@ -312,9 +317,9 @@ def row_chunks(call: AttentionCall, elements: int | None = None) -> Iterator[tup
 def gpu_chunk_elements(free: int) -> int:
     """Elements of a chunk's scores on a GPU with ``free`` bytes of memory.
 
-    A chunk and its temporaries take at most an eighth of it. Beyond some size, larger chunks only
-    compute more of what causality hides, so chunks depend on free memory only where it is scarce,
-    and then in powers of two, so that a little more or less of it changes no rounding.
+    A chunk and its temporaries take at most an eighth of that memory. The size has an upper bound,
+    beyond which larger chunks only compute more scores that causality hides. Below the bound it is
+    a power of two, so that slightly more or less free memory does not change the rounding.
     """
     fitting = max(1, free // (8 * _CHUNK_BYTES))
     return min(_ON_GPU, 1 << (fitting.bit_length() - 1))
@@ -327,7 +332,7 @@ def gpu_chunk_bytes(free: int) -> int:
 
 @lru_cache(maxsize=256)
 def _gpu_elements(device: torch.device, _: tuple[int, ...]) -> int:
-    """Elements for a GPU as it is now, asked once per shape: the driver's answer takes a while."""
+    """Elements for a GPU's free memory, queried once per shape, since the driver is slow."""
     unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return gpu_chunk_elements(torch.cuda.mem_get_info(device)[0] + unused)
 
@@ -342,7 +347,7 @@ def chunk_probabilities(call: AttentionCall, start: int, stop: int) -> Tensor:
     """
     keys = call.keys_of(start, stop)
     scores = _scores(call, _grouped(call, call.query, start, stop), keys)
-    by_head = scores.unflatten(2, (-1, stop - start))  # [B, G, H/G, rows, keys]
+    by_head = scores.unflatten(2, (-1, stop - start))  # a view: [B, G, H/G, rows, keys]
     by_head.masked_fill_(call.hidden(start, stop)[:, :, None], -torch.inf)
     return torch.softmax(scores, -1)
 
@@ -386,7 +391,7 @@ def plain_attention(call: AttentionCall) -> Tensor:
 def _fused(call: AttentionCall, query: Tensor, key: Tensor, value: Tensor, **mask: Any) -> Tensor:
     heads = query.shape[1]
     if heads != key.shape[1] and not _takes_groups(query.device):
-        key, value = (each.repeat_interleave(heads // each.shape[1], 1) for each in (key, value))
+        key, value = (kv.repeat_interleave(heads // kv.shape[1], 1) for kv in (key, value))
     return scaled_dot_product_attention(
         query, key, value, scale=call.scaling, enable_gqa=heads != key.shape[1], **mask
     )
@@ -395,7 +400,8 @@ def _fused(call: AttentionCall, query: Tensor, key: Tensor, value: Tensor, **mas
 def _takes_groups(device: torch.device) -> bool:
     """Whether torch lets query heads share keys without keeping a whole matrix of scores.
 
-    On a GPU it does so in half precision without a mask only, and the keys take less than queries.
+    On a GPU, it does so only in half precision and without a mask. Keys are repeated there, which
+    costs little memory, since they have fewer heads than queries.
     """
     return device.type != "cuda"
 
@@ -450,7 +456,7 @@ def _call(
     is_causal: bool | None = None,
     **options: Any,
 ) -> AttentionCall:
-    """What a layer asks of its attention function; raises InputError if ours can't do it."""
+    """A layer's call of its attention function; raises InputError for features that ours lacks."""
     causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
     for wrong, what in (
         (not causal, "is not causal"),
@@ -485,7 +491,7 @@ def _attend(
 ) -> tuple[Tensor, None]:
     """The attention function as transformers calls it; output [B, T, H, D]."""
     if attention_mask is not None:
-        raise _unsupported(module, "brings an attention mask of its own")
+        raise _unsupported(module, "comes with its own attention mask")
     output = _intervened(_call(module, query, key, value, **options), _in_force)
     return output.transpose(1, 2).contiguous(), None
 
@@ -563,19 +569,20 @@ Observer = Callable[[AttentionCall, Tensor], None]
 
 @contextlib.contextmanager
 def eager_in_float32(model: nn.Module, observe: Observer) -> Iterator[None]:
-    """Let a model that was opened with eager attention compute it in float32, and observe it.
+    """Run a model's eager attention in float32 and observe it, layer by layer.
 
     Parameters
     ----------
+    model : Module
+        Opened with eager attention.
     observe : function
-        Gets every layer's call, with the model's own queries, keys and values in float32, and the
-        output [B, H, T, D], float32, of transformers' eager attention for it, under the mask that
-        transformers makes.
+        Gets every layer's call, with the model's queries, keys and values in float32, and the
+        output [B, H, T, D], float32, of transformers' eager attention under transformers' mask.
 
     Raises
     ------
     InputError
-        If a layer asks for what our attention function can't do, or the architecture's eager
+        If a layer needs a feature that our attention function lacks, or the architecture's eager
         attention is not found.
     """
     config: Any = model.config
@@ -591,11 +598,11 @@ def eager_in_float32(model: nn.Module, observe: Observer) -> Iterator[None]:
         return
 
     def install(module: nn.Module, how: dict[str, Any]) -> None:
-        own = module._attn
+        plain = module._attn
 
         def attend(query: Tensor, key: Tensor, value: Tensor, *mask: Any) -> tuple[Tensor, Any]:
             exact = query.float(), key.float(), value.float()
-            output = own(*exact, *mask)[0]  # type: ignore[operator]
+            output = plain(*exact, *mask)[0]  # type: ignore[operator]
             observe(_call(module, *exact, **how), output)
             return output.to(value.dtype), None
 
@@ -608,7 +615,7 @@ def eager_in_float32(model: nn.Module, observe: Observer) -> Iterator[None]:
         yield
     finally:
         for module in adapted:
-            del module._attn  # that of its class is left
+            del module._attn  # uncovers the method of its class
 
 
 def _eager(

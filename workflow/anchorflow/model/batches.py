@@ -18,7 +18,7 @@ Measured = TypeVar("Measured")
 
 
 class LabelWords(NamedTuple):
-    """All tokens of the label word of every demonstration, which may differ in their number.
+    """All tokens of each demonstration's label word; words may differ in length.
 
     Words are padded to the longest of the batch; padding repeats a word's last token.
     """
@@ -100,9 +100,9 @@ class Batch:
 
 @dataclass
 class Budget:
-    """How many tokens may run in one batch: as configured, and fewer once memory has run out.
+    """The number of tokens that may run in one batch; lowered when memory runs out.
 
-    Loops that share a budget do not run out of memory again.
+    Loops share a budget, so that only the first of them runs out of memory.
     """
 
     tokens: int
@@ -120,7 +120,7 @@ class Budget:
             tokens = batch.prefix_tokens + longest
             raise InputError(
                 f"example {batch.examples[0]}: its prompt of {tokens} tokens does not fit into "
-                f"memory by itself; {MORE_MEMORY}."
+                f"memory even alone; {MORE_MEMORY}."
             )
         self.tokens = batch.size * longest // 2
         log.warning(
@@ -162,9 +162,9 @@ def batches_of(
 ) -> Iterator[Batch]:
     """Group prompts of similar length so that no batch holds more than ``batch_tokens`` tokens.
 
-    Padding counts, a shared prefix of ``prefix_tokens`` does not; a prompt that is longer by
-    itself still makes a batch of one. The longest come first, so a job that is going to run out of
-    memory does so at once. By default, ``first_position`` is the end of the prefix.
+    Padding counts; a shared prefix of ``prefix_tokens`` does not. A prompt that exceeds the bound
+    forms a batch of one. The longest prompts come first, so that a job that will run out of memory
+    does so at once. By default, ``first_position`` is the end of the prefix.
     """
     left = _longest_first(prompts)
     while not left.is_empty():
@@ -210,7 +210,7 @@ def run_batches(
 
 
 def release_memory() -> None:
-    """Give back what is no longer in use, after memory has run out."""
+    """Free unused memory, on GPUs too, after memory has run out."""
     gc.collect()
     torch.cuda.empty_cache()
 
@@ -235,8 +235,8 @@ def _first_batch(
     lengths = column("tokens") - prefix_tokens
     input_ids = torch.zeros(len(prompts), int(lengths.max()), dtype=torch.long, device=device)
     for row, token_ids in enumerate(prompts["token_ids"].to_list()):
-        own = torch.tensor(token_ids[prefix_tokens:], device=device)
-        input_ids[row, : len(own)] = own
+        ids = torch.tensor(token_ids[prefix_tokens:], device=device)
+        input_ids[row, : len(ids)] = ids
     return Batch(
         examples=prompts["example"].to_list(),
         input_ids=input_ids,

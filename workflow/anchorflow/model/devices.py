@@ -17,15 +17,15 @@ from anchorflow.config.errors import InputError
 
 log = logging.getLogger(__name__)
 
-_claims: list[TextIO] = []  # GPUs stay claimed while these files are open: until the process ends
+_reserved: list[TextIO] = []  # GPUs stay claimed while these files are open: until the process ends
 
 
 def choose_device(wish: str) -> torch.device:
     """The device for ``compute.device``; raises InputError if a GPU is requested but missing.
 
-    On a GPU, torch uses deterministic algorithms. If there are several GPUs, this process sees
-    only one of them from here on, a different one from other processes as long as there are
-    enough; with "spread" it sees all.
+    On a GPU, torch uses deterministic algorithms. Of several GPUs, this process sees only one from
+    here on, and processes use different ones as far as there are enough; with "spread", it sees
+    all.
     """
     if wish in ("auto", "cuda"):
         _see_one_gpu()
@@ -43,8 +43,8 @@ def choose_device(wish: str) -> torch.device:
 def _repeat_on_gpu() -> None:
     """Make results on one GPU bit-identical for equal inputs, as they are on a CPU.
 
-    Otherwise, sums on a GPU may be taken in a different order each time. cuBLAS reads its setting
-    when it is first used. If torch has no deterministic algorithm, it warns in the job's log.
+    Otherwise, the order of summation on a GPU may differ each time. cuBLAS reads its setting when
+    it is first used. Where torch has no deterministic algorithm, it warns in the job's log.
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -92,35 +92,35 @@ def claim_device(devices: Sequence[str], folder: Path) -> str:
             except BlockingIOError:
                 file.close()
                 continue
-            _claims.append(file)
+            _reserved.append(file)
             return device
     raise AssertionError("count() does not end")
 
 
 class Rates(NamedTuple):
-    """What a machine does per second."""
+    """A machine's rates per second."""
 
-    operations: float
-    bytes: float  # of weights, multiplied with few tokens
+    operations: float  # of floating-point numbers, in a product with many tokens
+    bytes: float  # of weights, read for a product with few tokens
 
     @classmethod
     @torch.no_grad()
     def measured(cls, hidden: int, dtype: torch.dtype, device: torch.device) -> "Rates":
-        """Of this machine, with a matrix of a model's width that no cache holds; in 0.3 seconds."""
+        """Measure this machine, in 0.3 seconds, with a matrix that is too large for any cache."""
         large = torch.ones(2**24 // hidden, hidden, dtype=dtype, device=device)
         took = []
-        for tokens in (8, 256):
+        for tokens in (8, 256):  # few, so that reading the matrix dominates; many, for arithmetic
             given, times = torch.ones(tokens, hidden, dtype=dtype, device=device), []
             for _ in range(4):
                 start = _now(device)
                 linear(given, large)
                 times.append(_now(device) - start)
-            took.append(sorted(times[1:])[1])
+            took.append(sorted(times[1:])[1])  # the median of three, after a warm-up
         return cls(2 * 256 * large.numel() / took[1], large.nbytes / took[0])
 
 
 def _now(device: torch.device) -> float:
-    if device.type == "cpu":  # which may be shared with other processes just now
+    if device.type == "cpu":  # process time, since other processes may share the CPU
         return time.process_time() / torch.get_num_threads()
     torch.cuda.synchronize()
     return time.perf_counter()

@@ -1,8 +1,8 @@
 """Comparison of a resolved model with itself under transformers' eager attention.
 
-Attention is compared where it can be exact: every layer's function, in float32, on the queries,
-keys and values that the model has there. The whole model is compared in its own dtype, where
-rounding can be large, so with what rounding does to the same prompt.
+Layer by layer, both attention functions run in float32 on the same queries, keys and values, so
+that they must agree. The whole model runs in its own dtype, where rounding can be large; its
+difference is therefore compared with the effect of rounding alone on the same prompt.
 """
 
 import logging
@@ -25,19 +25,20 @@ from anchorflow.model.attention_function import (
     intervene,
     plain_attention,
 )
-from anchorflow.model.language_model import open_model, positions_from, read_card
+from anchorflow.model.layers import positions_from
+from anchorflow.model.opening import open_model, read_card
 from anchorflow.model.prefix import compute_prefix
 
 log = logging.getLogger(__name__)
 
-# Of a layer's output in float32, relative to its largest entry.
+# Allowed difference of a layer's output in float32, relative to its largest entry.
 _EXACT = 1e-4
-# A whole model may differ by so many times what one rounding of its embeddings, or of its
-# attention, does to it. Measured on random models of all families: up to 1.1 times.
+# Allowed difference of a whole model, in units of the effect that rounding its embeddings, or its
+# attention, once has on it. Random models of all families reach 1.1.
 _ROUNDINGS = 2
 _TOKENS = 48  # of a prompt
 _BEYOND = 16  # tokens by which another prompt exceeds a sliding window
-_LONGEST = 1100  # tokens of that one; a longer window is compared within the window alone
+_LONGEST = 1100  # tokens of that prompt at most, to bound its time; longer windows are not exceeded
 _REMEDY = "this architecture is not supported; choose one that docs/checks.md lists"
 
 
@@ -45,16 +46,16 @@ _REMEDY = "this architecture is not supported; choose one that docs/checks.md li
 def check_against_eager(name: str, folder: str | Path) -> dict[str, float]:
     """Compare our attention, with and without a shared prefix, with eager attention.
 
-    Prompts are random. One that is longer than the sliding window runs through the first layers
-    alone, up to one of each window.
+    Prompts are random. If there is a sliding window, a prompt that exceeds it also runs, until one
+    layer of each kind has been compared.
 
     Returns
     -------
     dict
         ``attention``: largest difference of a layer's output in float32, on the same queries, keys
-        and values, relative to the largest entry. ``model``: root mean square difference of what
-        the head gets, in the model's dtype, relative to its root mean square. ``rounding``: the
-        same between two runs with eager attention that differ by rounding alone.
+        and values, relative to the largest entry. ``model``: root mean square difference of the
+        final hidden states, in the model's dtype, relative to their root mean square.
+        ``rounding``: the same between two runs with eager attention that differ by rounding alone.
 
     Raises
     ------
@@ -75,7 +76,10 @@ def check_against_eager(name: str, folder: str | Path) -> dict[str, float]:
         rounded = _last_states(model, input_ids)
     _check_finite(name, eager, exact, rounded)
     kind = f"models.{name}: the attention of {card['architecture']} is not reproduced"
-    wrong = next((each for each in layers.differences if not each.relative <= _EXACT), None)
+    # Here and below, "not … <=" rather than ">", which NaN would pass.
+    wrong = next(
+        (of_layer for of_layer in layers.differences if not of_layer.relative <= _EXACT), None
+    )
     if wrong is not None:
         raise InputError(
             f"{kind}: in layer {wrong.layer}{wrong.where}, its output differs by "
@@ -99,17 +103,17 @@ def check_against_eager(name: str, folder: str | Path) -> dict[str, float]:
         raise InputError(
             f"{kind}: with a shared prefix, queries and keys of the first layer differ by "
             f"{moved:.1e} from those of the whole prompt, where {max(_EXACT, eps):.0e} is allowed, "
-            f"so their positions are others; {_REMEDY}."
+            f"so their positions differ; {_REMEDY}."
         )
     difference = max(_relative(whole, exact), _relative(after, exact[half:]))
     rounding = max(_relative(eager, exact), _relative(rounded, exact))
     if not difference <= _ROUNDINGS * rounding + _EXACT:
         raise InputError(
-            f"{kind}: what the head gets differs by {difference:.1e} from that with eager "
-            f"attention, where rounding in {card['dtype']} makes a difference of {rounding:.1e}; "
+            f"{kind}: the final hidden states differ by {difference:.1e} from those with eager "
+            f"attention, while rounding in {card['dtype']} changes them by {rounding:.1e}; "
             f"{_REMEDY}."
         )
-    attention = max(each.relative for each in layers.differences)
+    attention = max(of_layer.relative for of_layer in layers.differences)
     return {"attention": attention, "model": difference, "rounding": rounding}
 
 
@@ -135,7 +139,7 @@ class _FirstLayer:
 
 
 class _Layers:
-    """Compares every layer's attention with what eager attention gives on the same input."""
+    """Compares every layer's attention with eager attention on the same input."""
 
     def __init__(self) -> None:
         self.differences: list[_Difference] = []
@@ -147,7 +151,7 @@ class _Layers:
         Parameters
         ----------
         expected : [1, H, T, D]
-            What eager attention gives.
+            The output of eager attention.
         """
         self.first.attend(call, lambda _: expected)
         window, half = call.sliding_window, call.query.shape[2] // 2
@@ -170,13 +174,13 @@ class _Layers:
 
 
 class _EveryKindSeen(Exception):  # noqa: N818
-    """Ends a run after the first layers."""
+    """Ends a run once every kind of layer has been compared."""
 
 
 def _compare_beyond_windows(model: PreTrainedModel, layers: _Layers) -> None:
     """Compare one layer of each kind with a prompt that exceeds a window of the configuration.
 
-    Some architectures make windows in their masks alone, without a word to the attention function.
+    Some architectures apply windows in their masks alone and pass none to the attention function.
     """
     config = model.config.get_text_config()
     names = ("sliding_window", "window_size", "attention_chunk_size")
@@ -203,7 +207,7 @@ def _compare_beyond_windows(model: PreTrainedModel, layers: _Layers) -> None:
 
 @contextmanager
 def _embeddings_rounded_otherwise(model: PreTrainedModel) -> Iterator[None]:
-    """Change every entry of the embeddings by one rounding at random."""
+    """Move every entry of the embeddings at random by one unit of rounding, up, down or not."""
     random = torch.Generator().manual_seed(1)
 
     def round_otherwise(_: nn.Module, __: tuple[Tensor], output: Tensor) -> Tensor:
@@ -226,7 +230,7 @@ def _random_prompt(model: PreTrainedModel, tokens: int) -> Tensor:
 
 
 def _last_states(model: PreTrainedModel, input_ids: Tensor, before: int = 0) -> Tensor:
-    """What the head gets of every token, [T, hidden], float32; ``before`` tokens precede them."""
+    """Final hidden states of all tokens, [T, hidden], float32, at positions from ``before`` on."""
     output = model.base_model(
         input_ids, position_ids=positions_from(input_ids, before), use_cache=False
     )
@@ -240,7 +244,7 @@ def _relative(found: Tensor, expected: Tensor) -> float:
 
 
 def _check_finite(name: str, *states: Tensor) -> None:
-    if not all(bool(torch.isfinite(each).all()) for each in states):
+    if not all(bool(torch.isfinite(state).all()) for state in states):
         raise InputError(
             f"models.{name}: its logits are not finite on a random prompt; replace its weights "
             'with a complete copy, or try "dtype: float32".'

@@ -24,7 +24,8 @@ from anchorflow.model.attention_function import (
     intervene,
 )
 from anchorflow.model.batches import Batch, Budget, LabelWords, run_batches
-from anchorflow.model.language_model import last_token_logits, last_token_states, run_layers
+from anchorflow.model.layers import run_layers
+from anchorflow.model.logits import last_token_logits, last_token_states
 from anchorflow.model.prefix import KeepKeys, Prefix
 
 
@@ -43,7 +44,7 @@ class LastTokens:
     label_ends: Tensor  # [B, N]
     prefix: Prefix
     between: Mapping[int, LayerPrefix]  # after the prefix, [B, G, T, D], padded on the right
-    seen: Tensor | None = None  # [B, P], bool: tokens of the prefix that are there; None: all
+    seen: Tensor | None = None  # [B, P], bool: tokens of the prefix that a prompt sees; None: all
 
     @property
     def size(self) -> int:
@@ -89,7 +90,7 @@ class LastTokens:
         return attend_after(call, attention, prefix, between, self.own_positions, query, self.seen)
 
     def on(self, whole: Prefix) -> "LastTokens":
-        """The same, on the uncompressed prefix, of which the prompts see only what theirs keeps.
+        """The same prompts on the whole prefix, of which they see only what their prefix keeps.
 
         Raises
         ------
@@ -97,7 +98,7 @@ class LastTokens:
             If their prefix is not compressed, or its layers or heads keep different positions.
         """
         if self.prefix.kept is None:
-            raise ValueError("everything is kept, or other positions in other layers or heads")
+            raise ValueError("everything is kept, or layers or heads keep different positions")
         seen = torch.zeros(whole.tokens, dtype=torch.bool, device=self.positions.device)
         seen[self.prefix.kept.to(seen.device)] = True
         return replace(self, prefix=whole, seen=seen.expand(self.size, -1))
@@ -111,7 +112,7 @@ class LastTokens:
         return last_token_logits(model, self.input_ids, self.position_ids)
 
     def states(self, model: PreTrainedModel) -> Tensor:
-        """What the head would get, [B, hidden], likewise; see :func:`answers_after`."""
+        """Final hidden states, [B, hidden], likewise; see :func:`answers_after`."""
         return last_token_states(model, self.input_ids, self.position_ids)
 
 
@@ -135,7 +136,7 @@ def attend_after(
     query_positions : [B, S]
         Positions of the tokens that are run.
     seen : [B, P], bool, optional
-        Which tokens of the prefix are there for each prompt.
+        The tokens of the prefix that each prompt sees.
     """
     key = own_positions.to(call.key.device)[:, None]
     if prefix is not None:

@@ -1,14 +1,13 @@
 """Whether a model and its prompts fit into memory, counted before any weights are read.
 
-Beside the weights, a batch takes the activations of the largest layer, which are about as many
-numbers per token as the layer has weights per number of the hidden state, and six hidden states.
-What a stage keeps comes on top: keys and values of all layers, once more for every copy of the
-demonstrations; or, for a backward pass, the activations of every layer, or its input alone where
-they are recomputed.
+In addition to the weights, a batch takes six hidden states per token and the activations of the
+largest layer: about the number of its weights divided by the size of the hidden state. What a stage
+keeps is added: keys and values of all layers, once more for every copy of the demonstrations; or,
+for a backward pass, the activations of every layer, or only its input if they are recomputed.
 
-On the CPU, weights are mapped from their file, so that those that a job does not read take none;
-and the heap grows beyond what is in use, by :data:`HEAP`. Not counted are Python and its libraries
-(0.5 GB), a GPU's context, and what a stage keeps for the results that it writes.
+On the CPU, weights are mapped from their file, so those that a job does not read take no memory,
+and the heap exceeds what is in use by the factor :data:`HEAP`. Not counted are Python and its
+libraries (0.5 GB), a GPU's context, and the results that a stage keeps until it writes them.
 """
 
 import logging
@@ -27,11 +26,11 @@ from anchorflow.model.size import Cost, Size
 
 log = logging.getLogger(__name__)
 
-HEAP = 1.2  # of the bytes in use, between which freed ones lie; measured with glibc
+HEAP = 1.2  # times the bytes in use, since freed ones lie between them; measured with glibc
 
 
 def weight_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
-    """Size of all parameters of a model of this architecture, tied ones once."""
+    """Size in bytes of all parameters of a model of this architecture, tied ones counted once."""
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     parameters: int = sum(parameter.numel() for parameter in model.parameters())
@@ -39,10 +38,10 @@ def weight_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
 
 
 def read_bytes(size: Size, cost: Cost) -> int:
-    """Size of the parameters that a job reads, of weights that are mapped from their file.
+    """Size in bytes of the parameters that a job reads, if weights are mapped from their file.
 
-    Of embeddings it reads the rows of its tokens, and of the head, with a backward pass, those of
-    the label words; these few do not count.
+    Of the embeddings, it reads the rows of its tokens and, with a backward pass, of the head those
+    of the label words. These few rows are not counted.
     """
     unread = size.looked_up + (size.head if cost.whole and cost.backward else 0)
     return (size.parameters - unread) * size.itemsize
@@ -76,11 +75,11 @@ def work_bytes(size: Size, batch: Batch, cost: Cost, recompute: bool) -> float:
 
 
 def batches(prompts: pl.DataFrame, whole: bool, batch_tokens: int) -> tuple[Batch, Batch]:
-    """The longest prompt by itself, and the largest batch; of one token if there are none."""
+    """A batch of the longest prompt alone, and the largest batch; one token if there are none."""
     run = prompts.filter(pl.col("skipped").is_null())
     shared = 0 if whole else max(run["query_start"].to_list(), default=0)
-    own = run["tokens"] - (0 if whole else run["query_start"])
-    longest = max(own.to_list(), default=1)
+    run_tokens = run["tokens"] - (0 if whole else run["query_start"])
+    longest = max(run_tokens.to_list(), default=1)
     together = max(1, min(len(run), batch_tokens // longest))
     return Batch(1, longest, shared), Batch(together, longest, shared)
 
@@ -124,10 +123,10 @@ def left_in_control_groups(
     """Bytes that this process may still allocate in each of its control groups with a limit."""
     lines = groups.read_text(encoding="utf-8").splitlines() if groups.is_file() else []
     for line in lines:
-        _, controllers, own = line.split(":", 2)
+        _, controllers, group = line.split(":", 2)
         for name in controllers.split(","):
             if name in _VERSIONS:
-                path = PurePosixPath(own.lstrip("/"))
+                path = PurePosixPath(group.lstrip("/"))
                 for folder in (path, *path.parents):
                     yield from _left(root / _VERSIONS[name].folder / folder, _VERSIONS[name])
 
@@ -166,7 +165,7 @@ def check_job(
     stored : dtype
         Of the weights in their files.
     compute : mapping
-        How the stage computes, as in the configuration.
+        The configuration's section, with the stage's own values.
     prompts : DataFrame
         ``PROMPTS`` that will be run.
     cost : Cost
@@ -184,8 +183,8 @@ def check_job(
     one, batch = batches(prompts, cost.whole, compute["batch_tokens"])
     factor, chunk = (HEAP, 0) if on_cpu else (1, gpu_chunk_bytes(max(0, available - weights)))
     alone, together = (
-        round(factor * work_bytes(size, each, cost, compute["recompute"]) + chunk)
-        for each in (one, batch)
+        round(factor * work_bytes(size, planned, cost, compute["recompute"]) + chunk)
+        for planned in (one, batch)
     )
     where = "in main memory" if on_cpu else "on the GPU" + "s" * spread
     log.info(

@@ -23,7 +23,7 @@ from anchorflow.model.attention_function import (
     Positions,
     intervene,
 )
-from anchorflow.model.language_model import Resumed, resume, run_layers
+from anchorflow.model.layers import Resumed, resume, run_layers
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,11 @@ class Prefix:
         layer = self.layers[call.layer]
         if layer.positions is None:
             return attention(replace(call, prefix=layer))
-        own = torch.arange(self.tokens, self.tokens + call.key.shape[2], device=call.key.device)
-        key = torch.cat([layer.positions, own.expand(len(layer.positions), -1)], 1)
-        positions = Positions(own[None, -call.query.shape[2] :], key[None])
+        unshared = torch.arange(
+            self.tokens, self.tokens + call.key.shape[2], device=call.key.device
+        )
+        key = torch.cat([layer.positions, unshared.expand(len(layer.positions), -1)], 1)
+        positions = Positions(unshared[None, -call.query.shape[2] :], key[None])
         return attention(replace(call, prefix=layer, positions=positions))
 
     def keep(self, kept: Mapping[int, Tensor]) -> "Prefix":
@@ -166,9 +168,9 @@ def compute_prefix(
     interventions
         Active during this run, on the demonstrations.
     resumed : Resumed
-        Where to begin, if the layers up to there are as in an earlier run.
+        Where to resume an earlier run, if the layers up to there are unchanged.
     below : Prefix
-        The prefix of that run.
+        The prefix of that earlier run.
     differentiable : bool
         Keep the graph from the token embeddings to the keys and values.
 

@@ -78,7 +78,7 @@ def read_chat_template(folder: str | Path, key: str, model: str) -> ChatTemplate
     """
     if CHAT_TEMPLATE not in _check_files(folder):
         raise InputError(
-            f"{key}: model {model} has no chat template, as models that were not trained on "
+            f"{key}: model {model} has no chat template, so it was probably not trained on "
             'conversations; choose another model, or set "chat: false".'
         )
     found = read_json(Path(folder) / CHAT_TEMPLATE, remedy=f"delete {folder} and run again")
@@ -86,7 +86,7 @@ def read_chat_template(folder: str | Path, key: str, model: str) -> ChatTemplate
 
 
 def _check_files(folder: str | Path) -> dict[str, Any]:
-    """The fingerprints of the files in a folder, which they have."""
+    """The fingerprints of a folder's files, after comparing the files with them."""
     files: dict[str, Any] = _described(folder)["files"]
     changed = changed_file(Path(folder), files, Path(folder) / ARCHITECTURE)
     if changed:

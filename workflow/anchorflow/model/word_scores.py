@@ -3,8 +3,8 @@
 The score of a label word is the sum, or the mean, of the log-probabilities of its tokens, each
 given the prompt and the word's tokens before it. The first is predicted at the target position; the
 others are predicted after it, on kept keys and values of the prompt, so that a word costs all its
-tokens but the last. Words that differ in their last token alone cost what one of them does, and a
-word of one token costs nothing more.
+tokens but the last. Words that differ only in their last token cost as much as one of them, and a
+word of one token costs nothing extra.
 """
 
 import logging
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from anchorflow.config.cells import task_of
+from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import (
     PADDING,
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 FIRST_TOKEN: Mapping[str, Any] = {"scoring": "first_token"}
 
-# From the number of a word's tokens that are run to interventions on the rows of these tokens.
+# Interventions on the rows of a word's tokens, given the number of tokens that are run.
 OnRows = Callable[[int], Sequence[Intervention]]
 
 
@@ -49,7 +49,7 @@ class Ended:
     own_positions: Tensor  # [B, T]: their positions; PADDING for padding
     positions: Tensor  # [B], of the targets
     position_ids: Tensor  # [B]: position ids of the targets that the model got
-    seen: Tensor | None = None  # [B, P], bool: tokens of the prefix that are there; None: all
+    seen: Tensor | None = None  # [B, P], bool: tokens of the prefix that a prompt sees; None: all
 
     @classmethod
     def batch(
@@ -60,7 +60,7 @@ class Ended:
         prefix: Prefix | None = None,
         below: Mapping[int, LayerPrefix] | None = None,
     ) -> "Ended":
-        """From a run of a whole batch, with ``kept`` in force and after ``prefix``, if any.
+        """From a run of a whole batch after ``prefix``, if any, with ``kept`` active.
 
         ``below`` has the keys and values of the layers that this run did not compute.
         """
@@ -92,9 +92,9 @@ class Ended:
         """Let the tokens after each target attend to its whole prompt; [B, H, S, D]."""
         prefix = None if self.prefix is None else self.prefix.layers[call.layer]
         query = self.positions[:, None] + self._steps(call.query.shape[2])
-        own = torch.cat([self.own_positions, query], 1)
+        own_positions = torch.cat([self.own_positions, query], 1)
         between = self.between[call.layer]
-        return attend_after(call, attention, prefix, between, own, query, self.seen)
+        return attend_after(call, attention, prefix, between, own_positions, query, self.seen)
 
     def log_probabilities(
         self,
@@ -129,7 +129,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Words:
-    """The label words of a task, of which at least one has several tokens, and how they score."""
+    """A task's label words, at least one of several tokens, and how they are scored."""
 
     tokens: tuple[tuple[int, ...], ...]  # in label order
     mean: bool  # over a word's tokens, instead of the sum
@@ -188,7 +188,7 @@ class Words:
             word: first[:, word[0]] for word in self.tokens if len(word) == 1
         }
         several = sorted(word for word in self.tokens if len(word) > 1)
-        for begun, group in groupby(several, key=lambda word: word[:-1]):  # which run alike
+        for begun, group in groupby(several, key=lambda word: word[:-1]):  # these run once
             words = list(group)
             further = ended.log_probabilities(model, words, on_rows(len(begun)))
             for word, rest in zip(words, further, strict=True):

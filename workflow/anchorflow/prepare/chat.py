@@ -4,17 +4,17 @@ Each demonstration is a turn of the user, which is the demonstration without its
 turn of the assistant, which is the label word. The query is the last turn of the user, and the
 prompt ends where the assistant's answer begins.
 
-A template is a program, so what it does to contents is not known from its source. It is therefore
+A template is a program, so its source does not reveal what it does to contents. It is therefore
 rendered twice, by transformers' ``apply_chat_template``: with contents that occur nowhere else,
-which show the text between them, and with the real ones, which has to be exactly that text with the
-real contents in between. The place of every content is then known, whatever it contains.
+which reveal the text between them, and with the real ones, which has to give exactly that text with
+the real contents in between. The position of every content is then known, whatever it contains.
 
-Contents have no blanks at their ends (:meth:`Chat.turns` strips them), since many templates trim
-them. If a template writes a blank before the assistant's contents that is not part of where the
-prompt ends, as Mistral's does, the blank belongs to the label word, as in the plain format.
+Contents have no white space at their ends (:meth:`Chat.turns` strips it), since many templates trim
+it. If a template writes a space before the assistant's contents but not at the end of a prompt, as
+Mistral's does, the space belongs to the label word, as in the plain format.
 
-The rendered text has whatever special tokens the template writes, BOS included, so it is encoded
-without adding any (``add_special_tokens=False``), as ``apply_chat_template`` does.
+The rendered text contains all special tokens that the template writes, BOS included, so it is
+encoded without adding any (``add_special_tokens=False``), as ``apply_chat_template`` does.
 """
 
 import functools
@@ -38,15 +38,15 @@ Segment = tuple[str, str]  # what it is, and its text
 FORMAT = "format"  # what the template writes around contents
 ANSWER = "answer"  # what every answer begins with
 
-# Models that can think before they answer are asked to answer at once, and those whose prompts have
-# today's date are told one, which Llama's templates hold themselves.
+# Models with a thinking mode are asked to answer at once. Templates that write today's date get a
+# fixed one, Llama's default, so that prompts do not change from day to day.
 VARIABLES = {"enable_thinking": False, "date_string": "26 Jul 2024"}
-_EMPTY_BLOCK = re.compile(r"\s*<(\w+)>\s*</\1>\s*")  # such as Qwen 3's, of no thoughts
+_EMPTY_BLOCK = re.compile(r"\s*<(\w+)>\s*</\1>\s*")  # such as Qwen 3's empty thinking block
 
-# A content in which an escape, another case or another line break would show.
+# A content in which escaping, a change of case, or a changed line break becomes visible.
 _TRIAL = "<b>Aé & 'b'</b>\\n \"c\" {{ d }}\n\n\te\n  f."
 
-_CHANGES = "writes other text around other contents"
+_CHANGES = "writes different text around different contents"
 
 _EXCERPT = 60  # characters
 
@@ -74,16 +74,16 @@ class Turn:
 
     @property
     def content(self) -> str:
-        """The whole of it."""
+        """The joined text of the segments."""
         return "".join(text for _, text in self.segments)
 
 
 @dataclass(frozen=True)
 class _Frame:
-    """What a template writes around the contents of turns with certain roles.
+    """What a template writes around the contents of a sequence of roles.
 
-    ``around`` is before, between and after them; ``blanks`` are those of it right before each
-    content that belong to the content.
+    ``around`` is the text before, between and after them; ``blanks`` are the spaces in it that
+    directly precede each content and belong to it.
     """
 
     around: tuple[str, ...]
@@ -103,7 +103,7 @@ class Chat:
     takes_system : bool
         Whether an instruction becomes a turn of its own, with the role ``system``.
     blank : str
-        What the template writes between where a prompt ends and an answer.
+        The spaces that the template writes between the end of a prompt and an answer.
     control : mapping
         Tokens that mark turns, by id, see :func:`control_tokens`.
     """
@@ -156,33 +156,33 @@ class Chat:
         instruction: Segment | None = None,
         answer: str = "",
     ) -> list[Turn]:
-        """The turns of a prompt, without blanks at the ends of their contents.
+        """The turns of a prompt, without white space at the ends of their contents.
 
         Parameters
         ----------
         demonstrations : iterable of (segments, label word)
             In prompt order; the segments are what precedes the label word.
         query : sequence of segments
-            The same of the test text.
+            The segments of the test text.
         instruction : segment, optional
-            What the task asks for. It is the system's turn if the template takes one in its place,
-            and otherwise precedes the first turn of the user, with an empty line in between.
+            The task's instruction. It becomes the system's turn if the template accepts one there;
+            otherwise it precedes the user's first turn, separated by an empty line.
         answer : str
             What precedes the label word in every answer.
         """
         spoken = []
         begin_of_answer = [(ANSWER, answer)] if answer else []
         for segments, label in demonstrations:
-            told = _stripped([*begin_of_answer, label])
-            spoken += [Turn("user", _stripped(segments)), Turn("assistant", told)]
+            segments_of_turn = _stripped([*begin_of_answer, label])
+            spoken += [Turn("user", _stripped(segments)), Turn("assistant", segments_of_turn)]
         spoken.append(Turn("user", _stripped(query)))
         if instruction is None:
             return spoken
-        told = _stripped([instruction])
+        segments_of_turn = _stripped([instruction])
         if self.takes_system:
-            return [Turn("system", told), *spoken]
+            return [Turn("system", segments_of_turn), *spoken]
         begin, *others = spoken
-        return [Turn("user", (*told, (FORMAT, "\n\n"), *begin.segments)), *others]
+        return [Turn("user", (*segments_of_turn, (FORMAT, "\n\n"), *begin.segments)), *others]
 
     def wrap(self, turns: Sequence[Turn], where: str = "") -> list[Segment]:
         """One prompt of :meth:`wrap_all`."""
@@ -198,7 +198,7 @@ class Chat:
         prompts : sequence of sequences of turns
             The turns of each prompt, of which the last is the user's.
         where : sequence of str
-            What each prompt is of, such as ``test text 3``, for the error sentence.
+            A name for each prompt, such as ``test text 3``, for the error sentence.
         answer : str
             What every answer begins with; it follows the last turn.
 
@@ -238,12 +238,12 @@ class Chat:
         ids, offsets : sequence
             The tokens of the joined segments, and the characters that each covers.
         where : str
-            What the prompt is of, for the error sentence.
+            A name for the prompt, for the error sentence.
 
         Raises
         ------
         InputError
-            If there is one, as where somebody typed ``<|im_end|>`` in a review.
+            If one was, as in a review that contains ``<|im_end|>``.
         """
         contents, reached = [], 0
         for kind, text in segments:
@@ -292,7 +292,7 @@ class Chat:
 
     def _around(self, roles: Sequence[str]) -> tuple[str, ...]:
         """What is rendered before, between and after contents that occur nowhere else."""
-        marks = [f"Xq{place:05}z" for place in range(len(roles))]  # none of which is in another one
+        marks = [f"Xq{place:05}z" for place in range(len(roles))]  # no mark contains another
         text = self._rendered(roles, marks)
         for place, mark in enumerate(marks):
             found = text.count(mark)
@@ -306,7 +306,7 @@ class Chat:
         return tuple(text[a:b] for a, b in zip([0, *ends], [*begins, len(text)], strict=True))
 
     def _frame(self, roles: Sequence[str]) -> _Frame:
-        """What is around contents, checked to tell turns apart and to end where answers begin."""
+        """The text around contents; it must separate turns, and end where answers begin."""
         around = self._around(roles)
         end = around[-1]
         blanks = [""] * len(roles)
@@ -330,7 +330,7 @@ class Chat:
         return _Frame(around, tuple(blanks))
 
     def _blanks(self, before: str, end: str) -> str:
-        """Blanks between where the prompt ends and an answer, given what precedes an answer."""
+        """The spaces between the end of a prompt and an answer, given the text before an answer."""
         if before.startswith(end) and end.strip() and not before[len(end) :].strip(" "):
             return before[len(end) :]
         if end.startswith(before) and _EMPTY_BLOCK.fullmatch(end[len(before) :]):
@@ -341,7 +341,7 @@ class Chat:
         )
 
     def _segments(self, turns: Sequence[Turn], frame: _Frame, where: str) -> list[Segment]:
-        """The segments of one prompt, if it is rendered as they say."""
+        """The segments of one prompt; its rendered text must consist of exactly these."""
         roles = [turn.role for turn in turns]
         text = self._rendered(roles, [turn.content for turn in turns], where)
         found: list[Segment] = []
@@ -354,7 +354,7 @@ class Chat:
                 raise self._refusal(_CHANGES, where)
             if not text.startswith(before + content, reached):
                 if text.startswith(before + content.strip(), reached):
-                    does = f"trims the blanks at the ends of {_excerpt(content)}"
+                    does = f"trims the white space at the ends of {_excerpt(content)}"
                 else:
                     does = f"rewrites the content of {_turn(place, roles)}, {_excerpt(content)}"
                 raise self._refusal(does, where)
@@ -385,7 +385,7 @@ def _renderer() -> "PreTrainedTokenizerBase":
 def control_tokens(tokenizer: Tokenizer, template: ChatTemplate) -> dict[int, str]:
     """Tokens that mark turns, by id: special ones, and others that a chat template names.
 
-    Added tokens of blanks alone, which some tokenizers have, are text like any other.
+    Added tokens of white space alone, which some tokenizers have, are ordinary text.
     """
     return {
         token: added.content
@@ -395,7 +395,7 @@ def control_tokens(tokenizer: Tokenizer, template: ChatTemplate) -> dict[int, st
 
 
 def _stripped(segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """The segments without blanks at the ends of the text that they make up."""
+    """The segments without white space at the ends of their joined text."""
     texts = [text for _, text in segments]
     for order, strip in ((range(len(texts)), str.lstrip), (range(len(texts))[::-1], str.rstrip)):
         for place in order:

@@ -18,11 +18,8 @@ from transformers.utils import (
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.language_model import (
-    check_complete,
-    decoder_layers,
-    told_as_damage,
-)
+from anchorflow.model.layers import decoder_layers
+from anchorflow.model.opening import check_complete, damage_reported
 
 # Buffers of older files, which transformers now computes from the configuration.
 _MASK = re.compile(r"(^|\.)(attn|attention)\.(bias|masked_bias)$")
@@ -39,8 +36,8 @@ class Stored(NamedTuple):
 def is_derived(tensor: str, shape: tuple[int, ...]) -> bool:
     """Whether a tensor is a mask, position or frequency that follows from the configuration.
 
-    Masks of attention are [1, 1, T, T], and what stands in them for masked scores is one number;
-    a bias that is trained is neither.
+    Attention masks are [1, 1, T, T], and their value for masked scores is a single number; a
+    trained bias has neither shape.
     """
     if _POSITIONS.search(tensor):
         return True
@@ -63,16 +60,16 @@ def stored_tensors(name: str, directory: Path) -> dict[str, Stored]:
             "applied; merge them into the weights, or remove that file."
         )
     tensors: dict[str, Stored] = {}
-    with told_as_damage(name, directory):
+    with damage_reported(name, directory):
         for file in _weight_files(directory):
-            with safe_open(directory / file, "pt") as opened:
-                for tensor in opened.keys():  # noqa: SIM118 (it is no mapping)
+            with safe_open(directory / file, "pt") as stored:
+                for tensor in stored.keys():  # noqa: SIM118 (it is no mapping)
                     if tensor in tensors:
                         raise InputError(
                             f"models.{name}: {directory} has the tensor {tensor} in several files; "
                             "replace it with a complete copy."
                         )
-                    part = opened.get_slice(tensor)
+                    part = stored.get_slice(tensor)
                     tensors[tensor] = Stored(part.get_dtype(), tuple(part.get_shape()))
     return tensors
 
@@ -93,15 +90,15 @@ def check_tensors(
 ) -> None:
     """Reject a checkpoint that has tensors which its model doesn't use, or lacks some.
 
-    transformers places tensors of these names and shapes, without their numbers, in the model, so
-    that whatever it renames, joins or ties counts as used. Not used, and no matter, are what
-    transformers lists for the architecture, :func:`is_derived`, and layers after the last one that
-    predict further tokens, where the configuration counts them.
+    transformers places tensors of these names and shapes, without values, in the model, so that
+    whatever it renames, joins or ties counts as used. Three kinds of tensors may remain unused:
+    those that transformers lists for the architecture, those of :func:`is_derived`, and layers
+    after the last one that predict further tokens, if the configuration counts them.
 
     Raises
     ------
     InputError
-        Naming a tensor that would be left out, is there twice, is missing or of another shape.
+        Naming a tensor that would be left out, is stored twice, is missing, or has another shape.
     """
     transformers_logging.disable_progress_bar()
     with torch.device("meta"):
@@ -109,7 +106,7 @@ def check_tensors(
     shapes = {
         tensor: torch.empty(stored.shape, device="meta") for tensor, stored in tensors.items()
     }
-    with told_as_damage(name, where):
+    with damage_reported(name, where):
         model, found = type(skeleton).from_pretrained(
             None,
             config=skeleton.config,
@@ -152,9 +149,9 @@ def check_used(name: str, model: PreTrainedModel, unused: Collection[str], where
 def _layer_of(model: PreTrainedModel, tensor: str) -> int | None:
     """The number of the decoder layer that a tensor's name belongs to, which may not exist."""
     places = {id(module): place for place, module in model.base_model.named_modules()}
-    own = re.escape(places[id(decoder_layers(model)[-1])].rpartition(".")[0])
+    layers_path = re.escape(places[id(decoder_layers(model)[-1])].rpartition(".")[0])
     prefix = re.escape(model.base_model_prefix)
-    numbered = re.match(rf"(?:{prefix}\.)?{own}\.(\d+)\.", tensor)
+    numbered = re.match(rf"(?:{prefix}\.)?{layers_path}\.(\d+)\.", tensor)
     return int(numbered[1]) if numbered else None
 
 

@@ -13,8 +13,8 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError
-from anchorflow.config.fields import FIELD_SEPARATOR
 from anchorflow.config.named_files import encoder_folder
+from anchorflow.config.text_fields import FIELD_SEPARATOR
 from anchorflow.schemas.embeddings import EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema
 
@@ -25,12 +25,13 @@ log = logging.getLogger(__name__)
 
 
 def encoder_directory(path: str, key: str = "encoder.path") -> Path:
-    """The directory at ``path``, which stands at ``key``, with safetensors weights inside.
+    """The encoder's directory at ``path``, the value of ``key``; checks weights and modules.
 
     Raises
     ------
     InputError
-        If the package is not installed, or the directory does not exist or contains no encoder.
+        If the package is not installed, or the directory does not exist, contains no encoder, lacks
+        safetensors weights, or has modules with their own code.
     """
     folder = encoder_folder(path, key)
     if not all(kind.startswith("sentence_transformers.") for kind in _module_types(folder)):
@@ -128,6 +129,7 @@ def embed_texts(
     vectors = encoder.encode(read, normalize_embeddings=True, show_progress_bar=True).astype(
         np.float32
     )
+    # "not … <" rather than ">=", which NaN would pass.
     bad = np.flatnonzero(~(np.abs(np.linalg.norm(vectors, axis=1) - 1) < 1e-3))
     if len(bad):
         where = texts.filter(pl.col("text") == distinct[int(bad[0])]).row(0, named=True)

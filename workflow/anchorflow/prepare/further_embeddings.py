@@ -31,7 +31,7 @@ def embed_with_further(
     Returns
     -------
     tuple of DataFrame and dict
-        Columns of ``FURTHER_EMBEDDINGS``; and by name, which encoder made them.
+        Columns of ``FURTHER_EMBEDDINGS``; and the encoders' identities by name.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Texts of a data set on the Hugging Face Hub, loaded by the library ``datasets``.
 
-What the library prepares of a commit is kept in a folder of its own in its cache: without the Hub,
-the library takes whatever it has of a repository, which must not be another revision.
+Each commit has its own folder in the library's cache: offline, the library takes whatever it has of
+a repository, which could be another revision.
 """
 
 import contextlib
@@ -71,7 +71,7 @@ def read_splits(
 
 
 def _keep_texts(config: datasets.BuilderConfig, texts: Sequence[str]) -> None:
-    """Keep texts of CSV files as they are written, of which pandas takes "NA" for a missing one."""
+    """Keep texts of CSV files as written; pandas would read "NA" as a missing value."""
     if hasattr(config, "keep_default_na"):
         config.keep_default_na = config.na_filter = False
         config.converters = dict.fromkeys(texts, str)
@@ -91,10 +91,10 @@ def _fetching(name: str, task: Mapping[str, Any]) -> Iterator[None]:
         for cause in causes:
             if disk_is_full(cause) or is_out_of_memory(cause):
                 raise cause from None
-        told: BaseException = error
+        reported: BaseException = error
         if isinstance(error, datasets.exceptions.DatasetGenerationError) and error.__cause__:
-            told = error.__cause__
-        reason = (" ".join(str(told).split()) or type(told).__name__).rstrip(".")
+            reported = error.__cause__
+        reason = (" ".join(str(reported).split()) or type(reported).__name__).rstrip(".")
         subset = f", subset {task['subset']}," if "subset" in task else ""
         raise InputError(
             f"tasks.{name}: could not fetch the data set {task['repository']}{subset} at revision "
@@ -116,7 +116,7 @@ def _commit(task: Mapping[str, Any]) -> str:
 def _cache(commit: str, texts: Sequence[str]) -> Iterator[Path]:
     """The folder in which the library prepares a commit, with these columns kept as written.
 
-    If it can't be written, a temporary one that shows what has been prepared.
+    If it can't be written, a temporary one with links to what has been prepared.
     """
     columns = hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:8]
     folder = Path(datasets.config.HF_DATASETS_CACHE) / "revisions" / commit / columns
@@ -132,7 +132,7 @@ def _cache(commit: str, texts: Sequence[str]) -> Iterator[Path]:
 
 
 def _split_names(builder: datasets.DatasetBuilder) -> list[str]:
-    """Known before anything is downloaded; of a prepared data set, from its description."""
+    """The splits' names, without a download; for a prepared data set, from its description."""
     return [str(split) for split in builder.config.data_files or builder.info.splits or ()]
 
 
@@ -140,6 +140,7 @@ def _check_splits(name: str, task: Mapping[str, Any], there: Sequence[str]) -> N
     for split in _SPLITS:
         try:
             parts = datasets.ReadInstruction.from_spec(task[split])
+            # Sizes are not known yet: larger ones than any, to check names and syntax alone.
             parts.to_absolute(dict.fromkeys(there, 2**40))
         except Exception as error:
             reason = " ".join(str(error).split()).rstrip(".")

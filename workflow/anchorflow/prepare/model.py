@@ -17,8 +17,8 @@ from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.eager_comparison import check_against_eager
-from anchorflow.model.language_model import MODEL_CARD, check_complete, told_as_damage
 from anchorflow.model.memory import check_conversion
+from anchorflow.model.opening import MODEL_CARD, check_complete, damage_reported
 from anchorflow.model.tokenizer import read_architecture
 from anchorflow.prepare.checkpoint import (
     check_gguf_tensors,
@@ -47,9 +47,9 @@ def resolve_model(
 
     GGUF and FP8 weights are dequantized into a safetensors file in ``folder``; other weights from
     the Hub stay in its cache and local ones where they are, and ``model.json`` points there. Before
-    any are read, the names and shapes of all tensors are compared with the model's. It is then
-    opened and its logits compared with those of transformers' eager attention. ``model.json`` has
-    the checksums of all files, so that a job that opens the model later can verify them.
+    any are read, the names and shapes of all tensors are compared with the model's. The model is
+    then opened and compared with itself under transformers' eager attention. ``model.json`` has the
+    checksums of all files, so that a job that opens the model later can verify them.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def resolve_model(
             "dtype": settings["dtype"],
             **read_architecture(tokenizer),
         }
-        write_json(target / MODEL_CARD, card)
+        write_json(target / MODEL_CARD, card)  # which the comparison reads to open the model
         card["difference_from_eager"] = check_against_eager(name, target)
         if "weights" in card and card["weights"] != fingerprints(directory.glob("*.safetensors*")):
             raise InputError(_changed(name, directory))
@@ -99,11 +99,11 @@ def resolve_model(
 def _weights_of(
     name: str, directory: Path, config: PretrainedConfig, dtype: str, target: Path
 ) -> dict[str, Any]:
-    """Check a directory's weights, dequantize them into ``target`` if need be; for the card."""
+    """Check a directory's weights and dequantize quantized ones; their entries of the card."""
     found = fingerprints(directory.glob("*.safetensors*"))
     with reading(name, directory):
-        own = AutoConfig.from_pretrained(directory, trust_remote_code=False)
-    quantization, tensors = quantization_of(name, own), stored_tensors(name, directory)
+        stored_config = AutoConfig.from_pretrained(directory, trust_remote_code=False)
+    quantization, tensors = quantization_of(name, stored_config), stored_tensors(name, directory)
     if quantization is None:
         check_unquantized(name, tensors)
         check_tensors(name, config, tensors, directory)
@@ -131,7 +131,7 @@ def _dequantize(
         "quant_method": DEQUANTIZED,
         "weight_block_size": quantization.block,
     }
-    with told_as_damage(name, directory):
+    with damage_reported(name, directory):
         model, found = AutoModelForCausalLM.from_pretrained(
             directory,
             config=quantized,
@@ -152,7 +152,7 @@ def _convert_gguf(
     name: str, directory: Path, file: str, config: PretrainedConfig, dtype: str, target: Path
 ) -> None:
     log.info("Dequantizing %s; this takes up to a minute and happens once.", file)
-    # transformers recommends float32 for weights that stay packed, which these do not.
+    # Silences the recommendation of float32 for weights that stay packed, which these do not.
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()
     model, found = AutoModelForCausalLM.from_pretrained(

@@ -100,9 +100,9 @@ def reading(name: str, directory: Path) -> Iterator[None]:
         if disk_is_full(error) or is_out_of_memory(error):
             raise
         if isinstance(error, ImportError):
-            told = " ".join(str(error).split())
+            message = " ".join(str(error).split())
             raise InputError(
-                f"models.{name}: it needs a library that is not installed: {told}"
+                f"models.{name}: it needs a library that is not installed: {message}"
             ) from None
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
@@ -112,7 +112,7 @@ def reading(name: str, directory: Path) -> Iterator[None]:
 
 
 def without_origin(config: PretrainedConfig) -> PretrainedConfig:
-    """The configuration without what it says of its source's files: quantization, and a name.
+    """The configuration without entries about its source's files: quantization and file names.
 
     Only weights under transformers' usual names are read.
     """

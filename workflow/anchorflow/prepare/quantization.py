@@ -1,7 +1,7 @@
-"""Quantized checkpoints: FP8 with a scale per block is dequantized, whatever else is refused.
+"""Quantized checkpoints: FP8 with a scale per block is dequantized, all else is refused.
 
-What there is to know is in the configuration and in the names, dtypes and shapes of the tensors, so
-that no weights are read before a checkpoint is refused.
+The decision uses only the configuration and the tensors' names, dtypes and shapes, so that a
+checkpoint is refused before any weights are read.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from transformers import PretrainedConfig
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.checkpoint import Stored, is_derived
 
-# Entries of a configuration that say how weights are quantized: of transformers; of older
-# compressed-tensors; of MLX.
+# Entries of a configuration that describe how weights are quantized: by transformers, by older
+# versions of compressed-tensors, and by MLX.
 ENTRIES = ("quantization_config", "compression_config", "quantization")
 
 DEQUANTIZED = "fp8"
@@ -53,9 +53,9 @@ def _described(name: str, entry: str, described: Any) -> Quantization:
     settings = described if isinstance(described, Mapping) else {}
     method = settings.get("quant_method")
     if entry != "quantization_config" or method != DEQUANTIZED:
-        told = f"in the format {method}" if method else "in a format without a name (quant_method)"
+        form = f"in the format {method}" if method else "in a format without a name (quant_method)"
         raise InputError(
-            f"models.{name}: {entry} in its config.json says that its weights are quantized {told},"
+            f"models.{name}: {entry} in its config.json says that its weights are quantized {form},"
             f" and only {DEQUANTIZED} is dequantized here; {_REMEDY}, or delete {entry} if the "
             "weights are not quantized."
         )
@@ -90,11 +90,11 @@ def check_unquantized(name: str, tensors: Mapping[str, Stored]) -> None:
 def dequantized(
     name: str, quantization: Quantization, tensors: Mapping[str, Stored]
 ) -> dict[str, Stored]:
-    """What the tensors of an FP8 checkpoint are once they are dequantized, without their scales.
+    """The tensors of an FP8 checkpoint as they are after dequantization, without their scales.
 
-    A weight [rows, columns] has a scale per block, or a single one. Only blocks that divide it
-    evenly pass: transformers takes their size from the number of scales, which gives another one
-    if the last blocks are smaller.
+    A weight [rows, columns] has a scale per block, or a single one. Blocks have to divide it
+    evenly: transformers infers their size from the number of scales, which is wrong if the last
+    blocks are smaller.
 
     Raises
     ------
@@ -140,20 +140,20 @@ def _check_scale(
         )
     block = quantization.block
     if block is None:
-        told, fits = "a single scale", scale.shape in ((), (1,), (1, 1))
+        wanted, fits = "a single scale", scale.shape in ((), (1,), (1, 1))
     else:
-        told = f"a scale per block of {block[0]} x {block[1]} entries"
+        wanted = f"a scale per block of {block[0]} x {block[1]} entries"
         blocks = tuple(length * count for length, count in zip(block, scale.shape, strict=False))
         fits = len(scale.shape) == 2 and blocks == shape
     if len(shape) != 2 or not fits or scale.dtype not in _SCALES:
         raise InputError(
             f"models.{name}: {weight + _SCALE} is {scale.dtype} of shape {list(scale.shape)}, but "
-            f"dequantization takes {told}, without rest, for the weight of shape {list(shape)}; "
+            f"dequantization takes {wanted}, without rest, for the weight of shape {list(shape)}; "
             f"{_REMEDY}."
         )
 
 
 def _of_activations(tensor: str, quantized: set[str]) -> bool:
-    """Whether a tensor is a scale of a quantized weight's inputs, of which nothing is left."""
+    """Whether a tensor scales the inputs of a quantized weight; dequantized ones do without."""
     module, _, kind = tensor.rpartition(".")
     return kind == "activation_scale" and f"{module}.weight" in quantized

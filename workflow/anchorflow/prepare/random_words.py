@@ -1,13 +1,13 @@
 """Random label words: which words they are drawn from, and in which order.
 
-A rule that is written down rather than a model's vocabulary, so that models whose tokenizers know
-the same words are shown the same ones: the 200 picturable things of Basic English (Ogden 1930),
-common nouns that mean nothing for a task.
+The words are a fixed list rather than a model's vocabulary, so that models whose tokenizers know
+the same words get the same ones: the 200 picturable things of Basic English (Ogden 1930), common
+nouns without a meaning for a task.
 """
 
 from collections.abc import Sequence
 
-from anchorflow.config.cells import task_of, words_of
+from anchorflow.config.cell_names import task_of, words_of
 from anchorflow.random_draws import generator
 
 WORDS = tuple(
@@ -27,29 +27,29 @@ WORDS = tuple(
     wing wire worm
     """.split()  # noqa: SIM905
 )
-UNKNOWN = "\U00010000"  # Linear B: the token of this is that of anything unknown, if there is one
+UNKNOWN = "\U00010000"  # Linear B; has the token of all unknown text, if a tokenizer has one
 
 
-def words_in_order(cell: str, seed: int, own: Sequence[str]) -> list[str]:
+def words_in_order(cell: str, seed: int, labels: Sequence[str]) -> list[str]:
     """All words but a task's own, in a random order, written as its own words are.
 
-    They begin with the blank of the own ones and, if all of these have one, with a capital.
+    They begin with the leading space of the labels and, if all of these have one, with a capital.
 
     Parameters
     ----------
     cell : str
-        A task with words that are drawn, such as ``reviews+random``; every name is another draw.
-    own : sequence of str
+        A task with words that are drawn, such as ``reviews+random``; every name has its own draw.
+    labels : sequence of str
         The task's own label words.
     """
-    capital = all(word.strip()[0].isupper() for word in own)
-    taken = {word.strip().casefold() for word in own}
+    capital = all(word.strip()[0].isupper() for word in labels)
+    taken = {word.strip().casefold() for word in labels}
     words = [word for word in WORDS if word not in taken]
     random = generator(seed, task_of(cell), "label words", words_of(cell) or "")
     drawn = [words[k] for k in random.permutation(len(words)).tolist()]
-    return [blank_of(own[0]) + (word.capitalize() if capital else word) for word in drawn]
+    return [leading_space(labels[0]) + (word.capitalize() if capital else word) for word in drawn]
 
 
-def blank_of(word: str) -> str:
+def leading_space(word: str) -> str:
     """What a label word has before its first letter."""
     return word[: len(word) - len(word.lstrip())]

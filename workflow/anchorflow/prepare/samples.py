@@ -90,7 +90,7 @@ def draw_samples(
 def with_shuffled_labels(samples: pl.DataFrame) -> pl.DataFrame:
     """The samples with the labels of each prompt's demonstrations in a random order.
 
-    All orders are equally likely, that of the texts among them. Fixed demonstrations have one order
+    All orders are equally likely, including the original one. Fixed demonstrations have one order
     per seed, others one per test text.
 
     Parameters
@@ -102,8 +102,8 @@ def with_shuffled_labels(samples: pl.DataFrame) -> pl.DataFrame:
     def shuffle(row: dict[str, Any]) -> list[int]:
         of_prompt = () if row["demonstrations"] == "fixed" else (row["example"],)
         random = generator(row["seed"], row["task"], "shuffled labels", *of_prompt)
-        shown: list[int] = random.permutation(row["demonstration_labels"]).tolist()
-        return shown
+        shuffled: list[int] = random.permutation(row["demonstration_labels"]).tolist()
+        return shuffled
 
     labels = pl.Series(
         "demonstration_labels",

@@ -1,4 +1,4 @@
-"""Files of texts, read as they are written: no text is taken for a number or a missing value."""
+"""Files of texts, read as written: no text is taken for a number or a missing value."""
 
 import bz2
 import gzip
@@ -26,10 +26,10 @@ _UNPACK: dict[str, Callable[[bytes], bytes]] = {
 class Source(NamedTuple):
     """Rows of one file, or of one split of a data set."""
 
-    where: str  # with which sentences about it begin
-    columns: Sequence[str]  # all that it has
-    rows: pl.DataFrame  # with those of the wanted columns that there are
-    typed: bool  # whether numbers are told from text
+    where: str  # its name, with which error sentences begin
+    columns: Sequence[str]  # all columns
+    rows: pl.DataFrame  # with the wanted columns that exist
+    typed: bool  # False for CSV and TSV, whose values are all text
     classes: Sequence[str] | None  # names of the label column's classes, where it has any
 
 
@@ -62,7 +62,7 @@ def read_file(path: Path, wanted: Sequence[str], label: str) -> Source:
         content = path.read_bytes()
         if path.suffix in _UNPACK:
             content = _UNPACK[path.suffix](content)
-        found = _READ[suffix](content.removeprefix(b"\xef\xbb\xbf"))
+        found = _READ[suffix](content.removeprefix(b"\xef\xbb\xbf"))  # a byte order mark
         if isinstance(found, pa.Table):
             columns, classes = found.column_names, _class_names(found.schema, label)
             table = found.select([name for name in columns if name in wanted])
@@ -95,7 +95,7 @@ def _read_tsv(content: bytes) -> pl.DataFrame:
 
 
 def _read_json(content: bytes) -> list[dict[str, Any]]:
-    """The objects of a list, or those that stand in a line each."""
+    """The objects of a JSON list, or of JSON lines."""
     text = content.decode().strip()
     if not text:
         raise ValueError("it is empty")
@@ -110,12 +110,12 @@ def _read_json(content: bytes) -> list[dict[str, Any]]:
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(f"one object has a key twice, of {', '.join(key for key, _ in pairs)}")
+        raise ValueError(f"an object repeats a key among {', '.join(key for key, _ in pairs)}")
     return found
 
 
 def _column(rows: Sequence[Mapping[str, Any]], name: str) -> pl.Series:
-    """One value of each object, all of one kind."""
+    """One value of each object; raises ValueError if they are of several types."""
     values = [row.get(name) for row in rows]
     kinds = list(dict.fromkeys(type(value).__name__ for value in values if value is not None))
     if len(kinds) > 1:
@@ -147,8 +147,8 @@ _READ: dict[str, Callable[[bytes], pl.DataFrame | pa.Table | list[dict[str, Any]
 
 def _class_names(schema: pa.Schema, label: str) -> Sequence[str] | None:
     """Names of the label column's classes, where the library ``datasets`` wrote them."""
-    told = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+    described = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
     names: Sequence[str] | None = (
-        told.get("info", {}).get("features", {}).get(label, {}).get("names")
+        described.get("info", {}).get("features", {}).get(label, {}).get("names")
     )
     return names

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from anchorflow.config.errors import InputError
-from anchorflow.config.fields import FIELD_SEPARATOR, fields_of
+from anchorflow.config.text_fields import FIELD_SEPARATOR, fields_of
 from anchorflow.prepare.hub_texts import read_splits
 from anchorflow.prepare.text_files import Source, read_file
 
@@ -127,16 +127,16 @@ def _joined(frame: pl.DataFrame, columns: Mapping[str, Any], source: Source) -> 
         for field in fields
     )
     for field, part in zip(fields, parts, strict=True):
-        blank = (part.is_null() | (part.str.strip_chars().str.len_chars() == 0)).arg_true()
-        if len(blank):
+        empty = (part.is_null() | (part.str.strip_chars().str.len_chars() == 0)).arg_true()
+        if len(empty):
             raise InputError(
-                f"{source.where}: row {blank[0] + 1} has an empty {field} ({len(blank)} in all); "
+                f"{source.where}: row {empty[0] + 1} has an empty {field} ({len(empty)} in all); "
                 "remove these rows or fill them in."
             )
         if len(fields) > 1 and len(found := part.str.contains(FIELD_SEPARATOR).arg_true()):
             raise InputError(
-                f"{source.where}: row {found[0] + 1} has the character U+001F in its {field}, by "
-                "which fields are joined; remove it."
+                f"{source.where}: row {found[0] + 1} has the character U+001F in its {field}, "
+                "which separates fields; remove it."
             )
     return parts.select(pl.concat_str(pl.all(), separator=FIELD_SEPARATOR)).to_series()
 
@@ -158,7 +158,7 @@ def _rows(name: str, roles: Sequence[tuple[str, str]], source: Source) -> pl.Dat
 
 
 def _typed(column: pl.Series) -> pl.Series:
-    """Whole numbers, other numbers, or truth values, if all that is written is one; else text."""
+    """The column as integers, other numbers, or truth values if all entries are; else as text."""
     written = column.set(column == "", None)
     numbers = written.cast(pl.Int64, strict=False), written.cast(pl.Float64, strict=False)
     truth = written.replace_strict({"true": True, "false": False}, default=None)
@@ -176,7 +176,7 @@ def _check_names(name: str, roles: Sequence[tuple[str, str]], source: Source) ->
                 f'{source.where}: there is no column "{column}" (it has '
                 f"{', '.join(source.columns)}); set {key}."
             )
-        if f"{column}_duplicated_0" in source.columns:  # which is polars' name for the second one
+        if f"{column}_duplicated_0" in source.columns:  # polars' name for a second one
             raise InputError(
                 f'{source.where}: several columns are called "{column}"; rename one, or set {key}.'
             )
@@ -244,11 +244,11 @@ def _classes(
                 f"{where}: {named}, {len(classes)} for {len(words)} label words; give one word per "
                 f"class in tasks.{name}.labels, or the words' classes in tasks.{name}.values."
             )
-        own = {word.casefold(): label for label, word in enumerate(words)}
+        label_of = {word.casefold(): label for label, word in enumerate(words)}
         for label, known in enumerate(classes):
-            if own.get(known.casefold(), label) != label:
+            if label_of.get(known.casefold(), label) != label:
                 raise InputError(
-                    f'{where}: {named}, in this order, so "{known}" would be shown as '
+                    f'{where}: {named}, in this order, so "{known}" would get the label word '
                     f'"{words[label]}"; give tasks.{name}.labels in the same order, or set '
                     f"tasks.{name}.values."
                 )
@@ -257,11 +257,12 @@ def _classes(
     numbers = {str(number): number for number in range(len(classes))} | numbers
     index = {}
     for label, value in enumerate(task["values"]):
+        # Not isinstance: True is no class number.
         number = value if type(value) is int else numbers.get(str(value), -1)
         if not 0 <= number < len(classes) or str(number) in index:
             raise InputError(
-                f"{where}: {named}, of which tasks.{name}.values has {value!r} not exactly once; "
-                "give the name or number of one class per label word."
+                f"{where}: {named}, but {value!r} in tasks.{name}.values is none of them or "
+                "repeats one; give the name or number of one class per label word."
             )
         index[str(number)] = label
     return index

@@ -28,7 +28,7 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
         ``source`` and the keys it requires, as in the configuration.
     folder : path
         Becomes a directory with ``config.json`` of the architecture, ``tokenizer.json``,
-        ``architecture.json``, which has what the stages need to know, and
+        ``architecture.json`` with the numbers of layers, heads and tokens that stages need, and
         ``chat_template.json`` if the model comes with a chat template.
 
     Raises
@@ -74,7 +74,7 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
 
 
 def context_of(config: PretrainedConfig) -> int:
-    """How many tokens a prompt may have.
+    """The maximum number of tokens in a prompt.
 
     Some rotary embeddings change all frequencies once a prompt exceeds the length that the model
     was first trained on; the same token would then differ from prompt to prompt.
@@ -90,9 +90,9 @@ def context_of(config: PretrainedConfig) -> int:
 
 
 def chat_template_of(tokenizer: PreTrainedTokenizerBase) -> ChatTemplate | None:
-    """The tokenizer's chat template, of several the one called ``default``; None without one.
+    """The tokenizer's chat template, the ``default`` one if there are several; None without one.
 
-    Transformers has read it by then, from ``chat_template.jinja``, ``tokenizer_config.json`` or
+    transformers has read it from ``chat_template.jinja``, ``tokenizer_config.json`` or
     the metadata of a GGUF file.
     """
     source = tokenizer.chat_template

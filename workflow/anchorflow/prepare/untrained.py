@@ -1,7 +1,7 @@
 """Untrained twins: a model's architecture with weights that are drawn anew, or shuffled.
 
-What a measure shows of a network whatever its weights, it shows of these too (Adebayo et al. 2018,
-"Sanity Checks for Saliency Maps", whose model parameter randomization test this is).
+Whatever a measure finds in a network regardless of its weights, it also finds in these: the model
+parameter randomization test of Adebayo et al. 2018, "Sanity Checks for Saliency Maps".
 """
 
 import shutil
@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from anchorflow.config.cells import twin_name
+from anchorflow.config.cell_names import twin_name
 from anchorflow.model.eager_comparison import check_against_eager
-from anchorflow.model.language_model import MODEL_CARD, open_model, read_card
 from anchorflow.model.memory import check_conversion
+from anchorflow.model.opening import MODEL_CARD, open_model, read_card
 from anchorflow.model.tokenizer import read_architecture
 from anchorflow.random_draws import generator
 from anchorflow.store.checksums import fingerprints, write_json
@@ -29,7 +29,7 @@ def make_untrained(
 ) -> None:
     """Write the weights of an untrained twin of a resolved model, and describe them.
 
-    Its attention is checked as the model's has been.
+    Its attention is compared with eager attention, like the model's.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def make_untrained(
         ``initialized``: weights as the architecture initializes them; ``shuffled``: the trained
         weights, each tensor's entries permuted within it.
     draw : int
-        Each one has weights of its own.
+        Number of the draw; each has different weights.
     base, tokenizer : path
         ``results/models/{model}`` and ``results/tokenizers/{model}``.
     folder : path
@@ -47,8 +47,8 @@ def make_untrained(
     Raises
     ------
     InputError
-        If the model's weights are missing or changed, or the twin's do not fit into memory or give
-        logits that are not finite.
+        If the model's weights are missing or changed, the twin's do not fit into memory or give
+        logits that are not finite, or its attention differs from eager attention.
     """
     card = read_card(base)
     trained, dtype = card["name"], card["dtype"]
@@ -78,7 +78,7 @@ def initialized(base: str | Path, draw: int) -> PreTrainedModel:
     Only the architecture's configuration is read of ``base``.
     """
     card = read_card(base)
-    random = generator(0, "initialized", card["name"], draw)
+    random = generator(0, "initialized", card["name"], draw)  # all of a run's seeds share the twin
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(random.integers(2**63)))
         model: PreTrainedModel = AutoModelForCausalLM.from_config(
@@ -97,6 +97,7 @@ def shuffled(base: str | Path, draw: int) -> PreTrainedModel:
     name = read_card(base)["name"]
     model = open_model(base, torch.device("cpu"), eager=True)
     for parameter_name, parameter in model.named_parameters():
+        # By tensor, so that no draw depends on the order of tensors.
         random = generator(0, "shuffled", name, draw, parameter_name)
         parameter.data = permuted(parameter.data, random)
     return model

@@ -1,1 +1,1 @@
-"""Schemas of all tables: one file per stage, with a description and a unit for every column."""
+"""Tables and columns that several analyses share, with descriptions and units of columns."""

@@ -1,4 +1,4 @@
-"""Tables of embeddings: one per text of the task's train and test split, and of each encoder."""
+"""Tables of embeddings: one per text of the task's train and test split, and per encoder."""
 
 import pyarrow as pa
 

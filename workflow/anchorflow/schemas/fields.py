@@ -14,7 +14,7 @@ def table(name: str, rows: str, *fields: pa.Field, keys: str) -> pa.Schema:
 
 INDICES = pa.list_(pa.int32())
 MODEL = field(
-    "model", pa.string(), "name of the model in the configuration, or of an untrained twin of it"
+    "model", pa.string(), "name of the model in the configuration, or of one of its untrained twins"
 )
 TASK = field(
     "task", pa.string(), "name of the task in the configuration, with other label words after a +"
@@ -26,18 +26,12 @@ PROTOCOL = field(
     pa.string(),
     "per_example: drawn anew for each test example; fixed: one draw per seed; for re-weighting, "
     "training: the fixed ones, before a training text; many: the fixed ones and training texts; "
-    "the name of a baseline: the fixed ones, before an input of its own, such as one without "
+    "the name of a baseline: the fixed ones, before an additional input, such as one without "
     "content; for retrieval, the choice: nearest, nearest_per_label, representative, outlying, "
     "other_task, or random_labels, as in the retrieval table; for perturbations, typos, "
-    "word_order, case, and rare_words: the fixed ones, before a test text so perturbed; for kernel "
-    "regression, kernel: one draw per seed, as many as the token budget allows; order-0 and so on: "
-    "these in several orders; draw-0 and so on: as many drawn anew; alone: none",
-)
-ARRANGEMENT = field(
-    "arrangement",
-    pa.string(),
-    "order: the same demonstrations in random orders; draw: demonstrations drawn anew, as many of "
-    "each label",
+    "word_order, case, and rare_words: the fixed ones, before a test text with this perturbation; "
+    "for kernel regression, kernel: one draw per seed, as many as the token budget allows; order-0 "
+    "and so on: these in several orders; draw-0 and so on: the same number drawn anew; alone: none",
 )
 EXAMPLE = field(
     "example",
@@ -71,8 +65,8 @@ PREDICTED = (  # whatever the configuration's scoring is
     field(
         "probabilities",
         pa.list_(pa.float32()),
-        "softmax over the label words' first tokens, whatever scoring is, in label order; of "
-        "labels that share one, the first has all of it",
+        "softmax over the label words' first tokens, with either scoring, in label order; if "
+        "labels share one, the first of them has its whole probability",
         "probability",
     ),
 )
@@ -81,8 +75,8 @@ SCORED = (
     field(
         "probabilities",
         pa.list_(pa.float32()),
-        "softmax over the label words, in label order: over their first tokens, or as scoring and "
-        "word_score in config/README.md say; of kernel, always over first tokens",
+        "softmax over the label words, in label order: by scoring and word_score in "
+        "config/README.md; in kernel, always over first tokens",
         "probability",
     ),
 )
@@ -93,17 +87,17 @@ TOKEN_GROUPS = field(
     "token_groups",
     INDICES,
     "for each label, the first label whose word begins with the same token (itself, if no earlier "
-    "one does); analyses that follow one token take the labels of a group together",
+    "one does); analyses that follow one token merge the labels of a group",
 )
 SKIPPED = field(
     "skipped",
     pa.int32(),
-    "examples not run because their prompt exceeds the context, or a whole label word after it",
+    "examples skipped because their prompt, or a whole label word after it, exceeds the context",
     "examples",
 )
 KINDS_OF_WEIGHTS = (
-    "which attention a_i is taken as a demonstration's weight: max, the largest to any of its "
-    "tokens; label, that to its label word, summed over the tokens of it; mean, over its tokens"
+    "which attention a_i is a demonstration's weight: max, the largest to any of its tokens; "
+    "label, that to its label word, summed over its tokens; mean, over the demonstration's tokens"
 )
 WEIGHTS = field("weights", pa.string(), KINDS_OF_WEIGHTS)
 AVERAGED_TASK = field("task", pa.string(), "name of the task, or 'average' for the mean over tasks")
@@ -136,22 +130,22 @@ COMPRESSED = field(
     pa.string(),
     "what is kept of the demonstrations; full: everything; text_anchor: formatting and label words "
     "as text; hidden_random_oracle, hidden_random_top: the most loyal draw of hidden_random, "
-    "chosen on the same examples or on other ones; reweighted: everything, with re-weighted "
+    "chosen on the same examples or on others; reweighted: everything, with re-weighted "
     "attention to label words; reweighted_anchor: hidden_anchor, re-weighted; the others are "
     "methods, described in config/README.md at compression.methods",
 )
 SHARE = field(
     "share",
     pa.float64(),
-    "largest share of the demonstrations' tokens to keep, without the instruction; null: as many "
-    "as there are anchors, or as many as the method defines",
+    "largest share of the demonstrations' tokens to keep, without the instruction; null: the "
+    "number of anchors, or the number that the method defines",
     "1",
 )
 CHOICE = field(
     "choice",
     pa.string(),
     "which training texts are the demonstrations; random: one draw per seed; nearest: those most "
-    "similar to the test text; nearest_per_label: those of each label; the most similar last; "
+    "similar to the test text; nearest_per_label: the same for each label; the most similar last; "
     "representative: of each label, those nearest to the centers of k-means clusters; outlying: "
     "those farthest from them; other_task: texts of another task under this task's labels; "
     "random_labels: those of random, with the labels shuffled among them",
@@ -159,7 +153,7 @@ CHOICE = field(
 PERTURBATION = field(
     "perturbation",
     pa.string(),
-    "how the test text is perturbed; untouched: not at all; typos: transposed, missing, doubled, "
+    "perturbation of the test text; untouched: none; typos: transposed, missing, doubled, "
     "and neighboring keys; word_order: words in random order; case: letters in the other case; "
     "rare_words: content words replaced by rarer ones",
 )

@@ -6,14 +6,15 @@ from anchorflow.schemas import fields as f
 
 PROMPTS = f.table(
     "prompts",
-    "one per (demonstration protocol, test example); those too long are marked as skipped",
+    "one per (demonstration protocol, test example); prompts that are too long are marked as "
+    "skipped",
     *f.CELL,
     f.PROTOCOL,
     f.EXAMPLE,
     f.LABEL,
     f.field("tokens", pa.int32(), "length of the prompt", "tokens"),
     f.field("skipped", pa.string(), "why the prompt is not run; null if it is run"),
-    f.field("context", pa.int32(), "the most tokens that the model takes", "tokens"),
+    f.field("context", pa.int32(), "largest number of tokens that the model accepts", "tokens"),
     f.field("token_ids", f.INDICES, "the whole prompt as token ids"),
     f.field(
         "label_positions",
@@ -34,14 +35,14 @@ PROMPTS = f.table(
     f.field(
         "instruction_end",
         pa.int32(),
-        "token after the instruction's last one; those before it that are not of "
-        "format_positions are the instruction's; null without an instruction",
+        "token after the instruction's last one; tokens before it, other than "
+        "format_positions, belong to the instruction; null without an instruction",
     ),
     f.field("field_names", pa.list_(pa.string()), "the fields of a text, in the prompt's order"),
     f.field(
         "field_starts",
         f.INDICES,
-        "first token of each field, of one demonstration after another, then of the query",
+        "first token of each field, for each demonstration in turn, then for the query",
     ),
     f.field("field_ends", f.INDICES, "token after the last token of each field, as field_starts"),
     f.DEMONSTRATION_LABELS,

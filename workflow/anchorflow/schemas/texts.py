@@ -13,8 +13,8 @@ TEXTS = f.table(
     f.field(
         "text",
         pa.string(),
-        "the text as in the source; the fields of a task with several joined by U+001F in the "
-        "order of its columns",
+        "the text as in the source; several fields are joined by U+001F in the order of the "
+        "task's columns",
     ),
     f.LABEL,
     keys="task split row",

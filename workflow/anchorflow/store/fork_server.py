@@ -1,14 +1,15 @@
 """Run the jobs of a run as forks of one process that has imported what they import.
 
-Importing torch and transformers takes longer than most jobs do. So the first job of a run starts a
-server, which imports what a job needs the first time that one needs it, and forks. The fork runs
-the job's script; the script's own process, the client, only waits for it and ends as it does.
+Importing torch and transformers takes longer than most jobs. The first job of a run therefore
+starts a server, which imports what a job needs when the first one needs it, and forks. The fork
+runs the job's script; the script's own process, the client, only waits for it and ends as it does.
 
 Nothing else changes: a fork has its job's standard streams, environment and folder; it ends when
 its client, the server, or Snakemake does, and the server ends with Snakemake. The server keeps
-other packages' modules and the tokenizers that jobs read; this package's modules are imported anew
-by every job. It never computes, so it has no threads, and no GPU is in use when it forks. Where it
-can't be (not on Linux, or without Snakemake's process in sight), jobs import for themselves.
+other packages' modules and the tokenizers that jobs read; every job imports this package's modules
+anew. The server never computes, so it has no threads, and no GPU is in use when it forks. Where
+there can be none (not on Linux, or if Snakemake's process is not visible), every job imports for
+itself.
 """
 
 import contextlib
@@ -30,16 +31,16 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from anchorflow.config.code import tracked
-from anchorflow.config.import_path import ALONE, RUN
+from anchorflow.config.digests import tracked
+from anchorflow.config.job_environment import ALONE, RUN
 
 _PACKAGE = Path(__file__).parents[1]
 _TOKENIZERS = "anchorflow.store.shared_tokenizer"
 _ALWAYS = ("anchorflow.store.job", "snakemake.iocontainers", "snakemake.logging")
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG
 _THREADS = 2  # that may be there at a fork: the one that forks, and an idle one of polars
-# What keeps libraries from starting threads in the server, those of allocators included, and from
-# asking a GPU's driver whether it is there, which would then be of no use to forks.
+# Keeps libraries and their allocators from starting threads in the server, and torch from asking a
+# GPU's driver whether there is one, after which forks could not use it.
 BEFORE_FORKS = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -54,7 +55,9 @@ BEFORE_FORKS = {
 def continue_in_fork(snakemake: Any) -> None:
     """Run the rest of a script in a fork of the run's server, and end this process as it ends.
 
-    Given what Snakemake gives a script. Returns at once in the fork, and where there is none.
+    ``snakemake`` is the object that Snakemake passes to a script. A script calls this before its
+    other imports, so that the client does without them. Returns at once in the fork, and where
+    there is no server.
     """
     run = os.environ.get(RUN)
     if run is None or os.environ.get(ALONE) or not hasattr(os, "pidfd_open"):
@@ -83,8 +86,8 @@ def continue_in_fork(snakemake: Any) -> None:
 
 def _modules(files: Collection[Path]) -> list[str]:
     """Names of the package's modules among a job's code, and of those that all jobs import."""
-    own = (file.relative_to(_PACKAGE) for file in files if file.is_relative_to(_PACKAGE))
-    parts = (file.with_suffix("").parts for file in own if file.suffix == ".py")
+    of_package = (file.relative_to(_PACKAGE) for file in files if file.is_relative_to(_PACKAGE))
+    parts = (file.with_suffix("").parts for file in of_package if file.suffix == ".py")
     return [*_ALWAYS, *(".".join((_PACKAGE.name, *names)) for names in parts)]
 
 
@@ -107,9 +110,9 @@ def _end_with(fork: int, replies: Any) -> None:
 
 
 def _address(run: str) -> str:
-    """A name that no file has, so that nothing is left behind.
+    """An abstract address of a socket, which leaves no file behind.
 
-    It is another one for another run, user, Python, copy of this package, or container.
+    It differs between runs, users, Pythons, copies of this package, and containers.
     """
     spaces = [os.stat(f"/proc/self/ns/{kind}").st_ino for kind in ("mnt", "pid")]
     of = (run, os.getuid(), sys.executable, str(_PACKAGE.resolve()), *spaces)
@@ -117,7 +120,7 @@ def _address(run: str) -> str:
 
 
 def _user(connection: socket.socket) -> int:
-    """Who is on the other side, since names like ours are anybody's to take."""
+    """The user on the other side, since any user may take an abstract address."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     return int(struct.unpack("3i", credentials)[1])
 
@@ -133,7 +136,7 @@ def listen(run: str) -> socket.socket:
 def _start(run: str) -> None:
     """Start the server of a run; raises OSError if there is one."""
     with listen(run) as listener:
-        subprocess.Popen(
+        subprocess.Popen(  # -P: modules in the run's folder must not shadow libraries
             [sys.executable, "-P", "-m", __name__, str(listener.fileno()), run],
             env=os.environ | BEFORE_FORKS,
             pass_fds=[listener.fileno()],
@@ -187,18 +190,18 @@ def _next_job(listener: socket.socket, ended: int) -> tuple[dict[str, Any], list
 def _import_libraries(modules: Collection[str]) -> None:
     """Import modules of this package and forget them again; what they have imported stays."""
     for module in modules:
-        with contextlib.suppress(BaseException):  # the job itself says what is wrong
+        with contextlib.suppress(BaseException):  # the job itself reports what is wrong
             importlib.import_module(module)
     if modules:
         for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE.name]:
             if name != _TOKENIZERS:
                 del sys.modules[name]
         gc.collect()
-        gc.freeze()
+        gc.freeze()  # so that collections in forks do not write to, and copy, shared pages
 
 
 def _read_tokenizer(path: Path) -> None:
-    with contextlib.suppress(Exception):  # the job itself says what is wrong
+    with contextlib.suppress(Exception):  # the job itself reports what is wrong
         importlib.import_module(_TOKENIZERS).read_tokenizer(path)
 
 
@@ -213,9 +216,9 @@ def _fork() -> int:
 
 
 def _fork_and_watch(client: socket.socket) -> None:
-    """Return in a fork of this process, which tells the client how that ends, and ends itself.
+    """Return in a fork of this process, which reports to the client how the fork ends, and exits.
 
-    The fork is terminated if the client ends before.
+    If the client ends first, the fork is terminated.
     """
     with contextlib.suppress(OSError):  # the client is gone, or there is no room for a fork
         process = _fork()
@@ -223,7 +226,7 @@ def _fork_and_watch(client: socket.socket) -> None:
             return
         client.sendall(f"{process}\n".encode())
         events: list[Any] = [client, os.pidfd_open(process)]
-        if select.select(events, [], [])[0] == [client]:  # gone, or it would be silent
+        if select.select(events, [], [])[0] == [client]:  # it is gone: a live one sends nothing
             os.kill(process, signal.SIGTERM)
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         client.sendall(f"{status}\n".encode())
@@ -242,7 +245,7 @@ def _work(request: Mapping[str, Any], streams: Collection[int]) -> None:
     tempfile.tempdir = None  # may be another one in this environment
     sys.argv, sys.path[:] = request["arguments"], request["path"]
     threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
-    if threads > 1:  # as the environment would have it, had libraries been imported in it
+    if threads > 1:  # libraries read the variable at import, in the server's environment
         from threadpoolctl import threadpool_limits  # which clients need not import
 
         threadpool_limits(threads)

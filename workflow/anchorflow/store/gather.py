@@ -11,13 +11,13 @@ from anchorflow.store.all_tables import TABLES
 from anchorflow.store.parquet import (
     REMEDY,
     check_schema,
-    opened_table,
     rows_per_group,
+    table_file,
     table_writer,
 )
 from anchorflow.store.replacing import replacing
 
-READ = 2**16  # rows at a time, at most
+READ = 2**16  # rows read at a time, at most
 
 
 def gather(shards: Sequence[str | Path], path: str | Path, rows: int | None = None) -> None:
@@ -42,8 +42,8 @@ def gather(shards: Sequence[str | Path], path: str | Path, rows: int | None = No
     schema = _schema(shards[0])
     metadata = [_metadata(shard, schema) for shard in shards]
     for key in (b"settings", b"software"):
-        for shard, own in zip(shards, metadata, strict=True):
-            if own.get(key) != metadata[0].get(key):
+        for shard, of_shard in zip(shards, metadata, strict=True):
+            if of_shard.get(key) != metadata[0].get(key):
                 raise InputError(
                     f"{shard}: its {key.decode()} differ from those of {shards[0]}, so they can't "
                     "be gathered; delete the older of the two and run again to rebuild it."
@@ -72,7 +72,7 @@ def _in_groups(
 
 def _schema(shard: str | Path) -> pa.Schema:
     """The schema of the table that a shard's metadata names."""
-    with opened_table(shard, "shard") as file:
+    with table_file(shard, "shard") as file:
         name = file.schema_arrow.metadata[b"table"].decode()
     if name not in TABLES:
         raise InputError(f"{shard}: it is not a table of this project; {REMEDY}")
@@ -81,7 +81,7 @@ def _schema(shard: str | Path) -> pa.Schema:
 
 def _metadata(shard: str | Path, schema: pa.Schema) -> dict[bytes, bytes]:
     """A shard's metadata; checks that it is of the expected table."""
-    with opened_table(shard, "shard") as file:
+    with table_file(shard, "shard") as file:
         found = file.schema_arrow
     check_schema(shard, found, schema)
     metadata: dict[bytes, bytes] = found.metadata
@@ -95,7 +95,7 @@ def _batches(
     reached = -1
     for shard in shards:
         last = reached
-        with opened_table(shard, "shard") as file:
+        with table_file(shard, "shard") as file:
             for batch in file.iter_batches(rows):
                 if "example" in schema.names and len(batch):
                     span = pc.min_max(batch["example"])

@@ -1,24 +1,28 @@
-"""What every job does around its own work: a log, and watching what it depends on."""
+"""What every job does besides its work: it logs, and checks that its inputs and code are unchanged.
+
+Presenting jobs also read their inputs and settings here.
+"""
 
 import contextlib
 import os
 import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import psutil
 
-from anchorflow.config.code import counts, digest_now, is_schema, tracked
+from anchorflow.config.digests import counts, digest_now, tracked
 from anchorflow.config.errors import InputError
-from anchorflow.config.import_path import PLANNED
-from anchorflow.config.stages import table_of
+from anchorflow.config.job_environment import PLANNED
+from anchorflow.config.registry import is_schema
+from anchorflow.config.stages import table_at
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.logs import job_log
-from anchorflow.store.parquet import read_tables
+from anchorflow.store.parquet import read_settings, read_tables
 from anchorflow.store.replacing import replacing
 
 _PACKAGE = Path(__file__).parents[1]
@@ -27,17 +31,17 @@ _LOGS, _BENCHMARKS = Path("logs"), Path("results/benchmarks")
 
 @contextlib.contextmanager
 def job(snakemake: Any) -> Iterator[None]:
-    """Log a job, and refuse its result if an input or its code is not what it was planned with.
+    """Log a job, and refuse its result if an input or its code changed since the run was planned.
 
     Parameters
     ----------
     snakemake
-        What Snakemake gives a script.
+        The object that Snakemake passes to a script.
 
     Raises
     ------
     RuntimeError
-        If the job ran a module that makes numbers and is not among the code in its params.
+        If the job ran a module that computes numbers and is not among the code in its params.
     """
     log = Path(snakemake.log[0])
     with job_log(str(log), snakemake.input):
@@ -54,7 +58,7 @@ def job(snakemake: Any) -> Iterator[None]:
 def _write_usage(path: Path) -> None:
     """Write a job's seconds, processor seconds, and largest resident memory in MiB.
 
-    Snakemake would measure the process that it started, which is not the one that works.
+    Snakemake would measure the process that it started, which only waits for the fork that works.
     """
     used = resource.getrusage(resource.RUSAGE_SELF)
     values = {
@@ -70,7 +74,7 @@ def _write_usage(path: Path) -> None:
 def _age() -> float:
     """Seconds since this process was started.
 
-    On Linux not from the time of day at which it was, of which the system knows whole seconds.
+    On Linux, measured since boot: the time of day of the start is known in whole seconds only.
     """
     try:
         fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
@@ -80,22 +84,37 @@ def _age() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started
 
 
-def configuration_of(params: Any) -> dict[str, Any]:
-    """The slices of the configuration among a presenting rule's params, as one mapping."""
-    return {key: value for part in slices_of(params).values() for key, value in part.items()}
-
-
-def slices_of(params: Any) -> dict[str, Mapping[str, Any]]:
-    """The slices of the configuration among a presenting rule's params, by their names."""
+def settings_of(params: Any) -> dict[str, Mapping[str, Any]]:
+    """The parts of the configuration among a presenting rule's params, by their names."""
     return {name: part for name, part in params.items() if isinstance(part, Mapping)}
 
 
-def read_inputs(snakemake: Any, reads: Mapping[str, str]) -> dict[str, pl.DataFrame]:
+def arguments_of(params: Any) -> dict[str, Any]:
+    """The entries of these parts in one mapping: arguments of a presenting function."""
+    return {key: value for part in settings_of(params).values() for key, value in part.items()}
+
+
+def read_inputs(snakemake: Any) -> dict[str, pl.DataFrame]:
     """The tables that a presenting job reads, by the names of its inputs."""
     return {
-        name: read_tables(snakemake.input[name], TABLES[table_of(read)])
-        for name, read in reads.items()
+        name: read_tables(paths, TABLES[table_at(paths[0])])
+        for name, paths in snakemake.input.items()
     }
+
+
+def agreed_settings(paths: Sequence[str]) -> dict[str, Any]:
+    """The settings of several files of one table, as far as all of them have the same.
+
+    Files of other tasks have other templates, for instance, which no single one stands for.
+    """
+    first, *others = (read_settings(path) for path in paths)
+    return {k: v for k, v in first.items() if all(o.get(k) == v for o in others)}
+
+
+def confidence_of(inputs: Any) -> float | None:
+    """The confidence level of intervals in a presenting job's inputs; None if there are none."""
+    known = (read_settings(paths[0]).get("confidence") for _, paths in inputs.items())
+    return next(filter(None, known), None)
 
 
 def _check_copy(scripts: Path) -> None:
@@ -129,7 +148,7 @@ def _check_loaded(code: set[Path]) -> None:
 
     Schemas are left out: they only describe tables, and are all loaded to find one by its name.
     """
-    own = (m for name, m in sys.modules.items() if name.partition(".")[0] == _PACKAGE.name)
-    for path in sorted(Path(module.__file__) for module in own if module.__file__):
-        if counts(path) and path.parent.name != "schemas" and path not in code:
+    modules = (m for name, m in sys.modules.items() if name.partition(".")[0] == _PACKAGE.name)
+    for path in sorted(Path(module.__file__) for module in modules if module.__file__):
+        if counts(path) and not is_schema(path) and path not in code:
             raise RuntimeError(f"{path} was run, but is not among the code in the rule's params")

@@ -90,7 +90,7 @@ def job_log(path: str, inputs: Iterable[str] = ()) -> Iterator[None]:
 
     An :class:`InputError`, a full disk, exhausted memory or an input that changes while the job
     runs ends the process with one sentence; any other exception is a bug, so its traceback is
-    shown in both places.
+    printed in both places.
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with _log_file(path) as file:
@@ -99,7 +99,7 @@ def job_log(path: str, inputs: Iterable[str] = ()) -> Iterator[None]:
             logging.basicConfig(
                 stream=sys.stderr, level=logging.INFO, format="%(message)s", force=True
             )
-            logging.getLogger("httpx").setLevel(logging.WARNING)
+            logging.getLogger("httpx").setLevel(logging.WARNING)  # or it logs every download's URL
             sentence = None
             try:
                 with unchanged(inputs):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from anchorflow.config.errors import InputError
-from anchorflow.config.stages import STAGES, files_of_tables
+from anchorflow.config.stages import STAGES, files_of_tables, stage_of
 from anchorflow.store.checksums import read_json, sha256_of, write_json
 from anchorflow.store.parquet import read_metadata, software_versions
 from anchorflow.store.replacing import replacing
@@ -24,16 +24,14 @@ MANIFEST = Path("results/manifest.json")
 # Artifacts that are directories, by their names in Snakemake.
 _FOLDERS = (
     *(f"results/{stage.name}/{stage.path}" for stage in STAGES.values() if stage.is_folder),
+    "results/figures/flow_page/{model}/{task}/{seed}",
     "results/figures/comparison",
 )
-# Stages that are missing in a run without pages, other label words or several models, and the one
-# whose figures indicate this.
-_SHOWN_BY = {
-    "comparison": "comparison",
-    **{stage.name: stage.shown_by for stage in STAGES.values() if stage.shown_by},
+# Analyses with measured times, which differ between runs, and those with claims about times.
+_TIMED = {
+    "comparison",
+    *(s.name.removeprefix("summaries/") for s in STAGES.values() if not s.repeatable),
 }
-# Stages and figures with measured times, which differ between runs.
-_TIMED = {"comparison", *(stage.name for stage in STAGES.values() if not stage.repeatable)}
 _MODEL_CARD = "model.json"
 
 
@@ -45,7 +43,7 @@ def write_manifest(
 ) -> None:
     """List all artifacts of a run with size (bytes), SHA-256, table and schema version.
 
-    ``repeatable`` tells whether another run on the same machine gives the same bytes. Logs and
+    ``repeatable`` states whether another run on the same machine gives the same bytes. Logs and
     benchmarks are not artifacts.
 
     Parameters
@@ -53,11 +51,10 @@ def write_manifest(
     finished : paths
         Final figures and tables of the run, files or folders.
     run : mapping
-        Names of its ``model``, ``task`` and ``seed``, in order; files of others in ``results`` are
-        left out.
+        Names of its ``stage``, ``model``, ``task`` and ``seed``, in order; files of others in
+        ``results`` are left out.
     nulls : sequence of mapping
-        The same for untrained twins and shuffled labels, with each ``stage`` that is measured of
-        them; no other stage of theirs belongs to the run.
+        The same for untrained twins and for shuffled labels.
 
     Raises
     ------
@@ -84,30 +81,23 @@ def _artifacts(
 ) -> set[str]:
     """The run's final files, and the existing tables that they are made from."""
     found = {file for path in finished for file in _files_in(Path(path))}
-    finished_stages = {_stage_of(file) for file in found}
-    absent = {stage for stage, shown in _SHOWN_BY.items() if shown not in finished_stages}
     patterns = [pattern for patterns in files_of_tables().values() for pattern in patterns]
-    patterns += [f"{folder}/{{file}}" for folder in _FOLDERS]
-    first = {**run, "seed": run["seed"][:1]}
+    patterns += [f"{folder}/{{file}}" for folder in _FOLDERS if "figures" not in folder]
     expressions = [
-        _expression(pattern, first if _is_of_first_seed(pattern) else run) for pattern in patterns
-    ]
-    expressions += [
-        _expression(pattern, null)
-        for null in nulls
+        _expression(pattern, {**names, "seed": names["seed"][: _seeds(pattern)]})
+        for names in (run, *nulls)
         for pattern in patterns
-        if _stage_of(pattern) in null["stage"]
+        if stage_of(pattern) in names["stage"]
     ]
     for file in _files_in(Path("results")):
-        known = any(expression.fullmatch(file) for expression in expressions)
-        if known and _stage_of(file) not in absent:
+        if any(expression.fullmatch(file) for expression in expressions):
             found.add(file)
     return found
 
 
-def _is_of_first_seed(pattern: str) -> bool:
-    stage = STAGES.get(_stage_of(pattern))
-    return stage is not None and stage.first_seed
+def _seeds(pattern: str) -> int | None:
+    """The number of a run's seeds for which a stage is measured; None for all."""
+    return 1 if STAGES[stage_of(pattern)].first_seed else None
 
 
 def _files_in(path: Path) -> Iterator[str]:
@@ -120,7 +110,7 @@ def _files_in(path: Path) -> Iterator[str]:
 
 
 def _expression(pattern: str, run: Mapping[str, Collection[str]]) -> re.Pattern[str]:
-    """A path pattern such as results/flow/{model}.parquet that matches only the run's names."""
+    """A path pattern such as results/texts/{task}.parquet that matches only the run's names."""
 
     def names(match: re.Match[str]) -> str:
         known = run.get(match[1])
@@ -134,7 +124,7 @@ def _entry(file: str, sums: Mapping[str, str]) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "size": path.stat().st_size,
         "sha256": sums.get(file) or sha256_of(path),
-        "repeatable": _stage_of(file) not in _TIMED,
+        "repeatable": _analysis_of(file) not in _TIMED,
     }
     if path.suffix == ".parquet":
         metadata = read_metadata(path)
@@ -143,9 +133,9 @@ def _entry(file: str, sums: Mapping[str, str]) -> dict[str, Any]:
     return entry
 
 
-def _stage_of(file: str) -> str:
-    _, stage, *inner = file.split("/")
-    return Path(inner[0]).stem if stage in ("figures", "tables") else stage
+def _analysis_of(file: str) -> str:
+    _, folder, *inner = file.split("/")
+    return Path(inner[0]).stem if folder in ("summaries", "figures", "tables") else folder
 
 
 def _sums_of_weights(folder: Path, models: Collection[str]) -> dict[str, str]:
@@ -227,7 +217,7 @@ def main() -> int:
         paths = " ".join(sorted({str(fault.path) for fault in faults}))
         print(
             f"To rebuild:\nrm -rf {paths}\nsnakemake --cores all {paths} {MANIFEST}\n"
-            "with --configfile, if the run had one, after that."
+            "Add --configfile if the run had one."
         )
         return 1
     print(f"{MANIFEST}: all artifacts are what the run wrote.")

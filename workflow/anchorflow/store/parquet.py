@@ -114,7 +114,7 @@ def read_table(path: str | Path, schema: pa.Schema) -> pl.DataFrame:
     InputError
         If the file is missing or damaged, or holds another table or schema version.
     """
-    with opened_table(path, f"{_name(schema)} table") as file:
+    with table_file(path, f"{_name(schema)} table") as file:
         table = file.read()
     check_schema(path, table.schema, schema)
     frame = pl.from_arrow(pa.Table.from_arrays(table.columns, schema=schema))
@@ -123,7 +123,7 @@ def read_table(path: str | Path, schema: pa.Schema) -> pl.DataFrame:
 
 
 @contextlib.contextmanager
-def opened_table(path: str | Path, what: str) -> Iterator[pq.ParquetFile]:
+def table_file(path: str | Path, what: str) -> Iterator[pq.ParquetFile]:
     """Open a file that this project wrote, for a block that only reads it.
 
     Raises
@@ -183,7 +183,7 @@ def read_metadata(path: str | Path) -> dict[bytes, bytes]:
     InputError
         If the file is missing or damaged.
     """
-    with opened_table(path, "table") as file:
+    with table_file(path, "table") as file:
         metadata: dict[bytes, bytes] = file.schema_arrow.metadata
     return metadata
 

@@ -34,7 +34,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     try:
         yield temporary
         if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
+            shutil.rmtree(path)  # since os.replace refuses to replace a folder with contents
         os.replace(temporary, path)
     except Exception as error:
         if disk_is_full(error):

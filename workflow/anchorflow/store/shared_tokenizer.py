@@ -1,6 +1,6 @@
-"""Tokenizers that the process has read of which jobs are forks, as their files are now.
+"""Tokenizers, read once by the server whose forks the jobs are, and again if a file has changed.
 
-Reading one of 262,000 words takes a second, longer than many a job that needs it.
+Reading a tokenizer of 262,000 tokens takes a second, longer than many jobs that need it.
 """
 
 from functools import lru_cache
@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
-    """The tokenizer in a file, read again only if that is another one than before.
+    """The tokenizer in a file, read again only if the file has changed.
 
     Raises
     ------
@@ -21,6 +21,6 @@ def read_tokenizer(path: Path) -> Tokenizer:
     return _read(str(path.resolve()), state.st_ino, state.st_size, state.st_mtime_ns)
 
 
-@lru_cache(maxsize=4)  # each takes about 0.3 GB where words are many
+@lru_cache(maxsize=4)  # a tokenizer with a large vocabulary takes about 0.3 GB
 def _read(path: str, *state: int) -> Tokenizer:
     return Tokenizer.from_file(path)

@@ -1,0 +1,480 @@
+"""Compressed demonstrations against full prompts, and what every method keeps."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from anchorflow.analyses.compression.measure import (
+    ANCHOR,
+    FULL,
+    Setting,
+    compress,
+    measure_compression,
+    observe,
+    settings_of,
+)
+from anchorflow.analyses.reweighting.measure import measure_reweighting
+from anchorflow.config.errors import InputError
+from anchorflow.kept_positions import METHODS
+from anchorflow.model.attention_function import Attention, AttentionCall, intervene
+from anchorflow.model.batches import Batch, Budget
+from anchorflow.model.beta_fit import Descent, beta_of, fit_reweighting
+from anchorflow.model.last_tokens import keep_together
+from anchorflow.model.logits import target_logits
+from anchorflow.model.prefix import shared_token_ids
+from anchorflow.prepare.prompts import build_prompts
+from anchorflow.prepare.template import Template
+from anchorflow.random_draws import generator
+from table_files import assert_same
+from tiny_models import FAMILIES, PREFIX, PlainCompression, shared_prompts, tiny_model, whole_batch
+from worded_prompts import (
+    KINDS,
+    QUESTIONS,
+    eager_compressed,
+    splitting_tokenizer,
+    with_instruction,
+    with_words,
+)
+
+SPEC = {
+    "methods": ["text_anchor", *METHODS],
+    "shares": [0.2, 0.5],
+    "draws": 3,
+    "positions": "original",
+}
+SPEC["methods"].remove("full")
+FIT = {"learning_rates": [0.1], "epochs": 2, "batch_size": 0}
+
+
+class PlainReweighted:
+    """A plain compression with exp(β) on the targets' rows."""
+
+    def __init__(self, beta: Tensor, batch: Batch, plain: PlainCompression) -> None:
+        self._beta, self._batch, self._plain = beta, batch, plain
+
+    def attend(self, call: AttentionCall, _: Attention) -> Tensor:
+        weights, value = self._plain.weights(call)
+        factors = torch.ones_like(weights)
+        for example, target in enumerate(self._batch.target_positions):
+            spans = zip(self._batch.label_positions, self._batch.label_ends, strict=True)
+            for k, (first, end) in enumerate(zip(*list(spans)[example], strict=True)):
+                factors[example, :, target, first:end] = self._beta[call.layer, :, k, None].exp()
+        return (weights * factors) @ value
+
+
+def measured(
+    family: str,
+    table: pl.DataFrame,
+    batch_tokens: int = 50,
+    on_anchors: Tensor | None = None,
+    **changes: object,
+) -> pl.DataFrame:
+    """Rows of all methods, with β of zero on everything, and by default on the anchors too."""
+    model = tiny_model(family)
+    beta = torch.zeros(model.config.num_hidden_layers, 4, 3)
+    betas = {FULL: beta, ANCHOR: beta if on_anchors is None else on_anchors}
+    return measure_compression(model, table, betas, {**SPEC, **changes}, batch_tokens)
+
+
+def beta_on_anchors(
+    family: str, table: pl.DataFrame, spec: Mapping[str, Any], positions: str
+) -> tuple[Tensor, Tensor]:
+    """β fitted on everything and on the anchors alone, as for re-weighting."""
+    training = table.with_columns(demonstrations=pl.lit("training"))
+    tables = measure_reweighting(
+        tiny_model(family),
+        pl.concat([table, training]),
+        [" a", " b", " c"],
+        {**spec, "baselines": [], "further_rates": []},
+        50,
+        anchors=positions,
+    )
+    return beta_of(tables.beta), beta_of(tables.beta_anchor)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_method_equals_full_prompts_that_may_see_only_what_is_kept(family: str) -> None:
+    model, table = tiny_model(family), shared_prompts([5, 17, 9])
+    full = whole_batch(table)
+    shown = observe(model, shared_token_ids(table), table.row(0, named=True))
+    rows = measured(family, table)
+    order = torch.tensor(full.examples).argsort()
+    for setting in settings_of(SPEC["methods"], [0.5], 2):
+        if setting.method == "text_anchor":
+            continue
+        budget = len(shown.anchors()) if setting.share is None else PREFIX // 2
+        kept = METHODS[setting.method](shown, budget, setting.draw)
+        with torch.no_grad(), intervene(PlainCompression(dict(kept))):
+            logits = model(input_ids=full.input_ids, use_cache=False).logits
+        logits = logits[torch.arange(full.size), full.target_positions]
+        chosen = rows.filter(
+            pl.col("method") == setting.method,
+            pl.col("share").eq_missing(setting.share),
+            pl.col("draw") == setting.draw,
+        ).sort("example")
+        torch.testing.assert_close(
+            torch.tensor(chosen["probabilities"].to_list()),
+            logits[order][:, full.label_tokens].softmax(-1),
+            rtol=1e-4,
+            atol=1e-6,
+        )
+        assert chosen["top_tokens"].to_list() == logits[order].topk(5).indices.tolist()
+
+
+def test_keeping_everything_is_in_context_learning_and_weights_of_zero_change_nothing() -> None:
+    table = shared_prompts([5, 17, 9])
+    model, full = tiny_model("gemma3"), whole_batch(table)
+    rows = measured("gemma3", table)
+    order = torch.tensor(full.examples).argsort()
+    logits = target_logits(model, full)[order]
+    for method in ("full", "reweighted"):
+        chosen = rows.filter(pl.col("method") == method).sort("example")
+        torch.testing.assert_close(
+            torch.tensor(chosen["probabilities"].to_list()),
+            logits[:, full.label_tokens].softmax(-1),
+            rtol=1e-4,
+            atol=1e-6,
+        )
+        assert chosen["top_tokens"].to_list() == logits.topk(5).indices.tolist()
+        assert set(chosen["kept"]) == set(chosen["shared"]) == {PREFIX}
+
+
+@pytest.mark.parametrize("words", [[1, 1, 1], [2, 1, 3]])
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma3"])
+def test_weights_are_fitted_to_the_compressed_cache(family: str, words: list[int]) -> None:
+    model, table = tiny_model(family), with_words(shared_prompts([5, 17, 9]), words)
+    full = whole_batch(table)
+    shown = observe(model, shared_token_ids(table), table.row(0, named=True))
+    cache = compress(model, shown, ANCHOR)
+    learned = keep_together(model, table, cache.prefix, Budget(1000))
+    beta, steps = Descent(0.1, 2, 0).fit(model, learned, generator(0, "news", "reweighting"))
+    kept = dict(METHODS["hidden_anchor"](shown, 0, 0))
+    plain_beta = torch.nn.Parameter(torch.zeros_like(beta))
+    optimizer = torch.optim.Adam([plain_beta], lr=0.1)
+    for step in steps:
+        with intervene(PlainReweighted(plain_beta, full, PlainCompression(kept))):
+            logits = model(input_ids=full.input_ids, use_cache=False).logits
+            logits = logits[torch.arange(full.size), full.target_positions][:, full.label_tokens]
+            loss = torch.nn.functional.cross_entropy(logits, full.labels)
+            optimizer.zero_grad()
+            loss.backward()
+        assert step.loss == pytest.approx(loss.item(), rel=1e-3)
+        optimizer.step()
+    torch.testing.assert_close(beta, plain_beta.detach(), rtol=1e-3, atol=1e-4)
+    _, ours = beta_on_anchors(family, table, FIT, "original")
+    torch.testing.assert_close(ours, plain_beta.detach(), rtol=1e-3, atol=1e-4)
+    rows = measured(family, table, on_anchors=ours).filter(method="reweighted_anchor")
+    rows = rows.sort("example")
+    with torch.no_grad(), intervene(PlainReweighted(beta, full, PlainCompression(kept))):
+        logits = model(input_ids=full.input_ids, use_cache=False).logits
+    logits = logits[torch.arange(full.size), full.target_positions][:, full.label_tokens]
+    order = torch.tensor(full.examples).argsort()
+    torch.testing.assert_close(
+        torch.tensor(rows["probabilities"].to_list()),
+        logits.softmax(-1)[order],
+        rtol=1e-3,
+        atol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("positions", ["original", "zero"])
+@pytest.mark.parametrize("family", ["gpt2", "gemma3"])
+def test_fits_on_both_caches_side_by_side_are_those_of_each_alone(
+    family: str, positions: str
+) -> None:
+    """Losses and β, with two rates, of which halves of the texts select one."""
+    model, table = tiny_model(family), shared_prompts([5, 17, 9, 4, 6, 8])
+    spec = {"learning_rates": [0.1, 0.03], "epochs": 3, "batch_size": 2}
+    shown = observe(model, shared_token_ids(table), table.row(0, named=True))
+    cell = (table["seed"][0], table["task"][0])
+    alone = []
+    for setting in (FULL, ANCHOR):
+        cache = compress(model, shown, setting, positions)
+        learned = keep_together(model, table, cache.prefix, Budget(50), cache.first_position)
+        alone += fit_reweighting(model, [learned], spec, *cell)
+    together = beta_on_anchors(family, table, spec, positions)
+    for ours, fit in zip(together, alone, strict=True):
+        torch.testing.assert_close(ours, fit.beta, rtol=1e-3, atol=1e-5)
+    assert (together[0] - together[1]).abs().max() > 1e-3
+    prefix = compress(model, shown, FULL).prefix
+    cache = compress(model, shown, ANCHOR, positions)
+    on_anchors = keep_together(model, table, cache.prefix, Budget(50), cache.first_position)
+    everything = keep_together(model, table, prefix, Budget(50))
+    _, fit = fit_reweighting(model, [everything, on_anchors.on(prefix)], spec, *cell)
+    for trial, of_alone in zip(fit.trials, alone[1].trials, strict=True):
+        assert trial[:2] == of_alone[:2]
+        assert trial.loss == pytest.approx(of_alone.loss, rel=1e-5)
+        ours, theirs = ([step.loss for step in each.steps] for each in (trial, of_alone))
+        assert ours == pytest.approx(theirs, rel=1e-5)
+    assert fit.descent == alone[1].descent
+
+
+def test_a_cache_that_nothing_was_fitted_on_is_told() -> None:
+    model, table = tiny_model("llama"), shared_prompts([5, 17])
+    spec = {"methods": ["hidden_anchor"], "shares": [], "draws": 1, "positions": "original"}
+    with pytest.raises(InputError, match="has no β for the cache hidden_anchor; delete"):
+        measure_compression(model, table, {ANCHOR: torch.zeros(0, 0, 0)}, spec, 1000)
+
+
+@pytest.mark.parametrize("words", [[1, 1, 1], [2, 1, 3]])
+def test_anchors_as_text_are_that_text(words: list[int]) -> None:
+    table = with_words(shared_prompts([5, 17, 9]), words)
+    model = tiny_model("gemma3")
+    rows = measured("gemma3", table).filter(pl.col("method") == "text_anchor").sort("example")
+    for prompt, row in zip(table.iter_rows(named=True), rows.iter_rows(named=True), strict=True):
+        labels = [p for end, n in zip((9, 19, 29), words, strict=True) for p in range(end - n, end)]
+        anchors = sorted({*prompt["format_positions"], *labels})
+        text = [prompt["token_ids"][p] for p in anchors if p < PREFIX]
+        ids = torch.tensor([[*text, *prompt["token_ids"][PREFIX:]]])
+        with torch.no_grad():
+            logits = model(ids, use_cache=False).logits[0, -1]
+        torch.testing.assert_close(
+            torch.tensor(row["probabilities"]),
+            logits[prompt["label_tokens"]].softmax(-1),
+            rtol=1e-4,
+            atol=1e-6,
+        )
+        assert row["kept"] == len(text)
+
+
+INSTRUCTION, SEPARATED = [0, 1, 2], 3  # tokens before the demonstrations of instructed()
+
+
+def instructed() -> pl.DataFrame:
+    """Prompts whose 30 tokens of demonstrations come after an instruction and a separator."""
+    return with_instruction(shared_prompts([5, 17, 9]), len(INSTRUCTION))
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3"])
+def test_every_method_keeps_the_instruction_as_in_full_prompts(family: str) -> None:
+    table, shared = instructed(), len(INSTRUCTION) + 1 + PREFIX
+    model, full = tiny_model(family), whole_batch(table)
+    rows = measured(family, table, draws=1)
+    shown = observe(model, shared_token_ids(table), table.row(0, named=True))
+    order = torch.tensor(full.examples).argsort()
+    for setting in settings_of(SPEC["methods"], SPEC["shares"], 1):
+        if setting.method in ("full", "text_anchor"):
+            continue
+        prefix = compress(model, shown, setting).prefix
+        kept = {n: layer.positions for n, layer in prefix.layers.items()}
+        for positions in kept.values():
+            assert positions is not None
+            assert positions[:, : len(INSTRUCTION)].tolist() == [INSTRUCTION] * len(positions)
+            assert (positions.diff(dim=1) > 0).all()
+        with torch.no_grad(), intervene(PlainCompression(kept, shared)):
+            logits = model(input_ids=full.input_ids, use_cache=False).logits
+        logits = logits[torch.arange(full.size), full.target_positions]
+        chosen = rows.filter(
+            pl.col("method") == setting.method,
+            pl.col("share").eq_missing(setting.share),
+        ).sort("example")
+        torch.testing.assert_close(
+            torch.tensor(chosen["probabilities"].to_list()),
+            logits[order][:, full.label_tokens].softmax(-1),
+            rtol=1e-4,
+            atol=1e-6,
+        )
+        assert set(chosen["shared"]) == {shared}
+
+
+def test_the_instruction_is_kept_in_addition_to_equal_budgets() -> None:
+    table = instructed()
+    model = tiny_model("llama")
+    shown = observe(model, shared_token_ids(table), table.row(0, named=True))
+
+    def kept(method: str, share: float | None = None) -> list[int]:
+        cache = compress(model, shown, Setting(method, share))
+        assert cache.prefix.kept is not None
+        return cache.prefix.kept.tolist()
+
+    labels, formats = [12, 22, 32], [4, 13, 14, 23, 24, 33]  # formatting of the demonstrations
+    anchors = sorted([*INSTRUCTION, SEPARATED, *formats, *labels])
+    assert kept("hidden_anchor") == anchors
+    assert kept("label_only") == [*INSTRUCTION, *labels]
+    assert kept("format_only") == [*INSTRUCTION, SEPARATED, *formats]
+    assert kept("recent") == [*INSTRUCTION, *range(24, 34)]
+    assert kept("recent", 0.5) == [*INSTRUCTION, *range(34 - 15, 34)]  # half of 31 tokens
+    assert kept("attention_sink", 0.2) == [*INSTRUCTION, 3, 4, 5, 6, 32, 33]
+    random = kept("hidden_random")
+    assert len(random) == len(anchors)
+    assert {*INSTRUCTION, SEPARATED, *formats} < {*random}
+    assert {*random}.isdisjoint(labels)
+    rows = measured("llama", table, draws=1).filter(pl.col("share").is_null())
+    counts = dict(rows.select("method", "kept").unique().iter_rows())
+    equal = {method for method, count in counts.items() if count == len(anchors)}
+    by_role = {"full", "label_only", "format_only"}
+    assert {*METHODS, "text_anchor"} - equal == {*by_role, "until_layer"}
+    assert counts["until_layer"] < len(anchors)  # whole layers do not add up to the budget
+
+
+def test_anchors_as_text_begin_with_the_instruction() -> None:
+    table, model = instructed(), tiny_model("llama")
+    rows = measured("llama", table).filter(pl.col("method") == "text_anchor").sort("example")
+    anchors = [0, 1, 2, 3, 4, 12, 13, 14, 22, 23, 24, 32, 33]
+    for prompt, row in zip(table.iter_rows(named=True), rows.iter_rows(named=True), strict=True):
+        token_ids = prompt["token_ids"]
+        ids = torch.tensor([[*(token_ids[p] for p in anchors), *token_ids[34:]]])
+        with torch.no_grad():
+            logits = model(ids, use_cache=False).logits[0, -1]
+        torch.testing.assert_close(
+            torch.tensor(row["probabilities"]),
+            logits[prompt["label_tokens"]].softmax(-1),
+            rtol=1e-4,
+            atol=1e-6,
+        )
+
+
+SHOWN = [("Who ate it?", 1), ("What is NATO?", 0), ("What is an atom?", 2)]
+ASKED = ["What is it?", "Who is at the abbey?"]
+
+
+def questions(tokenizer: Tokenizer) -> pl.DataFrame:
+    """Prompts whose label words have five, four and three tokens."""
+    samples = pl.DataFrame(
+        {
+            "task": ["trec"] * 2,
+            "seed": [0] * 2,
+            "demonstrations": ["fixed"] * 2,
+            "example": [0, 1],
+            "text": ASKED,
+            "label": [0, 2],
+            "demonstration_texts": [[text for text, _ in SHOWN]] * 2,
+            "demonstration_labels": [[label for _, label in SHOWN]] * 2,
+        }
+    )
+    template = Template.parse(QUESTIONS)
+    return build_prompts(samples, tokenizer, template, KINDS, "tiny", 1000)
+
+
+def pieces_of(query: str) -> list[tuple[str, str]]:
+    """The prompt in pieces, each with its kind: format, text, label or query."""
+    shown: list[tuple[str, str]] = []
+    for text, label in SHOWN:
+        shown += [("format", "Question:"), ("text", f" {text}"), ("format", "\nAnswer Type:")]
+        shown += [("label", KINDS[label]), ("format", "\n")]
+    return [*shown, ("query", f"Question: {query}\nAnswer Type:")]
+
+
+def tokens_within(
+    tokenizer: Tokenizer, pieces: list[tuple[str, str]], kinds: set[str]
+) -> list[int]:
+    """Tokens of the whole text that lie in pieces of these kinds, by their characters alone."""
+    ends = np.cumsum([len(piece) for _, piece in pieces])
+    offsets = tokenizer.encode("".join(piece for _, piece in pieces)).offsets
+    return [
+        token
+        for token, (first, last) in enumerate(offsets)
+        for (kind, piece), end in zip(pieces, ends, strict=True)
+        if kind in kinds and end - len(piece) <= first and last <= end
+    ]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gpt-neox", "llama", "qwen3"])
+def test_whole_label_words_are_anchors_as_in_a_run_with_the_text_written_out(family: str) -> None:
+    tokenizer = splitting_tokenizer()
+    table, vocabulary = questions(tokenizer), tokenizer.get_vocab_size()
+    model, eager = (tiny_model(family, eager=e, vocabulary=vocabulary) for e in (False, True))
+    spec = {**SPEC, "shares": [], "draws": 1}
+    rows = measure_compression(model, table, {}, spec, 1000)
+    for example, query in enumerate(ASKED):
+        pieces = pieces_of(query)
+        token_ids = tokenizer.encode("".join(piece for _, piece in pieces)).ids
+        assert token_ids == table["token_ids"][example].to_list()
+        shared = len(tokens_within(tokenizer, pieces, {"format", "text", "label"}))
+        labels = tokens_within(tokenizer, pieces, {"label"})
+        formats = tokens_within(tokenizer, pieces, {"format"})
+        assert len(labels) == 5 + 4 + 3
+        first = [tokenizer.encode(word).ids[0] for word in KINDS]
+
+        written = "".join(piece for kind, piece in pieces if kind in ("format", "label"))
+        assert written.startswith("Question:\nAnswer Type: Entity\nQuestion:\nAnswer Type: Abbrev")
+        anchors_as_text = tokenizer.encode(written).ids
+        assert anchors_as_text == [token_ids[p] for p in sorted(formats + labels)]
+        ids = tokenizer.encode(written + pieces[-1][1]).ids
+        expected = {
+            "text_anchor": (len(anchors_as_text), eager_compressed(eager, ids, 0, [])),
+            **{
+                method: (len(kept), eager_compressed(eager, token_ids, shared, kept))
+                for method, kept in (
+                    ("hidden_anchor", formats + labels),
+                    ("label_only", labels),
+                    ("format_only", formats),
+                )
+            },
+        }
+        for method, (count, logits) in expected.items():
+            (row,) = rows.filter(example=example, method=method).to_dicts()
+            torch.testing.assert_close(
+                torch.tensor(row["probabilities"]), logits[first].softmax(-1), rtol=1e-4, atol=1e-6
+            )
+            assert row["kept"] == count
+            assert row["top_tokens"] == logits.topk(5).indices.tolist()
+        random = rows.filter(example=example, method="hidden_random")
+        assert random["kept"].to_list() == [len(formats + labels)]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3"])
+def test_queries_may_begin_at_position_zero_as_in_the_authors_code(family: str) -> None:
+    model, table = tiny_model(family), shared_prompts([5, 17])
+    rows = measured(family, table, positions="zero")
+    shown = observe(model, shared_token_ids(table), table.row(0, named=True))
+    full = whole_batch(table)
+    kept = dict(METHODS["hidden_anchor"](shown, 0, 0))
+    places = torch.arange(full.input_ids.shape[1])
+    places = torch.where(places < PREFIX, places, places - PREFIX)[None]
+    with torch.no_grad(), intervene(PlainCompression(kept)):
+        logits = model(full.input_ids, position_ids=places, use_cache=False).logits
+    logits = logits[torch.arange(full.size), full.target_positions][:, full.label_tokens]
+    chosen = rows.filter(pl.col("method") == "hidden_anchor").sort("example")
+    torch.testing.assert_close(
+        torch.tensor(chosen["probabilities"].to_list()),
+        logits.softmax(-1)[torch.tensor(full.examples).argsort()],
+        rtol=1e-4,
+        atol=1e-6,
+    )
+    original = measured(family, table).filter(pl.col("method") == "hidden_anchor").sort("example")
+    assert original["probabilities"].to_list() != chosen["probabilities"].to_list()
+
+
+def test_random_draws_repeat_and_differ() -> None:
+    table = shared_prompts([5, 17, 9])
+    once, again = measured("llama", table), measured("llama", table)
+    assert once.equals(again)
+    random = once.filter(pl.col("method") == "hidden_random")
+    assert random["draw"].unique().sort().to_list() == [0, 1, 2]
+    by_draw = random.sort("draw", "example").group_by("draw", maintain_order=True)
+    assert len({str(rows["probabilities"].to_list()) for _, rows in by_draw}) == 3
+
+
+def test_rows_do_not_depend_on_how_queries_are_batched() -> None:
+    table = shared_prompts([5, 17, 9])
+    whole, single = (measured("gemma3", table, batch_tokens=tokens) for tokens in (1000, 1))
+    assert whole.drop("probabilities").equals(single.drop("probabilities"))
+    np.testing.assert_allclose(
+        whole["probabilities"].to_list(), single["probabilities"].to_list(), rtol=1e-4
+    )
+
+
+def test_a_method_that_leaves_nothing_is_told() -> None:
+    table = shared_prompts([5]).with_columns(format_positions=pl.lit([], dtype=pl.List(pl.Int64)))
+    shown = observe(tiny_model("llama"), shared_token_ids(table), table.row(0, named=True))
+    with pytest.raises(InputError, match="format_only keeps no token of the demonstrations of new"):
+        compress(tiny_model("llama"), shown, Setting("format_only"))
+
+
+def test_without_weights_to_apply_all_else_is_the_same() -> None:
+    """Untrained twins have none; their other rows are those of any model."""
+    table = shared_prompts([5, 17, 9])
+    model = tiny_model("llama")
+    rows = measure_compression(model, table, {}, SPEC, 50)
+    assert not rows["method"].str.starts_with("reweighted").any()
+    fitted = measured("llama", table)
+    expected = fitted.filter(~pl.col("method").str.starts_with("reweighted"))
+    assert len(rows) == len(expected) < len(fitted)
+    assert_same(rows, expected)

@@ -1,0 +1,302 @@
+"""What every method keeps: written out where it can be, and within its budget everywhere."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+
+from anchorflow.analyses.compression import methods as compression_methods
+from anchorflow.analyses.compression.measure import FULL, Setting, observe, settings_of
+from anchorflow.analyses.compression.methods import FOLDER, Demonstrations, method
+from anchorflow.analyses.compression.styles import LOOKS, with_defaults
+from anchorflow.config import registry
+from anchorflow.config.configuration import complete_configuration, read_schema
+from anchorflow.config.errors import InputError
+from anchorflow.document.configuration import SCHEMA_FILE
+from anchorflow.kept_positions import AT_ANY_BUDGET, METHODS
+from anchorflow.model.attention_function import LayerPrefix
+from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.prepare.locating import build_prompt
+from anchorflow.prepare.template import Template
+from tiny_models import FAMILIES, PREFIX, shared_prompts, tiny_model
+
+REVIEWS = [("It drags on", " Negative"), ("Warm and clever", " Positive")]
+TOKENS = [
+    "Review",
+    ":",
+    " It",
+    " drags",
+    " on",
+    "\n",
+    "Sentiment",
+    ":",
+    " Negative",
+    "\n",
+    "Review",
+    ":",
+    " Warm",
+    " and",
+    " clever",
+    "\n",
+    "Sentiment",
+    ":",
+    " Positive",
+    "\n",
+]
+ANCHORS = [0, 1, 5, 6, 7, 8, 9, 10, 11, 15, 16, 17, 18, 19]
+
+
+class Words:
+    """One token per word, blank included, and per sign."""
+
+    def __init__(self) -> None:
+        self._tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, "[UNK]"))
+        self._tokenizer.pre_tokenizer = pre_tokenizers.Split(
+            Regex(r" ?[A-Za-z]+|.|\n"), behavior="isolated"
+        )
+
+    def encode(self, text: str, /) -> object:
+        return self._tokenizer.encode(text)
+
+
+def worked_example() -> Demonstrations:
+    """Two reviews with random keys, values and attention."""
+    template = Template.parse("Review: {text}\nSentiment:{label}")
+    prompt = build_prompt(Words(), template, REVIEWS, "Dull")
+    assert prompt.query_start == len(TOKENS)
+    random = torch.Generator().manual_seed(0)
+    shape = (1, 2, len(TOKENS), 4)
+    layers = {
+        n: LayerPrefix(torch.randn(shape, generator=random), torch.randn(shape, generator=random))
+        for n in range(3)
+    }
+    observed = {n: torch.rand(4, 20, 20, generator=random).softmax(-1) for n in range(3)}
+    row = {**vars(prompt), "seed": 0, "task": "reviews"}
+    return Demonstrations(row, Prefix(len(TOKENS), layers), observed)
+
+
+def kept(shown: Demonstrations, name: str, budget: int = 14, draw: int = 0) -> list[int]:
+    """The positions of a method that keeps the same everywhere."""
+    layers = method(name)(shown, budget, draw)
+    first = layers[0]
+    assert first.shape[0] == 1
+    assert all(torch.equal(positions, first) for positions in layers.values())
+    return first[0].tolist()
+
+
+def test_the_anchors_of_a_worked_example_token_by_token() -> None:
+    shown = worked_example()
+    anchors = kept(shown, "hidden_anchor")
+    assert anchors == ANCHORS
+    assert [TOKENS[p] for p in anchors] == [
+        *("Review", ":", "\n", "Sentiment", ":", " Negative", "\n"),
+        *("Review", ":", "\n", "Sentiment", ":", " Positive", "\n"),
+    ]
+    assert [TOKENS[p] for p in kept(shown, "label_only")] == [" Negative", " Positive"]
+    assert kept(shown, "format_only") == [p for p in ANCHORS if p not in (8, 18)]
+    assert kept(shown, "full") == list(range(20))
+    assert kept(shown, "recent") == list(range(6, 20))
+    assert kept(shown, "attention_sink") == [0, 1, 2, 3, *range(10, 20)]
+    assert kept(shown, "attention_sink", budget=3) == [0, 1, 2]
+    assert kept(shown, "even", budget=3) == [0, 10, 19]
+    assert kept(shown, "even", budget=1) == [0]
+
+
+def test_random_tokens_stand_in_for_the_label_words_and_are_none_of_them() -> None:
+    shown = worked_example()
+    formats = set(kept(shown, "format_only"))
+    seen = set()
+    for draw in range(20):
+        positions = set(kept(shown, "hidden_random", draw=draw))
+        assert formats < positions
+        assert len(positions) == len(ANCHORS)
+        assert not positions & {8, 18}
+        assert sorted(positions) == kept(shown, "hidden_random", draw=draw)
+        seen.add(frozenset(positions - formats))
+    assert len(seen) > 5
+
+
+def test_all_tokens_of_label_words_are_anchors_and_none_stands_in_for_them() -> None:
+    shown = worked_example()
+    wordy = {**shown.prompt, "label_positions": [6, 17]}  # label words 6, 7, 8 and 17, 18
+    wordy["format_positions"] = [p for p in wordy["format_positions"] if p not in (6, 7, 17)]
+    longer = replace(shown, prompt=wordy)
+    assert kept(longer, "hidden_anchor") == ANCHORS
+    assert kept(longer, "label_only") == [6, 7, 8, 17, 18]
+    formats = [0, 1, 5, 9, 10, 11, 15, 16, 19]
+    assert kept(longer, "format_only") == formats
+    for draw in range(20):
+        drawn = set(kept(longer, "hidden_random", draw=draw)) - set(formats)
+        assert len(drawn) == 5
+        assert drawn <= {2, 3, 4, 12, 13, 14}  # the texts
+
+
+def test_key_norm_keeps_the_shortest_keys_of_every_head() -> None:
+    shown = worked_example()
+    for layer, positions in method("key_norm")(shown, 5, 0).items():
+        norms = shown.prefix.layers[layer].key[0].norm(dim=-1)  # [G, P]
+        for head in range(2):
+            expected = sorted(sorted(range(20), key=lambda p: float(norms[head, p]))[:5])
+            assert positions[head].tolist() == expected
+
+
+def test_key_diff_drops_keys_that_point_where_most_do() -> None:
+    shown = worked_example()
+    key = torch.tensor([1.0, 0, 0, 0]).repeat(1, 2, 20, 1) * torch.arange(1, 21)[:, None]
+    key[:, 0, 3] = torch.tensor([0, 5.0, 0, 0])
+    key[:, 1, 11] = torch.tensor([0, 0, -0.1, 0])
+    layers = {n: LayerPrefix(key, layer.value) for n, layer in shown.prefix.layers.items()}
+    alike = Demonstrations(shown.prompt, Prefix(20, layers), shown.observed)
+    for positions in method("key_diff")(alike, 1, 0).values():
+        assert positions.tolist() == [[3], [11]]
+
+
+def test_tova_keeps_what_the_last_token_attends_to_over_all_heads() -> None:
+    shown = worked_example()
+    for layer, positions in method("tova")(shown, 4, 0).items():
+        mean = shown.observed[layer][:, -1].mean(0)
+        expected = sorted(sorted(range(20), key=lambda p: -float(mean[p]))[:4])
+        assert positions.tolist() == [expected]
+
+
+def test_snapkv_keeps_its_window_and_what_it_attends_to() -> None:
+    shown = worked_example()
+    for layer, positions in method("snapkv")(shown, 8, 0).items():
+        for head in range(2):
+            rows = shown.observed[layer][2 * head : 2 * head + 2, -2:, :18]
+            votes = rows.sum(1).mean(0)
+            pooled = [float(votes[max(0, p - 2) : p + 3].sum()) / 5 for p in range(18)]
+            expected = sorted(sorted(range(18), key=lambda p: -pooled[p])[:6])
+            assert positions[head].tolist() == [*expected, 18, 19]
+
+
+@pytest.mark.parametrize("name", registry.entries(FOLDER))
+def test_every_method_says_what_it_keeps_and_whether_it_can_keep_any_number(name: str) -> None:
+    assert registry.summary_of(FOLDER, name).endswith(".")
+    assert isinstance(registry.declared(FOLDER, name, "ANY_BUDGET"), bool)
+
+
+def test_every_method_can_be_chosen_and_has_a_look_of_its_own_in_figures() -> None:
+    section = read_schema(SCHEMA_FILE)["properties"]["compression"]["properties"]
+    assert set(section["methods"]["items"]["enum"]) == {"text_anchor", *METHODS} - {"full"}
+    assert {"text_anchor", *METHODS} <= set(LOOKS)
+    assert len({look[1:] for look in LOOKS.values()}) == len(LOOKS)
+
+
+def test_methods_without_a_look_get_one_that_no_other_has() -> None:
+    new = [f"new_method_{number}" for number in range(20)]
+    looks = with_defaults(LOOKS, [*METHODS, *new])
+    assert list(looks) == [*LOOKS, *new]
+    assert len({look[1:] for look in looks.values()}) == len(looks)
+    assert looks["new_method_3"].name == "new method 3"
+    assert with_defaults(LOOKS, [*METHODS, *new]) == looks
+
+
+EVERY_OTHER = '''"""Every other token,
+the first among them.
+
+Made up for this test.
+"""
+
+from anchorflow.analyses.compression.methods import Demonstrations, Kept, everywhere
+
+ANY_BUDGET = False
+
+
+def choose(shown: Demonstrations, budget: int, draw: int) -> Kept:
+    return everywhere(shown, list(range(0, shown.prefix.tokens, 2)))
+'''
+
+
+def test_a_file_is_all_that_a_new_method_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "anchorflow"
+    shutil.copytree(registry._PACKAGE / "analyses", package / "analyses")
+    (package / FOLDER / "every_other.py").write_text(EVERY_OTHER, encoding="utf-8")
+    config = {
+        "models": {"m": {"source": "hub", "repository": "openai/m", "revision": "0" * 40}},
+        "tasks": {
+            "reviews": {
+                "source": "builtin",
+                "corpus": "reviews",
+                "template": "Review: {text}\nSentiment:{label}",
+                "labels": [" Negative", " Positive"],
+            }
+        },
+        "compression": {"methods": ["hidden_anchor", "every_other"]},
+    }
+    with pytest.raises(InputError, match="'every_other' is not one of"):
+        complete_configuration(config, SCHEMA_FILE)
+    monkeypatch.setattr(registry, "_PACKAGE", package)
+    complete_configuration(config, SCHEMA_FILE)
+    assert config["compression"]["methods"] == ["hidden_anchor", "every_other"]
+    methods = read_schema(SCHEMA_FILE)["properties"]["compression"]["properties"]["methods"]
+    assert "every_other: Every other token, the first among them. f" in methods["description"]
+    assert "every_other" not in methods["default"]
+    assert settings_of(["every_other"], [0.5], 2) == [FULL, Setting("every_other")]
+    folders = [*compression_methods.__path__, str(package / FOLDER)]
+    monkeypatch.setattr(compression_methods, "__path__", folders)
+    assert kept(worked_example(), "every_other") == list(range(0, 20, 2))
+
+
+def test_only_random_methods_are_drawn_again_and_only_some_take_a_share() -> None:
+    assert settings_of(["text_anchor", "hidden_random", "recent"], [0.5], 2) == [
+        FULL,
+        Setting("text_anchor"),
+        Setting("hidden_random", draw=0),
+        Setting("hidden_random", draw=1),
+        Setting("recent"),
+        Setting("recent", 0.5),
+    ]
+    assert "snapkv" in AT_ANY_BUDGET
+    assert "hidden_anchor" not in AT_ANY_BUDGET
+
+
+def every_choice() -> Iterator[tuple[str, int]]:
+    for name in METHODS:
+        for budget in (1, 2, 5, 14, 30, 45) if name in AT_ANY_BUDGET else (11,):
+            yield name, budget
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_method_exceeds_its_budget_or_repeats_a_position(family: str) -> None:
+    table = shared_prompts([5, 17])
+    shown = observe(tiny_model(family), shared_token_ids(table), table.row(0, named=True))
+    anchors = len(shown.anchors())
+    for name, budget in every_choice():
+        layers = method(name)(shown, budget, 0)
+        assert sorted(layers) == sorted(shown.prefix.layers)
+        most = PREFIX if name == "full" else budget if name in AT_ANY_BUDGET else anchors
+        kept = [positions.shape[1] for positions in layers.values()]
+        assert sum(kept) <= most * len(kept)
+        if name in AT_ANY_BUDGET and name != "until_layer":  # whose layers keep all or one
+            assert set(kept) == {min(budget, PREFIX)}
+        for positions in layers.values():
+            assert (positions.diff(dim=1) > 0).all()
+            assert 0 <= int(positions.min()) <= int(positions.max()) < PREFIX
+
+
+def test_keys_and_values_are_those_of_the_kept_positions() -> None:
+    table = shared_prompts([5, 17])
+    model = tiny_model("llama")
+    prefix = compute_prefix(model, shared_token_ids(table))
+    by_head = {n: torch.tensor([[1, 4], [0, 29]]) for n in prefix.layers}
+    some = prefix.keep(by_head)
+    assert some.tokens == PREFIX
+    for number, layer in some.layers.items():
+        whole = prefix.layers[number]
+        assert layer.tokens == 2
+        torch.testing.assert_close(layer.key[0, 0], whole.key[0, 0, [1, 4]])
+        torch.testing.assert_close(layer.value[0, 1], whole.value[0, 1, [0, 29]])
+    assert some.bytes == prefix.bytes * 2 // PREFIX
+    with pytest.raises(ValueError, match="different positions"):
+        some.keys_of(torch.tensor([1]))
+    alike = prefix.keep({n: torch.tensor([[1, 4, 9]]) for n in prefix.layers})
+    assert alike.keys_of(torch.tensor([9, 1, PREFIX + 2])).tolist() == [2, 0, 5]
+    with pytest.raises(ValueError, match="was not kept"):
+        alike.keys_of(torch.tensor([5]))

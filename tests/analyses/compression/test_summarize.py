@@ -1,0 +1,116 @@
+"""Table 2: loyalty to the full prompt, and the best of random sets, chosen fairly and not."""
+
+import polars as pl
+import pytest
+
+from anchorflow.analyses.compression.published import table_2
+from anchorflow.analyses.compression.schema import COMPRESSION, COMPRESSION_SUMMARY
+from anchorflow.analyses.compression.summarize import (
+    halves,
+    retention_measures,
+    summarize_compression,
+)
+from anchorflow.schemas.frames import frame_schema
+from constructed.compression import (
+    EXAMPLES,
+    compression_of,
+    prompts_of,
+    row,
+    summary_of_the_paper_s_tasks,
+)
+from constructed.rows import frame
+
+
+def means(summary: pl.DataFrame, method: str) -> dict[str, float]:
+    rows = summary.filter(pl.col("method") == method, pl.col("task") == "news")
+    return dict(rows.select("measure", "mean").iter_rows())
+
+
+def test_loyalty_and_kept_share_are_measured_against_everything_kept() -> None:
+    compression = compression_of({0: set(range(4)), 1: set()})
+    summary = summarize_compression(compression, prompts_of(["news"]), 0.9)
+    assert summary.schema == frame_schema(COMPRESSION_SUMMARY)
+    assert means(summary, "full") == {
+        "label_loyalty": 1,
+        "word_loyalty": 1,
+        "accuracy": 0.5,
+        "kept_share": 1,
+    }
+    random = means(summary, "hidden_random")
+    assert random["label_loyalty"] == 0.25
+    assert random["word_loyalty"] == pytest.approx(0.25 + 0.75 * 3 / 7)
+    assert random["accuracy"] == 0.5
+    assert random["kept_share"] == 0.25
+    assert set(summary.filter(method="hidden_random")["draws"]) == {2}
+    assert set(summary.filter(method="hidden_random_top")["draws"]) == {1}
+
+
+def test_a_prompt_that_no_whole_label_word_fits_behind_counts_as_skipped() -> None:
+    compression = compression_of({0: set(), 1: set()}).filter(pl.col("example") != 3)
+    summary = summarize_compression(compression, prompts_of(["news"]), 0.9)
+    assert set(summary["skipped"]) == {1}
+    assert set(summary["examples"]) == {EXAMPLES - 1}
+
+
+def test_an_oracle_takes_the_draw_that_is_best_on_the_examples_it_is_scored_on() -> None:
+    compression = compression_of({0: {0}, 1: {0, 1, 2, 3, 4}, 2: {7}})
+    measured = retention_measures(compression)
+    oracle = measured.filter(pl.col("method") == "hidden_random_oracle")
+    assert oracle["example"].sort().to_list() == list(range(EXAMPLES))
+    assert oracle.filter(pl.col("label_loyalty") == 1)["example"].sort().to_list() == [*range(5)]
+
+
+def test_held_out_choice_never_sees_the_half_it_is_scored_on() -> None:
+    drawn = halves(pl.Series("example", range(EXAMPLES)), 0)
+    one, other = (set(drawn.filter(half=half)["example"]) for half in (0, 1))
+    assert len(one) == len(other) == EXAMPLES // 2
+    # Draw 0 is loyal on one half only, draw 1 on the other: each choice is wrong where it counts.
+    compression = compression_of({0: one, 1: other})
+    measured = retention_measures(compression)
+    top = measured.filter(pl.col("method") == "hidden_random_top")
+    assert top["example"].sort().to_list() == list(range(EXAMPLES))
+    assert set(top["label_loyalty"]) == {0}
+    oracle = measured.filter(pl.col("method") == "hidden_random_oracle")
+    assert oracle["label_loyalty"].mean() == 0.5
+    # A draw that is loyal everywhere is found from either half.
+    always = retention_measures(compression_of({0: set(range(EXAMPLES)), 1: one}))
+    assert set(always.filter(pl.col("method") == "hidden_random_top")["label_loyalty"]) == {1}
+
+
+def test_without_random_draws_there_is_no_best_one() -> None:
+    compression = compression_of({})
+    summary = summarize_compression(compression, prompts_of(["news"]), 0.9)
+    assert set(summary["method"]) == {"full", "hidden_anchor"}
+
+
+def test_a_seed_with_one_example_has_no_held_out_choice() -> None:
+    one = compression_of({0: {0}, 1: set()}).filter(pl.col("example") == 0)
+    measured = retention_measures(one)
+    assert measured.filter(pl.col("method") == "hidden_random_top").is_empty()
+    assert measured.filter(pl.col("method") == "hidden_random_oracle").height == 1
+    summary = summarize_compression(one, prompts_of(["news"]), 0.9)
+    assert means(summary, "hidden_random_oracle")["label_loyalty"] == 1
+
+
+def test_shares_are_rows_of_their_own() -> None:
+    swept = [
+        row("recent", e, 0, share == 0.5, share=share)
+        for share in (None, 0.5)
+        for e in range(EXAMPLES)
+    ]
+    compression = pl.concat([compression_of({}), frame(swept, COMPRESSION, model="m")])
+    summary = summarize_compression(compression, prompts_of(["news"]), 0.9)
+    loyalty = summary.filter(method="recent", measure="label_loyalty", task="news")
+    assert dict(loyalty.select("share", "mean").iter_rows()) == {None: 0, 0.5: 1}
+
+
+def test_published_figures_stand_beside_the_average_over_the_paper_s_tasks() -> None:
+    tasks = ["sst2", "trec", "agnews", "emoc"]
+    assert table_2("gpt2-xl", tasks[:2]).is_empty()
+    assert table_2("gemma", tasks).is_empty()
+    summary = summary_of_the_paper_s_tasks()
+    cell = summary.filter(task="average", method="hidden_anchor", measure="label_loyalty")
+    assert cell["published"].item() == pytest.approx(0.8906)
+    assert summary.filter(pl.col("task") != "average")["published"].null_count() == len(
+        summary.filter(pl.col("task") != "average")
+    )

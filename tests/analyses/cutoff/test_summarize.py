@@ -1,0 +1,49 @@
+"""How many layers need the demonstrations, worked out by hand."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from anchorflow.analyses.cutoff.schema import CUTOFF_SUMMARY
+from anchorflow.analyses.cutoff.summarize import layers_needed, summarize_cutoff
+from anchorflow.schemas.frames import frame_schema
+from constructed.interventions import cutoff, prompts
+
+# Of the plain 1 1 0 0: nothing is kept from layer 0 on; one of four changes from 1 on; all as ever.
+PREDICTED = {"first": [[0, 0, 1, 1], [1, 1, 0, 1], [1, 1, 0, 0]]}
+PLAIN = [1, 1, 0, 0]
+
+
+def test_accuracy_and_loyalty_are_compared_with_the_unmodified_run() -> None:
+    table = summarize_cutoff(cutoff(PREDICTED, PLAIN), prompts(), 0.95)
+    assert table.schema == frame_schema(CUTOFF_SUMMARY)
+    rows = table.filter(pl.col("task") == "news").select("layer", "measure", "mean")
+    means = {(layer, measure): mean for layer, measure, mean in rows.iter_rows()}
+    assert means == pytest.approx(
+        {
+            (0, "accuracy"): 1 / 2,
+            (0, "label_loyalty"): 0,
+            (0, "word_loyalty"): 1 / 3,
+            (1, "accuracy"): 3 / 4,
+            (1, "label_loyalty"): 3 / 4,
+            (1, "word_loyalty"): 5 / 6,
+            **{(layer, "accuracy"): 1 / 2 for layer in (2, 3)},
+            **{(layer, "label_loyalty"): 1 for layer in (2, 3)},
+            **{(layer, "word_loyalty"): 1 for layer in (2, 3)},
+            (-1, "needed"): 2,
+        }
+    )
+
+
+def test_layers_are_needed_until_both_stay_at_95_percent() -> None:
+    layers = np.array([0.0, 2, 4, 6])
+    accuracy = np.array([[1, 0.2, 1, 0.8], [0.5, 0.76, 0.76, 0.8], [0.9, 0.9, 0.9, 0.8]])
+    loyalty = np.array([[1, 1, 1, 1], [1, 1, 0.94, 1], [0.96, 0.95, 0.99, 1]])
+    np.testing.assert_allclose(layers_needed(accuracy, loyalty, layers), [4, 6, 0])
+    undefined = layers_needed(accuracy * np.nan, loyalty, layers)
+    assert np.isnan(undefined).all()
+
+
+def test_tasks_without_predictions_are_undefined() -> None:
+    table = summarize_cutoff(cutoff(PREDICTED, PLAIN), prompts(("news", "poems")), 0.95)
+    assert table.filter(pl.col("task") == "poems")["mean"].is_null().all()

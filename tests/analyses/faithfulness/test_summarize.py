@@ -1,0 +1,71 @@
+"""Agreement of estimates with cutting, worked out by hand."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from anchorflow.analyses.faithfulness.schema import FAITHFULNESS_SUMMARY
+from anchorflow.analyses.faithfulness.summarize import rank_correlations, summarize_faithfulness
+from anchorflow.config.errors import InputError
+from anchorflow.schemas.frames import frame_schema
+from constructed.interventions import cuts, faithfulness, knockout, prompts
+
+TOLD = {
+    "saliency": [1.0, 2.0, 3.0],
+    "gradient": [1.0, -1.0, 2.0],
+    "integrated": [0.0, 0.0, 1.0],
+    "attention": [0.5, 0.5, 0.5],
+}
+
+
+def means(table: pl.DataFrame) -> dict[tuple[str, str], float]:
+    rows = table.filter(pl.col("task") == "news").select("estimate", "measure", "mean")
+    return {(estimate, measure): mean for estimate, measure, mean in rows.iter_rows()}
+
+
+def test_ranks_signs_and_slopes_are_those_over_layers_within_prompts() -> None:
+    table = summarize_faithfulness(faithfulness(TOLD), cuts([0.5, -1.0, 4.0]), prompts(), 0.95)
+    assert table.schema == frame_schema(FAITHFULNESS_SUMMARY)
+    assert means(table) == {
+        ("saliency", "rank"): pytest.approx(1),
+        ("saliency", "slope"): pytest.approx((0.5 + 2 + 12) / 14),
+        ("gradient", "rank"): pytest.approx(np.corrcoef([1.5, 1.5, 3], [1, 2, 3])[0, 1]),
+        ("gradient", "sign"): pytest.approx(1),
+        ("gradient", "slope"): pytest.approx((0.5 + 1 + 8) / 6),
+        ("integrated", "rank"): pytest.approx(np.corrcoef([1.5, 1.5, 3], [1, 2, 3])[0, 1]),
+        ("integrated", "sign"): pytest.approx(1 / 3),
+        ("integrated", "slope"): pytest.approx(4),
+        ("attention", "rank"): None,
+        ("attention", "slope"): pytest.approx(0.5 * 5.5 / 0.75),
+    }
+
+
+def test_layers_in_which_nothing_changes_have_no_sign() -> None:
+    table = summarize_faithfulness(faithfulness(TOLD), cuts([0.5, 0.0, -4.0]), prompts(), 0.95)
+    assert means(table)["gradient", "sign"] == pytest.approx(1 / 2)
+
+
+def test_what_was_not_integrated_is_left_out() -> None:
+    told = {name: values for name, values in TOLD.items() if name != "integrated"}
+    table = summarize_faithfulness(faithfulness(told), cuts([1.0, 2.0, 3.0]), prompts(), 0.95)
+    assert set(table["estimate"]) == {"saliency", "gradient", "attention"}
+
+
+def test_an_estimate_with_every_layer_in_order_but_the_size_wrong_has_that_slope() -> None:
+    told = {name: [0.1, 0.2, 0.3] for name in TOLD}
+    table = summarize_faithfulness(faithfulness(told), cuts([0.3, 0.6, 0.9]), prompts(), 0.95)
+    slopes = [mean for (_, measure), mean in means(table).items() if measure == "slope"]
+    assert slopes == pytest.approx([3] * len(TOLD))
+
+
+def test_ranks_that_do_not_vary_have_no_correlation() -> None:
+    found = rank_correlations(
+        np.array([[1.0, 2, 3], [1, 1, 1]]), np.array([[3.0, 2, 1], [1, 2, 3]])
+    )
+    np.testing.assert_allclose(found, [-1, np.nan])
+
+
+def test_runs_without_single_layers_are_refused() -> None:
+    cut = knockout({("label_to_target", False, 0): [0.5]}, [0.5])
+    with pytest.raises(InputError, match="add single"):
+        summarize_faithfulness(faithfulness(TOLD), cut, prompts(), 0.95)

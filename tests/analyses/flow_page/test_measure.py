@@ -1,0 +1,125 @@
+"""Saliency between single tokens against plain references, and the tokens' texts."""
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models
+
+from anchorflow.analyses.flow.measure import measure_flow
+from anchorflow.analyses.flow_page.measure import FLOWS, measure_flow_page, token_texts
+from anchorflow.analyses.flow_page.plot import flow_masks, saliency_matrices
+from anchorflow.analyses.flow_page.schema import SHOWN_KNOCKOUTS, SHOWN_PROMPTS, TOKEN_SALIENCY
+from anchorflow.analyses.knockout.measure import Cut
+from anchorflow.config.errors import InputError
+from anchorflow.model.attention_function import intervene
+from anchorflow.model.batches import batches_of
+from anchorflow.model.logits import target_label_logits
+from anchorflow.prepare.edges import edges_of
+from anchorflow.schemas.frames import frame_schema
+from flow_pages import shown_tables
+from tiny_models import FAMILIES, PREFIX, PlainCut, plain_saliency, shared_prompts, tiny_model
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_entry_equals_autograd_on_eager_attention(family: str, words: Tokenizer) -> None:
+    prompts = shared_prompts([9, 5])
+    model, eager = tiny_model(family), tiny_model(family, eager=True)
+    saliency, _, _ = measure_flow_page(model, words, prompts, 2, "fixed")
+    assert saliency.schema == frame_schema(TOKEN_SALIENCY)
+    for batch in batches_of(prompts, 1, torch.device("cpu")):
+        own = saliency.filter(pl.col("example") == batch.examples[0])
+        plain = plain_saliency(eager, batch).tril(-1).numpy()
+        assert plain.max() > 0
+        assert np.abs(saliency_matrices(own) - plain).max() <= 1e-4 * plain.max()
+
+
+@pytest.mark.parametrize("protocol", ["per_example", "fixed"])
+def test_means_of_the_matrices_are_those_of_stage_saliency(protocol: str, words: Tokenizer) -> None:
+    saliency, shown, _, prompts = shown_tables(words, 2, protocol)
+    table = measure_flow(tiny_model("llama"), prompts, 1000, protocol)
+    assert shown["example"].to_list() == [0, 1]
+    for prompt in prompts.head(2).iter_rows(named=True):
+        matrices = saliency_matrices(saliency.filter(pl.col("example") == prompt["example"]))
+        masks = flow_masks(prompt)
+        stage = table.filter(pl.col("example") == prompt["example"]).sort("layer")
+        for mask, name in zip(masks, ("s_wp", "s_pq", "s_ww"), strict=True):
+            ours = [matrix[mask].mean() for matrix in matrices]
+            assert ours == pytest.approx(stage[name].to_list(), rel=1e-4, abs=1e-12)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_cutting_a_flow_in_a_layer_equals_whole_matrices_without_it(
+    family: str, words: Tokenizer
+) -> None:
+    prompts, model = shared_prompts([9, 5]), tiny_model(family)
+    _, _, cuts = measure_flow_page(model, words, prompts, 2, "fixed")
+    assert cuts.schema == frame_schema(SHOWN_KNOCKOUTS)
+    assert len(cuts) == 2 * len(FLOWS) * model.config.num_hidden_layers
+    for row in cuts.iter_rows(named=True):
+        (prompt,) = prompts.filter(pl.col("example") == row["example"]).to_dicts()
+        (batch,) = batches_of(pl.DataFrame([prompt]), 1, torch.device("cpu"))
+        edges = torch.from_numpy(edges_of(prompt, row["edges"]))[None]
+        with intervene(PlainCut(edges, range(row["layer"], row["layer"] + 1), "mask")):
+            logits = target_label_logits(model, batch)[0].double()
+        plain = target_label_logits(model, batch)[0].double()
+        label = prompt["label"]
+        change = logits.logsumexp(0) - logits[label] - (plain.logsumexp(0) - plain[label])
+        assert row["loss_change"] == pytest.approx(change.item(), rel=1e-3, abs=2e-5)
+        expected = logits.softmax(0).tolist()
+        assert row["probabilities"] == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+def test_a_cut_that_changes_nothing_is_an_error(
+    words: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cut, "attend", lambda _, call, attention: attention(call))
+    with pytest.raises(InputError, match="flow_page: cutting attention in layer 0 changed nothing"):
+        measure_flow_page(tiny_model("llama"), words, shared_prompts([9]), 1, "fixed")
+
+
+def test_the_query_and_the_layers_of_strongest_flow_are_told(words: Tokenizer) -> None:
+    saliency, shown, _, prompts = shown_tables(words, 2)
+    for prompt, row in zip(
+        prompts.iter_rows(named=True), shown.iter_rows(named=True), strict=False
+    ):
+        matrices = saliency_matrices(saliency.filter(pl.col("example") == prompt["example"]))
+        to_words, to_target, _ = flow_masks(prompt)
+        assert row["strongest_wp"] == np.argmax([matrix[to_words].mean() for matrix in matrices])
+        assert row["strongest_pq"] == np.argmax([matrix[to_target].mean() for matrix in matrices])
+        assert row["query"].split() == [f"w{t}" for t in prompt["token_ids"][PREFIX:]]
+
+
+def test_the_first_prompts_by_row_that_can_be_run_are_shown(words: Tokenizer) -> None:
+    prompts = shared_prompts([17, 5, 9])
+    long = pl.when(pl.col("example") == 0).then(pl.lit("too long"))
+    prompts = prompts.with_columns(long.alias("skipped")).reverse()
+    model = tiny_model("llama")
+    saliency, shown, _ = measure_flow_page(model, words, prompts, 1, "fixed")
+    assert shown["example"].to_list() == saliency["example"].unique().to_list() == [1]
+    assert shown.schema == frame_schema(SHOWN_PROMPTS)
+    (row,) = shown.to_dicts()
+    assert sum(row["probabilities"]) == pytest.approx(1)
+    assert row["prediction"] == int(np.argmax(row["probabilities"]))
+    token_ids = prompts.filter(pl.col("example") == 1)["token_ids"].item().to_list()
+    assert [text.strip() for text in row["texts"]] == [f"w{token}" for token in token_ids]
+    for examples, rows in ((0, 0), (9, 2)):
+        measured = measure_flow_page(model, words, prompts, examples, "fixed")
+        assert len(measured[1]) == rows
+        assert measured[0].schema == frame_schema(TOKEN_SALIENCY)
+
+
+def test_tokens_keep_their_leading_blank_and_bytes_that_are_no_text_are_seen() -> None:
+    tokenizer = Tokenizer(models.WordLevel({"▁a": 0, "b": 1, "<0xF0>": 2, "<s>": 3}))
+    tokenizer.add_special_tokens(["<s>"])
+    strip = decoders.Strip(" ", 1, 0)
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), strip]
+    )
+    texts = token_texts(tokenizer, [3, 0, 1, 2])
+    assert [text.strip(" ") if text != " a" else text for text in texts] == [
+        "<s>",
+        " a",
+        "b",
+        "\ufffd",
+    ]

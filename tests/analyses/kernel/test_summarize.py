@@ -1,0 +1,56 @@
+"""Kernel regression with each head: agreement, accuracy and correlation worked out by hand."""
+
+import numpy as np
+import polars as pl
+
+from anchorflow.analyses.kernel.schema import KERNEL_SUMMARY
+from anchorflow.analyses.kernel.summarize import head_keys, head_measures
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.statistics.by_task import AVERAGE
+from constructed.kernel import heads_summary as summary
+from constructed.kernel import kernel, predictions
+
+
+def test_measures_compare_with_the_model_and_with_the_truth() -> None:
+    rows = kernel({(0, 0): [0, 1, 1], (0, 1): [1, 1, None]})
+    measured = head_measures(rows, predictions([0, 1, 0], [1, 1, 1]))
+    keys = head_keys(rows)
+    first = keys.with_row_index().filter((pl.col("weights") == "max") & (pl.col("head") == 0))[
+        "index"
+    ][0]
+    assert measured["agreement"][:, first].tolist() == [1, 1, 0]
+    assert measured["accuracy"][:, first].tolist() == [0, 1, 1]
+    assert measured["agreement"][:, first + 1].tolist() == [0, 1, 0]  # nothing told is a miss
+    assert np.isnan(measured["correlation"][0]).all()
+
+
+def test_permuted_weights_are_compared_with_the_model() -> None:
+    rows = kernel({(0, 0): [0, 1, 1], (0, 1): [1, 1, None]}).with_columns(
+        permuted=pl.when(pl.col("head") == 0).then(pl.col("example").cast(pl.Int32))
+    )
+    measured = head_measures(rows, predictions([0, 1, 0], [1, 1, 1]))
+    assert measured["permuted"][:, :2].tolist() == [[1, 0], [1, 0], [0, 0]]
+
+
+def test_a_task_whose_prompts_are_all_too_long_keeps_its_rows() -> None:
+    table = summary(skipped=1)
+    rows = table.filter(pl.col("task") == "long")
+    assert len(rows) == 2 * 3 * 3
+    assert rows["mean"].null_count() == len(rows)
+    assert rows["skipped"].unique().to_list() == [1]
+    assert table.filter(pl.col("task") == AVERAGE)["skipped"].unique().to_list() == [1]
+
+
+def test_summary_has_every_head_task_and_average() -> None:
+    table = summary()
+    assert table.schema == frame_schema(KERNEL_SUMMARY)
+    assert len(table) == 3 * 2 * 3 * 3  # tasks and average, heads, weights, measures
+    shown = table.filter(
+        pl.col("task") == AVERAGE, pl.col("weights") == "max", pl.col("layer") == 1
+    )
+    values = dict(shown.select("measure", "mean").iter_rows())
+    assert values == {"agreement": 1.0, "accuracy": 0.5, "correlation": 0.5}
+    assert shown["examples"].unique().to_list() == [8]
+    low = table.filter(pl.col("measure") == "accuracy")
+    assert (low["low"] <= low["mean"]).all()
+    assert (low["high"] >= low["mean"]).all()

@@ -1,0 +1,30 @@
+"""Tiny runs of kernel, for the tests of shards, of memory, and of cost."""
+
+from anchorflow.analyses.kernel.measure import SCHEMAS as KERNEL_TABLES
+from anchorflow.analyses.kernel.measure import measure_kernel
+from kernel_prompts import each_alone, with_first
+from stub_tokenizers import Decoder
+from tiny_cells import Tables, double_model, prompts_of_cell
+
+
+def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
+    prompts = prompts_of_cell("kernel")
+    measured = measure_kernel(
+        double_model(),
+        Decoder(),
+        prompts,
+        {1: with_first(prompts, 1)},
+        each_alone(prompts),
+        [-1, 0, 1],  # the last of them is the token in which one prompt differs
+        batch_tokens,
+        examples,
+    )
+    return {
+        KERNEL_TABLES[name].metadata[b"table"].decode(): table
+        for name, table in measured._asdict().items()
+    }
+
+
+SHARDED = {
+    "kernel": sharded,
+}

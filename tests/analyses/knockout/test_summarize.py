@@ -1,0 +1,65 @@
+"""Changes by cut edges of attention, worked out by hand."""
+
+from math import log
+
+import polars as pl
+import pytest
+
+from anchorflow.analyses.knockout.schema import KNOCKOUT_SUMMARY
+from anchorflow.analyses.knockout.summarize import summarize_knockout
+from anchorflow.config.errors import InputError
+from anchorflow.schemas.frames import frame_schema
+from constructed.interventions import knockout, prompts
+
+CUT = {
+    ("label_to_target", False, 0): [0.25, 0.5],
+    ("label_to_target", True, 0): [0.5, 0.5],
+    ("label_to_target", True, 1): [0.25, 0.5],
+}
+
+
+def means(table: pl.DataFrame, control: bool, task: str = "news") -> dict[str, float]:
+    rows = table.filter(pl.col("task") == task, pl.col("control") == control)
+    return dict(rows.select("measure", "mean").iter_rows())
+
+
+def test_changes_are_against_the_unmodified_run_and_draws_are_averaged() -> None:
+    table = summarize_knockout(knockout(CUT, [0.5, 0.25]), prompts(), 0.95)
+    assert table.schema == frame_schema(KNOCKOUT_SUMMARY)
+    # The first text goes from 1/2 to 1/4 and becomes wrong, the second the other way round. Of
+    # the tokens {1, 2} and {2, 3}, one of three is common.
+    assert means(table, False) == pytest.approx(
+        {
+            "loss_change": 0,
+            "loss_size": log(2),
+            "probability_change": 0,
+            "label_loyalty": 0,
+            "word_loyalty": 1 / 3,
+            "accuracy_change": 0,
+        },
+        abs=1e-12,
+    )
+    # Random edges: nothing or -1/4 for the first text, 1/4 for the second.
+    assert means(table, True) == pytest.approx(
+        {
+            "loss_change": (log(2) / 2 - log(2)) / 2,
+            "loss_size": (log(2) / 2 + log(2)) / 2,
+            "probability_change": (-1 / 8 + 1 / 4) / 2,
+            "label_loyalty": 1 / 4,
+            "word_loyalty": (2 / 3 + 1 / 3) / 2,
+            "accuracy_change": (-1 / 2 + 1) / 2,
+        }
+    )
+    assert set(table["examples"]) == {4}
+    assert set(table["seeds"]) == {2}
+
+
+def test_a_task_without_predictions_is_undefined_and_so_is_its_average() -> None:
+    table = summarize_knockout(knockout(CUT, [0.5, 0.25]), prompts(("news", "poems")), 0.95)
+    assert table.filter(pl.col("task") == "poems")["mean"].is_null().all()
+    assert table.filter(pl.col("task") == "news")["mean"].is_not_null().all()
+
+
+def test_a_run_without_predictions_is_refused() -> None:
+    with pytest.raises(InputError):
+        summarize_knockout(knockout({}, []), prompts(), 0.95)

@@ -1,0 +1,158 @@
+"""Other label words: measures worked out by hand."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from anchorflow.analyses.label_words.schema import LABEL_WORDS_SUMMARY
+from anchorflow.analyses.label_words.summarize import named_labels, summarize_label_words
+from anchorflow.config.errors import InputError
+from anchorflow.schemas.frames import frame_schema
+from constructed.label_words import SHARES, WORDS, summary, tables
+
+
+def row(rows: pl.DataFrame, task: str, words: str, measure: str) -> dict[str, Any]:
+    return rows.row(
+        by_predicate=(pl.col("task") == task)
+        & (pl.col("words") == words)
+        & (pl.col("measure") == measure),
+        named=True,
+    )
+
+
+def test_accuracy_is_of_the_words_shown_and_changes_are_paired() -> None:
+    rows = summary()
+    assert rows.schema == frame_schema(LABEL_WORDS_SUMMARY)
+    assert row(rows, "mine", "words", "accuracy")["mean"] == pytest.approx((3 / 4 + 1 / 2) / 2)
+    assert row(rows, "mine", "permuted", "accuracy")["mean"] == pytest.approx((0 + 1) / 2)
+    # Seed 0 has three examples in common, two of which the own words get right.
+    change = row(rows, "mine", "permuted", "accuracy_change")
+    assert change["mean"] == pytest.approx((-2 / 3 + 1 / 2) / 2)
+    assert (change["examples"], change["seeds"], change["skipped"]) == (5, 2, 1)
+    # Half of the difference of the two, 7/12, by t at .95 with one degree of freedom. That the
+    # seeds share two texts adds nothing: their changes, -1 and -1, -1 and 1, do not vary together.
+    half = 6.313752 * 7 / 12
+    ends = pytest.approx((-1 / 12 - half, -1 / 12 + half), rel=1e-6)
+    assert (change["low"], change["high"]) == ends
+    assert row(rows, "mine", "words", "accuracy")["examples"] == 6
+    # Where the same examples go wrong with both, the difference does not vary.
+    same = row(rows, "mine", "symbols", "accuracy_change")
+    assert (same["mean"], same["low"], same["high"]) == (0, 0, 0)
+    alone = row(rows, "mine", "symbols", "accuracy")
+    assert (alone["low"], alone["high"]) == (0, 1)  # 0.625 ± 0.79 or more
+    own = rows.filter(pl.col("words") == "words")
+    assert "accuracy_change" not in own["measure"]
+
+
+def test_a_permuted_word_can_be_taken_by_its_own_meaning() -> None:
+    rows = summary()
+    meaning = rows.filter(pl.col("measure") == "follows_meaning")
+    assert meaning.select("task", "words").rows() == [("mine", "permuted"), ("average", "permuted")]
+    # " yes" for label 0 is a "no" by the words shown, label 1 by its meaning.
+    assert meaning["mean"].to_list() == [(1 + 0) / 2, None]  # news has no permuted words
+    assert named_labels([" b", " c", "a"], ["a", " b", " c"]) == [1, 2, 0]
+    assert named_labels([" b", " c", " d"], [" a", " b", " c"]) is None
+
+
+def test_shares_are_by_layer_and_averaged_over_thirds_of_the_layers() -> None:
+    rows = summary()
+    for task, words, (wp, pq) in (
+        ("mine", "words", SHARES["own"]),
+        ("news", "symbols", SHARES["other"]),
+    ):
+        chosen = rows.filter(pl.col("task") == task, pl.col("words") == words)
+        by_layer = chosen.filter(pl.col("measure").is_in(["s_wp_share", "s_pq_share"]))
+        assert by_layer["layer"].to_list() == [*range(6), *range(6)]
+        assert by_layer["mean"].to_list() == pytest.approx([*wp, *pq])
+        assert row(chosen, task, words, "s_wp_early")["mean"] == pytest.approx((wp[0] + wp[1]) / 2)
+        assert row(chosen, task, words, "s_pq_late")["mean"] == pytest.approx((pq[4] + pq[5]) / 2)
+
+
+def test_auc_is_of_each_layer_and_averaged_over_the_last_third() -> None:
+    rows = summary()
+    # Early, attention ties. Late, the predicted label's word gets the most of two, or the least.
+    for words, late in (("words", 1.0), ("symbols", 0.0), ("permuted", 1.0)):
+        chosen = rows.filter(pl.col("task") == "mine", pl.col("words") == words)
+        by_layer = chosen.filter(pl.col("measure") == "auc")
+        assert by_layer["layer"].to_list() == [*range(6)]
+        assert by_layer["mean"].to_list() == pytest.approx([0.5] * 4 + [late] * 2)
+        assert row(chosen, "mine", words, "auc_late")["mean"] == pytest.approx(late)
+    assert row(rows, "mine", "permuted", "auc_late")["skipped"] == 1
+    # Of news, each seed's answers are another's: 2 and 0, then 1 alone, which has no curve.
+    assert row(rows, "news", "words", "auc_late")["mean"] == pytest.approx(1)
+
+
+def test_words_that_are_drawn_have_every_measure_but_a_meaning() -> None:
+    drawn = {**WORDS, "mine": {"words": [" no", " yes"], "permuted": []}}
+    rows = summarize_label_words(*tables(), drawn, "per_example", "mask", 0.9)
+    of_words = rows.filter(pl.col("words") == "permuted")
+    assert "follows_meaning" not in of_words["measure"]
+    assert row(rows, "mine", "permuted", "accuracy")["mean"] == pytest.approx((0 + 1) / 2)
+
+
+def test_loyalty_is_that_of_the_most_first_layers_of_one_variant() -> None:
+    rows = summary()
+    for task, words in (("mine", "words"), ("mine", "permuted"), ("news", "symbols")):
+        assert row(rows, task, words, "loyalty_label")["mean"] == 0
+        assert row(rows, task, words, "loyalty_random")["mean"] == 0.5  # one draw of two
+        drop = row(rows, task, words, "loyalty_drop")
+        # Draws are averaged first, and then examples and seeds are all alike.
+        assert (drop["low"], drop["mean"], drop["high"]) == (0.5, 0.5, 0.5)
+
+
+def test_loyalty_drops_are_paired_by_example() -> None:
+    predictions, attention, saliency, isolation, prompts = tables()
+    # Now seed 1 of mine is loyal throughout; seed 0 loses 1 with label words and 0.5 with others.
+    loyal = (pl.col("task") == "mine") & (pl.col("seed") == 1)
+    changed = isolation.with_columns(
+        prediction=pl.when(loyal).then(0).otherwise("prediction").cast(pl.Int32)
+    )
+    rows = summarize_label_words(
+        predictions, attention, saliency, changed, prompts, WORDS, "per_example", "mask", 0.9
+    )
+    drop, label = (row(rows, "mine", "words", f"loyalty_{name}") for name in ("drop", "label"))
+    half = 6.313752 * 0.25  # 0.5 and 0
+    assert drop["mean"] == 0.25
+    ends = pytest.approx((0.25 - half, 0.25 + half), rel=1e-6)
+    assert (drop["low"], drop["high"]) == ends
+    assert (label["low"], label["mean"], label["high"]) == (0, 0.5, 1)
+
+
+def test_averages_are_over_all_tasks_or_undefined() -> None:
+    rows = summary()
+    own = [row(rows, task, "words", "accuracy")["mean"] for task in ("mine", "news")]
+    assert row(rows, "average", "words", "accuracy")["mean"] == pytest.approx(sum(own) / 2)
+    assert row(rows, "average", "words", "accuracy")["examples"] == 9
+    assert row(rows, "average", "permuted", "accuracy")["examples"] == 5
+    assert row(rows, "average", "permuted", "accuracy")["skipped"] == 1
+    assert row(rows, "average", "permuted", "accuracy")["mean"] is None  # news has no such words
+    # news is all wrong with symbols and all right without: -1; mine does not change: 0.
+    assert row(rows, "average", "symbols", "accuracy_change")["mean"] == -0.5
+    order = rows["task"].unique(maintain_order=True).to_list()
+    assert order == ["mine", "news", "average"]
+
+
+def test_words_whose_prompts_are_all_too_long_keep_a_row_and_their_count() -> None:
+    predictions, attention, saliency, isolation, prompts = tables()
+    gone = pl.col("task") == "mine+permuted"
+    rows = summarize_label_words(
+        predictions.filter(~gone),
+        attention.filter(~gone),
+        saliency.filter(~gone),
+        isolation.filter(~gone),
+        prompts.with_columns(skipped=pl.when(gone).then(pl.lit("too long"))),
+        WORDS,
+        "per_example",
+        "mask",
+        0.9,
+    )
+    accuracy = row(rows, "mine", "permuted", "accuracy")
+    assert (accuracy["mean"], accuracy["examples"], accuracy["skipped"]) == (None, 0, 6)
+    assert row(rows, "mine", "permuted", "follows_meaning")["mean"] is None
+
+
+def test_nothing_to_summarize_is_said() -> None:
+    predictions, *others = tables()
+    with pytest.raises(InputError, match="every prompt exceeds"):
+        summarize_label_words(predictions.clear(), *others, WORDS, "per_example", "mask", 0.9)

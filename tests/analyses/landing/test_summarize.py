@@ -1,0 +1,51 @@
+"""Where attention lands, by segment and place, worked out by hand."""
+
+import polars as pl
+import pytest
+
+from anchorflow.analyses.kernel.segments import PLACES, segment_names
+from anchorflow.analyses.landing.schema import LANDING_SUMMARY
+from anchorflow.analyses.landing.summarize import segment_measures
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.statistics.by_task import AVERAGE
+from constructed.kernel import PAIRS, segmented, summary_with_pairs
+from constructed.kernel import landing_summary as summary
+
+
+def test_attention_is_shared_among_segments_and_divided_by_their_tokens() -> None:
+    keys, values = segment_measures(segmented())
+    first = keys.with_columns(pl.Series("value", values[0])).filter(pl.col("layer") == 0)
+    of = {(s, m): v for s, m, v in first.select("segment", "measure", "value").iter_rows()}
+    assert of["text", "per_token"] == pytest.approx(0.2 / 2 / 10)
+    assert of["label", "per_token"] == pytest.approx(0.16 / 2)
+    assert of["label", "share"] == pytest.approx(0.4)
+    assert of["text", "length"] == pytest.approx(10 / 15)
+    assert of["after", "share"] == 0
+    assert of["after", "per_token"] != of["after", "per_token"]  # no tokens, no mean
+
+
+def test_summary_has_segments_and_places_of_every_layer() -> None:
+    table = summary()
+    assert table.schema == frame_schema(LANDING_SUMMARY)
+    assert len(table) == 3 * 2 * (5 * 4 + PLACES)
+    places = table.filter(pl.col("task") == AVERAGE, pl.col("place") > 0.9, pl.col("layer") == 1)
+    assert places["mean"].to_list() == pytest.approx([0.18, 0.19])
+    assert places["segment"].null_count() == 2
+
+
+def test_the_average_has_the_segments_that_all_tasks_have() -> None:
+    table = summary_with_pairs()
+    rows = table.filter(pl.col("segment").is_not_null(), pl.col("layer") == 0)
+    shown = {
+        task: of_task["segment"].unique(maintain_order=True).to_list()
+        for (task,), of_task in rows.group_by("task")
+    }
+    assert shown["news"] == segment_names(["text"])
+    assert set(shown["reviews"]) == set(segment_names(PAIRS))
+    assert shown[AVERAGE] == ["before_label", "label", "after"]
+    share = rows.filter(pl.col("measure") == "share", pl.col("segment") == "label")
+    means = dict(share.select("task", "mean").iter_rows())
+    assert means["news"] == pytest.approx(0.4)
+    assert means["reviews"] == pytest.approx(0.24 / 0.5)
+    assert means[AVERAGE] == pytest.approx((0.4 + 0.48) / 2)
+    assert table.filter(pl.col("place").is_not_null()).height == 3 * 2 * PLACES

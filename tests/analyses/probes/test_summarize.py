@@ -1,0 +1,91 @@
+"""What probes decode, averaged, and gained over their control."""
+
+import polars as pl
+import pytest
+
+from anchorflow.analyses.probes.measure import measure_probes
+from anchorflow.analyses.probes.schema import PROBES, PROBES_SUMMARY
+from anchorflow.analyses.probes.summarize import summarize_probes
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.statistics.by_task import AVERAGE
+from constructed.kernel import probes_summary as summary
+from constructed.kernel import prompts, samples, states, summary_of_nothing
+
+
+def test_summary_averages_and_gains_over_chance() -> None:
+    table = summary()
+    assert table.schema == frame_schema(PROBES_SUMMARY)
+    assert len(table) == 3 * 2 * 2 * 2 * 3  # tasks, offsets, sources, targets, measures
+    rows = table.filter(
+        pl.col("task") == AVERAGE,
+        pl.col("offset") == 0,
+        pl.col("source") == "value",
+        pl.col("target") == "label",
+    )
+    values = dict(rows.select("measure", "mean").iter_rows())
+    assert values["accuracy"] == 1.0
+    assert values["gain"] == pytest.approx(1.0 - values["shuffled"])
+    assert rows["decoded"].to_list() == [48] * 3
+
+
+def test_demonstrations_missing_at_an_offset_do_not_count_there() -> None:
+    last_gone = states().filter((pl.col("offset") == -1) | (pl.col("demonstration") < 11))
+    shown = samples({0: range(12)})
+    table = summarize_probes(measure_probes(last_gone, 0.01), prompts(("news",)), shown, 0.9)
+    rows = table.filter(
+        pl.col("task") == "news",
+        pl.col("offset") == 0,
+        pl.col("source") == "value",
+        pl.col("target") == "label",
+        pl.col("measure") == "accuracy",
+    )
+    assert rows["mean"].to_list() == [1.0]
+    assert rows["decoded"].to_list() == [11]
+
+
+def decoded(hits: dict[int, list[bool]]) -> pl.DataFrame:
+    """Whether one head's probe decodes each demonstration, by seed; never with shuffled targets."""
+    rows = [
+        {
+            "model": "tiny",
+            "task": "news",
+            "seed": seed,
+            "layer": 0,
+            "head": 0,
+            "offset": 0,
+            "source": "value",
+            "target": "label",
+            "demonstration": demonstration,
+            "correct": correct,
+            "shuffled": 0.0,
+        }
+        for seed, of_seed in hits.items()
+        for demonstration, correct in enumerate(of_seed)
+    ]
+    return pl.DataFrame(rows[::-1], schema=frame_schema(PROBES))
+
+
+@pytest.mark.parametrize(
+    ("second", "half"),
+    # Both seeds .5 with a variance of .25 over two demonstrations: together .25 / 2, with 2 degrees
+    # of freedom, at an error rate of 20 % for a lower bound: t is 1.885618. The same two texts in
+    # another order agree in neither seed; in the same order, they add a covariance of .25 with one
+    # degree of freedom at 10 %: t is 6.313752.
+    [
+        ([7, 9], 1.885618 * 0.125**0.5),
+        ([2, 5], 6.313752 * 0.25**0.5),
+        ([5, 2], 1.885618 * 0.125**0.5),
+    ],
+)
+def test_demonstrations_that_seeds_share_are_the_same_texts(second: list[int], half: float) -> None:
+    shown = samples({0: [2, 5], 1: second})
+    probed = decoded({0: [True, False], 1: [True, False]})
+    table = summarize_probes(probed, prompts(("news",)), shown, 0.9)
+    (gain,) = table.filter(task="news", measure="gain").to_dicts()
+    assert gain["mean"] == 0.5
+    assert gain["high"] == pytest.approx(0.5 + half, rel=1e-6)
+    assert (gain["decoded"], gain["seeds"]) == (4, 2)
+
+
+def test_nothing_to_decode_leaves_no_rows() -> None:
+    assert summary_of_nothing().is_empty()

@@ -1,0 +1,115 @@
+"""Gains of chosen demonstrations, paired with random ones on the same examples."""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from anchorflow.analyses.retrieval.schema import RETRIEVAL_SUMMARY
+from anchorflow.analyses.retrieval.summarize import CHOICES, GAINS, majority, summarize_retrieval
+from anchorflow.config.configuration import read_schema
+from anchorflow.config.errors import InputError
+from anchorflow.schemas.frames import frame_schema
+from checkout import ROOT
+from constructed.retrieval import prompts_of, rows_of, with_a_task_skipped_whole
+
+
+def values(summary: pl.DataFrame, task: str, choice: str, column: str = "mean") -> dict[str, Any]:
+    rows = summary.filter(pl.col("task") == task, pl.col("choice") == choice)
+    return dict(rows.select("measure", column).iter_rows())
+
+
+def test_the_majority_of_labels_is_that_of_the_most_similar_where_several_are_as_frequent() -> None:
+    assert majority(pl.Series([2, 0, 0, 1])) == 0
+    assert majority(pl.Series([0, 0, 1, 1])) == 1
+    assert majority(pl.Series([1, 2, 0, 2, 1])) == 1
+
+
+def test_every_choice_of_the_configuration_is_summarized() -> None:
+    schema = read_schema(ROOT / "workflow" / "schemas" / "config.schema.yaml")
+    choices = schema["properties"]["retrieval"]["properties"]["choices"]["items"]["enum"]
+    assert list(CHOICES) == ["random", *choices]
+
+
+def test_gains_are_differences_from_random_demonstrations_on_the_same_examples() -> None:
+    summary = summarize_retrieval(rows_of("news", 2), *prompts_of("news", 2), 0.9)
+    assert summary.schema == frame_schema(RETRIEVAL_SUMMARY)
+    assert values(summary, "news", "random") == pytest.approx(
+        {"accuracy": 0.5, "similarity": 0.2, "same_label": 0.5, "majority": 0.5}
+    )
+    assert values(summary, "average", "nearest") == pytest.approx(
+        {
+            "accuracy": 0.75,
+            "similarity": 1.5 / 4,
+            "same_label": 0.5,
+            "majority": 0.75,  # all but the third text
+            "accuracy_gain": 0.25,
+        }
+    )
+    assert set(summary["examples"]) == {8}
+    assert set(summary["skipped"]) == {0}
+
+
+def test_the_gain_weighs_pairs() -> None:
+    rows = rows_of("news", 1).with_columns(voted=pl.lit(0))
+    statistic, texts = GAINS.statistic(rows, "nearest")
+    assert texts.tolist() == [0, 1, 2, 3]
+    weights = np.random.default_rng(0).multinomial(4, [0.25] * 4, 500).astype(float)
+    # Right minus right: 0, 1, 1, -1 of the four examples.
+    gain = statistic(weights)[:, GAINS.measures.index("accuracy_gain")]
+    np.testing.assert_allclose(gain, weights @ [0, 1, 1, -1] / 4)
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_the_gain_s_interval_is_that_of_paired_differences(seeds: int) -> None:
+    rows = rows_of("news", seeds)
+    summary = summarize_retrieval(rows, *prompts_of("news", seeds), 0.9)
+    # 0, 1, 1, -1: mean .25, s² = 2.75 / 3; t at .95 with 3 degrees of freedom is 2.353363. A
+    # second seed that answers the same on the same texts tells nothing more.
+    half = 2.353363 * (2.75 / 3 / 4) ** 0.5
+    low, high = (
+        values(summary, "news", "nearest", end)["accuracy_gain"] for end in ("low", "high")
+    )
+    assert [low, high] == pytest.approx([0.25 - half, 0.25 + half], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "examples", "skipped", "nearest_accuracy", "random_accuracy"),
+    [
+        (("nearest", 3), {"random": 8, "nearest": 6}, {"random": 0, "nearest": 2}, 1, 0.5),
+        (("random", 3), {"random": 6, "nearest": 8}, {"random": 2, "nearest": 0}, 0.75, 1 / 3),
+    ],
+)
+def test_an_example_skipped_with_one_choice_is_left_out_of_the_gain_and_counted(
+    left_out: tuple[str, int],
+    examples: dict[str, int],
+    skipped: dict[str, int],
+    nearest_accuracy: float,
+    random_accuracy: float,
+) -> None:
+    summary = summarize_retrieval(
+        rows_of("news", 2, left_out), *prompts_of("news", 2, left_out), 0.9
+    )
+    # Without example 3, one of three is right with random ones and all with nearest ones.
+    assert values(summary, "news", "nearest")["accuracy_gain"] == pytest.approx(2 / 3)
+    assert values(summary, "news", "nearest")["accuracy"] == pytest.approx(nearest_accuracy)
+    assert values(summary, "news", "random")["accuracy"] == pytest.approx(random_accuracy)
+    for choice in ("random", "nearest"):
+        assert values(summary, "news", choice, "examples")["accuracy"] == examples[choice]
+        assert values(summary, "news", choice, "skipped")["accuracy"] == skipped[choice]
+    assert values(summary, "news", "nearest", "examples")["accuracy_gain"] == 6
+    assert values(summary, "news", "nearest", "skipped")["accuracy_gain"] == 2
+
+
+def test_a_task_skipped_whole_with_one_choice_leaves_it_without_average() -> None:
+    summary = with_a_task_skipped_whole()
+    for task in ("long", "average"):
+        assert set(values(summary, task, "nearest").values()) == {None}
+    assert values(summary, "average", "random")["accuracy"] == 0.5
+    assert values(summary, "long", "nearest", "skipped")["accuracy_gain"] == 4
+
+
+def test_a_run_without_any_prediction_is_refused() -> None:
+    with pytest.raises(InputError, match="every prompt exceeds the model's context"):
+        summarize_retrieval(rows_of("news", 1).clear(), *prompts_of("news", 1), 0.9)

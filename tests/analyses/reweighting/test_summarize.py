@@ -1,0 +1,135 @@
+"""Table 1: paired gains over vanilla, prompts that only one method could run, published figures."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from anchorflow.analyses.reweighting.published import table_1
+from anchorflow.analyses.reweighting.schema import REWEIGHTING_SUMMARY
+from anchorflow.analyses.reweighting.summarize import (
+    MEASURES,
+    performance_measures,
+    summarize_reweighting,
+)
+from anchorflow.schemas.frames import frame_schema
+from constructed.reweighting import ANSWERS, BASELINES, TRUTH, predictions_of, prompts_of
+
+
+def means(summary: pl.DataFrame, task: str, method: str) -> dict[str, float]:
+    rows = summary.filter(pl.col("task") == task, pl.col("method") == method)
+    return dict(rows.select("measure", "mean").iter_rows())
+
+
+def test_gains_are_differences_from_vanilla_on_the_same_examples() -> None:
+    summary = summarize_reweighting(
+        predictions_of("m", "news", 2), *prompts_of("m", "news", 2), 0.9, BASELINES
+    )
+    assert summary.schema == frame_schema(REWEIGHTING_SUMMARY)
+    assert means(summary, "news", "vanilla") == {
+        "accuracy": 0.5,
+        "macro_f1": 0.5,
+    }
+    assert means(summary, "news", "reweighted") == {
+        "accuracy": 1,
+        "macro_f1": 1,
+        "accuracy_gain": 0.5,
+        "macro_f1_gain": 0.5,
+    }
+    assert means(summary, "news", "calibrated")["accuracy_gain"] == -0.5
+    assert means(summary, "average", "many")["accuracy_gain"] == 0.25
+
+
+def test_the_gain_s_interval_is_that_of_paired_differences() -> None:
+    summary = summarize_reweighting(
+        predictions_of("m", "news", 1), *prompts_of("m", "news", 1), 0.9, BASELINES
+    )
+    row = summary.filter(
+        pl.col("task") == "news", pl.col("method") == "attention_regression"
+    ).filter(pl.col("measure") == "accuracy_gain")
+    assert row.select("low", "high").row(0) == (0, 0)  # the same answers as vanilla, every time
+    assert row["seeds"].item() == 1
+    random = np.random.default_rng(0)
+    weights = random.multinomial(4, [0.25] * 4, 2000).astype(float)
+    statistic, texts = performance_measures(
+        predictions_of("m", "news", 1).drop("seed"), "reweighted"
+    )
+    assert texts.tolist() == [0, 1, 2, 3]
+    gain = statistic(weights)[:, MEASURES.index("accuracy_gain")]
+    wrong = weights @ (np.array(ANSWERS["vanilla"]) != np.array(TRUTH)) / 4
+    np.testing.assert_allclose(gain, wrong)
+    # Gains 0, 1, 1, 0: mean .5, s² = 1/3; t at .95 with 3 degrees of freedom is 2.353363.
+    row = summary.filter(task="news", method="reweighted", measure="accuracy_gain")
+    half = 2.353363 / 12**0.5
+    assert row.select("low", "high").row(0) == pytest.approx((0.5 - half, 0.5 + half), rel=1e-6)
+
+
+def test_examples_that_were_too_long_with_many_demonstrations_are_left_out_of_its_pairs() -> None:
+    summary = summarize_reweighting(
+        predictions_of("m", "news", 2, left_out=2),
+        *prompts_of("m", "news", 2, left_out=2),
+        0.9,
+        BASELINES,
+    )
+    many = summary.filter(pl.col("method") == "many", pl.col("task") == "news")
+    assert set(many["examples"]) == {6}
+    assert set(many["skipped"]) == {2}
+    assert means(summary, "news", "many")["accuracy"] == 1
+    # Without example 2, vanilla is right in 2 of 3.
+    assert means(summary, "news", "many")["accuracy_gain"] == pytest.approx(1 - 2 / 3)
+    vanilla = summary.filter(pl.col("method") == "vanilla", pl.col("task") == "news")
+    assert set(vanilla["skipped"]) == {0}
+    assert set(vanilla["examples"]) == {8}
+
+
+def test_a_method_that_could_run_nowhere_has_no_figures() -> None:
+    predictions = predictions_of("m", "news", 1).filter(pl.col("method") != "many")
+    summary = summarize_reweighting(predictions, *prompts_of("m", "news", 1), 0.9, BASELINES)
+    many = summary.filter(pl.col("method") == "many")
+    assert many["mean"].null_count() == len(many)
+    assert set(many["examples"]) == {0}
+
+
+def test_a_method_that_could_not_run_a_whole_task_is_not_averaged_over_the_others() -> None:
+    predictions = pl.concat(
+        [
+            predictions_of("m", "news", 1),
+            predictions_of("m", "mine", 1).filter(pl.col("method") != "many"),
+        ]
+    )
+    cells = zip(prompts_of("m", "news", 1), prompts_of("m", "mine", 1), strict=True)
+    prompts, auxiliary = (pl.concat(parts) for parts in cells)
+    summary = summarize_reweighting(predictions, prompts, auxiliary, 0.9, BASELINES)
+    assert means(summary, "news", "many")["accuracy"] == 0.75
+    assert set(means(summary, "average", "many").values()) == {None}
+    assert means(summary, "average", "reweighted")["accuracy"] == 1
+
+
+def test_published_figures_stand_beside_the_paper_s_model_and_tasks_only() -> None:
+    assert table_1("gemma", ["sst2"]).is_empty()
+    one = table_1("gpt2-xl", ["sst2", "mine"])
+    assert set(one["task"]) == {"sst2"}
+    whole = table_1("gpt2-xl", ["emoc", "agnews", "trec", "sst2"])
+    value = whole.filter(task="average", method="reweighted", measure="accuracy_gain")
+    assert value["published"].item() == pytest.approx(0.6864 - 0.5190)
+    assert set(whole["method"]) <= set(ANSWERS)
+    summary = summarize_reweighting(
+        predictions_of("gpt2-xl", "sst2", 1), *prompts_of("gpt2-xl", "sst2", 1), 0.9, BASELINES
+    )
+    assert summary.filter(method="reweighted", task="sst2", measure="accuracy")[
+        "published"
+    ].to_list() == [0.9007]
+
+
+def test_fits_with_rates_of_their_own_follow_from_the_largest_to_the_smallest() -> None:
+    predictions, method = predictions_of("m", "news", 2), pl.col("method")
+    further = [
+        predictions.filter(method == answers).with_columns(method=pl.lit(name))
+        for name, answers in (("reweighted_0.01", "vanilla"), ("reweighted_0.1", "reweighted"))
+    ]
+    summary = summarize_reweighting(
+        pl.concat([predictions, *further]), *prompts_of("m", "news", 2), 0.9, BASELINES
+    )
+    shown = summary["method"].unique(maintain_order=True).to_list()
+    assert shown[-3:] == ["reweighted", "reweighted_0.1", "reweighted_0.01"]
+    assert means(summary, "news", "reweighted_0.1")["accuracy_gain"] == 0.5
+    assert means(summary, "news", "reweighted_0.01")["accuracy_gain"] == 0

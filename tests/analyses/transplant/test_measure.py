@@ -1,0 +1,312 @@
+"""Transplants between prompts against full prompts in which the same is exchanged by hand."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from torch import Tensor
+
+from anchorflow.analyses.transplant import measure as transplant
+from anchorflow.analyses.transplant.measure import (
+    UNTOUCHED,
+    Setting,
+    bands_at,
+    donor_words,
+    measure_transplant,
+    own_answer,
+    places_of,
+    settings_of,
+)
+from anchorflow.config.errors import InputError
+from anchorflow.model.attention_function import Attention, AttentionCall, intervene
+from anchorflow.model.batches import Batch
+from anchorflow.model.layers import decoder_layers
+from anchorflow.model.logits import target_logits
+from constructed.wordy import wordy_prompts
+from tiny_models import FAMILIES, PREFIX, full_attention, shared_prompts, tiny_model, whole_batch
+
+PLACES = ("label", "one_label", "text", "template", "demonstrations", "rest")
+WHAT = ("keys_values", "residual")
+
+
+class Recorded:
+    """Keys and values of every layer."""
+
+    def __init__(self) -> None:
+        self.layers: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        self.layers[call.layer] = (call.key, call.value)
+        return attention(call)
+
+
+class PlainExchange:
+    """Whole attention matrices in which queries see other keys and values at some places."""
+
+    def __init__(self, donor: Recorded, at: list[int], layers: range) -> None:
+        self._donor, self._at, self._layers = donor, at, layers
+
+    def attend(self, call: AttentionCall, _: Attention) -> Tensor:
+        own = self._output(call)
+        if call.layer not in self._layers:
+            return own
+        key, value = call.key.clone(), call.value.clone()
+        other = self._donor.layers[call.layer]
+        key[:, :, self._at], value[:, :, self._at] = (t[:, :, self._at] for t in other)
+        exchanged = self._output(replace(call, key=key, value=value))
+        return torch.cat([own[:, :, :PREFIX], exchanged[:, :, PREFIX:]], 2)
+
+    @staticmethod
+    def _output(call: AttentionCall) -> Tensor:
+        scores, hidden, value = full_attention(call)
+        return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ value
+
+
+def two_words_of_each(queries: list[int]) -> pl.DataFrame:
+    """Prompts of one-token label words, the third demonstration of the first one's class."""
+    table = shared_prompts(queries)
+    ids = [[*row[:28], row[8], *row[29:]] for row in table["token_ids"].to_list()]
+    labels = [[0, 1, 0]] * len(queries)
+    return table.with_columns(
+        pl.Series("token_ids", ids), pl.Series("demonstration_labels", labels)
+    )
+
+
+def donor_of(table: pl.DataFrame, setting: Setting, runs: transplant._Runs) -> Batch:
+    """The donor in full, for every query."""
+    donor = runs._donors[setting.donor, setting.draw]
+    full = whole_batch(table)
+    ids = full.input_ids.clone()
+    for k, word in donor.changed.items():
+        ids[:, table["label_positions"][0][k]] = torch.tensor(word)
+    return replace(full, input_ids=ids)
+
+
+def residual_exchanged(model: Any, full: Batch, donor: Batch, layer: int, at: list[int]) -> Tensor:
+    """Logits of prompts in which a layer's output is the donor's at some places."""
+    kept: list[Tensor] = []
+
+    def hook(change: Callable[[Tensor], Tensor]) -> Any:
+        def forward(_: Any, __: Any, output: Any) -> Any:
+            if isinstance(output, tuple):
+                return (change(output[0]), *output[1:])
+            return change(output)
+
+        return decoder_layers(model)[layer].register_forward_hook(forward)
+
+    def keep(hidden: Tensor) -> Tensor:
+        kept.append(hidden)
+        return hidden
+
+    def put(hidden: Tensor) -> Tensor:
+        hidden = hidden.clone()
+        hidden[:, at] = kept[0][:, at]
+        return hidden
+
+    for change, batch in ((keep, donor), (put, full)):
+        handle = hook(change)
+        logits = target_logits(model, batch)
+        handle.remove()
+    return logits
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_transplant_equals_the_same_exchange_in_full_prompts(family: str) -> None:
+    model, table = tiny_model(family), two_words_of_each([5, 17, 9])
+    depth = model.config.num_hidden_layers
+    settings = settings_of(PLACES, ("permuted", "drawn"), WHAT, depth, 1, depth)
+    measured = measure_transplant(model, table, settings, 50)
+    runs = transplant._Runs(model, table, settings)
+    full = whole_batch(table)
+    order = torch.tensor(full.examples).argsort()
+    assert len(measured) == 3 * (1 + len(settings))
+    for setting in [UNTOUCHED, *settings]:
+        rows = measured.filter(
+            pl.col(name) == value for name, value in setting._asdict().items()
+        ).sort("example")
+        if setting == UNTOUCHED:
+            logits = target_logits(model, full)
+        else:
+            donor = donor_of(table, setting, runs)
+            places = runs._places.get((setting.donor, setting.places, setting.draw))
+            if setting.what == "prompt":
+                logits = target_logits(model, donor)
+            elif setting.what == "residual":
+                logits = residual_exchanged(model, full, donor, setting.layer, places)
+            else:
+                recorded = Recorded()
+                with intervene(recorded):
+                    target_logits(model, donor)
+                layers = range(setting.layer, setting.layer + setting.layers)
+                with intervene(PlainExchange(recorded, places, layers)):
+                    logits = target_logits(model, full)
+        expected = logits[order][:, full.label_tokens].softmax(-1)
+        torch.testing.assert_close(
+            torch.tensor(rows["probabilities"].to_list()), expected, rtol=1e-4, atol=1e-6
+        )
+
+
+def probabilities(measured: pl.DataFrame, setting: Setting) -> list[list[float]]:
+    rows = measured.filter(pl.col(name) == value for name, value in setting._asdict().items())
+    return rows.sort("example")["probabilities"].to_list()
+
+
+def test_all_keys_and_values_of_the_demonstrations_give_the_donor_s_answer_bit_for_bit() -> None:
+    model, table = tiny_model("llama"), two_words_of_each([5, 17])
+    whole = Setting("permuted", "keys_values", "demonstrations", 0, "all", 0, 3)
+    settings = [own_answer("permuted", 0), whole]
+    measured = measure_transplant(model, table, settings, 500)
+    own = probabilities(measured, own_answer("permuted", 0))
+    assert probabilities(measured, whole) == own
+    assert probabilities(measured, UNTOUCHED) != own
+
+
+def test_what_is_taken_from_the_prompt_itself_changes_no_bit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, table = tiny_model("llama"), two_words_of_each([5, 17])
+    word = table["token_ids"][0][8]
+    monkeypatch.setattr(transplant, "donor_words", lambda *_: {0: [word]})
+    monkeypatch.setattr(transplant._Runs, "_check_differs", lambda *_: None)
+    settings = settings_of(PLACES, ("permuted",), WHAT, 3, 1, 3)
+    measured = measure_transplant(model, table, settings, 500)
+    untouched = probabilities(measured, UNTOUCHED)
+    for setting in settings:
+        assert probabilities(measured, setting) == untouched, setting
+
+
+def test_a_donor_that_does_not_differ_at_label_words_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = two_words_of_each([5])
+    word = table["token_ids"][0][8]
+    monkeypatch.setattr(transplant, "donor_words", lambda *_: {0: [word]})
+    settings = settings_of(("label",), ("permuted",), WHAT[:1], 3, 1, 3)
+    with pytest.raises(InputError, match="transplant: keys_values at label words of model tiny"):
+        measure_transplant(tiny_model("llama"), table, settings, 500)
+
+
+def test_texts_before_every_label_word_have_nothing_to_take() -> None:
+    model, table = tiny_model("llama"), two_words_of_each([5])
+    settings = settings_of(("text",), ("permuted",), ("keys_values",), 3, 1, 3)
+    measured = measure_transplant(model, table, settings, 500)
+    (below,) = (s for s in settings if s.side == "first" and s.layers == 1)
+    (whole,) = (s for s in settings if s.side == "all")
+    untouched = probabilities(measured, UNTOUCHED)
+    # The embeddings of texts are the same, so their first keys and values are too.
+    assert probabilities(measured, below) == untouched
+    assert probabilities(measured, whole) != untouched
+
+
+def test_donors_have_words_of_other_classes_with_as_many_tokens() -> None:
+    prompt = two_words_of_each([5]).row(0, named=True)
+    first, second = prompt["token_ids"][8], prompt["token_ids"][18]
+    assert donor_words(prompt, "permuted", np.random.default_rng(0)) == {
+        0: [second],
+        1: [first],
+        2: [second],
+    }
+    drawn = [donor_words(prompt, "drawn", np.random.default_rng(n)) for n in range(20)]
+    # The other word is that of the first or of the last demonstration then.
+    ways = [{0: [second], 1: [first]}, {1: [first], 2: [second]}]
+    assert all(each in ways for each in drawn)
+    assert all(way in drawn for way in ways)
+
+
+def test_words_of_another_length_stay(caplog: pytest.LogCaptureFixture) -> None:
+    table = wordy_prompts([5], "fixed")  # words of 1, 3, and 2 tokens
+    assert donor_words(table.row(0, named=True), "permuted", np.random.default_rng(0)) is None
+    settings = settings_of(("label",), ("permuted",), WHAT, 2, 1, 3)
+    measured = measure_transplant(tiny_model("llama"), table, settings, 500)
+    assert measured["donor"].to_list() == ["none"]
+    assert caplog.messages == [
+        "No transplants from permuted label words: no two label words of task news have the same "
+        "number of tokens, so none can replace another (transplant.donors)."
+    ]
+
+
+def test_places_are_label_words_or_as_many_other_tokens() -> None:
+    prompt = wordy_prompts([5], "fixed").row(0, named=True)
+
+    def places(name: str, draw: int = 0) -> list[int]:
+        return places_of(prompt, name, [1, 2], 24, np.random.default_rng(draw))
+
+    labels = [4, 11, 12, 13, 21, 22]
+    assert places("label") == labels
+    assert {tuple(places("one_label", draw)) for draw in range(9)} == {(11, 12, 13), (21, 22)}
+    assert places("demonstrations") == list(range(24))
+    assert places("rest") == [token for token in range(24) if token not in labels]
+    for draw in range(9):
+        text, template = places("text", draw), places("template", draw)
+        for drawn in (text, template):
+            assert [sum(a <= t < b for t in drawn) for a, b in ((0, 6), (6, 15), (15, 24))] == [
+                1,
+                3,
+                2,
+            ]
+        assert set(text) <= {1, 2, 7, 8, 9, 16, 17, 18, 19}
+        assert set(template) <= {3, 5, 6, 10, 14, 15, 20, 23}
+
+
+def test_places_that_a_demonstration_lacks_are_left_out_with_a_sentence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    table = two_words_of_each([5]).with_columns(format_positions=pl.Series([[0, 9, 10, 29, 30]]))
+    settings = settings_of(("label", "template"), ("permuted",), ("keys_values",), 2, 1, 3)
+    table = table.with_columns(format_positions=pl.Series([[0, 10, 29, 30]]))
+    measured = measure_transplant(tiny_model("llama"), table, settings, 500)
+    assert set(measured["places"]) == {"none", "label"}
+    assert caplog.messages == [
+        "No transplants at template tokens: a demonstration of task news has none that all prompts "
+        "share (transplant.places)."
+    ]
+
+
+def test_depths_are_evenly_spaced_and_the_whole_is_taken_once() -> None:
+    assert bands_at("keys_values", 3, 18) == [
+        ("all", 0, 18),
+        ("middle", 6, 6),
+        ("first", 0, 6),
+        ("first", 0, 12),
+        ("last", 12, 6),
+        ("last", 6, 12),
+    ]
+    assert bands_at("residual", 6, 18) == [("at", layer, 1) for layer in (2, 5, 8, 11, 14)]
+    assert bands_at("keys_values", 1, 2) == [("all", 0, 2)]
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 60])
+def test_batches_and_shards_of_texts_change_no_number(batch_tokens: int) -> None:
+    model, table = tiny_model("llama"), two_words_of_each([5, 17, 9])
+    settings = settings_of(PLACES, ("permuted",), WHAT, 2, 2, 3)
+    whole = measure_transplant(model, table, settings, 500)
+    parts = [
+        measure_transplant(model, table, settings, batch_tokens, examples)
+        for examples in ([0], [1, 2])
+    ]
+    together = pl.concat(parts)
+    assert together.drop("probabilities").equals(whole.drop("probabilities"))
+    values = [torch.tensor(each["probabilities"].to_list()) for each in (together, whole)]
+    torch.testing.assert_close(*values, rtol=1e-5, atol=1e-6)
+    rows = table.with_columns(example=pl.col("example") * 5 + 7)  # of a larger split
+    first = measure_transplant(model, rows, settings, 500, first=2)
+    assert first["example"].unique().to_list() == [7, 12]
+
+
+def test_prompts_that_are_too_long_are_left_out() -> None:
+    table = two_words_of_each([5]).with_columns(skipped=pl.Series(["exceeds the context"]))
+    assert measure_transplant(tiny_model("llama"), table, [], 500).is_empty()
+
+
+def test_label_words_that_prompts_do_not_share_are_refused() -> None:
+    table = shared_prompts([5, 5])
+    ids = table["token_ids"].to_list()
+    ids[1][20] = (ids[1][20] + 1) % 97
+    with pytest.raises(InputError, match=r"tasks.news.template: its queries begin differently"):
+        measure_transplant(
+            tiny_model("llama"), table.with_columns(pl.Series("token_ids", ids)), [], 50
+        )

@@ -1,0 +1,57 @@
+"""How far answers move to the donor's, worked out by hand."""
+
+import polars as pl
+import pytest
+
+from anchorflow.analyses.transplant.schema import TRANSPLANT_SUMMARY
+from anchorflow.analyses.transplant.summarize import summarize_transplant
+from anchorflow.schemas.frames import frame_schema
+from constructed.interventions import prompts, transplant
+
+OWN, DONOR = [0.25, 0.25, 0.75], [0.75, 0.5, 0.75]
+LABEL, TEXT = ("keys_values", "label", 0), ("keys_values", "text", 0)
+
+
+def means(table: pl.DataFrame, places: str, task: str = "news") -> dict[str, float]:
+    rows = table.filter(pl.col("task") == task, pl.col("places") == places)
+    return dict(rows.select("measure", "mean").iter_rows())
+
+
+def test_moves_are_shares_of_the_whole_way_and_predictions_count_where_the_donor_s_differs() -> (
+    None
+):
+    taken = {LABEL: [0.75, 0.25, 0.0], TEXT: [0.25, 0.5, 0.75]}
+    table = summarize_transplant(transplant(taken, OWN, DONOR), prompts(), 0.95)
+    assert table.schema == frame_schema(TRANSPLANT_SUMMARY)
+    # Ways of 1/2, 1/4, and none; squared 1/4 and 1/16 (twice, for both labels). Label words go the
+    # whole of the first; text tokens, the whole of the second. Only the first text's prediction
+    # differs in the donor.
+    assert means(table, "label") == pytest.approx({"moved": 4 / 5, "follows": 1})
+    assert means(table, "text") == pytest.approx({"moved": 1 / 5, "follows": 0})
+
+
+def test_draws_add_up() -> None:
+    taken = {LABEL: [0.75, 0.5, 0.75], ("keys_values", "label", 1): [0.25, 0.25, 0.75]}
+    table = summarize_transplant(transplant(taken, OWN, DONOR), prompts(), 0.95)
+    assert means(table, "label") == pytest.approx({"moved": 0.5, "follows": 0.5})
+
+
+def test_beyond_the_donor_is_more_than_the_whole_way_and_away_from_it_is_less_than_none() -> None:
+    taken = {LABEL: [1.0, 0.75, 0.75], TEXT: [0.0, 0.125, 0.75]}
+    table = summarize_transplant(transplant(taken, OWN, DONOR), prompts(), 0.95)
+    assert means(table, "label")["moved"] == pytest.approx((3 / 2 * 4 + 2) / 5)
+    assert means(table, "text")["moved"] == pytest.approx(-1 / 2)
+
+
+def test_a_donor_with_the_same_answers_defines_nothing() -> None:
+    table = summarize_transplant(transplant({LABEL: OWN}, OWN, OWN), prompts(), 0.95)
+    assert table["mean"].is_null().all()
+
+
+def test_tasks_without_donors_are_undefined_and_a_run_of_these_alone_has_no_rows() -> None:
+    bare = transplant({}, OWN, DONOR, task="poems").filter(pl.col("what") == "none")
+    both = pl.concat([transplant({LABEL: DONOR}, OWN, DONOR), bare])
+    table = summarize_transplant(both, prompts(("news", "poems")), 0.95)
+    assert table.filter(pl.col("task") == "poems")["mean"].is_null().all()
+    assert means(table, "label")["moved"] == pytest.approx(1)
+    assert summarize_transplant(bare, prompts(("poems",)), 0.95).is_empty()

@@ -1,0 +1,330 @@
+"""Claims on re-weighting, compression, and confusion: where each holds, and where not."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import polars as pl
+import pytest
+
+from anchorflow.analyses.confusion.schema import CONFUSION
+from anchorflow.analyses.reweighting.schema import REWEIGHTING
+from anchorflow.analyses.timing.schema import TIMING
+from anchorflow.claims.summarize import load_claims
+from anchorflow.schemas.predictions import PREDICTIONS
+from constructed.claims import (
+    ALONE,
+    EXAMPLES,
+    LAYERS,
+    SEEDS,
+    WITH_TWIN,
+    Tables,
+    answered,
+    cells,
+    compression,
+    expect,
+    judged,
+    of_claim,
+    summarize,
+)
+from constructed.rows import frame
+
+# How many texts of four are right re-weighted, where the other way gets two right.
+REWEIGHTED = {"holds": 3, "even": 2, "fails": 1}
+
+EFFECTS_OF_WEIGHTS = {"holds": 0.25, "even": 0.0, "fails": -0.25}
+
+BESIDE = {"reweighting_over_vanilla": "vanilla", "reweighting_over_many": "many"}
+
+
+@pytest.mark.parametrize(("claim", "other"), BESIDE.items())
+@pytest.mark.parametrize(*ALONE)
+def test_reweighting_over(
+    own: str, verdict: str, reason: str | None, claim: str, other: str
+) -> None:
+    right = {"reweighted": REWEIGHTED[own], other: 2}
+    found = judged(claim, {"reweighting": answered(right, "method", REWEIGHTING)})
+    expect(found, EFFECTS_OF_WEIGHTS[own], verdict, reason)
+
+
+@pytest.mark.parametrize(("claim", "other"), BESIDE.items())
+def test_accuracies_are_compared_on_the_texts_that_both_were_run_on(claim: str, other: str) -> None:
+    rows = answered({"reweighted": 3, other: 2}, "method", REWEIGHTING)
+    # Without every fourth text, on which both are wrong, 1 of 3 differs.
+    kept = rows.filter((pl.col("method") == "reweighted") | (pl.col("example") % 4 != 3))
+    found = judged(claim, {"reweighting": kept})
+    assert found["effect"] == pytest.approx(1 / 3)
+    assert found["examples"] == len(SEEDS) * EXAMPLES * 3 / 4
+
+
+@pytest.mark.parametrize(("claim", "other"), BESIDE.items())
+def test_without_the_other_nothing_is_compared(claim: str, other: str) -> None:
+    rows = answered({"reweighted": 3}, "method", REWEIGHTING)
+    found = judged(claim, {"reweighting": rows})
+    assert found["verdict"] == "not tested"
+    assert found["reason"].startswith(f"no example was run with both reweighted and {other}")
+
+
+# On how many texts of four anchors are loyal, where every other method is so on two.
+ANCHORS = {"holds": [4], "even": [2], "fails": [0]}
+
+OTHERS = {
+    "text_anchor": [2],
+    "hidden_random": [2] * 20,
+    "format_only": [2],
+    "label_only": [2],
+}
+
+NAMES = (
+    "anchors_over_text_label_loyalty",
+    "anchors_over_text_word_loyalty",
+    "anchors_over_text_accuracy",
+    "anchors_over_random_label_loyalty",
+    "anchors_over_random_word_loyalty",
+    "anchors_over_random_accuracy",
+    "anchors_over_random_oracle_label_loyalty",
+    "anchors_over_random_oracle_word_loyalty",
+    "anchors_over_random_oracle_accuracy",
+    "anchors_over_random_top_label_loyalty",
+    "anchors_over_random_top_word_loyalty",
+    "anchors_over_random_top_accuracy",
+    "anchors_over_format_label_loyalty",
+    "anchors_over_format_word_loyalty",
+    "anchors_over_format_accuracy",
+    "anchors_over_label_label_loyalty",
+    "anchors_over_label_word_loyalty",
+    "anchors_over_label_accuracy",
+)
+
+EFFECTS_RETENTION = {"holds": 0.5, "even": 0.0, "fails": -0.5}
+
+# Where it is not loyal, 2 of 8 of the likeliest words stay, and not 5 of 5.
+LOST = {"label_loyalty": 1, "accuracy": 1, "word_loyalty": 3 / 4}
+
+# Of these draws, the mean is loyal on one text of four, and the best one on three.
+DRAWS = [3, *[0] * 10, *[2] * 7, 1, 2]
+
+
+def tables_of_retention(anchors: str) -> Tables:
+    return compression({"hidden_anchor": ANCHORS[anchors], **OTHERS})
+
+
+@cache
+def summary_of(own: str, twin: str) -> pl.DataFrame:
+    return summarize(tables_of_retention(own), [tables_of_retention(twin)])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(*WITH_TWIN)
+def test_anchors_over_others(
+    own: str, twin: str, verdict: str, reason: str | None, name: str
+) -> None:
+    found = of_claim(summary_of(own, twin), name)
+    lost = next(lost for measure, lost in LOST.items() if name.endswith(measure))
+    expect(
+        found, EFFECTS_RETENTION[own] * lost, verdict, reason, twin=EFFECTS_RETENTION[twin] * lost
+    )
+
+
+def test_every_claim_on_anchors_is_tested_here() -> None:
+    assert {c.name for c in load_claims() if c.source == "[A] §3.2, Table 2"} == set(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("other", "effect"), [("random", 0.75), ("random_oracle", 0.25), ("random_top", 0.25)]
+)
+def test_random_draws_are_averaged_or_the_best_is_chosen(other: str, effect: float) -> None:
+    assert sum(DRAWS) / len(DRAWS) == 1
+    tables = compression({"hidden_anchor": [4], "hidden_random": DRAWS})
+    assert judged(f"anchors_over_{other}_accuracy", tables)["effect"] == pytest.approx(effect)
+
+
+def test_the_best_of_fewer_draws_than_the_paper_s_is_not_the_paper_s() -> None:
+    tables = compression({"hidden_anchor": [4], "hidden_random": [2] * 19})
+    found = judged("anchors_over_random_oracle_accuracy", tables)
+    assert found["verdict"] == "not tested"
+    assert found["reason"] == "compression.draws is 19, and the paper's is 20"
+
+
+@pytest.mark.parametrize(
+    ("kept", "lacks"), [("hidden_anchor", "text_anchor"), ("text_anchor", "hidden_anchor")]
+)
+def test_a_method_that_was_not_run_is_named(kept: str, lacks: str) -> None:
+    found = judged("anchors_over_text_accuracy", compression({kept: [4]}))
+    assert found["verdict"] == "not tested"
+    assert found["reason"] == f"compression.methods lacks {lacks}"
+
+
+def test_a_single_text_has_no_other_to_choose_a_draw_by() -> None:
+    tables = compression({"hidden_anchor": [4], "hidden_random": [2] * 20})
+    one = {"compression": tables["compression"].filter(example=3)}
+    found = judged("anchors_over_random_top_accuracy", one)
+    assert found["reason"] == "a single test text leaves no other to choose a draw by"
+
+
+# Lower quartile, median, and upper quartile, in ms.
+QUICK, SLOW = (4, 5, 6), (9, 10, 11)
+
+COMPARED = {"compression_is_faster": "full_prompt", "anchors_faster_than_full_cache": "full"}
+
+
+def timed(
+    claim: str, anchors: Sequence[float], other: Sequence[float], task: str = "news"
+) -> Tables:
+    """Timings of the anchors and of what they are compared with."""
+    rows = [
+        {"model": "tiny", "task": task, "seed": 0, "way": way, "runs": 8}
+        | dict(zip(("low", "milliseconds", "high"), times, strict=True))
+        for way, times in {"hidden_anchor": anchors, COMPARED[claim]: other}.items()
+    ]
+    return {"timing": frame(rows, TIMING)}
+
+
+@pytest.mark.parametrize("claim", COMPARED)
+@pytest.mark.parametrize(
+    ("anchors", "other", "verdict"),
+    [
+        (QUICK, SLOW, "supported"),
+        ((4, 5, 9), SLOW, "inconclusive"),
+        ((4, 10.5, 12), SLOW, "inconclusive"),
+        ((10.9, 12, 13), SLOW, "inconclusive"),
+        ((11, 12, 13), SLOW, "not supported"),
+        (SLOW, QUICK, "not supported"),
+    ],
+)
+def test_quartiles_decide(
+    claim: str, anchors: Sequence[float], other: Sequence[float], verdict: str
+) -> None:
+    found = judged(claim, timed(claim, anchors, other))
+    assert found["verdict"] == verdict
+    assert found["effect"] == pytest.approx(other[1] / anchors[1] - 1)
+    assert found["low"] == pytest.approx(other[0] / anchors[2] - 1)
+    assert found["high"] == pytest.approx(other[2] / anchors[0] - 1)
+    assert found["rule"].startswith("quartiles: supported if the anchors' upper one")
+    assert (found["examples"], found["seeds"], found["p_value"]) == (8, 1, None)
+    assert found["interval"] == "quartiles of timings"
+
+
+@pytest.mark.parametrize("claim", COMPARED)
+@pytest.mark.parametrize(
+    ("of_news", "of_mine", "verdict"),
+    [
+        ((QUICK, SLOW), (QUICK, SLOW), "supported"),
+        ((QUICK, SLOW), (SLOW, QUICK), "inconclusive"),
+        ((SLOW, QUICK), (SLOW, QUICK), "not supported"),
+    ],
+)
+def test_tasks_must_agree(
+    claim: str,
+    of_news: tuple[Sequence[float], Sequence[float]],
+    of_mine: tuple[Sequence[float], Sequence[float]],
+    verdict: str,
+) -> None:
+    parts = [timed(claim, *of_news), timed(claim, *of_mine, task="mine")]
+    tables = {"timing": pl.concat([part["timing"] for part in parts])}
+    found = of_claim(summarize(tables, tasks=["news", "mine"]), claim, "average")
+    assert (found["verdict"], found["reason"], found["examples"]) == (verdict, None, 16)
+    assert found["rule"] == "quartiles: supported, or not, if it is so in every task that was timed"
+
+
+@pytest.mark.parametrize(("claim", "other"), COMPARED.items())
+def test_what_was_not_timed_is_named(claim: str, other: str) -> None:
+    tables = {"timing": timed(claim, QUICK, SLOW)["timing"].filter(way="hidden_anchor")}
+    found = judged(claim, tables)
+    assert (found["verdict"], found["reason"]) == ("not tested", f"{other} was not timed")
+
+
+Distances = Mapping[tuple[int, int], float | None]
+
+# Probabilities by true label. Of three labels, 0 and 1 are always told apart, 0 and 2 never, and 1
+# and 2 always mistaken for one another: AUCs of 1, 0.5 and 0.
+THREE = [[0.4, 0.2, 0.4], [0.4, 0.3, 0.3], [0.3, 0.4, 0.3]]
+
+# Of four, neighbors are always told apart, and the others never: AUCs of 1 and 0.5.
+FOUR = [[0.4, 0.1, 0.4, 0.1], [0.1, 0.4, 0.1, 0.4]] * 2
+
+FAR: Distances = {(0, 1): 1.0, (0, 2): 0.6, (1, 2): 0.2}
+
+NEAR: Distances = {(0, 1): 0.2, (0, 2): 0.6, (1, 2): 1.0}
+
+# Three of four labels' neighbors far apart: rotating the labels, all four pairs of neighbors take
+# one another's distances.
+NEIGHBORS: Distances = {
+    (a, b): 1.0 if (b - a) % 2 else 0.4 for a in range(4) for b in range(a + 1, 4)
+}
+
+
+def tables_of_confusion(
+    late: Distances, early: Distances = NEAR, probabilities: Sequence[Sequence[float]] = THREE
+) -> Tables:
+    """Distances of late and of other layers, and predictions of nine texts or more per seed."""
+    classes = len(probabilities)
+    predictions = [
+        {
+            **cell,
+            "label": cell["example"] % classes,
+            "prediction": 0,
+            "probabilities": probabilities[cell["example"] % classes],
+        }
+        for cell in cells(examples=12)
+    ]
+    confusion = [
+        {
+            **cell,
+            "heads": "concatenated",
+            "layer": layer,
+            "label": a,
+            "other": b,
+            "distance": distance,
+        }
+        for cell in cells(examples=1)
+        for layer in range(LAYERS)
+        for (a, b), distance in (late if layer >= LAYERS - 2 else early).items()
+    ]
+    return {
+        "predictions": frame(predictions, PREDICTIONS),
+        "confusion": frame(
+            [{k: v for k, v in row.items() if k != "example"} for row in confusion], CONFUSION
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("late", "effect", "control", "verdict", "reason"),
+    [
+        # Of three labels, the distances' ranks rotate too, so correlations add up to 0.
+        (FAR, 1.0, -0.5, "supported", None),
+        (NEAR, -1.0, 0.5, "not supported", "the effect is not above 0"),
+    ],
+)
+def test_diagnosis_predicts_confusion(
+    late: Distances, effect: float, control: float, verdict: str, reason: str | None
+) -> None:
+    early = NEAR if late is FAR else FAR
+    found = judged("diagnosis_predicts_confusion", tables_of_confusion(late, early))
+    expect(found, effect, verdict, reason, control)
+
+
+def test_distances_that_tell_other_labels_as_well_tell_nothing_of_these() -> None:
+    found = judged("diagnosis_predicts_confusion", tables_of_confusion(NEIGHBORS, NEIGHBORS, FOUR))
+    expect(found, 1.0, "not supported", "also true of its control", 1.0)
+
+
+def test_two_labels_have_no_rank_correlation() -> None:
+    tables = tables_of_confusion({(0, 1): 1.0}, {(0, 1): 1.0}, [[0.6, 0.4], [0.4, 0.6]])
+    found = judged("diagnosis_predicts_confusion", tables)
+    assert found["verdict"] == "not tested"
+    assert found["reason"] == "a rank correlation needs three labels or more"
+
+
+def test_keys_without_distances_leave_it_undefined() -> None:
+    tables = tables_of_confusion(dict.fromkeys(FAR), dict.fromkeys(FAR))
+    found = judged("diagnosis_predicts_confusion", tables)
+    said = "undefined: in no layer are there three pairs of labels whose AUC and distance vary"
+    expect(found, None, "inconclusive", said)
+
+
+def test_a_layer_without_distances_does_not_count() -> None:
+    tables = tables_of_confusion(FAR)
+    gone = pl.when(pl.col("layer") == LAYERS - 1).then(None).otherwise(pl.col("distance"))
+    changed = {**tables, "confusion": tables["confusion"].with_columns(distance=gone)}
+    assert judged("diagnosis_predicts_confusion", changed)["effect"] == pytest.approx(1)

@@ -1,0 +1,67 @@
+"""Claims on what attention to label words tells: where each holds, and where not."""
+
+import pytest
+
+from constructed.attention import deep_tables
+from constructed.claims import SEEDS, WITH_BOTH, expect, judged
+
+# Layers with AUCs of 0.5, 1, and 0.
+KINDS = {
+    "deep_auc_rises": {
+        "holds": ["even", "even", "reversed", "reversed", "perfect", "perfect"],
+        "even": ["perfect"] * 6,
+        "fails": ["perfect", "perfect", "reversed", "reversed", "even", "even"],
+    },
+    "deep_gain_late": {
+        "holds": ["even"] * 3 + ["perfect"] * 3,
+        "even": ["perfect"] * 6,
+        "fails": ["perfect"] * 3 + ["even"] * 3,
+    },
+}
+
+EFFECTS = {"holds": 0.5, "even": 0.0, "fails": -0.5}
+
+
+@pytest.mark.parametrize("claim", KINDS)
+@pytest.mark.parametrize(*WITH_BOTH)
+def test_attention_tells_answers_late(
+    own: str, control: str, twin: str, verdict: str, reason: str | None, claim: str
+) -> None:
+    tables = deep_tables(KINDS[claim][own], KINDS[claim][control], SEEDS)
+    untrained = deep_tables(KINDS[claim][twin], KINDS[claim]["even"], SEEDS)
+    found = judged(claim, tables, untrained)
+    expect(found, EFFECTS[own], verdict, reason, EFFECTS[control], EFFECTS[twin])
+
+
+@pytest.mark.parametrize("claim", KINDS)
+def test_a_network_that_always_answers_the_same_is_no_null(claim: str) -> None:
+    tables = deep_tables(KINDS[claim]["holds"], KINDS[claim]["even"], SEEDS)
+    untrained = deep_tables(KINDS[claim]["even"], KINDS[claim]["even"], SEEDS, predictions=[1] * 9)
+    found = judged(claim, tables, untrained)
+    said = "undefined for tiny+initialized-0: in no seed does the model predict two labels"
+    expect(found, 0.5, "inconclusive", said, control=0.0)
+    assert found["p_value"] is None
+    another = judged(
+        claim, tables, untrained, deep_tables(KINDS[claim]["even"], KINDS[claim]["even"], SEEDS)
+    )
+    expect(another, 0.5, "supported", said, control=0.0, twin=0.0)
+
+
+@pytest.mark.parametrize("claim", KINDS)
+def test_a_model_that_always_answers_the_same_has_no_effect(claim: str) -> None:
+    tables = deep_tables(KINDS[claim]["holds"], KINDS[claim]["even"], SEEDS, predictions=[1] * 9)
+    found = judged(claim, tables)
+    said = "undefined: in no seed does the model predict two labels"
+    expect(found, None, "inconclusive", said)
+
+
+@pytest.mark.parametrize("claim", KINDS)
+def test_a_single_layer_is_neither_early_nor_late(claim: str) -> None:
+    found = judged(claim, deep_tables(["perfect"], ["even"], SEEDS))
+    assert (found["verdict"], found["reason"]) == ("not tested", "the model has a single layer")
+
+
+def test_the_middle_one_of_an_odd_number_of_layers_is_in_neither_half() -> None:
+    kinds = ["even", "even", "perfect", "perfect", "even"]  # of 0.5, half is in two upper layers
+    found = judged("deep_gain_late", deep_tables(kinds, kinds, SEEDS))
+    assert found["effect"] == pytest.approx(0.25)

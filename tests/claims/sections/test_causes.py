@@ -1,0 +1,126 @@
+"""Claims on interventions: what is told from random tokens, and from no training."""
+
+import pytest
+
+from anchorflow.claims.claim import NotTested, Run
+from anchorflow.claims.sections import causes
+from constructed.interventions import Change, cutoff, cuts, faithfulness, knockout, transplant
+
+CLAIMS = {claim.name: claim for claim in causes.CLAIMS}
+
+PLAIN_CUT = [0.5, 0.5, 0.5]
+
+EDGES, RANDOM = ("label_to_target", False, 0), ("label_to_target", True, 0)
+
+
+def effect_cut(
+    cut: dict[Change, list[float]], band: tuple[str, int, int] = ("last", 2, 1)
+) -> float:
+    run = Run("news", {"knockout": knockout(cut, PLAIN_CUT, band)}, "mask", 1.0)
+    return float(CLAIMS["cutting_label_words"].measure(run).effect.values[0])
+
+
+def test_it_holds_where_only_cutting_label_words_changes_the_loss_in_whatever_direction() -> None:
+    assert effect_cut({EDGES: [0.25, 0.25, 0.9], RANDOM: PLAIN_CUT}) > 0.5
+
+
+def test_it_fails_where_random_edges_change_as_much() -> None:
+    assert effect_cut({EDGES: [0.25, 0.25, 0.5], RANDOM: [0.5, 0.25, 0.25]}) == pytest.approx(0)
+    assert effect_cut({EDGES: PLAIN_CUT, RANDOM: [0.25, 0.25, 0.25]}) < -0.5
+
+
+def test_it_is_not_tested_without_random_edges_or_the_last_third() -> None:
+    with pytest.raises(NotTested, match="random edges in place of these"):
+        effect_cut({EDGES: PLAIN_CUT})
+    with pytest.raises(NotTested, match="label_to_target in the last third"):
+        effect_cut({EDGES: PLAIN_CUT, RANDOM: PLAIN_CUT}, ("single", 2, 1))
+
+
+OWN, DONOR = [0.25, 0.25, 0.25], [0.75, 0.5, 0.75]
+
+
+def effect_carry(**after: list[float]) -> float:
+    taken = {("keys_values", places, 0): values for places, values in after.items()}
+    run = Run("news", {"transplant": transplant(taken, OWN, DONOR)}, "mask", 1.0)
+    return float(CLAIMS["label_words_carry"].measure(run).effect.values[0])
+
+
+def test_it_holds_where_label_words_alone_move_the_answer() -> None:
+    assert effect_carry(label=DONOR, text=OWN, template=OWN) == pytest.approx(1)
+
+
+def test_it_fails_where_other_tokens_move_it_as_far() -> None:
+    assert effect_carry(label=DONOR, text=DONOR, template=DONOR) == pytest.approx(0)
+    assert effect_carry(label=OWN, text=DONOR, template=OWN) == pytest.approx(-0.5)
+
+
+def test_it_is_not_tested_without_other_tokens_of_carry() -> None:
+    with pytest.raises(NotTested, match="keys and values of text and template tokens"):
+        effect_carry(label=DONOR, text=OWN)
+
+
+RIGHT, WRONG = [1.0, 2.0, 3.0], [3.0, 2.0, 1.0]
+
+
+def run_of(saliency: list[float], attention: list[float]) -> Run:
+    told = {
+        "saliency": saliency,
+        "gradient": saliency,
+        "integrated": saliency,
+        "attention": attention,
+    }
+    tables = {"faithfulness": faithfulness(told), "knockout": cuts([0.1, -0.2, 0.3])}
+    return Run("news", tables, "mask", 1.0)
+
+
+def values(run: Run) -> tuple[float, float]:
+    control = CLAIMS["saliency_orders_layers"].control.measure
+    assert control is not None
+    return tuple(
+        float(measure(run).effect.values[0])
+        for measure in (CLAIMS["saliency_orders_layers"].measure, control)
+    )
+
+
+def test_it_holds_where_saliency_alone_has_the_order() -> None:
+    assert values(run_of(RIGHT, WRONG)) == pytest.approx((1, -1))
+
+
+def test_it_does_not_exceed_attention_that_has_the_same_order_and_fails_with_the_reverse() -> None:
+    assert values(run_of(RIGHT, RIGHT)) == pytest.approx((1, 1))
+    assert values(run_of(WRONG, RIGHT)) == pytest.approx((-1, 1))
+
+
+def test_it_is_not_tested_without_label_words() -> None:
+    run = run_of(RIGHT, WRONG)
+    other = {name: rows.filter(rows["edges"] == "none") for name, rows in run.tables.items()}
+    with pytest.raises(NotTested):
+        causes.rank_of(Run("news", other, "mask", 1.0))
+
+
+PLAIN_SUFFICE = [1, 1, 0, 0]
+
+
+def effect_suffice(label: list[int], random: list[int]) -> float:
+    """With these predictions from the last of three layers on."""
+    other = [0, 0, 1, 1]
+    tables = {"label": [other, other, label], "random": [other, other, random]}
+    run = Run("news", {"cutoff": cutoff(tables, PLAIN_SUFFICE)}, "mask", 1.0)
+    return float(CLAIMS["label_words_suffice_late"].measure(run).effect.values[0])
+
+
+def test_it_holds_where_label_words_alone_keep_the_answer() -> None:
+    assert effect_suffice(PLAIN_SUFFICE, [0, 1, 0, 1]) == pytest.approx(0.5)
+
+
+def test_it_fails_where_any_tokens_keep_it() -> None:
+    assert effect_suffice(PLAIN_SUFFICE, PLAIN_SUFFICE) == pytest.approx(0)
+    assert effect_suffice([0, 1, 0, 1], PLAIN_SUFFICE) == pytest.approx(-0.5)
+
+
+def test_it_is_not_tested_without_other_tokens_of_suffice() -> None:
+    run = Run(
+        "news", {"cutoff": cutoff({"label": [PLAIN_SUFFICE] * 3}, PLAIN_SUFFICE)}, "mask", 1.0
+    )
+    with pytest.raises(NotTested):
+        CLAIMS["label_words_suffice_late"].measure(run)

@@ -1,0 +1,331 @@
+"""Claims on demonstrations and label words: where each holds, and where not, by hand."""
+
+import polars as pl
+import pytest
+
+from anchorflow.analyses.kernel.schema import COUNTS
+from anchorflow.analyses.retrieval.schema import RETRIEVAL
+from anchorflow.claims.verdicts import INCONCLUSIVE, SUPPORTED
+from anchorflow.schemas.predictions import PREDICTIONS
+from anchorflow.schemas.prompts import PROMPTS
+from constructed.claims import (
+    ALONE,
+    HEAD_TEXTS,
+    TOLD,
+    WITH_CONTROL,
+    Row,
+    Tables,
+    answered,
+    cells,
+    disagrees,
+    encoder,
+    expect,
+    judged,
+    kernel,
+    model_predictions,
+    of_claim,
+    summarize,
+)
+from constructed.rows import frame
+
+# How many texts of four are right, where with shuffled labels two are.
+RIGHT_LABELS = {"holds": 3, "even": 2, "fails": 1}
+
+EFFECTS_LABELS = {"holds": 0.25, "even": 0.0, "fails": -0.25}
+
+
+def predicted(right: int, words: str = "") -> pl.DataFrame:
+    rows = answered({"x": right}, "label", PREDICTIONS)
+    labels = (pl.col("example") % 2).cast(rows.schema["label"])
+    return rows.with_columns(labels.alias("label"), task=pl.col("task") + words)
+
+
+@pytest.mark.parametrize(*ALONE)
+def test_labels_inform(own: str, verdict: str, reason: str | None) -> None:
+    shuffled = predicted(2, "+shuffled")
+    tables = {"predictions": predicted(RIGHT_LABELS[own]), "shuffled_predictions": shuffled}
+    expect(judged("labels_inform", tables), EFFECTS_LABELS[own], verdict, reason)
+
+
+def test_without_shuffled_labels_nothing_is_compared() -> None:
+    found = judged("labels_inform", {"predictions": predicted(3)})
+    assert found["verdict"] == "not tested"
+    assert found["reason"] == "labels were not shuffled (controls.shuffled_labels)"
+
+
+# Every how many texts the model disagrees with one demonstration of each label, where with all it
+# does on one of four.
+FEWER_ENCODER = {"holds": 2, "even": 4, "fails": 0}
+
+
+def tables_of_encoder(own: str) -> Tables:
+    return {"kernel_predictions": model_predictions(), **encoder(4, FEWER_ENCODER[own])}
+
+
+@pytest.mark.parametrize(*ALONE)
+def test_agreement_grows(own: str, verdict: str, reason: str | None) -> None:
+    expect(judged("agreement_grows", tables_of_encoder(own)), EFFECTS_LABELS[own], verdict, reason)
+
+
+def test_only_texts_with_both_numbers_of_demonstrations_are_compared_of_encoder() -> None:
+    tables = tables_of_encoder("holds")
+    fewer = {**tables, "counts": tables["counts"].filter(pl.col("example") < 8)}
+    assert judged("agreement_grows", fewer)["examples"] == 3 * 8
+    without = {**tables, "counts": tables["counts"].filter(pl.col("seed") != 1)}
+    assert judged("agreement_grows", without)["examples"] == 2 * HEAD_TEXTS
+
+
+def test_the_fewest_demonstrations_are_compared_with_all() -> None:
+    tables = tables_of_encoder("holds")
+    more = tables["counts"].with_columns(
+        demonstrations_per_label=pl.lit(2, pl.Int32), prediction=pl.lit(7, pl.Int32)
+    )
+    counts = pl.concat([more, tables["counts"]])
+    found = judged("agreement_grows", {**tables, "counts": counts})
+    assert found["effect"] == pytest.approx(0.25)
+
+
+# Every how many texts the best head disagrees with the fewest demonstrations, where with all it
+# does on one of four.
+FEWER_HEAD = {"holds": 2, "even": 4, "fails": 0}
+
+
+def tables_of_head(own: str, control: str = "even") -> Tables:
+    """The second head is best with all demonstrations, and the first one with the fewest."""
+    whole = kernel({(0, 0): 2, (0, 1): 4}, {(0, 0): 0, (0, 1): 4})
+
+    def told(example: int, *every: int | None) -> list[int]:
+        model = TOLD[example]
+        return [1 - model if each is None or disagrees(example, each) else model for each in every]
+
+    counts = [
+        {
+            **cell,
+            "demonstrations_per_label": count,
+            "label": 0,
+            "prediction": TOLD[cell["example"]],
+            "heads": told(cell["example"], FEWER_HEAD[own], None),
+            "heads_permuted": told(cell["example"], FEWER_HEAD[control], 0),
+        }
+        for cell in cells(examples=HEAD_TEXTS)
+        for count in (1, 2)
+    ]
+    table = frame(counts, COUNTS)
+    # With more than the fewest, no head ever agrees.
+    never = pl.col("heads").list.eval(pl.element() + 2)
+    more = pl.when(pl.col("demonstrations_per_label") == 2).then(never).otherwise("heads")
+    return {**whole, "counts": table.with_columns(heads=more)}
+
+
+@pytest.mark.parametrize(*WITH_CONTROL)
+def test_head_agreement_grows(own: str, control: str, verdict: str, reason: str | None) -> None:
+    found = judged("head_agreement_grows", tables_of_head(own, control))
+    expect(found, EFFECTS_LABELS[own], verdict, reason, EFFECTS_LABELS[control])
+
+
+def test_only_texts_with_both_numbers_of_demonstrations_are_compared_of_head() -> None:
+    tables = tables_of_head("holds")
+    fewer = {**tables, "counts": tables["counts"].filter(pl.col("example") < 8)}
+    assert judged("head_agreement_grows", fewer)["examples"] == 3 * 8
+
+
+def test_one_number_of_demonstrations_leaves_nothing_to_compare() -> None:
+    tables = tables_of_head("holds")
+    found = judged("head_agreement_grows", {**tables, "counts": tables["counts"].clear()})
+    assert (found["verdict"], found["reason"]) == (
+        "not tested",
+        "there is only one number of demonstrations",
+    )
+
+
+CLAIMS_RETRIEVAL = {"retrieval_helps": "nearest", "retrieval_per_label_helps": "nearest_per_label"}
+
+# How many texts of four are right, by the model or by vote, where with random demonstrations the
+# model gets one right.
+RIGHT_RETRIEVAL = {"holds": 3, "even": 1, "fails": 0}
+
+EFFECTS_RETRIEVAL = {"holds": 0.5, "even": 0.0, "fails": -0.25}
+
+
+def tables_of_retrieval(choice: str, own: str, vote: str) -> Tables:
+    """Answers with both choices, and prompts whose demonstrations' labels vote as said."""
+    voted = answered({choice: RIGHT_RETRIEVAL[vote]}, "choice", RETRIEVAL)
+    prompts = [
+        {
+            **row,
+            "demonstrations": demonstrations,
+            "demonstration_labels": [1 - answer, answer, answer]
+            if choice == "nearest"
+            else [1 - answer, answer],
+        }
+        for row, told in zip(cells(), voted["prediction"], strict=True)
+        for demonstrations, answer in ((choice, told), ("another", 1 - told))
+    ]
+    return {
+        "retrieval": answered({choice: RIGHT_RETRIEVAL[own], "random": 1}, "choice", RETRIEVAL),
+        "retrieval_prompts": frame(prompts, PROMPTS),
+    }
+
+
+@pytest.mark.parametrize(("claim", "choice"), CLAIMS_RETRIEVAL.items())
+@pytest.mark.parametrize(*WITH_CONTROL)
+def test_retrieval_helps(
+    own: str, control: str, verdict: str, reason: str | None, claim: str, choice: str
+) -> None:
+    found = judged(claim, tables_of_retrieval(choice, own, control))
+    expect(found, EFFECTS_RETRIEVAL[own], verdict, reason, EFFECTS_RETRIEVAL[control])
+
+
+def test_texts_without_random_demonstrations_are_left_out_of_the_vote_too() -> None:
+    tables = tables_of_retrieval("nearest", "holds", "even")
+    # The vote is right on every fourth text, on which random demonstrations were not run.
+    kept = pl.col("choice").eq("nearest") | (pl.col("example") % 4 != 0)
+    found = judged("retrieval_helps", {**tables, "retrieval": tables["retrieval"].filter(kept)})
+    assert found["effect"] == pytest.approx(2 / 3)
+    assert found["control_effect"] == 0
+
+
+def test_without_random_demonstrations_nothing_is_compared() -> None:
+    tables = tables_of_retrieval("nearest", "holds", "even")
+    rows = tables["retrieval"].filter(choice="nearest")
+    found = judged("retrieval_helps", {**tables, "retrieval": rows})
+    assert found["verdict"] == "not tested"
+    assert found["reason"].startswith("no example was run with both nearest and random")
+
+
+CLAIM_DISTRIBUTION = "in_distribution_helps"
+
+# With random demonstrations, the model gets three texts of four right.
+RIGHT_DISTRIBUTION = {"holds": 1, "even": 3, "fails": 4}
+
+
+def tables_of_distribution(**right: int) -> Tables:
+    return {"retrieval": answered({"random": 3, **right}, "choice", RETRIEVAL)}
+
+
+@pytest.mark.parametrize(*WITH_CONTROL)
+def test_in_distribution_helps(own: str, control: str, verdict: str, reason: str | None) -> None:
+    tables = tables_of_distribution(
+        other_task=RIGHT_DISTRIBUTION[own], random_labels=RIGHT_DISTRIBUTION[control]
+    )
+    expect(
+        judged(CLAIM_DISTRIBUTION, tables),
+        EFFECTS_RETRIEVAL[own],
+        verdict,
+        reason,
+        EFFECTS_RETRIEVAL[control],
+    )
+
+
+def test_what_wrong_labels_cost_by_themselves_is_not_counted_for_the_texts() -> None:
+    found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(other_task=0, random_labels=2))
+    expect(found, 0.75, SUPPORTED, None, 0.25)
+    found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(other_task=2, random_labels=0))
+    assert found["reason"] == "also true of its control"
+
+
+def test_without_shuffled_labels_there_is_an_effect_and_no_verdict() -> None:
+    found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(other_task=1))
+    assert (found["effect"], found["verdict"]) == (0.5, INCONCLUSIVE)
+    assert found["reason"].startswith("its control was not measured: no example was run with both")
+
+
+def test_without_texts_of_another_task_nothing_is_compared() -> None:
+    found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(random_labels=1))
+    assert found["verdict"] == "not tested"
+    assert found["reason"].startswith("no example was run with both random and other_task")
+
+
+# Of each claim: what the own words are compared with, and what is in their place as the control.
+CLAIMS_WORDS = {
+    "own_words_over_permuted": ("permuted", "symbols"),
+    "own_words_over_random": ("random", "symbols"),
+}
+
+WORDS = {
+    "words": [" no", " yes"],
+    "permuted": [" yes", " no"],
+    "symbols": [" A", " B"],
+    "random": [],
+}
+
+# How many texts of four are right, where with the words compared with two are.
+RIGHT_WORDS = {"holds": 3, "even": 2, "fails": 1}
+
+
+def judged_words(claim: str, own: int, **others: int) -> Row:
+    """What is said of a claim, where so many texts of four are right with own and other words."""
+    worded = [predicted(own), *(predicted(right, f"+{name}") for name, right in others.items())]
+    tables = {"predictions": predicted(own), "worded_predictions": pl.concat(worded)}
+    words = {name: WORDS[name] for name in ("words", *others)}
+    return of_claim(summarize(tables, words={"news": words}), claim)
+
+
+@pytest.mark.parametrize(("claim", "compared"), CLAIMS_WORDS.items())
+@pytest.mark.parametrize(*WITH_CONTROL)
+def test_own_words_help(
+    own: str, control: str, verdict: str, reason: str | None, claim: str, compared: tuple[str, str]
+) -> None:
+    other, meaningless = compared
+    found = judged_words(claim, RIGHT_WORDS[own], **{other: 2, meaningless: RIGHT_WORDS[control]})
+    expect(found, EFFECTS_LABELS[own], verdict, reason, EFFECTS_LABELS[control])
+
+
+def test_the_control_of_permuted_words_is_the_mean_of_all_words_without_meaning() -> None:
+    found = judged_words("own_words_over_permuted", 4, permuted=1, symbols=3, random=2)
+    assert found["effect"] == pytest.approx(3 / 4)
+    assert found["control_effect"] == pytest.approx((2 / 4 + 1 / 4) / 2)
+
+
+def test_what_a_task_has_no_words_for_is_said() -> None:
+    found = judged_words("own_words_over_random", 3, permuted=2, symbols=2)
+    assert found["verdict"] == "not tested"
+    assert found["reason"] == "no label words were drawn at random (random_words)"
+    alone = judged_words("own_words_over_random", 3, random=2)
+    assert alone["effect"] == pytest.approx(0.25)
+    assert "its control was not measured: no single letters or signs were" in alone["reason"]
+    without = of_claim(summarize({"predictions": predicted(3)}), "own_words_over_permuted")
+    assert without["reason"] == "the task's own label words were not permuted (label_words)"
+
+
+def test_own_words_in_their_own_order_are_of_no_kind() -> None:
+    tables = {"predictions": predicted(3), "worded_predictions": predicted(2, "+same")}
+    words = {"news": {"words": [" no", " yes"], "same": ["no", "yes"]}}
+    found = of_claim(summarize(tables, words=words), "own_words_over_permuted")
+    assert found["verdict"] == "not tested"
+
+
+CLAIM_REPRESENTATIVE = "representative_helps"
+
+# With random demonstrations, the model gets one text of four right.
+RIGHT_REPRESENTATIVE = {"holds": 3, "even": 1, "fails": 0}
+
+
+def tables_of_representative(**right: int) -> Tables:
+    return {"retrieval": answered({"random": 1, **right}, "choice", RETRIEVAL)}
+
+
+@pytest.mark.parametrize(*WITH_CONTROL)
+def test_representative_helps(own: str, control: str, verdict: str, reason: str | None) -> None:
+    tables = tables_of_representative(
+        representative=RIGHT_REPRESENTATIVE[own], outlying=RIGHT_REPRESENTATIVE[control]
+    )
+    expect(
+        judged(CLAIM_REPRESENTATIVE, tables),
+        EFFECTS_RETRIEVAL[own],
+        verdict,
+        reason,
+        EFFECTS_RETRIEVAL[control],
+    )
+
+
+def test_without_outlying_ones_there_is_an_effect_and_no_verdict() -> None:
+    found = judged(CLAIM_REPRESENTATIVE, tables_of_representative(representative=3))
+    assert (found["effect"], found["verdict"]) == (0.5, INCONCLUSIVE)
+    assert found["reason"].startswith("its control was not measured: no example was run with both")
+
+
+def test_without_representative_ones_nothing_is_compared() -> None:
+    found = judged(CLAIM_REPRESENTATIVE, tables_of_representative(outlying=3))
+    assert found["verdict"] == "not tested"
+    assert found["reason"].startswith("no example was run with both representative and random")

@@ -1,0 +1,144 @@
+"""Claims on the three flows: where each holds, and where not, by hand."""
+
+import polars as pl
+import pytest
+
+from constructed.claims import (
+    SEEDS,
+    WITH_BOTH,
+    Tables,
+    by_third,
+    expect,
+    flow,
+    flows_and_controls,
+    judged,
+)
+
+# S_wp, S_pq, and S_ww as shares, early and late.
+FLOWS = {
+    # Only the early ones count.
+    "flow_early": {
+        "holds": ((0.6, 0.1, 0.3), (0.1, 0.7, 0.2)),
+        "even": ((0.3, 0.3, 0.4), (0.7, 0.1, 0.2)),
+        "fails": ((0.1, 0.5, 0.4), (0.7, 0.1, 0.2)),
+    },
+    # The first early minus late.
+    "flow_decays": {
+        "holds": ((0.6, 0.1, 0.3), (0.1, 0.7, 0.2)),
+        "even": ((0.3, 0.1, 0.6), (0.3, 0.7, 0.0)),
+        "fails": ((0.1, 0.5, 0.4), (0.4, 0.1, 0.5)),
+    },
+    # Only the late ones count.
+    "flow_late": {
+        "holds": ((0.6, 0.1, 0.3), (0.1, 0.7, 0.2)),
+        "even": ((0.1, 0.6, 0.3), (0.3, 0.3, 0.4)),
+        "fails": ((0.1, 0.6, 0.3), (0.4, 0.1, 0.5)),
+    },
+    # Only the early ones count.
+    "flow_wp_over_ww": {
+        "holds": ((0.6, 0.1, 0.3), (0.1, 0.2, 0.7)),
+        "even": ((0.4, 0.2, 0.4), (0.7, 0.2, 0.1)),
+        "fails": ((0.1, 0.5, 0.4), (0.7, 0.2, 0.1)),
+    },
+    # Only the late ones count.
+    "flow_pq_over_ww": {
+        "holds": ((0.2, 0.1, 0.7), (0.1, 0.7, 0.2)),
+        "even": ((0.1, 0.6, 0.3), (0.2, 0.4, 0.4)),
+        "fails": ((0.1, 0.6, 0.3), (0.4, 0.1, 0.5)),
+    },
+}
+
+EFFECTS = {
+    "flow_early": {"holds": 0.5, "even": 0.0, "fails": -0.4},
+    "flow_decays": {"holds": 0.5, "even": 0.0, "fails": -0.3},
+    "flow_late": {"holds": 0.6, "even": 0.0, "fails": -0.3},
+    "flow_wp_over_ww": {"holds": 0.3, "even": 0.0, "fails": -0.3},
+    "flow_pq_over_ww": {"holds": 0.5, "even": 0.0, "fails": -0.4},
+}
+
+
+@pytest.mark.parametrize("claim", FLOWS)
+@pytest.mark.parametrize(*WITH_BOTH)
+def test_flows(
+    own: str, control: str, twin: str, verdict: str, reason: str | None, claim: str
+) -> None:
+    flows, effects = FLOWS[claim], EFFECTS[claim]
+    tables = flows_and_controls(flows[own], flows[control])
+    untrained = flows_and_controls(flows[twin], flows["even"])
+    found = judged(claim, tables, untrained)
+    expect(found, effects[own], verdict, reason, effects[control], effects[twin])
+
+
+# What flows into a token early, where 1 flows into a token of the text: shares 3/4, 1/2, and 1/4.
+INTO = {"holds": 3.0, "even": 1.0, "fails": 1 / 3}
+
+EFFECTS_INTO = {"holds": 0.25, "even": 0.0, "fails": -0.25}
+
+
+def tables_of_into(own: str, before: str = "even") -> Tables:
+    """Flows into label words, and into the tokens before them; late, the other way round."""
+    columns = {
+        "s_wp": by_third(INTO[own], 9, 1 / INTO[own]),
+        "s_wp_before": by_third(INTO[before], 9, 1 / INTO[before]),
+        "s_wp_text": by_third(1, 1, 1),
+    }
+    return {"flow": flow(columns)}
+
+
+@pytest.mark.parametrize(*WITH_BOTH)
+def test_flow_into_label_words(
+    own: str, control: str, twin: str, verdict: str, reason: str | None
+) -> None:
+    found = judged("flow_into_label_words", tables_of_into(own, control), tables_of_into(twin))
+    expect(found, EFFECTS_INTO[own], verdict, reason, EFFECTS_INTO[control], EFFECTS_INTO[twin])
+
+
+def test_a_text_without_tokens_of_its_own_does_not_count() -> None:
+    tables = tables_of_into("holds")
+    without = pl.when(pl.col("example") % 4 == 0).then(None).otherwise(pl.col("s_wp_text"))
+    # In others, as much flows into the label word as into a token of the text.
+    even = pl.when(pl.col("example") % 4 == 1).then(pl.col("s_wp_text")).otherwise(pl.col("s_wp"))
+    changed = tables["flow"].with_columns(s_wp=even, s_wp_text=without)
+    found = judged("flow_into_label_words", {"flow": changed}, tables_of_into("even"))
+    assert found["effect"] == pytest.approx((0 + 0.25 + 0.25) / 3)
+    assert found["seeds"] == len(SEEDS)
+
+
+def test_where_no_text_has_tokens_nothing_is_said() -> None:
+    rows = tables_of_into("holds")["flow"]
+    changed = rows.with_columns(s_wp_text=pl.lit(None, pl.Float64))
+    found = judged("flow_into_label_words", {"flow": changed}, tables_of_into("even"))
+    expect(found, None, "inconclusive", "undefined: no example has a value")
+
+
+# What flows from a token late, where 1 flows from a text token and 3 from a template token, so 2
+# from another token: shares 3/4, 1/2, and 1/4. Early, as much as from another token.
+FROM = {"holds": 6.0, "even": 2.0, "fails": 2 / 3}
+
+
+def tables_of_from(own: str, text: str = "even", early: float = 2.0) -> Tables:
+    """Flows from label words, and from random text tokens in their place."""
+    columns = {
+        "s_pq": by_third(early, 0, FROM[own]),
+        "s_pq_text": by_third(early, 0, FROM[text]),
+        "target_text": by_third(1, 1, 1),
+        "target_template": by_third(3, 1, 3),
+    }
+    return {"flow": flow(columns)}
+
+
+@pytest.mark.parametrize("claim", ["flow_from_label_words", "flow_from_label_words_rises"])
+@pytest.mark.parametrize(*WITH_BOTH)
+def test_flow_from_label_words(
+    own: str, control: str, twin: str, verdict: str, reason: str | None, claim: str
+) -> None:
+    found = judged(claim, tables_of_from(own, control), tables_of_from(twin))
+    expect(found, EFFECTS_INTO[own], verdict, reason, EFFECTS_INTO[control], EFFECTS_INTO[twin])
+
+
+@pytest.mark.parametrize(
+    ("claim", "effect"), [("flow_from_label_words", 0.25), ("flow_from_label_words_rises", 0.0)]
+)
+def test_only_the_rise_is_compared_with_early_layers(claim: str, effect: float) -> None:
+    found = judged(claim, tables_of_from("holds", early=6.0), tables_of_from("even"))
+    assert found["effect"] == pytest.approx(effect)

@@ -1,0 +1,82 @@
+"""Claims on isolation: where each holds, and where not, by hand."""
+
+import pytest
+
+from constructed.attention import attention_table, attention_towards
+from constructed.claims import WITH_BOTH, WITH_TWIN, Tables, expect, isolation, judged
+
+# How many predictions of four stay with label words isolated: the fewer, the more they matter.
+# "even" has two draws, with which the same ones stay as with what label words are compared with.
+LABEL = {"holds": [1], "even": [4, 2], "fails": [4]}
+
+EFFECTS_RANDOM = {"holds": 0.5, "even": 0.0, "fails": -0.25}
+
+
+def beside_random(own: str) -> Tables:
+    """Two draws of random tokens, with which 3 of 4 stay on average."""
+    return isolation(
+        {("label", "first"): LABEL[own], ("random", "first"): [4, 2], ("label", "last"): [0]}
+    )
+
+
+def beside_neighbors(own: str) -> Tables:
+    """The tokens before and after, with which 3 of 4 stay on average."""
+    return isolation(
+        {("label", "first"): LABEL[own], ("before", "first"): [2], ("after", "first"): [4]}
+    )
+
+
+@pytest.mark.parametrize(*WITH_TWIN)
+def test_isolation_label_over_random(own: str, twin: str, verdict: str, reason: str | None) -> None:
+    found = judged("isolation_label_over_random", beside_random(own), beside_random(twin))
+    expect(found, EFFECTS_RANDOM[own], verdict, reason, twin=EFFECTS_RANDOM[twin])
+
+
+@pytest.mark.parametrize(*WITH_TWIN)
+def test_isolation_label_over_neighbors(
+    own: str, twin: str, verdict: str, reason: str | None
+) -> None:
+    found = judged("isolation_label_over_neighbors", beside_neighbors(own), beside_neighbors(twin))
+    expect(found, EFFECTS_RANDOM[own], verdict, reason, twin=EFFECTS_RANDOM[twin])
+
+
+def test_what_was_not_isolated_is_not_compared() -> None:
+    neighbors = judged("isolation_label_over_neighbors", beside_random("holds"))
+    assert neighbors["verdict"] == "not tested"
+    assert neighbors["reason"] == (
+        "isolation.positions lacks after, or a demonstration has no such token"
+    )
+    six = isolation({("label", "first"): [1], ("random", "first"): [3]}, layers=6)
+    random = judged("isolation_label_over_random", six)
+    assert random["reason"] == "isolation.layers lacks 5, the paper's number"
+
+
+# How many predictions of four stay with tokens isolated in the first and in the last layers.
+SIDES = {"holds": (1, 4), "even": (3, 3), "fails": (3, 2)}
+
+EFFECTS_FIRST = {"holds": 0.75, "even": 0.0, "fails": -0.25}
+
+
+def tables_of(own: str, random: str = "even", depth: int = 6) -> Tables:
+    """Label words, and random tokens in their place, of a model with so many layers."""
+    unchanged = {
+        (positions, side): [SIDES[what][place]]
+        for positions, what in (("label", own), ("random", random))
+        for place, side in enumerate(("first", "last"))
+    }
+    towards = attention_towards([0], [0, 1], ["even"] * depth)
+    return {**isolation(unchanged), "attention": attention_table(towards, [0, 1], "news")}
+
+
+@pytest.mark.parametrize(*WITH_BOTH)
+def test_isolation_first_over_last(
+    own: str, control: str, twin: str, verdict: str, reason: str | None
+) -> None:
+    found = judged("isolation_first_over_last", tables_of(own, control), tables_of(twin))
+    expect(found, EFFECTS_FIRST[own], verdict, reason, EFFECTS_FIRST[control], EFFECTS_FIRST[twin])
+
+
+def test_five_layers_that_are_all_have_no_ends() -> None:
+    found = judged("isolation_first_over_last", tables_of("holds", depth=5))
+    assert found["verdict"] == "not tested"
+    assert found["reason"] == "all layers are isolated, so that the first are the last"

@@ -1,0 +1,313 @@
+"""Claims on heads as kernel regressions: where each holds, and where not, by hand."""
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+import polars as pl
+import pytest
+
+from anchorflow.analyses.kernel.schema import SEGMENTED
+from anchorflow.analyses.kernel.segments import segment_names
+from anchorflow.analyses.probes.schema import PROBES
+from anchorflow.claims import heads as _heads
+from anchorflow.claims.claim import Run, Sampled
+from anchorflow.claims.summarize import load_claims
+from anchorflow.random_draws import halves
+from constructed.claims import (
+    ALONE,
+    HEAD_TEXTS,
+    LAYERS,
+    SEEDS,
+    TOLD,
+    WITH_CONTROL,
+    Tables,
+    agreement_of_constant,
+    cells,
+    disagrees,
+    encoder,
+    expect,
+    judged,
+    kernel,
+)
+from constructed.kernel import samples
+from constructed.rows import frame
+
+# A tenth of the tokens each are label words and the template before them.
+TOKENS = {"before_text": 2, "text": 5, "before_label": 1, "label": 1, "after": 1}
+
+# Of attention to demonstrations, which is 0.8 in all.
+ATTENTION = {"holds": 0.32, "even": 0.08, "fails": 0.04}
+
+EFFECTS_LANDING = {"holds": 0.3, "even": 0.0, "fails": -0.05}
+
+
+def tables_of_landing(own: str, before: str) -> Tables:
+    """Two layers with two heads, of which the first attends to nothing."""
+    attention = {"label": ATTENTION[own], "before_label": ATTENTION[before]}
+    rest = (0.8 - sum(attention.values())) / 3
+    rows = [
+        {
+            **cell,
+            "layer": layer,
+            "head": head,
+            "segment": segment,
+            "attention": (2 * head) * attention.get(segment, rest),
+            "tokens": TOKENS[segment],
+            "width": 0.2,
+        }
+        for cell in cells(examples=4)
+        for layer in (0, 1)
+        for head in (0, 1)
+        for segment in segment_names(["text"])
+    ]
+    return {"segments": frame(rows, SEGMENTED)}
+
+
+@pytest.mark.parametrize(*WITH_CONTROL)
+def test_attention_lands_on_label_words(
+    own: str, control: str, verdict: str, reason: str | None
+) -> None:
+    found = judged("attention_lands_on_label_words", tables_of_landing(own, control))
+    expect(found, EFFECTS_LANDING[own], verdict, reason, EFFECTS_LANDING[control])
+
+
+def test_a_layer_that_does_not_attend_to_demonstrations_does_not_count() -> None:
+    rows = tables_of_landing("holds", "even")["segments"]
+    local = pl.when(pl.col("layer") == 1).then(0).otherwise(pl.col("attention"))
+    found = judged("attention_lands_on_label_words", {"segments": rows.with_columns(local)})
+    assert found["effect"] == pytest.approx(0.3, abs=1e-6)
+
+
+# Every how many texts the better one of a layer's two heads disagrees: agreement of 1, 3/4, 1/2.
+MIDDLE = {"holds": 0, "even": 4, "fails": 2}
+
+EFFECTS_MIDDLE = {"holds": 0.25, "even": 0.0, "fails": -0.25}
+
+
+def tables_of_middle(own: str, layers: int = LAYERS) -> Tables:
+    """The other head of each layer never agrees."""
+    better = [MIDDLE[own] if layer in (2, 3) else 4 for layer in range(layers)]
+    return kernel(
+        {(layer, head): (1, better[layer])[head] for layer in range(layers) for head in (0, 1)}
+    )
+
+
+@pytest.mark.parametrize(*ALONE)
+def test_best_heads_in_the_middle(own: str, verdict: str, reason: str | None) -> None:
+    found = judged("best_heads_in_the_middle", tables_of_middle(own))
+    expect(found, EFFECTS_MIDDLE[own], verdict, reason)
+    assert found["examples"] == 3 * HEAD_TEXTS
+
+
+def test_two_layers_have_no_middle() -> None:
+    found = judged("best_heads_in_the_middle", tables_of_middle("holds", 2))
+    said = "a middle needs three layers or more"
+    assert (found["verdict"], found["reason"]) == ("not tested", said)
+
+
+CORRELATION = {"holds": 0.5, "even": 0.0, "fails": -0.25}
+
+
+def tables_of_similarity(own: str) -> Tables:
+    """Another head agrees less, and has another correlation."""
+    return kernel({(0, 0): 2, (0, 1): 4}, None, {(0, 0): 0.9, (0, 1): CORRELATION[own]})
+
+
+@pytest.mark.parametrize(*ALONE)
+def test_weights_follow_similarity(own: str, verdict: str, reason: str | None) -> None:
+    expect(
+        judged("weights_follow_similarity", tables_of_similarity(own)),
+        CORRELATION[own],
+        verdict,
+        reason,
+    )
+
+
+def test_texts_without_a_correlation_do_not_count() -> None:
+    tables = tables_of_similarity("holds")
+    gone = pl.when(pl.col("example") < 7).then(None).otherwise(pl.col("correlation"))
+    changed = {**tables, "kernel": tables["kernel"].with_columns(correlation=gone)}
+    assert judged("weights_follow_similarity", changed)["effect"] == pytest.approx(0.5)
+    never = {
+        **tables,
+        "kernel": tables["kernel"].with_columns(correlation=pl.lit(None, pl.Float64)),
+    }
+    found = judged("weights_follow_similarity", never)
+    assert (found["effect"], found["verdict"]) == (None, "inconclusive")
+    assert found["reason"].startswith("undefined: ")
+    assert found["reason"].endswith("or similarity does not vary")
+
+
+DEMONSTRATIONS = 20
+
+CLAIMS = {
+    "probes_decode_label_from_keys": ("key", "label"),
+    "probes_decode_next_token_from_keys": ("key", "next_token"),
+    "probes_decode_label_from_values": ("value", "label"),
+    "probes_decode_next_token_from_values": ("value", "next_token"),
+}
+
+# With shuffled targets; as they are, one of two heads decodes every demonstration.
+SHUFFLED = {"holds": 0.25, "even": 0.5, "fails": 0.75}
+
+
+def tables_of_probes(source: str, target: str, own: str) -> Tables:
+    """Of anything else than the claim is about, nothing is decoded."""
+    rows = [
+        {
+            "model": "tiny",
+            "task": "news",
+            "seed": seed,
+            "layer": layer,
+            "head": head,
+            "offset": offset,
+            "source": of,
+            "target": what,
+            "demonstration": demonstration,
+            "correct": head == 1 and (of, what, offset) == (source, target, 0),
+            "shuffled": SHUFFLED[own],
+        }
+        for seed, layer, head, offset, of, what, demonstration in product(
+            SEEDS,
+            (0, 1),
+            (0, 1),
+            (-1, 0),
+            ("key", "value"),
+            ("label", "next_token"),
+            range(DEMONSTRATIONS),
+        )
+    ]
+    # The first two of every seed's demonstrations are the same texts.
+    shown = {seed: [0, 1, *range(20 * seed + 2, 20 * seed + 20)] for seed in SEEDS}
+    return {"probes": frame(rows, PROBES), "kernel_samples": samples(shown)}
+
+
+@pytest.mark.parametrize(("claim", "probed"), CLAIMS.items())
+@pytest.mark.parametrize(*ALONE)
+def test_probes_beat_shuffled(
+    own: str, verdict: str, reason: str | None, claim: str, probed: tuple[str, str]
+) -> None:
+    found = judged(claim, tables_of_probes(*probed, own))
+    expect(found, EFFECTS_MIDDLE[own], verdict, reason)
+    assert found["examples"] == len(SEEDS) * DEMONSTRATIONS
+
+
+def test_every_claim_on_probes_is_tested_here() -> None:
+    assert {c.name for c in load_claims() if c.family == "[K] §5.4"} == set(CLAIMS)
+
+
+def test_demonstrations_are_the_texts_that_they_are_in_other_seeds() -> None:
+    found = next(c for c in load_claims() if c.name == "probes_decode_label_from_keys")
+    tables = tables_of_probes("key", "label", "holds")
+    measured = found.measure(Run("news", tables, "mask", 0.05))
+    assert isinstance(measured, Sampled)
+    texts = {int(text) for of in measured.by_seed.values() for text in of.texts}
+    assert len(texts) == len(SEEDS) * (DEMONSTRATIONS - 2) + 2
+
+
+def test_what_was_not_probed_is_named() -> None:
+    tables = tables_of_probes("key", "label", "holds")
+    tables["probes"] = tables["probes"].filter(source="value")
+    found = judged("probes_decode_label_from_keys", tables)
+    assert (found["verdict"], found["reason"]) == ("not tested", "no probe decodes label from keys")
+
+
+# The model says 1 of three quarters of each half, which is what the constant agrees with.
+SAID = [int(not disagrees(example, 4)) for example in range(HEAD_TEXTS)]
+
+# Every how many texts the best of three heads disagrees.
+HEADS = {"holds": 0, "even": 4, "fails": 2}
+
+
+def tables_of_constant(own: str, told: Sequence[int] = SAID) -> Tables:
+    return kernel({(0, 0): 1, (0, 1): HEADS[own], (1, 0): 2}, told=told)
+
+
+@pytest.mark.parametrize(*ALONE)
+def test_heads_reconstruct(own: str, verdict: str, reason: str | None) -> None:
+    expect(
+        judged("heads_reconstruct", tables_of_constant(own)), EFFECTS_MIDDLE[own], verdict, reason
+    )
+
+
+def test_the_constant_is_chosen_on_the_other_half() -> None:
+    # 0 is more frequent in the first half, and 1 in the second; each is scored on the other.
+    predictions, half = np.array([0, 0, 1, 1, 1, 0]), np.array([0, 0, 0, 1, 1, 1])
+    agreement = _heads.agreement_of_constant(predictions, half)
+    assert agreement[:, 0].tolist() == [0, 0, 1, 0, 0, 1]
+    assert np.isnan(_heads.agreement_of_constant(predictions, np.zeros(6))).all()
+
+
+def test_heads_are_scored_on_texts_that_they_were_not_chosen_on() -> None:
+    # Each of two heads agrees on one half alone, so the one chosen there agrees nowhere else.
+    half = halves(pl.Series(range(HEAD_TEXTS)), 0)["half"].to_list()
+    tables = kernel({(0, 0): 0, (0, 1): 0}, told=TOLD)
+    in_half = pl.col("example").replace_strict(dict(enumerate(half))) == pl.col("head")
+    told = pl.when(in_half).then(pl.col("prediction"))
+    changed = {**tables, "kernel": tables["kernel"].with_columns(prediction=told)}
+    found = judged("heads_reconstruct", changed)
+    shares = [np.mean([TOLD[e] for e in range(HEAD_TEXTS) if half[e] == part]) for part in (0, 1)]
+    constant = np.mean(
+        [shares[part] if shares[1 - part] > 0.5 else 1 - shares[part] for part in (0, 1)]
+    )
+    assert found["effect"] == pytest.approx(0 - constant)
+
+
+def test_a_single_text_has_no_other_to_choose_a_head_by() -> None:
+    tables = {name: rows.filter(example=0) for name, rows in tables_of_constant("holds").items()}
+    found = judged("heads_reconstruct", tables)
+    said = "there are no texts to score a head on that it was not chosen on"
+    assert (found["verdict"], found["reason"]) == ("not tested", said)
+
+
+# Every how many texts the encoder disagrees, where the best head does on one of four.
+ENCODER = {"holds": 2, "even": 4, "fails": 0}
+
+
+def tables_of_encoder(own: str) -> Tables:
+    return {**kernel({(0, 0): 2, (0, 1): 4}), **encoder(ENCODER[own])}
+
+
+@pytest.mark.parametrize(*ALONE)
+def test_head_over_encoder(own: str, verdict: str, reason: str | None) -> None:
+    # The encoder agrees on .5, .75, and 1 of the texts, and the best head on .75.
+    control = agreement_of_constant() - (0.75 - EFFECTS_MIDDLE[own])
+    expect(
+        judged("head_over_encoder", tables_of_encoder(own)),
+        EFFECTS_MIDDLE[own],
+        verdict,
+        reason,
+        control,
+    )
+
+
+# Every how many texts the best head disagrees with its weights permuted, where else it does on one
+# of four.
+PERMUTED = {"holds": 2, "even": 4, "fails": 0}
+
+
+def tables_of_pairing(own: str) -> Tables:
+    """Another head agrees less, and always when permuted."""
+    return kernel({(0, 0): 2, (0, 1): 4}, {(0, 0): 0, (0, 1): PERMUTED[own]})
+
+
+@pytest.mark.parametrize(*ALONE)
+def test_heads_need_pairing(own: str, verdict: str, reason: str | None) -> None:
+    # Permuted, the head agrees on .5, .75, and 1 of the texts, and itself on .75.
+    control = agreement_of_constant() - (0.75 - EFFECTS_MIDDLE[own])
+    expect(
+        judged("heads_need_pairing", tables_of_pairing(own)),
+        EFFECTS_MIDDLE[own],
+        verdict,
+        reason,
+        control,
+    )
+
+
+def test_a_head_that_answers_always_the_same_as_the_model_does_needs_no_pairing() -> None:
+    # Permuted weights lower its agreement from 1 to 1 of 2, and that of a constant as well.
+    tables = kernel({(0, 0): 2, (0, 1): 0}, {(0, 0): 0, (0, 1): 2}, told=[1] * HEAD_TEXTS)
+    found = judged("heads_need_pairing", tables)
+    assert found["effect"] == found["control_effect"] == 0.5
+    assert (found["verdict"], found["reason"]) == ("not supported", "also true of its control")

@@ -1,0 +1,68 @@
+"""Figures of claims: every verdict, and marks of control and untrained network."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.axes import Axes
+
+from anchorflow.claims.plot import legend_of_verdicts, plot_claims, plot_effect
+from constructed.verdicts import DECIDED, claims_table
+from figure_style import STYLE
+
+
+def marks(claim: str) -> dict[str, list[float]]:
+    """Where each marker of one claim's line lies."""
+    figure, axes = plt.subplots()
+    axes.set_xlim(-1.05, 1.05)
+    plot_effect(axes, claims_table(decided={claim: DECIDED[claim]}), 0, STYLE)
+    found = marks_of(axes)
+    plt.close(figure)
+    return found
+
+
+def marks_of(axes: Axes) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for line in axes.lines:
+        found.setdefault(str(line.get_marker()), []).extend(map(float, line.get_xdata()))
+    return found
+
+
+@pytest.mark.parametrize("claim", list(DECIDED))
+def test_the_figure_takes_every_verdict(claim: str, tmp_path: Path) -> None:
+    decided = {name: DECIDED[name] for name in (claim, "flow_early", "compression_is_faster")}
+    plot_claims(claims_table(decided=decided), STYLE, 0.9, {"png": tmp_path / "figure.png"})
+    assert (tmp_path / "figure.png").stat().st_size > 5000
+
+
+def test_control_and_untrained_network_stand_beside_the_effect() -> None:
+    # A dot for the task, a line for the interval, and a mark for each of the three.
+    assert marks("flow_early") == {
+        ".": [0.5],
+        "None": [0.25, 0.75],
+        "o": [0.5],
+        "|": [0.125],
+        "x": [0.0],
+    }
+    assert marks("flow_late")["X"] == [0.5]
+    assert marks("flow_late")["x"] == [0.75]
+    assert marks("flow_into_label_words") == {".": [0.25], "None": [-0.125, 0.625], "D": [0.25]}
+
+
+def test_an_effect_without_verdict_has_its_own_mark_and_an_undefined_one_has_none() -> None:
+    assert marks("isolation_label_over_random")["s"] == [0.25]
+    assert marks("deep_auc_rises") == {}
+    assert marks("retrieval_helps") == {}
+
+
+def test_every_mark_is_in_the_legend() -> None:
+    markers = {str(line.get_marker()): line.get_label() for line in legend_of_verdicts(STYLE)}
+    assert markers == {
+        "o": "supported",
+        "X": "not supported",
+        "D": "inconclusive",
+        "s": "not tested",
+        "|": "control",
+        "x": "untrained network",
+        ".": "a task",
+    }

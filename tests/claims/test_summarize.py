@@ -1,0 +1,804 @@
+"""Decisions on claims: effect, control, null, several tasks, families; and how claims are added.
+
+Every claim has a test of its own in the folder ``sections``.
+"""
+
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import anchorflow.claims.sections as package
+from anchorflow.analyses.kernel.schema import SEGMENTED
+from anchorflow.analyses.kernel.segments import segment_names
+from anchorflow.analyses.probes.measure import measure_probes
+from anchorflow.analyses.retrieval.summarize import CHOICES
+from anchorflow.claims.claim import Claim, Control, NotTested, Run, Sampled, Timed
+from anchorflow.claims.decision import (
+    ONE_SEED,
+    Decision,
+    corrected,
+    decide,
+    measure_claim,
+    over_tasks,
+)
+from anchorflow.claims.effects import mean_of_examples, minus
+from anchorflow.claims.plot import plot_claims
+from anchorflow.claims.schema import CLAIMS
+from anchorflow.claims.summarize import DISCRIMINATING, PAPER, UNTRAINED, load_claims
+from anchorflow.claims.tabulate import tabulate_claims
+from anchorflow.claims.verdicts import INCONCLUSIVE, NOT_SUPPORTED, NOT_TESTED, SUPPORTED
+from anchorflow.config import registry
+from anchorflow.config.errors import InputError
+from anchorflow.config.stages import ANALYSES, STAGES
+from anchorflow.depth import first_third, last_third
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.statistics.estimates import SeedStatistic, weighted_mean_where_defined
+from anchorflow.store.parquet import read_table
+from checkout import ROOT, Checkout
+from constructed import confusion, retrieval, reweighting
+from constructed.attention import deep_tables
+from constructed.claims import (
+    Row,
+    Tables,
+    cells,
+    compression,
+    encoder,
+    flow,
+    flows_and_controls,
+    isolation,
+    kernel,
+    of_claim,
+    summarize,
+)
+from constructed.interventions import cutoff, cuts, faithfulness, knockout, transplant
+from constructed.kernel import states
+from constructed.rows import frame
+from constructed.timing import timings_of
+
+FOLDER = "claims/sections"
+NAN = float("nan")
+
+# Of each seed, the values of its texts. Three seeds whose means are 0.1 apart have an interval of
+# 4.303 (Student's t with two degrees of freedom) times 0.1 / √3 on either side.
+Values = Mapping[int, Sequence[float]]
+HALF = float(stats.t.isf(0.025, 2)) * 0.1 / np.sqrt(3)
+
+
+def seeds(*means: float) -> Values:
+    """Seeds with these means, each of two texts of its own that do not differ."""
+    return {seed: [mean, mean] for seed, mean in enumerate(means)}
+
+
+def sampled(values: Values, shared: bool = False) -> Sampled:
+    """An effect with these values of texts; by default, seeds have different texts."""
+    return Sampled(
+        {
+            seed: SeedStatistic(
+                weighted_mean_where_defined(np.array(of_texts, float)[:, None]),
+                np.arange(len(of_texts)) + (0 if shared else 100 * seed),
+            )
+            for seed, of_texts in values.items()
+        }
+    )
+
+
+# What an effect is in the model's run, and in that of each of its twins.
+Effects = Mapping[str, Values]
+
+
+def run_of(twins: Sequence[str] = (), task: str = "own") -> Run:
+    return Run(task, {}, "mask", 0.05, {twin: Run(twin, {}, "mask", 0.05) for twin in twins})
+
+
+def claim_of(effects: Effects, control: Values | None = None, null: str = "") -> Claim:
+    """A claim with these effects by task, where a twin's run has its name for a task."""
+
+    def measure(run: Run) -> Sampled:
+        if run.task not in effects:
+            raise NotTested("the run lacks it")
+        return sampled(effects[run.task])
+
+    described = Control("something else", (lambda run: sampled(control)) if control else None)
+    return Claim("a", "A.", "[A] §1", "a", "1", measure, described, null, undefined="none there")
+
+
+def decided(effect: Values, control: Values | None = None, **twins: Values) -> Decision:
+    """What is said of one task, before the correction for the family."""
+    claim = claim_of({"own": effect, **twins}, control, UNTRAINED if twins else "")
+    return decide(claim, measure_claim(claim, run_of(list(twins))), 0.95)
+
+
+# --- one task ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict", "reason"),
+    [
+        ((0.2, 0.3, 0.4), SUPPORTED, None),
+        ((0.1, 0.2, 0.3), INCONCLUSIVE, "the effect is not clearly above 0"),
+        ((-0.3, -0.2, -0.1), INCONCLUSIVE, "the effect is not clearly above 0"),
+        ((-0.4, -0.3, -0.2), NOT_SUPPORTED, "the effect is not above 0"),
+        ((0.0, 0.0, 0.0), NOT_SUPPORTED, "the effect is not above 0"),
+    ],
+)
+def test_an_effect_has_to_be_above_0(
+    means: Sequence[float], verdict: str, reason: str | None
+) -> None:
+    found = decided(seeds(*means))
+    mean, half = means[1], HALF if means[0] != means[1] else 0
+    assert (found.verdict, found.reason) == (verdict, reason)
+    assert (found.effect, found.low, found.high) == pytest.approx((mean, mean - half, mean + half))
+    assert (found.examples, found.seeds, found.interval) == (6, 3, "seeds and test texts")
+    p_value = 2 * stats.t.sf(mean / (0.1 / np.sqrt(3)), 2) if mean > 0 else 1.0
+    assert found.p_value == pytest.approx(p_value)
+
+
+@pytest.mark.parametrize(
+    ("control", "twin", "verdict", "reason"),
+    [
+        # The effect is 0.5, 0.6, 0.7; 0.2 above what has its ups and downs, always.
+        ((0.3, 0.4, 0.5), (0.3, 0.4, 0.5), SUPPORTED, None),
+        ((0.5, 0.6, 0.7), (0.3, 0.4, 0.5), NOT_SUPPORTED, "also true of its control"),
+        ((0.3, 0.4, 0.5), (0.5, 0.6, 0.7), NOT_SUPPORTED, "also true of an untrained network"),
+        ((0.3, 0.4, 0.5), (0.9, 1.0, 1.1), NOT_SUPPORTED, "also true of an untrained network"),
+        ((0.4, 0.4, 0.4), (0.3, 0.4, 0.5), INCONCLUSIVE, "not clearly above its control"),
+        ((0.3, 0.4, 0.5), (0.4, 0.4, 0.4), INCONCLUSIVE, "not clearly above an untrained network"),
+        (
+            (0.4, 0.4, 0.4),
+            (0.5, 0.6, 0.7),
+            NOT_SUPPORTED,
+            "also true of an untrained network; not clearly above its control",
+        ),
+    ],
+)
+def test_an_effect_has_to_be_above_its_control_and_an_untrained_network(
+    control: Sequence[float], twin: Sequence[float], verdict: str, reason: str | None
+) -> None:
+    found = decided(seeds(0.5, 0.6, 0.7), seeds(*control), twin=seeds(*twin))
+    assert (found.verdict, found.reason) == (verdict, reason)
+    assert (found.effect, found.control_effect, found.null_effect) == pytest.approx(
+        (0.6, control[1], twin[1])
+    )
+    for means, low, high in (
+        (control, found.over_control_low, found.over_control_high),
+        (twin, found.over_null_low, found.over_null_high),
+    ):
+        half = HALF if means[0] == means[1] else 0  # paired by seed, so what both have cancels
+        assert (low, high) == pytest.approx((0.6 - means[1] - half, 0.6 - means[1] + half))
+    assert found.p_value is not None
+    assert (found.p_value < 0.05) == (verdict == SUPPORTED)
+
+
+def test_an_effect_below_0_is_not_said_to_be_true_of_anything() -> None:
+    found = decided(seeds(-0.5, -0.5, -0.5), seeds(0.1, 0.1, 0.1), twin=seeds(0, 0, 0))
+    assert (found.verdict, found.reason) == (NOT_SUPPORTED, "the effect is not above 0")
+
+
+def test_differences_are_paired_by_text() -> None:
+    # Texts differ by 10, but each is 1 above its control.
+    values = {seed: [0.0, 10.0, 20.0] for seed in range(3)}
+    control = {seed: [text - 1 for text in of_seed] for seed, of_seed in values.items()}
+    difference = minus(sampled(values, shared=True), sampled(control, shared=True)).effect
+    low, high = difference.interval(0.95)
+    assert (low[0], high[0]) == pytest.approx((1, 1))
+    low, high = sampled(values, shared=True).effect.interval(0.95)
+    assert low[0] < 0 < high[0]
+
+
+def test_differences_are_of_the_texts_that_both_have() -> None:
+    first, second = (
+        Sampled({0: SeedStatistic(weighted_mean_where_defined(values), np.array(texts))})
+        for values, texts in (
+            (np.array([[9.0], [1], [2]]), [0, 1, 2]),
+            (np.array([[0.0], [0], [9]]), [1, 2, 3]),
+        )
+    )
+    difference = minus(first, second)
+    assert difference.effect.values.tolist() == [1.5]
+    assert difference.by_seed[0].texts.tolist() == [1, 2]
+
+
+def test_differences_are_of_the_texts_that_have_a_value_on_both_sides() -> None:
+    rows = pl.DataFrame({"example": [0, 1, 2]})
+    first, second = (
+        Sampled({0: mean_of_examples(rows, np.array(values))})
+        for values in ([NAN, 1.0, 4.0], [5.0, 1.0, NAN])
+    )
+    difference = minus(first, second)
+    assert difference.effect.values.tolist() == [0.0]  # that of text 1 alone
+    assert difference.examples == 1
+    nothing = Sampled({0: mean_of_examples(rows, np.full(3, NAN))})
+    assert np.isnan(minus(first, nothing).effect.values).all()
+
+
+def test_differences_are_of_the_seeds_in_which_both_have_a_value() -> None:
+    first = sampled({0: [1, 1], 1: [2, 2], 2: [9, 9]})
+    second = sampled({2: [NAN, NAN], 1: [1, 1], 0: [1, 1], 3: [7, 7]})
+    difference = minus(first, second)
+    assert difference.effect.values.tolist() == [0.5]
+    low, high = difference.effect.interval(0.95)
+    half = stats.t.isf(0.025, 1) * np.sqrt(0.5 / 2)  # of 0 and 1, with one degree of freedom
+    assert (low[0], high[0]) == pytest.approx((0.5 - half, 0.5 + half))
+    with pytest.raises(NotTested, match="different texts"):
+        minus(sampled({0: [1, 1]}), sampled({1: [1, 1]}))
+
+
+def test_a_seed_without_a_value_does_not_count() -> None:
+    found = decided({**seeds(0.2, 0.3, 0.4), 3: [NAN, NAN]})
+    assert found.effect == pytest.approx(0.3)
+    assert (found.low, found.verdict) == (pytest.approx(0.3 - HALF), SUPPORTED)
+
+
+def test_one_seed_gives_an_effect_and_an_interval_over_texts_and_no_verdict() -> None:
+    found = decided({0: [0.2, 0.4]}, {0: [0.1, 0.1]}, twin={0: [0.1, 0.1]})
+    half = stats.t.isf(0.025, 1) * np.sqrt(0.02 / 2)  # two texts: one degree of freedom
+    assert (found.effect, found.low, found.high) == pytest.approx((0.3, 0.3 - half, 0.3 + half))
+    assert (found.control_effect, found.null_effect) == pytest.approx((0.1, 0.1))
+    assert (found.verdict, found.reason) == (NOT_TESTED, ONE_SEED)
+    assert (found.interval, found.p_value) == ("test texts", None)
+    undefined = decided({0: [NAN, NAN]})
+    assert (undefined.verdict, undefined.effect) == (NOT_TESTED, None)
+    assert undefined.reason == f"undefined: none there; {ONE_SEED}"
+
+
+def test_one_seed_of_a_twin_is_not_taken_for_several() -> None:
+    found = decided(seeds(0.5, 0.6, 0.7), twin={0: [0.1, 0.1]})
+    assert found.verdict == INCONCLUSIVE
+    assert found.reason == (
+        "not clearly above an untrained network: it has a value in fewer than two seeds of a task"
+    )
+    assert (found.over_null_low, found.p_value) == (None, 1.0)
+
+
+@pytest.mark.parametrize("values", [{}, {"tiny+shuffled-0": seeds(NAN, NAN, NAN)}])
+def test_without_an_untrained_network_nothing_is_supported(values: Effects) -> None:
+    claim = claim_of({"own": seeds(0.5, 0.6, 0.7), **values}, null=UNTRAINED)
+    found = decide(claim, measure_claim(claim, run_of(["tiny+shuffled-0"])), 0.95)
+    assert found.verdict == INCONCLUSIVE
+    assert found.reason == (
+        "undefined for tiny+shuffled-0: none there"
+        if values
+        else "no untrained twin was measured for this claim (controls.untrained, controls.stages)"
+    )
+    assert (found.null_effect, found.p_value) == (None, None)
+    refuted = claim_of({"own": seeds(-0.5, -0.5, -0.5)}, null=UNTRAINED)
+    below = decide(refuted, measure_claim(refuted, run_of()), 0.95)
+    assert below.verdict == NOT_SUPPORTED
+
+
+def test_of_several_twins_the_one_that_is_exceeded_least_clearly_decides() -> None:
+    effect = seeds(0.5, 0.6, 0.7)
+    low, high, vague = seeds(0.1, 0.2, 0.3), seeds(0.4, 0.5, 0.6), seeds(0.3, 0.3, 0.3)
+    found = decided(effect, first=low, second=high)
+    assert (found.verdict, found.null_effect) == (SUPPORTED, pytest.approx(0.5))
+    unclear = decided(effect, first=high, second=vague, third=low)  # 0.3 ± 0.248, and 0.1 ± 0
+    assert unclear.null_effect == pytest.approx(0.3)
+    as_high = decided(effect, first=low, second=effect)
+    assert (as_high.verdict, as_high.null_effect) == (NOT_SUPPORTED, pytest.approx(0.6))
+    alone = decided(effect, first=low, second={0: [0.1, 0.1]})
+    assert (alone.verdict, alone.over_null_low) == (INCONCLUSIVE, None)
+
+
+@pytest.mark.parametrize("lacks", ["value", "table"])
+def test_without_its_control_nothing_is_supported(lacks: str) -> None:
+    def measure(run: Run) -> Sampled:
+        if lacks == "table":
+            raise NotTested("there is none")
+        return sampled(seeds(NAN, NAN, NAN))
+
+    claim = claim_of({"own": seeds(0.5, 0.6, 0.7)})._replace(control=Control("another", measure))
+    found = decide(claim, measure_claim(claim, run_of()), 0.95)
+    said = {
+        "value": "its control is undefined",
+        "table": "its control was not measured: there is none",
+    }
+    assert (found.verdict, found.reason) == (INCONCLUSIVE, said[lacks])
+    assert found.p_value is None
+
+
+def test_an_undefined_effect_is_inconclusive_and_said() -> None:
+    found = decided(seeds(NAN, NAN, NAN), seeds(0.1, 0.1, 0.1), twin=seeds(0, 0, 0))
+    assert (found.verdict, found.reason) == (INCONCLUSIVE, "undefined: none there")
+    assert (found.effect, found.low, found.control_effect) == (None, None, None)
+    one = decided({**seeds(NAN, NAN), 2: [0.3, 0.3]})
+    assert (one.effect, one.low, one.verdict) == (pytest.approx(0.3), None, INCONCLUSIVE)
+    assert one.reason is not None
+    assert one.reason.endswith("it has a value in fewer than two seeds of a task")
+
+
+def test_no_difference_is_not_taken_for_one_by_rounding() -> None:
+    third = 1 / 3
+    found = decided(seeds(*[third] * 3), seeds(*[0.1 + 0.2 + third - 0.3] * 3))
+    assert (found.verdict, found.reason) == (NOT_SUPPORTED, "also true of its control")
+
+
+# --- several tasks -------------------------------------------------------------------------------
+
+
+def over(claim: Claim, *tasks: str, twins: Sequence[str] = ()) -> Decision:
+    """What is said over tasks; a twin is called by its name and the task."""
+    return decide(
+        claim,
+        over_tasks(
+            {
+                task: measure_claim(
+                    claim,
+                    Run(
+                        task,
+                        {},
+                        "mask",
+                        0.05,
+                        {twin: Run(f"{twin} {task}", {}, "mask", 0.05) for twin in twins},
+                    ),
+                )
+                for task in tasks
+            }
+        ),
+        0.95,
+    )
+
+
+def test_tasks_weigh_alike_and_their_variances_add_up() -> None:
+    claim = claim_of({"one": seeds(0.3, 0.4, 0.5), "other": {0: [0.8] * 9, 1: [0.8] * 9}})
+    found = over(claim, "one", "other")
+    assert found.effect == pytest.approx(0.6)
+    assert (found.low, found.high) == pytest.approx((0.6 - HALF / 2, 0.6 + HALF / 2))
+    assert (found.examples, found.seeds, found.reason) == (6 + 18, 3, None)
+
+
+def test_tasks_without_an_effect_are_named() -> None:
+    claim = claim_of({"one": seeds(0.3, 0.3, 0.3), "other": seeds(NAN, NAN, NAN)})
+    found = over(claim, "one", "other", "third")
+    assert (found.effect, found.verdict) == (pytest.approx(0.3), SUPPORTED)
+    assert (found.reason, found.examples) == ("without other, third", 6)
+    assert over(claim, "one").reason == "the run has one task"
+    none = over(claim, "third", "fourth")
+    assert (none.verdict, none.reason) == (NOT_TESTED, "the run lacks it")
+
+
+def test_every_task_needs_an_untrained_network_and_the_effect_does_not_depend_on_it() -> None:
+    effects = {"one": seeds(0.5, 0.5, 0.5), "other": seeds(0.3, 0.3, 0.3)}
+    zero = seeds(0, 0, 0)
+    some = claim_of({**effects, "a one": zero}, null=UNTRAINED)
+    found = over(some, "one", "other", twins=["a", "b"])
+    assert (found.effect, found.verdict) == (pytest.approx(0.4), INCONCLUSIVE)
+    assert found.reason == (
+        "no untrained twin was measured for this claim (controls.untrained, controls.stages); no "
+        "untrained twin has a value in every task"
+    )
+    apart = claim_of({**effects, "a one": zero, "b other": zero}, null=UNTRAINED)
+    unlike = over(apart, "one", "other", twins=["a", "b"])
+    assert unlike.verdict == INCONCLUSIVE
+    assert unlike.reason == "no untrained twin has a value in every task"
+    both = claim_of({**effects, "a one": zero, "a other": seeds(0.1, 0.1, 0.1)}, null=UNTRAINED)
+    whole = over(both, "one", "other", twins=["a", "b"])
+    assert (whole.verdict, whole.reason) == (SUPPORTED, None)
+    assert whole.null_effect == pytest.approx(0.05)
+
+
+def test_one_seed_in_one_task_leaves_the_average_without_an_interval() -> None:
+    claim = claim_of({"one": seeds(0.5, 0.5, 0.5), "other": seeds(0.5)})
+    mixed = over(claim, "one", "other")
+    assert (mixed.verdict, mixed.low, mixed.p_value) == (INCONCLUSIVE, None, 1.0)
+    alone = over(claim_of({"one": seeds(0.5), "other": seeds(0.5)}), "one", "other")
+    assert (alone.verdict, alone.reason) == (NOT_TESTED, ONE_SEED)
+
+
+def test_times_are_no_samples() -> None:
+    claim = claim_of({})._replace(measure=lambda run: Timed(0.5, 0.1, 0.9, 8))
+    found = decide(claim, measure_claim(claim, run_of()), 0.95)
+    assert (found.effect, found.low, found.high, found.examples) == (0.5, 0.1, 0.9, 8)
+    assert (found.verdict, found.p_value, found.interval) == (
+        SUPPORTED,
+        None,
+        "quartiles of timings",
+    )
+
+
+# --- families ------------------------------------------------------------------------------------
+
+
+def test_holm_s_correction_equals_the_values_worked_out_by_hand() -> None:
+    p_values = [0.02, None, 0.01, 0.4, 0.03, 0.021]
+    decisions = [
+        Decision(p_value=p, verdict=SUPPORTED if p is not None and p < 0.05 else INCONCLUSIVE)
+        for p in p_values
+    ]
+    found = corrected(decisions, 0.95, "[A] §1")
+    # In order 0.01 · 5, 0.02 · 4, then 0.021 · 3 and 0.03 · 2, which are less than that; 0.4 · 1.
+    expected = [0.08, None, 0.05, 0.4, 0.08, 0.08]
+    assert [each.p_corrected for each in found] == [
+        None if p is None else pytest.approx(p) for p in expected
+    ]
+    lost = "not after Holm's correction for the 5 claims of [A] §1"
+    assert [each.reason for each in found] == [lost, None, None, None, lost, lost]
+    assert [each.verdict == SUPPORTED for each in found] == [False, False, True, *[False] * 3]
+
+
+def test_corrected_p_values_are_at_most_1() -> None:
+    found = corrected([Decision(p_value=p, verdict=INCONCLUSIVE) for p in (0.6, 0.7)], 0.95, "a")
+    assert [each.p_corrected for each in found] == [1.0, 1.0]
+
+
+def varied(strength: float) -> Tables:
+    """Flows and attention whose effects differ between seeds, more so the weaker they are."""
+    parts = [
+        flows_and_controls(
+            [(0.4 + strength * seed, 0.3, 0.3), (0.1, 0.4 + strength * seed, 0.2)],
+            [(0.3, 0.3, 0.4)] * 2,
+        )["flow"].filter(seed=seed)
+        for seed in range(3)
+    ]
+    return {"flow": pl.concat(parts)}
+
+
+def test_claims_are_corrected_within_their_family_and_task() -> None:
+    even = flows_and_controls([(0.3, 0.3, 0.4)] * 2, [(0.3, 0.3, 0.4)] * 2)
+    tables = {**varied(0.05), **isolation({("label", "first"): [1], ("random", "first"): [3]})}
+    twin = {**even, **isolation({("label", "first"): [3], ("random", "first"): [3]})}
+    summary = summarize(tables, [twin])
+    tested = summary.filter(pl.col("p_value").is_not_null())
+    families = tested.filter(task="news").group_by("family").len()
+    assert dict(families.iter_rows())["[A] §2.1"] >= 5
+    assert dict(families.iter_rows())["[A] §2.2"] == 1
+    for _, related in tested.group_by("family", "task"):
+        ordered = related.sort("p_value")
+        factors = np.arange(len(ordered), 0, -1)
+        holm = np.minimum(np.maximum.accumulate(ordered["p_value"].to_numpy() * factors), 1)
+        assert ordered["p_corrected"].to_list() == pytest.approx(holm.tolist())
+        beyond = ordered.filter(pl.col("p_corrected") > 0.05)
+        assert SUPPORTED not in beyond["verdict"].to_list()
+    alone = of_claim(summary, "isolation_label_over_random")
+    assert alone["p_corrected"] == alone["p_value"]
+
+
+# --- all claims ----------------------------------------------------------------------------------
+
+
+def test_claims_are_told_apart_and_name_source_control_and_form() -> None:
+    claims = load_claims()
+    assert len({claim.name for claim in claims}) == len(claims)
+    for claim in claims:
+        assert claim.source.startswith(("[A] §", "[K] §"))
+        assert claim.source.startswith(claim.family)
+        assert claim.control.description
+        assert claim.form in (PAPER, DISCRIMINATING)
+        assert "|" not in claim.statement + claim.compared + claim.control.description
+
+
+def test_claims_are_in_the_order_of_the_papers() -> None:
+    families = list(dict.fromkeys(claim.family for claim in load_claims()))
+    assert families == [
+        *("[A] §2.1", "[A] §2.2", "[A] §2.3", "[A] §2", "[A] §3.1", "[A] §3.2", "[A] §3.3"),
+        *("[K] §4.1", "[K] §4.2", "[K] §5.1", "[K] §5.2", "[K] §5.3", "[K] §5.4", "[K] §5.5"),
+    ]
+    names = [claim.name for claim in load_claims()]
+    of_flow = ["flow_early", "flow_decays", "flow_late", "flow_wp_over_ww", "flow_pq_over_ww"]
+    assert names[:5] == of_flow
+    assert names.index("anchors_over_label_accuracy") < names.index("compression_is_faster")
+
+
+def test_every_claim_has_a_test_of_its_own() -> None:
+    for file in registry.entries(FOLDER):
+        assert (ROOT / f"tests/claims/sections/test_{file}.py").is_file(), file
+
+
+def test_early_and_late_are_thirds_of_the_layers_and_at_least_one() -> None:
+    for layers, early, late in (
+        (1, [0], [0]),
+        (2, [0], [1]),
+        (5, [0], [4]),
+        (6, [0, 1], [4, 5]),
+        (18, [*range(6)], [*range(12, 18)]),
+    ):
+        assert list(range(layers))[first_third(layers)] == early
+        assert list(range(layers))[last_third(layers)] == late
+
+
+class Recorded(dict[str, pl.DataFrame]):
+    """Tables, and which of them were read."""
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+
+def every_table() -> Tables:
+    """All tables that claims read, of three seeds."""
+    segments = [
+        {**cell, "layer": 0, "head": 0, "segment": segment, "attention": 0.1, "tokens": 2}
+        for cell in cells(examples=4)
+        for segment in segment_names(["text"])
+    ]
+    retrieved = [
+        {**cell, "demonstrations": choice, "demonstration_labels": [0, 1]}
+        for cell in cells(examples=4)
+        for choice in ("nearest", "nearest_per_label")
+    ]
+    answers = retrieval.rows_of("news", 3)
+    further = [
+        answers.filter(choice="nearest").with_columns(choice=pl.lit(choice))
+        for choice in CHOICES
+        if choice not in ("random", "nearest")
+    ]
+    flat = {
+        name: [1.0] * 6
+        for name in ("s_wp", "s_pq", "s_ww", "s_wp_text", "s_pq_text", "s_ww_text", "s_wp_before")
+    }
+    others = {"target_text": [1.0] * 6, "target_template": [1.0] * 6}
+    sides = {(p, s): [2] for p in ("label", "random", "before", "after") for s in ("first", "last")}
+    methods = ("hidden_anchor", "text_anchor", "format_only", "label_only")
+    edges = {("label_to_target", control, 0): [0.4, 0.6] for control in (False, True)}
+    told = {name: [0.1, 0.2, 0.3] for name in ("saliency", "gradient", "integrated", "attention")}
+    taken = {("keys_values", at, 0): [0.4, 0.6] for at in ("label", "text", "template")}
+    single = cuts([0.1, 0.2, 0.3]).filter(pl.col("edges") != "none")
+    return {
+        "knockout": pl.concat([knockout(edges, [0.5, 0.5]), single]),
+        "faithfulness": faithfulness(told),
+        "cutoff": cutoff(dict.fromkeys(("label", "random"), [[0, 1]] * 3), [0, 1]),
+        "transplant": transplant(taken, [0.5, 0.5], [0.3, 0.7]),
+        "flow": flow({**flat, **others}),
+        **isolation(sides),
+        **compression({**{method: [2] for method in methods}, "hidden_random": [2] * 20}),
+        **deep_tables(["even"] * 6, ["even"] * 6, (0, 1, 2)),
+        **kernel({(layer, 0): 2 for layer in range(3)}),
+        **encoder(2, 4),
+        "timing": timings_of("news", 8.0),
+        "reweighting": reweighting.predictions_of("m", "news", 3),
+        "retrieval": pl.concat([answers, *further]),
+        "retrieval_prompts": frame(retrieved, PROMPTS),
+        "segments": frame(segments, SEGMENTED),
+        "probes": measure_probes(states(), 1.0),
+        "confusion": pl.concat(
+            [confusion.cell("news", seed, 3, [1.0, 0.5, 0.1])[1] for seed in range(3)]
+        ),
+    }
+
+
+OF_TWINS = {
+    table
+    for name, analysis in ANALYSES.items()
+    if analysis.measured and analysis.measured.twins
+    for table in STAGES[name].tables.values()
+}
+
+
+@pytest.mark.parametrize("file", registry.entries(FOLDER))
+def test_a_file_declares_what_its_claims_read_and_twins_are_the_null_of_all_they_have(
+    file: str,
+) -> None:
+    """Claims on a table that ``every_table`` lacks are tested with their section alone."""
+    every, answers = every_table(), every_table()["predictions"]
+    words = {"words": [" x", " y"], "permuted": [" y", " x"], "symbols": [" A", " B"], "random": []}
+    worded = {name: answers for name in words if name != "words"}
+    read = set()
+    for claim in registry.load(FOLDER, file).CLAIMS:
+        tables = Recorded(every)
+        run = Run("news", tables, "mask", 0.05, shuffled=tables, worded=worded, words=words)
+        try:
+            claim.measure(run)
+        except NotTested as reason:
+            assert str(reason).startswith("the run has no table "), claim.name
+            continue
+        if claim.control.measure is not None:
+            claim.control.measure(run)
+        read |= tables.read
+        # What shuffled labels or other words are compared with is no property of a network alone,
+        # and twins are not shown them.
+        alone = claim.name not in (
+            "labels_inform",
+            "own_words_over_permuted",
+            "own_words_over_random",
+        )
+        of_twins = tables.read - {"prompts"} <= OF_TWINS and alone
+        assert (claim.null == UNTRAINED) == of_twins, claim.name
+    assert read == set(registry.declared(FOLDER, file, "READS")) & every.keys()
+
+
+def test_claims_on_a_table_that_is_not_given_or_empty_are_not_tested() -> None:
+    tables = isolation({("label", "first"): [1], ("random", "first"): [3]})
+    summary = summarize({**tables, "timing": timings_of("mine", 8.0)})
+    assert summary.select("claim", "task").rows() == [
+        (claim.name, task) for claim in load_claims() for task in ("news", "average")
+    ]
+    assert summary.schema == frame_schema(CLAIMS)
+    for task in ("news", "average"):
+        reasons = {
+            claim: of_claim(summary, claim, task)["reason"]
+            for claim in ("flow_early", "compression_is_faster")
+        }
+        assert reasons == {
+            "flow_early": "the run has no table flow",
+            "compression_is_faster": "no prompt fits the model's context",
+        }
+    untested = summary.filter(pl.col("verdict") == NOT_TESTED)
+    assert untested["effect"].is_null().all()
+    assert set(untested["examples"]) == {0}
+
+
+def test_a_task_without_prompts_is_not_tested_and_named_by_the_average() -> None:
+    tables = isolation({("label", "first"): [1], ("random", "first"): [3]})
+    summary = summarize(tables, [tables], ["news", "poems"])
+    poems = of_claim(summary, "isolation_label_over_random", "poems")
+    assert (poems["verdict"], poems["reason"]) == (
+        NOT_TESTED,
+        "no prompt fits the model's context",
+    )
+    average = of_claim(summary, "isolation_label_over_random", "average")
+    assert average["reason"] == "also true of an untrained network; without poems"
+
+
+def test_nothing_to_summarize_is_said() -> None:
+    tables = {name: rows.clear() for name, rows in every_table().items()}
+    with pytest.raises(InputError, match="every prompt exceeds"):
+        summarize(tables)
+
+
+# --- adding a claim ------------------------------------------------------------------------------
+
+ANOTHER = '''"""How many answers are right."""
+
+import polars as pl
+
+from anchorflow.claims.claim import Claim, Control, Run, Sampled
+from anchorflow.claims.effects import mean_of_examples
+
+READS = ("predictions",)
+
+
+def right(run: Run) -> Sampled:
+    """Accuracy minus a half."""
+    seeds = {}
+    for seed, rows in run.by_seed("predictions").items():
+        hits = (rows["prediction"] == rows["label"]).cast(pl.Float64).to_numpy()
+        seeds[seed] = mean_of_examples(rows, hits - 0.5)
+    return Sampled(seeds)
+
+
+CLAIMS = (
+    Claim(
+        "mostly_right",
+        "Most answers are right",
+        "SOURCE",
+        "accuracy minus 0.5",
+        "accuracy",
+        right,
+        Control("guessing one of two labels"),
+    ),
+)
+'''
+
+
+@pytest.fixture
+def claims_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the claims' folder, from which they are loaded in this test."""
+    known = set(sys.modules)
+    folder = tmp_path / "anchorflow" / FOLDER
+    shutil.copytree(package.__path__[0], folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(registry, "_PACKAGE", tmp_path / "anchorflow")
+    monkeypatch.setattr(package, "__path__", [str(folder)])
+    yield folder
+    for name in set(sys.modules) - known:
+        del sys.modules[name]
+
+
+def test_a_claim_is_added_by_its_file_alone(claims_folder: Path) -> None:
+    another = ANOTHER.replace("SOURCE", "[A] §3.3")
+    (claims_folder / "mostly_right.py").write_text(another, encoding="utf-8")
+    for holds, predicted in ((True, pl.col("label")), (False, pl.lit(-1, pl.Int32))):
+        predictions = deep_tables(["even"] * 6, ["even"] * 6, (0, 1, 2))["predictions"]
+        summary = summarize({"predictions": predictions.with_columns(prediction=predicted)})
+        found = of_claim(summary, "mostly_right")
+        assert found["effect"] == pytest.approx(0.5 if holds else -0.5)
+        assert found["verdict"] == (SUPPORTED if holds else NOT_SUPPORTED)
+        others = summary.filter(pl.col("claim") != "mostly_right")
+        assert set(others["verdict"]) == {NOT_TESTED}
+    order = [claim.name for claim in load_claims()]
+    place = order.index("mostly_right")
+    assert order[place - 1 : place + 2] == [
+        "anchors_faster_than_full_cache",  # [A] §3.2, Table 3
+        "mostly_right",
+        "diagnosis_predicts_confusion",  # [A] §3.3, Fig. 6
+    ]
+    assert registry.declared(FOLDER, "mostly_right", "READS") == ("predictions",)
+
+
+def test_a_source_that_no_order_can_be_told_from_is_an_error(claims_folder: Path) -> None:
+    another = ANOTHER.replace("SOURCE", "Table 2 of [A]")
+    (claims_folder / "mostly_right.py").write_text(another, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"mostly_right: a source is written as \[A\] §3.2"):
+        load_claims()
+
+
+# --- page and figure -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def flow_summary() -> pl.DataFrame:
+    """Claims on flow of two tasks, one of which has no prompts, with an untrained twin."""
+    own = flows_and_controls([(0.6, 0.1, 0.3), (0.1, 0.7, 0.2)], [(0.3, 0.3, 0.4)] * 2)
+    twin = flows_and_controls([(0.3, 0.3, 0.4), (0.1, 0.7, 0.2)], [(0.3, 0.3, 0.4)] * 2)
+    return summarize(own, [twin], ["news", "poems"])
+
+
+def test_the_page_counts_verdicts_by_family_and_says_what_is_compared(
+    flow_summary: pl.DataFrame,
+) -> None:
+    both = pl.concat([flow_summary, flow_summary.with_columns(model=pl.lit("other"))])
+    page = tabulate_claims(both, 0.95)
+    shown = page.table.filter(model="tiny")
+    assert len(shown) == len(load_claims())
+    rows = {row["claim"]: row for row in shown.iter_rows(named=True)}
+    early, late = rows["flow_early"], rows["flow_late"]
+    assert (early["verdict"], early["reason"]) == (SUPPORTED, "without poems")
+    assert (early["effect"], early["over null"]) == ("0.50 [0.50, 0.50]", "0.50 [0.50, 0.50]")
+    assert (late["verdict"], late["over null"]) == (NOT_SUPPORTED, "0.00 [0.00, 0.00]")
+    assert late["reason"] == "also true of an untrained network; without poems"
+    families = page.further["Verdicts by family"].filter(
+        model="tiny", family="[A] §2.1", form=PAPER
+    )
+    assert families.row(0, named=True)[SUPPORTED] == 3
+    assert families.row(0, named=True)[NOT_SUPPORTED] == 2
+    told = page.further["What is compared"]
+    assert told["claim"].to_list() == [claim.name for claim in load_claims()]
+    assert len(page.further["Verdicts by task"]) == 2 * len(load_claims())
+    alone = tabulate_claims(flow_summary, 0.95).table
+    assert "model" not in alone.columns
+
+
+STYLE = {
+    "panel_width": 2.6,
+    "font_size": 7,
+    "resolution": 60,
+    "colors": ["#0072B2", "#D55E00", "#595959"],
+}
+
+
+@pytest.mark.parametrize("tasks", [["news", "poems"], ["poems"]])
+def test_the_figure_takes_every_verdict(
+    tasks: list[str], flow_summary: pl.DataFrame, tmp_path: Path
+) -> None:
+    own = flows_and_controls([(0.6, 0.1, 0.3), (0.1, 0.7, 0.2)], [(0.3, 0.3, 0.4)] * 2)
+    claims = flow_summary if len(tasks) > 1 else summarize(own, tasks=tasks)
+    plot_claims(claims, STYLE, 0.95, {"png": tmp_path / "figure.png"})
+    assert (tmp_path / "figure.png").stat().st_size > 5000
+
+
+def test_a_real_run_has_one_row_per_claim_and_task_and_average(finished_run: Checkout) -> None:
+    results = finished_run.folder / "results"
+    claims = read_table(results / "summaries/claims/tiny.parquet", CLAIMS)
+    assert claims.select("claim", "task").rows() == [
+        (claim.name, task) for claim in load_claims() for task in ("news", "reviews", "average")
+    ]
+    assert set(claims["verdict"]) <= {SUPPORTED, NOT_SUPPORTED, INCONCLUSIVE, NOT_TESTED}
+    assert claims.filter(pl.col("effect").is_null())["reason"].is_not_null().all()
+    unsupported = claims.filter(
+        pl.col("verdict") != SUPPORTED, pl.col("interval") == "seeds and test texts"
+    )
+    assert unsupported["reason"].is_not_null().all()
+    untested = claims.filter(pl.col("effect").is_null(), pl.col("task") != "average")
+    lacking = untested.select("claim", "task").rows()
+    # With more demonstrations, its prompts are too long; two labels have no rank correlation.
+    assert ("reweighting_over_many", "news") in lacking
+    assert ("diagnosis_predicts_confusion", "reviews") in lacking
+    performance_rows = pl.read_parquet(results / "summaries/reweighting/tiny.parquet").filter(
+        method="reweighted", measure="accuracy_gain"
+    )
+    for task, gain in performance_rows.select("task", "mean").iter_rows():
+        found: Row = of_claim(claims, "reweighting_over_vanilla", task)
+        assert found["effect"] == pytest.approx(gain)
+    table = (results / "tables/claims.md").read_text(encoding="utf-8")
+    for claim in load_claims():
+        assert f"| {claim.statement} |" in table
+        assert f"| {claim.name} |" in table

@@ -1,0 +1,293 @@
+"""Which code a rule depends on, and what of it counts."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from anchorflow.config import digests, registry
+from anchorflow.config.digests import (
+    COUNTING,
+    NOT_COUNTING,
+    code_of,
+    counts,
+    digest,
+    is_schema,
+    tracked,
+)
+
+SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
+
+
+def forget() -> None:
+    for function in vars(digests).values():
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package: a imports b, b imports c, c imports a again; d stands alone; e is a subpackage."""
+    files = {
+        "__init__.py": '"""Nothing."""\n',
+        "a.py": "from anchorflow.b import x\n",
+        "b.py": "import os\nimport anchorflow.c\nx = 1\n",
+        "c.py": "from anchorflow import a\n",
+        "d.py": "import numpy\ny = 2\n",
+        "e/__init__.py": "from anchorflow.d import y\n",
+        "e/lonely.py": "z = 3\n",
+        "store/logs.py": "from anchorflow.config.shards import examples\n",
+        "config/shards.py": "examples = 1\n",
+        "schemas/__init__.py": "",
+        "schemas/fields.py": (
+            "import pyarrow as pa\n"
+            "def field(name, kind, description, unit=''):\n"
+            "    words = {'description': description, 'unit': unit}\n"
+            "    return pa.field(name, kind, metadata=words)\n"
+            "def table(name, rows, *fields, keys):\n"
+            "    words = {'table': name, 'rows': rows, 'keys': keys}\n"
+            "    return pa.schema(fields, metadata=words)\n"
+            "MODEL = field('model', pa.string(), 'a model')\n"
+            "TASK = field('task', pa.string(), 'a task')\n"
+        ),
+        "schemas/made.py": (
+            "import pyarrow as pa\n"
+            "from anchorflow.schemas import fields\n"
+            "from anchorflow.schemas.fields import TASK, table\n"
+            "_OF = {'s': 'a sum', 'm': 'a mean'}\n"
+            "SHORT = table('short', 'one per model', fields.MODEL, keys='model')\n"
+            "LONG = table(\n"
+            "    'long', 'one per task', TASK,\n"
+            "    *(fields.field(k, pa.list_(pa.int32()), v, 'nats') for k, v in _OF.items()),\n"
+            "    keys='task')\n"
+        ),
+    }
+    folder = tmp_path / "anchorflow"
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    for module in (digests, registry):
+        monkeypatch.setattr(module, "_PACKAGE", folder)
+    forget()
+    yield folder
+    forget()
+
+
+def params(package: Path, text: str, *modules: str) -> dict[str, str]:
+    """Digests by file of a script with this text."""
+    script = package.parent / "script.py"
+    script.write_text(text, encoding="utf-8")
+    forget()
+    found = code_of(script, modules)
+    assert found.pop("numbers") == f"numbers {digests.NUMBERS}"
+    for room, labels in found.items():
+        folder = "" if room == "code_anchorflow" else f"{room.removeprefix('code_')}/"
+        assert all(label.startswith(folder) for label in labels)
+    return dict(label.split() for labels in found.values() for label in labels)
+
+
+def files(package: Path, text: str, *modules: str) -> set[str]:
+    return set(params(package, text, *modules)) - {"scripts/script.py"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from anchorflow.a import x\n",
+        "import anchorflow.a\n",
+        "from anchorflow import a\n",
+        "def run():\n    from anchorflow.a import x\n",
+        "if __name__ == '__main__':\n    import anchorflow.a as b\n",
+        "import anchorflow.a, os\n",
+    ],
+)
+def test_modules_are_found_through_others_and_around_circles(package: Path, text: str) -> None:
+    assert files(package, text) == {"a.py", "b.py", "c.py"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["import anchorflow.e\n", "from anchorflow import e\n", "import anchorflow.e as e\n"],
+)
+def test_a_subpackage_is_its_init_and_what_that_imports(package: Path, text: str) -> None:
+    assert files(package, text) == {"e/__init__.py", "d.py"}
+
+
+def test_the_init_of_a_subpackage_comes_with_its_modules(package: Path) -> None:
+    found = files(package, "from anchorflow.e.lonely import z\n")
+    assert found == {"e/lonely.py", "e/__init__.py", "d.py"}
+
+
+def test_a_module_named_by_the_rule_is_followed_too(package: Path) -> None:
+    assert files(package, "import os\n", "b.py") == {"a.py", "b.py", "c.py"}
+
+
+def test_the_init_of_a_module_named_by_the_rule_comes_with_it(package: Path) -> None:
+    found = files(package, "import os\n", "e/lonely.py")
+    assert found == {"e/lonely.py", "e/__init__.py", "d.py"}
+
+
+def test_a_page_s_template_comes_with_the_module_of_its_name(package: Path) -> None:
+    for name in ("d.html", "d.css", "d.js", "d.txt", "c.html"):
+        (package / name).touch()
+    found = files(package, "from anchorflow.d import y\n")
+    assert found == {"d.css", "d.html", "d.js", "d.py"}
+
+
+def test_other_packages_are_left_out(package: Path) -> None:
+    assert files(package, "import anchorflower.a\nfrom pathlib import Path\n") == set()
+
+
+def test_modules_that_move_bytes_do_not_count(package: Path) -> None:
+    """But what counts, and they import, does."""
+    assert files(package, "from anchorflow.store import logs\n") == {"config/shards.py"}
+
+
+TEXT = '''"""What it is."""
+
+import logging
+
+log = logging.getLogger(__name__)
+
+
+class Shape:
+    """A shape."""
+
+    sides: int = 3
+    """How many."""
+
+
+def area(shape, height):
+    """Half of what it would be."""
+    if height < 0:
+        raise ValueError(f"a height of {height} can't be")
+    log.info("Height %g", height)
+    return shape.sides * height / 2  # half
+'''
+
+
+def changed(tmp_path: Path, old: str, new: str) -> bool:
+    """Whether the digest of TEXT differs when a piece of it is replaced."""
+    assert old in TEXT
+    digests = []
+    for text in (TEXT, TEXT.replace(old, new)):
+        path = tmp_path / "module.py"
+        path.write_text(text, encoding="utf-8")
+        forget()
+        digests.append(digest(path))
+    return digests[0] != digests[1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("What it is.", "What it was."),
+        ("A shape.", "Any shape."),
+        ("How many.", "As many."),
+        ("Half of what it would be.", "Half."),
+        ("  # half", ""),
+        ("\n\n\nclass", "\n\nclass"),
+        ("(shape, height)", "(\n    shape,\n    height,\n)"),
+    ],
+)
+def test_what_makes_no_number_does_not_count(tmp_path: Path, old: str, new: str) -> None:
+    assert not changed(tmp_path, old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("/ 2", "/ 3"),
+        ("/ 2", "/ 2.0"),
+        ("sides: int = 3", "sides: int = 4"),
+        ("height < 0", "height <= 0"),
+        ("shape.sides *", "shape.edges *"),
+        ("ValueError", "TypeError"),
+        ("log.info(", "log.filter("),
+        ("log.info(", "shape.info("),
+        ("return shape", "yield shape"),
+        ("import logging", "import logging\nimport numpy"),
+    ],
+)
+def test_what_may_make_a_number_counts(tmp_path: Path, old: str, new: str) -> None:
+    assert changed(tmp_path, old, new)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "expected"),
+    [
+        ("fields", "'a model'", "'the model'", set()),
+        ("fields", "a task", "the task", set()),
+        ("fields", "'model', pa.string()", "'model', pa.int32()", {"SHORT", "made.py"}),
+        ("fields", "'task'", "'label'", {"LONG", "made.py"}),
+        ("fields", "TASK = ", "NEW = field('new', pa.string(), 'new')\nTASK = ", set()),
+        ("made", "'a sum'", "'the sum'", set()),
+        ("made", "one per task", "a row per task", set()),
+        ("made", "'nats'", "'bits'", set()),
+        ("made", "'s':", "'t':", {"LONG", "made.py"}),
+        ("made", "pa.int32", "pa.int64", {"LONG", "made.py"}),
+        ("made", "keys='model'", "keys=''", {"SHORT", "made.py"}),
+        ("made", "'a mean'}", "'a mean', 'n': 'number'}", {"LONG", "made.py"}),
+    ],
+)
+def test_of_schemas_the_tables_that_are_used_count_without_descriptions(
+    package: Path, file: str, old: str, new: str, expected: set[str]
+) -> None:
+    def digests() -> dict[str, str]:
+        of_names = {
+            name: params(package, f"from anchorflow.schemas.made import {name}\n")
+            for name in ("SHORT", "LONG")
+        }
+        of_names["made.py"] = params(package, "import os\n", "schemas/made.py")
+        return {name: found["schemas/made.py"] for name, found in of_names.items()}
+
+    before, path = digests(), package / "schemas" / f"{file}.py"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    after = digests()
+    assert {name for name in before if before[name] != after[name]} == expected
+
+
+def test_schemas_have_no_functions_but_those_that_describe() -> None:
+    """Of a schema, columns and tables count, and no function."""
+    for path in filter(is_schema, Path(digests.__file__).parents[1].rglob("*.py")):
+        functions = re.findall(r"^ *def (\w+)", path.read_text(encoding="utf-8"), re.M)
+        assert functions == (["field", "table"] if path.stem == "fields" else []), path
+
+
+@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda path: path.stem)
+def test_every_script_can_be_followed(script: Path) -> None:
+    params = code_of(script)
+    assert [file.split()[0] for file in params["code_scripts"]] == [f"scripts/{script.name}"]
+    files = tracked(params)
+    assert len(files) == sum(len(files) for name, files in params.items() if name != "numbers")
+    assert all(digest(path) == known for path, known in files.items() if not is_schema(path))
+
+
+def test_summarizing_flow_needs_its_statistics_but_no_model() -> None:
+    params = code_of(SCRIPTS / "summarize.py", ["analyses/flow/summarize.py"])
+    assert params.pop("numbers")
+    found = {file.split()[0] for files in params.values() for file in files}
+    assert {"analyses/flow/summarize.py", "statistics/by_task.py"} <= found
+    assert {"statistics/estimates.py", "analyses/flow/schema.py", "scripts/summarize.py"} <= found
+    assert {"code_model", "code_prepare", "code_store"}.isdisjoint(params)
+    assert "analyses/flow/measure.py" not in found
+
+
+@pytest.mark.parametrize("script", ["prepare_model", "prepare_untrained"])
+def test_weights_do_not_depend_on_how_a_run_is_divided(script: str) -> None:
+    files = {file.name for file in tracked(code_of(SCRIPTS / f"{script}.py"))}
+    assert files.isdisjoint({"fields.py", "shards.py"})
+
+
+def test_every_place_that_does_not_count_is_there() -> None:
+    package = Path(digests.__file__).parents[1]
+    for place in NOT_COUNTING:
+        assert (package / place).exists()
+        assert place.endswith(".py") or not counts(package / place / "any.py")
+    for place in COUNTING:
+        assert counts(package / place)
+    assert counts(package / "analyses" / "flow" / "measure.py")
+    assert counts(package / "model" / "batches.py")

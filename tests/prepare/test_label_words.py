@@ -1,0 +1,188 @@
+"""Label words: their tokens are those of demonstrations, and words that begin alike are refused."""
+
+import json
+
+import polars as pl
+import pytest
+
+from anchorflow.config.errors import InputError
+from anchorflow.model.token_groups import token_groups
+from anchorflow.prepare.label_words import (
+    label_tokens,
+    taken_together,
+    with_distinct_labels,
+    word_tokens,
+)
+from anchorflow.prepare.locating import build_prompt
+from anchorflow.prepare.prompts import build_prompts
+from anchorflow.prepare.template import Template
+from review_prompts import (
+    LABELS,
+    MAKERS,
+    SPACED,
+    TEMPLATE,
+    samples,
+    trained,
+)
+from stub_tokenizers import StubTokenizer
+
+
+def test_other_words_that_begin_alike_are_told_with_their_key() -> None:
+    characters = StubTokenizer("(?s).")
+    with pytest.raises(InputError, match=r'^tasks\.trec\.label_words\.symbols: .*"A", "B"'):
+        label_tokens("trec+symbols", characters, TEMPLATE, [" A", " B"], "tiny")
+
+
+def test_all_label_words_that_begin_alike_are_named_with_a_line_to_paste() -> None:
+    words = [" Net rise", " Fire place", " Entity", " Net fall", " Fire work", " Fire wall"]
+    with pytest.raises(InputError) as error:
+        label_tokens("trec", SPACED, TEMPLATE, words, "tiny")
+    assert str(error.value) == (
+        "tasks.trec.labels: for model tiny, label words begin with the same token: "
+        '"Net rise", "Net fall"; "Fire place", "Fire work", "Fire wall"; '
+        'write, for example, labels: [" rise", " place", " Entity", " fall", " work", " wall"], '
+        'with what the data call them under values, or set "scoring: whole_word".'
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "offered"),
+    [(r" [A-Z]|(?s:.)", [" A", " B", " C"]), (r" |(?s:[^ ])", None)],  # or every word begins alike
+)
+def test_letters_are_offered_where_words_differ_within_a_token(
+    pattern: str, offered: list[str] | None
+) -> None:
+    words = [" Entity", " Person", " Personal"]
+    with pytest.raises(InputError) as error:
+        label_tokens("trec", StubTokenizer(pattern), TEMPLATE, words, "m")
+    assert ("for example" in str(error.value)) == (offered is not None)
+    if offered:
+        assert f"labels: {json.dumps(offered)}, with" in str(error.value)
+
+
+def test_whole_words_may_begin_alike_and_remain_as_they_are() -> None:
+    words = [" Fire place", " Water", " Fire work"]
+    prompts = build_prompts(
+        samples(["one"]), SPACED, TEMPLATE, words, "tiny", 1000, whole_words=True
+    )
+    fire, place, water, work = (sum(map(ord, w)) for w in (" Fire", " place", " Water", " work"))
+    assert prompts["word_tokens"].to_list() == [[[fire, place], [water], [fire, work]]]
+    assert prompts["label_tokens"].to_list() == [[fire, water, fire]]
+    assert token_groups([fire, water, fire]) == [0, 1, 0]
+
+
+def test_an_analysis_of_one_token_takes_labels_that_share_it_as_the_first_of_them() -> None:
+    prompts = pl.DataFrame(
+        {
+            "label": [2, 1, 3],
+            "demonstration_labels": [[3, 0, 2, 1]] * 3,
+            "label_tokens": [[7, 8, 7, 9]] * 3,
+        },
+        schema_overrides={"label": pl.Int32, "demonstration_labels": pl.List(pl.Int32)},
+    )
+    together = taken_together(prompts)
+    assert together["label"].to_list() == [0, 1, 3]
+    assert together["demonstration_labels"].to_list() == [[3, 0, 0, 1]] * 3
+    assert together.schema == prompts.schema
+
+
+def test_a_whole_word_that_begins_another_is_refused() -> None:
+    words = [" very", " very good"]
+    with pytest.raises(InputError, match=r'begins with .* in "very good" and "very", so'):
+        word_tokens("reviews", SPACED, TEMPLATE, words, "tiny", whole_words=True)
+
+
+def test_of_whole_words_what_all_begin_with_is_template_though_some_still_begin_alike() -> None:
+    words = [" the fire place", " the fire work", " the sea"]
+    template, rest = with_distinct_labels("reviews", SPACED, TEMPLATE, words, "tiny", True)
+    assert template == Template.parse("Review: {text}\nSentiment: the{label}")
+    assert rest == [" fire place", " fire work", " sea"]
+    with pytest.raises(InputError, match="all label words begin with the same token"):
+        tokens = StubTokenizer(r" very(?= )| ?\w|\s|.")  # other tokens where a prompt ends
+        with_distinct_labels("reviews", tokens, TEMPLATE, [" very b", " very g"], "tiny", True)
+
+
+def test_what_all_label_words_begin_with_belongs_to_the_template() -> None:
+    very = [" very bad", " very good"]
+    template, words = with_distinct_labels("reviews", SPACED, TEMPLATE, very, "tiny")
+    assert template == Template.parse("Review: {text}\nSentiment: very{label}")
+    assert words == [" bad", " good"]
+    # In full: [Review][:][ y][\n][Sentiment][:][ very][ good][\n] and the query of 7 tokens.
+    prompt = build_prompt(SPACED, template, [("y", " good")], "z")
+    assert prompt.label_positions == [7]
+    assert prompt.label_ends == [8]
+    assert prompt.target_position == 15
+    assert prompt.token_ids[15] == prompt.token_ids[6] == sum(map(ord, " very"))
+    plain = build_prompt(SPACED, TEMPLATE, [("y", " very good")], "z")
+    assert prompt.token_ids[:-1] == plain.token_ids
+
+
+def test_label_words_that_differ_in_their_first_tokens_are_left_alone() -> None:
+    for words in ([" very bad", " good"], [" bad", " good"]):
+        found = with_distinct_labels("reviews", SPACED, TEMPLATE, words, "tiny")
+        assert found == (TEMPLATE, words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [" very bad", " very good", " fine"],  # not all of them share it
+        [" very", " very good"],  # nothing remains of the first one
+        [" good one", " good one"],
+    ],
+)
+def test_label_words_of_which_only_some_begin_alike_are_refused(words: list[str]) -> None:
+    with pytest.raises(InputError, match="for model tiny, label words begin with the same token"):
+        with_distinct_labels("reviews", SPACED, TEMPLATE, words, "tiny")
+
+
+def test_a_beginning_that_ends_the_query_in_other_tokens_is_refused() -> None:
+    # " very" is one token before a blank, and two at the end of a prompt.
+    tokenizer = StubTokenizer(r" very(?= )| ?\w|\s|.")
+    with pytest.raises(InputError, match="for model tiny, label words begin with the same token"):
+        with_distinct_labels("reviews", tokenizer, TEMPLATE, [" very b", " very g"], "tiny")
+
+
+def test_first_tokens_of_label_words_are_in_label_order() -> None:
+    characters = StubTokenizer(r" [A-Z]|(?s:.)")
+    words = [" Negative", " Positive", " Mixed"]
+    expected = [ord(" ") + ord(letter) for letter in "NPM"]
+    assert label_tokens("reviews", characters, TEMPLATE, words, "tiny") == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "warned"), [([" Bad.", " Good"], True), ([" Bad", " Good"], False)]
+)
+def test_a_label_word_whose_last_token_takes_in_the_newline_is_warned_of(
+    words: list[str], warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    joined = StubTokenizer(r" \w+|\.\n|(?s:.)")
+    build_prompts(samples(["one"]), joined, TEMPLATE, words, "tiny", 1000)
+    told = (
+        'for model tiny, the tokens of "Bad." depend on the text after it, and so does its score '
+        "as a whole word; a label word that does not end with punctuation avoids it."
+    )
+    assert (told in caplog.text) == warned
+    assert "Good" not in caplog.text
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_tokens_of_a_label_word_are_those_of_every_demonstration_of_it(name: str) -> None:
+    tokenizer = trained(name)
+    words = [" Negative reviews", " Positive answers"]
+    found = word_tokens("reviews", tokenizer, TEMPLATE, words, "tiny")
+    for text in ("a fine film", "dull\n"):
+        prompt = build_prompt(tokenizer, TEMPLATE, [(text, word) for word in words], text)
+        spans = zip(prompt.label_positions, prompt.label_ends, strict=True)
+        assert [prompt.token_ids[first:end] for first, end in spans] == found
+    for tokens, word in zip(found, words, strict=True):
+        assert len(tokens) > 1
+        assert tokenizer.decode(tokens).strip() == word.strip()
+
+
+@pytest.mark.parametrize("pattern", [r":[^\n]*|[^\n:]+|\n", r"(?s)Sentiment:.|."])
+def test_a_label_word_merged_with_what_precedes_it_is_refused(pattern: str) -> None:
+    with pytest.raises(
+        InputError, match=r"^tasks.reviews.labels: .*' Negative'.*; begin it with a space"
+    ):
+        label_tokens("reviews", StubTokenizer(pattern), TEMPLATE, LABELS, "tiny")

@@ -1,0 +1,491 @@
+"""Positions: every one is where construction put it, for any tokenizer and any text."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import (
+    Tokenizer,
+    processors,
+)
+
+from anchorflow.config.errors import InputError
+from anchorflow.prepare.label_words import (
+    label_tokens,
+)
+from anchorflow.prepare.locating import Prompt, build_prompt
+from anchorflow.prepare.positions import (
+    instruction_positions,
+    label_word_positions,
+    non_label_positions,
+)
+from anchorflow.prepare.template import Template
+from review_prompts import (
+    BYTE_LEVEL,
+    LABELS,
+    MAKERS,
+    NORMALIZING,
+    PAIRS,
+    TEMPLATE,
+    TEXTS,
+    byte_level,
+    trained,
+)
+from stub_tokenizers import StubTokenizer
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Where each piece of a prompt lies in its text, worked out apart from the package."""
+
+    text: str
+    labels: list[tuple[int, int]]
+    contents: list[tuple[int, int]]  # texts and label words: all that is not template
+    starts: list[int]  # of each demonstration and of the query
+
+
+def segments(demonstrations: Sequence[tuple[str, str]], query: str) -> Segments:
+    whole = ""
+    found = Segments("", [], [], [])
+    for text, word in [*demonstrations, (query, "")]:
+        found.starts.append(len(whole))
+        whole += "Review: "
+        found.contents.append((len(whole), len(whole) + len(text)))
+        whole += text + "\nSentiment:"
+        if word:
+            found.labels.append((len(whole), len(whole) + len(word)))
+            found.contents.append(found.labels[-1])
+            whole += word + "\n"
+    return Segments(whole, found.labels, found.contents, found.starts)
+
+
+def check_positions(
+    tokenizer: Tokenizer, prompt: Prompt, demonstrations: Sequence[tuple[str, str]], query: str
+) -> None:
+    """Assert what holds for every tokenizer and text."""
+    expected = segments(demonstrations, query)
+    encoding = tokenizer.encode(expected.text)
+    offsets, tokens = encoding.offsets, len(encoding.ids)
+    assert prompt.token_ids == encoding.ids
+    assert prompt.target_position == tokens - 1
+
+    assert len(prompt.label_positions) == len(demonstrations)
+    assert all(a < b for a, b in pairwise(prompt.label_positions))
+    for position, (first, last) in zip(prompt.label_positions, expected.labels, strict=True):
+        assert first <= offsets[position][0] <= offsets[position][1] <= last
+        assert offsets[position - 1][1] <= first
+    for position, end, (first, last) in zip(
+        prompt.label_positions, prompt.label_ends, expected.labels, strict=True
+    ):
+        of_word = [t for t, (a, b) in enumerate(offsets) if max(a, first) < min(b, last)]
+        assert list(range(position, end)) == of_word
+
+    edges = [*prompt.demonstration_starts, prompt.query_start]
+    assert prompt.demonstration_ends == edges[1:]
+    assert all(a < b for a, b in pairwise([*edges, tokens]))
+    for edge, start in zip(edges, expected.starts, strict=True):
+        assert offsets[edge][0] >= start
+        assert all(last <= start for _, last in offsets[:edge])
+    for position, start, end in zip(prompt.label_positions, edges, edges[1:], strict=False):
+        assert start < position < end
+
+    for token, (first, last) in enumerate(offsets):
+        holds_content = any(max(first, a) < min(last, b) for a, b in expected.contents)
+        assert not (holds_content and token in prompt.format_positions)
+        outside = not any(a <= first <= b or a <= last <= b for a, b in expected.contents)
+        assert not outside or token in prompt.format_positions
+
+
+def test_every_position_of_a_prompt_split_into_words_is_as_worked_out_by_hand() -> None:
+    # 0 Review:  1 good  2 \n  3 Sentiment:  4 Positive   5 \n
+    # 6 Review:  7 bad   8 it  9 \n         10 Sentiment: 11 Negative  12 \n
+    # 13 Review: 14 fine 15 \n 16 Sentiment:
+    words = StubTokenizer(r"[^ \n]+|\n")
+    prompt = build_prompt(words, TEMPLATE, [("good", " Positive"), ("bad it", " Negative")], "fine")
+    assert len(prompt.token_ids) == 17
+    assert prompt.label_positions == [4, 11]
+    assert prompt.label_ends == [5, 12]
+    assert prompt.target_position == 16
+    assert prompt.format_positions == [0, 2, 3, 5, 6, 9, 10, 12, 13, 15, 16]
+    assert prompt.demonstration_starts == [0, 6]
+    assert prompt.demonstration_ends == [6, 13]
+    assert prompt.query_start == 13
+
+
+def test_every_position_of_a_prompt_split_into_characters_is_as_worked_out_by_hand() -> None:
+    # Q   x \n A :   y \n  Q     z \n  A  :
+    # 0 1 2  3 4 5 6 7  8  9 10 11 12 13 14
+    prompt = build_prompt(
+        StubTokenizer(r"(?s)."), Template.parse("Q {text}\nA:{label}"), [("x", " y")], "z"
+    )
+    assert prompt.token_ids == [ord(character) for character in "Q x\nA: y\nQ z\nA:"]
+    assert prompt.label_positions == [6]
+    assert prompt.label_ends == [8]
+    assert label_word_positions(vars(prompt)) == [6, 7]
+    assert non_label_positions(vars(prompt)) == [0, 1, 2, 3, 4, 5, 8]
+    assert prompt.target_position == 14
+    assert prompt.format_positions == [0, 1, 3, 4, 5, 8, 9, 10, 12, 13, 14]
+    assert (prompt.demonstration_starts, prompt.demonstration_ends) == ([0], [9])
+    assert prompt.query_start == 9
+
+
+def test_a_bos_shifts_every_position_by_one_and_counts_as_format() -> None:
+    words = build_prompt(StubTokenizer(r"[^ \n]+|\n"), TEMPLATE, [("x", " Positive")], "y")
+    shifted = build_prompt(
+        StubTokenizer(r"[^ \n]+|\n", bos=True), TEMPLATE, [("x", " Positive")], "y"
+    )
+    assert shifted.label_positions == [p + 1 for p in words.label_positions]
+    assert shifted.target_position == words.target_position + 1
+    assert shifted.format_positions == [0, *(p + 1 for p in words.format_positions)]
+    assert shifted.demonstration_starts == [1]
+    assert shifted.query_start == words.query_start + 1
+
+
+def test_a_template_that_begins_with_the_text_needs_no_start() -> None:
+    template = Template.parse("{text} ={label}")
+    prompt = build_prompt(StubTokenizer(r"[^ \n]+|\n"), template, [("a b", " c")], "d")
+    # 0 a  1 b  2 =  3 c  4 \n  5 d  6 =
+    assert prompt.label_positions == [3]
+    assert prompt.format_positions == [2, 4, 6]
+    assert (prompt.demonstration_starts, prompt.demonstration_ends) == ([0], [5])
+    assert (prompt.query_start, prompt.target_position) == (5, 6)
+
+
+def test_a_prompt_without_demonstrations_is_all_query() -> None:
+    prompt = build_prompt(StubTokenizer(r"[^ \n]+|\n"), TEMPLATE, [], "fine")
+    assert (prompt.label_positions, prompt.demonstration_starts) == ([], [])
+    assert (prompt.query_start, prompt.target_position) == (0, 3)
+
+
+@pytest.mark.parametrize("bos", [False, True])
+def test_fields_and_instruction_are_where_they_were_worked_out_by_hand(bos: bool) -> None:
+    #  0 Does  1 it  2 follow?  3 \n  4 \n
+    #  5 Premise:  6 a  7 b  8 \n  9 Hypothesis: 10 c 11 \n 12 Answer: 13 Yes 14 \n 15 \n
+    # 16 Premise: 17 d 18 \n 19 Hypothesis: 20 e 21 f 22 \n 23 Answer:
+    words = StubTokenizer(r"[^ \n]+|\n", bos)
+    prompt = build_prompt(words, PAIRS, [("a b\x1fc", " Yes")], "d\x1fe f")
+
+    def after(*tokens: int) -> list[int]:
+        return [token + bos for token in tokens]
+
+    assert len(prompt.token_ids) == 24 + bos
+    assert [prompt.instruction_end] == after(3)
+    assert instruction_positions(vars(prompt)) == after(0, 1, 2)
+    assert prompt.field_names == ["premise", "hypothesis"]
+    assert prompt.field_starts == after(6, 10, 17, 20)
+    assert prompt.field_ends == after(8, 11, 18, 22)
+    assert (prompt.demonstration_starts, prompt.demonstration_ends) == (after(5), after(16))
+    assert (prompt.label_positions, prompt.label_ends) == (after(13), after(14))
+    assert [prompt.query_start, prompt.target_position] == after(16, 23)
+    formats = after(3, 4, 5, 8, 9, 11, 12, 14, 15, 16, 18, 19, 22, 23)
+    assert prompt.format_positions == [0] * bos + formats
+    assert non_label_positions(vars(prompt)) == after(*range(5, 13), 14, 15)
+
+
+def test_a_query_merged_with_the_label_word_before_it_is_refused() -> None:
+    template = Template.parse("{text}={label}", separator="|")
+    with pytest.raises(InputError, match="' c' is merged with the query after it"):
+        build_prompt(StubTokenizer(r" c.*|(?s:.)"), template, [("a", " c")], "b")
+
+
+def test_an_empty_field_is_where_the_next_one_begins() -> None:
+    template = Template.parse("P:{p};H:{h};A:{label}", ("p", "h"))
+    shown = [("\x1fc", " Y"), ("a\x1f", " N")]
+    prompt = build_prompt(StubTokenizer("(?s)."), template, shown, "\x1f")
+    #  0 P :  ;  3 H :  c  6 ;  A : _ Y \n, 12 P : a  15 ; H : ; A : _ N \n, 24 P : ; H : ; A 31 :
+    assert "".join(map(chr, prompt.token_ids)) == "P:;H:c;A: Y\nP:a;H:;A: N\nP:;H:;A:"
+    assert prompt.field_starts == [5, 5, 14, 21, 32, 32]
+    assert prompt.field_ends == [5, 6, 15, 21, 32, 32]
+
+
+def test_a_token_of_two_fields_belongs_to_the_first() -> None:
+    template = Template.parse("{a}-{b} ={label}", ("a", "b"))
+    prompt = build_prompt(StubTokenizer(r"[^ \n]+|\n"), template, [("x\x1fy z", " +")], "u\x1fv")
+    # 0 x-y  1 z  2 =  3 +  4 \n  5 u-v  6 =; after it, the second field of the query is empty
+    assert (prompt.field_starts, prompt.field_ends) == ([0, 1, 5, 7], [1, 2, 6, 7])
+
+
+def test_a_task_with_one_field_may_have_the_character_that_joins_fields() -> None:
+    prompt = build_prompt(StubTokenizer("(?s)."), TEMPLATE, [("x\x1fy", " Positive")], "z")
+    assert "".join(map(chr, prompt.token_ids)).startswith("Review: x\x1fy\n")
+    assert (prompt.field_names, prompt.field_starts[0], prompt.field_ends[0]) == (["text"], 8, 11)
+    assert prompt.instruction_end is None
+    assert instruction_positions(vars(prompt)) == []
+
+
+@pytest.mark.parametrize("name", BYTE_LEVEL)
+def test_an_instruction_only_moves_what_follows(name: str) -> None:
+    tokenizer = trained(name)
+    shown = [("a film", " Positive"), ("dull", " Negative")]
+    plain = build_prompt(tokenizer, TEMPLATE, shown, "fine")
+    told = replace(TEMPLATE, instruction="a fine film, at last")
+    prompt = build_prompt(tokenizer, told, shown, "fine")
+    assert prompt.instruction_end is not None
+    specials = plain.demonstration_starts[0]
+    assert instruction_positions(vars(prompt)) == list(range(specials, prompt.instruction_end))
+    by = prompt.demonstration_starts[0] - specials
+    assert [token - by for token in prompt.label_positions] == plain.label_positions
+    assert [token - by for token in prompt.field_ends] == plain.field_ends
+    assert prompt.target_position - by == plain.target_position
+
+
+FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x1f"), max_size=20)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@settings(max_examples=40, deadline=None)
+@given(
+    fields=st.lists(st.tuples(FIELD, FIELD), min_size=2, max_size=4),
+    instruction=FIELD,
+    separator=st.sampled_from(["\n", "\n\n", " | ", "\n###\n"]),
+)
+def test_fields_hold_for_arbitrary_contents(
+    name: str, fields: list[tuple[str, str]], instruction: str, separator: str
+) -> None:
+    tokenizer = trained(name)
+    template = replace(PAIRS, instruction=instruction, separator=separator)
+    shown = [("\x1f".join(pair), LABELS[i % 2]) for i, pair in enumerate(fields[1:])]
+    prompt = build_prompt(tokenizer, template, shown, "\x1f".join(fields[0]))
+    whole = instruction + separator if instruction else ""
+    spans = []
+    for i, (premise, hypothesis) in enumerate([*fields[1:], fields[0]]):
+        whole += "Premise: "
+        spans.append((len(whole), len(whole) + len(premise)))
+        whole += premise + "\nHypothesis: "
+        spans.append((len(whole), len(whole) + len(hypothesis)))
+        whole += hypothesis + "\nAnswer:"
+        if i < len(shown):
+            whole += shown[i][1] + separator
+    encoding = tokenizer.encode(whole)
+    assert prompt.token_ids == encoding.ids
+    found = list(zip(prompt.field_starts, prompt.field_ends, strict=True))
+    edges = zip(
+        [*prompt.demonstration_starts, prompt.query_start],
+        [*prompt.label_positions, len(encoding.ids)],
+        strict=True,
+    )
+    for k, (start, end) in enumerate(edges):
+        bounds = [start, *(edge for span in found[2 * k : 2 * k + 2] for edge in span), end]
+        assert bounds == sorted(bounds)
+        for token in range(start, end):
+            first, last = encoding.offsets[token]
+            held = [
+                f for f in (2 * k, 2 * k + 1) if max(first, spans[f][0]) < min(last, spans[f][1])
+            ]
+            assert not held or found[held[0]][0] <= token < found[held[0]][1]
+    told = instruction_positions(vars(prompt))
+    assert (prompt.instruction_end is None) == (not instruction)
+    assert max(told, default=-1) < prompt.demonstration_starts[0]
+    for token, (first, last) in enumerate(encoding.offsets):
+        assert not first < min(last, len(instruction)) or token in told
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_text_confuses_the_positions(name: str, text: str) -> None:
+    tokenizer = trained(name)
+    demonstrations = [(text, " Positive"), ("dull", " Negative"), (text, " Negative")]
+    prompt = build_prompt(tokenizer, TEMPLATE, demonstrations, text)
+    check_positions(tokenizer, prompt, demonstrations, text)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("text", TEXTS)
+def test_label_positions_decode_to_the_start_of_the_label_words(name: str, text: str) -> None:
+    tokenizer = trained(name)
+    demonstrations = [(text, " Positive"), (text, " Negative")]
+    prompt = build_prompt(tokenizer, TEMPLATE, demonstrations, text)
+    first = label_tokens("reviews", tokenizer, TEMPLATE, LABELS, "tiny")
+    for position, (_, word) in zip(prompt.label_positions, demonstrations, strict=True):
+        piece = tokenizer.decode([prompt.token_ids[position]])
+        assert piece.strip()
+        assert word.strip().startswith(piece.strip())
+        assert prompt.token_ids[position] == first[LABELS.index(word)]
+
+
+@pytest.mark.parametrize("name", BYTE_LEVEL)
+@pytest.mark.parametrize("text", TEXTS)
+def test_spans_decode_to_whole_demonstrations_and_the_query(name: str, text: str) -> None:
+    tokenizer = trained(name)
+    demonstrations = [(text, " Positive"), ("dull", " Negative")]
+    prompt = build_prompt(tokenizer, TEMPLATE, demonstrations, text)
+
+    def decoded(start: int, end: int) -> str:
+        return tokenizer.decode(prompt.token_ids[start:end], skip_special_tokens=False)
+
+    spans = zip(prompt.demonstration_starts, prompt.demonstration_ends, strict=True)
+    assert [decoded(*span) for span in spans] == [
+        f"Review: {text}\nSentiment: Positive\n",
+        "Review: dull\nSentiment: Negative\n",
+    ]
+    assert decoded(prompt.query_start, len(prompt.token_ids)) == f"Review: {text}\nSentiment:"
+
+
+@pytest.mark.parametrize("name", BYTE_LEVEL)
+def test_format_positions_decode_to_the_template_s_pieces(name: str) -> None:
+    tokenizer = trained(name)
+    prompt = build_prompt(tokenizer, TEMPLATE, [("a\nfilm  it", " Positive")], "a film")
+    formats = [prompt.token_ids[position] for position in prompt.format_positions]
+    assert tokenizer.decode(formats) == "Review:\nSentiment:\nReview:\nSentiment:"
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_target_is_the_last_token_of_the_template(name: str) -> None:
+    tokenizer = trained(name)
+    prompt = build_prompt(tokenizer, TEMPLATE, [("x", " Positive")], "y")
+    assert prompt.target_position == len(prompt.token_ids) - 1
+    assert tokenizer.decode([prompt.token_ids[-1]]).endswith(":")
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_only_a_bos_precedes_the_first_demonstration(name: str) -> None:
+    tokenizer = trained(name)
+    prompt = build_prompt(tokenizer, TEMPLATE, [("x", " Positive")], "y")
+    bos = tokenizer.encode("").ids
+    assert len(bos) == (0 if name in BYTE_LEVEL and "BOS" not in name else 1)
+    assert prompt.token_ids[: prompt.demonstration_starts[0]] == bos
+    assert prompt.format_positions[: len(bos)] == list(range(len(bos)))
+
+
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(ANY_TEXT, min_size=2, max_size=4))
+def test_positions_hold_for_arbitrary_texts(name: str, texts: list[str]) -> None:
+    tokenizer = trained(name)
+    demonstrations = [(text, LABELS[i % 2]) for i, text in enumerate(texts[1:])]
+    prompt = build_prompt(tokenizer, TEMPLATE, demonstrations, texts[0])
+    check_positions(tokenizer, prompt, demonstrations, texts[0])
+
+
+def test_a_tokenizer_that_ends_prompts_with_a_special_token_is_refused() -> None:
+    tokenizer = byte_level(bos=True, trim=False)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+    with pytest.raises(InputError, match="add_eos_token"):
+        build_prompt(tokenizer, TEMPLATE, [("x", " Positive")], "y")
+
+
+def test_a_prompt_that_a_tokenizer_makes_nothing_of_is_refused() -> None:
+    with pytest.raises(InputError, match="makes no tokens of 'Review: y"):
+        build_prompt(StubTokenizer("never"), TEMPLATE, [], "y")
+
+
+@pytest.mark.parametrize("name", BYTE_LEVEL)
+def test_a_blank_in_the_template_instead_of_the_label_word_is_refused(name: str) -> None:
+    template = Template.parse("Review: {text}\nSentiment: {label}")
+    with pytest.raises(InputError, match="the label word 'Positive' is merged with what precedes"):
+        build_prompt(trained(name), template, [("x", "Positive")], "y")
+
+
+def test_an_empty_query_merged_with_the_separator_begins_at_the_last_token() -> None:
+    merging = StubTokenizer(r"\n+| ?[a-z]+|.")
+    template = Template.parse("{text}\n{label}")
+    prompt = build_prompt(merging, template, [("some", " yes"), ("more", " no")], "")
+    assert prompt.query_start == prompt.target_position == len(prompt.token_ids) - 1
+    assert prompt.demonstration_ends == [4, 7]
+    assert prompt.label_positions == [2, 6]
+
+
+PIECES = [
+    " ",
+    "\n",
+    ":",
+    "é",
+    "😀",
+    "e\u0301",
+    "\u200b",
+    "\u202e",
+    "\0",
+    "\ufeff",
+    "ﬁ",
+    "<s>",
+    "a",
+    "film",
+]
+
+
+PIECE = st.lists(st.sampled_from(PIECES) | ANY_TEXT, min_size=1, max_size=4).map("".join)
+
+
+SAID = PIECE.filter(str.strip)  # neither texts nor words are blank
+
+
+TEMPLATES = st.builds(
+    lambda start, middle, instruction, separator: Template(
+        (("template", start), ("field", "text"), ("template", middle)),
+        instruction=instruction,
+        separator=separator,
+    ),
+    st.just("") | PIECE,
+    PIECE,
+    st.just("") | SAID,
+    st.just("\n") | PIECE,
+)
+
+
+WORDS = st.builds(lambda blank, word: blank + word, st.sampled_from(["", " "]), SAID)
+
+
+@pytest.mark.parametrize("name", [*MAKERS, *NORMALIZING])
+@settings(max_examples=150, deadline=None)
+@given(template=TEMPLATES, demonstrations=st.lists(st.tuples(SAID, WORDS), max_size=3), query=SAID)
+def test_any_template_texts_and_words_give_a_correct_prompt_or_one_sentence(
+    name: str, template: Template, demonstrations: list[tuple[str, str]], query: str
+) -> None:
+    tokenizer = trained(name)
+    try:
+        prompt = build_prompt(tokenizer, template, demonstrations, query)
+    except InputError as error:
+        assert re.fullmatch(r"the (label word|tokenizer) .*; .*\.", str(error))
+        return
+    (_, start_of_each), _, (_, middle) = template.pieces
+    whole = template.instruction + template.separator if template.instruction else ""
+    starts, words = [], []
+    for text, word in [*demonstrations, (query, "")]:
+        starts.append(len(whole))
+        whole += start_of_each + text + middle
+        if len(starts) <= len(demonstrations):
+            words.append((len(whole), len(whole) + len(word)))
+            whole += word + template.separator
+    encoding = tokenizer.encode(whole)
+    offsets = encoding.offsets
+    assert prompt.token_ids == encoding.ids
+    assert prompt.target_position == len(offsets) - 1
+
+    for position, (first, last) in zip(prompt.label_positions, words, strict=True):
+        assert first <= offsets[position][0] < last
+        assert all(end <= first for _, end in offsets[:position])
+
+    edges = [*prompt.demonstration_starts, prompt.query_start]
+    assert prompt.demonstration_ends == edges[1:]
+    for position, start, end in zip(prompt.label_positions, edges, edges[1:], strict=False):
+        assert start <= position < end
+    for edge, start in zip(edges, starts, strict=True):
+        assert all(first < start for first, last in offsets[:edge] if last > first)
+        # A query that is merged with the separator begins and ends with its last token.
+        blank = not whole[offsets[edge][0] : start].strip(" ")
+        assert blank or edge == prompt.query_start == prompt.target_position
+    assert max(prompt.label_ends, default=0) <= prompt.target_position
+
+    # Offsets may leave out the blanks before a token, which are its own all the same.
+    ends = [0, *(last for _, last in offsets[:-1])]
+    begins = [min(first, end) for (first, _), end in zip(offsets, ends, strict=True)]
+    merged = any(
+        begin < start < last
+        for begin, (_, last) in zip(begins, offsets, strict=True)
+        for start in starts
+    )
+    if name in BYTE_LEVEL and not merged:
+        spans = zip(edges, [*edges[1:], len(offsets)], strict=True)
+        decoded = [
+            tokenizer.decode(prompt.token_ids[a:b], skip_special_tokens=False) for a, b in spans
+        ]
+        assert decoded == [whole[a:b] for a, b in pairwise([*starts, len(whole)])]

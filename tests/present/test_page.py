@@ -1,0 +1,70 @@
+"""Tables for people: cells, the chosen layers, and whole files."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from anchorflow.present.page import Page, at_depths, cell, write_csv, write_markdown, write_page
+
+
+@pytest.mark.parametrize(
+    ("mean", "low", "high", "text"),
+    [
+        (0.614, 0.546, 0.679, "0.61 [0.55, 0.68]"),
+        (0.5, None, None, "0.50"),
+        (None, None, None, "–"),
+        (1.0, 1.0, 1.0, "1.00 [1.00, 1.00]"),
+        (-0.001, -0.01, -0.0, "0.00 [-0.01, 0.00]"),
+    ],
+)
+def test_a_cell_shows_a_value_with_its_interval(
+    mean: float | None, low: float | None, high: float | None, text: str
+) -> None:
+    assert cell(mean, low, high) == text
+
+
+@pytest.mark.parametrize(
+    ("layers", "chosen"),
+    [(1, [0]), (3, [0, 1, 2]), (5, [0, 1, 2, 3, 4]), (24, [0, 6, 12, 17, 23])],
+)
+def test_five_depths_are_shown_or_all_layers_of_a_shallow_model(
+    layers: int, chosen: list[int]
+) -> None:
+    summary = pl.DataFrame({"model": ["tiny"] * layers, "layer": range(layers)})
+    assert at_depths(summary)["layer"].to_list() == chosen
+
+
+def test_depths_are_those_of_each_model() -> None:
+    summary = pl.DataFrame({"model": ["a"] * 9 + ["b"] * 2, "layer": [*range(9), 0, 1]})
+    assert at_depths(summary).rows() == [("a", i) for i in (0, 2, 4, 6, 8)] + [("b", 0), ("b", 1)]
+
+
+def test_markdown_is_a_title_a_table_and_a_note(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"model": ["a", "b"], "auc": ["0.50", "–"]})
+    lines = "# Depth\n\n| model | auc |\n|---|---|\n| a | 0.50 |\n| b | – |\n\nHow to read it.\n"
+    page = Page("Depth", "How to read it.", frame)
+    write_markdown(tmp_path / "table.md", page)
+    assert (tmp_path / "table.md").read_text(encoding="utf-8") == lines
+    write_markdown(tmp_path / "table.md", replace(page, further={"More": frame[:1]}))
+    more = "\n## More\n\n| model | auc |\n|---|---|\n| a | 0.50 |\n"
+    assert (tmp_path / "table.md").read_text(encoding="utf-8") == lines + more
+
+
+def test_no_cell_ends_its_cell_or_row(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"a|b": ["x | y\nz"], "<b>": ["<script>"]})
+    write_page({kind: tmp_path / kind for kind in ("md", "html")}, Page("Title", "Note.", frame))
+    lines = (tmp_path / "md").read_text(encoding="utf-8").splitlines()
+    assert lines[2:5] == [r"| a\|b | <b> |", "|---|---|", r"| x \| y z | <script> |"]
+    page = (tmp_path / "html").read_text(encoding="utf-8")
+    assert "<td>&lt;script&gt;</td>" in page
+    assert "<script>" not in page
+
+
+def test_csv_holds_all_rows_and_leaves_undefined_values_empty(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"task": ["news", "a, b"], "mean": [0.25, None]})
+    write_csv(tmp_path / "deep" / "table.csv", frame)
+    assert (tmp_path / "deep" / "table.csv").read_text(encoding="utf-8") == (
+        'task,mean\nnews,0.25\n"a, b",\n'
+    )

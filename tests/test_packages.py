@@ -1,0 +1,185 @@
+"""An analysis is a folder of its name. Which package may import which, pyproject.toml says."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from anchorflow.config.analysis import Analysis
+from anchorflow.config.digests import DECLARATION, code_of, counts
+from anchorflow.config.stages import ANALYSES, MEASURED, PRESENTED, folder_of
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "workflow" / "anchorflow"
+# The names of modules that the scripts load. Others contain what these take of them.
+VERBS = ("measure", "summarize", "plot", "tabulate")
+PAGE_PARTS = {".html", ".css", ".js"}
+REGISTRIES = {"analyses/compression/methods", "analyses/reweighting/baselines"}
+
+# Rule files that are not about one analysis.
+SHARED = {"common", "inherited", "inputs", "priorities", "settings", "undocumented"}
+OF_ALL = {"comparison", "gather", "manifest", "presenting"}
+
+
+def rule_files() -> dict[str, str]:
+    paths = ROOT.glob("workflow/rules/*.smk")
+    return {path.stem: path.read_text(encoding="utf-8") for path in paths}
+
+
+def body_of(file: Path) -> list[ast.stmt]:
+    return ast.parse(file.read_text(encoding="utf-8")).body
+
+
+def functions(file: Path) -> set[str]:
+    return {node.name for node in body_of(file) if isinstance(node, ast.FunctionDef)}
+
+
+def source_folders(folder: Path) -> Iterator[Path]:
+    yield folder
+    for inner in folder.iterdir():
+        if inner.is_dir() and inner.name != "__pycache__":
+            yield from source_folders(inner)
+
+
+def needed(name: str, analysis: Analysis) -> dict[str, set[str]]:
+    """The functions that the scripts call, by the verb that is the module's name."""
+    needs = {
+        "measure": {"measure", f"measure_{name}"} if analysis.measured else set(),
+        "summarize": {f"summarize_{name}"} if analysis.summary else set(),
+        "plot": {f"plot_{name}"} if analysis.figure else set(),
+    }
+    return {verb: functions for verb, functions in needs.items() if functions}
+
+
+def test_the_package_itself_holds_no_code() -> None:
+    """It does not count as code that makes numbers."""
+    body = body_of(PACKAGE / "__init__.py")
+    assert [type(statement) for statement in body] == [ast.Expr, ast.Assign]
+    assert ast.unparse(body[1]).startswith("__version__ = ")
+
+
+@pytest.mark.parametrize("name", PRESENTED)
+def test_an_analysis_s_own_file_declares_it_and_holds_no_code(name: str) -> None:
+    """It does not count either."""
+    file = PACKAGE / folder_of(name) / "__init__.py"
+    assert DECLARATION.fullmatch(file.relative_to(PACKAGE).as_posix())
+    docstring, *rest = body_of(file)
+    assert isinstance(docstring, ast.Expr)
+    imported = {part.module for part in rest if isinstance(part, ast.ImportFrom)}
+    plain = {"collections.abc", "typing"}
+    assert imported - plain <= {"anchorflow.config.analysis", "anchorflow.config.errors"}
+    # What refuses a configuration is the only function: it makes no number.
+    assert {part.name for part in rest if isinstance(part, ast.FunctionDef)} <= {"check"}
+    assert all(isinstance(p, ast.ImportFrom | ast.FunctionDef | ast.Assign) for p in rest)
+    assert ast.unparse(rest[-1]).startswith("ANALYSIS = Analysis(")
+
+
+def test_other_packages_that_count_hold_a_docstring_or_what_their_entries_share() -> None:
+    for folder in source_folders(PACKAGE):
+        file = folder / "__init__.py"
+        if counts(file) and folder.relative_to(PACKAGE).as_posix() not in REGISTRIES:
+            (docstring,) = body_of(file)
+            assert isinstance(docstring, ast.Expr), folder
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_a_folder_has_the_modules_that_its_declaration_needs(name: str) -> None:
+    analysis, folder = ANALYSES[name], PACKAGE / folder_of(name)
+    needs = needed(name, analysis)
+    for verb, wanted in needs.items():
+        assert wanted <= functions(folder / f"{verb}.py"), verb
+    tabulates = (folder / "tabulate.py").is_file()  # else the table is one of the summary's keys
+    assert analysis.table or not tabulates
+    if tabulates:
+        assert f"tabulate_{name}" in functions(folder / "tabulate.py")
+    # Its tables are measured, or summarized, and described in the one file.
+    assert (folder / "schema.py").is_file()
+    pages = {file.stem for file in folder.iterdir() if file.suffix in PAGE_PARTS}
+    found = {verb for verb in VERBS if (folder / f"{verb}.py").is_file()} - {"tabulate"}
+    assert found == {*needs, *(pages & {"plot"})}  # a page has a rule of its own
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_a_folder_has_modules_with_their_pages_and_packages_alone(name: str) -> None:
+    for folder in source_folders(PACKAGE / folder_of(name)):
+        assert (folder / "__init__.py").is_file(), folder
+        for file in folder.iterdir():
+            if file.suffix in PAGE_PARTS:
+                assert file.with_suffix(".py").is_file(), file
+            else:
+                assert file.is_dir() or file.suffix == ".py", file
+
+
+def test_exactly_what_measures_has_a_rule_file() -> None:
+    measured = {name for name, analysis in ANALYSES.items() if analysis.measured}
+    assert set(rule_files()) == measured | SHARED | OF_ALL
+    for name in measured:
+        text = rule_files()[name]
+        assert re.findall(r"^use rule \w+ as (measure_\w+) with:", text, re.M) == [
+            f"measure_{name}"
+        ]
+        assert re.search(rf'\*\*analysis\(\s*"{name}"', text)
+
+
+def test_exactly_what_is_presented_has_a_caption() -> None:
+    captions = {path.stem for path in ROOT.glob("workflow/report/*.rst")}
+    shown = {name for name, each in PRESENTED.items() if each.figure or each.table}
+    assert "claims" in shown
+    assert captions == shown | {"comparison", "workflow"}
+
+
+def test_a_stage_is_declared_as_sharded_exactly_if_its_rule_writes_shards() -> None:
+    """Otherwise its shards would never be gathered."""
+    written = {
+        name: set(re.findall(r'\bmeasured\(\s*"(\w+)"', text))
+        for name, text in rule_files().items()
+        if name not in SHARED
+    }
+    sharded = {stage.name for stage in MEASURED if stage.sharded}
+    assert {name: stages for name, stages in written.items() if stages} == {
+        name: {name} for name in sharded
+    }
+
+
+def test_every_table_of_a_sharded_stage_is_written_to_shards() -> None:
+    """So are all of its files, by their names."""
+    for stage in MEASURED:
+        if stage.sharded:
+            text = rule_files()[stage.name]
+            found = re.findall(rf'\bmeasured\(\s*"{stage.name}"(?:, "(\w+)")?\s*\)', text)
+            assert sorted(found) == sorted(stage.tables), stage.name
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_what_is_declared_to_be_read_are_parameters_of_the_function_that_reads_it(
+    name: str,
+) -> None:
+    """Snakemake would tell it in a job."""
+    analysis, folder = ANALYSES[name], PACKAGE / folder_of(name)
+    shown = {"summary": f"summaries/{name}"}
+    for verb, part in (
+        ("summarize", analysis.summary),
+        ("plot", analysis.figure),
+        ("tabulate", analysis.table),
+    ):
+        if part and (folder / f"{verb}.py").is_file():
+            (function,) = (
+                node
+                for node in body_of(folder / f"{verb}.py")
+                if isinstance(node, ast.FunctionDef) and node.name == f"{verb}_{name}"
+            )
+            given = function.args
+            assert not given.posonlyargs and not given.kwarg
+            parameters = {each.arg for each in (*given.args, *given.kwonlyargs)}
+            assert set(part.reads or shown) <= parameters, verb
+
+
+@pytest.mark.parametrize("name", ["theory", "probes"])
+def test_what_runs_no_model_is_not_rerun_by_how_models_are_run(name: str) -> None:
+    script = PACKAGE.parent / "scripts" / "measure.py"
+    digests = code_of(script, [f"analyses/{name}/measure.py"])
+    assert "code_model" not in digests
+    of_model = code_of(script, ["analyses/isolation/measure.py"])
+    assert any(file.startswith("model/opening.py ") for file in of_model["code_model"])

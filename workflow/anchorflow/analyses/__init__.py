@@ -1,0 +1,1 @@
+"""The analyses: a folder per analysis, whose name rules, paths and settings have, too."""

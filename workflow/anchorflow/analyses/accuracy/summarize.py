@@ -1,0 +1,89 @@
+"""Accuracy of in-context learning, and the number of skipped prompts."""
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from anchorflow.analyses.accuracy.schema import ACCURACY_SUMMARY
+from anchorflow.arrays import Array
+from anchorflow.statistics.by_task import (
+    SHARE,
+    estimates_by_task,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+    texts_of,
+)
+from anchorflow.statistics.estimates import SeedStatistic
+
+MEASURES = ("accuracy", "macro_f1", "majority")
+BOUNDS = dict.fromkeys(MEASURES, SHARE)
+
+
+def accuracy_measures(
+    labels: np.ndarray, predictions: np.ndarray, classes: int
+) -> Callable[[Array], Array]:
+    """Accuracy, macro-F1, and majority share as a function of the examples' weights.
+
+    Macro-F1 is the mean F1 over classes, without those that neither occur nor are predicted.
+    The majority share is the accuracy of always predicting the most frequent true label.
+
+    Parameters
+    ----------
+    labels, predictions : [examples], int
+        True and predicted label of each example.
+    classes : int
+        C.
+
+    Returns
+    -------
+    function
+        Maps weights [R, examples] to [R, 3], for :mod:`~anchorflow.statistics.estimates`.
+    """
+    true = np.eye(classes)[labels]
+    guess = np.eye(classes)[predictions]
+
+    def statistic(weights: Array) -> Array:
+        total = weights.sum(1)
+        hits = weights @ (true * guess)
+        occurring, guessed = weights @ true, weights @ guess
+        either = occurring + guessed
+        # A class with neither texts nor predictions has F1 = 0/0: NaN, which nanmean leaves out.
+        f1 = np.divide(2 * hits, either, out=np.full(hits.shape, np.nan), where=either > 0)
+        return np.stack([hits.sum(1) / total, np.nanmean(f1, 1), occurring.max(1) / total], 1)
+
+    return statistic
+
+
+def summarize_accuracy(
+    predictions: pl.DataFrame, prompts: pl.DataFrame, confidence: float
+) -> pl.DataFrame:
+    """Accuracy, macro-F1, and majority share, per task and averaged over tasks, with intervals.
+
+    Parameters
+    ----------
+    predictions, prompts : DataFrame
+        Tables ``predictions`` and ``prompts`` for one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``ACCURACY_SUMMARY``; ``skipped`` counts prompts with fixed demonstrations that
+        exceed the model's context.
+    """
+
+    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
+        ordered = rows.sort("example")
+        labels, guesses = ordered["label"].to_numpy(), ordered["prediction"].to_numpy()
+        classes = len(rows["probabilities"][0])
+        return SeedStatistic(accuracy_measures(labels, guesses, classes), texts_of(rows))
+
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+    estimates = estimates_by_task(predictions, tasks, of_seed, len(MEASURES))
+    keys = pl.DataFrame({"measure": MEASURES})
+    rows = summary_rows(estimates, keys, predictions, confidence, BOUNDS)
+    counted = rows.join(
+        skipped_prompts(prompts, "fixed", predictions), on="task", maintain_order="left"
+    )
+    return summary_table(counted, prompts, ACCURACY_SUMMARY)

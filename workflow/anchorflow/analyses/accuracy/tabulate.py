@@ -1,0 +1,17 @@
+"""Accuracy of all models as a table."""
+
+import polars as pl
+
+from anchorflow.present.page import Page, pivoted
+
+_NOTE = (
+    "Means over seeds with intervals over seeds and test texts; demonstrations fixed per seed. "
+    "majority: accuracy of always predicting the most frequent true label. skipped: prompts that "
+    "exceed the model's context and are not run."
+)
+
+
+def tabulate_accuracy(summary: pl.DataFrame) -> Page:
+    """The measures side by side, one row per model and task."""
+    table = pivoted(summary, ("model", "task", "examples", "seeds", "skipped"), "measure")
+    return Page("Accuracy of in-context learning", _NOTE, table.fill_null("–"))

@@ -1,0 +1,14 @@
+"""Attention from the target to label words as a predictor of answers: AUCROC_l, R_l ([A] §2.3)."""
+
+from anchorflow.config.analysis import INFORMATION, Analysis, Measured, Presented, Summary
+
+ANALYSIS = Analysis(
+    subject="AUCROC and R of {}",
+    category=INFORMATION,
+    measured=Measured(
+        {"attention": "attention", "predictions": "predictions"}, sharded=True, twins=True
+    ),
+    summary=Summary({"attention": "attention/attention", "predictions": "attention/predictions"}),
+    figure=Presented("AUCROC and R over the layers (Fig. 5 of [A])"),
+    table=Presented("AUCROC and R"),
+)

@@ -1,0 +1,136 @@
+"""Attention from the target position to every demonstration, and the model's predictions."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+from tokenizers import Tokenizer
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from anchorflow.analyses.attention.schema import ATTENTION
+from anchorflow.model.answers import prediction_frame
+from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.cell import Cell
+from anchorflow.model.prefix import KeepKeys, compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.target_attention import (
+    DemonstrationAttention,
+    by_demonstration,
+    rows_and_logits,
+)
+from anchorflow.model.tokenizer import open_tokenizer
+from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
+from anchorflow.schemas.frames import frame_schema, keyed
+from anchorflow.schemas.predictions import PREDICTIONS
+from anchorflow.schemas.prompts import PROMPTS
+
+
+def cost(prompts: Prompts, _: Mapping[str, Any], __: int) -> Cost:
+    """Every test text once, after the shared demonstrations."""
+    return Cost(prompts.once)
+
+
+def measure_attention(
+    model: PreTrainedModel,
+    tokenizer: Tokenizer,
+    prompts: pl.DataFrame,
+    batch_tokens: int,
+    examples: Collection[int] | None = None,
+    scoring: Mapping[str, Any] = FIRST_TOKEN,
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Attention to each demonstration, and predictions, for prompts with fixed demonstrations.
+
+    Prompts that exceed the model's context are left out.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``PROMPTS`` for one model, task, and seed.
+    batch_tokens : int
+        Upper bound on query tokens per batch; does not affect the results.
+    examples : collection of int, optional
+        Measure only these test texts; does not affect their results.
+    scoring : mapping
+        How label probabilities are computed; see :meth:`Words.scored`.
+
+    Returns
+    -------
+    tuple of DataFrame
+        Columns of ``ATTENTION`` and of ``PREDICTIONS``, ordered by example.
+
+    Raises
+    ------
+    InputError
+        If attention is missing, or logits are not finite.
+    """
+    words = Words.scored(prompts, scoring)
+    chosen = runnable(leave_room(prompts, words), "fixed")
+    empty = [pl.DataFrame(schema=frame_schema(table)) for table in (ATTENTION, PREDICTIONS)]
+    measured = among(chosen, examples)
+    if measured.is_empty():
+        return empty[0], empty[1]
+    prefix = compute_prefix(model, shared_token_ids(chosen))
+    keys = prompts.select("model", "task", "seed").row(0, named=True)
+
+    def measure(batch: Batch) -> tuple[pl.DataFrame, pl.DataFrame]:
+        # Whole words go on from the query, so its keys and values are needed once more.
+        kept = KeepKeys()
+        rows, logits = rows_and_logits(model, batch, prefix, *([] if words is None else [kept]))
+        attention = _attention_frame(batch, by_demonstration(rows, batch), keys)
+        scores = None
+        if words is not None:
+            scores = words.scores(model, Ended.batch(model, batch, kept, prefix), logits)
+        return attention, prediction_frame(batch, logits, tokenizer, keys, scores)
+
+    attention, predictions = [empty[0]], [empty[1]]
+    with tqdm(total=len(measured), desc="attention", unit="example", mininterval=1) as progress:
+        for batch, frames in run_batches(
+            measured, Budget(batch_tokens), model.device, measure, prefix.tokens
+        ):
+            attention.append(frames[0])
+            predictions.append(frames[1])
+            progress.update(batch.size)
+    return (
+        pl.concat(attention).sort("example", "layer", "head", "demonstration"),
+        pl.concat(predictions).sort("example"),
+    )
+
+
+def _attention_frame(
+    batch: Batch, rows: DemonstrationAttention, keys: Mapping[str, str | int]
+) -> pl.DataFrame:
+    """Rows of ``ATTENTION`` for one batch."""
+    layer, example, head, demonstration = np.indices(rows.label.shape)
+    frame = pl.DataFrame(
+        {
+            "example": np.array(batch.examples)[example.ravel()],
+            "layer": layer.ravel(),
+            "head": head.ravel(),
+            "demonstration": demonstration.ravel(),
+            "label": batch.demonstration_labels.cpu().numpy()[
+                example.ravel(), demonstration.ravel()
+            ],
+            "attention_label": rows.label.numpy().ravel(),
+            "attention_max": rows.largest.numpy().ravel(),
+            "attention_mean": rows.mean.numpy().ravel(),
+        }
+    )
+    return keyed(frame, keys, ATTENTION)
+
+
+def measure(cell: Cell) -> None:
+    """Measure attention to every demonstration, and predict, for one model, task, and seed."""
+    prompts = cell.read("prompts", PROMPTS)
+    examples = cell.examples(prompts)
+    attention, predictions = measure_attention(
+        cell.model(among(runnable(prompts, "fixed"), examples), cost),
+        open_tokenizer(cell.input.tokenizer),
+        prompts,
+        cell.batch_tokens,
+        examples,
+        cell.scoring,
+    )
+    cell.write(ATTENTION, attention, cell.described(), "attention")
+    cell.write(PREDICTIONS, predictions, cell.described(), "predictions")

@@ -1,0 +1,56 @@
+"""Tables of attention: what is measured, and its summary."""
+
+import pyarrow as pa
+
+from anchorflow.schemas import fields as f
+
+ATTENTION = f.table(
+    "attention",
+    "one per (example, layer, head, demonstration), demonstrations fixed",
+    *f.CELL,
+    f.EXAMPLE,
+    f.LAYER,
+    f.HEAD,
+    f.DEMONSTRATION,
+    f.DEMONSTRATION_LABEL,
+    f.field(
+        "attention_label",
+        pa.float32(),
+        "A(q, p_k): attention from the target, which predicts first tokens with either scoring, to "
+        "the label word, summed over its tokens",
+        "probability",
+    ),
+    f.field(
+        "attention_max",
+        pa.float32(),
+        "largest attention from the target to a token of the demonstration, other than the "
+        "prompt's first",
+        "probability",
+    ),
+    f.field(
+        "attention_mean",
+        pa.float32(),
+        "mean attention from the target to the demonstration's tokens, other than the prompt's "
+        "first",
+        "probability",
+    ),
+    keys="model task seed example layer head demonstration",
+)
+
+ATTENTION_SUMMARY = f.table(
+    "attention_summary",
+    "one per (task or average, layer, measure)",
+    *f.OF_TASK,
+    f.LAYER,
+    f.field(
+        "measure",
+        pa.string(),
+        "auc: AUCROC_l of label-word attention at the target, which predicts first tokens, against "
+        "the model's own predictions, which scoring defines; "
+        "cumulative: R_l, the share of all layers' excess AUC reached by layer l",
+    ),
+    f.field("mean", pa.float64(), "mean over seeds; null if undefined", "1"),
+    *f.INTERVAL,
+    f.field("unpredicted", pa.int32(), "classes never predicted, summed over seeds", "classes"),
+    keys="model task layer measure",
+)

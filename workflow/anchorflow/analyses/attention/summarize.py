@@ -1,0 +1,157 @@
+"""How well attention to label words predicts the model's answers, by layer ([A] §2.3, Fig. 5)."""
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from anchorflow.analyses.attention.schema import ATTENTION_SUMMARY
+from anchorflow.arrays import Array
+from anchorflow.statistics.by_task import (
+    AVERAGE,
+    SHARE,
+    estimates_by_task,
+    require_examples,
+    summary_rows,
+    summary_table,
+    texts_of,
+)
+from anchorflow.statistics.estimates import SeedStatistic, one_vs_one_auc
+
+MEASURES = ("auc", "cumulative")
+BOUNDS = {"auc": SHARE}
+
+
+def cumulative_share(auc: np.ndarray) -> np.ndarray:
+    """R_l = Σ_{i≤l} (AUCROC_i − 0.5) / Σ_i (AUCROC_i − 0.5), along the last axis.
+
+    NaN where the excess over 0.5, summed over layers, is not above 0.
+
+    Source: Wang et al. 2023, eq. 5.
+    """
+    # A layer whose AUC is undefined counts as chance, so that later layers keep their R_l.
+    excess = np.where(np.isnan(auc), 0, auc - 0.5)
+    total = excess.sum(-1, keepdims=True)
+    share: np.ndarray = np.divide(
+        np.cumsum(excess, -1), total, out=np.full(excess.shape, np.nan), where=total > 0
+    )
+    return share
+
+
+def class_scores(attention: pl.DataFrame, classes: int) -> np.ndarray:
+    """Share of each class in the target position's attention to label words.
+
+    A_l(q, p_k) is averaged over heads and over the demonstrations of a class, then divided by its
+    sum over classes: examples are compared by the class attended to, not by the total attention
+    that label words receive.
+
+    Parameters
+    ----------
+    attention : DataFrame
+        Table ``attention`` for one model, task, and seed.
+    classes : int
+        C.
+
+    Returns
+    -------
+    array
+        [examples, L, C]; examples and layers in increasing order.
+    """
+    means = (
+        attention.group_by("example", "layer", "label")
+        .agg(pl.col("attention_label").cast(pl.Float64).mean())
+        .sort("example", "layer", "label")
+    )
+    layers = attention["layer"].n_unique()
+    scores = means["attention_label"].to_numpy().reshape(-1, layers, classes)
+    total = scores.sum(-1, keepdims=True)
+    # Attention that underflows to 0 for all classes favors none of them.
+    shares: np.ndarray = np.divide(
+        scores, total, out=np.full(scores.shape, 1 / classes), where=total > 0
+    )
+    return shares
+
+
+def auc_of_predictions(
+    attention: pl.DataFrame, predictions: pl.DataFrame
+) -> Callable[[Array], Array]:
+    """AUCROC_l of :func:`class_scores` against the model's own predictions.
+
+    It is a function of the examples' weights. The target predicts first tokens, so labels whose
+    words share theirs are one class.
+
+    Parameters
+    ----------
+    attention, predictions : DataFrame
+        Tables ``attention`` and ``predictions`` for one model, task, and seed.
+
+    Returns
+    -------
+    function
+        Maps the examples' weights [R, examples] to [R, L], for
+        :mod:`~anchorflow.statistics.estimates`.
+
+    Source: Wang et al. 2023, §2.3.
+    """
+    groups = predictions["token_groups"][0].to_list()
+    number = {first: place for place, first in enumerate(sorted(set(groups)))}
+    class_of = {label: number[first] for label, first in enumerate(groups)}
+    classes = attention.with_columns(pl.col("label").replace(class_of))
+    predicted = predictions.sort("example")["prediction"].replace(class_of)
+    return one_vs_one_auc(class_scores(classes, len(number)), predicted.to_numpy().astype(np.int64))
+
+
+def summarize_attention(
+    attention: pl.DataFrame, predictions: pl.DataFrame, confidence: float
+) -> pl.DataFrame:
+    """AUCROC_l against the model's own predictions, and R_l, with intervals.
+
+    Classes that the model never predicts for a task and seed are left out there, and counted.
+
+    Parameters
+    ----------
+    attention, predictions : DataFrame
+        Tables ``attention`` and ``predictions`` for one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``ATTENTION_SUMMARY``.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    require_examples(predictions)
+    layers = attention["layer"].n_unique()
+
+    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
+        predicted = predictions.join(rows.select("task", "seed").unique(), on=["task", "seed"])
+        return SeedStatistic(auc_of_predictions(rows, predicted), texts_of(predicted))
+
+    tasks = attention["task"].unique(maintain_order=True).to_list()
+    aucs = estimates_by_task(attention, tasks, of_seed, layers)
+    unpredicted = _unpredicted(predictions)
+    parts = []
+    for measure in MEASURES:
+        estimates = (
+            aucs if measure == "auc" else {t: e.map(cumulative_share) for t, e in aucs.items()}
+        )
+        keys = pl.DataFrame({"layer": range(layers), "measure": [measure] * layers})
+        parts.append(summary_rows(estimates, keys, predictions, confidence, BOUNDS))
+    rows = pl.concat(parts).with_columns(
+        pl.col("task").replace_strict(unpredicted, return_dtype=pl.Int32).alias("unpredicted")
+    )
+    return summary_table(rows, predictions, ATTENTION_SUMMARY)
+
+
+def _unpredicted(predictions: pl.DataFrame) -> dict[str, int]:
+    """Number of classes never predicted, summed over seeds: per task, and over all tasks."""
+    predicted = pl.col("token_groups").list.get(pl.col("prediction"))
+    of_seeds = predictions.group_by("task", "seed", maintain_order=True).agg(
+        never=pl.col("token_groups").first().list.n_unique().cast(pl.Int64)
+        - predicted.n_unique().cast(pl.Int64)
+    )
+    of_tasks = of_seeds.group_by("task", maintain_order=True).agg(pl.col("never").sum())
+    return {**dict(of_tasks.iter_rows()), AVERAGE: of_seeds["never"].sum()}

@@ -1,0 +1,362 @@
+"""Predictions from compressed demonstrations: only some of their keys and values are kept.
+
+[A] §3.2 keeps those of formatting and of whole label words; the other ``methods`` keep other
+positions. All keep the instruction, if there is one, since it is no demonstration. In addition, the
+anchors are kept as text (``text_anchor``), and attention to the label words is re-weighted by β,
+with everything kept and with the anchors alone.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import polars as pl
+import torch
+from torch import Tensor
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from anchorflow.analyses.compression.methods import (
+    FOLDER,
+    Demonstrations,
+    method,
+    with_instruction,
+    without_instruction,
+)
+from anchorflow.analyses.compression.schema import COMPRESSION
+from anchorflow.config.errors import InputError
+from anchorflow.config.registry import declared
+from anchorflow.model.answers import TOP_TOKENS, Answers, answers_after
+from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
+from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.beta_fit import beta_of, reweighted_states, scores_and_logits
+from anchorflow.model.cell import Cell
+from anchorflow.model.last_tokens import keep_all_but_last
+from anchorflow.model.logits import check_finite, target_states
+from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
+from anchorflow.schemas.beta import BETA
+from anchorflow.schemas.frames import frame_schema, keyed
+from anchorflow.schemas.prompts import PROMPTS
+
+OBSERVED = 32  # last tokens of the prefix whose attention methods can use; SnapKV's largest window
+
+
+class Setting(NamedTuple):
+    """A method and its budget: a ``share`` of the prefix or, by default, the number of anchors.
+
+    The instruction is kept in addition and not counted.
+    """
+
+    method: str
+    share: float | None = None
+    draw: int = 0
+
+
+FULL, ANCHOR = Setting("full"), Setting("hidden_anchor")
+TEXT_ANCHOR = "text_anchor"  # runs another text instead of keeping positions, so it has no file
+# Re-weighted settings, by the cache whose predictions they change.
+REWEIGHTED = {FULL: Setting("reweighted"), ANCHOR: Setting("reweighted_anchor")}
+
+
+class Cache(NamedTuple):
+    """The keys and values that queries attend to in place of the demonstrations."""
+
+    prefix: Prefix
+    first_position: int  # position id of the first token of a query
+
+    @property
+    def kept(self) -> int:
+        """Tokens kept in each layer and head; if layers differ, their mean, rounded up."""
+        layers = self.prefix.layers.values()
+        return -(-sum(layer.tokens for layer in layers) // len(layers))
+
+
+class _Observe:
+    """The intervention that records attention of the last W tokens to the whole prefix."""
+
+    def __init__(self, tokens: int) -> None:
+        self._tokens = tokens
+        self.rows: dict[int, Tensor] = {}
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        tokens = call.query.shape[2]
+        rows = torch.arange(max(0, tokens - self._tokens), tokens, device=call.query.device)
+        self.rows[call.layer] = attention_rows(call, rows[None])[0]  # [H, W, P]
+        return attention(call)
+
+
+def observe(
+    model: PreTrainedModel, token_ids: Sequence[int], prompt: Mapping[str, Any]
+) -> Demonstrations:
+    """Run the demonstrations once, and record the keys, values, and attention that methods use.
+
+    Parameters
+    ----------
+    token_ids : sequence of int
+        The tokens that all prompts share: P.
+    prompt : mapping
+        A row of ``PROMPTS``; any of them, as they share their demonstrations.
+    """
+    observed = _Observe(OBSERVED)
+    prefix = compute_prefix(model, token_ids, observed)
+    return Demonstrations(prompt, prefix, observed.rows)
+
+
+def compress(
+    model: PreTrainedModel,
+    demonstrations: Demonstrations,
+    setting: Setting,
+    positions: str = "original",
+) -> Cache:
+    """The cache that a setting produces.
+
+    Parameters
+    ----------
+    positions : str
+        ``original``: queries keep their position ids, as in full prompts; ``zero``: they begin at
+        position 0, as in the authors' code for GPT2-XL. Anchors kept as text are a prompt of their
+        own, so the query always follows them directly.
+
+    Raises
+    ------
+    InputError
+        If the method keeps no token.
+    """
+    if setting.method == TEXT_ANCHOR:
+        return _as_text(model, demonstrations)
+    if setting == FULL:
+        return Cache(demonstrations.prefix, demonstrations.prefix.tokens)
+    choosable, rest = without_instruction(demonstrations)
+    budget = len(choosable.anchors())
+    if setting.share is not None:
+        # Rounded down; 1e-9 because products such as 0.29 * 100 lie just below the whole number.
+        budget = max(1, int(setting.share * choosable.prefix.tokens + 1e-9))
+    chosen = method(setting.method)(choosable, budget, setting.draw)
+    if min(indices.shape[1] for indices in chosen.values()) == 0:
+        raise InputError(
+            f"{setting.method} keeps no token of the demonstrations of "
+            f"{demonstrations.prompt['task']}; leave this method out."
+        )
+    kept = with_instruction(chosen, rest, demonstrations.prompt)
+    return Cache(
+        demonstrations.prefix.keep(kept),
+        demonstrations.prefix.tokens if positions == "original" else 0,
+    )
+
+
+def _as_text(model: PreTrainedModel, demonstrations: Demonstrations) -> Cache:
+    """The cache of the anchors run as a text of their own."""
+    tokens = demonstrations.prefix.tokens
+    text = compute_prefix(
+        model, [demonstrations.prompt["token_ids"][p] for p in demonstrations.anchors()]
+    )
+    # In units of the whole prefix, so that sliding windows see the text directly before the query.
+    positions = torch.arange(tokens - text.tokens, tokens)[None]
+    layers = {
+        number: replace(layer, positions=positions.to(layer.key.device))
+        for number, layer in text.layers.items()
+    }
+    return Cache(Prefix(tokens, layers), text.tokens)
+
+
+def settings_of(methods: Sequence[str], shares: Sequence[float], draws: int) -> list[Setting]:
+    """All requested settings, of which the first keeps everything.
+
+    Methods at the number of anchors follow, random ones once per draw, then the sweep of shares.
+    """
+    at_anchors = [
+        Setting(name, draw=draw)
+        for name in methods
+        for draw in range(draws if _declares(name, "RANDOM") else 1)
+    ]
+    swept = [
+        Setting(name, share)
+        for share in shares
+        for name in methods
+        if _declares(name, "ANY_BUDGET")
+    ]
+    return [FULL, *at_anchors, *swept]
+
+
+def _declares(name: str, constant: str) -> bool:
+    """Whether a method's file sets this constant; ``text_anchor`` has no file."""
+    return name != TEXT_ANCHOR and bool(declared(FOLDER, name, constant, False))
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], _: int) -> Cost:
+    """The demonstrations once, and the queries after every cache."""
+    caches = len(settings_of(spec["methods"], spec["shares"], spec["draws"]))
+    return Cost(prompts.demonstrations + caches * prompts.asked)
+
+
+def measure_compression(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    betas: Mapping[Setting, Tensor],
+    spec: Mapping[str, Any],
+    batch_tokens: int,
+    examples: Collection[int] | None = None,
+    scoring: Mapping[str, Any] = FIRST_TOKEN,
+) -> pl.DataFrame:
+    """Predictions for every test text that fits the context, from every compressed cache.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``PROMPTS`` for one model, task, and seed: test texts with fixed demonstrations, and, if β
+        was fitted, the training texts; these are not run, but share the prefix that β was fitted
+        on.
+    betas : mapping of Setting to Tensor [L, H, N]
+        β by the cache on which it was fitted, one of ``REWEIGHTED``.
+    spec : mapping
+        Section ``compression`` of the configuration.
+    batch_tokens : int
+        Upper bound on query tokens per batch; does not affect the results.
+    examples : collection of int, optional
+        Predict only these test texts; does not affect their results.
+    scoring : mapping
+        How label probabilities are computed; see :meth:`Words.scored`.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``COMPRESSION``.
+
+    Raises
+    ------
+    InputError
+        If a method keeps no token, β is missing for a cache, or logits are not finite.
+    """
+    words = Words.scored(prompts, scoring)
+    prompts = leave_room(prompts, words)
+    test, training = runnable(prompts, "fixed"), runnable(prompts, "training")
+    measured = among(test, examples)
+    parts = [pl.DataFrame(schema=frame_schema(COMPRESSION))]
+    waiting: list[_Waiting] = []
+    if measured.is_empty():
+        return parts[0]
+    keys = test.select("model", "task", "seed").row(0, named=True)
+    for fitted_on, beta in betas.items():
+        if beta.numel() == 0:
+            raise InputError(
+                "results/reweighting/{model}/{task}/{seed} has no β for ".format(**keys)
+                + f"the cache {fitted_on.method}; delete that folder and run again."
+            )
+    token_ids = shared_token_ids(pl.concat([test, training]))
+    demonstrations = observe(model, token_ids, test.row(0, named=True))
+    settings = settings_of(spec["methods"], spec["shares"], spec["draws"])
+    budget = Budget(batch_tokens)
+    with tqdm(total=len(settings), desc="compression", unit="cache", mininterval=1) as progress:
+        for setting in settings:
+            cache = compress(model, demonstrations, setting, spec["positions"])
+            constants = {**keys, "kept": cache.kept, "shared": len(token_ids)}
+            answer = partial(_answer, model, cache, setting, betas.get(setting), words, constants)
+            for _, answered in run_batches(
+                measured, budget, model.device, answer, cache.prefix.tokens, cache.first_position
+            ):
+                parts += answered.rows
+                waiting += answered.waiting
+            progress.update()
+    # The head runs once for all caches: reading its weights takes as long as a few prompts do.
+    states, rows = [states for states, _ in waiting], [rows for _, rows in waiting]
+    label_tokens = torch.tensor(test["label_tokens"][0].to_list())
+    answers = answers_after(model, states, label_tokens, TOP_TOKENS)
+    parts += [make(each) for make, each in zip(rows, answers, strict=True)]
+    return pl.concat(parts).sort("example", "method", "share", "draw", nulls_last=False)
+
+
+_Waiting = tuple[Tensor, Callable[[Answers], pl.DataFrame]]  # a batch's last states, and its rows
+
+
+class _Answered(NamedTuple):
+    """Predictions for one batch from one cache, and states on which the head has yet to run."""
+
+    rows: list[pl.DataFrame]
+    waiting: list[_Waiting]
+
+
+@torch.no_grad()
+def _answer(
+    model: PreTrainedModel,
+    cache: Cache,
+    setting: Setting,
+    beta: Tensor | None,
+    words: Words | None,
+    constants: Mapping[str, Any],
+    batch: Batch,
+) -> _Answered:
+    """Predictions for one batch from one cache, without β and, if given, with it."""
+    ways = {setting: None} if beta is None else {setting: None, REWEIGHTED[setting]: beta}
+    rows_of = {way: partial(_rows, batch, way, constants) for way in ways}
+    if beta is None and words is None:
+        with intervene(cache.prefix):
+            return _Answered([], [(target_states(model, batch), rows_of[setting])])
+    tokens = keep_all_but_last(model, batch, cache.prefix)
+    if words is None:
+        return _Answered(
+            [],
+            [
+                (reweighted_states(model, tokens, weights), rows_of[way])
+                for way, weights in ways.items()
+            ],
+        )
+    rows = []
+    for way, weights in ways.items():
+        scores, logits = scores_and_logits(model, tokens, weights, words)
+        rows.append(rows_of[way](Answers.of(logits, batch.label_tokens, TOP_TOKENS), scores))
+    return _Answered(rows, [])
+
+
+def _rows(
+    batch: Batch,
+    way: Setting,
+    constants: Mapping[str, Any],
+    answers: Answers,
+    scores: Tensor | None = None,
+) -> pl.DataFrame:
+    """Rows of ``COMPRESSION`` for one batch.
+
+    Label probabilities are the softmax of ``scores`` [B, C], by default the logits of the label
+    words' first tokens.
+    """
+    if scores is None:
+        scores = answers.label_logits
+    for values in (answers.largest, scores):
+        check_finite(values, batch.examples, way in REWEIGHTED.values())
+    probabilities = scores.softmax(-1).cpu()
+    rows = pl.DataFrame(
+        {
+            "example": batch.examples,
+            "label": batch.labels.tolist(),
+            "prediction": probabilities.argmax(-1).tolist(),
+            "probabilities": probabilities.tolist(),
+            "top_tokens": answers.top_tokens.tolist(),
+        }
+    )
+    names = {name: pl.lit(value) for name, value in way._asdict().items()}
+    return keyed(rows.with_columns(**names), constants, COMPRESSION)
+
+
+def measure(cell: Cell) -> None:
+    """Predict from compressed demonstrations, for every prompt of one model, task, and seed."""
+    spec, prompts, betas = cell.spec, cell.read("prompts", PROMPTS), {}
+    if cell.input.training:  # absent for untrained twins, for which β is not fitted
+        prompts = prompts.vstack(cell.read("training", PROMPTS))
+    for cache, name in ((FULL, "beta"), (ANCHOR, "beta_anchor")):
+        if cell.input[name]:
+            betas[cache] = beta_of(cell.read(name, BETA))
+    examples = cell.examples(prompts)
+    run = among(prompts.filter(demonstrations="fixed"), examples)
+    compression = measure_compression(
+        cell.model(run, cost, spec),
+        prompts,
+        betas,
+        spec,
+        cell.batch_tokens,
+        examples,
+        cell.scoring,
+    )
+    cell.write(COMPRESSION, compression, cell.described(compression=spec))

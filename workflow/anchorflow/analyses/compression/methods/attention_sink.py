@@ -1,0 +1,15 @@
+"""The first four tokens and the last ones (StreamingLLM, Xiao et al. 2024)."""
+
+from anchorflow.analyses.compression.methods import Demonstrations, Kept, everywhere
+
+ANY_BUDGET = True
+SINKS = 4  # first tokens, which attract attention whatever they are; the paper's number
+
+
+def choose(demonstrations: Demonstrations, budget: int, draw: int) -> Kept:
+    every = range(demonstrations.prefix.tokens)
+    budget = min(budget, len(every))
+    first = min(SINKS, budget)
+    return everywhere(
+        demonstrations, sorted({*every[:first], *every[len(every) - (budget - first) :]})
+    )

@@ -1,0 +1,11 @@
+"""Formatting alone."""
+
+from anchorflow.analyses.compression.methods import Demonstrations, Kept, everywhere
+
+ANY_BUDGET = False
+
+
+def choose(demonstrations: Demonstrations, budget: int, draw: int) -> Kept:
+    return everywhere(
+        demonstrations, demonstrations.within(set(demonstrations.prompt["format_positions"]))
+    )

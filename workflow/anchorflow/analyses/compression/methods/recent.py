@@ -1,0 +1,9 @@
+"""The last tokens."""
+
+from anchorflow.analyses.compression.methods import Demonstrations, Kept, everywhere
+
+ANY_BUDGET = True
+
+
+def choose(demonstrations: Demonstrations, budget: int, draw: int) -> Kept:
+    return everywhere(demonstrations, list(range(demonstrations.prefix.tokens))[-budget:])

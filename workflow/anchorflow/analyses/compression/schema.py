@@ -1,0 +1,52 @@
+"""Tables of compression: what is measured, and its summary."""
+
+import pyarrow as pa
+
+from anchorflow.schemas import fields as f
+
+COMPRESSION = f.table(
+    "compression",
+    "one per (example, method, share, draw), demonstrations fixed",
+    *f.CELL,
+    f.EXAMPLE,
+    f.COMPRESSED,
+    f.SHARE,
+    f.field("draw", pa.int32(), "draw of random positions, counted from 0"),
+    f.field(
+        "kept",
+        pa.int32(),
+        "tokens kept in each layer and head; if layers differ, their mean, rounded up",
+        "tokens",
+    ),
+    f.field("shared", pa.int32(), "tokens of all demonstrations", "tokens"),
+    f.LABEL,
+    *f.SCORED,
+    f.field("top_tokens", f.INDICES, "the five most likely next tokens of the whole vocabulary"),
+    keys="model task seed example method share draw",
+)
+
+COMPRESSION_SUMMARY = f.table(
+    "compression_summary",
+    "one per (task or average, method, share, measure)",
+    *f.OF_TASK,
+    f.COMPRESSED,
+    f.SHARE,
+    f.field(
+        "measure",
+        pa.string(),
+        "label_loyalty: share of predictions that are the same as with everything kept; "
+        "word_loyalty: Jaccard similarity of the five most likely tokens with those; accuracy; "
+        "kept_share: share of the demonstrations' tokens that is kept",
+    ),
+    f.field("mean", pa.float64(), "mean over seeds", "1"),
+    *f.INTERVAL,
+    f.field("draws", pa.int32(), "draws of positions averaged", "draws"),
+    f.SKIPPED,
+    f.field(
+        "published",
+        pa.float64(),
+        "[A] Table 2, if model and tasks are the paper's; null otherwise",
+        "1",
+    ),
+    keys="model task method share measure",
+)

@@ -1,0 +1,125 @@
+"""Loyalty and accuracy that compressed demonstrations retain ([A] Table 2)."""
+
+import polars as pl
+
+from anchorflow.analyses.compression.published import table_2
+from anchorflow.analyses.compression.schema import COMPRESSION_SUMMARY
+from anchorflow.random_draws import halves
+from anchorflow.statistics.by_task import (
+    SHARE,
+    over_tasks,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+)
+from anchorflow.statistics.estimates import Estimate
+from anchorflow.statistics.loyalty import estimate_settings, with_loyalty
+
+MEASURES = ("label_loyalty", "word_loyalty", "accuracy", "kept_share")
+BOUNDS = dict.fromkeys(MEASURES, SHARE)
+_SETTING = ["method", "share"]
+
+
+def retention_measures(compression: pl.DataFrame) -> pl.DataFrame:
+    """The measures of every prediction, relative to the one with everything kept.
+
+    Adds two methods that choose, in each seed, the draw of ``hidden_random`` with the highest label
+    loyalty: ``hidden_random_oracle`` on the examples on which it is scored, as Hidden_random-top in
+    [A], and ``hidden_random_top`` on the other half of the examples.
+
+    Parameters
+    ----------
+    compression : DataFrame
+        Table ``compression`` for one model and task.
+
+    Returns
+    -------
+    DataFrame
+        One row per seed, example, method, share, and draw.
+    """
+    full = compression.filter(pl.col("method") == "full")
+    measured = with_loyalty(compression, full).select(
+        "seed",
+        "example",
+        *_SETTING,
+        "draw",
+        "label_loyalty",
+        "word_loyalty",
+        "accuracy",
+        (pl.col("kept") / pl.col("shared")).alias("kept_share"),
+    )
+    random = measured.filter(pl.col("method") == "hidden_random")
+    if random.is_empty():
+        return measured
+    return pl.concat([measured, _best_draws(random, "oracle"), _best_draws(random, "top")])
+
+
+def _best_draws(random: pl.DataFrame, chosen_on: str) -> pl.DataFrame:
+    """Rows of the best draw: of each seed for the oracle, else of each half of its examples."""
+    parts = []
+    for (seed,), rows in random.group_by("seed", maintain_order=True):
+        halved = rows.join(halves(rows["example"], int(str(seed))), on="example")
+        for part in (0, 1):
+            scored = halved.filter(pl.col("half") == part)
+            seen = halved if chosen_on == "oracle" else halved.filter(pl.col("half") != part)
+            if seen.is_empty():  # a single example leaves none on which to choose
+                continue
+            loyalty = seen.group_by("draw").agg(pl.col("label_loyalty").mean())
+            # Of equally loyal draws the first, so that the choice is the same in every run.
+            best = loyalty.sort(["label_loyalty", "draw"], descending=[True, False])["draw"][0]
+            parts.append(scored.filter(pl.col("draw") == best))
+    name = pl.lit(f"hidden_random_{chosen_on}").alias("method")
+    draw = pl.lit(0, random.schema["draw"]).alias("draw")
+    best_rows = pl.concat(parts) if parts else random.clear().with_columns(half=pl.lit(0))
+    return best_rows.drop("half").with_columns(name, draw)
+
+
+def summarize_compression(
+    compression: pl.DataFrame, prompts: pl.DataFrame, confidence: float
+) -> pl.DataFrame:
+    """Loyalty, accuracy, and kept share of every method and budget, with intervals.
+
+    Parameters
+    ----------
+    compression, prompts : DataFrame
+        Tables ``compression`` and ``prompts`` for one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``COMPRESSION_SUMMARY``; intervals are over seeds, test texts, and draws.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    require_examples(compression)
+    measured = pl.concat(
+        [
+            retention_measures(rows).with_columns(pl.lit(rows["task"][0]).alias("task"))
+            for rows in compression.partition_by("task", maintain_order=True)
+        ]
+    )
+    settings = measured.select(_SETTING).unique(maintain_order=True)
+    draws = measured.group_by(_SETTING).agg(pl.col("draw").n_unique().cast(pl.Int32).alias("draws"))
+    keys = settings.join(pl.DataFrame({"measure": MEASURES}), how="cross")
+
+    def of_task(rows: pl.DataFrame) -> Estimate:
+        return estimate_settings(rows, settings, MEASURES)
+
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+    estimates = over_tasks(measured, tasks, of_task, len(keys))
+    counted = (
+        summary_rows(estimates, keys, compression, confidence, BOUNDS)
+        .join(draws, on=_SETTING, nulls_equal=True, maintain_order="left")
+        .join(skipped_prompts(prompts, "fixed", compression), on="task", maintain_order="left")
+        .join(
+            table_2(compression["model"][0], tasks),
+            on=["task", "method", "measure"],
+            how="left",
+            maintain_order="left",
+        )
+    )
+    return summary_table(counted, compression, COMPRESSION_SUMMARY)

@@ -1,0 +1,13 @@
+"""Context cutoff: from which layer on a model no longer needs the demonstrations."""
+
+from anchorflow.config.analysis import CAUSES, Analysis, Measured, Presented, Summary
+
+ANALYSIS = Analysis(
+    subject="context cutoff in {}",
+    category=CAUSES,
+    measured=Measured(sharded=True, twins=True),
+    summary=Summary({"cutoff": "cutoff", "prompts": "prompts"}),
+    figure=Presented("Context cutoff: layers that need the demonstrations"),
+    table=Presented("Context cutoff: layers that need the demonstrations"),
+    asked_for="cutoff.sees",
+)

@@ -1,0 +1,53 @@
+"""Tables of cutoff: what is measured, and its summary."""
+
+import pyarrow as pa
+
+from anchorflow.schemas import fields as f
+
+SEES = f.field(
+    "sees",
+    pa.string(),
+    "what queries still see of the demonstrations: first, the prompt's first token and the "
+    "instruction; label, these and all tokens of label words; random, the first token, the "
+    "instruction, and the same number of other tokens",
+)
+
+FROM_LAYER = f.field(
+    "layer",
+    pa.int32(),
+    "first layer in which they see only this, counted from 0; the number of layers for the "
+    "unmodified run",
+)
+
+CUTOFF = f.table(
+    "cutoff",
+    "one per (example, sees, draw, layer), demonstrations fixed",
+    *f.CELL,
+    f.EXAMPLE,
+    SEES,
+    f.field("draw", pa.int32(), "draw of the random tokens, counted from 0"),
+    FROM_LAYER,
+    f.LABEL,
+    *f.SCORED,
+    f.TOP_TOKENS,
+    keys="model task seed example sees draw layer",
+)
+
+CUTOFF_SUMMARY = f.table(
+    "cutoff_summary",
+    "one per (task or average, sees, layer, measure)",
+    *f.OF_TASK,
+    SEES,
+    FROM_LAYER,
+    f.field(
+        "measure",
+        pa.string(),
+        "accuracy; label_loyalty: share of predictions as in the unmodified run; word_loyalty: "
+        "Jaccard similarity of the most likely tokens; needed, in rows with layer -1: the "
+        "smallest layer such that 95 % of accuracy and of label loyalty is kept at it and at every "
+        "later layer",
+    ),
+    f.field("mean", pa.float64(), "mean over seeds and draws", "1, or layers"),
+    *f.INTERVAL,
+    keys="model task sees layer measure",
+)

@@ -1,0 +1,124 @@
+"""Accuracy and loyalty without demonstrations from some layer on, and layers that need them."""
+
+import numpy as np
+import polars as pl
+
+from anchorflow.analyses.cutoff.schema import CUTOFF_SUMMARY
+from anchorflow.arrays import Array
+from anchorflow.statistics.by_task import (
+    SHARE,
+    estimate_over_seeds,
+    over_tasks,
+    require_examples,
+    summary_rows,
+    summary_table,
+    texts_of,
+)
+from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
+from anchorflow.statistics.loyalty import estimate_settings, mean_of_draws, with_loyalty
+
+MEASURES = ("accuracy", "label_loyalty", "word_loyalty")
+BOUNDS = dict.fromkeys(MEASURES, SHARE)
+KEPT = 0.95  # share of accuracy and of label loyalty above which demonstrations are not needed
+
+
+def cutoff_measures(cutoff: pl.DataFrame) -> pl.DataFrame:
+    """Accuracy and loyalty of every prediction in the table ``cutoff`` for one model and task."""
+    depth = cutoff["layer"].max()
+    # The unmodified run is repeated for every series of cutoffs.
+    plain = cutoff.filter(pl.col("layer") == depth).unique(["seed", "example"], maintain_order=True)
+    measured = with_loyalty(cutoff, plain)
+    return measured.select("seed", "example", "draw", "sees", "layer", *MEASURES)
+
+
+def layers_needed(accuracy: Array, loyalty: Array, layers: Array) -> Array:
+    """The smallest cutoff such that ``KEPT`` is retained there and at every later cutoff.
+
+    Both accuracy and label loyalty have to be retained, relative to the unmodified run.
+
+    Parameters
+    ----------
+    accuracy, loyalty : [R, layers]
+        By cutoff; the last one is the unmodified run.
+    layers : [layers]
+        The cutoffs, increasing. A cutoff is also the number of layers that see the demonstrations.
+
+    Returns
+    -------
+    Array
+        [R], in layers; NaN where an accuracy or a loyalty is NaN.
+    """
+    # 1e-9: shares such as 0.95 of 20 texts are met exactly but for rounding.
+    kept = (accuracy >= KEPT * accuracy[:, -1:] - 1e-9) & (loyalty >= KEPT - 1e-9)
+    # Counted from the last cutoff down to the first one that retains less.
+    first = kept.shape[1] - np.cumprod(kept[:, ::-1], axis=1).sum(1).astype(int)
+    defined = ~(np.isnan(accuracy) | np.isnan(loyalty)).any(1)
+    needed: Array = np.where(defined, layers[np.minimum(first, len(layers) - 1)], np.nan)
+    return needed
+
+
+def needed_of_seed(rows: pl.DataFrame, sees: str) -> SeedStatistic:
+    """Number of layers that need the demonstrations in one seed; see :func:`layers_needed`.
+
+    Accuracy and loyalty are averaged over draws and examples first: a single example retains either
+    everything or nothing.
+    """
+    chosen = rows.filter(pl.col("sees") == sees)
+    layers = chosen["layer"].unique().sort()
+    curves = [mean_of_draws(chosen.filter(pl.col("layer") == at), MEASURES[:2]) for at in layers]
+    means = [
+        weighted_mean_where_defined(np.stack([curve[name].to_numpy() for curve in curves], 1))
+        for name in MEASURES[:2]
+    ]
+    numbers = layers.to_numpy().astype(float)
+
+    def statistic(weights: Array) -> Array:
+        return layers_needed(means[0](weights), means[1](weights), numbers)[:, None]
+
+    return SeedStatistic(statistic, texts_of(chosen))
+
+
+def summarize_cutoff(
+    cutoff: pl.DataFrame, prompts: pl.DataFrame, confidence: float
+) -> pl.DataFrame:
+    """Accuracy and loyalty by cutoff, and layers needed, per task and averaged, with intervals.
+
+    Parameters
+    ----------
+    cutoff, prompts : DataFrame
+        Tables ``cutoff`` and ``prompts`` for one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``CUTOFF_SUMMARY``; ``needed`` is a mean over seeds, with -1 as its layer.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    require_examples(cutoff)
+    settings = cutoff.select("sees", "layer").unique().sort("sees", "layer")
+    keys = settings.join(pl.DataFrame({"measure": MEASURES}), how="cross")
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+
+    def of_task(rows: pl.DataFrame) -> Estimate:
+        return estimate_settings(cutoff_measures(rows), settings, MEASURES)
+
+    estimates = over_tasks(cutoff, tasks, of_task, len(keys))
+    parts = [summary_rows(estimates, keys, cutoff, confidence, BOUNDS)]
+    for sees in settings["sees"].unique().sort():
+
+        def needed(rows: pl.DataFrame, sees: str = sees) -> Estimate:
+            measured = cutoff_measures(rows)
+            return estimate_over_seeds(measured, lambda seed: needed_of_seed(seed, sees))
+
+        layer = pl.Series("layer", [-1], dtype=settings["layer"].dtype)
+        of_sees = pl.DataFrame({"sees": [sees], "layer": layer, "measure": ["needed"]})
+        whole = over_tasks(cutoff, tasks, needed, 1)
+        depth = float(settings["layer"].to_numpy().max())
+        # Student's t knows no bounds, but a number of layers has them.
+        within = [pl.col(end).clip(0, depth) for end in ("low", "high")]
+        parts.append(summary_rows(whole, of_sees, cutoff, confidence, BOUNDS).with_columns(within))
+    return summary_table(pl.concat(parts), cutoff, CUTOFF_SUMMARY)

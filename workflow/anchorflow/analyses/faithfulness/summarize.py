@@ -1,0 +1,138 @@
+"""How well saliency and attention predict the effect of cutting edges in single layers."""
+
+import numpy as np
+import polars as pl
+from scipy.stats import rankdata
+
+from anchorflow.analyses.faithfulness.schema import FAITHFULNESS_SUMMARY
+from anchorflow.analyses.knockout.summarize import knockout_measures
+from anchorflow.arrays import Array
+from anchorflow.config.errors import InputError
+from anchorflow.statistics.by_task import (
+    CORRELATION,
+    SHARE,
+    estimate_over_seeds,
+    over_tasks,
+    ratio_of_seed,
+    require_examples,
+    summary_rows,
+    summary_table,
+    undefined,
+)
+from anchorflow.statistics.estimates import Estimate
+
+ESTIMATES = ("saliency", "gradient", "integrated", "attention")
+SIGNED = ("gradient", "integrated")
+MEASURES = ("rank", "sign", "slope")
+BOUNDS = {"rank": CORRELATION, "sign": SHARE}
+SETTING = ["edges", "control", "estimate"]
+_PROMPT = ["seed", "example", "edges", "control", "draw"]
+
+
+def rank_correlations(first: Array, second: Array) -> Array:
+    """Spearman's ρ of each row of two arrays [rows, layers]: [rows]; NaN where one is constant."""
+    ranks = [rankdata(values, axis=1) for values in (first, second)]
+    centered = [values - values.mean(1, keepdims=True) for values in ranks]
+    products = (centered[0] * centered[1]).sum(1)
+    norms = np.sqrt((centered[0] ** 2).sum(1) * (centered[1] ** 2).sum(1))
+    found: Array = np.divide(products, norms, out=np.full(len(norms), np.nan), where=norms > 0)
+    return found
+
+
+def faithfulness_measures(faithfulness: pl.DataFrame, knockout: pl.DataFrame) -> pl.DataFrame:
+    """Numerators and denominators of the three measures, for every prompt, class, and estimate.
+
+    Layers in which cutting changes nothing at all have no sign to predict.
+
+    Parameters
+    ----------
+    faithfulness, knockout : DataFrame
+        Tables for one model and task.
+
+    Returns
+    -------
+    DataFrame
+        Columns seed, example, draw, the setting, and for each measure its numerator (the measure's
+        name) and its denominator (``_whole``); see
+        :func:`~anchorflow.statistics.by_task.ratio_of_seed`.
+    """
+    cut = knockout_measures(knockout).filter(pl.col("band") == "single")
+    pairs = faithfulness.join(cut.select(*_PROMPT, "layer", "loss_change"), on=[*_PROMPT, "layer"])
+    pairs = pairs.sort(*_PROMPT, "layer")
+    frames = [pl.DataFrame()]
+    for prompts in pairs.partition_by("edges", "control", maintain_order=True):
+        texts = prompts.group_by(_PROMPT, maintain_order=True).agg(
+            pl.col(*ESTIMATES, "loss_change")
+        )
+        change = np.array(texts["loss_change"].to_list(), np.float64)  # [prompts, layers]
+        for name in ESTIMATES:
+            if prompts[name].is_null().any():
+                continue
+            estimated = np.array(texts[name].to_list(), np.float64)  # [prompts, layers]
+            frames.append(
+                texts.select(*_PROMPT, pl.lit(name).alias("estimate")).with_columns(
+                    **_parts(estimated, change, name in SIGNED)
+                )
+            )
+    return pl.concat(frames, how="diagonal")
+
+
+def _parts(estimated: Array, change: Array, signed: bool) -> dict[str, pl.Series]:
+    """Numerators and denominators from estimated and measured changes [prompts, layers]."""
+    rank = rank_correlations(np.abs(estimated), np.abs(change))
+    changed = change != 0
+    agree = (np.sign(estimated) == np.sign(change)) & changed
+    measured = change if signed else np.abs(change)
+    parts = {
+        "rank": np.nan_to_num(rank),
+        "rank_whole": (~np.isnan(rank)).astype(float),
+        "sign": agree.sum(1) * float(signed),
+        "sign_whole": changed.sum(1) * float(signed),
+        # Summed over prompts, this is the slope of the regression through the origin.
+        "slope": (estimated * measured).sum(1),
+        "slope_whole": (estimated**2).sum(1),
+    }
+    return {name: pl.Series(values, dtype=pl.Float64) for name, values in parts.items()}
+
+
+def summarize_faithfulness(
+    faithfulness: pl.DataFrame, knockout: pl.DataFrame, prompts: pl.DataFrame, confidence: float
+) -> pl.DataFrame:
+    """How well each estimate agrees with cutting, per task and averaged, with intervals.
+
+    Parameters
+    ----------
+    faithfulness, knockout, prompts : DataFrame
+        Tables for one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``FAITHFULNESS_SUMMARY``; unsigned estimates have no measure ``sign``.
+
+    Raises
+    ------
+    InputError
+        If there are no estimates, or no edges were cut in single layers.
+    """
+    require_examples(faithfulness)
+    if knockout.filter(pl.col("band") == "single").is_empty():
+        raise InputError("knockout.layers: saliency is compared with single layers; add single.")
+    known = [name for name in ESTIMATES if faithfulness[name].is_not_null().any()]
+    classes = faithfulness.select("edges", "control").unique().sort("edges", "control")
+    settings = classes.join(pl.DataFrame({"estimate": known}), how="cross")
+    keys = settings.join(pl.DataFrame({"measure": MEASURES}), how="cross")
+    every = list(settings.iter_rows(named=True))
+
+    def of_task(rows: pl.DataFrame) -> Estimate:
+        cut = knockout.filter(pl.col("task") == rows["task"][0])
+        measured = faithfulness_measures(rows, cut)
+        if measured.is_empty():
+            return undefined(len(keys))
+        return estimate_over_seeds(measured, lambda seed: ratio_of_seed(seed, every, MEASURES))
+
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+    estimates = over_tasks(faithfulness, tasks, of_task, len(keys))
+    rows = summary_rows(estimates, keys, faithfulness, confidence, BOUNDS)
+    without_sign = (pl.col("measure") == "sign") & ~pl.col("estimate").is_in(SIGNED)
+    return summary_table(rows.filter(~without_sign), faithfulness, FAITHFULNESS_SUMMARY)

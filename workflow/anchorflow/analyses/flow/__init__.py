@@ -1,0 +1,12 @@
+"""Information flow: S_wp, S_pq and S_ww, from the saliency of attention ([A] §2.1)."""
+
+from anchorflow.config.analysis import INFORMATION, Analysis, Measured, Presented, Summary
+
+ANALYSIS = Analysis(
+    subject="the information flow in {}",
+    category=INFORMATION,
+    measured=Measured(sharded=True, twins=True),
+    summary=Summary({"flow": "flow", "prompts": "prompts"}, ("statistics", "flow")),
+    figure=Presented("Information flow over the layers (Fig. 3 of [A])"),
+    table=Presented("Shares of the information flows"),
+)

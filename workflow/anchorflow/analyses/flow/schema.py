@@ -1,0 +1,111 @@
+"""Tables of flow: what is measured, and its summary."""
+
+import pyarrow as pa
+
+from anchorflow.schemas import fields as f
+
+_IN_PLACE = {
+    "text": "the same number of random tokens of each demonstration's own text",
+    "before": "the token before each label word",
+    "after": "the token after each label word",
+}
+
+_FLOWS = {
+    "s_wp": "S_wp: mean significance, earlier tokens to label words",
+    "s_pq": "S_pq: mean significance, label words to the target",
+    "s_ww": "S_ww: mean significance of all other token pairs",
+}
+
+_ATTENDED = {
+    "label": "label words",
+    "template": "template and separators of the demonstrations",
+    "text": "the demonstrations' texts",
+    "instruction": "the instruction",
+    "first": "the prompt's first token, in no other class",
+    "query": "the query before the target",
+}
+
+_SOURCES = {
+    "text": "the text of the label word's own demonstration",
+    "template": "the template of the label word's own demonstration",
+    "labels": "label words: those of earlier demonstrations, and earlier tokens of the same one",
+    "instruction": "the instruction, 0 without one",
+    "rest": "everything else before the label word's own demonstration",
+    "first": "the prompt's first token",
+}
+
+_INTO = {
+    "label": "tokens of label words",
+    "text": "tokens of the demonstrations' texts",
+    "instruction": "tokens of the instruction",
+}
+
+FLOW = f.table(
+    "flow",
+    "one per (example, layer), for the loss of the label word's first token with either scoring",
+    *f.CELL,
+    f.EXAMPLE,
+    f.LAYER,
+    *(f.field(flow, pa.float64(), description, "nats") for flow, description in _FLOWS.items()),
+    *(
+        f.field(
+            f"{flow}_{matched}",
+            pa.float64(),
+            f"{flow} with {positions}, in place of label words; null without such tokens",
+            "nats",
+        )
+        for matched, positions in _IN_PLACE.items()
+        for flow in _FLOWS
+    ),
+    *(
+        f.field(
+            f"target_{kind}",
+            pa.float64(),
+            f"mean significance per token of what the target attends to: {tokens}; null without "
+            "such tokens",
+            "nats",
+        )
+        for kind, tokens in _ATTENDED.items()
+    ),
+    *(
+        f.field(f"wp_{source}", pa.float64(), f"part of s_wp that comes from {tokens}", "nats")
+        for source, tokens in _SOURCES.items()
+    ),
+    *(
+        f.field(
+            f"into_{kind}",
+            pa.float64(),
+            f"mean over the {tokens} of the mean significance from each earlier token; null "
+            "without such tokens",
+            "nats",
+        )
+        for kind, tokens in _INTO.items()
+    ),
+    keys="model task seed example layer",
+)
+
+FLOW_SUMMARY = f.table(
+    "flow_summary",
+    "one per (task or average, layer, flow, scale)",
+    *f.OF_TASK,
+    f.LAYER,
+    f.field(
+        "flow",
+        pa.string(),
+        "s_wp, s_pq or s_ww; these with _text, _before or _after, for matched positions in place "
+        "of label words; other columns of the table flow; target_share_text and "
+        "target_share_template: target_label / (target_label + target_text), or target_template; "
+        "into_share: into_label / (into_label + into_text), each 1/2 if label words do not differ "
+        "from other tokens",
+    ),
+    f.field(
+        "scale",
+        pa.string(),
+        "absolute: the value itself; proportion: S divided by S_wp + S_pq + S_ww of the same "
+        "example and positions; for parts of S_wp, divided by S_wp; for shares, the share",
+    ),
+    f.field("mean", pa.float64(), "mean over examples, then over seeds", "nats, or 1 (proportion)"),
+    *f.INTERVAL,
+    f.SKIPPED,
+    keys="model task layer flow scale",
+)

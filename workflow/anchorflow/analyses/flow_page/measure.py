@@ -1,0 +1,273 @@
+"""Saliency between all pairs of tokens, for the information-flow pages ([A] Fig. 1).
+
+The analysis ``flow`` averages these values; here all of them are kept. Memory is quadratic in the
+length of the prompt, so prompts run one at a time. In addition, each of the three flows is cut in
+single layers, and the change of the prompt's answer is measured.
+"""
+
+import logging
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from anchorflow.analyses.flow.measure import ALL, FlowSums, Saliency, label_loss
+from anchorflow.analyses.flow_page.schema import SHOWN_KNOCKOUTS, SHOWN_PROMPTS, TOKEN_SALIENCY
+from anchorflow.analyses.knockout.measure import Cut
+from anchorflow.config.errors import InputError
+from anchorflow.depth import bands_of
+from anchorflow.model.attention_function import intervene
+from anchorflow.model.batches import Batch, Budget, first_texts, run_batches, runnable
+from anchorflow.model.cell import Cell
+from anchorflow.model.layers import keep_outputs, resume
+from anchorflow.model.logits import label_logits, target_label_logits
+from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.token_groups import token_groups
+from anchorflow.model.tokenizer import open_tokenizer
+from anchorflow.prepare.edges import edges_of
+from anchorflow.prepare.label_words import taken_together
+from anchorflow.schemas.frames import frame_schema, keyed
+from anchorflow.schemas.prompts import PROMPTS
+
+log = logging.getLogger(__name__)
+
+FLOWS = ("before_to_label", "label_to_target", "others")  # S_wp, S_pq, S_ww
+
+
+class TokenSaliency(FlowSums):
+    """A sink that also keeps I_l of a single prompt, as ``matrices`` [L, T, T], on the CPU."""
+
+    def __init__(self, batch: Batch, layers: int) -> None:
+        super().__init__(batch)
+        tokens = batch.input_ids.shape[1]
+        self.matrices = torch.zeros(layers, tokens, tokens)
+
+    def take(
+        self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = ALL
+    ) -> None:
+        """Keep a chunk, without its diagonal."""
+        # First the parent, which makes the chunk positive in place and clears the diagonal.
+        super().take(layer, rows, keys, saliency, examples)
+        self.matrices[layer, rows, keys] = saliency[0].cpu()
+
+
+def cost(prompts: Prompts, _: Mapping[str, Any], depth: int) -> Cost:
+    """Every prompt forward and backward, forward again, and with each flow cut in every layer.
+
+    Runs with cuts start from the layer that is cut.
+    """
+    shares = [(depth - first) / depth for _, first, _ in bands_of("single", depth)]
+    return Cost((2 + 3 * sum(shares)) * prompts.whole, prompts.whole, whole=True)
+
+
+def measure_flow_page(
+    model: PreTrainedModel,
+    tokenizer: Tokenizer,
+    prompts: pl.DataFrame,
+    examples: int,
+    demonstrations: str = "per_example",
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """I_l(i, j) of all tokens j < i in every layer, for the first prompts that fit the context.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``PROMPTS`` for one model, task, and seed.
+    examples : int
+        Number of prompts; fewer if not enough of them fit the context.
+    demonstrations : str
+        Protocol: ``per_example`` or ``fixed``, as for ``flow``.
+
+    Returns
+    -------
+    tuple of DataFrame
+        Columns of ``TOKEN_SALIENCY``, ``SHOWN_PROMPTS``, and ``SHOWN_KNOCKOUTS``, ordered by
+        example.
+
+    Raises
+    ------
+    InputError
+        If gradients are missing, zero, or not finite, or a cut changes no attention.
+
+    Source: Wang et al. 2023, eq. 1.
+    """
+    chosen = taken_together(runnable(prompts, demonstrations).sort("example").head(examples))
+    if len(chosen) < examples:
+        log.info("Only %d of %d requested prompts can be run.", len(chosen), examples)
+    flows = [pl.DataFrame(schema=frame_schema(TOKEN_SALIENCY))]
+    kept = [pl.DataFrame(schema=frame_schema(SHOWN_PROMPTS))]
+    cuts = [pl.DataFrame(schema=frame_schema(SHOWN_KNOCKOUTS))]
+    rows_of = {row["example"]: row for row in chosen.iter_rows(named=True)}
+    layers: int = model.config.get_text_config().num_hidden_layers
+
+    def measure(batch: Batch) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        keys = chosen.select("model", "task", "seed").row(0, named=True)
+        keys["example"] = batch.examples[0]
+        sink = TokenSaliency(batch, layers)
+        with intervene(Saliency(sink)):
+            logits = label_logits(model, batch)
+            label_loss(logits, batch).backward()
+        means = sink.means(layers)  # raises if a layer is missing or its saliency is zero
+        probabilities = logits.detach().softmax(-1).cpu()
+        texts = token_texts(tokenizer, batch.input_ids[0].tolist())
+        query = rows_of[batch.examples[0]]["query_start"]
+        frame = pl.DataFrame(
+            {
+                "demonstrations": demonstrations,
+                "label": batch.labels.tolist(),
+                "prediction": probabilities.argmax(-1).tolist(),
+                "probabilities": probabilities.tolist(),
+                "texts": [texts],
+                "token_groups": [token_groups(batch.label_tokens.tolist())],
+                "query": "".join(texts[query:]),
+                "strongest_wp": int(means.s_wp[:, 0].argmax()),
+                "strongest_pq": int(means.s_pq[:, 0].argmax()),
+            }
+        )
+        flow = keyed(_rows(sink.matrices), keys, TOKEN_SALIENCY)
+        cut = cut_flows(model, batch, rows_of[batch.examples[0]])
+        return (
+            flow,
+            keyed(frame, keys, SHOWN_PROMPTS),
+            keyed(cut, keys, SHOWN_KNOCKOUTS),
+        )
+
+    alone = run_batches(chosen, Budget(1), model.device, measure)  # one prompt per batch
+    for _, frames in tqdm(alone, total=len(chosen), desc="token saliency", unit="example"):
+        flows.append(frames[0])
+        kept.append(frames[1])
+        cuts.append(frames[2])
+    return (
+        pl.concat(flows).sort("example", "layer", "token"),
+        pl.concat(kept).sort("example"),
+        pl.concat(cuts).sort("example", "edges", "layer"),
+    )
+
+
+def cut_flows(model: PreTrainedModel, batch: Batch, prompt: Mapping[str, Any]) -> pl.DataFrame:
+    """Effect of cutting all edges of each flow in single layers on the answer to one prompt.
+
+    Layers are the single layers of ``knockout``. The three flows run as one batch, from the cut
+    layer on.
+
+    Parameters
+    ----------
+    batch : Batch
+        The whole prompt alone.
+    prompt : mapping
+        The prompt, a row of ``PROMPTS``.
+
+    Returns
+    -------
+    DataFrame
+        Columns edges, layer, loss_change (in nats), prediction, and probabilities.
+
+    Raises
+    ------
+    InputError
+        If a cut changes no attention, which rounding in a 16-bit dtype can cause.
+    """
+    edges = torch.stack([torch.from_numpy(edges_of(prompt, name)) for name in FLOWS])
+    depth: int = model.config.get_text_config().num_hidden_layers
+    layers = [first for _, first, _ in bands_of("single", depth)]
+    with keep_outputs(model, [layer - 1 for layer in layers if layer]) as kept:
+        plain = target_label_logits(model, batch)
+    together = repeated(batch, len(FLOWS))
+    labels = together.labels.cpu()
+    before = cross_entropy(plain.cpu().double(), labels[:1])
+    rows = []
+    for layer in layers:
+        cut = Cut(edges, [layer], "mask")
+        again = resume(model, kept[layer - 1].repeated(len(FLOWS))) if layer else nullcontext()
+        with intervene(cut), again:
+            logits = target_label_logits(model, together).cpu()
+        if not cut.changed:
+            raise InputError(
+                f"flow_page: cutting attention in layer {layer} changed nothing in model "
+                f'{prompt["model"]}; set "dtype: float32" for it, or "flow_page: {{examples: 0}}".'
+            )
+        losses = cross_entropy(logits.double(), labels, reduction="none") - before
+        probabilities = logits.softmax(-1)
+        rows += [
+            {
+                "edges": name,
+                "layer": layer,
+                "loss_change": losses[row].item(),
+                "prediction": int(probabilities[row].argmax()),
+                "probabilities": probabilities[row].tolist(),
+            }
+            for row, name in enumerate(FLOWS)
+        ]
+    return pl.DataFrame(rows)
+
+
+def repeated(batch: Batch, times: int) -> Batch:
+    """A batch with one prompt several times."""
+
+    def several(value: Tensor) -> Tensor:
+        return value.expand(times, *value.shape[1:])
+
+    return replace(
+        batch,
+        examples=batch.examples * times,
+        input_ids=several(batch.input_ids),
+        lengths=several(batch.lengths),
+        target_positions=several(batch.target_positions),
+        label_positions=several(batch.label_positions),
+        label_ends=several(batch.label_ends),
+        demonstration_starts=several(batch.demonstration_starts),
+        demonstration_ends=several(batch.demonstration_ends),
+        demonstration_labels=several(batch.demonstration_labels),
+        labels=several(batch.labels),
+    )
+
+
+def token_texts(tokenizer: Tokenizer, token_ids: list[int]) -> list[str]:
+    """Each token as text with its leading space; U+FFFD for bytes that are no text by themselves.
+
+    Some tokenizers drop the leading space of the first token that they decode. The text of a token
+    is therefore what it adds when decoded after a copy of itself.
+    """
+    texts = []
+    for token in token_ids:
+        once = tokenizer.decode([token], skip_special_tokens=False)
+        twice = tokenizer.decode([token, token], skip_special_tokens=False)
+        texts.append(twice[len(once) :] if twice.startswith(once) else once)
+    return texts
+
+
+def _rows(matrices: Tensor) -> pl.DataFrame:
+    """The entries of [L, T, T] below the diagonal, one row per layer and token."""
+    layers, tokens = matrices.shape[:2]
+    values = matrices.numpy()
+    return pl.DataFrame(
+        {
+            "layer": [layer for layer in range(layers) for _ in range(tokens)],
+            "token": [token for _ in range(layers) for token in range(tokens)],
+            "significance": pl.Series(
+                [values[layer, i, :i] for layer in range(layers) for i in range(tokens)],
+                dtype=pl.List(pl.Float32),
+            ),
+        }
+    )
+
+
+def measure(cell: Cell) -> None:
+    """Measure saliency between all tokens of a few prompts, for one model, task, and seed."""
+    spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
+    tokenizer = open_tokenizer(cell.input.tokenizer)
+    run = first_texts(runnable(prompts, spec["demonstrations"]), spec["examples"])
+    model = cell.model(run, cost, spec, batch_tokens=1)  # one prompt at a time
+    saliency, kept, cuts = measure_flow_page(model, tokenizer, prompts, **spec)
+    settings = cell.described(flow_page=spec)
+    cell.write(TOKEN_SALIENCY, saliency, settings, "saliency")
+    cell.write(SHOWN_PROMPTS, kept, settings, "prompts")
+    cell.write(SHOWN_KNOCKOUTS, cuts, settings, "knockouts")

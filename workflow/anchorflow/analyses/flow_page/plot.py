@@ -1,0 +1,260 @@
+"""One page per prompt, with the information flow as arcs between tokens ([A] Fig. 1).
+
+Pages are self-contained: they include style, script, and data, and their content security policy
+allows nothing else to load or run. Texts are embedded as data, never as markup; ``plot.js``
+displays them as plain text.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+from unicodedata import category
+
+import numpy as np
+import polars as pl
+
+ARCS = 200  # per flow and view, the most that plot.js draws; keeps pages small
+FLOWS = ("wp", "pq", "ww")
+_NAMES = ("earlier token → label word", "label word → target", "all other pairs")
+_EDGES = ("before_to_label", "label_to_target", "others")  # as in ``SHOWN_KNOCKOUTS``
+_SYMBOLS = ("S_wp", "S_pq", "S_ww")
+
+
+def flow_pages(
+    saliency: pl.DataFrame,
+    kept_prompts: pl.DataFrame,
+    cuts: pl.DataFrame,
+    prompts: pl.DataFrame,
+    labels: Sequence[str],
+    colors: Sequence[str],
+) -> Iterator[tuple[str, str]]:
+    """The pages of all prompts in ``shown``, as pairs of file name and HTML.
+
+    Parameters
+    ----------
+    saliency, kept_prompts, cuts, prompts : DataFrame
+        Tables ``token_saliency``, ``shown_prompts``, ``shown_knockouts``, and ``prompts`` for one
+        model, task, and seed.
+    labels : sequence of str
+        Label words, in label order.
+    colors : sequence of str
+        Colors of S_wp, S_pq, and S_ww, as in the figures.
+    """
+    positions = prompts.drop("label")
+    for row in kept_prompts.join(positions, on=["demonstrations", "example"]).iter_rows(named=True):
+        of_prompt = saliency.filter(pl.col("example") == row["example"]).sort("layer", "token")
+        of_example = cuts.filter(pl.col("example") == row["example"])
+        data = page_data(row, saliency_matrices(of_prompt), labels, colors, of_example)
+        title = "Information flow: {model}, {task}, seed {seed}, example {example}".format(**row)
+        yield f"{row['example']}.html", page(title, data)
+
+
+def saliency_matrices(saliency: pl.DataFrame) -> np.ndarray:
+    """I_l of one example as [L, T, T], zero on and above the diagonal.
+
+    Parameters
+    ----------
+    saliency : DataFrame
+        Table ``token_saliency`` for the example, ordered by layer and token.
+    """
+    layers, tokens = saliency["layer"].n_unique(), saliency["token"].n_unique()
+    matrices = np.zeros((layers, tokens, tokens))
+    below = np.tril(np.ones((tokens, tokens), bool), -1)
+    matrices[:, below] = (
+        saliency["significance"].explode(empty_as_null=False).to_numpy().reshape(layers, -1)
+    )
+    return matrices
+
+
+def flow_masks(prompt: Mapping[str, Any]) -> np.ndarray:
+    """Masks of the pairs (i, j) in C_wp, C_pq, and C_ww: [3, T, T], bool.
+
+    All tokens of a label word count as p_k.
+
+    Parameters
+    ----------
+    prompt : mapping
+        A row of ``PROMPTS``.
+
+    Source: Wang et al. 2023, eq. 2-4.
+    """
+    tokens, target = prompt["tokens"], prompt["target_position"]
+    is_label = np.zeros(tokens, bool)
+    for first, end in zip(prompt["label_positions"], prompt["label_ends"], strict=True):
+        is_label[first:end] = True
+    is_target = np.arange(tokens) == target
+    pairs = np.tril(np.ones((tokens, tokens), bool), -1)
+    to_words = pairs & is_label[:, None]
+    to_target = pairs & is_target[:, None] & is_label
+    return np.stack([to_words, to_target, pairs & ~to_words & ~to_target])
+
+
+def words_of_groups(labels: Sequence[str], groups: Sequence[int]) -> list[str]:
+    """Each label's word, joined by "or" with those that share its first token.
+
+    Saliency follows first tokens, so such labels are one class.
+
+    Parameters
+    ----------
+    groups : sequence of int
+        ``token_groups`` of the prompt.
+    """
+    words: dict[int, list[str]] = {}
+    for label, group in zip(labels, groups, strict=True):
+        words.setdefault(group, []).append(label.strip())
+    return [" or ".join(words[group]) for group in groups]
+
+
+def page_data(
+    prompt: Mapping[str, Any],
+    matrices: np.ndarray,
+    labels: Sequence[str],
+    colors: Sequence[str],
+    cuts: pl.DataFrame,
+) -> dict[str, Any]:
+    """The data of a page, as ``plot.js`` reads them.
+
+    Views are the single layers, and the means over the first third of the layers, the last third,
+    and all layers. A view has the ``ARCS`` strongest arcs [j, i, significance] of each flow, the
+    strongest first.
+
+    Parameters
+    ----------
+    prompt : mapping
+        A row of ``PROMPTS`` joined with its row of ``SHOWN_PROMPTS``.
+    matrices : [L, T, T]
+        I_l(i, j), zero on and above the diagonal.
+    cuts : DataFrame
+        Table ``shown_knockouts`` for the prompt. For each flow and each layer that was cut, the
+        page gets the change of the loss, and the prediction if it changes.
+    """
+    layers, third = len(matrices), max(1, len(matrices) // 3)
+    some = "layer" if third == 1 else f"{third} layers"
+    averaged = {
+        "shallow": (f"first {some}", range(third)),
+        "deep": (f"last {some}", range(layers - third, layers)),
+        "all": (f"all {layers} layers", range(layers)),
+    }
+    masks = flow_masks(prompt)
+    single = [_view(f"layer {layer}", matrices[layer], masks) for layer in range(layers)]
+    blocks = [*prompt["demonstration_starts"], prompt["query_start"]]
+    words = words_of_groups(labels, prompt["token_groups"])
+    return {
+        "facts": {
+            "demonstrations": prompt["demonstrations"].replace("_", " "),
+            "true label": words[prompt["label"]],
+            "prediction": f"{words[prompt['prediction']]}, with probability "
+            f"{prompt['probabilities'][prompt['prediction']]:.2f}",
+        },
+        "texts": prompt["texts"],
+        "label_positions": prompt["label_positions"],
+        "label_ends": prompt["label_ends"],
+        "target": prompt["target_position"],
+        "format": prompt["format_positions"],
+        "instruction_end": prompt["instruction_end"],
+        "fields": prompt["field_names"],
+        "field_starts": prompt["field_starts"],
+        "field_ends": prompt["field_ends"],
+        "blocks": blocks,
+        "flows": [
+            {"name": name, "symbol": symbol, "color": color, "pairs": int(mask.sum())}
+            for name, symbol, color, mask in zip(_NAMES, _SYMBOLS, colors, masks, strict=True)
+        ],
+        "layers": single,
+        "cuts": [_cuts(cuts.filter(pl.col("edges") == e), prompt, words, layers) for e in _EDGES],
+        "averages": {
+            key: _view(name, matrices[chosen].mean(0), masks)
+            for key, (name, chosen) in averaged.items()
+        },
+    }
+
+
+def _cuts(
+    cuts: pl.DataFrame, prompt: Mapping[str, Any], words: Sequence[str], layers: int
+) -> list[list[Any] | None]:
+    """For each layer, the change of the loss and the new prediction, if any; None if not cut."""
+    found: list[list[Any] | None] = [None] * layers
+    for row in cuts.iter_rows(named=True):
+        other = row["prediction"] != prompt["prediction"]
+        found[row["layer"]] = [
+            *_rounded([row["loss_change"]]),
+            words[row["prediction"]] if other else None,
+        ]
+    return found
+
+
+def _view(name: str, matrix: np.ndarray, masks: np.ndarray) -> dict[str, Any]:
+    """Data of one matrix [T, T]: mean and strongest arcs per flow, sums of rows and of columns."""
+    return {
+        "name": name,
+        "means": _rounded([matrix[mask].mean() for mask in masks]),
+        "received": _rounded(matrix.sum(1)),
+        "sent": _rounded(matrix.sum(0)),
+        "arcs": [_strongest(np.where(mask, matrix, 0)) for mask in masks],
+    }
+
+
+def _strongest(matrix: np.ndarray) -> list[list[int | float]]:
+    """The largest entries above 0 as [j, i, value]; ties are in row order."""
+    order = np.argsort(-matrix, axis=None, kind="stable")[:ARCS]
+    to, from_ = np.unravel_index(order, matrix.shape)
+    values = matrix[to, from_]
+    kept = values > 0
+    arcs = zip(from_[kept].tolist(), to[kept].tolist(), _rounded(values[kept]), strict=True)
+    return [list(arc) for arc in arcs]
+
+
+def _rounded(values: Sequence[float] | np.ndarray) -> list[float]:
+    # Four digits are more than the page displays, and keep it small.
+    return [float(f"{value:.4g}") for value in values]
+
+
+def page(title: str, data: Mapping[str, Any]) -> str:
+    """The HTML of one self-contained page."""
+    style, script = part("css"), part("js")
+    return Template(part("html")).substitute(
+        title=escape(title),
+        policy=policy(style, script),
+        style=style,
+        script=script,
+        data=_inert(data),
+    )
+
+
+def part(kind: str) -> str:
+    return (files("anchorflow.analyses.flow_page") / f"plot.{kind}").read_text(encoding="utf-8")
+
+
+def policy(style: str, script: str | None = None) -> str:
+    """A content security policy that allows this style and script, by their hashes, and no more."""
+    allowed = f"default-src 'none'; style-src '{_hash(style)}'; "
+    if script is not None:
+        allowed += f"script-src '{_hash(script)}'; "
+    return allowed + "base-uri 'none'; form-action 'none'"
+
+
+def _hash(content: str) -> str:
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def _inert(data: Mapping[str, Any]) -> str:
+    """JSON in ASCII that can neither close its HTML element nor open another one."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
+
+
+def visible(text: str) -> str:
+    """A text with U+FFFD for invisible characters and those that change its direction.
+
+    Line breaks remain.
+    """
+    return "".join(
+        character if character == "\n" or category(character)[0] not in "C" else "\ufffd"
+        for character in text
+    )

@@ -1,0 +1,212 @@
+"""Tables of kernel: what is measured, and its summary."""
+
+import pyarrow as pa
+
+from anchorflow.schemas import fields as f
+
+_SEGMENT = f.field(
+    "segment",
+    pa.string(),
+    "part of a demonstration: before_text and before_label (template), text, label (word), after; "
+    "with several fields, before_NAME and NAME of each in place of before_text and text",
+)
+
+KERNEL_ATTENTION = f.table(
+    "kernel_attention",
+    "one per (example, layer, head), with as many demonstrations as the budget allows",
+    *f.CELL,
+    f.EXAMPLE,
+    f.LAYER,
+    f.HEAD,
+    f.field(
+        "attention_max",
+        pa.list_(pa.float32()),
+        "largest attention from the target to a token of each demonstration, other than the "
+        "prompt's first, in prompt order",
+        "probability",
+    ),
+    f.field(
+        "attention_label",
+        pa.list_(pa.float32()),
+        "attention from the target to each demonstration's label word, summed over its tokens",
+        "probability",
+    ),
+    f.field(
+        "attention_mean",
+        pa.list_(pa.float32()),
+        "mean attention from the target to each demonstration's tokens, other than the prompt's "
+        "first",
+        "probability",
+    ),
+    keys="model task seed example layer head",
+)
+
+KERNEL = f.table(
+    "kernel",
+    "one per (example, layer, head, weights), with as many demonstrations as the budget allows",
+    *f.CELL,
+    f.EXAMPLE,
+    f.LAYER,
+    f.HEAD,
+    f.WEIGHTS,
+    f.field(
+        "prediction",
+        pa.int32(),
+        "label with the largest Σ a_i e(y_i), index into the label words; null if all weights are "
+        "0",
+    ),
+    f.field(
+        "correlation",
+        pa.float64(),
+        "Pearson's correlation of weights with similarity over demonstrations; null if undefined",
+        "1",
+    ),
+    f.field(
+        "correlation_in_template",
+        pa.float64(),
+        "as correlation, with similarity_in_template",
+        "1",
+    ),
+    f.field(
+        "permuted",
+        pa.int32(),
+        "as prediction, with the weights a_i permuted among the demonstrations, by one random "
+        "draw; null if all weights are 0",
+    ),
+    keys="model task seed example layer head weights",
+)
+
+SEGMENTED = f.table(
+    "segments",
+    "one per (example, layer, head, segment), with as many demonstrations as the budget allows",
+    *f.CELL,
+    f.EXAMPLE,
+    f.LAYER,
+    f.HEAD,
+    _SEGMENT,
+    f.field(
+        "attention",
+        pa.float32(),
+        "attention from the target to this segment of all demonstrations together",
+        "probability",
+    ),
+    f.field("tokens", pa.int32(), "tokens of this segment in all demonstrations", "tokens"),
+    f.field(
+        "width",
+        pa.float64(),
+        "the segment's share of a demonstration's tokens, averaged over demonstrations",
+        "1",
+    ),
+    keys="model task seed example layer head segment",
+)
+
+_PLACE = f.field(
+    "place", pa.float64(), "place on a demonstration, from 0 (beginning) to 1 (end, with separator)"
+)
+
+PLACED = f.table(
+    "places",
+    "one per (example, layer, place), averaged over heads and demonstrations",
+    *f.CELL,
+    f.EXAMPLE,
+    f.LAYER,
+    _PLACE,
+    f.field(
+        "attention",
+        pa.float32(),
+        "attention from the target to the token at this place",
+        "probability",
+    ),
+    keys="model task seed example layer place",
+)
+
+SIMILARITY = f.table(
+    "similarity",
+    "one per (example, demonstration), with as many demonstrations as the budget allows",
+    *f.CELL,
+    f.EXAMPLE,
+    f.DEMONSTRATION,
+    f.DEMONSTRATION_LABEL,
+    f.field(
+        "similarity",
+        pa.float64(),
+        "Σ_o P(o|x) P(o|x_i) over next tokens, each text alone, without template",
+        "1",
+    ),
+    f.field(
+        "similarity_in_template",
+        pa.float64(),
+        "as similarity, with each text in its template",
+        "1",
+    ),
+    keys="model task seed example demonstration",
+)
+
+STATES = f.table(
+    "states",
+    "one per (layer, key-value head, demonstration, offset)",
+    *f.CELL,
+    f.LAYER,
+    f.field("head", pa.int32(), "key-value head, counted from 0"),
+    f.DEMONSTRATION,
+    f.OFFSET,
+    f.DEMONSTRATION_LABEL,
+    f.field(
+        "next_token",
+        pa.int32(),
+        "most likely token after the demonstration's text in its template, without demonstrations",
+    ),
+    f.field(
+        "key", pa.list_(pa.float32()), "the key that attention uses, with any rotary embedding"
+    ),
+    f.field("value", pa.list_(pa.float32()), "the value"),
+    keys="model task seed layer head demonstration offset",
+)
+
+COUNTS = f.table(
+    "counts",
+    "one per (example, number of demonstrations)",
+    *f.CELL,
+    f.EXAMPLE,
+    f.field(
+        "demonstrations_per_label",
+        pa.int32(),
+        "demonstrations of each label in the prompt, the first ones of the kernel prompt",
+        "demonstrations",
+    ),
+    f.LABEL,
+    *f.PREDICTED,
+    f.field(
+        "heads",
+        f.INDICES,
+        "prediction of kernel regression with each head's attention_max, in order of layer and "
+        "head; null if all its weights are 0",
+    ),
+    f.field(
+        "heads_permuted",
+        f.INDICES,
+        "as heads, with the labels permuted among the demonstrations, by one random draw",
+    ),
+    keys="model task seed example demonstrations_per_label",
+)
+
+KERNEL_SUMMARY = f.table(
+    "kernel_summary",
+    "one per (task or average, layer, head, weights, measure)",
+    *f.OF_TASK,
+    f.LAYER,
+    f.HEAD,
+    f.WEIGHTS,
+    f.field(
+        "measure",
+        pa.string(),
+        "agreement: share of examples for which kernel regression on the head's attention predicts "
+        "what the model predicts; accuracy: share for which it predicts the true label; "
+        "correlation: Pearson's correlation of attention with the similarity of the texts over "
+        "demonstrations, averaged over examples",
+    ),
+    f.field("mean", pa.float64(), "mean over seeds; null if undefined", "1"),
+    *f.INTERVAL,
+    f.SKIPPED,
+    keys="model task layer head weights measure",
+)

@@ -1,0 +1,427 @@
+"""Predictions with edges of attention cut in one layer or several.
+
+Saliency estimates an edge's contribution to the loss; here the edge is removed and the loss is
+measured. The control of each class of edges is the same number of random edges in the same rows.
+Cutting edges into the shared demonstrations changes their keys and values, so the demonstrations
+are run again from the first layer with a cut, and so are the queries.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from itertools import compress
+from math import ceil
+from typing import Any, NamedTuple
+
+import polars as pl
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
+
+from anchorflow.analyses.knockout.schema import KNOCKOUT
+from anchorflow.config.cell_names import task_of
+from anchorflow.config.errors import InputError
+from anchorflow.depth import bands_of
+from anchorflow.model.answers import Answers
+from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, mixed_rows
+from anchorflow.model.batches import Batch, among, first_texts, runnable
+from anchorflow.model.cell import Cell
+from anchorflow.model.intervened_runs import CUTS_AT_ONCE, IntervenedRun
+from anchorflow.model.interventions import BatchRun, Interventions, measure_interventions
+from anchorflow.model.layers import Resumed, keep_outputs
+from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.token_groups import token_groups
+from anchorflow.model.word_scores import FIRST_TOKEN
+from anchorflow.prepare.edges import CLASSES, WHOLE_ROWS, Edges, edges_of, matched_edges
+from anchorflow.random_draws import generator
+from anchorflow.schemas.prompts import PROMPTS
+
+log = logging.getLogger(__name__)
+
+_ROW_ELEMENTS = 2**20  # attention weights recomputed at once; bounds the memory of a cut
+
+
+class Setting(NamedTuple):
+    """Which edges are cut in which layers; ``none`` in the unmodified run."""
+
+    edges: str
+    control: bool
+    draw: int
+    band: str
+    layer: int
+    layers: int
+
+    @property
+    def cut_layers(self) -> range:
+        """The layers in which edges are cut."""
+        return range(self.layer, self.layer + self.layers)
+
+
+UNTOUCHED = Setting("none", False, 0, "none", -1, 0)
+
+
+class Cut:
+    """The intervention that cuts edges of attention in some layers.
+
+    Only rows that lose an edge are recomputed; the others stay identical bit for bit.
+
+    Parameters
+    ----------
+    edges : [1 or B, T, K], bool
+        True where the edge from a query row to a key is cut; keys are counted from the first
+        token of the prefix.
+    layers : collection of int
+        The layers in which they are cut, counted from 0.
+    variant : str
+        ``mask`` hides the keys before the softmax; ``zero`` sets their weights to 0 after it.
+    """
+
+    def __init__(self, edges: Tensor, layers: Collection[int], variant: str) -> None:
+        (self._rows,) = edges.any(2).any(0).nonzero(as_tuple=True)
+        self._edges = edges[:, self._rows]
+        self._layers, self._variant = layers, variant
+        self.count: Tensor | int = 0  # [B]: visible edges that were cut, over all layers
+        self.reached: set[int] = set()  # layers whose attention passed through here
+        self.changed = False  # whether the output of any row differs
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there is any edge to cut."""
+        return len(self._rows) > 0
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """The layer's attention output without the cut edges, [B, H, T, D]."""
+        output = attention(call)
+        if call.layer not in self._layers or not self.has_rows:
+            return output
+        self.reached.add(call.layer)
+        rows, edges = self._rows.to(output.device), self._edges.to(output.device)
+        size, heads = output.shape[:2]
+        step = max(1, _ROW_ELEMENTS // (size * heads * call.keys))
+        for some, cut in zip(rows.split(step), edges.split(step, 1), strict=True):
+            at_rows = some.expand(size, -1)
+            visible = ~call.hidden_from(at_rows, slice(0, call.keys))[:, 0]
+            gone = cut & visible  # [B, R, K]
+            if self._variant == "mask":
+                weights = attention_rows(call, at_rows, cut)
+            else:
+                weights = attention_rows(call, at_rows).masked_fill(cut[:, None], 0)
+            before = output[:, :, some]
+            now = mixed_rows(call, weights).to(output.dtype)
+            # Rows whose cut keys are hidden anyway must not change by rounding.
+            now = torch.where(gone.any(2)[:, None, :, None], now, before)
+            self.count = self.count + gone.sum((1, 2)).cpu()  # layers may be on several devices
+            self.changed |= not torch.equal(now, before)
+            output = output.index_copy(2, some, now)
+        return output
+
+
+def settings_of(
+    classes: Sequence[str], layers: Sequence[str], draws: int, depth: int
+) -> list[Setting]:
+    """All requested settings, in the order of classes and layers.
+
+    Parameters
+    ----------
+    classes : sequence of str
+        Of ``CLASSES``.
+    layers : sequence of str
+        ``single``, ``thirds``, and ``all``.
+    draws : int
+        Draws of random edges in place of each class, except the classes in ``WHOLE_ROWS``, whose
+        rows have no other edges to draw.
+    depth : int
+        The model's number of layers.
+    """
+    bands = [band for name in layers for band in bands_of(name, depth)]
+    kinds = [(False, 0), *((True, draw) for draw in range(draws))]
+    return [
+        Setting(name, control, draw, *band)
+        for name in classes
+        for control, draw in kinds
+        if not (control and name in WHOLE_ROWS)
+        for band in bands
+    ]
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
+    """Queries from the first layer of every cut on; demonstrations too if their edges are cut."""
+    settings = settings_of(spec["classes"], spec["layers"], spec["draws"], depth)
+    asked = [1 - setting.layer / depth for setting in settings]
+    inner = [not setting.edges.endswith(("_target", "_query")) for setting in settings]
+    rebuilt = sorted(compress(asked, inner))
+    untouched = ceil((1 + len(asked)) / CUTS_AT_ONCE)
+    return Cost(
+        (1 + sum(rebuilt)) * prompts.demonstrations + (untouched + sum(asked)) * prompts.asked,
+        copies=1 + sum(rebuilt[-CUTS_AT_ONCE:]),
+    )
+
+
+def measure_knockout(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    settings: Sequence[Setting],
+    variant: str,
+    top_tokens: int,
+    batch_tokens: int,
+    examples: Collection[int] | None = None,
+    first: int | None = None,
+    scoring: Mapping[str, Any] = FIRST_TOKEN,
+) -> pl.DataFrame:
+    """Predictions under every setting; for other parameters see :func:`measure_interventions`.
+
+    Parameters
+    ----------
+    settings : sequence of Setting
+        From :func:`settings_of`; the unmodified run is always added.
+    variant : str
+        ``mask`` or ``zero``; see :class:`Cut`.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``KNOCKOUT``.
+
+    Raises
+    ------
+    InputError
+        If keys are missing, logits are not finite, ``top_tokens`` exceeds the vocabulary, or a cut
+        leaves the attention unchanged.
+    """
+    return measure_interventions(
+        model,
+        prompts,
+        lambda chosen: _Runs(model, chosen, settings, variant),
+        KNOCKOUT,
+        batch_tokens,
+        examples,
+        first,
+        scoring,
+        top_tokens,
+    )
+
+
+class CellEdges:
+    """Edges by class and draw in the prompts of a cell, which share their demonstrations."""
+
+    def __init__(self, prompts: pl.DataFrame, shared: int) -> None:
+        self._prompts = {row["example"]: row for row in prompts.iter_rows(named=True)}
+        self._shared = shared
+        self._first = next(iter(self._prompts.values()))
+        self._known: dict[tuple[str, int | None, int | None], Edges] = {}
+
+    def of_prefix(self, name: str, draw: int | None) -> Edges:
+        """Edges among the shared tokens, [P, P]; with a draw, the random ones instead."""
+        return self._drawn(name, draw, None)
+
+    def of_query(self, name: str, draw: int | None, example: int) -> Edges:
+        """Edges from the T - P tokens after the shared ones, [T - P, T]."""
+        return self._drawn(name, draw, example)
+
+    def _drawn(self, name: str, draw: int | None, example: int | None) -> Edges:
+        key = (name, draw, example)
+        if key not in self._known:
+            prompt = self._first if example is None else self._prompts[example]
+            whole, shared = edges_of(prompt, name), self._shared
+            edges = whole[:shared, :shared] if example is None else whole[shared:]
+            if draw is not None:
+                purpose: list[str | int] = [task_of(prompt["task"]), "knockout", name, draw]
+                if example is not None:
+                    purpose.append(example)
+                edges = matched_edges(edges, generator(prompt["seed"], *purpose))
+            self._known[key] = edges
+        return self._known[key]
+
+    def in_queries(self, name: str, draw: int | None) -> bool:
+        """Whether any prompt has such edges from the tokens after the shared ones."""
+        return any(self.of_query(name, draw, example).any() for example in self._prompts)
+
+    def anywhere(self, name: str, draw: int | None) -> bool:
+        """Whether any prompt has such edges."""
+        return bool(self.of_prefix(name, draw).any()) or self.in_queries(name, draw)
+
+    def of_batch(self, name: str, draw: int | None, batch: Batch) -> Tensor:
+        """Edges from the query rows of a batch, [B, T, P + T], bool."""
+        size, tokens = batch.input_ids.shape
+        edges = torch.zeros(size, tokens, batch.prefix_tokens + tokens, dtype=torch.bool)
+        for row, example in enumerate(batch.examples):
+            of_query = torch.from_numpy(self.of_query(name, draw, example))
+            edges[row, : of_query.shape[0], : of_query.shape[1]] = of_query
+        return edges
+
+    def of_whole(self, name: str, draw: int | None, batch: Batch) -> Tensor:
+        """Edges of whole prompts, [B, T, T], bool."""
+        size, tokens = batch.input_ids.shape
+        edges = torch.zeros(size, tokens, tokens, dtype=torch.bool)
+        edges[:, : self._shared, : self._shared] = torch.from_numpy(self.of_prefix(name, draw))
+        for row, example in enumerate(batch.examples):
+            of_query = torch.from_numpy(self.of_query(name, draw, example))
+            edges[row, self._shared : self._shared + of_query.shape[0], : of_query.shape[1]] = (
+                of_query
+            )
+        return edges
+
+
+def _draw_of(setting: Setting) -> int | None:
+    return setting.draw if setting.control else None
+
+
+class _Runs(Interventions[Setting]):
+    """The runs of all settings; what a cut leaves unchanged is computed only once.
+
+    A cut in layer l changes its rows from the output of layer l on, hence the keys and values of
+    the prefix from layer l + 1 on. Queries are therefore resumed after layer l, or at layer l if
+    the cut is in their own rows.
+    """
+
+    unmodified = (UNTOUCHED,)
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        prompts: pl.DataFrame,
+        settings: Sequence[Setting],
+        variant: str,
+    ) -> None:
+        self._model, self._variant = model, variant
+        self._token_ids = shared_token_ids(prompts)
+        self._edges = CellEdges(prompts, len(self._token_ids))
+        self._name, self._task = prompts["model"][0], task_of(prompts["task"][0])
+        self.settings = self._possible(settings)
+        below = {s.layer - 1 for s in self.settings if s.layer > 0}
+        with keep_outputs(model, below) as kept:
+            self.untouched = compute_prefix(model, self._token_ids)
+        self._kept: Mapping[int, Resumed] = kept
+        self._counts: dict[Setting, int] = {}  # edges cut in the prefix
+        self._changed: dict[Setting, bool] = {}
+
+    def _possible(self, settings: Sequence[Setting]) -> list[Setting]:
+        """The settings that have edges in any prompt; warn of the others."""
+        lacking = {
+            (setting.edges, setting.control)
+            for setting in settings
+            if not self._edges.anywhere(setting.edges, _draw_of(setting))
+        }
+        for name, control in sorted(lacking):
+            if (name, False) not in lacking or not control:
+                log.warning(
+                    "Not cut: %s%s. Prompts of task %s have no such pair of tokens "
+                    "(knockout.classes).",
+                    "random edges in place of those " if control else "edges ",
+                    CLASSES[name],
+                    self._task,
+                )
+        return [s for s in settings if (s.edges, s.control) not in lacking]
+
+    def intervened(self, setting: Setting) -> Callable[[Batch], IntervenedRun]:
+        """The demonstrations with their edges cut, if any, and the queries with theirs.
+
+        Raises
+        ------
+        InputError
+            If a layer does not pass its attention through the intervention.
+        """
+        draw, prefix = _draw_of(setting), self.untouched
+        edges = self._edges.of_prefix(setting.edges, draw)
+        if edges.any():
+            cut = Cut(torch.from_numpy(edges)[None], setting.cut_layers, self._variant)
+            prefix = compute_prefix(
+                self._model,
+                self._token_ids,
+                cut,
+                resumed=self._kept.get(setting.layer - 1),
+                below=self.untouched,
+            )
+            self._counts[setting] = int(cut.count)
+            self._note(setting, cut)
+        # A cut row differs within the layer itself; keys and values of the prefix, from the next.
+        start = setting.layer + (not self._edges.in_queries(setting.edges, draw))
+
+        def of_batch(batch: Batch) -> IntervenedRun:
+            of_query = self._edges.of_batch(setting.edges, draw, batch)
+            on_words = partial(self._cut_as_target, of_query, setting, batch)
+            return IntervenedRun(
+                prefix, start, (Cut(of_query, setting.cut_layers, self._variant),), on_words
+            )
+
+        return of_batch
+
+    def columns(self, batch: Batch, ran: BatchRun[Setting], plain: Answers) -> Mapping[str, Any]:
+        """Number of edges cut in each prompt, and the loss over the label words' first tokens.
+
+        Raises
+        ------
+        InputError
+            As :meth:`intervened`.
+        """
+        counts = torch.zeros(batch.size, dtype=torch.long)
+        if ran.run is not None:
+            (cut,) = ran.run.interventions
+            assert isinstance(cut, Cut)
+            counts = counts + cut.count + self._counts.get(ran.setting, 0)
+            self._note(ran.setting, cut)
+        first = torch.tensor(token_groups(batch.label_tokens.tolist()))[batch.labels.cpu()]
+        loss = cross_entropy(ran.answers.label_logits.double().cpu(), first, reduction="none")
+        return {"cut": pl.Series(counts.tolist()), "loss": pl.Series(loss.tolist())}
+
+    def _note(self, setting: Setting, cut: Cut) -> None:
+        """Record whether cutting visible edges has changed any attention output.
+
+        Raises
+        ------
+        InputError
+            If a layer does not pass its attention through the intervention.
+        """
+        missing = {*setting.cut_layers} - cut.reached
+        if cut.has_rows and missing:
+            raise InputError(
+                f"knockout: {len(missing)} layers of model {self._name} do not pass their "
+                "attention through the attention interface, so no edges can be cut there; choose "
+                "a supported architecture."
+            )
+        if bool(torch.as_tensor(cut.count).any()):
+            self._changed[setting] = self._changed.get(setting, False) or cut.changed
+
+    def check(self) -> None:
+        """Raise InputError if cutting edges did not change any of their rows."""
+        for setting, changed in self._changed.items():
+            if not changed:
+                raise InputError(
+                    f"knockout.classes: cutting {setting.edges} from layer {setting.layer} on "
+                    f"left the attention of model {self._name} unchanged in task {self._task}, "
+                    "although its prompts have such edges; leave the class out, or set "
+                    '"dtype: float32" for the model.'
+                )
+
+    def _cut_as_target(
+        self, edges: Tensor, setting: Setting, batch: Batch, rows: int
+    ) -> tuple[Cut]:
+        """The target's cut, applied to the ``rows`` tokens of a label word that follow it.
+
+        These tokens predict the rest of the word and must not see more than the target does.
+        """
+        at = batch.target_rows.cpu()[:, None, None].expand(-1, rows, edges.shape[2])
+        uncut = torch.zeros(batch.size, rows, rows, dtype=torch.bool)
+        cut = torch.cat([edges.gather(1, at), uncut], 2)
+        return (Cut(cut, setting.cut_layers, self._variant),)
+
+
+def measure(cell: Cell) -> None:
+    """Predict with edges of attention cut, for every prompt of one model, task, and seed."""
+    spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
+    examples = cell.examples(prompts)
+    run = among(first_texts(runnable(prompts, "fixed"), spec.get("examples")), examples)
+    knockout = measure_knockout(
+        cell.model(run, cost, spec),
+        prompts,
+        settings_of(spec["classes"], spec["layers"], spec["draws"], cell.card["layers"]),
+        spec["variant"],
+        spec["top_tokens"],
+        cell.batch_tokens,
+        examples,
+        spec.get("examples"),
+        cell.scoring,
+    )
+    cell.write(KNOCKOUT, knockout, cell.described(knockout=spec))

@@ -1,0 +1,134 @@
+"""Attention to the demonstrations by segment and by place ([K] Fig. 2)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from anchorflow.present.style import describe, legend_below, save, small_multiples, tasks_in_order
+
+# Okabe-Ito colors, with dash styles to distinguish lines in grayscale.
+_SEGMENTS = {
+    "before_text": ("before the text", "#999999", ":"),
+    "text": ("text", "#0072B2", "--"),
+    "before_label": ("before the label word", "#E69F00", "-."),
+    "label": ("label word", "#D55E00", "-"),
+    "after": ("after", "#000000", (0, (1, 1))),
+}
+# Fields that are not named text, in the order in which they first appear.
+_FIELDS = (("#0072B2", "--"), ("#009E73", (0, (5, 1, 1, 1))), ("#CC79A7", (0, (3, 2))))
+_BEFORE_FIELD = ("#999999", ":")
+
+
+def segments_in_order(rows: pl.DataFrame) -> list[str]:
+    """The segments of one task or several, in their order within a demonstration."""
+    found = rows["segment"].drop_nulls().unique(maintain_order=True).to_list()
+    last = [segment for segment in ("before_label", "label", "after") if segment in found]
+    return [*(segment for segment in found if segment not in last), *last]
+
+
+def _styles(landing: pl.DataFrame) -> dict[str, tuple[str, str, Any]]:
+    """Name, color and dashes of the lines of all segments."""
+    styles = {}
+    fields = 0
+    for segment in segments_in_order(landing):
+        if segment in _SEGMENTS:
+            styles[segment] = _SEGMENTS[segment]
+        elif segment.startswith("before_"):
+            name = f"before the {segment.removeprefix('before_')}"
+            styles[segment] = (name, *_BEFORE_FIELD)
+        else:
+            styles[segment] = (segment, *_FIELDS[fields % len(_FIELDS)])
+            fields += 1
+    return styles
+
+
+def plot_landing(
+    summary: pl.DataFrame,
+    style: Mapping[str, Any],
+    confidence: float,
+    paths: Mapping[str, str | Path],
+) -> None:
+    """Plot the table ``landing_summary`` of one model, one column per task.
+
+    Top: attention from the target per token of each segment, by layer. Bottom: attention by place
+    in the demonstrations, all rescaled to one length, relative to each layer's maximum.
+    """
+    tasks = tasks_in_order(summary)
+    title = "Attention from the target to the demonstrations, averaged over heads,\n"
+    title += describe(summary, confidence)
+    styles = _styles(summary)
+    with small_multiples(style, 2, len(tasks), title, share=False) as (figure, axes):
+        for column, task in enumerate(tasks):
+            rows = summary.filter(pl.col("task") == task)
+            above, below = axes[0][column], axes[1][column]
+            _plot_segments(above, rows.filter(pl.col("measure") == "per_token"), styles)
+            above.set_title(task)
+            above.set_xlabel("layer")
+            image = _plot_places(below, rows)
+            below.set_xlabel("place in the demonstration")
+            if column == 0:
+                above.set_ylabel("attention per token")
+                below.set_ylabel("layer")
+        handle_of: dict[str, Any] = {}
+        for above in axes[0]:
+            handles, names = above.get_legend_handles_labels()
+            handle_of |= dict(zip(names, handles, strict=True))
+        legend = {name: handle_of[name] for name, _, _ in styles.values()}
+        legend_below(figure, legend.values(), legend, len(_SEGMENTS), handlelength=3)
+        figure.colorbar(image, ax=axes[1], label="relative to the layer's maximum", pad=0.01)
+        save(figure, paths)
+
+
+def _plot_segments(
+    axes: Axes, rows: pl.DataFrame, styles: Mapping[str, tuple[str, str, Any]]
+) -> None:
+    for segment in segments_in_order(rows):
+        name, color, dashes = styles[segment]
+        line = rows.filter(pl.col("segment") == segment).sort("layer")
+        axes.plot(line["layer"], line["mean"], color=color, linestyle=dashes, label=name)
+        axes.fill_between(
+            line["layer"], line["low"], line["high"], color=color, alpha=0.18, linewidth=0
+        )
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _plot_places(axes: Axes, rows: pl.DataFrame) -> Any:
+    places = rows.filter(pl.col("place").is_not_null()).sort("layer", "place")
+    layers = places["layer"].n_unique()
+    matrix = places["mean"].to_numpy().reshape(layers, -1)
+    largest = matrix.max(1, keepdims=True)
+    scaled = np.divide(matrix, largest, out=np.zeros(matrix.shape), where=largest > 0)
+    image = axes.imshow(
+        scaled,
+        "viridis",
+        vmin=0,
+        vmax=1,
+        origin="lower",
+        aspect="auto",
+        extent=(0, 1, -0.5, layers - 0.5),
+        interpolation="nearest",
+    )
+    widths = rows.filter(pl.col("measure") == "width", pl.col("layer") == 0)
+    of_segment = dict(widths.select("segment", "mean").iter_rows())
+    segments = segments_in_order(widths)
+    ends = np.cumsum([of_segment[segment] for segment in segments])
+    # Tasks with different fields: the average has only the segments that all of them share.
+    if ends[-1] < 1 - 1e-6:
+        segments, ends = [], ends[:0]
+    for end in ends[:-1]:
+        axes.axvline(end, color="white", linewidth=0.6, linestyle=":")
+    for segment, end in zip(segments, ends, strict=True):
+        if segment != "after" and not segment.startswith("before_"):
+            middle = end - of_segment[segment] / 2
+            axes.annotate(
+                segment, (middle, 1.0), (0, 2), ("data", "axes fraction"),
+                textcoords="offset points", ha="center", fontsize="x-small",
+            )  # fmt: skip
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    return image

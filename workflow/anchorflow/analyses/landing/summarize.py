@@ -1,0 +1,144 @@
+"""Where on the demonstrations attention lands, by segment and by place ([K] §5.1, Fig. 2)."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from anchorflow.analyses.landing.schema import LANDING_SUMMARY
+from anchorflow.arrays import Array
+from anchorflow.statistics.by_task import (
+    AVERAGE,
+    SHARE,
+    mean_by_task,
+    per_seed,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+)
+
+Measures = Callable[[pl.DataFrame], tuple[pl.DataFrame, Array]]
+MEASURES = ("per_token", "share", "length", "width")
+BOUNDS = dict.fromkeys(MEASURES, SHARE)
+
+
+def segment_measures(segments: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
+    """Attention to each segment, averaged over heads, for every example of one seed.
+
+    Parameters
+    ----------
+    segments : DataFrame
+        Table ``segments`` of one model, task, and seed.
+
+    Returns
+    -------
+    tuple
+        Keys (layer, segment, measure) of each value, and the values [examples, keys] in order of
+        examples. Attention per token is NaN for segments without tokens.
+    """
+    means = segments.group_by("example", "layer", "segment", maintain_order=True).agg(
+        pl.col("attention").cast(pl.Float64).mean(), pl.col("tokens", "width").first()
+    )
+    measured = means.with_columns(
+        pl.when(pl.col("tokens") > 0)
+        .then(pl.col("attention") / pl.col("tokens"))
+        .alias("per_token"),
+        (pl.col("attention") / pl.col("attention").sum().over("example", "layer")).alias("share"),
+        (pl.col("tokens") / pl.col("tokens").sum().over("example", "layer")).alias("length"),
+    )
+    long = measured.unpivot(
+        MEASURES, index=["example", "layer", "segment"], variable_name="measure"
+    ).sort("example", maintain_order=True)
+    keys = long.filter(pl.col("example") == long["example"][0]).select(
+        "layer", "segment", "measure"
+    )
+    values = long["value"].fill_null(np.nan).to_numpy().reshape(-1, len(keys))
+    return keys, values
+
+
+def place_measures(places: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
+    """As :func:`segment_measures`, for the table ``places``; its only measure is per token."""
+    rows = places.sort("example", "layer", "place")
+    keys = rows.filter(pl.col("example") == rows["example"][0]).select(
+        "layer", "place", pl.lit("per_token").alias("measure")
+    )
+    return keys, rows["attention"].cast(pl.Float64).to_numpy().reshape(-1, len(keys))
+
+
+def at_keys(measured: pl.DataFrame, values: Array, keys: pl.DataFrame) -> Array:
+    """Values by a task's own keys as [examples, keys], NaN where the task lacks the segment."""
+    numbered = measured.with_row_index("column")
+    columns = keys.join(numbered, on=keys.columns, how="left", maintain_order="left")["column"]
+    whole = np.full((len(values), len(keys)), np.nan)
+    whole[:, columns.is_not_null().to_numpy()] = values[:, columns.drop_nulls().to_numpy()]
+    return whole
+
+
+def _summarized_keys(
+    measured: Mapping[str, pl.DataFrame], keys: pl.DataFrame, tasks: Sequence[str]
+) -> pl.DataFrame:
+    """The keys of each task's rows; those of the average are common to all tasks."""
+    common = keys
+    for of_task in measured.values():
+        common = common.join(of_task, on=keys.columns, how="semi", maintain_order="left")
+    of_tasks = {**dict.fromkeys(tasks, common), **measured, AVERAGE: common}
+    return pl.concat(
+        rows.with_columns(pl.lit(task).alias("task")) for task, rows in of_tasks.items()
+    )
+
+
+def summarize_landing(
+    segments: pl.DataFrame,
+    places: pl.DataFrame,
+    prompts: pl.DataFrame,
+    confidence: float,
+) -> pl.DataFrame:
+    """Attention by segment and by place, per layer, with intervals.
+
+    Parameters
+    ----------
+    segments, places, prompts : DataFrame
+        Tables ``segments``, ``places``, and ``prompts`` of one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``landing_summary``. Segments depend on the fields of a task; the
+        average has those that all tasks share.
+
+    Raises
+    ------
+    InputError
+        If nothing was measured.
+    """
+    require_examples(segments)
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+    parts = []
+    for measured, of_seed in ((segments, segment_measures), (places, place_measures)):
+        keys_of_tasks = {
+            task: of_seed(next(per_seed(rows)))[0]
+            for (task,), rows in measured.group_by("task", maintain_order=True)
+        }
+        keys = pl.concat(keys_of_tasks.values()).unique(maintain_order=True)
+
+        def values(
+            rows: pl.DataFrame, of_seed: Measures = of_seed, keys: pl.DataFrame = keys
+        ) -> Array:
+            return at_keys(*of_seed(rows), keys)
+
+        estimates = mean_by_task(measured, tasks, values, len(keys))
+        found = summary_rows(estimates, keys, measured, confidence, BOUNDS)
+        parts.append(
+            found.join(
+                _summarized_keys(keys_of_tasks, keys, tasks),
+                on=["task", *keys.columns],
+                how="semi",
+                maintain_order="left",
+                nulls_equal=True,
+            )
+        )
+    counted = pl.concat(parts, how="diagonal").join(
+        skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"
+    )
+    return summary_table(counted, segments, LANDING_SUMMARY)

@@ -1,0 +1,56 @@
+"""Tables of orders: what is measured, and its summary."""
+
+import pyarrow as pa
+
+from anchorflow.schemas import fields as f
+
+ARRANGEMENT = f.field(
+    "arrangement",
+    pa.string(),
+    "order: the same demonstrations in random orders; draw: demonstrations drawn anew, the same "
+    "number of each label",
+)
+
+ORDERS = f.table(
+    "orders",
+    "one per (arrangement, number, example), with the same number of demonstrations as in kernel "
+    "regression",
+    *f.CELL,
+    ARRANGEMENT,
+    f.field(
+        "number", pa.int32(), "number of the order, 0 for that of kernel regression, or of the draw"
+    ),
+    f.EXAMPLE,
+    f.LABEL,
+    *f.PREDICTED,
+    f.field(
+        "heads",
+        f.INDICES,
+        "prediction of kernel regression with each head's largest attention to a demonstration, in "
+        "order of layer and head; null if all its weights are 0",
+    ),
+    keys="model task seed arrangement number example",
+)
+
+ORDERS_SUMMARY = f.table(
+    "orders_summary",
+    "one per (task or average, arrangement, measure)",
+    *f.OF_TASK,
+    ARRANGEMENT,
+    f.field(
+        "measure",
+        pa.string(),
+        "over all orders, or all draws: accuracy, its mean; spread, its standard deviation, and "
+        "range, largest minus smallest, both with the chance differences of few texts; changed, "
+        "share of predictions that differ between two of them, mean over pairs; head_agreement, "
+        "share of predictions of the best head's kernel regression that agree with the model's, "
+        "and head_changed, changed for its predictions; the same head for orders and draws, chosen "
+        "on other texts for its agreement in both (see kernel.chosen_on); for orders also "
+        "accuracy_difference, spread_difference, and changed_difference: minus the value for "
+        "draws, paired",
+    ),
+    f.field("mean", pa.float64(), "mean over seeds", "1"),
+    *f.INTERVAL,
+    f.SKIPPED,
+    keys="model task arrangement measure",
+)

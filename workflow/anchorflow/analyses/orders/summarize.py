@@ -1,0 +1,200 @@
+"""Effects of the order of demonstrations compared with effects of their choice ([K])."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from anchorflow.analyses.kernel.summarize import by_half, choose_head
+from anchorflow.analyses.orders.schema import ORDERS_SUMMARY
+from anchorflow.arrays import Array
+from anchorflow.config.errors import InputError
+from anchorflow.random_draws import halves
+from anchorflow.statistics.by_task import (
+    SHARE,
+    estimate_over_seeds,
+    estimates_by_task,
+    over_tasks,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+    texts_of,
+)
+from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
+
+ARRANGEMENTS = ("order", "draw")
+MEASURES = ("accuracy", "spread", "range", "changed")
+DIFFERENCES = ("accuracy", "spread", "changed")  # of orders minus draws
+OF_HEADS = ("head_changed", "head_agreement")
+BOUNDS = dict.fromkeys((*MEASURES, *OF_HEADS), SHARE)
+_CELL = ("task", "seed", "example")
+
+
+def pairs_that_differ(values: Array) -> Array:
+    """The share of pairs along the second axis whose values differ, [examples, ...].
+
+    Parameters
+    ----------
+    values : [examples, K, ...]
+        Labels as numbers; K is at least 2.
+    """
+    count = values.shape[1]
+    same = sum((values == values[:, [k]]).sum(1) for k in range(count)) - count
+    share: Array = 1 - same / (count * (count - 1))
+    return share
+
+
+def order_statistic(rows: pl.DataFrame) -> SeedStatistic:
+    """The statistic of one seed: ``MEASURES`` of orders, ``MEASURES`` of draws, ``DIFFERENCES``.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Table ``orders`` of one task and seed, of examples run with every order and every draw.
+
+    Returns
+    -------
+    SeedStatistic
+        Of weights [R, examples] to [R, 11]; NaN where no example has weight.
+    """
+    linear = []
+    for arrangement in ARRANGEMENTS:
+        arranged = rows.filter(pl.col("arrangement") == arrangement)
+        predicted, label = by_number(arranged, "prediction"), by_number(arranged, "label")
+        differ = pairs_that_differ(predicted)[:, None]
+        linear.append(np.concatenate([predicted == label, differ], 1))
+    means_of = weighted_mean_where_defined(np.concatenate(linear, 1).astype(float))
+    count = linear[0].shape[1]
+
+    def statistic(weights: Array) -> Array:
+        of_orders, of_draws = (
+            _measures(means) for means in np.split(means_of(weights), [count], axis=1)
+        )
+        places = [MEASURES.index(measure) for measure in DIFFERENCES]
+        return np.concatenate([of_orders, of_draws, (of_orders - of_draws)[:, places]], 1)
+
+    return SeedStatistic(statistic, texts_of(rows))
+
+
+def _measures(means: Array) -> Array:
+    """``MEASURES`` from [R, K + 1]: the accuracies of K arrangements, and ``changed``."""
+    accuracies, changed = means[:, :-1], means[:, -1]
+    spread = accuracies.std(1, ddof=1)
+    return np.stack([accuracies.mean(1), spread, np.ptp(accuracies, 1), changed], 1)
+
+
+def by_number(rows: pl.DataFrame, column: str) -> Array:
+    """A column of one arrangement and seed as [examples, K], in order of example and number."""
+    ordered = rows.sort("example", "number")
+    values: Array = ordered[column].to_numpy().reshape(ordered["example"].n_unique(), -1)
+    return values
+
+
+def head_values(rows: pl.DataFrame) -> dict[str, Array]:
+    """``OF_HEADS`` of every head in one arrangement and seed, [examples, heads]."""
+    ordered = rows.sort("example", "number")
+    predicted = np.array(
+        [
+            [-1 if label is None else label for label in of_example]
+            for of_example in ordered["heads"].to_list()
+        ]
+    ).reshape(ordered["example"].n_unique(), -1, len(ordered["heads"][0]))  # [examples, K, heads]
+    agreement = (predicted == by_number(rows, "prediction")[..., None]).mean(1)
+    return {"head_changed": pairs_that_differ(predicted), "head_agreement": agreement}
+
+
+def summarize_orders(
+    predictions: pl.DataFrame, prompts: pl.DataFrame, chosen_on: float, confidence: float
+) -> pl.DataFrame:
+    """How much accuracy and predictions differ between orders, and between draws.
+
+    Only examples that were run with every order and every draw count.
+
+    Parameters
+    ----------
+    predictions, prompts : DataFrame
+        Tables ``orders`` and ``prompts`` of the stage, of one model, all tasks and seeds.
+    chosen_on : float
+        Share of the texts on which the head is chosen; see :func:`choose_head`.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``orders_summary``.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    require_examples(predictions)
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+    whole = (
+        prompts.group_by(_CELL, maintain_order=True)
+        .agg(pl.col("skipped").drop_nulls().first())
+        .with_columns(demonstrations=pl.lit("every"))
+    )
+    run = predictions.join(
+        whole.filter(pl.col("skipped").is_null()), on=_CELL, how="semi", maintain_order="left"
+    )
+    if run.is_empty():
+        raise InputError(
+            "orders.count: for every test text, the prompt with some order or draw exceeds the "
+            "model's context; lower kernel.demonstration_tokens."
+        )
+    skipped = skipped_prompts(whole, "every")
+    keys = pl.DataFrame(
+        [
+            *((arrangement, measure) for arrangement in ARRANGEMENTS for measure in MEASURES),
+            *((ARRANGEMENTS[0], f"{measure}_difference") for measure in DIFFERENCES),
+        ],
+        schema=["arrangement", "measure"],
+        orient="row",
+    )
+    estimates = estimates_by_task(run, tasks, order_statistic, len(keys))
+    parts = [summary_rows(estimates, keys, run, confidence, BOUNDS)]
+    for arrangement in ARRANGEMENTS:
+        for measure in OF_HEADS:
+            of_task = partial(
+                _best_head, arrangement=arrangement, measure=measure, chosen_on=chosen_on
+            )
+            named = pl.DataFrame({"arrangement": [arrangement], "measure": [measure]})
+            of_heads = over_tasks(run, tasks, of_task, 1)
+            parts.append(summary_rows(of_heads, named, run, confidence, BOUNDS))
+    rows = pl.concat(parts).join(skipped, on="task", maintain_order="left")
+    order = {name: place for place, name in enumerate(ARRANGEMENTS)}
+    ordered = rows.sort(
+        pl.col("task").replace_strict(_places(rows["task"]), return_dtype=pl.Int32),
+        pl.col("arrangement").replace_strict(order, return_dtype=pl.Int32),
+        maintain_order=True,
+    )
+    return summary_table(ordered, predictions, ORDERS_SUMMARY)
+
+
+def _places(names: pl.Series) -> dict[str, int]:
+    distinct: Sequence[str] = names.unique(maintain_order=True).to_list()
+    return {name: place for place, name in enumerate(distinct)}
+
+
+def _best_head(rows: pl.DataFrame, arrangement: str, measure: str, chosen_on: float) -> Estimate:
+    """One of ``OF_HEADS`` of the best head, on texts that it was not chosen on.
+
+    Orders and draws share one head, that of highest agreement with the model over both, so that
+    they do not differ by the choice of the head.
+    """
+    # One split for all seeds, since the head is chosen over all of them.
+    half_of = halves(rows["example"], 0, chosen_on)
+
+    def of_seed(seed: pl.DataFrame) -> SeedStatistic:
+        values = {
+            name: head_values(seed.filter(pl.col("arrangement") == name)) for name in ARRANGEMENTS
+        }
+        agreement = np.mean([values[name]["head_agreement"] for name in ARRANGEMENTS], 0)
+        examples = seed["example"].unique().sort()
+        scores = by_half(agreement, values[arrangement][measure], examples, half_of)
+        return SeedStatistic(weighted_mean_where_defined(scores), texts_of(seed))
+
+    _, held_out = choose_head(estimate_over_seeds(rows, of_seed), chosen_on)
+    return held_out.map(lambda of: of[..., :1])

@@ -1,0 +1,20 @@
+"""Perturbed test texts ([K] Table 1)."""
+
+from anchorflow.config.analysis import KERNEL, Analysis, Measured, Presented, Summary
+
+ANALYSIS = Analysis(
+    subject="the accuracy of {} for perturbed test texts",
+    category=KERNEL,
+    measured=Measured({"prompts": "prompts", "predictions": "perturbations"}, sharded=True),
+    summary=Summary(
+        {
+            "predictions": "perturbations/predictions",
+            "perturbed": "perturbations/prompts",
+            "prompts": "prompts",
+            "texts": "perturbed_texts",
+        }
+    ),
+    figure=Presented("Perturbed test texts"),
+    table=Presented("Perturbed test texts (Table 1 of [K])"),
+    asked_for="perturbations.kinds",
+)

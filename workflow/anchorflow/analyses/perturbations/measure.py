@@ -1,0 +1,140 @@
+"""Predictions for perturbed test texts, and for the untouched ones ([K] Table 1).
+
+All prompts share the fixed demonstrations, which are run once. Predictions for untouched texts are
+read from the attention stage.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import polars as pl
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from anchorflow.analyses.perturbations.schema import PERTURBATIONS, PERTURBED_TEXTS
+from anchorflow.analyses.perturbations.texts import perturbed_samples
+from anchorflow.model.answers import label_predictions
+from anchorflow.model.attention_function import intervene
+from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.cell import Cell
+from anchorflow.model.logits import target_label_logits, target_logits
+from anchorflow.model.prefix import KeepKeys, compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
+from anchorflow.prepare.prompts import PromptBuilder
+from anchorflow.schemas.frames import frame_schema, keyed
+from anchorflow.schemas.predictions import PREDICTIONS
+from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.schemas.samples import SAMPLES
+
+log = logging.getLogger(__name__)
+
+UNTOUCHED = "untouched"
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], _: int) -> Cost:
+    """Every text once with each perturbation."""
+    return Cost(len(spec["kinds"]) * prompts.once)
+
+
+def measure_perturbations(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    untouched: pl.DataFrame,
+    batch_tokens: int,
+    examples: Collection[int] | None = None,
+    scoring: Mapping[str, Any] = FIRST_TOKEN,
+) -> pl.DataFrame:
+    """Predictions for all runnable prompts with perturbed texts, and for the untouched ones.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``PROMPTS`` of one model, task, and seed; ``demonstrations`` holds the perturbation.
+    untouched : DataFrame
+        ``PREDICTIONS`` of the same cell.
+    batch_tokens : int
+        Upper bound on query tokens per batch; does not affect the results.
+    examples : collection of int, optional
+        Measure only these test texts; does not affect their results.
+    scoring : mapping
+        What label probabilities are computed from, see :meth:`Words.scored`; the same as for
+        ``untouched``.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``PERTURBATIONS``, ordered by example, untouched first.
+
+    Raises
+    ------
+    InputError
+        If a logit is not finite.
+    """
+    kinds = prompts["demonstrations"].unique(maintain_order=True).to_list()
+    words = Words.scored(prompts, scoring)
+    prompts = leave_room(prompts, words)
+    every = prompts.filter(pl.col("skipped").is_null())
+    if len(every) < len(prompts):
+        log.warning(
+            "%d of %d prompts with perturbed texts are skipped: they exceed the model's context.",
+            len(prompts) - len(every),
+            len(prompts),
+        )
+    run = among(every, examples)
+    columns = ("example", "label", "prediction", "probabilities")
+    parts = [among(untouched, examples).select(pl.lit(UNTOUCHED).alias("perturbation"), *columns)]
+    if not run.is_empty():
+        prefix = compute_prefix(model, shared_token_ids(every))
+
+        def measure(batch: Batch) -> pl.DataFrame:
+            if words is None:
+                with intervene(prefix):
+                    return label_predictions(batch, target_label_logits(model, batch))
+            kept = KeepKeys()
+            with intervene(prefix, kept):
+                logits = target_logits(model, batch)
+            scores = words.scores(model, Ended.batch(model, batch, kept, prefix), logits)
+            return label_predictions(batch, scores)
+
+        budget = Budget(batch_tokens)
+        with tqdm(total=len(run), desc="perturbations", unit="prompt", mininterval=1) as progress:
+            for kind in kinds:
+                chosen = runnable(run, kind)
+                for batch, rows in run_batches(
+                    chosen, budget, model.device, measure, prefix.tokens
+                ):
+                    named = rows.select(pl.lit(kind).alias("perturbation"), *columns)
+                    parts.append(named.cast(parts[0].schema))
+                    progress.update(batch.size)
+    order = {kind: place for place, kind in enumerate([UNTOUCHED, *kinds])}
+    measured = pl.concat(parts)
+    if measured.is_empty():
+        return pl.DataFrame(schema=frame_schema(PERTURBATIONS))
+    ordered = measured.sort(
+        "example", pl.col("perturbation").replace_strict(order, return_dtype=pl.Int32)
+    )
+    return keyed(ordered, prompts.select("model", "task", "seed").row(0, named=True), PERTURBATIONS)
+
+
+def measure(cell: Cell) -> None:
+    """Predict the labels of perturbed test texts, for one model, task, and seed."""
+    fixed = cell.read("samples", SAMPLES).filter(demonstrations="fixed")
+    examples = cell.examples(fixed)
+    prompts = PromptBuilder.open(
+        cell.input.tokenizer, cell.task, cell.card["name"], cell.name
+    ).build(perturbed_samples(fixed, cell.read("texts", PERTURBED_TEXTS)))
+    run = among(prompts, examples)
+    predictions = measure_perturbations(
+        cell.model(run, cost, {"kinds": prompts["demonstrations"].unique()}),
+        prompts,
+        cell.read("predictions", PREDICTIONS),
+        cell.batch_tokens,
+        examples,
+        cell.scoring,
+    )
+    texts = cell.settings("texts")
+    settings = {**texts, "task": cell.task, "model": cell.card}
+    cell.write(PROMPTS, run, settings, "prompts")
+    cell.write(PERTURBATIONS, predictions, {**settings, **cell.scoring}, "predictions")

@@ -1,0 +1,165 @@
+"""Rarer replacements for the content words of test texts, chosen with a sentence encoder.
+
+A content word is a word of at least three letters, in any case, that is not among the
+``FUNCTION_WORDS``. Words with digits or apostrophes (contractions) are not content words. No tagger
+is used, so names count as content words, and so do function words of languages other than English.
+
+A content word is replaced by its nearest neighbor among the words that are rarer in the task's
+training texts. Similarity is the cosine of the encoder's embeddings of the two words, each embedded
+alone. Candidates are the content words of the training texts and the whole words in the encoder's
+vocabulary; words of the vocabulary that no training text contains have a count of zero. A word that
+no training text contains is kept, since no candidate is rarer.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from anchorflow.analyses.perturbations.schema import RARE_WORDS
+from anchorflow.arrays import Array
+from anchorflow.config.errors import InputError
+from anchorflow.schemas.frames import frame_schema
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+# Letters that are not next to a letter, a digit, or an apostrophe of the same word.
+WORD = re.compile(r"(?<!\w)(?<!\w['’])[^\W\d_]{3,}(?!\w|['’]\w)")
+
+# English words of three letters and more that have a grammatical role rather than a meaning:
+# articles, pronouns, prepositions, conjunctions, auxiliary verbs, negations, and plain adverbs.
+FUNCTION_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    the this that these those each every either neither both all any some such same other another
+    much many more most few less least several enough own
+    you she him her his hers they them their theirs its our ours your yours mine who whom whose
+    which what whatever whichever whoever myself yourself himself herself itself ourselves
+    yourselves themselves one ones someone somebody something anyone anybody anything everyone
+    everybody everything nobody nothing none
+    about above across after against along amid among amongst around before behind below beneath
+    beside besides between beyond despite down during except for from inside into near off onto out
+    outside over past per since than through throughout till toward towards under underneath until
+    upon via with within without
+    and but nor yet because although though unless whereas whether while when where why how
+    whenever wherever however therefore thus hence else
+    are was were been being has have had having does did doing done can could may might must shall
+    should will would ought cannot
+    not never too very quite rather just only even also still already again ever here there then
+    now once almost perhaps maybe
+    """,
+    )
+)
+
+_BLOCK = 256  # words compared with all candidates at once; bounds the memory of the cosines
+# Marks of tokens that begin a word: of SentencePiece, and of byte-level BPE. WordPiece marks the
+# other tokens ("##"), which are not content words.
+_BEGINNINGS = ("▁", "Ġ")
+
+
+def content_words(text: str) -> list[str]:
+    """The content words of a text in order, in lower case."""
+    found = (match[0].lower() for match in WORD.finditer(text))
+    return [word for word in found if word not in FUNCTION_WORDS]
+
+
+def whole_words(vocabulary: Iterable[str]) -> set[str]:
+    """The tokens of a vocabulary that are whole content words, in lower case."""
+    tokens = list(vocabulary)
+    mark = next((m for m in _BEGINNINGS if any(token.startswith(m) for token in tokens)), "")
+    begin = (token.removeprefix(mark) for token in tokens if token.startswith(mark))
+    return {word.lower() for word in begin if content_words(word) == [word.lower()]}
+
+
+def nearest_rarer(
+    vectors: Array, counts: Array, of_candidates: Array, candidate_counts: Array
+) -> tuple[Array, Array]:
+    """For each word, the nearest candidate that is rarer.
+
+    Parameters
+    ----------
+    vectors, of_candidates : [words, dimensions] and [candidates, dimensions]
+        Of unit length.
+    counts, candidate_counts : [words] and [candidates]
+
+    Returns
+    -------
+    tuple of arrays
+        Index of the candidate, [words], the first of equally near ones; and its cosine, -inf where
+        no candidate is rarer. Cosines are rounded to six digits, so that ties stay ties.
+    """
+    nearest, similarity = [], []
+    for start in range(0, len(vectors), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        cosine = np.round(vectors[block] @ of_candidates.T, 6)
+        cosine[candidate_counts[None] >= counts[block, None]] = -np.inf
+        nearest.append(cosine.argmax(1))
+        similarity.append(cosine.max(1))
+    return np.concatenate(nearest), np.concatenate(similarity)
+
+
+def choose_rare_words(texts: pl.DataFrame, encoder: "SentenceTransformer") -> pl.DataFrame:
+    """The rarer word for every content word of the test texts of one task.
+
+    Parameters
+    ----------
+    texts : DataFrame
+        ``TEXTS`` of the task.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``RARE_WORDS``, ordered by word.
+
+    Raises
+    ------
+    InputError
+        If the vector of a word is zero or not finite.
+    """
+    of_split = {
+        split: Counter(word for text in rows["text"] for word in content_words(text))
+        for (split,), rows in texts.group_by("split")
+    }
+    count, words = of_split["train"], sorted(of_split["test"])
+    candidates = sorted({*count, *whole_words(encoder.tokenizer.get_vocab())})
+    if not words or not candidates:
+        return _frame(texts["task"][0], [(word, count[word], None, None, None) for word in words])
+    every = sorted({*words, *candidates})
+    vectors = dict(zip(every, _embedded(every, encoder), strict=True))
+    nearest, similarity = nearest_rarer(
+        np.stack([vectors[word] for word in words]),
+        np.array([count[word] for word in words]),
+        np.stack([vectors[word] for word in candidates]),
+        np.array([count[word] for word in candidates]),
+    )
+    rows: list[tuple[Any, ...]] = []
+    for word, place, cosine in zip(words, nearest, similarity, strict=True):
+        rarer = candidates[place]
+        found = (rarer, count[rarer], cosine) if np.isfinite(cosine) else (None, None, None)
+        rows.append((word, count[word], *found))
+    return _frame(texts["task"][0], rows)
+
+
+def _embedded(words: Sequence[str], encoder: "SentenceTransformer") -> Array:
+    """The words' embeddings, [words, dimensions], of unit length."""
+    vectors: Array = encoder.encode(
+        list(words), normalize_embeddings=True, show_progress_bar=True
+    ).astype(np.float64)
+    bad = np.flatnonzero(~(np.abs(np.linalg.norm(vectors, axis=1) - 1) < 1e-3))
+    if len(bad):
+        raise InputError(
+            f'encoder.path: it gives the word "{words[int(bad[0])]}" a vector of length zero, or '
+            "one that is not finite; choose another encoder, or leave rare_words out of "
+            "perturbations.kinds."
+        )
+    return vectors
+
+
+def _frame(task: str, rows: Sequence[tuple[Any, ...]]) -> pl.DataFrame:
+    named = [(task, *row) for row in rows]
+    return pl.DataFrame(named, schema=frame_schema(RARE_WORDS), orient="row")

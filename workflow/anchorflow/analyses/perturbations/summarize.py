@@ -1,0 +1,57 @@
+"""Loss of accuracy for perturbed test texts ([K] Table 1)."""
+
+import polars as pl
+
+from anchorflow.analyses.perturbations.schema import PERTURBATIONS_SUMMARY
+from anchorflow.statistics.by_task import SHARE
+from anchorflow.statistics.paired import ACCURACY, CELL, Ways
+
+UNTOUCHED = "untouched"
+PERTURBATIONS = (UNTOUCHED, "typos", "word_order", "case", "rare_words")
+CHANGES = Ways(
+    "perturbation",
+    PERTURBATIONS,
+    UNTOUCHED,
+    {"accuracy": ACCURACY, "changed_words": pl.col("changed_words")},
+    {
+        "agreement": (pl.col("prediction") == pl.col("plain")).cast(pl.Float64),
+        "accuracy_change": ACCURACY - (pl.col("plain") == pl.col("label")).cast(pl.Float64),
+    },
+    ("accuracy",),
+    dict.fromkeys(("accuracy", "changed_words", "agreement"), SHARE),
+)
+
+
+def summarize_perturbations(
+    predictions: pl.DataFrame,
+    perturbed: pl.DataFrame,
+    prompts: pl.DataFrame,
+    texts: pl.DataFrame,
+    confidence: float,
+) -> pl.DataFrame:
+    """Accuracy by perturbation, and its paired difference from untouched texts.
+
+    Parameters
+    ----------
+    predictions, perturbed, prompts, texts : DataFrame
+        Tables ``perturbations``, ``prompts`` of perturbed texts, ``prompts`` (of which those with
+        fixed demonstrations have the untouched texts), and ``perturbed_texts``, of one model, all
+        tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``perturbations_summary``; see :meth:`Ways.summarize`.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    fixed = prompts.filter(pl.col("demonstrations") == "fixed")
+    protocols = pl.concat([fixed.with_columns(demonstrations=pl.lit(UNTOUCHED)), perturbed])
+    share = pl.col("changed") / pl.col("words")
+    changed = texts.select(*CELL, "perturbation", changed_words=share)
+    key = [*CELL, "perturbation"]
+    rows = predictions.join(changed, on=key, how="left", maintain_order="left")
+    return CHANGES.summarize(rows, protocols, PERTURBATIONS_SUMMARY, confidence)

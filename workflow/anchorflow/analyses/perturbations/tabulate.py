@@ -1,0 +1,49 @@
+"""Accuracy for perturbed test texts, for all models and as published."""
+
+import polars as pl
+
+from anchorflow.analyses.perturbations.published import PERTURBED
+from anchorflow.present.page import Page, pivoted
+from anchorflow.present.plain import with_skipped
+
+_NOTE = (
+    "Means over seeds with intervals over seeds and texts. Demonstrations and test texts are the "
+    "same in all rows; test texts are untouched or perturbed by rules, without a language model. "
+    "typos: transposed, missing, and doubled letters, and neighboring keys; word_order: words in "
+    "random order; case: letters in the other case; rare_words: content words replaced by their "
+    "nearest neighbor in a sentence encoder's space that is rarer in the task's training texts. "
+    "changed_words: share of words that differ from those in their place in the untouched text. "
+    "agreement: share of texts with the prediction of the untouched text; accuracy_change: "
+    "accuracy minus that for untouched texts; both paired by text. Prompts that exceed the "
+    "context are skipped; pairs with a skipped prompt do not count. The last rows, [K], are Table "
+    "1 of Han et al. 2025, whose texts GPT-3.5 rewrote: perturbations of the same names that "
+    "differ from ours, and complex sentences, which rules cannot produce."
+)
+
+
+def tabulate_perturbations(summary: pl.DataFrame) -> Page:
+    """One row per model, task, and perturbation, one column per measure; then the published rows.
+
+    Numbers of skipped prompts, and of skipped pairs, follow the interval.
+    """
+    rows = with_skipped(summary, "accuracy", "accuracy_change")
+    ours = pivoted(rows, ("model", "task", "perturbation"), "measure")
+    published = pl.DataFrame(
+        [
+            {
+                "model": "[K], Table 1",
+                "task": "published",
+                "perturbation": name,
+                "accuracy": f"{accuracy:.3f}",
+                "accuracy_change": None
+                if name == "untouched"
+                else f"{accuracy - PERTURBED['untouched']:.3f}",
+            }
+            for name, accuracy in PERTURBED.items()
+        ]
+    )
+    return Page(
+        "Perturbed test texts",
+        _NOTE,
+        pl.concat([ours, published], how="diagonal").fill_null("–"),
+    )

@@ -1,0 +1,83 @@
+"""What ridge probes decode from keys and values around label words, by layer."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import polars as pl
+from matplotlib.ticker import MaxNLocator
+
+from anchorflow.present.style import MARKERS, save, small_multiples
+from anchorflow.statistics.by_task import AVERAGE
+
+_TARGETS = {"next_token": "most likely token after the text alone", "label": "label"}
+
+
+def plot_probes(
+    summary: pl.DataFrame,
+    style: Mapping[str, Any],
+    confidence: float,
+    paths: Mapping[str, str | Path],
+) -> None:
+    """Plot the table ``probes_summary`` of one model, averaged over tasks and heads.
+
+    Top: from keys; bottom: from values; left: next token; right: label. One line per offset; gray:
+    probes of shuffled targets, averaged over offsets.
+    """
+    averaged = summary.filter(pl.col("task") == AVERAGE)
+    offsets = averaged["offset"].unique().sort().to_list()
+    colors = mpl.colormaps["viridis"].resampled(len(offsets) + 1)
+    title = "Ridge probes around label words"
+    for counts in averaged.select("model", "decoded", "seeds").head(1).iter_rows(named=True):
+        title += (
+            f", {counts['model']}: {counts['decoded']} demonstrations over {counts['seeds']} seeds;"
+            f"\nbands are {confidence:.0%} intervals"
+        )
+    if averaged.is_empty():
+        title += ": nothing, since no task has two demonstrations of each label"
+    with small_multiples({**style, "panel_width": 1.4 * style["panel_width"]}, 2, 2, title) as (
+        figure,
+        axes,
+    ):
+        for row, source in enumerate(("key", "value")):
+            for column, (target, name) in enumerate(_TARGETS.items()):
+                panel = axes[row][column]
+                rows = averaged.filter(pl.col("source") == source, pl.col("target") == target)
+                chance = (
+                    rows.filter(pl.col("measure") == "shuffled")
+                    .group_by("layer")
+                    .agg(pl.col("mean").mean())
+                    .sort("layer")
+                )
+                panel.plot(chance["layer"], chance["mean"], color="0.6", label="shuffled targets")
+                for number, offset in enumerate(offsets):
+                    line = rows.filter(
+                        pl.col("measure") == "accuracy", pl.col("offset") == offset
+                    ).sort("layer")
+                    color = colors(number)
+                    panel.fill_between(
+                        line["layer"],
+                        line["low"],
+                        line["high"],
+                        color=color,
+                        alpha=0.1,
+                        linewidth=0,
+                    )
+                    panel.plot(
+                        line["layer"],
+                        line["mean"],
+                        color=color,
+                        marker=MARKERS[number % len(MARKERS)],
+                        label=f"{offset:+d}" if offset else "label word",
+                    )
+                panel.set_title(f"{name}, from the {source}")
+                panel.set_ylim(0, 1.04)
+                panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+                if column == 0:
+                    panel.set_ylabel("accuracy")
+                if row == 1:
+                    panel.set_xlabel("layer")
+        handles, names = axes[0][0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside right center", title="position", frameon=False)
+        save(figure, paths)

@@ -1,0 +1,101 @@
+"""What ridge probes decode from keys and values, compared with chance ([K] §5.4)."""
+
+import numpy as np
+import polars as pl
+
+from anchorflow.analyses.probes.schema import PROBES_SUMMARY
+from anchorflow.arrays import Array
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.statistics.by_task import AVERAGE, SHARE, mean_by_task, summary_rows, summary_table
+
+MEASURES = ("accuracy", "shuffled", "gain")
+BOUNDS = dict.fromkeys(("accuracy", "shuffled"), SHARE)
+_KEYS = ["layer", "offset", "source", "target"]
+
+
+def with_texts(probed: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+    """Add the column ``example``: the row of each demonstration within the train split.
+
+    It identifies the texts that seeds share, as rows of the test split do elsewhere.
+
+    Parameters
+    ----------
+    probed : DataFrame
+        Columns task, seed, demonstration.
+    samples : DataFrame
+        Table ``samples`` with the same demonstrations, which all examples of a seed share.
+    """
+    demonstrations = samples.group_by("task", "seed").agg(
+        example=pl.col("demonstration_rows").first()
+    )
+    numbered = demonstrations.explode("example").with_columns(
+        demonstration=pl.int_range(pl.len()).over("task", "seed").cast(pl.Int32),
+        example=pl.col("example").cast(pl.Int64),
+    )
+    return probed.join(
+        numbered, on=["task", "seed", "demonstration"], how="left", maintain_order="left"
+    )
+
+
+def summarize_probes(
+    probes: pl.DataFrame, prompts: pl.DataFrame, samples: pl.DataFrame, confidence: float
+) -> pl.DataFrame:
+    """Accuracy of the probes of every layer and offset, averaged over heads, with intervals.
+
+    Parameters
+    ----------
+    probes, prompts, samples : DataFrame
+        Tables ``probes`` and, with the same demonstrations, ``prompts`` and ``samples`` of one
+        model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``probes_summary``; intervals are over seeds and demonstrations. No
+        rows if no task has two demonstrations of each label.
+    """
+    if probes.is_empty():
+        return pl.DataFrame(schema=frame_schema(PROBES_SUMMARY))
+    means = with_texts(
+        probes.group_by("task", "seed", "demonstration", *_KEYS)
+        .agg(
+            pl.col("correct").cast(pl.Float64).mean().alias("accuracy"),
+            pl.col("shuffled").cast(pl.Float64).mean(),
+        )
+        .with_columns((pl.col("accuracy") - pl.col("shuffled")).alias("gain"))
+        .unpivot(
+            MEASURES, index=["task", "seed", "demonstration", *_KEYS], variable_name="measure"
+        ),
+        samples,
+    )
+    order = pl.Enum(MEASURES)
+    keys = (
+        means.select(*_KEYS, pl.col("measure").cast(order)).unique().sort(*_KEYS, "measure")
+    ).with_columns(pl.col("measure").cast(pl.String))
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
+    estimates = mean_by_task(means, tasks, lambda seed: _values(seed, keys), len(keys))
+    decoded = means.group_by("task", *_KEYS, "measure").agg(pl.len().alias("decoded"))
+    both = pl.concat(
+        [
+            decoded,
+            decoded.group_by(*_KEYS, "measure")
+            .agg(pl.col("decoded").sum())
+            .select(pl.lit(AVERAGE).alias("task"), pl.all()),
+        ]
+    )
+    counted = summary_rows(
+        estimates, keys, probes.rename({"demonstration": "example"}), confidence, BOUNDS
+    ).join(both, on=["task", *_KEYS, "measure"], how="left", maintain_order="left")
+    return summary_table(
+        counted.with_columns(pl.col("decoded").fill_null(0)), probes, PROBES_SUMMARY
+    )
+
+
+def _values(rows: pl.DataFrame, keys: pl.DataFrame) -> Array:
+    """[demonstrations, keys] of one task and seed; NaN where a demonstration lacks an offset."""
+    every = rows.select("example").unique().sort("example")
+    filled = every.join(keys, how="cross").join(
+        rows, on=["example", *keys.columns], how="left", maintain_order="left"
+    )
+    column: Array = filled["value"].fill_null(np.nan).to_numpy()
+    return column.reshape(len(every), len(keys))

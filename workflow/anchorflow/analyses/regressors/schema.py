@@ -1,0 +1,54 @@
+"""Tables of regressors: what is measured, and its summary."""
+
+import pyarrow as pa
+
+from anchorflow.schemas import fields as f
+
+_WEIGHTS_OR_NULL = f.field(
+    "weights", pa.string(), f"{f.KINDS_OF_WEIGHTS}; null for methods other than heads"
+)
+
+REGRESSORS_SUMMARY = f.table(
+    "regressors_summary",
+    "one per (task or average, method, number of demonstrations, measure)",
+    *f.OF_TASK,
+    f.field(
+        "method",
+        pa.string(),
+        "in_context: the model itself; head_chosen_here, head_held_out: kernel regression on the "
+        "attention of the head that agrees most with the model, chosen on the same examples "
+        "(optimistic) or on others (see kernel.chosen_on), for each number of demonstrations; "
+        "encoder: kernel regression with the "
+        "sentence encoder; encoder_logistic: logistic regression on its embeddings; encoder_NAME: "
+        "kernel regression with the encoder of that name in encoder.further",
+    ),
+    _WEIGHTS_OR_NULL,
+    f.field(
+        "demonstrations_per_label",
+        pa.int32(),
+        "demonstrations of each label; null: as many as the budget allows",
+        "demonstrations",
+    ),
+    f.field(
+        "demonstrations",
+        pa.float64(),
+        "all demonstrations in the prompt, mean over seeds",
+        "demonstrations",
+    ),
+    f.field(
+        "measure",
+        pa.string(),
+        "accuracy, or agreement with the model's own predictions for the same demonstrations; for "
+        "in_context with fewer demonstrations, with its predictions for all of them",
+    ),
+    f.field("mean", pa.float64(), "mean over seeds", "1"),
+    *f.INTERVAL,
+    f.field(
+        "published",
+        pa.float64(),
+        "[K] Table 2, if model and task are the paper's, with all demonstrations; null otherwise",
+        "1",
+    ),
+    f.SKIPPED,
+    keys="model task method weights demonstrations_per_label measure",
+)

@@ -1,0 +1,365 @@
+"""In-context learning compared with regressions on the same demonstrations ([K] §5.5, Table 2).
+
+Kernel regression with the attention of one head or with a sentence encoder, and logistic regression
+on the encoder's embeddings; with as many demonstrations as the budget allows, and with fewer. With
+fewer demonstrations, the model is also compared with itself with all of them.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from anchorflow.analyses.kernel.summarize import (
+    by_half,
+    choose_head,
+    counted_measures,
+    head_keys,
+    head_measures,
+)
+from anchorflow.analyses.regressors.published import kernel_table_2
+from anchorflow.analyses.regressors.schema import REGRESSORS_SUMMARY
+from anchorflow.arrays import Array
+from anchorflow.random_draws import halves
+from anchorflow.statistics.by_task import (
+    AVERAGE,
+    SHARE,
+    estimate_over_seeds,
+    per_seed,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+    texts_of,
+)
+from anchorflow.statistics.estimates import (
+    Estimate,
+    SeedStatistic,
+    average,
+    weighted_mean,
+    weighted_mean_where_defined,
+)
+
+MEASURES = ("accuracy", "agreement")
+BOUNDS = dict.fromkeys(MEASURES, SHARE)
+ENCODER = "all-minilm-l6-v2"  # of [K] Table 2
+Labels = NDArray[np.int64]
+Vectors = Mapping[tuple[str, int], Array]  # embeddings by split and row
+
+
+class Method(NamedTuple):
+    """A method and its number of demonstrations per label; None: all demonstrations."""
+
+    name: str
+    weights: str | None = None
+    per_label: int | None = None
+
+
+class Encoder(NamedTuple):
+    """A sentence encoder as a method: its name, its embeddings, and its temperature."""
+
+    name: str
+    vectors: Vectors
+    temperature: float
+
+
+def encoder_prediction(
+    queries: Array, demonstrations: Array, labels: Labels, temperature: float
+) -> Labels:
+    """Kernel regression with weights exp(cosine / temperature).
+
+    Parameters
+    ----------
+    queries, demonstrations : [B, E] and [N, E]
+        Embeddings of unit length.
+    labels : [N], int
+
+    Returns
+    -------
+    array
+        [B], the label with the largest sum of weights.
+    """
+    cosine = queries @ demonstrations.T
+    weights = np.exp((cosine - cosine.max(1, keepdims=True)) / temperature)
+    sums = weights @ np.eye(labels.max() + 1)[labels]
+    predicted: Labels = sums.argmax(1)
+    return predicted
+
+
+def logistic_prediction(queries: Array, demonstrations: Array, labels: Labels) -> Labels:
+    """Logistic regression on the embeddings with scikit-learn's default penalty, [B]."""
+    with warnings.catch_warnings():
+        # scikit-learn suspects a regression where each of many labels has one demonstration.
+        warnings.filterwarnings("ignore", "The number of unique classes")
+        fitted = LogisticRegression(max_iter=1000).fit(demonstrations, labels)
+    return np.asarray(fitted.predict(queries))
+
+
+def head_scores(kernel: pl.DataFrame, predictions: pl.DataFrame, half_of: pl.DataFrame) -> Array:
+    """The scores that :func:`choose_head` uses, for every example.
+
+    Parameters
+    ----------
+    kernel, predictions : DataFrame
+        Tables ``kernel``, restricted to one kind of weights, and ``predictions`` with the same
+        demonstrations, of one task and seed.
+    half_of : DataFrame
+        From ``random_draws.halves``.
+
+    Returns
+    -------
+    Array
+        [examples, 6 · heads]; NaN in the columns of the half that does not contain the example.
+    """
+    ordered = predictions.sort("example")
+    measures = head_measures(kernel, ordered)
+    return by_half(measures["agreement"], measures["accuracy"], ordered["example"], half_of)
+
+
+def counted_scores(counts: pl.DataFrame, half_of: pl.DataFrame) -> Array:
+    """As :func:`head_scores`, from ``counts`` of one seed with one number of demonstrations."""
+    ordered = counts.sort("example")
+    measures = counted_measures(ordered)
+    return by_half(measures["agreement"], measures["accuracy"], ordered["example"], half_of)
+
+
+def summarize_regressors(
+    kernel: pl.DataFrame,
+    predictions: pl.DataFrame,
+    counts: pl.DataFrame,
+    samples: pl.DataFrame,
+    prompts: pl.DataFrame,
+    embeddings: pl.DataFrame,
+    temperature: float,
+    encoder: str,
+    further_temperatures: Mapping[str, float],
+    chosen_on: float,
+    confidence: float,
+    further_embeddings: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    """Accuracy and agreement with the model, by method and number of demonstrations.
+
+    All methods are scored on the same examples. The average covers only methods and numbers of
+    demonstrations that every task and seed has.
+
+    Parameters
+    ----------
+    kernel, predictions, counts, samples, prompts : DataFrame
+        Tables of the kernel stage of one model, all tasks and seeds.
+    embeddings : DataFrame
+        Table ``embeddings`` of the same tasks.
+    temperature : float
+        See :func:`encoder_prediction`.
+    encoder : str
+        Path of the encoder; the published row is included if it is the paper's encoder.
+    further_temperatures : mapping
+        Temperatures of further encoders, by name.
+    chosen_on : float
+        Share of the texts on which the held-out head is chosen; see :func:`choose_head`.
+    further_embeddings : DataFrame, optional
+        Table ``further_embeddings`` of the same tasks, if there are further encoders.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``regressors_summary``.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    require_examples(predictions)
+    of_task: dict[str, dict[Method, Estimate]] = {}
+    used: dict[str, dict[Method, float]] = {}
+    for (task,), rows in predictions.group_by("task", maintain_order=True):
+        name = str(task)
+        here = pl.col("task") == name
+        drawn = samples.filter(here)
+        encoders = [Encoder("encoder", vectors_of(embeddings.filter(here), drawn), temperature)]
+        for further, of_further in further_temperatures.items():
+            assert further_embeddings is not None
+            embedded = further_embeddings.filter(here, pl.col("encoder") == further)
+            encoders.append(Encoder(f"encoder_{further}", vectors_of(embedded, drawn), of_further))
+        of_task[name], used[name] = _task(
+            rows,
+            kernel.filter(here),
+            counts.filter(here),
+            drawn,
+            encoders,
+            chosen_on,
+        )
+    tasks = list(of_task)
+    everywhere = [m for m in of_task[tasks[0]] if all(m in of_task[task] for task in tasks)]
+    of_task[AVERAGE] = {m: average([of_task[task][m] for task in tasks]) for m in everywhere}
+    used[AVERAGE] = {m: float(np.mean([used[task][m] for task in tasks])) for m in everywhere}
+    parts = []
+    for task, estimates in of_task.items():
+        for method, estimate in estimates.items():
+            measures = MEASURES[: estimate.values.shape[-1]]
+            keys = pl.DataFrame({"measure": measures}).with_columns(
+                pl.lit(method.name).alias("method"),
+                pl.lit(method.weights, pl.String).alias("weights"),
+                pl.lit(method.per_label, pl.Int32).alias("demonstrations_per_label"),
+                pl.lit(used[task][method]).alias("demonstrations"),
+            )
+            parts.append(summary_rows({task: estimate}, keys, predictions, confidence, BOUNDS))
+    counted = pl.concat(parts).join(
+        skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"
+    )
+    of_paper = kernel_table_2(predictions["model"][0], tasks)
+    if ENCODER not in encoder.lower().replace("_", "-"):
+        of_paper = of_paper.filter(pl.col("method") != "encoder")
+    published = of_paper.with_columns(
+        pl.when(pl.col("method") == "head_held_out").then(pl.lit("max")).alias("weights"),
+        pl.lit(None, pl.Int32).alias("demonstrations_per_label"),
+    )
+    known = counted.join(
+        published,
+        on=["task", "method", "measure", "weights", "demonstrations_per_label"],
+        how="left",
+        maintain_order="left",
+        nulls_equal=True,
+    )
+    return summary_table(known, predictions, REGRESSORS_SUMMARY)
+
+
+def _task(
+    predictions: pl.DataFrame,
+    kernel: pl.DataFrame,
+    counts: pl.DataFrame,
+    samples: pl.DataFrame,
+    encoders: Sequence[Encoder],
+    chosen_on: float,
+) -> tuple[dict[Method, Estimate], dict[Method, float]]:
+    """Estimates and mean numbers of demonstrations of one task."""
+    hits: dict[Method, dict[int, Array]] = {}
+    sizes: dict[Method, list[int]] = {}
+    for seed in per_seed(predictions):
+        number = seed["seed"][0]
+        drawn = samples.filter(pl.col("seed") == number)
+        fewer = counts.filter(pl.col("seed") == number)
+        found = _seed(seed, fewer, drawn, encoders)
+        classes = len(seed["probabilities"][0])
+        for method, values in found.items():
+            hits.setdefault(method, {})[number] = values
+            most = len(drawn["demonstration_rows"][0])
+            used = classes * method.per_label if method.per_label else most
+            sizes.setdefault(method, []).append(used)
+    # A number of demonstrations is included only if all seeds have it.
+    seeds = predictions["seed"].n_unique()
+    estimates = {
+        method: estimate_over_seeds(predictions, partial(_mean_hits, of_seeds))
+        for method, of_seeds in hits.items()
+        if len(of_seeds) == seeds
+    }
+    means = {method: float(np.mean(sizes[method])) for method in estimates}
+    full = means[Method("in_context")]
+    classes = len(predictions["probabilities"][0])
+    for method, estimate in _heads(kernel, predictions, counts, chosen_on).items():
+        estimates[method] = estimate
+        means[method] = float(classes * method.per_label) if method.per_label else full
+    return estimates, means
+
+
+def _mean_hits(of_seeds: Mapping[int, Array], seed: pl.DataFrame) -> SeedStatistic:
+    hits = of_seeds[seed["seed"][0]]
+    return SeedStatistic(weighted_mean(hits), texts_of(seed))
+
+
+def vectors_of(embeddings: pl.DataFrame, samples: pl.DataFrame) -> dict[tuple[str, int], Array]:
+    """Embeddings of the test texts and demonstrations, by split and row."""
+    used = pl.concat(
+        [
+            samples.select(pl.lit("test").alias("split"), pl.col("example").alias("row")),
+            samples.select(
+                pl.lit("train").alias("split"), pl.col("demonstration_rows").alias("row")
+            ).explode("row"),
+        ]
+    ).unique()
+    rows = embeddings.join(used, on=["split", "row"], how="semi")
+    return {
+        (split, row): np.array(vector)
+        for split, row, vector in rows.select("split", "row", "embedding").iter_rows()
+    }
+
+
+def _seed(
+    predictions: pl.DataFrame,
+    counts: pl.DataFrame,
+    samples: pl.DataFrame,
+    encoders: Sequence[Encoder],
+) -> dict[Method, Array]:
+    """Hits of every method on every example of one seed, [examples, 1 or 2], as ``MEASURES``."""
+    ordered = predictions.sort("example")
+    examples, true = ordered["example"], ordered["label"].to_numpy()
+    first = samples.row(0, named=True)
+    demonstrations = first["demonstration_rows"]
+    groups = np.array(predictions["token_groups"][0])  # merged by the kernel stage
+    labels = groups[first["demonstration_labels"]]
+    classes = len(predictions["probabilities"][0])
+    answers: dict[int | None, pl.DataFrame] = {
+        count: rows.sort("example")
+        for (count,), rows in counts.filter(pl.col("example").is_in(examples.implode())).group_by(
+            "demonstrations_per_label", maintain_order=True
+        )
+    }
+    hits = {}
+    for per_label, of_model in [*answers.items(), (None, ordered)]:
+        model = of_model["prediction"].to_numpy()
+        some = slice(None) if per_label is None else slice(per_label * classes)
+        right, stays = model == true, model == ordered["prediction"].to_numpy()
+        of_model_itself = np.stack([right, stays] if per_label else [right], 1)
+        hits[Method("in_context", None, per_label)] = of_model_itself.astype(float)
+        for number, (name, vectors, temperature) in enumerate(encoders):
+            queries = np.stack([vectors["test", row] for row in examples])
+            every = np.stack([vectors["train", row] for row in demonstrations])[some]
+            found = {name: encoder_prediction(queries, every, labels[some], temperature)}
+            if number == 0:
+                found["encoder_logistic"] = logistic_prediction(queries, every, labels[some])
+            for method, predicted in found.items():
+                both = np.stack([predicted == true, predicted == model], 1)
+                hits[Method(method, None, per_label)] = both.astype(float)
+    return hits
+
+
+def _heads(
+    kernel: pl.DataFrame, predictions: pl.DataFrame, counts: pl.DataFrame, chosen_on: float
+) -> dict[Method, Estimate]:
+    """The best head for each kind of weights, chosen on the same texts and on other texts.
+
+    A head is a property of the model, so it is chosen over all seeds at once; a text is in the same
+    half in every seed. With fewer demonstrations, it is chosen anew for each number of them.
+    """
+    half_of = halves(predictions["example"], 0, chosen_on)
+
+    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
+        predicted = predictions.filter(pl.col("seed") == rows["seed"][0])
+        scores = head_scores(rows, predicted, half_of)
+        return SeedStatistic(weighted_mean_where_defined(scores), texts_of(predicted))
+
+    estimates = {}
+    for weights in head_keys(kernel)["weights"].unique(maintain_order=True):
+        rows = kernel.filter(pl.col("weights") == weights)
+        scores = estimate_over_seeds(rows, of_seed)
+        here, held_out = choose_head(scores, chosen_on)
+        estimates[Method("head_chosen_here", weights)] = here
+        estimates[Method("head_held_out", weights)] = held_out
+
+    def of_count(rows: pl.DataFrame) -> SeedStatistic:
+        scores = counted_scores(rows, half_of)
+        return SeedStatistic(weighted_mean_where_defined(scores), texts_of(rows))
+
+    counted = counts.join(predictions.select("seed", "example"), on=["seed", "example"], how="semi")
+    for (count,), rows in counted.group_by("demonstrations_per_label", maintain_order=True):
+        # A number of demonstrations is included only if all seeds have it.
+        if rows["seed"].n_unique() == predictions["seed"].n_unique():
+            here, held_out = choose_head(estimate_over_seeds(rows, of_count), chosen_on)
+            estimates[Method("head_chosen_here", "max", int(str(count)))] = here
+            estimates[Method("head_held_out", "max", int(str(count)))] = held_out
+    return estimates

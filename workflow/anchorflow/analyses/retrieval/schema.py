@@ -1,0 +1,45 @@
+"""Tables of retrieval: what is measured, and its summary."""
+
+import pyarrow as pa
+
+from anchorflow.schemas import fields as f
+
+RETRIEVAL = f.table(
+    "retrieval",
+    "one per (example, choice of demonstrations)",
+    *f.CELL,
+    f.EXAMPLE,
+    f.CHOICE,
+    f.LABEL,
+    *f.SCORED,
+    f.field(
+        "similarity",
+        pa.float64(),
+        "mean cosine similarity of the demonstrations' texts, as in their own task, with the test "
+        "text",
+        "1",
+    ),
+    f.field(
+        "same_label", pa.float64(), "share of the demonstrations that have the true label", "1"
+    ),
+    keys="model task seed example choice",
+)
+
+RETRIEVAL_SUMMARY = f.table(
+    "retrieval_summary",
+    "one per (task or average, choice of demonstrations, measure)",
+    *f.OF_TASK,
+    f.CHOICE,
+    f.field(
+        "measure",
+        pa.string(),
+        "accuracy; similarity and same_label, as in the retrieval table; majority: accuracy of the "
+        "demonstrations' most frequent label, in a tie the last one, without a model; "
+        "accuracy_gain: accuracy minus that with random demonstrations, on the examples run with "
+        "both (not for random)",
+    ),
+    f.field("mean", pa.float64(), "mean over seeds", "1"),
+    *f.INTERVAL,
+    f.SKIPPED,
+    keys="model task choice measure",
+)

@@ -1,0 +1,78 @@
+"""Gain of chosen over random demonstrations (Liu et al. 2022; explained by [K] §4.2)."""
+
+import polars as pl
+
+from anchorflow.analyses.retrieval.schema import RETRIEVAL_SUMMARY
+from anchorflow.statistics.by_task import SHARE
+from anchorflow.statistics.paired import ACCURACY, CELL, Ways
+
+RANDOM = "random"
+CHOICES = (
+    RANDOM,
+    "nearest",
+    "nearest_per_label",
+    "representative",
+    "outlying",
+    "other_task",
+    "random_labels",
+)
+GAINS = Ways(
+    "choice",
+    CHOICES,
+    RANDOM,
+    {
+        "accuracy": ACCURACY,
+        "similarity": pl.col("similarity"),
+        "same_label": pl.col("same_label"),
+        "majority": (pl.col("voted") == pl.col("label")).cast(pl.Float64),
+    },
+    {"accuracy_gain": ACCURACY - (pl.col("plain") == pl.col("label")).cast(pl.Float64)},
+    ("accuracy", "similarity", "same_label", "majority"),
+    dict.fromkeys(("accuracy", "same_label", "majority"), SHARE),
+)
+
+
+def majority(labels: pl.Series) -> int:
+    """The most frequent label of the demonstrations, the last of equally frequent ones.
+
+    The last demonstration is the most similar one where demonstrations are ordered by similarity.
+    """
+    given: list[int] = labels.to_list()
+    return max(reversed(given), key=given.count)
+
+
+def summarize_retrieval(
+    predictions: pl.DataFrame,
+    prompts: pl.DataFrame,
+    retrieved: pl.DataFrame,
+    confidence: float,
+) -> pl.DataFrame:
+    """Accuracy by choice of demonstrations, and its paired difference from random ones.
+
+    All choices are run on the same examples, so differences are paired.
+
+    Parameters
+    ----------
+    predictions, prompts, retrieved : DataFrame
+        Tables ``retrieval``, ``prompts`` (whose fixed demonstrations are the random choice), and
+        ``prompts`` with chosen demonstrations, of one model, all tasks and seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``retrieval_summary``; see :meth:`Ways.summarize`.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    fixed = prompts.filter(pl.col("demonstrations") == "fixed")
+    protocols = pl.concat([fixed.with_columns(demonstrations=pl.lit(RANDOM)), retrieved])
+    votes = protocols.select(
+        *CELL,
+        choice="demonstrations",
+        voted=pl.col("demonstration_labels").map_elements(majority, return_dtype=pl.Int32),
+    )
+    rows = predictions.join(votes, on=[*CELL, "choice"], how="left", maintain_order="left")
+    return GAINS.summarize(rows, protocols, RETRIEVAL_SUMMARY, confidence)

@@ -1,0 +1,439 @@
+"""Predictions with re-weighted attention to label words, and those of its baselines.
+
+The methods are those of [A] Table 1 (plain in-context learning, more demonstrations, and
+re-weighting) and the ``baselines``.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import torch
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from anchorflow.analyses.compression.methods import Demonstrations, anchors_alone
+from anchorflow.analyses.reweighting.baselines import Observed, baseline, draw_inputs
+from anchorflow.analyses.reweighting.samples import draw_auxiliary
+from anchorflow.analyses.reweighting.schema import DESCENT, LEARNING_RATES, REWEIGHTING
+from anchorflow.arrays import Array
+from anchorflow.config.errors import InputError
+from anchorflow.model.attention_function import Intervention
+from anchorflow.model.batches import Batch, Budget, run_batches, runnable
+from anchorflow.model.beta_fit import Fit, Step, fit_reweighting, label_scores
+from anchorflow.model.cell import Cell
+from anchorflow.model.last_tokens import LastTokens, keep_all_but_last, keep_together
+from anchorflow.model.logits import check_finite
+from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.target_attention import RecordRows
+from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
+from anchorflow.prepare.prompts import PromptBuilder
+from anchorflow.schemas.beta import BETA
+from anchorflow.schemas.frames import frame_schema, keyed
+from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.schemas.samples import SAMPLES
+from anchorflow.schemas.texts import TEXTS
+
+log = logging.getLogger(__name__)
+
+
+class Reweighted(NamedTuple):
+    """The tables that the stage writes."""
+
+    beta: pl.DataFrame  # BETA
+    beta_anchor: pl.DataFrame  # BETA, fitted on the anchors alone; no rows if not requested
+    descent: pl.DataFrame  # DESCENT
+    learning_rates: pl.DataFrame  # LEARNING_RATES
+    predictions: pl.DataFrame  # REWEIGHTING
+
+
+class _Answered(NamedTuple):
+    """The model's answers to a batch of test texts, or to all of them."""
+
+    examples: list[int]
+    labels: list[int]
+    vanilla: Array  # [T, C]
+    attention: Array  # [T, A]
+    reweighted: dict[str, Array]  # [T, C] each
+
+
+SCHEMAS = {
+    "beta": BETA,
+    "beta_anchor": BETA,
+    "descent": DESCENT,
+    "learning_rates": LEARNING_RATES,
+    "predictions": REWEIGHTING,
+}
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], _: int) -> Cost:
+    """All prompts, and the steps of all fits, to all demonstrations and to the anchors alone."""
+    training, rates = prompts.labels * spec["examples_per_label"], spec["learning_rates"]
+    halves = len(rates) * (len(rates) > 1)  # of the texts, on which rates are compared
+    anchored = len({*rates}) + halves if spec["anchors"] else 0
+    runs = len({*rates, *spec["further_rates"]}) + halves + anchored
+    fitted = runs * spec["epochs"] * training * (1 + prompts.further)
+    steps = spec["epochs"] * ceil(training / (spec["batch_size"] or training))
+    once = 2 * prompts.once + 3 * training * (prompts.query + prompts.further)  # many, too
+    return Cost(once + fitted, fitted, steps=2 * steps)
+
+
+def measure_reweighting(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    labels: Sequence[str],
+    spec: Mapping[str, Any],
+    batch_tokens: int,
+    scoring: Mapping[str, Any] = FIRST_TOKEN,
+    anchors: str | None = None,
+) -> Reweighted:
+    """Fit β, and predict every runnable test text with and without it.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``PROMPTS`` of one model, task, and seed: the test texts with fixed demonstrations, and the
+        prompts from :func:`draw_auxiliary`.
+    labels : sequence of str
+        Label words, in label order.
+    spec : mapping
+        ``baselines``, ``learning_rates``, ``further_rates``, ``epochs``, and ``batch_size``, as in
+        the configuration.
+    batch_tokens : int
+        Upper bound on tokens per batch of test texts; does not affect the results.
+    scoring : mapping
+        What label probabilities are computed from, see :meth:`Words.scored`.
+    anchors : str, optional
+        Also fit β on the anchors alone, for compression with this value of
+        ``compression.positions``.
+
+    Raises
+    ------
+    InputError
+        If no training text of some label or no input of a baseline fits the context, or a loss or
+        probability is not finite.
+    """
+    words = Words.scored(prompts, scoring)
+    prompts = leave_room(prompts, words)
+    test, training, many = (runnable(prompts, kind) for kind in ("fixed", "training", "many"))
+    if test.is_empty():
+        return Reweighted(*(pl.DataFrame(schema=frame_schema(s)) for s in SCHEMAS.values()))
+    keys = prompts.select("model", "task", "seed").row(0, named=True)
+    _require_training(prompts, labels)
+    inputs = {name: _inputs(prompts, name) for name in spec["baselines"]}
+    prefix = compute_prefix(model, shared_token_ids(pl.concat([test, training])))
+    budget = Budget(batch_tokens)
+    learned = keep_together(model, training, prefix, budget)
+    caches = [learned]
+    if anchors is not None:
+        left = anchors_alone(Demonstrations(test.row(0, named=True), prefix, {}))
+        begin = prefix.tokens if anchors == "original" else 0
+        caches.append(keep_together(model, training, left, budget, begin).on(prefix))
+    fit, *of_anchors = fit_reweighting(
+        model, caches, spec, keys["seed"], keys["task"], words, spec["further_rates"]
+    )
+    for where, fitted in zip(("", "On the anchors alone: "), (fit, *of_anchors), strict=False):
+        rate, loss = fitted.descent.learning_rate, fitted.steps[-1].loss
+        log.info("%sLearning rate %g, final loss %.3g.", where, rate, loss)
+    betas = {"reweighted": fit.beta}
+    betas |= {f"reweighted_{rate:.12g}": fitted.beta for rate, fitted in fit.further.items()}
+
+    def answer(batch: Batch) -> _Answered:
+        tokens = keep_all_but_last(model, batch, prefix)
+        reweighted = {
+            name: label_probabilities(model, tokens, beta, words) for name, beta in betas.items()
+        }
+        answers = read(model, tokens, words)
+        return _Answered(batch.examples, batch.labels.tolist(), *answers, reweighted)
+
+    total = len(test) + len(many) + sum(map(len, inputs.values()))
+    with tqdm(total=total, desc="reweighting", unit="example", mininterval=1) as progress:
+        parts = []
+        for batch, answered in run_batches(test, budget, model.device, answer, prefix.tokens):
+            parts.append(answered)
+            progress.update(batch.size)
+        whole = _whole(parts)
+        ways = {"vanilla": whole.vanilla, **whole.reweighted}
+        _, features = read(model, learned, words)
+        known = learned.labels.cpu().numpy()
+        for name, input_prompts in inputs.items():
+            found = _plain(
+                model,
+                input_prompts,
+                _before(model, input_prompts, test, prefix),
+                budget,
+                progress,
+                words,
+            )
+            observed = Observed(whole.vanilla, whole.attention, features, known, found)
+            ways[name] = _finite(name, baseline(name).predict(observed))
+        predicted = [
+            _predictions(way, whole.examples, whole.labels, found) for way, found in ways.items()
+        ]
+        if not many.is_empty():
+            longer = compute_prefix(model, shared_token_ids(many))
+            found = _plain(model, many, longer, budget, progress, words)
+            ordered = many.sort("example")
+            examples, true = ordered["example"].to_list(), ordered["label"].to_list()
+            predicted.append(_predictions("many", examples, true, found))
+    demonstration_labels = training["demonstration_labels"][0].to_list()
+    return Reweighted(
+        beta=keyed(_beta(fit.beta, demonstration_labels), keys, BETA),
+        beta_anchor=pl.concat(
+            [
+                pl.DataFrame(schema=frame_schema(BETA)),
+                *(
+                    keyed(_beta(fitted.beta, demonstration_labels), keys, BETA)
+                    for fitted in of_anchors
+                ),
+            ]
+        ),
+        descent=keyed(_descent(fit), keys, DESCENT),
+        learning_rates=keyed(_learning_rates(fit, spec), keys, LEARNING_RATES),
+        predictions=keyed(pl.concat(predicted), keys, REWEIGHTING).sort("example", "method"),
+    )
+
+
+def _finite(name: str, probabilities: Array) -> Array:
+    """The predictions of a baseline; InputError if any is not finite."""
+    if not np.isfinite(probabilities).all():
+        raise InputError(
+            f"reweighting.baselines: {name} has no finite label probabilities, since the "
+            "probability of a label word is too close to 0; choose shorter label words, set "
+            "word_score: mean, or leave the baseline out."
+        )
+    return probabilities
+
+
+def _require_training(prompts: pl.DataFrame, labels: Sequence[str]) -> None:
+    """Warn of training texts that are too long; raise InputError if a label has only such."""
+    training = prompts.filter(pl.col("demonstrations") == "training")
+    short = training.filter(pl.col("skipped").is_null())
+    if len(short) < len(training):
+        log.warning(
+            "%d of %d training texts are left out: their prompts exceed the model's context.",
+            len(training) - len(short),
+            len(training),
+        )
+    for label, word in enumerate(labels):
+        if label not in short["label"]:
+            raise InputError(
+                f'tasks.{training["task"][0]}: no training text of the label "{word.strip()}" '
+                "gives a prompt within the model's context; raise reweighting.examples_per_label, "
+                "lower demonstrations_per_label or choose a model with a longer context."
+            )
+
+
+def _inputs(prompts: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The runnable prompts of a baseline's own inputs, if any; warn of those too long.
+
+    Raises
+    ------
+    InputError
+        If the baseline has inputs and none fits the context.
+    """
+    drawn, short = prompts.filter(demonstrations=name), runnable(prompts, name)
+    if baseline(name).inputs is not None and short.is_empty():
+        raise InputError(
+            f"tasks.{prompts['task'][0]}: no input of the baseline {name} gives a prompt within "
+            "the model's context; take it out of reweighting.baselines, lower "
+            "demonstrations_per_label or choose a model with a longer context."
+        )
+    if len(short) < len(drawn):
+        log.warning(
+            "%d of %d inputs of the baseline %s are left out: their prompts exceed the model's "
+            "context.",
+            len(drawn) - len(short),
+            len(drawn),
+            name,
+        )
+    return short
+
+
+def _before(
+    model: PreTrainedModel, input_prompts: pl.DataFrame, test: pl.DataFrame, prefix: Prefix
+) -> Prefix:
+    """The prefix of a baseline's own inputs: that of the test texts if they begin with it."""
+    if input_prompts.is_empty():
+        return prefix
+    shared = shared_token_ids(pl.concat([test, input_prompts]))
+    if len(shared) >= prefix.tokens:
+        return prefix
+    return compute_prefix(model, shared_token_ids(input_prompts))
+
+
+def _plain(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    prefix: Prefix,
+    budget: Budget,
+    progress: "tqdm[Any]",
+    words: Words | None,
+) -> Array:
+    """Label probabilities for the prompts of one protocol, in order of ``example``, [F, C]."""
+    examples: list[int] = []
+    found: list[Array] = []
+
+    def answer(batch: Batch) -> Array:
+        return label_probabilities(model, keep_all_but_last(model, batch, prefix), words=words)
+
+    for batch, probabilities in run_batches(prompts, budget, model.device, answer, prefix.tokens):
+        examples += batch.examples
+        found.append(probabilities)
+        progress.update(batch.size)
+    return np.concatenate(found)[np.argsort(examples)] if found else np.empty((0, 0))
+
+
+def _whole(parts: Sequence[_Answered]) -> _Answered:
+    """All batches as one."""
+    return _Answered(
+        [example for part in parts for example in part.examples],
+        [label for part in parts for label in part.labels],
+        np.concatenate([part.vanilla for part in parts]),
+        np.concatenate([part.attention for part in parts]),
+        {
+            name: np.concatenate([part.reweighted[name] for part in parts])
+            for name in parts[0].reweighted
+        },
+    )
+
+
+@torch.no_grad()
+def label_probabilities(
+    model: PreTrainedModel,
+    tokens: LastTokens,
+    beta: torch.Tensor | None = None,
+    words: Words | None = None,
+    *observing: Intervention,
+) -> Array:
+    """Softmax over the scores of the label words, [B, C]; see :func:`label_scores`.
+
+    Raises
+    ------
+    InputError
+        If a score is not finite.
+    """
+    scores = label_scores(model, tokens, beta, words, *observing)
+    check_finite(scores, tokens.examples, beta is not None)
+    # In float32, the probability of a word of many tokens may underflow.
+    probabilities: Array = scores.cpu().double().softmax(-1).numpy()
+    return probabilities
+
+
+def read(
+    model: PreTrainedModel, tokens: LastTokens, words: Words | None = None
+) -> tuple[Array, Array]:
+    """Label probabilities without β, and attention from the target to the label words.
+
+    Returns
+    -------
+    tuple
+        [B, C]; and A_l^h(q, p_i) of all layers, heads, and demonstrations as [B, L · H · N], each
+        a sum over the tokens of the label word.
+    """
+    recorded = RecordRows(tokens.rows)
+    probabilities = label_probabilities(model, tokens, None, words, recorded)
+    rows = recorded.stacked(model.config.get_text_config().num_hidden_layers)  # [L, B, H, K]
+    attention = tokens.label_keys.to("cpu").total(rows)  # [L, B, H, N]
+    features: Array = attention.transpose(0, 1).flatten(1).double().numpy()
+    return probabilities, features
+
+
+def _predictions(
+    method: str, examples: Sequence[int], labels: Sequence[int], probabilities: Array
+) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "example": examples,
+            "method": method,
+            "label": labels,
+            "prediction": probabilities.argmax(1),
+            "probabilities": probabilities.tolist(),
+        }
+    )
+
+
+def _beta(beta: torch.Tensor, demonstration_labels: Sequence[int]) -> pl.DataFrame:
+    """β in long form, one row per layer, head, and demonstration."""
+    layers, heads, demonstrations = np.indices(beta.shape).reshape(3, -1)
+    return pl.DataFrame(
+        {
+            "layer": layers,
+            "head": heads,
+            "demonstration": demonstrations,
+            "label": np.array(demonstration_labels)[demonstrations],
+            "beta": beta.flatten().numpy(),
+        }
+    )
+
+
+def _descent(fit: Fit) -> pl.DataFrame:
+    """The loss at every step of every fit, first of the fits to halves of the texts."""
+    fits: list[tuple[float, int | None, list[Step]]] = [
+        (trial.learning_rate, trial.fold, trial.steps) for trial in fit.trials
+    ]
+    whole = {fit.descent.learning_rate: fit.steps}
+    whole |= {rate: further_fit.steps for rate, further_fit in fit.further.items()}
+    fits += [(rate, None, steps) for rate, steps in whole.items()]
+    rows = [
+        {"learning_rate": rate, "fold": fold, **step._asdict()}
+        for rate, fold, steps in fits
+        for step in steps
+    ]
+    return pl.DataFrame(rows, schema_overrides={"fold": pl.Int32})
+
+
+def _learning_rates(fit: Fit, spec: Mapping[str, Any]) -> pl.DataFrame:
+    """The learning rates in order, their held-out losses, and which one was chosen."""
+    trials = pl.DataFrame(
+        [(trial.learning_rate, trial.loss) for trial in fit.trials],
+        schema={"learning_rate": pl.Float64, "held_out_loss": pl.Float64},
+        orient="row",
+    )
+    return (
+        pl.DataFrame(
+            {"learning_rate": spec["learning_rates"]},
+            schema_overrides={"learning_rate": pl.Float64},
+        )
+        .join(
+            trials.group_by("learning_rate").mean(),
+            on="learning_rate",
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(chosen=pl.col("learning_rate") == fit.descent.learning_rate)
+    )
+
+
+def measure(cell: Cell) -> None:
+    """Fit β and predict with it and with its baselines, for one model, task, and seed."""
+    spec, task, anchors = cell.spec, cell.task, cell.params.anchors
+    samples, tested = cell.read("samples", SAMPLES), cell.read("prompts", PROMPTS)
+    further = draw_auxiliary(
+        cell.read("texts", TEXTS),
+        samples,
+        task["labels"],
+        spec["examples_per_label"],
+        task["many_demonstrations"],
+        draw_inputs(spec["baselines"], samples, tested, len(task["fields"])),
+    )
+    builder = PromptBuilder.open(cell.input.tokenizer, task, cell.card["name"])
+    auxiliary = builder.build(further)
+    prompts = tested.vstack(auxiliary)
+    tables = measure_reweighting(
+        cell.model(prompts, cost, {**spec, "anchors": anchors}),
+        prompts,
+        task["labels"],
+        spec,
+        cell.batch_tokens,
+        cell.scoring,
+        anchors,
+    )
+    settings = {"reweighting": spec, "anchors": anchors, "task": task, "model": cell.card}
+    cell.write(PROMPTS, auxiliary, settings, "prompts")
+    for name, schema in SCHEMAS.items():
+        cell.write(schema, getattr(tables, name), {**settings, **cell.scoring}, name)

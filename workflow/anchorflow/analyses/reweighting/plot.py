@@ -1,0 +1,83 @@
+"""exp(β) by layer and head: which attention to label words re-weighting raises or lowers."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from matplotlib.colors import LogNorm
+from matplotlib.ticker import MaxNLocator, NullLocator
+
+from anchorflow.arrays import Array
+from anchorflow.config.errors import InputError
+from anchorflow.present.style import save, small_multiples
+
+_COLORS = "PuOr_r"  # color-blind safe; white at 1
+
+
+def mean_factors(beta: pl.DataFrame) -> Array:
+    """The factors exp(β), as geometric means over seeds and demonstrations, [L, H].
+
+    Parameters
+    ----------
+    beta : DataFrame
+        Table ``beta`` of one model and task.
+    """
+    table = (
+        beta.group_by("layer", "head")
+        .agg(pl.col("beta").mean())
+        .pivot("head", index="layer", values="beta", sort_columns=False)
+        .sort("layer")
+    )
+    heads = sorted((name for name in table.columns if name != "layer"), key=int)
+    factors: Array = np.exp(table.select(heads).to_numpy().astype(np.float64))
+    return factors
+
+
+def plot_reweighting(
+    beta: pl.DataFrame, style: Mapping[str, Any], paths: Mapping[str, str | Path]
+) -> None:
+    """Plot the table ``beta`` of one model, one panel per task.
+
+    Raises
+    ------
+    InputError
+        If there is no β, which happens when no prompt fits the context.
+    """
+    if beta.is_empty():
+        raise InputError(
+            "every prompt exceeds the model's context, so no weights were fitted; lower "
+            "demonstrations_per_label or choose a model with a longer context."
+        )
+    tasks = beta["task"].unique(maintain_order=True).to_list()
+    factors = {task: mean_factors(beta.filter(pl.col("task") == task)) for task in tasks}
+    largest = max(float(np.abs(np.log(f)).max()) for f in factors.values())
+    span = np.exp(max(largest, 0.05))  # a color scale needs a width even where all β are 0
+    seeds = beta["seed"].n_unique()
+    over = f"{seeds} seeds" if seeds > 1 else "one seed"
+    title = (
+        f"{beta['model'][0]}: exp(β), by which attention from the target to the label words is "
+        f"multiplied; geometric mean over demonstrations and {over}"
+    )
+    with small_multiples(style, 1, len(tasks), title) as (figure, axes):
+        for column, (task, values) in enumerate(factors.items()):
+            panel = axes[0][column]
+            image = panel.imshow(
+                values,
+                norm=LogNorm(1 / span, span),
+                cmap=_COLORS,
+                aspect="auto",
+                origin="lower",
+                interpolation="nearest",
+            )
+            panel.set_title(task)
+            panel.set_xlabel("head")
+            panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+            panel.yaxis.set_major_locator(MaxNLocator(integer=True))
+        axes[0][0].set_ylabel("layer")
+        bar = figure.colorbar(image, ax=axes[0], label="exp(β)", shrink=0.9)
+        ticks = np.exp(np.linspace(-np.log(span), np.log(span), 5)).tolist()
+        bar.set_ticks(ticks, labels=[f"{tick:.2g}" for tick in ticks])
+        bar.ax.yaxis.set_minor_locator(NullLocator())
+        save(figure, paths)

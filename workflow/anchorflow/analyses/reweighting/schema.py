@@ -1,0 +1,74 @@
+"""Tables of reweighting: what is measured, and its summary."""
+
+import pyarrow as pa
+
+from anchorflow.schemas import fields as f
+
+_LEARNING_RATE = f.field("learning_rate", pa.float64(), "step size of Adam", "1")
+
+
+DESCENT = f.table(
+    "descent",
+    "one per (learning rate, fold, step)",
+    *f.CELL,
+    _LEARNING_RATE,
+    f.field(
+        "fold",
+        pa.int32(),
+        "held-out half of the training texts, 0 or 1; null: the fit to all of them",
+    ),
+    f.field("epoch", pa.int32(), "epoch, counted from 0"),
+    f.field("step", pa.int32(), "step of gradient descent, counted from 0 over all epochs"),
+    f.field("loss", pa.float64(), "mean cross-entropy of the step's texts before the step", "nats"),
+    keys="model task seed learning_rate fold step",
+)
+
+LEARNING_RATES = f.table(
+    "learning_rates",
+    "one per learning rate in the configuration",
+    *f.CELL,
+    _LEARNING_RATE,
+    f.field(
+        "held_out_loss",
+        pa.float64(),
+        "mean cross-entropy on held-out training texts; infinite if a fit diverged; null if there "
+        "is only one rate",
+        "nats",
+    ),
+    f.field("chosen", pa.bool_(), "whether β is fitted with this rate"),
+    keys="model task seed learning_rate",
+)
+
+REWEIGHTING = f.table(
+    "reweighting",
+    "one per (example, method), demonstrations fixed",
+    *f.CELL,
+    f.EXAMPLE,
+    f.METHOD,
+    f.LABEL,
+    *f.SCORED,
+    keys="model task seed example method",
+)
+
+REWEIGHTING_SUMMARY = f.table(
+    "reweighting_summary",
+    "one per (task or average, method, measure)",
+    *f.OF_TASK,
+    f.METHOD,
+    f.field(
+        "measure",
+        pa.string(),
+        "accuracy; macro_f1; accuracy_gain and macro_f1_gain: the same minus vanilla's on the same "
+        "examples (not for vanilla itself)",
+    ),
+    f.field("mean", pa.float64(), "mean over seeds", "1"),
+    *f.INTERVAL,
+    f.SKIPPED,
+    f.field(
+        "published",
+        pa.float64(),
+        "[A] Table 1, if model and task are the paper's; null otherwise",
+        "1",
+    ),
+    keys="model task method measure",
+)

@@ -1,0 +1,133 @@
+"""Accuracy of re-weighting and its baselines, and their gains over vanilla ([A] Table 1)."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from anchorflow.analyses.accuracy.summarize import accuracy_measures
+from anchorflow.analyses.reweighting.published import table_1
+from anchorflow.analyses.reweighting.schema import REWEIGHTING_SUMMARY
+from anchorflow.arrays import Array
+from anchorflow.statistics.by_task import (
+    AVERAGE,
+    SHARE,
+    estimates_by_task,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+    texts_of,
+    undefined,
+)
+from anchorflow.statistics.estimates import SeedStatistic
+
+FURTHER = "reweighted_"  # prefix of fits with one of reweighting.further_rates
+MEASURES = ("accuracy", "macro_f1", "accuracy_gain", "macro_f1_gain")
+BOUNDS = dict.fromkeys(("accuracy", "macro_f1"), SHARE)
+
+
+def performance_measures(rows: pl.DataFrame, method: str) -> SeedStatistic:
+    """The statistic (accuracy, macro-F1, and both minus vanilla's) of one method and seed.
+
+    All four cover the examples that the method was run on; a prompt with many demonstrations may
+    be too long where vanilla's is not.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Table ``reweighting`` of one task and seed.
+
+    Returns
+    -------
+    SeedStatistic
+        Of weights [R, examples] to [R, 4], NaN where no example has weight; and vanilla's
+        examples.
+    """
+    vanilla = rows.filter(pl.col("method") == "vanilla").sort("example")
+    chosen = rows.filter(pl.col("method") == method).sort("example")
+    run = vanilla["example"].is_in(chosen["example"].implode()).to_numpy()
+    labels, classes = chosen["label"].to_numpy(), len(rows["probabilities"][0])
+    of_method = accuracy_measures(labels, chosen["prediction"].to_numpy(), classes)
+    of_vanilla = accuracy_measures(labels, vanilla["prediction"].to_numpy()[run], classes)
+
+    def statistic(weights: Array) -> Array:
+        some = weights[:, run]
+        measures = np.full((len(weights), 2), np.nan)
+        gains = measures.copy()
+        weighted = some.sum(1) > 0
+        if weighted.any():
+            measures[weighted] = of_method(some[weighted])[:, :2]
+            gains[weighted] = measures[weighted] - of_vanilla(some[weighted])[:, :2]
+        return np.concatenate([measures, gains], 1)
+
+    return SeedStatistic(statistic, texts_of(vanilla))
+
+
+def summarize_reweighting(
+    predictions: pl.DataFrame,
+    prompts: pl.DataFrame,
+    auxiliary: pl.DataFrame,
+    confidence: float,
+    baselines: Sequence[str],
+) -> pl.DataFrame:
+    """Accuracy and macro-F1 of every method, and their paired differences from vanilla.
+
+    All methods are run on the same examples, so differences are paired.
+
+    Parameters
+    ----------
+    predictions, prompts, auxiliary : DataFrame
+        Tables ``reweighting``, ``prompts``, and ``prompts`` added for re-weighting, of one model,
+        all tasks and seeds.
+    baselines : sequence of str
+        Names of the baselines, in the order of the rows.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``reweighting_summary``.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    require_examples(predictions)
+    keys = pl.DataFrame({"measure": MEASURES})
+    both = pl.concat([prompts, auxiliary])
+    tasks = both["task"].unique(maintain_order=True).to_list()
+    published = table_1(predictions["model"][0], tasks)
+    methods = ("vanilla", "many", *baselines, "reweighted", *_further_rates(predictions))
+    answered = {method: _tasks_of(predictions, method) for method in methods}
+    parts = []
+    for method in methods:
+        of_seed = partial(performance_measures, method=method)
+        estimates = estimates_by_task(predictions, tasks, of_seed, len(MEASURES))
+        # An average over fewer tasks would not be comparable with vanilla's.
+        if answered[method] != answered["vanilla"]:
+            estimates[AVERAGE] = undefined(len(MEASURES))
+        run = predictions.filter(pl.col("method") == method)
+        skipped = skipped_prompts(both, "many" if method == "many" else "fixed", run)
+        parts.append(
+            summary_rows(estimates, keys, run, confidence, BOUNDS)
+            .join(skipped, on="task", maintain_order="left")
+            .with_columns(pl.lit(method).alias("method"))
+        )
+    rows = pl.concat(parts).join(
+        published, on=["task", "method", "measure"], how="left", maintain_order="left"
+    )
+    to_itself = (pl.col("method") == "vanilla") & pl.col("measure").str.ends_with("_gain")
+    return summary_table(rows.filter(~to_itself), predictions, REWEIGHTING_SUMMARY)
+
+
+def _further_rates(predictions: pl.DataFrame) -> list[str]:
+    """The methods ``reweighted_0.1`` and so on, from the largest learning rate to the smallest."""
+    names = predictions["method"].unique()
+    rates = {float(name.removeprefix(FURTHER)): name for name in names if name.startswith(FURTHER)}
+    return [rates[rate] for rate in sorted(rates, reverse=True)]
+
+
+def _tasks_of(predictions: pl.DataFrame, method: str) -> set[str]:
+    return set(predictions.filter(pl.col("method") == method)["task"])

@@ -1,0 +1,39 @@
+"""Re-weighting and its baselines for all models, as [A] Table 1."""
+
+import polars as pl
+
+from anchorflow.present.page import Page, pivoted
+
+_NOTE = (
+    "Means over seeds with intervals over seeds and texts; demonstrations are fixed per seed. "
+    "vanilla: plain in-context learning; many: with the training texts of re-weighting as further "
+    "demonstrations; reweighted: β fitted to the training texts, with the learning rate that is "
+    "best on held-out training texts if there are several; reweighted_0.1 and so on: with this "
+    "learning rate (0.01 is that of [A], App. H); all others are the baselines that "
+    "config/README.md describes under reweighting.baselines. gain: minus vanilla, paired by "
+    "example. Where prompts of a method exceed the context and are skipped, its values and gains "
+    "cover the remaining examples; it has an average only if it was run on every task. published: "
+    "Table 1 of [A], Wang et al. 2023."
+)
+
+
+def tabulate_reweighting(summary: pl.DataFrame) -> Page:
+    """One row per model, measure, and method, one column per task, as [A] Table 1.
+
+    Published numbers, if any, follow ours; the number of skipped prompts follows the accuracy.
+    """
+    index = ("model", "measure", "method")
+    count = pl.format(" ({} skipped)", "skipped")
+    noted = (pl.col("skipped") > 0) & (pl.col("measure") == "accuracy")
+    ours = pivoted(summary.with_columns(note=pl.when(noted).then(count)), index, "task")
+    published = summary.filter(pl.col("published").is_not_null()).with_columns(
+        pl.col("method") + " (published)",
+        mean="published",
+        low=pl.lit(None),
+        high=pl.lit(None),
+    )
+    both = pl.concat([ours, pivoted(published, index, "task")], how="diagonal").fill_null("–")
+    measures = summary["measure"].unique(maintain_order=True).to_list()
+    order = {name: place for place, name in enumerate(measures)}
+    table = both.sort("model", pl.col("measure").replace_strict(order), maintain_order=True)
+    return Page("Re-weighted attention to label words", _NOTE, table)

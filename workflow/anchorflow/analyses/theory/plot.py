@@ -1,0 +1,115 @@
+"""Kernel regression compared with exact inference, by number of demonstrations."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter, NullLocator
+
+from anchorflow.analyses.theory.published import CONVERGENCE as PUBLISHED
+from anchorflow.analyses.theory.summarize import THEOREM
+from anchorflow.present.style import legend_below, plot_line, save, small_multiples, thin
+
+# Okabe-Ito colors.
+_KERNELS = {
+    "dot_product": ("without Σ⁻¹", "#0072B2"),
+    "prediction": ("similarity of predictions (eq. 9)", "#009E73"),
+    "nearest": ("nearest neighbor", "#E69F00"),
+}
+_OWN = "#D55E00"  # of the theorem's kernel with the first ridge
+_Y = {"distance": "distance from the posterior (L1)", "accuracy": "same arg max as the posterior"}
+
+
+def plot_theory(
+    summary: pl.DataFrame,
+    style: Mapping[str, Any],
+    confidence: float,
+    paths: Mapping[str, str | Path],
+) -> None:
+    """Plot the table ``theory_summary``.
+
+    Left and middle: distance and accuracy of all kernels, with the control and the published row.
+    Right: distance with the theorem's kernel, by how Σ is inverted.
+    """
+    worlds = summary["worlds"][0]
+    title = (
+        "Kernel regression and exact Bayesian inference, without a language model:\n"
+        f"{worlds} random worlds; bands are {confidence:.0%} intervals over worlds"
+    )
+    wide = {**style, "panel_width": 1.2 * style["panel_width"]}
+    with small_multiples(wide, 1, 3, title, share=False) as (figure, ((left, middle, right),)):
+        means = summary.filter(pl.col("measure") == "distance", pl.col("mean") > 0)["mean"]
+        least = 0.8 * min([*means, *PUBLISHED["distance"]])
+        for axes in (left, right):
+            axes.set_yscale("log")
+            axes.set_ylim(least, 2.2)  # a distance is at most 2
+        for axes, measure in ((left, "distance"), (middle, "accuracy")):
+            _plot_kernels(axes, summary.filter(pl.col("measure") == measure), measure)
+            axes.set_title("kernels")
+        _plot_inverses(right, summary.filter(pl.col("measure") == "distance"))
+        right.set_title("the theorem's kernel, by inverse")
+        for axes in (left, right):
+            axes.set_yticks([t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2) if t >= least])
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter(NullFormatter())
+        middle.set_ylim(0, 1.04)
+        for axes in (left, middle, right):
+            _number_x(axes, summary["demonstrations"].drop_nulls().unique().sort().to_list())
+        found: dict[str, Any] = {}
+        for axes in (left, right):
+            for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+                found.setdefault(name, handle)
+        legend_below(figure, found.values(), found.keys())
+        save(figure, paths)
+
+
+def _plot_kernels(axes: Axes, rows: pl.DataFrame, measure: str) -> None:
+    theorem = rows.filter(pl.col("kernel") == THEOREM)
+    first = theorem["ridge"][0]
+    of_theorem = theorem.filter(pl.col("ridge") == first)
+    for order, (kernel, (name, color)) in enumerate(_KERNELS.items(), 1):
+        line = rows.filter(pl.col("kernel") == kernel)
+        plot_line(axes, line, color, order, name, x="demonstrations")
+    plot_line(
+        axes, of_theorem, _OWN, 0, _named(first, None), x="demonstrations"
+    )  # above the others
+    control = rows.filter(pl.col("kernel") == "permuted").sort("demonstrations")
+    axes.plot(control["demonstrations"], control["mean"], label="labels permuted", **thin(1))
+    axes.plot(
+        PUBLISHED["demonstrations"],
+        PUBLISHED[measure],
+        color="black",
+        marker="o",
+        markerfacecolor="white",
+        markersize=4,
+        linestyle="none",
+        label="[K], Table 3",
+    )
+    axes.set_ylabel(_Y[measure])
+
+
+def _plot_inverses(axes: Axes, rows: pl.DataFrame) -> None:
+    theorem = rows.filter(pl.col("kernel") == THEOREM)
+    ways = theorem.select("ridge", "rank").unique(maintain_order=True).rows()
+    further = mpl.colormaps["viridis"].resampled(len(ways) + 1)
+    for order, (ridge, rank) in reversed(list(enumerate(ways))):  # the first above the others
+        line = theorem.filter(
+            pl.col("ridge").eq_missing(pl.lit(ridge)), pl.col("rank").eq_missing(pl.lit(rank))
+        )
+        color = _OWN if order == 0 else mpl.colors.to_hex(further(order))
+        plot_line(axes, line, color, order, _named(ridge, rank), x="demonstrations")
+    axes.set_ylabel(_Y["distance"])
+
+
+def _named(ridge: float | None, rank: int | None) -> str:
+    return f"theorem, ridge {ridge:g}" if ridge is not None else f"theorem, rank {rank}"
+
+
+def _number_x(axes: Axes, counts: list[int]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("demonstrations")

@@ -1,0 +1,13 @@
+"""Activations of one prompt transplanted into another."""
+
+from anchorflow.config.analysis import CAUSES, Analysis, Measured, Presented, Summary
+
+ANALYSIS = Analysis(
+    subject="activation transplants in {}",
+    category=CAUSES,
+    measured=Measured(sharded=True, twins=True),
+    summary=Summary({"transplant": "transplant", "prompts": "prompts"}),
+    figure=Presented("Activation transplants from a prompt with other label words"),
+    table=Presented("Activation transplants from a prompt with other label words"),
+    asked_for="transplant.places",
+)

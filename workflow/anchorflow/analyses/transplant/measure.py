@@ -1,0 +1,438 @@
+"""Activations of some tokens of the demonstrations, transplanted from one prompt into another.
+
+Donor and recipient have the same texts at the same positions, and different label words. If label
+words carry the answer, transplanting the donor's vectors at label words alone moves the answer to
+the donor's. Queries attend to keys and values, so exchanging these needs no further run of the
+demonstrations; after an exchange of a layer's output, the layers above are run again.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from math import ceil
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from anchorflow.analyses.transplant.schema import TRANSPLANT
+from anchorflow.config.cell_names import task_of
+from anchorflow.config.errors import InputError
+from anchorflow.model.answers import Answers
+from anchorflow.model.attention_function import LayerPrefix
+from anchorflow.model.batches import Batch, among, first_texts, runnable
+from anchorflow.model.cell import Cell
+from anchorflow.model.intervened_runs import CUTS_AT_ONCE, IntervenedRun
+from anchorflow.model.interventions import BatchRun, Interventions, measure_interventions
+from anchorflow.model.layers import Resumed, keep_outputs
+from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.word_scores import FIRST_TOKEN
+from anchorflow.prepare.positions import label_word_tokens, matched_positions
+from anchorflow.random_draws import generator
+from anchorflow.schemas.prompts import PROMPTS
+
+log = logging.getLogger(__name__)
+
+WITH_LABEL_WORDS = ("label", "one_label", "demonstrations")
+
+
+class Setting(NamedTuple):
+    """Which vectors are taken from which donor, and where; ``none`` in the recipient's own run."""
+
+    donor: str
+    what: str
+    places: str
+    draw: int
+    side: str
+    layer: int
+    layers: int
+
+
+UNTOUCHED = Setting("none", "none", "none", 0, "none", -1, 0)
+
+
+def own_answer(donor: str, draw: int) -> Setting:
+    """The setting of the donor's own answer."""
+    return Setting(donor, "prompt", "none", draw, "none", -1, 0)
+
+
+def settings_of(
+    places: Sequence[str],
+    donors: Sequence[str],
+    what: Sequence[str],
+    depths: int,
+    draws: int,
+    depth: int,
+) -> list[Setting]:
+    """All requested settings, and the donors' own answers.
+
+    Parameters
+    ----------
+    places, donors, what : sequence of str
+        As in the configuration.
+    depths : int
+        Numbers of layers to take, evenly spaced; see :func:`bands_at`.
+    draws : int
+        Draws of each donor, and of random places.
+    depth : int
+        The model's number of layers.
+    """
+    found = []
+    for donor in donors:
+        for draw in range(draws):
+            found.append(own_answer(donor, draw))
+            for vectors in what:
+                bands = bands_at(vectors, depths, depth)
+                found += [
+                    Setting(donor, vectors, at, draw, *band) for at in places for band in bands
+                ]
+    return found
+
+
+def bands_at(what: str, depths: int, depth: int) -> list[tuple[str, int, int]]:
+    """Side, first layer, and number of layers of each band of layers that is taken.
+
+    For keys and values: all layers, the middle third, and the first or last l layers for ``depths``
+    evenly spaced l. For the residual stream: single layers, the last before each of these l.
+    """
+    numbers = sorted({round(depth * step / depths) for step in range(1, depths)} - {0})
+    if what == "residual":
+        return [("at", number - 1, 1) for number in numbers]
+    third = max(1, depth // 3)
+    bands = [("all", 0, depth)]
+    if depth > 2 * third:
+        bands.append(("middle", third, depth - 2 * third))
+    bands += [("first", 0, number) for number in numbers]
+    return bands + [("last", depth - number, number) for number in numbers]
+
+
+def donor_words(
+    prompt: Mapping[str, Any], donor: str, random: np.random.Generator
+) -> dict[int, list[int]] | None:
+    """The tokens that the donor has in place of each demonstration's label word.
+
+    A word replaces only words with the same number of tokens, so that all positions stay.
+
+    Parameters
+    ----------
+    prompt : mapping
+        A row of ``PROMPTS``.
+    donor : str
+        ``permuted``: every class gets the word of another class, or keeps its own if no other has
+        the same number of tokens. ``drawn``: the demonstrations' words are permuted, such that at
+        least one demonstration gets another word.
+    random : numpy.random.Generator
+        Draws the permutation.
+
+    Returns
+    -------
+    dict of int to list of int, or None
+        Tokens by demonstration, of those whose word changes; None if no word can change.
+    """
+    spans = label_word_tokens(prompt)
+    words = [[prompt["token_ids"][t] for t in span] for span in spans]
+    labels = prompt["demonstration_labels"]
+    # Reversed, so that the first demonstration of a label gives its word.
+    of_label = {label: words[k] for k, label in reversed([*enumerate(labels)])}
+    by_length: dict[int, list[int]] = {}
+    for label in sorted(of_label):
+        by_length.setdefault(len(of_label[label]), []).append(label)
+    others: dict[int, int] = {}
+    for alike in by_length.values():
+        order = random.permutation(alike).tolist()
+        others |= dict(zip(order, order[1:] + order[:1], strict=True))
+    changed = {
+        k: of_label[others[label]]
+        for k, label in enumerate(labels)
+        if of_label[others[label]] != words[k]
+    }
+    if not changed or donor == "permuted":
+        return changed or None
+    by_length = {}
+    for k, word in enumerate(words):
+        by_length.setdefault(len(word), []).append(k)
+    while True:
+        moved: dict[int, int] = {}
+        for alike in by_length.values():
+            moved |= dict(zip(alike, random.permutation(alike).tolist(), strict=True))
+        changed = {k: words[source] for k, source in moved.items() if words[source] != words[k]}
+        if changed:
+            return changed
+
+
+def places_of(
+    prompt: Mapping[str, Any],
+    places: str,
+    changed: Collection[int],
+    shared: int,
+    random: np.random.Generator,
+) -> list[int] | None:
+    """The tokens of the demonstrations at which vectors are taken.
+
+    Parameters
+    ----------
+    changed : collection of int
+        Demonstrations whose label words differ in the donor.
+    shared : int
+        Number of tokens that all prompts of the cell share.
+
+    Returns
+    -------
+    list of int or None
+        In increasing order; None if a demonstration has no such token.
+    """
+    words = label_word_tokens(prompt)
+    labels = set(chain.from_iterable(words))
+    if places == "label":
+        return sorted(labels)
+    if places == "one_label":
+        return words[random.choice(sorted(changed))]
+    if places == "demonstrations":
+        return list(range(shared))
+    if places == "rest":
+        return [token for token in range(shared) if token not in labels]
+    if places == "text":
+        found = matched_positions(prompt, "text", random)
+        return found if found is not None and max(found) < shared else None
+    formats, drawn = {*prompt["format_positions"]} - {0, *labels}, []
+    spans = zip(prompt["demonstration_starts"], prompt["demonstration_ends"], words, strict=True)
+    for start, end, word in spans:
+        template = [token for token in range(start, min(end, shared)) if token in formats]
+        if not template:
+            return None
+        drawn += random.permutation(template)[: len(word)].tolist()
+    return sorted(drawn)
+
+
+def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
+    """Donors, and for every transplant the layers above it."""
+    how = spec["places"], spec["donors"], spec["what"], spec["depths"], spec["draws"]
+    settings = settings_of(*how, depth)
+    donors = len(spec["donors"]) * spec["draws"]
+    above = {
+        setting: 1 - (setting.layer + (setting.what != "keys_values")) / depth
+        for setting in settings
+    }
+    again = sum(share for setting, share in above.items() if setting.what == "residual")
+    asked = sum(above.values()) + ceil(len(settings) / CUTS_AT_ONCE)
+    return Cost(
+        (1 + donors + again) * prompts.demonstrations + asked * prompts.asked,
+        copies=1 + donors + CUTS_AT_ONCE,
+    )
+
+
+def measure_transplant(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    settings: Sequence[Setting],
+    batch_tokens: int,
+    examples: Collection[int] | None = None,
+    first: int | None = None,
+    scoring: Mapping[str, Any] = FIRST_TOKEN,
+) -> pl.DataFrame:
+    """Predictions under every setting; for other parameters see :func:`measure_interventions`.
+
+    Parameters
+    ----------
+    settings : sequence of Setting
+        From :func:`settings_of`; the recipient's own answer is always added.
+
+    Returns
+    -------
+    DataFrame
+        Columns of ``TRANSPLANT``.
+
+    Raises
+    ------
+    InputError
+        If keys are missing, logits are not finite, queries begin before label words end, or the
+        donor's vectors at label words equal the recipient's.
+    """
+    return measure_interventions(
+        model,
+        prompts,
+        lambda chosen: _Runs(model, chosen, settings),
+        TRANSPLANT,
+        batch_tokens,
+        examples,
+        first,
+        scoring,
+    )
+
+
+class _Run(NamedTuple):
+    """The shared tokens of one prompt, run once."""
+
+    prefix: Prefix
+    outputs: Mapping[int, Resumed]  # of the layers whose residual stream is taken
+
+
+class _Donor(NamedTuple):
+    run: _Run
+    changed: Mapping[int, list[int]]  # tokens of other label words, by demonstration
+
+
+class _Runs(Interventions[Setting]):
+    """Recipient and donors, run once each, and the transplants between them."""
+
+    unmodified = (UNTOUCHED,)
+
+    def __init__(
+        self, model: PreTrainedModel, prompts: pl.DataFrame, settings: Sequence[Setting]
+    ) -> None:
+        self._model = model
+        self._prompt = prompts.row(0, named=True)
+        self._token_ids = shared_token_ids(prompts)
+        self._shared = len(self._token_ids)
+        self._task = task_of(self._prompt["task"])
+        if max(self._prompt["label_ends"]) > self._shared:
+            raise InputError(
+                f"tasks.{self._task}.template: its queries begin differently from one another, so "
+                "that label words have no common vectors; begin it with a word."
+            )
+        self._kept = {s.layer for s in settings if s.what == "residual"}
+        self._recipient = self._run(self._token_ids)
+        self.untouched = self._recipient.prefix
+        self._donors: dict[tuple[str, int], _Donor | None] = {}
+        self._places: dict[tuple[str, str, int], list[int] | None] = {}
+        self.settings = [setting for setting in settings if self._possible(setting)]
+
+    def _run(self, token_ids: Sequence[int]) -> _Run:
+        with keep_outputs(self._model, self._kept) as outputs:
+            return _Run(compute_prefix(self._model, token_ids), dict(outputs))
+
+    def _random(self, setting: Setting, *purpose: str) -> np.random.Generator:
+        return generator(
+            self._prompt["seed"], self._task, "transplant", *purpose, setting.donor, setting.draw
+        )
+
+    def _possible(self, setting: Setting) -> bool:
+        """Whether the donor differs and has such places; if not, warn the first time."""
+        key = (setting.donor, setting.draw)
+        if key not in self._donors:
+            changed = donor_words(self._prompt, setting.donor, self._random(setting))
+            self._donors[key] = None if changed is None else self._donor(changed)
+            if changed is None:
+                log.warning(
+                    "No transplants from %s label words: no two label words of task %s have the "
+                    "same number of tokens, so none can replace another (transplant.donors).",
+                    setting.donor,
+                    self._task,
+                )
+        donor = self._donors[key]
+        if donor is None or setting.places == "none":
+            return donor is not None
+        of_places = (setting.donor, setting.places, setting.draw)
+        if of_places not in self._places:
+            random = self._random(setting, setting.places)
+            found = places_of(self._prompt, setting.places, donor.changed, self._shared, random)
+            self._places[of_places] = found
+            if found is None:
+                log.warning(
+                    "No transplants at %s tokens: a demonstration of task %s has none that all "
+                    "prompts share (transplant.places).",
+                    setting.places,
+                    self._task,
+                )
+        return self._places[of_places] is not None
+
+    def _donor(self, changed: Mapping[int, list[int]]) -> _Donor:
+        token_ids = list(self._token_ids)
+        for k, word in changed.items():
+            start, end = self._prompt["label_positions"][k], self._prompt["label_ends"][k]
+            token_ids[start:end] = word
+        return _Donor(self._run(token_ids), changed)
+
+    def columns(self, batch: Batch, ran: BatchRun[Setting], plain: Answers) -> Mapping[str, Any]:
+        """The number of places at which vectors are taken."""
+        setting = ran.setting
+        places = self._places.get((setting.donor, setting.places, setting.draw))
+        return {"tokens": pl.lit(0 if places is None else len(places))}
+
+    def intervened(self, setting: Setting) -> Callable[[Batch], IntervenedRun]:
+        """The recipient's prefix with the vectors taken from the donor."""
+        run = self._intervened(setting)
+        return lambda _: run
+
+    def _intervened(self, setting: Setting) -> IntervenedRun:
+        """The variant of :meth:`intervened`, which is the same for all batches.
+
+        Raises
+        ------
+        InputError
+            If label words differ and their vectors do not.
+        """
+        donor = self._donors[setting.donor, setting.draw]
+        assert donor is not None
+        if setting.what == "prompt":
+            return IntervenedRun(donor.run.prefix, 0)
+        places = self._places[setting.donor, setting.places, setting.draw]
+        at = torch.tensor(places, device=self._model.device)
+        if setting.what == "residual":
+            return self._with_residual(setting, donor, at)
+        layers, differ = dict(self._recipient.prefix.layers), False
+        for number in range(setting.layer, setting.layer + setting.layers):
+            recipient, taken = layers[number], donor.run.prefix.layers[number]
+            layers[number] = LayerPrefix(
+                _exchanged(recipient.key, taken.key, at, 2),
+                _exchanged(recipient.value, taken.value, at, 2),
+            )
+            differ |= not torch.equal(recipient.value, layers[number].value)
+        self._check_differs(setting, differ)
+        return IntervenedRun(replace(self._recipient.prefix, layers=layers), setting.layer)
+
+    def _with_residual(self, setting: Setting, donor: _Donor, at: Tensor) -> IntervenedRun:
+        recipient, taken = (run.outputs[setting.layer] for run in (self._recipient, donor.run))
+        hidden, rest = _hidden(recipient.output)
+        exchanged = _exchanged(hidden, _hidden(taken.output)[0], at, 1)
+        self._check_differs(setting, not torch.equal(exchanged, hidden))
+        output = exchanged if rest is None else (exchanged, *rest)
+        prefix = compute_prefix(
+            self._model,
+            self._token_ids,
+            resumed=Resumed(setting.layer, output),
+            below=self._recipient.prefix,
+        )
+        return IntervenedRun(prefix, setting.layer + 1)
+
+    def _check_differs(self, setting: Setting, differ: bool) -> None:
+        if not differ and setting.places in WITH_LABEL_WORDS:
+            raise InputError(
+                f"transplant: {setting.what} at label words of model {self._prompt['model']} do "
+                f"not depend on the words in task {self._task}, layer {setting.layer}; transplants "
+                "cannot be measured for this model."
+            )
+
+
+def _exchanged(recipient: Tensor, donor: Tensor, at: Tensor, dimension: int) -> Tensor:
+    """``own`` with the entries of ``other`` at some places of a dimension."""
+    at = at.to(recipient.device)
+    return recipient.index_copy(dimension, at, donor.index_select(dimension, at))
+
+
+def _hidden(output: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
+    """A layer's hidden states [1, T, hidden], and what else it returns, if that is a tuple."""
+    return (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
+
+
+def measure(cell: Cell) -> None:
+    """Predict with vectors taken from other prompts, for one model, task, and seed."""
+    spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
+    examples = cell.examples(prompts)
+    run = among(first_texts(runnable(prompts, "fixed"), spec.get("examples")), examples)
+    places, donors, what = (spec[key] for key in ("places", "donors", "what"))
+    transplant = measure_transplant(
+        cell.model(run, cost, spec),
+        prompts,
+        settings_of(places, donors, what, spec["depths"], spec["draws"], cell.card["layers"]),
+        cell.batch_tokens,
+        examples,
+        spec.get("examples"),
+        cell.scoring,
+    )
+    cell.write(TRANSPLANT, transplant, cell.described(transplant=spec))

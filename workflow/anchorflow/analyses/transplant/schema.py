@@ -1,0 +1,76 @@
+"""Tables of transplant: what is measured, and its summary."""
+
+import pyarrow as pa
+
+from anchorflow.schemas import fields as f
+
+DONOR = f.field(
+    "donor",
+    pa.string(),
+    "the donor prompt, with the same texts; permuted: every class has the label word "
+    "of another class; drawn: the demonstrations' label words are exchanged; none: no transplant",
+)
+
+WHAT = f.field(
+    "what",
+    pa.string(),
+    "keys_values: keys and values that the query attends to; residual: the output of a layer, from "
+    "which the layers above are run; prompt: the whole donor; none",
+)
+
+PLACES = f.field(
+    "places",
+    pa.string(),
+    "tokens of the demonstrations whose activations are transplanted, described in "
+    "config/README.md at transplant.places; none",
+)
+
+SIDE = f.field(
+    "side",
+    pa.string(),
+    "which layers: first, middle, or last ones; all; at, a single one; none",
+)
+
+FIRST_LAYER = f.field("layer", pa.int32(), "first of these layers, counted from 0; -1 for none")
+
+LAYERS = f.field("layers", pa.int32(), "number of these layers", "layers")
+
+TRANSPLANT = f.table(
+    "transplant",
+    "one per (example, donor, what, places, draw, side, layer, layers)",
+    *f.CELL,
+    f.EXAMPLE,
+    DONOR,
+    WHAT,
+    PLACES,
+    f.field("draw", pa.int32(), "draw of the donor and of random places, counted from 0"),
+    SIDE,
+    FIRST_LAYER,
+    LAYERS,
+    f.field("tokens", pa.int32(), "number of places", "tokens"),
+    f.LABEL,
+    *f.SCORED,
+    keys="model task seed example donor what places draw side layer layers",
+)
+
+TRANSPLANT_SUMMARY = f.table(
+    "transplant_summary",
+    "one per (task or average, donor, what, places, side, layer, layers, measure)",
+    *f.OF_TASK,
+    DONOR,
+    WHAT,
+    PLACES,
+    SIDE,
+    FIRST_LAYER,
+    LAYERS,
+    f.field(
+        "measure",
+        pa.string(),
+        "moved: how far label probabilities move from the prompt's own to the donor's, as a share "
+        "of the way, over all texts; follows: share of predictions that become the donor's, of "
+        "those that differ from it",
+    ),
+    f.field("mean", pa.float64(), "mean over seeds and draws", "1"),
+    *f.INTERVAL,
+    keys="model task donor what places side layer layers measure",
+)

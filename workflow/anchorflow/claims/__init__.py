@@ -1,0 +1,19 @@
+"""The papers' claims as differences, and which of them hold for a model.
+
+``sections`` has a file per section of a paper, which declares
+
+- ``READS``, the names of the tables that its claims read, as a literal, and
+- ``CLAIMS``, the claims, each with an effect, which is above 0 if the claim holds, the control that
+  it has to exceed, and the null.
+"""
+
+from anchorflow.config.analysis import CLAIMS, Analysis, Presented, Summary
+
+ANALYSIS = Analysis(
+    subject="which claims hold for {}",
+    category=CLAIMS,
+    # It reads what READS of the sections name.
+    summary=Summary({}, ("statistics", "claims", "temperature"), heavy=True),
+    figure=Presented("Which claims hold"),
+    table=Presented("Which claims hold"),
+)

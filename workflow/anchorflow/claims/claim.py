@@ -1,0 +1,168 @@
+"""Definition of a claim: its statement, its effect, its control, and its null.
+
+An effect is a difference that is above 0 if the claim holds. Both sides of it are measured on the
+same examples.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import polars as pl
+
+from anchorflow.statistics.by_task import per_seed
+from anchorflow.statistics.estimates import Estimate, SeedStatistic, estimate
+
+# Forms of a claim: as its paper states it, or stricter, so that not every network satisfies it.
+PAPER, DISCRIMINATING = "paper", "discriminating"
+
+UNTRAINED = "the same network, untrained"
+
+COMPARED = (
+    "interval: supported if the effect, its difference from the control and that from the null are "
+    "above 0, after Holm's correction within the family; not supported if the interval of one of "
+    "them is at or below 0"
+)
+QUARTILES = (
+    "quartiles: supported if the anchors' upper one is below the lower one of what they are "
+    "compared with, not supported if their lower one is not below its upper one"
+)
+ALL_TASKS = "quartiles: supported, or not, if it is so in every task that was timed"
+
+
+class NotTested(Exception):  # noqa: N818 - an incomplete run is not an error
+    """The run lacks the measurements of a claim; the message names them."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The measurements of one model and task, over all seeds."""
+
+    task: str
+    tables: Mapping[str, pl.DataFrame]  # by the names that claims list in READS
+    variant: str  # of isolation
+    temperature: float  # of the sentence encoder's kernel
+    untrained: Mapping[str, "Run"] = field(default_factory=dict)  # by the name of the twin
+    # The same tables with the demonstrations' labels shuffled among them.
+    shuffled: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    # Predictions with other label words, by the words' name, and all label words by name.
+    worded: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    words: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def rows(self, table: str) -> pl.DataFrame:
+        """All rows of a table.
+
+        Raises
+        ------
+        NotTested
+            If the run has no such table, or the table has no rows.
+        """
+        if table not in self.tables:
+            raise NotTested(f"the run has no table {table}")
+        if self.tables[table].is_empty():
+            raise NotTested("no prompt fits the model's context")
+        return self.tables[table]
+
+    def seeds(self, table: str) -> list[pl.DataFrame]:
+        """The rows of each seed.
+
+        Raises
+        ------
+        NotTested
+            As :meth:`rows`.
+        """
+        return list(per_seed(self.rows(table)))
+
+    def by_seed(self, table: str) -> dict[int, pl.DataFrame]:
+        """The rows of each seed, by its number.
+
+        Raises
+        ------
+        NotTested
+            As :meth:`rows`.
+        """
+        return {int(rows["seed"][0]): rows for rows in self.seeds(table)}
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A scalar effect as a statistic of each seed's texts; NaN in seeds that lack it."""
+
+    by_seed: Mapping[int, SeedStatistic]
+
+    @property
+    def effect(self) -> Estimate:
+        """The mean over the seeds that have a value."""
+        return estimate(list(self.by_seed.values()))
+
+    @property
+    def examples(self) -> int:
+        """Examples, or pairs of the same example, summed over seeds."""
+        return sum(len(texts) for _, texts in self.by_seed.values())
+
+
+@dataclass(frozen=True)
+class Timed:
+    """An effect with bounds from the quartiles of timings."""
+
+    value: float
+    low: float
+    high: float
+    runs: int
+
+
+class Control(NamedTuple):
+    """What an effect has to exceed.
+
+    ``measure`` is None where the effect is itself the difference from the control.
+    """
+
+    description: str
+    measure: Callable[[Run], Sampled] | None = None
+
+
+class Curve(NamedTuple):
+    """Rows of a summary: one per layer, or one per layer and head, reduced to the best head."""
+
+    name: str
+    table: str  # of flow, attention, confusion, or kernel
+    rows: Mapping[str, str]  # column values that select the rows
+
+
+class Depth(NamedTuple):
+    """The quantities that a claim compares, by layer."""
+
+    measure: str
+    curves: tuple[Curve, ...]
+
+
+class Isolated(NamedTuple):
+    """Label loyalty with tokens isolated in the first or last layers."""
+
+    name: str
+    positions: str
+    sides: tuple[str, ...]
+
+
+class Claim(NamedTuple):
+    """A claim: its statement, its source, and the effect that decides it."""
+
+    name: str
+    statement: str
+    source: str  # for example "[A] §3.2, Table 2"; claims are ordered by source
+    compared: str
+    unit: str
+    measure: Callable[[Run], Sampled | Timed]
+    control: Control
+    null: str = ""  # UNTRAINED, or what the control already removes; empty if there is none
+    form: str = PAPER
+    undefined: str = "no example has a value"  # why the effect may be undefined
+    rule: str = COMPARED
+    bounded: bool = True  # whether the effect always lies between -1 and 1
+    over_depth: Depth | tuple[Isolated, ...] | None = None  # None if it is not about layers
+    place: int = 0  # order among claims of the same source; ties are ordered by file name
+
+    @property
+    def family(self) -> str:
+        """Paper and section, as in ``[A] §3.2``: the claims that are corrected together."""
+        return self.source.partition(",")[0]

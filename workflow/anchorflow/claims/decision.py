@@ -1,0 +1,374 @@
+"""Decisions on a claim: its effect, what it has to exceed, and the verdict with its reason."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from anchorflow.claims.claim import UNTRAINED, Claim, NotTested, Run, Sampled, Timed
+from anchorflow.claims.effects import minus
+from anchorflow.claims.verdicts import INCONCLUSIVE, NOT_SUPPORTED, NOT_TESTED, SUPPORTED
+from anchorflow.statistics.estimates import Estimate, average
+
+EFFECT, CONTROL, NULL = "effect", "control", "null"
+
+ONE_SEED = (
+    "one seed says nothing about other demonstrations; the interval is over test texts, with these "
+    "demonstrations"
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An effect, or its difference from what it has to exceed, for one task or over tasks."""
+
+    what: str  # EFFECT, CONTROL, or NULL
+    name: str  # of the control or the twin; empty for the effect
+    value: Estimate  # of the effect, or of the difference
+    against: Estimate | None = None  # the same measure of the control or the twin
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The measurements of a claim for one task, or over tasks."""
+
+    comparisons: tuple[Comparison, ...] = ()
+    examples: int = 0
+    seeds: int = 0
+    timed: Timed | None = None
+    reasons: tuple[str, ...] = field(default=())  # why something is not measured or is left out
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether the claim has an effect."""
+        return bool(self.comparisons) or self.timed is not None
+
+
+def measure_claim(claim: Claim, run: Run) -> Measured:
+    """The effect of a claim for one task, and its differences from control and null."""
+    try:
+        effect = claim.measure(run)
+    except NotTested as why:
+        return Measured(reasons=(str(why),))
+    if isinstance(effect, Timed):
+        return Measured(examples=effect.runs, seeds=1, timed=effect)
+    comparisons = [Comparison(EFFECT, "", _rounded(effect.effect))]
+    reasons: list[str] = []
+    if _has_values(comparisons[0]):
+        for compared, lacking in (
+            _over_control(claim, run, effect),
+            _over_twins(claim, run, effect),
+        ):
+            comparisons += compared
+            reasons += lacking
+    return Measured(
+        tuple(comparisons), effect.examples, len(effect.by_seed), reasons=tuple(reasons)
+    )
+
+
+# Comparisons that have a value, and the reasons why others have none. A comparison without a value,
+# for example of a network that always answers the same, neither supports nor refutes a claim.
+Compared = tuple[list[Comparison], list[str]]
+
+
+def _over_control(claim: Claim, run: Run, effect: Sampled) -> Compared:
+    if claim.control.measure is None:
+        return [], []
+    try:
+        control = _over(CONTROL, "", effect, claim.control.measure(run))
+    except NotTested as why:
+        return [], [f"its control was not measured: {why}"]
+    if not _has_values(control):
+        return [], ["its control is undefined"]
+    return [control], []
+
+
+def _over_twins(claim: Claim, run: Run, effect: Sampled) -> Compared:
+    if claim.null != UNTRAINED:
+        return [], []
+    twins = []
+    for name, twin in run.untrained.items():
+        try:
+            twins.append(_over(NULL, name, effect, claim.measure(twin)))
+        except NotTested:
+            continue
+    if not twins:
+        return [], [
+            "no untrained twin was measured for this claim (controls.untrained, controls.stages)"
+        ]
+    undefined = [of_twin.name for of_twin in twins if not _has_values(of_twin)]
+    reasons = [f"undefined for {name}: {claim.undefined}" for name in undefined]
+    return [of_twin for of_twin in twins if _has_values(of_twin)], reasons
+
+
+def _over(what: str, name: str, effect: Sampled, other: object) -> Comparison:
+    assert isinstance(other, Sampled)
+    return Comparison(what, name, _rounded(minus(effect, other).effect), _rounded(other.effect))
+
+
+def _has_values(comparison: Comparison) -> bool:
+    return not np.isnan(comparison.value.values).all()
+
+
+def _rounded(estimate: Estimate) -> Estimate:
+    """Rounded to 12 digits, since sums in different orders of equal values may differ by less."""
+    return estimate.map(lambda values: np.round(values, 12) + 0.0)  # 0.0 makes -0 a 0
+
+
+def over_tasks(of_tasks: dict[str, Measured]) -> Measured:
+    """The mean over the tasks in which a claim has an effect; its reasons name the others."""
+    tested = {task: each for task, each in of_tasks.items() if each.is_tested}
+    if not tested:
+        reasons = dict.fromkeys(reason for each in of_tasks.values() for reason in each.reasons)
+        return Measured(reasons=tuple(reasons))
+    defined = [task for task, each in tested.items() if _is_defined(each)] or list(tested)
+    if any(each.timed for each in tested.values()):
+        timed = [each.timed for each in tested.values() if each.timed]
+        value = float(np.mean([each.value for each in timed]))
+        low, high = (min(each.low for each in timed), max(each.high for each in timed))
+        overall = Measured(
+            examples=sum(each.runs for each in timed),
+            seeds=1,
+            timed=Timed(value, low, high, sum(each.runs for each in timed)),
+        )
+    else:
+        overall = _average([tested[task] for task in defined])
+    lacks = [task for task in of_tasks if task not in defined]
+    reasons = dict.fromkeys(reason for task in defined for reason in of_tasks[task].reasons)
+    some = {each.what for task in defined for each in of_tasks[task].comparisons}
+    without_null = NULL in some - {each.what for each in overall.comparisons}
+    return replace(
+        overall,
+        reasons=(
+            *reasons,
+            *(["no untrained twin has a value in every task"] if without_null else []),
+            *([f"without {', '.join(lacks)}"] if lacks else []),
+            *(["the run has one task"] if len(of_tasks) == 1 else []),
+        ),
+    )
+
+
+def _average(measured: Sequence[Measured]) -> Measured:
+    """The comparisons that all have, averaged."""
+    names = [(each.what, each.name) for each in measured[0].comparisons]
+    comparisons = []
+    for what, name in names:
+        parts = [
+            each
+            for of_task in measured
+            for each in of_task.comparisons
+            if (each.what, each.name) == (what, name)
+        ]
+        if len(parts) < len(measured):
+            continue
+        against = [each.against for each in parts if each.against is not None]
+        comparisons.append(
+            Comparison(
+                what,
+                name,
+                average([each.value for each in parts]),
+                average(against) if against else None,
+            )
+        )
+    return Measured(
+        tuple(comparisons),
+        sum(each.examples for each in measured),
+        max(each.seeds for each in measured),
+    )
+
+
+def _is_defined(measured: Measured) -> bool:
+    return measured.timed is not None or _has_values(measured.comparisons[0])
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The columns of a row of the table ``claims`` that the measurements decide."""
+
+    effect: float | None = None
+    low: float | None = None
+    high: float | None = None
+    control_effect: float | None = None
+    over_control_low: float | None = None
+    over_control_high: float | None = None
+    null_effect: float | None = None
+    over_null_low: float | None = None
+    over_null_high: float | None = None
+    p_value: float | None = None
+    p_corrected: float | None = None
+    examples: int = 0
+    seeds: int = 0
+    interval: str | None = None
+    verdict: str = NOT_TESTED
+    reason: str | None = None
+
+
+def decide(claim: Claim, measured: Measured, confidence: float) -> Decision:
+    """Effect, intervals, and verdict of a claim, before the correction within its family.
+
+    With one seed, there is no verdict. A claim whose control or null was not measured has no p
+    value: it cannot be supported, so the correction does not count it.
+    """
+    because = "; ".join(measured.reasons) or None
+    if not measured.is_tested:
+        return Decision(reason=because)
+    counts = {"examples": measured.examples, "seeds": measured.seeds}
+    if measured.timed is not None:
+        timed = measured.timed
+        said = SUPPORTED if timed.low > 0 else NOT_SUPPORTED if timed.high <= 0 else INCONCLUSIVE
+        return Decision(
+            timed.value,
+            timed.low,
+            timed.high,
+            interval="quartiles of timings",
+            verdict=said,
+            reason=because,
+            **counts,
+        )
+    effect = measured.comparisons[0].value
+    ends = [_ends(comparison, effect.one_seed, confidence) for comparison in measured.comparisons]
+    decision = _columns(measured, ends)
+    undefined = None if _is_defined(measured) else f"undefined: {claim.undefined}"
+    if effect.one_seed:
+        return replace(
+            decision, interval="test texts", reason=_joined(undefined, ONE_SEED, because)
+        )
+    lacking = _lacking(claim, measured)
+    if undefined:
+        reason = _joined(undefined, because)
+        return replace(decision, verdict=INCONCLUSIVE, reason=reason)
+    p_value = None if lacking else max(_p_value(comparison) for comparison in measured.comparisons)
+    said, failed = _verdict(measured, ends)
+    if said == SUPPORTED and lacking:
+        said = INCONCLUSIVE
+    return replace(
+        decision,
+        p_value=p_value,
+        interval="seeds and test texts",
+        verdict=said,
+        reason=_joined(failed, because),
+    )
+
+
+Ends = tuple[float, float]
+
+
+def _ends(comparison: Comparison, one_seed: bool, confidence: float) -> Ends:
+    """The interval of a comparison; NaN if it has one seed, and the effect has several."""
+    if comparison.value.one_seed and not one_seed:
+        return np.nan, np.nan
+    low, high = comparison.value.interval(confidence)
+    return float(low[0]), float(high[0])
+
+
+def _p_value(comparison: Comparison) -> float:
+    """Two-sided, of "it is 0"; 1 if not above 0, or with fewer than two seeds of a task."""
+    above = float(comparison.value.values[0]) > 0
+    if not above or comparison.value.one_seed:
+        return 1.0
+    p_value = float(comparison.value.p_value()[0])
+    return 1.0 if np.isnan(p_value) else p_value
+
+
+def _columns(measured: Measured, ends: Sequence[Ends]) -> Decision:
+    """Values and intervals; of several twins, the one that the effect exceeds least clearly."""
+    decision = Decision(examples=measured.examples, seeds=measured.seeds)
+    closest = np.inf
+    for comparison, (low, high) in zip(measured.comparisons, ends, strict=True):
+        value = _known(float(comparison.value.values[0]))
+        low_known, high_known = _known(low), _known(high)
+        clarity = -np.inf if low_known is None else low
+        if comparison.what == EFFECT:
+            decision = replace(decision, effect=value, low=low_known, high=high_known)
+            continue
+        assert comparison.against is not None
+        against = _known(float(comparison.against.values[0]))
+        if comparison.what == CONTROL:
+            decision = replace(
+                decision,
+                control_effect=against,
+                over_control_low=low_known,
+                over_control_high=high_known,
+            )
+        elif clarity < closest:
+            closest = clarity
+            decision = replace(
+                decision,
+                null_effect=against,
+                over_null_low=low_known,
+                over_null_high=high_known,
+            )
+    return decision
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+_FAILED = {
+    EFFECT: ("the effect is not above 0", "the effect is not clearly above 0"),
+    CONTROL: ("also true of its control", "not clearly above its control"),
+    NULL: ("also true of an untrained network", "not clearly above an untrained network"),
+}
+
+
+def _verdict(measured: Measured, ends: Sequence[Ends]) -> tuple[str, str | None]:
+    """The verdict on effect, control, and null together, and which of them failed.
+
+    An effect that is not above 0 refutes the claim, whatever the comparisons with control and null.
+    """
+    refuted, unclear = [], []
+    for comparison, (low, high) in zip(measured.comparisons, ends, strict=True):
+        at_or_below, not_clearly = _FAILED[comparison.what]
+        if np.isnan(low):
+            unclear.append(f"{not_clearly}: it has a value in fewer than two seeds of a task")
+        elif high <= 0 and comparison.what == EFFECT:
+            return NOT_SUPPORTED, at_or_below
+        elif high <= 0:
+            refuted.append(at_or_below)
+        elif low <= 0:
+            unclear.append(not_clearly)
+    failed = "; ".join(dict.fromkeys([*refuted, *unclear])) or None
+    if refuted:
+        return NOT_SUPPORTED, failed
+    return (INCONCLUSIVE, failed) if unclear else (SUPPORTED, None)
+
+
+def _lacking(claim: Claim, measured: Measured) -> bool:
+    """Whether a control or null that the claim names was not measured."""
+    have = {comparison.what for comparison in measured.comparisons}
+    wanted = {CONTROL} if claim.control.measure is not None else set()
+    return bool((wanted | ({NULL} if claim.null == UNTRAINED else set())) - have)
+
+
+def _joined(*reasons: str | None) -> str | None:
+    return "; ".join(reason for reason in reasons if reason) or None
+
+
+def corrected(decisions: Sequence[Decision], confidence: float, family: str) -> list[Decision]:
+    """Holm's correction of the p values of one family's claims, and of their verdicts.
+
+    The p value of a claim is the largest of those of its comparisons, all of which have to hold.
+
+    Source: Holm 1979; for the largest, Berger 1982 (intersection-union tests).
+    """
+    tested = [d for d in decisions if d.p_value is not None]
+    order = sorted(tested, key=lambda decision: decision.p_value or 0.0)
+    reached, adjusted = 0.0, {}
+    for place, decision in enumerate(order):
+        reached = max(reached, min(1.0, (len(order) - place) * (decision.p_value or 0.0)))
+        adjusted[id(decision)] = reached
+    result = []
+    for decision in decisions:
+        if id(decision) not in adjusted:
+            result.append(decision)
+            continue
+        p_corrected = adjusted[id(decision)]
+        changed = replace(decision, p_corrected=p_corrected)
+        if decision.verdict == SUPPORTED and p_corrected > 1 - confidence:
+            because = f"not after Holm's correction for the {len(order)} claims of {family}"
+            changed = replace(
+                changed, verdict=INCONCLUSIVE, reason=_joined(because, decision.reason)
+            )
+        result.append(changed)
+    return result

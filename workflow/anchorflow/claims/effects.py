@@ -1,0 +1,150 @@
+"""Components of effects: statistics by seed, differences on the same texts, means over layers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from anchorflow.arrays import Array
+from anchorflow.claims.claim import NotTested, Run, Sampled
+from anchorflow.statistics.by_task import per_seed, texts_of
+from anchorflow.statistics.estimates import (
+    SeedStatistic,
+    mean_where_defined,
+    weighted_mean_where_defined,
+)
+from anchorflow.statistics.loyalty import mean_of_draws
+
+Setting = Mapping[str, Any]  # column values that select rows
+
+UNCHANGED = "share of predictions unchanged"  # the unit of label loyalty
+
+
+def mean_of_examples(rows: pl.DataFrame, values: Array) -> SeedStatistic:
+    """The statistic "mean of [examples]", examples in the order of :func:`texts_of`.
+
+    Examples without a value do not count, so that differences cover examples with both values.
+    """
+    texts, defined = texts_of(rows), ~np.isnan(values)
+    if defined.any():
+        texts, values = texts[defined], values[defined]
+    return SeedStatistic(weighted_mean_where_defined(values[:, None]), texts)
+
+
+def minus(first: Sampled, second: Sampled) -> Sampled:
+    """The difference of two effects on the same texts, in the seeds in which both have a value.
+
+    Raises
+    ------
+    NotTested
+        If they have no text in common.
+    """
+    seeds = {}
+    for seed in first.by_seed:
+        if seed in second.by_seed:
+            difference = _difference(first.by_seed[seed], second.by_seed[seed])
+            if len(difference.texts):
+                seeds[seed] = difference
+    if not seeds:
+        raise NotTested("what is compared was measured on different texts")
+    return Sampled(seeds)
+
+
+def _difference(first: SeedStatistic, second: SeedStatistic) -> SeedStatistic:
+    """One statistic minus the other, of the texts that both have."""
+    texts = np.intersect1d(first.texts, second.texts)
+
+    def of(one: SeedStatistic, weights: Array) -> Array:
+        at_texts = np.zeros((len(weights), len(one.texts)))
+        at_texts[:, np.searchsorted(one.texts, texts)] = weights
+        return one.statistic(at_texts)
+
+    return SeedStatistic(lambda weights: of(first, weights) - of(second, weights), texts)
+
+
+def several_layers(layers: int) -> int:
+    """The number of layers, for claims that compare early and late layers.
+
+    Raises
+    ------
+    NotTested
+        If there is only one layer.
+    """
+    if layers == 1:
+        raise NotTested("the model has a single layer")
+    return layers
+
+
+def mean_of_layers(values: Array, layers: slice) -> Array:
+    """The mean over some of the layers (the last axis), [..., 1]."""
+    return mean_where_defined(values[..., layers], -1)[..., None]
+
+
+def rows_with(rows: pl.DataFrame, setting: Setting) -> pl.DataFrame:
+    """The rows of a setting."""
+    return rows.filter(pl.col(name).eq_missing(value) for name, value in setting.items())
+
+
+def difference_by_seed(
+    measured: pl.DataFrame, more: Sequence[Setting], less: Sequence[Setting], measure: str
+) -> Sampled:
+    """A measure in some settings minus that in others, each the mean over settings and draws.
+
+    Seeds that lack a setting, or have no example with all of them, are left out.
+
+    Parameters
+    ----------
+    measured : DataFrame
+        One row per seed, example, draw, and setting.
+
+    Raises
+    ------
+    NotTested
+        If no example has all settings.
+    """
+    seeds = {}
+    for rows in per_seed(measured):
+        sides = [[rows_with(rows, each) for each in side] for side in (more, less)]
+        if any(each.is_empty() for side in sides for each in side):
+            continue
+        means = [_mean_of_settings(side, measure) for side in sides]
+        pairs = means[0].join(means[1], on="example", suffix="_less").sort("example")
+        if pairs.is_empty():
+            continue
+        values = (pairs[measure] - pairs[f"{measure}_less"]).to_numpy()
+        seeds[int(rows["seed"][0])] = mean_of_examples(pairs, values)
+    if not seeds:
+        raise NotTested("no example was run with both of what is compared")
+    return Sampled(seeds)
+
+
+def _mean_of_settings(settings: Sequence[pl.DataFrame], measure: str) -> pl.DataFrame:
+    """Columns example and ``measure``, of the examples that all settings have."""
+    means = pl.concat([mean_of_draws(rows, [measure]) for rows in settings])
+    together = means.group_by("example").agg(pl.col(measure).mean(), pl.len().alias("settings"))
+    return together.filter(pl.col("settings") == len(settings)).drop("settings")
+
+
+def accuracy_over(run: Run, table: str, column: str, more: str, less: str) -> Sampled:
+    """Accuracy of one method minus that of another, on the examples that both were run on.
+
+    Raises
+    ------
+    NotTested
+        If there are no such examples.
+    """
+    seeds = {}
+    for rows in run.seeds(table):
+        right = rows.with_columns(right=(pl.col("prediction") == pl.col("label")).cast(pl.Float64))
+        chosen = [right.filter(pl.col(column) == value) for value in (more, less)]
+        pairs = chosen[0].join(chosen[1], on="example", suffix="_less").sort("example")
+        if not pairs.is_empty():
+            difference = (pairs["right"] - pairs["right_less"]).to_numpy()
+            seeds[int(rows["seed"][0])] = mean_of_examples(pairs, difference)
+    if not seeds:
+        raise NotTested(
+            f"no example was run with both {more} and {less}: prompts exceed the context, or the "
+            "configuration leaves one out"
+        )
+    return Sampled(seeds)

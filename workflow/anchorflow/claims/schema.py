@@ -1,0 +1,104 @@
+"""Table of claims: one per (claim, task or average)."""
+
+import pyarrow as pa
+
+from anchorflow.schemas import fields as f
+
+CLAIMS = f.table(
+    "claims",
+    "one per (claim, task or average)",
+    *f.OF_TASK,
+    f.field("claim", pa.string(), "name of the claim"),
+    f.field("statement", pa.string(), "the claim in words"),
+    f.field("source", pa.string(), "paper and section of the claim"),
+    f.field("family", pa.string(), "paper and section, whose claims are corrected together"),
+    f.field(
+        "form",
+        pa.string(),
+        "paper: as the paper states it; discriminating: stricter, to distinguish a trained network "
+        "from any other",
+    ),
+    f.field("compared", pa.string(), "the difference that is above 0 if the claim holds"),
+    f.field("unit", pa.string(), "unit of the difference"),
+    f.field(
+        "effect",
+        pa.float64(),
+        "the difference, mean over seeds; null if it is undefined or not tested",
+        "as column unit",
+    ),
+    f.field(
+        "low",
+        pa.float64(),
+        "lower end of the effect's interval; for time, the lower quartile of the compared method "
+        "divided by the upper one of anchors, minus 1",
+        "as effect",
+    ),
+    f.field(
+        "high",
+        pa.float64(),
+        "upper end of the effect's interval; for time, the upper quartile of the compared method "
+        "divided by the lower one of anchors, minus 1",
+        "as effect",
+    ),
+    f.field("control", pa.string(), "what takes the place of what the claim is about"),
+    f.field(
+        "control_effect",
+        pa.float64(),
+        "the same difference, measured with the control; null if the effect is itself the "
+        "difference from the control",
+        "as effect",
+    ),
+    f.field(
+        "over_control_low",
+        pa.float64(),
+        "lower end of the interval of effect minus control_effect, paired by text",
+        "as effect",
+    ),
+    f.field("over_control_high", pa.float64(), "upper end of this interval", "as effect"),
+    f.field("null", pa.string(), "where the claim must not hold"),
+    f.field(
+        "null_effect",
+        pa.float64(),
+        "the same difference for the untrained network; with several, the one that the effect "
+        "exceeds least clearly; null if none was measured",
+        "as effect",
+    ),
+    f.field(
+        "over_null_low",
+        pa.float64(),
+        "lower end of the interval of effect minus null_effect, paired by text",
+        "as effect",
+    ),
+    f.field("over_null_high", pa.float64(), "upper end of this interval", "as effect"),
+    f.field(
+        "p_value",
+        pa.float64(),
+        "two-sided p value of effect, difference from control, and difference from null, the "
+        "largest of the three; 1 if one of them is not above 0, or its interval is undefined; null "
+        "if one of them was not measured, for one seed, and for time",
+        "1",
+    ),
+    f.field("p_corrected", pa.float64(), "p_value after Holm's correction within the family", "1"),
+    f.field(
+        "examples",
+        pa.int32(),
+        "examples, or pairs of the same example, summed over seeds; for time, batches timed",
+        "examples, or batches",
+    ),
+    f.field("seeds", pa.int32(), "seeds averaged; over tasks, the maximum of the tasks", "seeds"),
+    f.field(
+        "interval",
+        pa.string(),
+        "what the intervals cover: seeds and test texts; test texts, with one draw of "
+        "demonstrations; or quartiles of timings",
+    ),
+    f.field("rule", pa.string(), "rule for the verdict"),
+    f.field("verdict", pa.string(), "supported, not supported, inconclusive or not tested"),
+    f.field(
+        "reason",
+        pa.string(),
+        "which of effect, control, and null failed, why the claim is not tested or its effect is "
+        "undefined, or which tasks are missing from the average; null otherwise",
+    ),
+    keys="model task claim",
+)

@@ -1,0 +1,135 @@
+"""AUCROC_l: how well attention to the label words predicts the model's answer ([A] §2.3)."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from anchorflow.analyses.attention.summarize import auc_of_predictions
+from anchorflow.arrays import Array
+from anchorflow.claims.claim import UNTRAINED, Claim, Control, Curve, Depth, Run, Sampled
+from anchorflow.claims.effects import mean_of_layers, several_layers
+from anchorflow.depth import first_third, last_third
+from anchorflow.statistics.by_task import texts_of
+from anchorflow.statistics.estimates import SeedStatistic, Statistic
+
+READS = (
+    "attention",
+    "predictions",
+    "prompts",
+)
+
+
+TELLS_NOTHING = "in no seed does the model predict two labels"
+
+
+def of_auc(run: Run, effect: Callable[[Array], Array], others: bool = False) -> Sampled:
+    """An effect of AUCROC_l in each seed, [R, L] to [R, 1].
+
+    ``others`` takes the mean attention to the other tokens of each demonstration in place of that
+    to its label word.
+    """
+    several_layers(run.rows("attention")["layer"].n_unique())
+    predictions = run.by_seed("predictions")
+    prompts = run.by_seed("prompts") if others else {}
+    seeds = {}
+    for seed, rows in run.by_seed("attention").items():
+        attention = to_other_tokens(rows, prompts[seed]) if others else rows
+        auc = auc_of_predictions(attention, predictions[seed])
+        seeds[seed] = SeedStatistic(partial(_effect_of, auc, effect), texts_of(predictions[seed]))
+    return Sampled(seeds)
+
+
+def _effect_of(auc: Statistic, effect: Callable[[Array], Array], weights: Array) -> Array:
+    return effect(auc(weights))
+
+
+def to_other_tokens(attention: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
+    """Attention with its mean over each demonstration's other tokens as that to the label word.
+
+    Parameters
+    ----------
+    attention, prompts : DataFrame
+        Tables ``attention`` and ``prompts`` of one model, task, and seed.
+    """
+    prompt = prompts.filter(pl.col("demonstrations") == "fixed", pl.col("skipped").is_null()).head(
+        1
+    )
+    spans = prompt.select(
+        # As attention_mean, without a prompt's first token.
+        tokens=pl.col("demonstration_ends").explode()
+        - pl.col("demonstration_starts").explode().clip(lower_bound=1),
+        words=pl.col("label_ends").explode() - pl.col("label_positions").explode(),
+    ).with_row_index("demonstration")
+    of_all = pl.col("attention_mean").cast(pl.Float64) * pl.col("tokens")
+    # Rounding in float32 may leave a rest below 0.
+    of_others = (of_all - pl.col("attention_label").cast(pl.Float64)).clip(0)
+    return attention.join(
+        spans.cast({"demonstration": attention.schema["demonstration"]}), on="demonstration"
+    ).with_columns(attention_label=of_others / (pl.col("tokens") - pl.col("words")))
+
+
+def other_tokens(effect: Callable[[Array], Array]) -> Control:
+    """The control of an effect of AUCROC_l.
+
+    Assigning label words' attention to other labels would be no control: AUCs averaged over all
+    rotations of the labels, including the identity, are 0.5 for any attention.
+    """
+    return Control(
+        "the other tokens of each demonstration in place of its label word",
+        partial(of_auc, effect=effect, others=True),
+    )
+
+
+def rise(auc: Array) -> Array:
+    """Mean of [..., L] over the last third of the layers minus that over the first third."""
+    layers = auc.shape[-1]
+    return mean_of_layers(auc, last_third(layers)) - mean_of_layers(auc, first_third(layers))
+
+
+def late_gain(auc: Array) -> Array:
+    """Σ (AUCROC_l − 0.5) over the upper half of the layers minus that over the lower half.
+
+    Divided by half of the number of layers; with an odd number, the middle layer is in neither
+    half. R_l is this sum up to l as a share of the total, a ratio of noise where attention predicts
+    nothing; where the total is above 0, the difference has the sign of 1 - 2 R_{L/2}.
+
+    Source: Wang et al. 2023, eq. 5; deep layers are the upper half (footnote 2).
+    """
+    excess, half = np.nan_to_num(auc - 0.5), auc.shape[-1] // 2
+    difference: Array = excess[..., -half:].mean(-1) - excess[..., :half].mean(-1)
+    undefined = np.isnan(auc).all(-1)
+    return np.where(undefined, np.nan, difference)[..., None]
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "deep_auc_rises",
+        "Attention to the label words predicts the model's answer better in late than in early "
+        "layers",
+        "[A] §2.3",
+        "AUCROC_l, last third minus first third of the layers",
+        "AUC",
+        partial(of_auc, effect=rise),
+        other_tokens(rise),
+        UNTRAINED,
+        undefined=TELLS_NOTHING,
+        over_depth=Depth("AUCROC_l", (Curve("AUCROC_l", "attention", {"measure": "auc"}),)),
+        place=1,
+    ),
+    Claim(
+        "deep_gain_late",
+        "Attention to the label words gains most of its predictive power in the upper half of the "
+        "layers",
+        "[A] §2.3",
+        "mean AUCROC_l - 0.5 over the upper half of the layers minus that over the lower half",
+        "AUC",
+        partial(of_auc, effect=late_gain),
+        other_tokens(late_gain),
+        UNTRAINED,
+        undefined=TELLS_NOTHING,
+        over_depth=Depth("R_l", (Curve("R_l", "attention", {"measure": "cumulative"}),)),
+        place=2,
+    ),
+)

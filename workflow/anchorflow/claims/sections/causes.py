@@ -1,0 +1,184 @@
+"""Effects of knock-outs, transplants, and the context cutoff (after [A] §2)."""
+
+from functools import partial
+
+import polars as pl
+
+from anchorflow.analyses.cutoff.summarize import cutoff_measures
+from anchorflow.analyses.faithfulness.summarize import faithfulness_measures
+from anchorflow.analyses.knockout.summarize import knockout_measures
+from anchorflow.analyses.transplant.summarize import transplant_measures
+from anchorflow.arrays import Array
+from anchorflow.claims.claim import (
+    DISCRIMINATING,
+    UNTRAINED,
+    Claim,
+    Control,
+    NotTested,
+    Run,
+    Sampled,
+)
+from anchorflow.claims.effects import UNCHANGED, difference_by_seed, minus
+from anchorflow.depth import last_third
+from anchorflow.statistics.by_task import ratio_of_seed
+from anchorflow.statistics.estimates import Statistic
+
+READS = (
+    "knockout",
+    "transplant",
+    "faithfulness",
+    "cutoff",
+)
+
+
+def cut_over_random(run: Run) -> Sampled:
+    """Absolute change of the loss with S_pq's edges cut minus with random ones, last third."""
+    changes = knockout_measures(run.rows("knockout"))
+    edges, random = (
+        {"edges": "label_to_target", "band": "last", "control": control}
+        for control in (False, True)
+    )
+    for setting, lacking in (
+        (edges, "label_to_target in the last third (knockout.classes, knockout.layers)"),
+        (random, "random edges in place of these (knockout.draws)"),
+    ):
+        if changes.filter(pl.col(name) == value for name, value in setting.items()).is_empty():
+            raise NotTested(f"the run does not cut {lacking}")
+    return difference_by_seed(changes, [edges], [random], "loss_size")
+
+
+_OTHERS = ("text", "template")
+
+
+def moved(run: Run, *places: str) -> Sampled:
+    """Share of the way to the donor's probabilities with all keys and values at these places.
+
+    The mean over ``places``, with donors whose label words are permuted.
+
+    Raises
+    ------
+    NotTested
+        If the run has none of these places.
+    """
+    measured = {seed: transplant_measures(rows) for seed, rows in run.by_seed("transplant").items()}
+    settings = [
+        {"donor": "permuted", "what": "keys_values", "places": name, "side": "all"}
+        for name in places
+    ]
+    seeds = {}
+    for seed, rows in measured.items():
+        known = set(rows["places"])
+        if not rows.is_empty() and known.issuperset(places):
+            of_places = ratio_of_seed(rows, settings, ["moved"])
+            seeds[seed] = of_places._replace(statistic=partial(_mean, of_places.statistic))
+    if not seeds:
+        raise NotTested(
+            f"the run puts no keys and values of {' and '.join(places)} tokens into other prompts "
+            "(transplant.places), or label words differ in their number of tokens"
+        )
+    return Sampled(seeds)
+
+
+def _mean(statistic: Statistic, weights: Array) -> Array:
+    mean: Array = statistic(weights).mean(-1, keepdims=True)
+    return mean
+
+
+def moved_more(run: Run) -> Sampled:
+    """Share moved by label words minus the mean of those moved by text and by template tokens."""
+    return minus(moved(run, "label"), moved(run, *_OTHERS))
+
+
+def rank_of(run: Run, estimate: str = "saliency") -> Sampled:
+    """Rank correlation over layers of an estimate with the effect of cutting label_to_target."""
+    cut = run.by_seed("knockout")
+    setting = {"edges": "label_to_target", "control": False, "estimate": estimate}
+    seeds = {}
+    for seed, rows in run.by_seed("faithfulness").items():
+        if seed in cut:
+            wanted = rows.filter(pl.col("edges") == "label_to_target", ~pl.col("control"))
+            measured = faithfulness_measures(wanted, cut[seed])
+            if not measured.is_empty():
+                seeds[seed] = ratio_of_seed(measured, [setting], ["rank"])
+    if not seeds:
+        raise NotTested(
+            "the run does not compare label_to_target with cutting it in single layers "
+            "(faithfulness.classes)"
+        )
+    return Sampled(seeds)
+
+
+def seen_over_random(run: Run) -> Sampled:
+    """Label loyalty with label words seen minus with equally many other tokens, last third."""
+    rows = run.rows("cutoff")
+    depth = int(rows["layer"].to_numpy().max())
+    begin = last_third(depth).start
+    layer = rows.filter(pl.col("layer") >= begin)["layer"].to_numpy().min()
+    if layer == depth:
+        raise NotTested("the run leaves no demonstrations out in the last third (cutoff.every)")
+    settings = [{"sees": sees, "layer": int(layer)} for sees in ("label", "random")]
+    return difference_by_seed(cutoff_measures(rows), settings[:1], settings[1:], "label_loyalty")
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "cutting_label_words",
+        "In late layers, cutting the target's attention to label words changes the answer more "
+        "than cutting its attention to random tokens",
+        "[A] §2",
+        "absolute change of the loss with the target's attention to label words cut, minus that "
+        "with its attention to equally many random keys near them cut, last third of the layers",
+        "nats",
+        cut_over_random,
+        Control("random keys of the same row, already subtracted in the effect"),
+        UNTRAINED,
+        DISCRIMINATING,
+        bounded=False,
+        place=1,
+    ),
+    # Not a discriminating form: in an untrained network, little information has spread from the
+    # tokens in which the two prompts differ, so its label words move the answer too.
+    Claim(
+        "label_words_carry",
+        "Transplanted label words move the answer to the donor's, and other tokens do not",
+        "[A] §2",
+        "share of the way to the donor's answer with keys and values of its label words, minus "
+        "that with those of equally many text or template tokens, all layers",
+        "share of the way",
+        moved_more,
+        Control("equally many text or template tokens, already subtracted in the effect"),
+        UNTRAINED,
+        bounded=False,
+        place=2,
+    ),
+    Claim(
+        "saliency_orders_layers",
+        "Saliency ranks layers by the effect of cutting the target's attention to label words "
+        "better than attention does",
+        "[A] §2",
+        "rank correlation over layers, within prompts, of S_pq with the absolute change of the "
+        "loss when its edges are cut in that layer alone",
+        "rank correlation",
+        rank_of,
+        Control(
+            "attention from the target to label words in place of saliency",
+            lambda run: rank_of(run, "attention"),
+        ),
+        UNTRAINED,
+        DISCRIMINATING,
+        place=3,
+    ),
+    Claim(
+        "label_words_suffice_late",
+        "In late layers, label words suffice in place of demonstrations, and other tokens do not",
+        "[A] §2",
+        "label loyalty with only label words seen in the last third of the layers minus that with "
+        "equally many other tokens",
+        UNCHANGED,
+        seen_over_random,
+        Control("equally many other tokens, already subtracted in the effect"),
+        UNTRAINED,
+        DISCRIMINATING,
+        place=4,
+    ),
+)

@@ -1,0 +1,121 @@
+"""Label loyalty in one setting of isolation compared with another ([A] §2.2)."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import polars as pl
+
+from anchorflow.analyses.isolation.summarize import loyalty_measures
+from anchorflow.claims.claim import (
+    DISCRIMINATING,
+    UNTRAINED,
+    Claim,
+    Control,
+    Isolated,
+    NotTested,
+    Run,
+    Sampled,
+)
+from anchorflow.claims.effects import UNCHANGED, Setting, difference_by_seed
+
+READS = (
+    "isolation",
+    "attention",
+)
+
+
+LAYERS = 5  # N, the number of isolated layers in [A]
+
+
+def isolation_over(run: Run, more: Sequence[Setting], less: Sequence[Setting]) -> Sampled:
+    """Label loyalty in some settings minus that in others, with five layers isolated.
+
+    Raises
+    ------
+    NotTested
+        If five layers were not isolated, or positions were not, or the settings are at different
+        ends of a model that five layers cover.
+    """
+    rows = run.rows("isolation")
+    five = rows.filter(pl.col("layers") == LAYERS, pl.col("variant") == run.variant)
+    if five.is_empty():
+        raise NotTested(f"isolation.layers lacks {LAYERS}, the paper's number")
+    for positions in sorted({str(keys["positions"]) for keys in (*more, *less)}):
+        if five.filter(pl.col("positions") == positions).is_empty():
+            raise NotTested(
+                f"isolation.positions lacks {positions}, or a demonstration has no such token"
+            )
+    ends = {keys["side"] for keys in (*more, *less)}
+    if len(ends) > 1 and "attention" in run.tables:
+        depth = run.rows("attention")["layer"].n_unique()
+        if depth == LAYERS:
+            raise NotTested("all layers are isolated, so that the first are the last")
+    untouched = rows.filter(pl.col("positions") == "none")
+    measured = loyalty_measures(pl.concat([untouched, five]))
+    return difference_by_seed(measured, more, less, "label_loyalty")
+
+
+_LABEL, _RANDOM, _BEFORE, _AFTER = (
+    {"positions": positions, "side": "first"}
+    for positions in ("label", "random", "before", "after")
+)
+
+
+def first_over_last(run: Run, positions: str = "label") -> Sampled:
+    """Label loyalty with positions isolated in the last five layers minus in the first five."""
+    last, first = ({"positions": positions, "side": side} for side in ("last", "first"))
+    return isolation_over(run, [last], [first])
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "isolation_label_over_random",
+        "In early layers, isolating label words changes more predictions than isolating random "
+        "tokens",
+        "[A] §2.2",
+        "label loyalty with random tokens isolated minus that with label words, first 5 layers",
+        UNCHANGED,
+        partial(isolation_over, more=[_RANDOM], less=[_LABEL]),
+        Control("random tokens of the demonstrations, already subtracted in the effect"),
+        UNTRAINED,
+        over_depth=(
+            Isolated("label words", "label", ("first",)),
+            Isolated("random tokens", "random", ("first",)),
+        ),
+        place=1,
+    ),
+    Claim(
+        "isolation_label_over_neighbors",
+        "In early layers, isolating label words changes more predictions than isolating the tokens "
+        "next to them",
+        "[A] §2.2",
+        "label loyalty with the tokens before or after label words isolated, mean of the two, "
+        "minus that with label words, first 5 layers",
+        UNCHANGED,
+        partial(isolation_over, more=[_BEFORE, _AFTER], less=[_LABEL]),
+        Control("the tokens before and after, already subtracted in the effect"),
+        UNTRAINED,
+        DISCRIMINATING,
+        over_depth=(
+            Isolated("label words", "label", ("first",)),
+            Isolated("tokens before", "before", ("first",)),
+            Isolated("tokens after", "after", ("first",)),
+        ),
+        place=3,
+    ),
+    Claim(
+        "isolation_first_over_last",
+        "Isolating label words changes more predictions in early than in late layers",
+        "[A] §2.2",
+        "label loyalty with label words isolated in the last 5 layers minus in the first 5",
+        UNCHANGED,
+        first_over_last,
+        Control(
+            "random tokens in place of the label words",
+            partial(first_over_last, positions="random"),
+        ),
+        UNTRAINED,
+        over_depth=(Isolated("label words", "label", ("first", "last")),),
+        place=2,
+    ),
+)

@@ -1,0 +1,202 @@
+"""Effects and verdicts of the papers' claims, which the files in ``sections`` declare."""
+
+import re
+from collections.abc import Mapping, Sequence
+from math import inf
+
+import polars as pl
+
+from anchorflow.claims.claim import (
+    ALL_TASKS,
+    COMPARED,
+    DISCRIMINATING,
+    PAPER,
+    QUARTILES,
+    UNTRAINED,
+    Claim,
+    Control,
+    Curve,
+    Depth,
+    Isolated,
+    Run,
+)
+from anchorflow.claims.decision import Decision, corrected, decide, measure_claim, over_tasks
+from anchorflow.claims.schema import CLAIMS
+from anchorflow.config import registry
+from anchorflow.config.cell_names import OWN, SHUFFLED, Words, cell_name
+from anchorflow.schemas.frames import frame_schema
+from anchorflow.statistics.by_task import AVERAGE, require_examples, summary_table
+
+__all__ = [
+    "ALL_TASKS",
+    "COMPARED",
+    "DISCRIMINATING",
+    "PAPER",
+    "QUARTILES",
+    "UNTRAINED",
+    "Claim",
+    "Control",
+    "Curve",
+    "Depth",
+    "Isolated",
+    "load_claims",
+    "summarize_claims",
+]
+
+_FOLDER = "claims/sections"
+_SOURCE = re.compile(
+    r"\[(?P<paper>\w+)\] §(?P<section>\d+(\.\d+)*)(, (Table|Fig\.) (?P<number>\d+))?"
+)
+
+
+def load_claims() -> list[Claim]:
+    """The claims of all files, ordered by source.
+
+    Raises
+    ------
+    ValueError
+        If the source of a claim does not have the expected format.
+    """
+    files = registry.entries(_FOLDER)  # in order, which the stable sort keeps for equal places
+    claims = [claim for file in files for claim in registry.load(_FOLDER, file).CLAIMS]
+    return sorted(claims, key=_place)
+
+
+def _place(claim: Claim) -> tuple[str, tuple[float, ...], int, int]:
+    """Paper, section, number of the table or figure, place; §5.1 precedes §5 as a whole."""
+    source = _SOURCE.fullmatch(claim.source)
+    if source is None:
+        raise ValueError(f"{claim.name}: a source is written as [A] §3.2, Table 2: {claim.source}")
+    section = [int(number) for number in source["section"].split(".")]
+    return source["paper"], (*section, inf), int(source["number"] or 0), claim.place
+
+
+def summarize_claims(
+    tasks: Sequence[str],
+    variant: str,
+    temperature: float,
+    confidence: float,
+    words: Words,
+    **tables: pl.DataFrame,
+) -> pl.DataFrame:
+    """Effect, interval, control, null, and verdict of every claim, per task and over tasks.
+
+    Parameters
+    ----------
+    tasks : sequence of str
+        All tasks of the run, in order.
+    variant : str
+        The variant of isolation to use.
+    temperature : float
+        Temperature of kernel regression with the sentence encoder.
+    words : mapping
+        Label words by task and name, from ``configuration.label_word_sets``.
+    tables
+        Tables of one model, all tasks and seeds: ``predictions`` and those that claims list in
+        ``READS``; ``kernel_predictions`` have the demonstrations of ``kernel``. Names that begin
+        with ``untrained_`` are tables of the model's untrained twins, and with ``shuffled_``,
+        tables with shuffled demonstration labels; ``worded_predictions`` also have other label
+        words. Claims whose tables are missing are not tested.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the table ``claims``: one row per claim and task, and one per claim for the
+        average.
+
+    Raises
+    ------
+    InputError
+        If there are no predictions.
+    """
+    require_examples(tables["predictions"])
+    others = (_TWINS, _SHUFFLED, _WORDED)
+    of_original = {name: rows for name, rows in tables.items() if not name.startswith(others)}
+    twins = _by_model(_without(_TWINS, tables))
+    shuffled, worded = _without(_SHUFFLED, tables), _without(_WORDED, tables)
+    runs = {
+        task: Run(
+            task,
+            _of_task(of_original, task),
+            variant,
+            temperature,
+            {
+                name: Run(task, _of_task(of_twin, task), variant, temperature)
+                for name, of_twin in twins.items()
+            },
+            _of_task(shuffled, cell_name(task, SHUFFLED)),
+            {
+                name: _of_task(worded, cell_name(task, name))["predictions"]
+                for name in words.get(task, {})
+                if name != OWN and worded
+            },
+            words.get(task, {}),
+        )
+        for task in tasks
+    }
+    claims = load_claims()
+    decisions: dict[str, dict[str, Decision]] = {claim.name: {} for claim in claims}
+    measured = {
+        claim.name: {task: measure_claim(claim, run) for task, run in runs.items()}
+        for claim in claims
+    }
+    for claim in claims:
+        of_tasks = measured[claim.name]
+        for task, known in {**of_tasks, AVERAGE: over_tasks(of_tasks)}.items():
+            decisions[claim.name][task] = decide(claim, known, confidence)
+    for family in dict.fromkeys(claim.family for claim in claims):
+        names = [claim.name for claim in claims if claim.family == family]
+        for task in (*runs, AVERAGE):
+            related = [decisions[name][task] for name in names]
+            for name, each in zip(names, corrected(related, confidence, family), strict=True):
+                decisions[name][task] = each
+    rows = [
+        {"task": task, **_told(claim, task), **vars(decision)}
+        for claim in claims
+        for task, decision in decisions[claim.name].items()
+    ]
+    schema = frame_schema(CLAIMS)
+    frame = pl.DataFrame(rows, schema={name: schema[name] for name in rows[0]})
+    return summary_table(frame, tables["predictions"], CLAIMS)
+
+
+_TWINS, _SHUFFLED, _WORDED = "untrained_", "shuffled_", "worded_"
+
+
+def _without(beginning: str, tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables whose names begin so, by the rest of their names."""
+    return {
+        name.removeprefix(beginning): rows
+        for name, rows in tables.items()
+        if name.startswith(beginning)
+    }
+
+
+def _by_model(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, pl.DataFrame]]:
+    """The tables of each twin, by its name."""
+    names = sorted({str(name) for rows in tables.values() for name in rows["model"].unique()})
+    return {
+        twin: {name: rows.filter(pl.col("model") == twin) for name, rows in tables.items()}
+        for twin in names
+    }
+
+
+def _of_task(tables: Mapping[str, pl.DataFrame], task: str) -> dict[str, pl.DataFrame]:
+    return {name: rows.filter(pl.col("task") == task) for name, rows in tables.items()}
+
+
+def _told(claim: Claim, task: str) -> dict[str, str]:
+    """The columns of a row that do not depend on measurements."""
+    timed = claim.rule == QUARTILES
+    return {
+        "claim": claim.name,
+        "statement": claim.statement,
+        "source": claim.source,
+        "family": claim.family,
+        "form": claim.form,
+        "compared": claim.compared,
+        "unit": claim.unit,
+        "control": claim.control.description,
+        "null": claim.null or "none",
+        "rule": ALL_TASKS if timed and task == AVERAGE else claim.rule,
+    }

@@ -1,0 +1,82 @@
+"""The declaration of an analysis, which stands in its folder's ``__init__``.
+
+The rules, the manifest, the data dictionary and the estimate of a run's time read it from there.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MODEL, TASK, CELL = "{model}", "{task}", "{model}/{task}/{seed}"
+WORLDS = "worlds"  # results on random worlds involve no model, and are in one file
+
+# Categories of the report, which sorts them by name.
+CLAIMS = "1 Claims"
+INFORMATION = "2 Label words as anchors"
+ANCHORS = "3 Anchors put to use"
+KERNEL = "4 Kernel regression"
+ACCURACY = "5 Accuracy"
+CAUSES = "6 What carries the answer"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the rule ``measure_{analysis}`` writes, in one job per ``path``.
+
+    With several ``tables``, by file, a job writes ``path/file.parquet``; else one file, with the
+    table that has the analysis's name.
+    """
+
+    tables: Mapping[str, str] = field(default_factory=dict)
+    path: str = CELL
+    sharded: bool = False  # a large test set is split among several jobs
+    first_seed: bool = False  # measured for the first seed only
+    twins: bool = False  # may be measured in untrained twins, which controls.stages lists
+    costs_with: tuple[str, ...] = ()  # other sections whose settings its ``cost`` depends on
+    repeatable: bool = True  # False: contains measured times, which differ between runs
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the rule ``summarize_{analysis}`` reads, for one model.
+
+    ``reads`` maps each argument of the function to a ``stage``, or to a ``stage/file`` if the stage
+    has several tables. ``settings`` are names of parts of the configuration in
+    ``workflow/rules/presenting.smk``.
+    """
+
+    reads: Mapping[str, str]
+    settings: tuple[str, ...] = ("statistics",)
+    with_words: bool = False  # reads tasks with several sets of label words, one cell per set
+    heavy: bool = False  # may take as much memory as the model
+
+
+@dataclass(frozen=True)
+class Presented:
+    """A figure per model, or a table of all models: its title in the report, and its inputs.
+
+    Without ``reads``, it shows the summary. ``settings`` are as in :class:`Summary`.
+    """
+
+    title: str
+    reads: Mapping[str, str] = field(default_factory=dict)
+    settings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """One folder of ``analyses``; its rules, paths and settings have its name."""
+
+    subject: str  # in messages; "{}" stands for the model
+    category: str  # of the report
+    measured: Measured | None = None
+    summary: Summary | None = None
+    figure: Presented | None = None
+    table: Presented | None = None
+    asked_for: str = ""  # key of a list or number; if empty or 0, runs leave the analysis out
+    check: Callable[[Mapping[str, Any]], None] | None = None  # what no schema can, of keys together
+
+    @property
+    def path(self) -> str:
+        """The name of the summary's and the figure's file, without ending."""
+        return WORLDS if self.measured and self.measured.path == WORLDS else MODEL

@@ -1,0 +1,51 @@
+"""Names of cells with other label words, and of models without training, in paths and tables.
+
+``reviews+symbols`` is ``reviews`` with ``symbols``, ``reviews+shuffled`` is ``reviews`` with the
+labels of its demonstrations shuffled, and ``gpt2+shuffled-0`` is the first draw of ``gpt2`` with
+its weights shuffled.
+"""
+
+from collections.abc import Mapping, Sequence
+
+Words = Mapping[str, Mapping[str, Sequence[str]]]  # label words by task and by their name
+OWN = "words"  # the name of a task's own label words in tables
+SHUFFLED = "shuffled"  # a task's own label words, its demonstrations' labels shuffled among them
+UNTRAINED = ("initialized", "shuffled")  # kinds of twins
+_JOINT = "+"  # no task's or model's name may contain it
+
+
+def cell_name(task: str, words: str) -> str:
+    """A task's name in paths with these label words; with its own, just the task's name."""
+    return task if words == OWN else f"{task}{_JOINT}{words}"
+
+
+def task_of(cell: str) -> str:
+    """The task whose texts, demonstrations and template a cell uses."""
+    return cell.partition(_JOINT)[0]
+
+
+def words_of(cell: str) -> str | None:
+    """The name of a cell's label words; None for the task's own."""
+    return cell.partition(_JOINT)[2] or None
+
+
+def labels_key(cell: str) -> str:
+    """The configuration key of a cell's label words, for error sentences."""
+    words = words_of(cell)
+    other = words is not None and words != SHUFFLED
+    return f"tasks.{task_of(cell)}." + (f"label_words.{words}" if other else "labels")
+
+
+def twin_name(model: str, kind: str, draw: int) -> str:
+    """The name of a model's untrained twin, such as ``gpt2+initialized-0``."""
+    return f"{model}{_JOINT}{kind}-{draw}"
+
+
+def base_of(model: str) -> str:
+    """The model of which a twin is made; any other model's name is returned as it is."""
+    return model.partition(_JOINT)[0]
+
+
+def is_untrained(model: str) -> bool:
+    """Whether a model's name is that of an untrained twin."""
+    return _JOINT in model

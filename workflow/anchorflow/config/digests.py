@@ -1,0 +1,248 @@
+"""Which code a rule's numbers depend on, as digests that Snakemake compares.
+
+A job runs again when code that makes its numbers has changed. That code is the rule's script and
+the modules of this package that it imports, directly or through others. Of each, everything counts
+but comments, formatting and docstrings; of schemas, the names, types and keys of the tables that
+are used.
+
+Modules that only move bytes do not count (:data:`NOT_COUNTING`). If one of them changes numbers
+after all, increase :data:`NUMBERS`, which reruns everything.
+"""
+
+import ast
+import builtins
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from types import FunctionType, SimpleNamespace
+from typing import Any, NamedTuple
+
+from anchorflow.config.registry import is_schema
+
+NUMBERS = 1
+
+# Packages and modules that read, write, check, log and plan, but compute no number.
+NOT_COUNTING = (
+    "config",
+    "store",
+    "document",
+    "model/memory.py",
+    "model/cost.py",
+    "model/size.py",
+    "model/devices.py",
+    "__init__.py",  # the package's docstring and version
+)
+DECLARATION = re.compile(r"(analyses|analyses/\w+|claims)/__init__.py")  # of analyses
+# Exceptions: names of cells seed random draws, separators are part of texts, shards select them.
+COUNTING = ("config/cell_names.py", "config/text_fields.py", "config/shards.py")
+
+_PACKAGE = Path(__file__).parents[1]
+_PAGE_PARTS = (".html", ".css", ".js")  # same stem and folder as a module
+_DESCRIPTIONS = {"description", "unit", "rows"}  # in the metadata of columns and tables
+
+Name = str | None  # a name that is imported from a module; None for the whole module
+
+
+def code_of(script: Path, modules: Iterable[str] = ()) -> dict[str, Any]:
+    """A rule's ``params`` for its code: for each package, its files and their digests.
+
+    If one changes, Snakemake prints those of its package before and now.
+
+    Parameters
+    ----------
+    script : Path
+        The rule's script.
+    modules : iterable of str
+        Files of the package, such as ``analyses/flow/plot.py``, that the script loads by name.
+    """
+    packages: dict[str, list[str]] = {}
+    for path, names in sorted(_closure(script, modules).items()):
+        if not _inside(path) or counts(path):
+            label = _label(path)
+            packages.setdefault(f"code_{_package(label)}", []).append(
+                f"{label} {digest(path, frozenset(names))}"
+            )
+    return {"numbers": f"numbers {NUMBERS}", **packages}
+
+
+def _package(label: str) -> str:
+    """The innermost package whose files are listed together: that of an analysis is its name."""
+    *folders, _ = label.split("/")
+    inner = folders[1:] if folders[:1] == ["analyses"] else folders
+    return inner[0] if inner else _PACKAGE.name
+
+
+def tracked(params: Mapping[str, Any]) -> dict[Path, str]:
+    """The files behind a job's params that :func:`code_of` made, with their digests."""
+    packages = [value for name, value in params.items() if name.startswith("code_")]
+    labels = (file.split() for files in packages for file in files)
+    scripts = _PACKAGE.parent
+    return {
+        (scripts if label.startswith("scripts/") else _PACKAGE) / label: known
+        for label, known in labels
+    }
+
+
+def counts(path: Path) -> bool:
+    """Whether a file of the package affects numbers."""
+    place = path.relative_to(_PACKAGE).as_posix()
+    if DECLARATION.fullmatch(place):
+        return False
+    return place in COUNTING or not any(
+        place == part or place.startswith(f"{part}/") for part in NOT_COUNTING
+    )
+
+
+@cache
+def digest(path: Path, names: frozenset[Name] = frozenset([None])) -> str:
+    """What a file computes, as twelve hexadecimal digits.
+
+    Parameters
+    ----------
+    path : Path
+        A module, or part of a page, whose bytes count.
+    names : set of str
+        Of a schema, the names that count; all with None.
+    """
+    if is_schema(path):
+        text = repr([pair for pair in _columns(path) if names & {None, "*", pair[0]}])
+    elif path.suffix == ".py":
+        text = _meaning(_tree(path))
+    else:
+        text = path.read_text(encoding="utf-8")
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def digest_now(path: Path) -> str:
+    """The digest of a whole file as it is now, even if it changed after an earlier digest."""
+    digest.cache_clear()
+    _tree.cache_clear()
+    return digest(path)
+
+
+def _inside(path: Path) -> bool:
+    return path.is_relative_to(_PACKAGE)
+
+
+def _label(path: Path) -> str:
+    return path.relative_to(_PACKAGE).as_posix() if _inside(path) else f"scripts/{path.name}"
+
+
+def _closure(script: Path, modules: Iterable[str]) -> dict[Path, set[Name]]:
+    """The files that a script runs, each with the names that are imported from it."""
+    found: dict[Path, set[Name]] = {}
+    waiting: list[tuple[Path, Name]] = [(script, None)]
+    waiting += [(_PACKAGE / module, None) for module in modules]
+    while waiting:
+        path, name = waiting.pop()
+        name = name if is_schema(path) else None
+        if name not in found.setdefault(path, set()):
+            found[path].add(name)
+            waiting += _runs(path)
+    return found
+
+
+@cache
+def _runs(path: Path) -> list[tuple[Path, Name]]:
+    """Files that a file imports, the ``__init__`` of its folders, and its parts of a page."""
+    inits = [folder / "__init__.py" for folder in path.parents if _inside(folder)]
+    companions = [*inits, *(path.with_suffix(end) for end in _PAGE_PARTS)]
+    found: list[tuple[Path, Name]] = [(file, None) for file in companions if file.is_file()]
+    if path.suffix == ".py" and not is_schema(path):  # a schema's digest covers what it imports
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.Import):
+                found += [file for alias in node.names for file in _files(alias.name)]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    found += _files(f"{node.module}.{alias.name}") or _files(
+                        node.module, alias.name
+                    )
+    return found
+
+
+def _files(module: str, name: Name = None) -> list[tuple[Path, Name]]:
+    """The file of a module of this package, with a name that is imported from it."""
+    package, *parts = module.split(".")
+    place = _PACKAGE.joinpath(*parts)
+    files = (place.with_suffix(".py"), place / "__init__.py") if package == _PACKAGE.name else ()
+    return [(file, name) for file in files if file.is_file()][:1]
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes(), str(path))
+
+
+def _meaning(node: Any) -> str:
+    """A syntax tree without docstrings, as text that is the same in every version of Python.
+
+    Empty fields are left out, since versions add fields.
+    """
+    if isinstance(node, list):
+        return f"[{','.join(_meaning(part) for part in node if not _is_docstring(part))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = (
+        f"{name}={_meaning(value)}"
+        for name, value in ast.iter_fields(node)
+        if name not in ("type_comment", "kind") and value is not None and value != []
+    )
+    return f"{type(node).__name__}({','.join(fields)})"
+
+
+def _is_docstring(node: Any) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+class _Made(NamedTuple):
+    """A type, a column or a table: the function of pyarrow that makes it, and its arguments."""
+
+    function: str
+    given: tuple[Any, ...]
+    metadata: dict[str, Any]
+
+
+class _Arrow:
+    """Stands for pyarrow in schemas, since planning a run needs no such library."""
+
+    def __getattr__(self, function: str) -> Callable[..., _Made]:
+        def make(*given: Any, metadata: Mapping[str, Any] | None = None) -> _Made:
+            counted = {k: v for k, v in (metadata or {}).items() if k not in _DESCRIPTIONS}
+            return _Made(function, given, counted)
+
+        return make
+
+
+def _columns(path: Path) -> list[tuple[str, Any]]:
+    """The columns, tables and other constants of a schema, by their names."""
+    values = sorted(vars(_executed(path)).items())
+    other = (_Arrow, SimpleNamespace, FunctionType)
+    return [(k, v) for k, v in values if not k.startswith("_") and not isinstance(v, other)]
+
+
+@cache
+def _executed(path: Path) -> SimpleNamespace:
+    """What a schema defines, and what it has imported from other ones."""
+    scope: dict[str, Any] = {"__builtins__": {**vars(builtins), "__import__": _import}}
+    exec(compile(_tree(path), str(path), "exec"), scope)
+    del scope["__builtins__"]
+    return SimpleNamespace(**scope)
+
+
+def _import(name: str, *scopes: Any, **more: Any) -> Any:
+    """As ``__import__``, with stand-ins for schemas and pyarrow."""
+    if name == "pyarrow":
+        return _Arrow()
+    if not name.startswith(f"{_PACKAGE.name}."):
+        return builtins.__import__(name, *scopes, **more)
+    names = scopes[2] or ()
+    modules = {part: file for part in names for file, _ in _files(f"{name}.{part}")}
+    if modules:
+        return SimpleNamespace(**{part: _executed(file) for part, file in modules.items()})
+    return _executed(_files(name)[0][0])

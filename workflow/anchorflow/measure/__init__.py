@@ -1,1 +1,0 @@
-"""Measurements with a model, per task and seed: one module per stage."""

@@ -1,0 +1,140 @@
+"""What a model answers: scores and probabilities of the label words, and the most likely tokens."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import polars as pl
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from anchorflow.config.errors import is_out_of_memory
+from anchorflow.model.batches import Batch, release_memory
+from anchorflow.model.logits import check_finite, logits_after, of_label_words
+from anchorflow.model.token_groups import token_groups
+from anchorflow.schemas.frames import keyed
+from anchorflow.schemas.predictions import PREDICTIONS
+
+TOP_TOKENS = 5  # most likely tokens that predictions list
+_HEAD_ROWS = 64  # states in one pass of the head; more are hardly faster per state
+
+
+class Answers(NamedTuple):
+    """Next-token logits reduced to what measurements need; float32, one prompt per row."""
+
+    label_logits: Tensor  # [B, C], of the label words' first tokens
+    scores: Tensor  # [B, C], label probabilities are their softmax: these logits, or whole words'
+    top_tokens: Tensor  # [B, K], the most likely tokens, best first
+    largest: Tensor  # [B], largest absolute logit; not finite if any logit is not
+
+    @classmethod
+    def of(cls, logits: Tensor, label_tokens: Tensor, top_tokens: int) -> "Answers":
+        """From logits [B, vocabulary] and token ids of the label words [C]."""
+        of_labels = of_label_words(logits, label_tokens)
+        return cls(
+            of_labels,
+            of_labels,
+            logits.topk(top_tokens).indices,
+            logits.abs().amax(-1),
+        )
+
+
+@torch.no_grad()
+def answers_after(
+    model: PreTrainedModel, states: Sequence[Tensor], label_tokens: Tensor, top_tokens: int
+) -> list[Answers]:
+    """Apply the output head to the final hidden states of several runs.
+
+    For a few prompts, the head takes as long as reading its weights, which for a large vocabulary
+    is longer than several layers take. The runs therefore share its passes. If memory runs out,
+    passes get fewer rows.
+
+    Parameters
+    ----------
+    states : sequence of [B, hidden]
+        From :func:`target_states` or :func:`last_token_states`.
+    label_tokens : [C]
+        Token ids of the label words.
+    top_tokens : int
+        Number of most likely tokens to return.
+
+    Returns
+    -------
+    list of Answers
+        One per run.
+    """
+    if not states:
+        return []
+    left, rows, parts = torch.cat(list(states)), _HEAD_ROWS, []
+    while len(left):
+        try:
+            answers = Answers.of(logits_after(model, left[:rows]), label_tokens, top_tokens)
+        except (RuntimeError, MemoryError) as error:
+            if rows == 1 or not is_out_of_memory(error):
+                raise
+        else:
+            parts.append(answers)
+            left = left[rows:]
+            continue
+        # Not in the handler, where the error still references what the pass has computed.
+        rows = min(rows, len(left)) // 2 or 1
+        release_memory()
+    sizes = [len(of_run) for of_run in states]
+    split = [torch.cat(field).split(sizes) for field in zip(*parts, strict=True)]
+    return [Answers(*fields) for fields in zip(*split, strict=True)]
+
+
+def prediction_frame(
+    batch: Batch,
+    logits: Tensor,
+    tokenizer: Tokenizer,
+    keys: Mapping[str, str | int],
+    scores: Tensor | None = None,
+) -> pl.DataFrame:
+    """``PREDICTIONS`` of one batch, from logits [B, vocabulary] and the label words' scores [B, C].
+
+    By default, scores are the logits of the label words' first tokens.
+    """
+    if scores is None:
+        scores = of_label_words(logits, batch.label_tokens)
+    top = logits.softmax(-1).topk(TOP_TOKENS)
+    tokens = top.indices.cpu().tolist()
+    frame = label_predictions(batch, scores).with_columns(
+        pl.Series("top_tokens", tokens),
+        pl.Series(
+            "top_texts",
+            [
+                [tokenizer.decode([token], skip_special_tokens=False) for token in row]
+                for row in tokens
+            ],
+        ),
+        pl.Series("top_probabilities", top.values.cpu().tolist()),
+    )
+    groups = token_groups(batch.label_tokens.tolist())
+    return keyed(frame, {**keys, "token_groups": groups}, PREDICTIONS)
+
+
+def label_predictions(batch: Batch, scores: Tensor) -> pl.DataFrame:
+    """True label, prediction and label probabilities of each example of one batch.
+
+    Parameters
+    ----------
+    scores : [B, C]
+        Scores of the label words, such as the logits of their first tokens.
+
+    Raises
+    ------
+    InputError
+        If a score is not finite.
+    """
+    check_finite(scores, batch.examples)
+    probabilities = scores.softmax(-1).cpu()
+    return pl.DataFrame(
+        {
+            "example": batch.examples,
+            "label": batch.labels.tolist(),
+            "prediction": probabilities.argmax(-1).tolist(),
+            "probabilities": probabilities.tolist(),
+        }
+    )

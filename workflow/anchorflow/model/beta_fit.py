@@ -1,0 +1,533 @@
+"""Weights β for attention to label words, fitted to a few training texts ([A] §3.1).
+
+Attention from the target to the label word of demonstration i resembles the class probability of
+a logistic regression without fitted weights ([A] eq. 6). Re-weighting adds such weights as exp(β),
+one per layer, head, and demonstration, and fits them by gradient descent while the model is
+frozen. Only the target's attention row changes, so each step runs one token per text
+(``last_tokens.py``), with the same result as full prompts. Such a step takes about as long as
+reading all weights, so all fits of one cell run side by side, whether their texts see the whole
+demonstrations or the anchors alone: one pass over the weights is one step of every fit.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
+
+from anchorflow.config.errors import InputError, is_out_of_memory
+from anchorflow.model.attention_function import (
+    Attention,
+    AttentionCall,
+    Intervention,
+    attention_rows,
+    intervene,
+    mixed_rows,
+)
+from anchorflow.model.batches import (
+    LabelWords,
+    release_memory,
+)
+from anchorflow.model.last_tokens import LastTokens, together
+from anchorflow.model.prefix import KeepKeys
+from anchorflow.model.word_scores import Ended, Words
+from anchorflow.random_draws import generator
+
+
+class Reweight:
+    """The intervention A_l^h(q, p) ← exp(β_{l,h,i}) · A_l^h(q, p) for all tokens p of label word i.
+
+    Applied after the softmax, without renormalization.
+
+    Parameters
+    ----------
+    beta : [L, H, N] or [B, L, H, N]
+        β of every layer, query head, and demonstration, for all examples or for each; may require
+        a gradient.
+    rows : [B], int
+        The target's query row in each example.
+    label_keys : LabelWords
+        The keys of all tokens of each demonstration's label word.
+
+    Source: Wang et al. 2023, eq. 9.
+    """
+
+    def __init__(self, beta: Tensor, rows: Tensor, label_keys: LabelWords) -> None:
+        self._beta, self._rows, self._label_keys = beta, rows, label_keys
+
+    @classmethod
+    def last(cls, beta: Tensor, tokens: LastTokens, row: int = 0) -> "Reweight":
+        """Re-weighting for prompts of which only the last token is run, or tokens after it."""
+        return cls(beta, tokens.rows + row, tokens.label_keys)
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """The layer's output, [B, H, T, D], changed in the target's row only.
+
+        If that is the only row, it is computed here, so no intervention may follow this one.
+        """
+        rows = self._rows.to(call.query.device)
+        words = self._label_keys.to(call.query.device)
+        # [H, N] or [B, H, N]
+        # What exp(β) adds to the factor 1, exact for small β.
+        factor = torch.expm1(self._beta[..., call.layer, :, :].to(call.query.device))
+        weights = attention_rows(call, rows[:, None])  # [B, H, 1, K]
+        more = (words.each(weights[:, :, 0]) * factor[..., None]).flatten(2)  # [B, H, N · W]
+        at = words.at.flatten(1)[:, None].expand_as(more)
+        changed = weights.scatter_add(3, at[:, :, None], more[:, :, None])
+        row = mixed_rows(call, changed)  # [B, H, 1, D]
+        if call.query.shape[2] == 1:
+            return row
+        targets = (torch.arange(len(rows), device=rows.device), rows)
+        return attention(call).transpose(1, 2).index_put(targets, row[:, :, 0]).transpose(1, 2)
+
+
+def label_scores(
+    model: PreTrainedModel,
+    tokens: LastTokens,
+    beta: Tensor | None = None,
+    words: Words | None = None,
+    *observing: Intervention,
+) -> Tensor:
+    """Scores of the label words; the label probabilities are their softmax.
+
+    Parameters
+    ----------
+    beta : [L, H, N] or [B, L, H, N], optional
+        β, for all prompts or per prompt. It re-weights the attention of every token that predicts a
+        token of a label word: the target and, for whole words, each of their tokens but the last.
+    words : Words, optional
+        Whole label words to score.
+    observing
+        Interventions that observe the target's attention.
+
+    Returns
+    -------
+    Tensor
+        [B, C], float32, with the autograd graph of β: logits of the label words' first tokens, or
+        scores of the whole words in nats.
+    """
+    if words is not None:
+        return scores_and_logits(model, tokens, beta, words, *observing)[0]
+    with intervene(tokens, *observing, *_weighted(beta, tokens)):
+        return tokens.logits(model)
+
+
+def scores_and_logits(
+    model: PreTrainedModel,
+    tokens: LastTokens,
+    beta: Tensor | None = None,
+    words: Words | None = None,
+    *observing: Intervention,
+) -> tuple[Tensor, Tensor]:
+    """Like :func:`label_scores`, and next-token logits at the target, [B, vocabulary]."""
+    kept = KeepKeys()
+    keeping = [] if words is None else [kept]
+    with intervene(*keeping, tokens, *observing, *_weighted(beta, tokens)):
+        logits = tokens.vocabulary_logits(model)
+    if words is None:
+        return logits[:, tokens.label_tokens.to(logits.device)], logits
+
+    def on_rows(count: int) -> list[Reweight]:
+        return [
+            intervention for row in range(count) for intervention in _weighted(beta, tokens, row)
+        ]
+
+    return words.scores(model, Ended.last(model, tokens, kept), logits, on_rows), logits
+
+
+def reweighted_states(
+    model: PreTrainedModel, tokens: LastTokens, beta: Tensor | None = None
+) -> Tensor:
+    """Final hidden states at the target under β, [B, hidden]; see :func:`answers_after`."""
+    with intervene(tokens, *_weighted(beta, tokens)):
+        return tokens.states(model)
+
+
+def _weighted(beta: Tensor | None, tokens: LastTokens, row: int = 0) -> list[Reweight]:
+    return [] if beta is None else [Reweight.last(beta, tokens, row)]
+
+
+class DivergenceError(InputError):
+    """The loss is no longer finite."""
+
+
+class Step(NamedTuple):
+    """One step of gradient descent, with the loss before it."""
+
+    epoch: int
+    step: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Hyperparameters of the fit, which uses Adam and starts from β = 0."""
+
+    learning_rate: float
+    epochs: int
+    batch_size: int  # 0: all training texts at once
+
+    def __post_init__(self) -> None:
+        """Raise InputError if a value is out of range."""
+        for name, value, least in (
+            ("learning_rate", self.learning_rate, "more than 0"),
+            ("epochs", self.epochs, "at least 1"),
+            ("batch_size", self.batch_size, "at least 0"),
+        ):
+            if value < 0 or (value == 0 and name != "batch_size"):
+                raise InputError(f"{name}: {value} should be {least}.")
+
+    def fit(
+        self,
+        model: PreTrainedModel,
+        training: LastTokens,
+        random: np.random.Generator,
+        words: Words | None = None,
+    ) -> tuple[Tensor, list[Step]]:
+        """Fit β to the cross-entropy of the true label among the label words.
+
+        Parameters
+        ----------
+        random : numpy.random.Generator
+            Shuffles the training texts in every epoch.
+        words : Words, optional
+            Whole label words, whose scores are then fitted instead of first tokens ([A]).
+
+        Returns
+        -------
+        tuple
+            β as [L, H, N], float32, on the CPU; and the steps in order.
+
+        Raises
+        ------
+        DivergenceError
+            If the loss is not finite, before a step or after the last one.
+
+        Source: Wang et al. 2023, eq. 10.
+        """
+        every = torch.arange(training.size, device=training.labels.device)
+        (fitted,) = fit_side_by_side(model, training, [Planned(self, every, random)], words)
+        return fitted.unless_diverged()
+
+    def batches(self, rows: Tensor, random: np.random.Generator) -> Iterator[tuple[int, Tensor]]:
+        """The epoch and the training texts of every step, in order."""
+        size = self.batch_size or len(rows)
+        for epoch in range(self.epochs):
+            order = torch.tensor(random.permutation(len(rows)), device=rows.device)
+            for some in order.split(size):
+                yield epoch, rows[some]
+
+
+class Planned(NamedTuple):
+    """A fit to some of the training texts."""
+
+    descent: Descent
+    rows: Tensor  # [n], int: which of the training texts
+    random: np.random.Generator  # shuffles them in every epoch
+
+
+class Fitted(NamedTuple):
+    """The result of a planned fit."""
+
+    beta: Tensor  # [L, H, N], float32, on the CPU
+    steps: list[Step]  # in order, up to the one whose loss was not finite
+    diverged: DivergenceError | None = None
+
+    def unless_diverged(self) -> tuple[Tensor, list[Step]]:
+        """β and the steps; raises the DivergenceError, if any."""
+        if self.diverged:
+            raise self.diverged
+        return self.beta, self.steps
+
+
+class _Running:
+    """A fit under way: its β, its Adam, and the steps so far."""
+
+    def __init__(self, planned: Planned, shape: Sequence[int]) -> None:
+        self.rate = planned.descent.learning_rate
+        self.beta = torch.zeros(*shape, device=planned.rows.device, requires_grad=True)
+        self.optimizer = torch.optim.Adam([self.beta], lr=self.rate)
+        self.batches = planned.descent.batches(planned.rows, planned.random)
+        self.steps: list[Step] = []
+        self.diverged: DivergenceError | None = None
+
+    def check(self, loss: float) -> None:
+        """Mark the fit as diverged if the loss before or after its last step is not finite."""
+        if not np.isfinite(loss):
+            self.diverged = DivergenceError(
+                f"with the learning rate {self.rate:g} the loss is no longer finite in step "
+                f"{len(self.steps)} (epoch {self.steps[-1].epoch + 1}); lower the rate, or if it "
+                'is step 1 already, try "dtype: float32" for the model.'
+            )
+
+
+def fit_side_by_side(
+    model: PreTrainedModel,
+    training: LastTokens,
+    plans: Sequence[Planned],
+    words: Words | None = None,
+) -> list[Fitted]:
+    """Run several fits of β to subsets of the same texts; one pass is one step of every fit.
+
+    Each fit has its own β, state of Adam, and order of texts, and takes the same steps as it would
+    alone, up to rounding. A fit that diverges ends; the others continue. If memory runs out, fewer
+    fits share a pass.
+
+    Parameters
+    ----------
+    training : LastTokens
+        The training texts, with the same demonstrations.
+    words : Words, optional
+        Whole label words, whose scores are then fitted instead of first tokens ([A]).
+
+    Returns
+    -------
+    list of Fitted
+        One per plan, in their order.
+
+    Source: Wang et al. 2023, eq. 10.
+    """
+    config = model.config.get_text_config()
+    count = training.label_positions.shape[1]
+    shape = (config.num_hidden_layers, config.num_attention_heads, count)
+    fits = [_Running(planned, shape) for planned in plans]
+    at_once = len(fits)
+    while current := [
+        (fit, *batch) for fit in fits if not fit.diverged and (batch := next(fit.batches, None))
+    ]:
+        losses: list[float] = []
+        while len(losses) < len(current):
+            some = current[len(losses) :][:at_once]
+            try:
+                losses += _descend(model, training, some, words)
+            except (RuntimeError, MemoryError) as error:
+                if len(some) == 1 or not is_out_of_memory(error):
+                    raise
+            else:
+                continue
+            # Not in the handler, where the error still references what the pass has computed.
+            at_once = len(some) // 2
+            release_memory()
+        for (fit, epoch, _), loss in zip(current, losses, strict=True):
+            fit.steps.append(Step(epoch, len(fit.steps), loss))
+            fit.check(loss)
+            if not fit.diverged:
+                fit.optimizer.step()
+    for fit, planned in zip(fits, plans, strict=True):
+        if not fit.diverged:  # unless its last step made it diverge
+            learned = training.select(planned.rows)
+            fit.check(loss_under(model, learned, fit.beta.detach(), words))
+    return [Fitted(fit.beta.detach().cpu(), fit.steps, fit.diverged) for fit in fits]
+
+
+def _descend(
+    model: PreTrainedModel,
+    training: LastTokens,
+    current: Sequence[tuple[_Running, int, Tensor]],
+    words: Words | None,
+) -> list[float]:
+    """Run fits on their next texts, [B] rows each: their losses; sets the gradient of each β."""
+    sizes = [len(rows) for _, _, rows in current]
+    some = training.select(torch.cat([rows for _, _, rows in current]))
+    fit_of_row = torch.arange(len(current), device=some.labels.device)
+    fit_of_row = fit_of_row.repeat_interleave(torch.tensor(sizes, device=fit_of_row.device))
+    for fit, _, _ in current:
+        fit.optimizer.zero_grad()
+    beta = torch.stack([fit.beta for fit, _, _ in current])[fit_of_row]
+    scores = label_scores(model, some, beta, words)
+    losses = [
+        cross_entropy(of_fit, labels)
+        for of_fit, labels in zip(scores.split(sizes), some.labels.split(sizes), strict=True)
+    ]
+    # Each loss depends on one β alone, so the sum gives every β the gradient of its own loss.
+    torch.stack(losses).sum().backward()
+    return [loss.item() for loss in losses]
+
+
+@torch.no_grad()
+def loss_under(
+    model: PreTrainedModel, tokens: LastTokens, beta: Tensor, words: Words | None = None
+) -> float:
+    """Mean cross-entropy of the true labels among the label words, in nats."""
+    return cross_entropy(label_scores(model, tokens, beta, words), tokens.labels).item()
+
+
+class Trial(NamedTuple):
+    """A fit to one half of the training texts, evaluated on the held-out half."""
+
+    learning_rate: float
+    fold: int
+    steps: list[Step]
+    loss: float  # mean over the held-out texts; infinite if the fit diverged
+
+
+class Fit(NamedTuple):
+    """A fitted β, how it was fitted, and the trials that selected the learning rate."""
+
+    beta: Tensor  # [L, H, N], float32
+    descent: Descent
+    steps: list[Step]
+    trials: list[Trial]  # two for each learning rate; none if there is only one rate
+    further: Mapping[float, Fitted]  # by learning rate, regardless of the held-out loss
+
+
+def fit_reweighting(
+    model: PreTrainedModel,
+    caches: Sequence[LastTokens],
+    spec: Mapping[str, Any],
+    seed: int,
+    task: str,
+    words: Words | None = None,
+    further_rates: Sequence[float] = (),
+) -> list[Fit]:
+    """Fit β to all training texts, with the learning rate that is best on held-out texts.
+
+    Several rates are compared by their loss on held-out halves of the training texts; a rate that
+    diverges there is not selected. All fits run side by side, on every cache. Every rate is also
+    fitted to all texts at the same time, so that no fit has to wait for the selection.
+
+    Parameters
+    ----------
+    caches : sequence of LastTokens
+        The same training texts after one prefix, of which they see everything or, in a second
+        cache, the anchors alone. One fit per cache.
+    spec : mapping
+        ``learning_rates``, ``epochs``, and ``batch_size``, as in the configuration.
+    words : Words, optional
+        Whole label words, whose scores are fitted instead of first tokens.
+    further_rates : sequence of float
+        Rates with which β is also fitted to all training texts on the first cache, in the same
+        order of texts.
+
+    Raises
+    ------
+    InputError
+        If every rate diverges, or the selected rate or a further one diverges on the full training
+        set.
+    """
+    training = together(caches)
+    rates: list[float] = list(spec["learning_rates"])
+    planned: list[list[_Tried]] = []
+    begin = 0
+    for number, cache in enumerate(caches):
+        every = torch.arange(begin, begin + cache.size, device=training.labels.device)
+        begin += cache.size
+        folds = [every[fold] for fold in _folds(cache)] if len(rates) > 1 else []
+        tried = [
+            _Tried(rate, fold, folds[fold], folds[1 - fold])
+            for rate in rates
+            for fold in range(len(folds))
+        ]
+        whole = dict.fromkeys([*rates, *(further_rates if number == 0 else ())])
+        planned.append([*tried, *(_Tried(rate, None, every, None) for rate in whole)])
+    plans = [
+        Planned(
+            Descent(trial.rate, spec["epochs"], spec["batch_size"]),
+            trial.rows,
+            generator(seed, task, "reweighting", *([] if trial.fold is None else [trial.fold])),
+        )
+        for of_cache in planned
+        for trial in of_cache
+    ]
+    fitted = iter(fit_side_by_side(model, training, plans, words))
+    return [
+        _selected(
+            model,
+            training,
+            [(trial, next(fitted)) for trial in of_cache],
+            spec,
+            task,
+            words,
+            further_rates if number == 0 else (),
+            *(_ANCHORS if number else ("", "")),
+        )
+        for number, of_cache in enumerate(planned)
+    ]
+
+
+# For error sentences about fits on the second cache: which fit is meant, and how to omit it.
+_ANCHORS = (
+    ", with the anchors alone kept",
+    ", or leave hidden_anchor out of compression.methods",
+)
+
+
+class _Tried(NamedTuple):
+    """A fit with a rate: to one half of the texts, or to all of them."""
+
+    rate: float
+    fold: int | None
+    rows: Tensor
+    held_out: Tensor | None
+
+
+def _selected(
+    model: PreTrainedModel,
+    training: LastTokens,
+    fits: Sequence[tuple[_Tried, Fitted]],
+    spec: Mapping[str, Any],
+    task: str,
+    words: Words | None,
+    further_rates: Sequence[float],
+    where: str,
+    otherwise: str,
+) -> Fit:
+    """Of all fits on one cache, the one whose rate has the lowest held-out loss."""
+    rates: list[float] = list(spec["learning_rates"])
+    trials = [
+        Trial(
+            planned.rate,
+            planned.fold,
+            fitted.steps,
+            _held_out_loss(model, training, planned.held_out, fitted, words),
+        )
+        for planned, fitted in fits
+        if planned.fold is not None and planned.held_out is not None
+    ]
+    of_rate = {planned.rate: fitted for planned, fitted in fits if planned.fold is None}
+    losses = [
+        np.mean([trial.loss for trial in trials if trial.learning_rate == rate] or [0.0])
+        for rate in rates
+    ]
+    best = rates[int(np.argmin(losses))]
+    for key, named in (("learning_rates", [best]), ("further_rates", further_rates)):
+        for rate in named:
+            if of_rate[rate].diverged:
+                sentence = str(of_rate[rate].diverged).removesuffix(".")
+                raise InputError(
+                    f"reweighting.{key}: for tasks.{task}{where}, {sentence}{otherwise}."
+                )
+    beta, steps, _ = of_rate[best]
+    descent = Descent(best, spec["epochs"], spec["batch_size"])
+    further = {rate: of_rate[rate] for rate in further_rates}
+    return Fit(beta, descent, steps, trials, further)
+
+
+def _folds(training: LastTokens) -> list[Tensor]:
+    """The training texts to fit to in each fold; the other fold's are held out.
+
+    The halves are balanced: per label, they differ by at most one text.
+    """
+    by_label = training.labels.argsort(stable=True)
+    return [by_label[1::2], by_label[0::2]]
+
+
+def _held_out_loss(
+    model: PreTrainedModel, training: LastTokens, rows: Tensor, fitted: Fitted, words: Words | None
+) -> float:
+    if fitted.diverged:
+        return float(np.inf)
+    loss = loss_under(model, training.select(rows), fitted.beta.to(rows.device), words)
+    return loss if np.isfinite(loss) else float(np.inf)
+
+
+def beta_of(table: pl.DataFrame) -> torch.Tensor:
+    """β as [L, H, N], float32, from ``BETA`` of one model, task, and seed."""
+    order = ("layer", "head", "demonstration")
+    shape = [0 if table.is_empty() else table[name].n_unique() for name in order]
+    return torch.tensor(table.sort(order)["beta"].to_list(), dtype=torch.float32).reshape(shape)

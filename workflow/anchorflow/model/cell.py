@@ -1,0 +1,65 @@
+"""What jobs that run a model have in common: the model, its task, and the texts of a shard."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import polars as pl
+from transformers import PreTrainedModel
+
+from anchorflow.config.shards import examples_of
+from anchorflow.model.opening import open_for_job, read_card
+from anchorflow.model.size import CostOf
+from anchorflow.store import cell
+
+
+class Cell(cell.Cell):
+    """One model, task, and seed, or a shard of its test texts, with a measuring job's files.
+
+    ``spec``, ``task`` and ``scoring`` are the rule's params of these names; ``scoring`` is empty if
+    the rule has none. ``name`` is the task's name, with other label words after a +. ``shard`` is
+    None if the job measures all test texts.
+
+    Parameters
+    ----------
+    snakemake
+        The object that Snakemake passes to a script.
+    """
+
+    def __init__(self, snakemake: Any) -> None:
+        super().__init__(snakemake)
+        self.task = self.params.get("task")
+        self.scoring: Mapping[str, Any] = self.params.get("scoring", {})
+        self.name: str | None = snakemake.wildcards.get("task")
+        self.shard: str | None = snakemake.wildcards.get("examples")
+        self._compute = snakemake.config["compute"]
+        self.batch_tokens: int = self._compute["batch_tokens"]
+
+    @cached_property
+    def card(self) -> dict[str, Any]:
+        """The model's description, ``model.json``."""
+        return read_card(self.input.model)
+
+    def examples(self, rows: pl.DataFrame) -> list[int] | None:
+        """The test texts of the shard; see :func:`examples_of`."""
+        return examples_of(self.shard, rows)
+
+    def model(
+        self,
+        prompts: pl.DataFrame,
+        cost: CostOf,
+        spec: Mapping[str, Any] = MappingProxyType({}),
+        **instead: Any,
+    ) -> PreTrainedModel:
+        """Open the model for these prompts; see :func:`open_for_job`.
+
+        ``instead`` replaces entries of ``compute`` in the configuration.
+        """
+        compute = {**self._compute, **instead}
+        planned = prompts, cost, spec, self.scoring
+        return open_for_job(self.input.model, compute, self._given.threads, *planned)
+
+    def described(self, **measured: Any) -> dict[str, Any]:
+        """The settings that a table's values depend on: ``measured``, scoring, and the model."""
+        return {**measured, **self.scoring, "model": self.card}

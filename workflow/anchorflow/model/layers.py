@@ -1,0 +1,135 @@
+"""The layers of a model: found, run without the head, and resumed from kept outputs."""
+
+import contextlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from anchorflow.config.errors import InputError
+from anchorflow.model.attention_function import recomputed_alike
+
+
+def decoder_layers(model: PreTrainedModel) -> list[nn.Module]:
+    """The layers of the text decoder, lowest first.
+
+    Raises
+    ------
+    InputError
+        If their number differs from that in the model's configuration.
+    """
+    modules = model.get_decoder().modules()
+    layers = [module for module in modules if isinstance(module, GradientCheckpointingLayer)]
+    expected = model.config.get_text_config().num_hidden_layers
+    if len(layers) != expected:
+        raise InputError(
+            f"{type(model).__name__}: {len(layers)} of {expected} layers were found where "
+            "transformers keeps them; this architecture is not supported."
+        )
+    return layers
+
+
+def recompute_activations(model: PreTrainedModel) -> None:
+    """Let backward passes recompute each layer's activations instead of keeping them.
+
+    Only the layers' inputs stay in memory, at the cost of one more forward pass.
+    """
+    for layer in decoder_layers(model):
+        layer.forward = partial(
+            checkpoint,
+            layer.forward,
+            use_reentrant=False,
+            preserve_rng_state=False,  # nothing is random in evaluation mode
+            context_fn=recomputed_alike,
+        )
+
+
+def positions_from(input_ids: Tensor, first: int) -> Tensor:
+    """Position ids [B, T], counted from ``first``."""
+    tokens = input_ids.shape[1]
+    return torch.arange(first, first + tokens, device=input_ids.device).expand_as(input_ids)
+
+
+def run_layers(
+    model: PreTrainedModel, input_ids: Tensor, first: int = 0, differentiable: bool = False
+) -> None:
+    """Run all layers, without the head, for the sake of the active interventions.
+
+    Parameters
+    ----------
+    input_ids : [B, T]
+        Tokens, at positions counted from ``first``.
+    differentiable : bool
+        Keep the autograd graph from the token embeddings on.
+    """
+    with embeddings_as_leaves(model) if differentiable else torch.no_grad():
+        model.base_model(input_ids, position_ids=positions_from(input_ids, first), use_cache=False)
+
+
+@contextlib.contextmanager
+def embeddings_as_leaves(model: PreTrainedModel) -> Iterator[None]:
+    """Make the token embeddings the leaves of the autograd graph; all parameters are frozen."""
+
+    def leaf(_: nn.Module, __: tuple[Tensor], output: Tensor) -> Tensor:
+        return output.detach().requires_grad_()
+
+    hook = model.get_input_embeddings().register_forward_hook(leaf)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Where a forward pass can resume an earlier one: after ``layer``, with its ``output``."""
+
+    layer: int
+    output: Any
+
+    def repeated(self, times: int) -> "Resumed":
+        """The same for a batch of one example, several times."""
+
+        def several(value: Any) -> Any:
+            return value.expand(times, *value.shape[1:]) if isinstance(value, Tensor) else value
+
+        whole = isinstance(self.output, tuple)
+        output = tuple(map(several, self.output)) if whole else several(self.output)
+        return Resumed(self.layer, output)
+
+
+@contextlib.contextmanager
+def keep_outputs(model: PreTrainedModel, layers: Collection[int]) -> Iterator[dict[int, Resumed]]:
+    """Keep the outputs of some layers, so that other runs can :func:`resume` after them."""
+    kept: dict[int, Resumed] = {}
+
+    def keep(layer: int, _: nn.Module, __: Any, output: Any) -> None:
+        kept[layer] = Resumed(layer, output)
+
+    every = decoder_layers(model)
+    hooks = [every[layer].register_forward_hook(partial(keep, layer)) for layer in layers]
+    try:
+        yield kept
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextlib.contextmanager
+def resume(model: PreTrainedModel, resumed: Resumed) -> Iterator[None]:
+    """Skip the layers up to ``resumed.layer`` and return its output, on the same input tokens."""
+    below = decoder_layers(model)[: resumed.layer + 1]
+    forwards = [layer.forward for layer in below]
+    for layer in below:
+        layer.forward = lambda *_, **__: resumed.output
+    try:
+        yield
+    finally:
+        for layer, forward in zip(below, forwards, strict=True):
+            layer.forward = forward

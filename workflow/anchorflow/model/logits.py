@@ -1,0 +1,241 @@
+"""Next-token logits at one position per prompt, of the whole vocabulary or of label words alone.
+
+The output head runs for no other positions and tokens than these.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from anchorflow.config.errors import InputError
+from anchorflow.model.attention_function import without_interventions
+from anchorflow.model.batches import Batch
+from anchorflow.model.layers import embeddings_as_leaves, positions_from
+
+
+@torch.no_grad()
+def target_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
+    """Next-token logits at the target position of each prompt, the only one where the head runs.
+
+    Returns
+    -------
+    Tensor
+        [B, vocabulary], float32.
+
+    Raises
+    ------
+    InputError
+        If a logit is not finite.
+    """
+    with head_at(model, batch.target_rows):
+        return _run(model, batch)
+
+
+@torch.no_grad()
+def target_label_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
+    """Logits of the label words at the target position of each prompt, [B, C], float32.
+
+    The head runs for these positions and tokens only.
+
+    Raises
+    ------
+    InputError
+        If a logit is not finite.
+    """
+    with head_at(model, batch.target_rows), _head_for(model, batch.label_tokens):
+        return counted_once(_run(model, batch), batch.label_tokens)
+
+
+def label_logits(model: PreTrainedModel, batch: Batch, from_embeddings: bool = True) -> Tensor:
+    """Logits of the label words at the target position of each prompt, with their autograd graph.
+
+    The head runs for these positions and tokens only. The token embeddings are the leaves of the
+    graph, so that gradients flow through every layer while all parameters stay frozen. Without
+    ``from_embeddings``, an intervention provides the leaves.
+
+    Returns
+    -------
+    Tensor
+        [B, C], float32.
+
+    Raises
+    ------
+    InputError
+        If a logit is not finite.
+    """
+    with (
+        head_at(model, batch.target_rows),
+        _head_for(model, batch.label_tokens),
+        embeddings_as_leaves(model) if from_embeddings else contextlib.nullcontext(),
+    ):
+        return counted_once(_run(model, batch), batch.label_tokens)
+
+
+@torch.no_grad()
+def target_states(model: PreTrainedModel, batch: Batch) -> Tensor:
+    """Final hidden states at the target position of each prompt, [B, hidden].
+
+    The head does not run; :func:`answers_after` applies it.
+    """
+    with head_at(model, batch.target_rows), _before_head(model) as kept:
+        _run(model, batch)
+    return kept[0][:, 0]
+
+
+def last_token_logits(
+    model: PreTrainedModel,
+    input_ids: Tensor,
+    positions: Tensor,
+    label_tokens: Tensor | None = None,
+) -> Tensor:
+    """Logits after one token per example, the only one that is run.
+
+    An active intervention has to provide what precedes it. The autograd graph, if any, is that of
+    the interventions.
+
+    Parameters
+    ----------
+    input_ids, positions : [B]
+        The last token of each prompt and its position.
+    label_tokens : [C], optional
+        Tokens whose logits are computed; by default, the whole vocabulary.
+
+    Returns
+    -------
+    Tensor
+        [B, C] or [B, vocabulary], float32; may not be finite.
+    """
+    with contextlib.nullcontext() if label_tokens is None else _head_for(model, label_tokens):
+        output = model(
+            input_ids=input_ids[:, None], position_ids=positions[:, None], use_cache=False
+        )
+    logits: Tensor = output.logits[:, 0].float()
+    return logits if label_tokens is None else counted_once(logits, label_tokens)
+
+
+@torch.no_grad()
+def last_token_states(model: PreTrainedModel, input_ids: Tensor, positions: Tensor) -> Tensor:
+    """Final hidden states of one token per example, [B, hidden]; see :func:`answers_after`."""
+    with _before_head(model) as kept:
+        last_token_logits(model, input_ids, positions)
+    return kept[0][:, 0]
+
+
+@torch.no_grad()
+def logits_after(model: PreTrainedModel, states: Tensor) -> Tensor:
+    """Logits of final hidden states [N, hidden], with all that the model does to its logits.
+
+    The model runs on one token, whose state is replaced before the head, so that its own code
+    after the head (scaling, softcap) applies.
+
+    Returns
+    -------
+    Tensor
+        [N, vocabulary], float32.
+    """
+
+    def give(_: nn.Module, __: tuple[Tensor]) -> tuple[Tensor]:
+        return (states[:, None],)
+
+    hook = model.get_output_embeddings().register_forward_pre_hook(give)
+    any_token = torch.zeros(1, 1, dtype=torch.long, device=model.device)
+    try:
+        with without_interventions():
+            output = model(input_ids=any_token, position_ids=any_token, use_cache=False)
+    finally:
+        hook.remove()
+    logits: Tensor = output.logits[:, 0].float()
+    return logits
+
+
+def of_label_words(logits: Tensor, label_tokens: Tensor) -> Tensor:
+    """The logits of the label words' first tokens, [B, C] of [B, vocabulary]."""
+    return counted_once(logits[:, label_tokens.to(logits.device)], label_tokens)
+
+
+def counted_once(logits: Tensor, label_tokens: Tensor) -> Tensor:
+    """Logits [B, C] of first tokens, where those of a token that labels share count once.
+
+    The first of these labels has the token's logit; the probability of the others is 0.
+    """
+    same = label_tokens[:, None] == label_tokens
+    repeated = same.tril(-1).any(1).to(logits.device)
+    # The least number rather than -inf, which check_finite would reject.
+    return logits.masked_fill(repeated, torch.finfo(logits.dtype).min)
+
+
+def check_finite(logits: Tensor, examples: Sequence[int], reweighted: bool = False) -> None:
+    """Raise InputError, naming an example, unless all logits are finite.
+
+    Parameters
+    ----------
+    reweighted : bool
+        Whether attention is re-weighted, which may be the cause.
+    """
+    if not torch.isfinite(logits.detach()).all():
+        weights = ", or lower the learning rate of re-weighting" if reweighted else ""
+        raise InputError(
+            f"the model gives logits that are not finite for example {examples[0]} or its "
+            f'neighbors; try "dtype: float32" for it{weights}.'
+        )
+
+
+def _run(model: PreTrainedModel, batch: Batch) -> Tensor:
+    output = model(
+        input_ids=batch.input_ids,
+        position_ids=positions_from(batch.input_ids, batch.first_position),
+        use_cache=False,
+    )
+    logits: Tensor = output.logits[:, 0].float()
+    check_finite(logits, batch.examples)
+    return logits
+
+
+@contextlib.contextmanager
+def head_at(model: PreTrainedModel, positions: Tensor) -> Iterator[None]:
+    """Give the output embeddings one position per example: [B, 1, hidden] of [B, T, hidden]."""
+
+    def pick(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+        (hidden,) = inputs
+        at = positions.to(hidden.device)
+        return (hidden[torch.arange(len(at), device=hidden.device), at].unsqueeze(1),)
+
+    hook = model.get_output_embeddings().register_forward_pre_hook(pick)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextlib.contextmanager
+def _head_for(model: PreTrainedModel, tokens: Tensor) -> Iterator[None]:
+    """Let the output embeddings compute the logits of these tokens only, in this order."""
+    head = model.get_output_embeddings()
+    whole = dict(head.named_parameters(recurse=False))
+    try:
+        for name, parameter in whole.items():
+            some = parameter[tokens.to(parameter.device)]
+            setattr(head, name, nn.Parameter(some, requires_grad=False))
+        yield
+    finally:
+        for name, parameter in whole.items():
+            setattr(head, name, parameter)
+
+
+@contextlib.contextmanager
+def _before_head(model: PreTrainedModel) -> Iterator[list[Tensor]]:
+    """Keep the inputs of the output embeddings, in order of the runs, and pass them no rows."""
+    kept: list[Tensor] = []
+
+    def keep(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+        kept.append(inputs[0])
+        return (inputs[0][:0],)
+
+    hook = model.get_output_embeddings().register_forward_pre_hook(keep)
+    try:
+        yield kept
+    finally:
+        hook.remove()

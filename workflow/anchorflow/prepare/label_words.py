@@ -1,0 +1,346 @@
+"""The tokens of label words: words that begin alike, and words drawn at random."""
+
+import json
+import logging
+import string
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import permutations, takewhile
+
+import polars as pl
+
+from anchorflow.config.cell_names import labels_key, task_of, words_of
+from anchorflow.config.errors import InputError
+from anchorflow.model.token_groups import token_groups
+from anchorflow.prepare.locating import PromptError, Tokenizer, build_prompt, locate
+from anchorflow.prepare.random_words import UNKNOWN, leading_space, words_in_order
+from anchorflow.prepare.template import Template
+
+log = logging.getLogger(__name__)
+
+
+class _SameTokenError(InputError):
+    """Label words begin with the same token."""
+
+
+def label_tokens(
+    name: str, tokenizer: Tokenizer, template: Template, labels: Sequence[str], model: str
+) -> list[int]:
+    """First token id of each label word, of :func:`word_tokens`, in label order.
+
+    Raises
+    ------
+    InputError
+        If two label words begin with the same token.
+    """
+    return [word[0] for word in word_tokens(name, tokenizer, template, labels, model)]
+
+
+def word_tokens(
+    name: str,
+    tokenizer: Tokenizer,
+    template: Template,
+    labels: Sequence[str],
+    model: str,
+    whole_words: bool = False,
+) -> list[list[int]]:
+    """All token ids of each label word as the continuation of a prompt, in label order.
+
+    A demonstration's label word has the same tokens.
+
+    Parameters
+    ----------
+    name, model : str
+        The cell's and the model's name, for the error sentence.
+    whole_words : bool
+        Whether whole words are scored, so that only whole words have to differ.
+
+    Raises
+    ------
+    InputError
+        If label words begin with the same token, or with ``whole_words`` one word begins another,
+        so that one of them can never be predicted.
+    """
+    found: list[list[int]] = []
+    for tokens in _tokens_of(tokenizer, template, labels):
+        if isinstance(tokens, PromptError):
+            raise InputError(f"{labels_key(name)}: for model {model}, {tokens}")
+        found.append(tokens)
+    if whole_words:
+        _check_no_word_begins_another(name, labels, found, model)
+        return found
+    alike = _that_begin_alike(labels, found)
+    if alike:
+        offered = _words_that_differ(tokenizer, template, labels, alike)
+        instead = ""
+        if offered:
+            instead = (
+                f"write, for example, labels: {json.dumps(offered)}, with what the data call them "
+                "under values, or "
+            )
+        raise _SameTokenError(
+            f"{labels_key(name)}: for model {model}, label words begin with the same token: "
+            f'{_listed(alike)}; {instead}set "scoring: whole_word".'
+        )
+    return found
+
+
+def _that_begin_alike(labels: Sequence[str], found: Sequence[Sequence[int]]) -> list[list[str]]:
+    """The label words that begin with the same token as another one, in groups."""
+    by_token: dict[int, list[str]] = {}
+    for word, tokens in zip(labels, found, strict=True):
+        by_token.setdefault(tokens[0], []).append(word)
+    return [words for words in by_token.values() if len(words) > 1]
+
+
+def _listed(groups: Sequence[Sequence[str]]) -> str:
+    return "; ".join(", ".join(f'"{word.strip()}"' for word in words) for words in groups)
+
+
+def _check_no_word_begins_another(
+    name: str, labels: Sequence[str], found: Sequence[Sequence[int]], model: str
+) -> None:
+    pairs = [
+        f'"{labels[longer].strip()}" and "{labels[shorter].strip()}"'
+        for shorter, longer in permutations(range(len(labels)), 2)
+        if found[longer][: len(found[shorter])] == found[shorter]
+    ]
+    if pairs:
+        raise InputError(
+            f"{labels_key(name)}: for model {model}, the first word begins with all tokens of the "
+            f"second one in {'; '.join(pairs)}, so scores of whole words can't distinguish them; "
+            "choose others."
+        )
+
+
+def _words_that_differ(
+    tokenizer: Tokenizer,
+    template: Template,
+    labels: Sequence[str],
+    alike: Sequence[Sequence[str]],
+) -> list[str] | None:
+    """Label words to suggest in place of those that begin alike; None if no suggestion works.
+
+    They are the same words without their common beginning, or else single letters.
+    """
+    shorter: dict[str, str] = {}
+    for words in alike:
+        parts = [word.strip().split(" ") for word in words]
+        shared = sum(
+            1 for _ in takewhile(lambda words: len({*words}) == 1, zip(*parts, strict=False))
+        )
+        shorter |= {
+            word: leading_space(word) + " ".join(part[shared:])
+            for word, part in zip(words, parts, strict=True)
+        }
+    space = leading_space(labels[0])
+    capitals_first = string.ascii_letters.swapcase()
+    letters = [space + letter for letter in capitals_first[: len(labels)]]
+    for offered in ([shorter.get(word, word) for word in labels], letters):
+        if len(offered) < len(labels) or not all(word.strip() for word in offered):
+            continue
+        tokens = list(_tokens_of(tokenizer, template, offered))
+        usable = [found for found in tokens if not isinstance(found, PromptError)]
+        if len(usable) == len(labels) and not _that_begin_alike(offered, usable):
+            return offered
+    return None
+
+
+def warn_of_label_words(
+    name: str,
+    tokenizer: Tokenizer,
+    template: Template,
+    labels: Sequence[str],
+    words: Sequence[Sequence[int]],
+    model: str,
+) -> None:
+    """Warn of label words whose first tokens or whole-word scores require caution.
+
+    They begin with the same token as others, or are tokenized differently at the end of a text than
+    before what follows them in a prompt.
+
+    Parameters
+    ----------
+    name, model : str
+        The cell's and the model's name.
+    words : sequence of [tokens]
+        The token ids of each label word, from :func:`word_tokens`.
+    """
+    alike = _that_begin_alike(labels, words)
+    if alike:
+        log.warning(
+            "%s: for model %s, label words begin with the same token: %s. They are predicted as "
+            "whole words; analyses of first tokens, such as saliency, AUCROC and kernel "
+            "regression, treat them as one label.",
+            labels_key(name),
+            model,
+            _listed(alike),
+        )
+    if template.chat:  # where a control token follows the label word
+        return
+    for word, tokens in zip(labels, words, strict=True):
+        segments = template.compose([([(template.alike("x"), word)], template.alike("x"))])[0]
+        place = next(k for k, (kind, _) in enumerate(segments) if kind == "label")
+        alone = tokenizer.encode("".join(text for _, text in segments[: place + 1])).ids
+        if list(alone[-len(tokens) :]) != list(tokens):
+            log.warning(
+                '%s: for model %s, the tokens of "%s" depend on the text after it, and so does its '
+                "score as a whole word; a label word that does not end with punctuation avoids it.",
+                labels_key(name),
+                model,
+                word.strip(),
+            )
+
+
+def _tokens_of(
+    tokenizer: Tokenizer, template: Template, words: Sequence[str]
+) -> Iterator[list[int] | PromptError]:
+    """The token ids of each word as a demonstration's label word, or why it has none of its own."""
+    any_text = template.alike("x")
+    for segments in template.compose([([(any_text, word)], any_text) for word in words]):
+        try:
+            prompt = locate(tokenizer, template, segments)
+        except PromptError as error:
+            yield error
+        else:
+            yield prompt.token_ids[prompt.label_positions[0] : prompt.label_ends[0]]
+
+
+def drawn_label_words(
+    cell: str,
+    seed: int,
+    tokenizer: Tokenizer,
+    template: Template,
+    labels: Sequence[str],
+    model: str,
+) -> list[str]:
+    """Label words of one token each, drawn at random, in place of a task's own.
+
+    Candidates are ``random_words.WORDS``, written as the task's own words are, in an order that the
+    seed and the cell draw; the first ones that are one token for the model, which is no other
+    word's, are taken. So models whose tokenizers know the same words get the same ones.
+
+    Parameters
+    ----------
+    cell : str
+        A task with words that are drawn, such as ``reviews+random``.
+    labels : sequence of str
+        The task's own label words.
+
+    Raises
+    ------
+    InputError
+        If the vocabulary has too few of them.
+
+    Source: after Min et al. 2022, "Rethinking the Role of Demonstrations", in which random English
+    words stand for labels.
+    """
+    candidates = words_in_order(cell, seed, labels)
+    # What the tokenizer does not know can be one token too, the same for every unknown word.
+    found = list(_tokens_of(tokenizer, template, [*candidates, leading_space(labels[0]) + UNKNOWN]))
+    shared = Counter(tuple(tokens) for tokens in found if not isinstance(tokens, PromptError))
+    usable = [
+        word
+        for word, tokens in zip(candidates, found[:-1], strict=True)
+        if not isinstance(tokens, PromptError) and len(tokens) == 1 and shared[tuple(tokens)] == 1
+    ]
+    if len(usable) < len(labels):
+        raise InputError(
+            f"tasks.{task_of(cell)}.random_words: {len(labels)} words are to be drawn, but of the "
+            f"{len(candidates)} candidates {len(usable)} are one token for model {model}; leave "
+            f'"{words_of(cell)}" out, or choose words yourself under label_words.'
+        )
+    return usable[: len(labels)]
+
+
+def with_distinct_labels(
+    name: str,
+    tokenizer: Tokenizer,
+    template: Template,
+    labels: Sequence[str],
+    model: str,
+    whole_words: bool = False,
+) -> tuple[Template, list[str]]:
+    """Move the common beginning of all label words into the template.
+
+    With " very positive" and " very negative", " very" precedes every label word and ends the
+    query, so that the target is followed by " positive" or " negative". The text of prompts changes
+    at the end of the query only. Label words whose first tokens differ remain as they are.
+
+    Parameters
+    ----------
+    name, model : str
+        The cell's and the model's name, for the error sentence.
+    whole_words : bool
+        Whether whole words are scored, so that some may begin alike and remain as they are.
+
+    Raises
+    ------
+    InputError
+        If some label words begin with the same token and have no such beginning, or the query's
+        end would be tokenized otherwise than in demonstrations; with ``whole_words``, if all begin
+        with the same token even so.
+    """
+    try:
+        label_tokens(name, tokenizer, template, labels, model)
+        return template, list(labels)
+    except _SameTokenError as error:
+        refusal = error
+    wordings: dict[int, tuple[Template, list[str]]] = {}  # by the number of different first tokens
+    if whole_words:
+        words = word_tokens(name, tokenizer, template, labels, model, whole_words)
+        wordings[len({tokens[0] for tokens in words})] = template, list(labels)
+    for cut in range(1, min(map(len, labels))):
+        beginnings = {word[:cut] for word in labels}
+        if len(beginnings) > 1:
+            break
+        longer = template.lengthened(beginnings.pop())
+        rest = [word[cut:] for word in labels]
+        try:
+            words = word_tokens(name, tokenizer, longer, rest, model, whole_words)
+        except InputError:  # the cut is within a token, or the same token follows
+            continue
+        pairs = zip(labels, rest, strict=True)
+        if all(_ends_alike(tokenizer, template, longer, *pair) for pair in pairs):
+            wordings.setdefault(len({tokens[0] for tokens in words}), (longer, rest))
+    apart = max(wordings, default=0)
+    if apart > 1:
+        return wordings[apart]
+    if whole_words:
+        raise InputError(
+            f"{labels_key(name)}: for model {model}, all label words begin with the same token, "
+            "which distinguishes no labels; choose others for some of them."
+        )
+    raise refusal
+
+
+def _ends_alike(
+    tokenizer: Tokenizer, template: Template, longer: Template, word: str, rest: str
+) -> bool:
+    """Whether the ending added to a template has the same tokens in a demonstration and a query."""
+    any_text = template.alike("x")
+    before = build_prompt(tokenizer, template, [(any_text, word)], any_text)
+    after = build_prompt(tokenizer, longer, [(any_text, rest)], any_text)
+    end, target = after.label_positions[0], after.target_position
+    moved = end - before.label_positions[0]
+    return after.token_ids[end - moved : end] == after.token_ids[target + 1 - moved : target + 1]
+
+
+def taken_together(prompts: pl.DataFrame) -> pl.DataFrame:
+    """The prompts for an analysis of first tokens, see :func:`token_groups`.
+
+    In ``label`` and ``demonstration_labels``, the first label of a group stands for all of it. If
+    all first tokens differ, nothing changes.
+
+    Parameters
+    ----------
+    prompts : DataFrame
+        ``PROMPTS`` of one model and task.
+    """
+    if prompts.is_empty():
+        return prompts
+    first = dict(enumerate(token_groups(prompts["label_tokens"][0])))
+    return prompts.with_columns(
+        pl.col("label").replace(first),
+        pl.col("demonstration_labels").list.eval(pl.element().replace(first)),
+    )

@@ -1,0 +1,268 @@
+"""Tokenized prompts, with every position known by construction.
+
+The whole prompt is tokenized at once; the character offsets of each token then determine the
+segment it belongs to. Token ids are never searched for, so texts may contain anything, including
+the template's own words and label words.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from anchorflow.config.errors import InputError
+from anchorflow.prepare.chat import Segment
+from anchorflow.prepare.template import Template
+
+
+class Encoding(Protocol):
+    """A tokenized text."""
+
+    @property
+    def ids(self) -> list[int]:
+        """Token ids, including special tokens such as BOS."""
+
+    @property
+    def offsets(self) -> list[tuple[int, int]]:
+        """First character of each token and the character after its last; equal if it has none."""
+
+
+class Tokenizer(Protocol):
+    """What is needed of a tokenizer, such as ``tokenizers.Tokenizer`` or a stub in a test."""
+
+    @property
+    def encode(self) -> Callable[..., Encoding]:
+        """Tokenize a text, without truncation; ``add_special_tokens=False`` adds no BOS."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One tokenized prompt; all positions are token indices into ``token_ids``."""
+
+    token_ids: list[int]
+    label_positions: list[int]
+    label_ends: list[int]
+    target_position: int
+    format_positions: list[int]
+    demonstration_starts: list[int]
+    demonstration_ends: list[int]
+    query_start: int
+    instruction_end: int | None
+    field_names: list[str]
+    field_starts: list[int]
+    field_ends: list[int]
+
+
+class PromptError(InputError):
+    """A prompt in which a label word has no tokens of its own."""
+
+
+_CONTENTS = ("field", "label", "instruction")  # kinds of segments that are no formatting
+
+
+@dataclass
+class _Text:
+    """A text under construction, with the character span of each segment."""
+
+    text: str = ""
+    spans: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def add(self, *segments: Segment) -> None:
+        for kind, segment in segments:
+            self.spans.append((kind, len(self.text), len(self.text) + len(segment)))
+            self.text += segment
+
+    def of_kind(self, *kinds: str) -> list[int]:
+        """Indices of the segments of these kinds."""
+        return [index for index, (found, _, _) in enumerate(self.spans) if found in kinds]
+
+    def segments_of(self, offsets: Sequence[tuple[int, int]]) -> list[range]:
+        """Indices of the segments that each token covers; empty for tokens without characters."""
+        ends = [last for _, _, last in self.spans]
+        return [
+            range(bisect_right(ends, first), bisect_right(ends, last - 1) + 1)
+            if last > first
+            else range(0)
+            for first, last in offsets
+        ]
+
+    def token_at(self, offsets: Sequence[tuple[int, int]], segment: int, default: int) -> int:
+        """The first token of a segment, to which only spaces before it may be merged."""
+        start = self.spans[segment][1]
+        found = (
+            token
+            for token, (first, last) in enumerate(offsets)
+            if max(first, start) < last and not self.text[first:start].strip(" ")
+        )
+        return next(found, default)
+
+    def with_leading_spaces(self, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The offsets, each from the end of the previous token if only spaces are in between.
+
+        Some tokenizers, such as GPT-NeoX's, leave a token's leading spaces out of its offsets.
+        """
+        whole, reached = [], 0
+        for first, last in offsets:
+            spaces = not self.text[reached:first].strip(" ")
+            whole.append((reached if first > reached and spaces else first, last))
+            reached = max(reached, last)
+        return whole
+
+
+def build_prompt(
+    tokenizer: Tokenizer,
+    template: Template,
+    demonstrations: Sequence[tuple[str, str]],
+    query: str,
+) -> Prompt:
+    """Tokenize demonstrations and query and locate every segment.
+
+    Parameters
+    ----------
+    demonstrations : sequence of (text, label word)
+        In prompt order; the label word includes its leading space. If the template has several
+        fields, a text joins them by U+001F.
+    query : str
+        The test text.
+
+    Returns
+    -------
+    Prompt
+        ``label_positions``: first token of each label word, increasing. ``label_ends``: the token
+        after the last one that has a character of the label word. ``target_position``: the last
+        token. ``format_positions``: tokens made only of template and separator characters,
+        and special tokens such as BOS. ``instruction_end``: the token after the last one that has a
+        character of the instruction. ``field_starts``, ``field_ends``: of the fields of each
+        demonstration, then of the query, see :func:`_field_spans`.
+
+    Raises
+    ------
+    InputError
+        As :func:`locate` and :meth:`Template.compose`.
+    """
+    return locate(tokenizer, template, template.compose([(demonstrations, query)])[0])
+
+
+def locate(
+    tokenizer: Tokenizer, template: Template, segments: Sequence[Segment], where: str = ""
+) -> Prompt:
+    """Tokenize a prompt and locate every segment.
+
+    Parameters
+    ----------
+    segments : sequence of segments
+        The whole prompt, as :meth:`Template.compose` gives it.
+    where : str
+        A name for the prompt, such as ``test text 3``, for error sentences.
+
+    Raises
+    ------
+    PromptError
+        If a label word does not begin with a token of its own or is merged with the whole query, or
+        the tokenizer makes no tokens of the prompt or ends it with a special one.
+    InputError
+        If the tokenizer takes a content for a mark between the turns of a chat.
+    """
+    whole = _Text()
+    whole.add(*segments)
+    # A demonstration begins with the template's first piece, and so does the query.
+    start_segments = whole.of_kind("template", "field")[:: len(template.pieces)]
+
+    if template.chat:  # the chat template writes BOS itself
+        encoding = tokenizer.encode(whole.text, add_special_tokens=False)
+        template.chat.check_contents(segments, encoding.ids, encoding.offsets, where)
+    else:
+        encoding = tokenizer.encode(whole.text)
+    offsets = whole.with_leading_spaces(encoding.offsets)
+    segments_of = whole.segments_of(offsets)
+    if not segments_of:
+        raise PromptError(
+            f"the tokenizer makes no tokens of {whole.text!r}; choose another template."
+        )
+    if not segments_of[-1]:
+        raise PromptError(
+            f"the tokenizer ends every prompt with a special token ({encoding.ids[-1]}), after "
+            "which no label word follows; save the tokenizer without it (add_eos_token=False)."
+        )
+    begins_in = [min(covered, default=None) for covered in segments_of]
+    label_segments = whole.of_kind("label")
+    for segment in label_segments:
+        _, first, last = whole.spans[segment]
+        if any(begin < first < end for begin, end in offsets) or segment not in begins_in:
+            raise PromptError(
+                f"the label word {whole.text[first:last]!r} is merged with what precedes it into "
+                "one token; begin it with a space, or end the template with a colon."
+            )
+    last = len(offsets) - 1  # also the start of an empty query that is merged with the separator
+    if label_segments and label_segments[-1] in segments_of[last]:
+        _, first, end = whole.spans[label_segments[-1]]
+        raise PromptError(
+            f"the label word {whole.text[first:end]!r} is merged with the query after it into one "
+            "token; choose another separator."
+        )
+    begins = [whole.token_at(offsets, segment, last) for segment in start_segments]
+    label_positions = [begins_in.index(segment) for segment in label_segments]
+    instructions = {*whole.of_kind("instruction")}
+    fields = len(template.fields)
+    field_segments = whole.of_kind("field")
+    field_spans = [
+        span
+        for k, (begin, end) in enumerate(zip(begins, [*label_positions, last + 1], strict=True))
+        for span in _field_spans(
+            segments_of, field_segments[k * fields : (k + 1) * fields], begin, end
+        )
+    ]
+    return Prompt(
+        token_ids=list(encoding.ids),
+        label_positions=label_positions,
+        label_ends=[
+            max(t for t, covered in enumerate(segments_of) if segment in covered) + 1
+            for segment in label_segments
+        ],
+        target_position=last,
+        format_positions=[
+            t
+            for t, covered in enumerate(segments_of)
+            if not any(whole.spans[s][0] in _CONTENTS for s in covered)
+        ],
+        demonstration_starts=begins[:-1],
+        demonstration_ends=begins[1:],
+        query_start=begins[-1],
+        instruction_end=max(
+            (t + 1 for t, covered in enumerate(segments_of) if instructions & {*covered}), default=0
+        )
+        if template.instruction
+        else None,
+        field_names=template.field_names,
+        field_starts=[start for start, _ in field_spans],
+        field_ends=[end for _, end in field_spans],
+    )
+
+
+def _field_spans(
+    segments_of: Sequence[range], fields: Sequence[int], begin: int, end: int
+) -> list[tuple[int, int]]:
+    """First token of each field of a demonstration, and the token after its last.
+
+    A token that spans several fields belongs to the first of them. A field without tokens is where
+    the next field begins, or else at ``end``.
+
+    Parameters
+    ----------
+    segments_of : sequence of range
+        Segments that each token covers.
+    fields : sequence of int
+        The fields' segments, in prompt order.
+    begin, end : int
+        First token of the demonstration, and of its label word.
+    """
+    first_field = [
+        next((s for s in segments_of[token] if s in fields), None) for token in range(begin, end)
+    ]
+    spans: list[tuple[int, int]] = []
+    following = end
+    for segment in reversed(fields):
+        tokens = [begin + t for t, s in enumerate(first_field) if s == segment]
+        spans.append((tokens[0], tokens[-1] + 1) if tokens else (following, following))
+        following = spans[-1][0]
+    return spans[::-1]

@@ -1,0 +1,110 @@
+"""The wording of prompts: the characters around the texts and between the demonstrations."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from anchorflow.config.text_fields import FIELD_SEPARATOR, TEXT
+from anchorflow.prepare.chat import Chat, Segment
+
+SEPARATOR = "\n"  # between demonstrations, if the task names no other
+
+
+# Demonstrations (text and label word), and the query.
+PromptTexts = tuple[Sequence[tuple[str, str]], str]
+
+
+@dataclass(frozen=True)
+class Template:
+    """The wording of prompts: the characters around a text's fields and around demonstrations."""
+
+    pieces: tuple[tuple[str, str], ...]  # ("template", characters) and ("field", name), in turn
+    fields: tuple[str, ...] = (TEXT,)  # in the order in which a text joins them
+    instruction: str = ""  # before the first demonstration, followed by the separator
+    separator: str = SEPARATOR
+    chat: Chat | None = None  # writes the text around demonstrations, instead of the separator
+    answer: str = ""  # in a chat, what every answer begins with
+
+    @classmethod
+    def parse(
+        cls,
+        template: str,
+        fields: Sequence[str] = (TEXT,),
+        instruction: str = "",
+        separator: str = SEPARATOR,
+        chat: Chat | None = None,
+    ) -> "Template":
+        r"""Split ``"Review: {text}\nSentiment:{label}"`` at its placeholders.
+
+        Parameters
+        ----------
+        fields : sequence of str
+            Names of the placeholders other than ``{label}``.
+        """
+        placeholder = rf"\{{({'|'.join(map(re.escape, fields))})\}}"
+        parts = re.split(placeholder, template.removesuffix("{label}"))
+        pieces = (("field" if i % 2 else "template", part) for i, part in enumerate(parts))
+        return cls(tuple(pieces), tuple(fields), instruction, separator, chat)
+
+    @property
+    def field_names(self) -> list[str]:
+        """The fields in the order of the prompt."""
+        return [name for kind, name in self.pieces if kind == "field"]
+
+    def segments(self, text: str) -> list[Segment]:
+        """The segments of a demonstration before its label word, which are those of a query."""
+        contents = dict(zip(self.fields, self.contents(text), strict=True))
+        return [(kind, contents[part] if kind == "field" else part) for kind, part in self.pieces]
+
+    def lengthened(self, ending: str) -> "Template":
+        """The template with more characters before the label word."""
+        if self.chat:
+            return replace(self, answer=self.answer + ending)
+        *before, (kind, last) = self.pieces
+        return replace(self, pieces=(*before, (kind, last + ending)))
+
+    def contents(self, text: str) -> list[str]:
+        """The contents of a text's fields; a single field may contain the separator itself."""
+        return text.split(FIELD_SEPARATOR) if len(self.fields) > 1 else [text]
+
+    def compose(
+        self, prompts: Sequence[PromptTexts], where: Sequence[str] = ()
+    ) -> list[list[Segment]]:
+        """The segments of each prompt, which joined are its whole text.
+
+        Parameters
+        ----------
+        prompts : sequence of (demonstrations, query)
+            As in :func:`~anchorflow.prepare.locating.build_prompt`.
+        where : sequence of str
+            A name for each prompt, such as ``test text 3``, for error sentences.
+
+        Raises
+        ------
+        InputError
+            If the chat template alters contents.
+        """
+        instruction = [("instruction", self.instruction)] if self.instruction else []
+        if self.chat:
+            turns = [
+                self.chat.turns(
+                    [(self.segments(text), ("label", word)) for text, word in demonstrations],
+                    self.segments(query),
+                    instruction[0] if instruction else None,
+                    self.answer,
+                )
+                for demonstrations, query in prompts
+            ]
+            return self.chat.wrap_all(turns, where, self.answer)
+        between = ("separator", self.separator)
+        composed = []
+        for demonstrations, query in prompts:
+            segments = [*instruction, between] if instruction else []
+            for text, word in demonstrations:
+                segments += [*self.segments(text), ("label", word), between]
+            composed.append([*segments, *self.segments(query)])
+        return composed
+
+    def alike(self, content: str) -> str:
+        """The text in which every field has the same content."""
+        return FIELD_SEPARATOR.join([content] * len(self.fields))

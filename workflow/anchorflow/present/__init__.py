@@ -1,0 +1,1 @@
+"""Style and layout of the figures and tables of all analyses."""

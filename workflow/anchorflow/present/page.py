@@ -1,0 +1,97 @@
+"""Summaries as pages: a title, a table, and a note on how to read it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from anchorflow.present.html import html_table
+from anchorflow.store.replacing import replacing
+
+_DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)  # relative depths of the layers that a page shows
+
+
+@dataclass(frozen=True)
+class Page:
+    """A table of all models with its title and note, and further tables by title."""
+
+    title: str
+    note: str
+    table: pl.DataFrame
+    further: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+
+def cell(mean: float | None, low: float | None, high: float | None) -> str:
+    """A value with its interval, as in "0.61 [0.55, 0.68]"; a dash where undefined."""
+    if mean is None:
+        return "–"
+    if low is None or high is None:
+        return f"{mean:z.2f}"
+    return f"{mean:z.2f} [{low:z.2f}, {high:z.2f}]"
+
+
+def at_depths(summary: pl.DataFrame) -> pl.DataFrame:
+    """The rows of five layers of each model, evenly spaced from the first to the last."""
+    parts = []
+    for (_,), rows in summary.group_by("model", maintain_order=True):
+        last = rows["layer"].max()
+        assert isinstance(last, int)
+        chosen = sorted({int(np.rint(depth * last)) for depth in _DEPTHS})
+        parts.append(rows.filter(pl.col("layer").is_in(chosen)))
+    return pl.concat(parts)
+
+
+def pivoted(summary: pl.DataFrame, index: Sequence[str], column: str) -> pl.DataFrame:
+    """One row per ``index``, one column per value of ``column``, each cell with its interval.
+
+    A column ``note``, if there is one, follows the interval.
+    """
+    cells = [cell(*row) for row in summary.select("mean", "low", "high").iter_rows()]
+    if "note" in summary.columns:
+        cells = [text + (note or "") for text, note in zip(cells, summary["note"], strict=True)]
+    return summary.with_columns(pl.Series("cell", cells)).pivot(
+        column, index=list(index), values="cell", maintain_order=True
+    )
+
+
+def write_csv(path: str | Path, frame: pl.DataFrame) -> None:
+    """Write all rows atomically."""
+    with replacing(path) as temporary:
+        frame.write_csv(temporary)
+
+
+def write_markdown(path: str | Path, page: Page) -> None:
+    """Write the title, the table, the note, and further tables with their titles."""
+    lines = [f"# {page.title}", "", *_markdown_lines(page.table), "", page.note]
+    for name, other in page.further.items():
+        lines += ["", f"## {name}", "", *_markdown_lines(other)]
+    with replacing(path) as temporary:
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _markdown_lines(frame: pl.DataFrame) -> list[str]:
+    return [
+        _markdown_row(frame.columns),
+        "|" + "---|" * len(frame.columns),
+        *(_markdown_row(row) for row in frame.iter_rows()),
+    ]
+
+
+def _markdown_row(values: Sequence[object]) -> str:
+    cells = (" ".join(str(value).split()).replace("|", r"\|") for value in values)
+    return f"| {' | '.join(cells)} |"
+
+
+def write_html(path: str | Path, page: Page) -> None:
+    """Write the same as HTML; see :func:`write_markdown`."""
+    with replacing(path) as temporary:
+        text = html_table(page.title, page.note, page.table, page.further)
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_page(paths: Mapping[str, str | Path], page: Page) -> None:
+    """Write a page as Markdown to ``paths["md"]`` and as HTML to ``paths["html"]``."""
+    write_markdown(paths["md"], page)
+    write_html(paths["html"], page)

@@ -1,0 +1,1 @@
+"""Estimates with intervals over seeds, texts and tasks."""

@@ -1,0 +1,358 @@
+"""Estimates over seeds and texts with intervals by Student's t, and AUCs for all layers at once.
+
+A seed draws demonstrations and test texts. The variance of an estimate is that between seeds, with
+degrees of freedom of the number of seeds minus 1, so that few seeds give wide intervals. Where
+seeds share test texts, the covariance due to these is a second component, and the squares of the
+two half-widths are added. Tasks are fixed effects: the variances of a component are added over
+tasks, and their degrees of freedom combined as in Satterthwaite (1946). ``benchmarks/coverage.py``
+measures the coverage of these intervals.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from anchorflow.arrays import Array
+
+# Of one seed: maps R weightings of its texts, [R, texts], to values, [R, K]; NaN where undefined.
+Statistic = Callable[[Array], Array]
+
+
+def unchanged(values: Array) -> Array:
+    """The values themselves."""
+    return values
+
+
+class SeedStatistic(NamedTuple):
+    """A statistic of one seed, and its texts."""
+
+    statistic: Statistic
+    texts: NDArray[np.int64]  # [texts], identities; the same text has the same one in all seeds
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """An estimate of one task without each of its seeds, and without each text of a seed.
+
+    ``made`` computes the values from what is stored, so that estimates derived from one another
+    share their storage.
+    """
+
+    without_seed: Array  # [S, K]; NaN where a seed has no value
+    without_text: tuple[Array, ...]  # of each seed [texts, K]; NaN where undefined
+    texts: tuple[NDArray[np.int64], ...]  # of each seed, identities
+    made: Callable[[Array], Array] = unchanged  # of [..., K]
+
+    def map(self, function: Callable[[Array], Array]) -> "Stratum":
+        """Apply a function of [..., K] to all values."""
+        return replace(self, made=lambda stored: function(self.made(stored)))
+
+
+class Variance(NamedTuple):
+    """A variance of each value, with its degrees of freedom."""
+
+    variance: Array  # [K]
+    freedom: Array  # [K]
+
+
+class Components(NamedTuple):
+    """Components of the variance of estimates in one stratum."""
+
+    between_seeds: Variance  # NaN where fewer than two seeds have a value
+    shared_texts: Variance
+    within_seeds: Variance  # of the estimate if seeds did not differ; a lower bound
+
+
+def components(values: Array, stratum: Stratum) -> Components:
+    """The components of the variance of ``values``, [K].
+
+    Let the value of a text be y = a + b + e, with the effects a of its seed and b of the text and
+    the residual e. The variance of the seeds' means divided by the number S of seeds estimates
+    var(a) / S + var(e) / N + var(b) / N, the whole variance if no text is shared. Shared texts add
+    the mean covariance of two seeds' means, estimated from the texts that both have. For statistics
+    other than means, seeds and texts are left out one at a time (jackknife).
+
+    Source: for the sum of the two, Cameron, Gelbach and Miller 2011 (two-way clustering).
+    """
+    without = stratum.made(stratum.without_seed)
+    defined = ~np.isnan(without)
+    seeds = defined.sum(0)
+    squares = np.where(defined, (without - mean_where_defined(without, 0)) ** 2, 0).sum(0)
+    between = np.where(seeds > 1, squares * (seeds - 1) / np.maximum(seeds, 1), np.nan)
+
+    names, times = np.unique(np.concatenate(stratum.texts), return_counts=True)
+    repeated = names[times > 1]
+    of_texts, of_repeated_texts = np.zeros(values.shape), np.zeros(values.shape)
+    of_repeated = np.zeros((len(repeated), *values.shape))
+    for texts, stored in zip(stratum.texts, stratum.without_text, strict=True):
+        shrink = 1 - 1 / len(texts)
+        influence = shrink * np.nan_to_num(values - stratum.made(stored))  # [texts, K]
+        of_texts += (influence**2).sum(0) / max(shrink, 0.5)  # 0 / 0.5 for a single text
+        shared = np.isin(texts, repeated)
+        of_repeated_texts += (influence[shared] ** 2).sum(0)
+        of_repeated[np.searchsorted(repeated, texts[shared])] += influence[shared]
+    pairs = (of_repeated**2).sum(0) - of_repeated_texts  # of a text's influences in two seeds
+    covariance = np.maximum(pairs * _recovered(stratum.texts), 0)
+
+    count = len(stratum.texts)
+    total = sum(len(texts) for texts in stratum.texts)
+    return Components(
+        Variance(between, np.maximum(seeds - 1, 1).astype(float)),
+        _same_freedom(covariance * (count / max(count - 1, 1)), len(repeated) - 1),
+        _same_freedom(of_texts + covariance, total - count),
+    )
+
+
+def _same_freedom(variance: Array, freedom: int) -> Variance:
+    return Variance(variance, np.full(variance.shape, max(freedom, 1), float))
+
+
+def _recovered(texts: Sequence[NDArray[np.int64]]) -> float:
+    """By how much centering on seeds' means understates the covariance due to shared texts."""
+    wanted = found = 0.0
+    for a, b in combinations(texts, 2):
+        common, size = len(np.intersect1d(a, b)), len(a) * len(b)
+        wanted += common / size
+        found += common / size * (1 - 1 / len(a) - 1 / len(b) + common / size)
+    return wanted / found if found > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Values, and the values without each seed and without each text, by task."""
+
+    values: Array  # [K]
+    strata: tuple[Stratum, ...]
+
+    def map(self, function: Callable[[Array], Array]) -> "Estimate":
+        """Apply a function of [..., K], to be differentiated by leaving seeds and texts out."""
+        return Estimate(
+            function(self.values), tuple(stratum.map(function) for stratum in self.strata)
+        )
+
+    def interval(self, confidence: float) -> tuple[Array, Array]:
+        """Lower and upper ends, each [K]; NaN where a task has a value in fewer than two seeds.
+
+        With a single seed, the interval is over its texts, as if demonstrations were fixed.
+        """
+        half = self._half_width(np.full(self.values.shape, 1 - confidence))
+        return self.values - half, self.values + half
+
+    def p_value(self) -> Array:
+        """Two-sided p values of "it is 0", [K]: the error rate at which the interval reaches 0.
+
+        Widths of two components have no closed form in the error rate, so it is found by bisection.
+        """
+        low, high = np.zeros(self.values.shape), np.ones(self.values.shape)
+        distance = np.abs(self.values)
+        for _ in range(50):  # to within 2⁻⁵⁰
+            middle = (low + high) / 2
+            reaches = self._half_width(middle) >= distance
+            low, high = np.where(reaches, middle, low), np.where(reaches, high, middle)
+        return np.where(np.isnan(self._half_width(high)), np.nan, high)
+
+    @property
+    def one_seed(self) -> bool:
+        """Whether every task has a single draw of demonstrations, so that only texts vary."""
+        return all(len(stratum.texts) < 2 for stratum in self.strata)
+
+    @cached_property
+    def _components(self) -> Components:
+        """The components of the variance, added up over tasks."""
+        parts = [components(self.values, stratum) for stratum in self.strata]
+        if not parts:
+            unknown = Variance(np.full(self.values.shape, np.nan), np.ones(self.values.shape))
+            return Components(unknown, unknown, unknown)
+        return Components(*(_satterthwaite(variances) for variances in zip(*parts, strict=True)))
+
+    def _half_width(self, error: Array) -> Array:
+        """Half of the width of the interval with error rates [K], each variance by its own t.
+
+        The variance between few seeds can be 0 by chance. The interval is therefore at least as
+        wide as one of twice the error rate if seeds did not differ. With the same error rate, the
+        wider of the two would cover too often where seeds do not differ.
+        """
+        if self.one_seed:
+            return _t_width([self._components.within_seeds], error)
+        least = _t_width([self._components.within_seeds], np.minimum(2 * error, 1))
+        widest: Array = np.maximum(_t_width(self._components[:2], error), least)
+        return widest  # NaN if either is
+
+
+def _t_width(variances: Sequence[Variance], error: Array) -> Array:
+    """Half of the width, [K], from the sum of several variances."""
+    squares = [each.variance * stats.t.isf(error / 2, each.freedom) ** 2 for each in variances]
+    width: Array = np.sqrt(np.sum(squares, 0))
+    return width
+
+
+def _satterthwaite(parts: Sequence[Variance]) -> Variance:
+    """The sum of independent variances, and its degrees of freedom."""
+    variance = np.sum([part.variance for part in parts], 0)
+    weight = np.sum([part.variance**2 / part.freedom for part in parts], 0)
+    freedom = np.divide(variance**2, weight, out=np.ones(variance.shape), where=weight > 0)
+    return Variance(variance, freedom)
+
+
+def estimate(seeds: Sequence[SeedStatistic]) -> Estimate:
+    """A statistic averaged over the seeds of one task for which it is defined."""
+    values = np.stack([of(np.ones((1, len(texts))))[0] for of, texts in seeds])  # [S, K]
+    mean = mean_where_defined(values, 0)
+    defined = ~np.isnan(values)
+    share = 1 / np.maximum(defined.sum(0), 1)
+    others = np.stack(
+        [mean_where_defined(np.delete(values, seed, 0), 0) for seed in range(len(seeds))]
+    )
+    lacking = []
+    for of_seed, (of, texts) in zip(values, seeds, strict=True):
+        if len(np.unique(texts)) < len(texts):
+            raise ValueError("a seed has the same text twice")
+        alone = np.full((1, len(of_seed)), np.nan)
+        without = of(1 - np.eye(len(texts))) if len(texts) > 1 else alone
+        lacking.append(mean + share * (without - of_seed))
+    stratum = Stratum(
+        np.where(defined, others, np.nan),
+        tuple(lacking),
+        tuple(np.asarray(texts, np.int64) for _, texts in seeds),
+    )
+    return Estimate(mean, (stratum,))
+
+
+def average(estimates: Sequence[Estimate]) -> Estimate:
+    """The unweighted mean of the estimates of tasks that have a value."""
+    values = np.stack([estimate.values for estimate in estimates])
+    mean = mean_where_defined(values, 0)
+    defined = ~np.isnan(values)
+    share = 1 / np.maximum(defined.sum(0), 1)
+    strata = []
+    for estimate, known in zip(estimates, defined, strict=True):
+
+        def with_one_changed(
+            lacking: Array, original: Array = estimate.values, known: NDArray[np.bool_] = known
+        ) -> Array:
+            # A task without a value contributes nothing to the variance.
+            changed: Array = np.where(known, mean + share * (lacking - original), mean)
+            return changed
+
+        strata += [stratum.map(with_one_changed) for stratum in estimate.strata]
+    return Estimate(mean, tuple(strata))
+
+
+def mean_where_defined(values: Array, axis: int) -> Array:
+    """Mean over an axis, ignoring NaN; NaN where all values are NaN."""
+    defined = ~np.isnan(values)
+    count = defined.sum(axis)
+    total = np.where(defined, values, 0).sum(axis)
+    mean: Array = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    return mean
+
+
+def weighted_mean(values: Array) -> Callable[[Array], Array]:
+    """The statistic "mean of [examples, K]" for :func:`estimate`."""
+    return lambda weights: (weights @ values) / weights.sum(1, keepdims=True)
+
+
+def weighted_mean_where_defined(values: Array) -> Callable[[Array], Array]:
+    """As :func:`weighted_mean`, ignoring NaN; NaN where no example with a value has weight."""
+    defined = ~np.isnan(values)
+    return weighted_ratio(np.where(defined, values, 0), defined)
+
+
+def weighted_ratio(parts: Array, wholes: Array) -> Callable[[Array], Array]:
+    """The statistic Σ w parts / Σ w wholes, of [examples, K] each; NaN where no whole has weight.
+
+    ``wholes`` are not negative.
+    """
+
+    def statistic(weights: Array) -> Array:
+        part, whole = weights @ parts, weights @ wholes
+        ratio: Array = np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+        return ratio
+
+    return statistic
+
+
+def one_vs_one_auc(scores: Array, labels: NDArray[np.int64]) -> Callable[[Array], Array]:
+    """The statistic "one-vs-one macro AUC" of several score tables, for :func:`estimate`.
+
+    For each pair of classes that occur, the AUC of each class's score on the examples of the two;
+    then the mean over both directions and all pairs (Hand and Till 2001; scikit-learn's
+    ``roc_auc_score(multi_class="ovo")``, here with example weights and for all layers at once).
+
+    Parameters
+    ----------
+    scores : [examples, L, C]
+        Score of each class, one table per layer.
+    labels : [examples], int
+        The class to be predicted from the scores.
+
+    Returns
+    -------
+    function
+        Maps weights [R, examples] to AUC [R, L]; NaN where fewer than two classes have weight.
+    """
+
+    def statistic(weights: Array) -> Array:
+        aucs = []
+        for a, b in combinations(np.unique(labels), 2):
+            in_a, in_b = labels == a, labels == b
+            weight_a, weight_b = weights[:, in_a], weights[:, in_b]
+            pairs = weight_a.sum(1) * weight_b.sum(1)
+            auc = np.full((len(weights), scores.shape[1]), np.nan)
+            valid = pairs > 0
+            for layer in range(scores.shape[1]):  # one at a time, since [a, b] pairs may be many
+                won = _wins(scores[in_a, layer, a], scores[in_b, layer, a])
+                won += _wins(-scores[in_a, layer, b], -scores[in_b, layer, b])
+                total = ((weight_a @ won) * weight_b).sum(1)
+                auc[valid, layer] = total[valid] / (2 * pairs[valid])
+            aucs.append(auc)
+        if not aucs:
+            return np.full((len(weights), scores.shape[1]), np.nan)
+        return mean_where_defined(np.stack(aucs), 0)
+
+    return statistic
+
+
+def pairwise_auc(scores: Array, labels: NDArray[np.int64]) -> Callable[[Array], Array]:
+    """The statistic "AUC of each pair of classes", for :func:`estimate`.
+
+    For classes a < b, how well score a minus score b separates examples of a from those of b.
+
+    Parameters
+    ----------
+    scores : [examples, C]
+        For example log probabilities, so that differences are log ratios of probabilities.
+    labels : [examples], int
+
+    Returns
+    -------
+    function
+        Maps weights [R, examples] to [R, C (C - 1) / 2], pairs in lexical order; NaN where a class
+        has no weight.
+    """
+
+    def statistic(weights: Array) -> Array:
+        aucs = []
+        for a, b in combinations(range(scores.shape[1]), 2):
+            difference = scores[:, a] - scores[:, b]
+            won = _wins(difference[labels == a], difference[labels == b])
+            weight_a, weight_b = weights[:, labels == a], weights[:, labels == b]
+            pairs = weight_a.sum(1) * weight_b.sum(1)
+            total = ((weight_a @ won) * weight_b).sum(1)
+            aucs.append(np.divide(total, pairs, out=np.full(len(pairs), np.nan), where=pairs > 0))
+        return np.stack(aucs, 1)
+
+    return statistic
+
+
+def _wins(of_a: Array, of_b: Array) -> Array:
+    """[a, b]: 1 where the example of a has the larger score, 0.5 where they tie."""
+    difference = of_a[:, None] - of_b[None]
+    wins: Array = (difference > 0) + 0.5 * (difference == 0)
+    return wins

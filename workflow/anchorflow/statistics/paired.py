@@ -1,0 +1,147 @@
+"""Several ways to prompt with the same texts, all compared with a plain one, paired by text."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from anchorflow.statistics.by_task import (
+    AVERAGE,
+    estimates_by_task,
+    require_examples,
+    skipped_prompts,
+    summary_rows,
+    summary_table,
+    texts_of,
+    undefined,
+)
+from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
+
+CELL = ("task", "seed", "example")
+ACCURACY = (pl.col("prediction") == pl.col("label")).cast(pl.Float64)
+
+
+class Ways(NamedTuple):
+    """Ways to prompt, by their names in a column of the predictions, and their measures."""
+
+    column: str
+    names: Sequence[str]  # in the order of summaries
+    plain: str  # the way that the others are compared with
+    alone: Mapping[str, pl.Expr]  # measures over the examples run in a way
+    paired: Mapping[str, pl.Expr]  # over those also run plainly, with prediction ``plain``
+    of_plain: Sequence[str]  # measures of the plain way
+    bounds: Mapping[str, tuple[float, float]]  # limits of the intervals of some measures
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The names of all measures."""
+        return (*self.alone, *self.paired)
+
+    def statistic(self, rows: pl.DataFrame, name: str) -> SeedStatistic:
+        """The statistic of all measures of one way and seed.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            Predictions of one task and seed, with the columns that measures need.
+
+        Returns
+        -------
+        SeedStatistic
+            Maps weights [R, examples] to [R, measures], NaN where no example has weight; with the
+            examples run in any way.
+        """
+        plain = rows.filter(pl.col(self.column) == self.plain)
+        values = (
+            rows.select(pl.col("example").unique())
+            .join(rows.filter(pl.col(self.column) == name), on="example", how="left")
+            .join(plain.select("example", plain="prediction"), on="example", how="left")
+            .sort("example")
+            .select(**self.alone, **self.paired)
+            .fill_null(np.nan)
+            .to_numpy()
+        )  # [examples, measures]
+        return SeedStatistic(weighted_mean_where_defined(values), texts_of(rows))
+
+    def summarize(
+        self,
+        predictions: pl.DataFrame,
+        protocols: pl.DataFrame,
+        schema: pa.Schema,
+        confidence: float,
+    ) -> pl.DataFrame:
+        """Summary rows by task and way.
+
+        Parameters
+        ----------
+        predictions : DataFrame
+            Predictions of one model, all tasks and seeds, with the columns that measures need.
+        protocols : DataFrame
+            ``PROMPTS``, with the way in the column ``demonstrations``.
+
+        Returns
+        -------
+        DataFrame
+            Columns of ``schema``. For paired measures, ``examples`` counts pairs, and ``skipped``
+            counts pairs of which either prompt was not run.
+
+        Raises
+        ------
+        InputError
+            If there are no predictions.
+        """
+        require_examples(predictions)
+        tasks = protocols["task"].unique(maintain_order=True).to_list()
+        plain = predictions.filter(pl.col(self.column) == self.plain)
+        parts = []
+        for name in [way for way in self.names if way in protocols["demonstrations"]]:
+            run = predictions.filter(pl.col(self.column) == name)
+            of_seed = partial(self.statistic, name=name)
+            estimates = estimates_by_task(predictions, tasks, of_seed, len(self.measures))
+            # An average over fewer tasks would not be comparable with that of the plain way.
+            if set(run["task"]) != set(plain["task"]):
+                estimates[AVERAGE] = undefined(len(self.measures))
+            is_plain = name == self.plain
+            skipped = skipped_prompts(protocols, name, run)
+            measures = self.of_plain if is_plain else [*self.alone]
+            parts.append(self._rows(estimates, measures, name, run, skipped, confidence))
+            if not is_plain:
+                pairs = run.join(plain, on=CELL, how="semi")
+                skipped = self._skipped_pairs(protocols, name, pairs)
+                parts.append(
+                    self._rows(estimates, [*self.paired], name, pairs, skipped, confidence)
+                )
+        return summary_table(pl.concat(parts), predictions, schema)
+
+    def _rows(
+        self,
+        estimates: Mapping[str, Estimate],
+        measures: Sequence[str],
+        name: str,
+        source: pl.DataFrame,
+        skipped: pl.DataFrame,
+        confidence: float,
+    ) -> pl.DataFrame:
+        """Summary rows of some of the measures, which cover the examples of ``source``."""
+        places = [self.measures.index(measure) for measure in measures]
+        some = {task: of.map(lambda values: values[..., places]) for task, of in estimates.items()}
+        rows = summary_rows(
+            some, pl.DataFrame({"measure": measures}), source, confidence, self.bounds
+        )
+        return rows.join(skipped, on="task", maintain_order="left").with_columns(
+            pl.lit(name).alias(self.column)
+        )
+
+    def _skipped_pairs(
+        self, protocols: pl.DataFrame, name: str, answered: pl.DataFrame
+    ) -> pl.DataFrame:
+        """Number of examples skipped in the plain way or in this one."""
+        pairs = (
+            protocols.filter(pl.col("demonstrations").is_in([self.plain, name]))
+            .group_by(CELL, maintain_order=True)
+            .agg(pl.col("skipped").drop_nulls().first())
+        )
+        return skipped_prompts(pairs.with_columns(demonstrations=pl.lit("pair")), "pair", answered)

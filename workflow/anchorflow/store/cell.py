@@ -1,0 +1,42 @@
+"""What measuring jobs have in common, with or without a model: their inputs and outputs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from anchorflow.store.parquet import read_settings, read_table, write_frame
+
+
+class Cell:
+    """The files and params of a measuring job; ``spec`` is the rule's param of this name.
+
+    Parameters
+    ----------
+    snakemake
+        The object that Snakemake passes to a script.
+    """
+
+    def __init__(self, snakemake: Any) -> None:
+        self._given = snakemake
+        self.params, self.input = snakemake.params, snakemake.input
+        self.spec = snakemake.params.get("spec")
+
+    def read(self, name: str, schema: pa.Schema) -> pl.DataFrame:
+        """The input of that name; see :func:`read_table`."""
+        return read_table(self.input[name], schema)
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """The settings with which the input of that name was made; see :func:`read_settings`."""
+        return read_settings(self.input[name])
+
+    def write(
+        self,
+        schema: pa.Schema,
+        frame: pl.DataFrame,
+        settings: Mapping[str, Any],
+        name: str | int = 0,
+    ) -> None:
+        """Write the output of that name; by default, the first or only one."""
+        write_frame(self._given.output[name], schema, frame, settings)

@@ -1,1 +1,0 @@
-"""Summaries of measurements over tasks and seeds, with intervals, and the claims."""

@@ -1,4 +1,0 @@
-"""Verdicts on claims; ``claims/_decision.py`` has the rules."""
-
-SUPPORTED, NOT_SUPPORTED = "supported", "not supported"
-INCONCLUSIVE, NOT_TESTED = "inconclusive", "not tested"

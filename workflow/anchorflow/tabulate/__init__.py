@@ -1,1 +1,0 @@
-"""Tables for readers from summaries: CSV, Markdown, and HTML."""

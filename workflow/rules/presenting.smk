@@ -1,0 +1,195 @@
+# Summaries per model, their figures, and tables over all models: the rules summarize_{analysis},
+# plot_{analysis} and tabulate_{analysis} for what each analysis declares in its folder's __init__, and
+# for the claims.
+
+# Parts of the configuration, by the names that declarations use; any other name is that of a section.
+# Their entries are arguments of the functions that summarize and plot.
+SETTINGS = {
+    "style": lambda: {"style": config["figures"]},
+    "temperature": lambda: {"temperature": config["encoder"]["temperature"]},
+    "temperatures": lambda: {
+        "temperature": config["encoder"]["temperature"],
+        "encoder": config["encoder"]["path"],
+        "further_temperatures": {
+            name: encoder["temperature"]
+            for name, encoder in config["encoder"]["further"].items()
+        },
+    },
+    "chosen_on": lambda: {"chosen_on": config["kernel"]["chosen_on"]},
+    "baselines": lambda: {"baselines": config["reweighting"]["baselines"]},
+    "labels": lambda: {
+        "labels": {name: task["labels"] for name, task in config["tasks"].items()}
+    },
+    "label_word_sets": lambda: {"words": label_word_sets(config)},
+    "label_words": lambda: {
+        "words": label_word_sets(config),
+        "demonstrations": config["flow"]["demonstrations"],
+        "variant": config["isolation"]["variants"][0],
+    },
+    "claims": lambda: {
+        "tasks": list(config["tasks"]),
+        "variant": config["isolation"]["variants"][0],
+        "words": label_word_sets(config),
+    },
+    "comparison": lambda: {"variant": config["isolation"]["variants"][0]},
+}
+
+
+def settings_named(*names):
+    return {
+        name: SETTINGS[name]() if name in SETTINGS else config[name] for name in names
+    }
+
+
+def claim_modules():
+    """The files of all claims."""
+    return entry_modules(SECTIONS, entries(SECTIONS))
+
+
+def code_of_presenting(verb, name):
+    """The code of a rule that presents, including the files of claims where needed."""
+    file = f"{folder_of(name)}/{verb}.py"
+    modules = [file] if (ROOT / "workflow/anchorflow" / file).is_file() else []
+    if name == "claims" and verb != "tabulate":
+        modules += claim_modules()
+    if verb == "summarize":
+        modules.append(f"{folder_of(name)}/schema.py")
+    return {"analysis": name, **code_of(verb, *modules)}
+
+
+def inputs_of_summary(name):
+    """Input files by argument; those of claims include nulls and other label words."""
+    with_words = PRESENTED[name].summary.with_words
+    reads = reads_of(name, listed_at)
+    inputs = {key: files_of(read, with_words) for key, read in reads.items()}
+    if name != "claims":
+        return inputs
+    for null in NULLS:
+        for key, read in null_reads(null, config["controls"]).items():
+            if listed_at(STAGES[read.partition("/")[0]].asked_for):
+                inputs[key] = files_of(read, null=null)
+    if label_word_sets(config):
+        inputs["worded_predictions"] = files_of("attention/predictions", True)
+    return inputs
+
+
+def inputs_of_presenting(name, presented, all_models=False):
+    """Input files of a figure or a table by argument: the summary, unless it declares others."""
+    reads = presented.reads or {"summary": f"summaries/{name}"}
+    return {key: files_of(read, all_models=all_models) for key, read in reads.items()}
+
+
+def how_shown(kind, name):
+    """How the report presents a figure or a table.
+
+    The report turns a label with two values that all figures of a category share into a switch, so
+    labels that do not apply are left out.
+    """
+    analysis = PRESENTED[name]
+    # A figure without a model would undo the switch between the others.
+    alone = kind == "figure" and analysis.path == WORLDS
+    of_model = {"model": "{model}"} if kind == "figure" and not alone else {}
+    return {
+        "caption": f"../report/{name}.rst",
+        "category": analysis.category,
+        "subcategory": "Random worlds" if alone else f"{kind.title()}s",
+        "labels": {kind: getattr(analysis, kind).title, **of_model},
+    }
+
+
+for name, presented in PRESENTED.items():
+    if presented.summary:
+
+        rule:
+            name:
+                f"summarize_{name}"
+            input:
+                **inputs_of_summary(name),
+            output:
+                f"results/summaries/{name}/{presented.path}.parquet",
+            log:
+                f"logs/summarize_{name}/{presented.path}.log",
+            priority: PRIORITIES.get(f"summarize_{name}", 0)
+            group:
+                "presenting"
+            conda:
+                "../envs/anchorflow.yaml"
+            threads: 1
+            resources:
+                **(
+                    {"mem_mb": memory_of, "runtime": runtime_of}
+                    if presented.summary.heavy
+                    else {}
+                ),
+            params:
+                **settings_named(*presented.summary.settings),
+                **code_of_presenting("summarize", name),
+            message:
+                f"Summarizing {presented.subject.format('{wildcards.model}')}"
+            script:
+                "../scripts/summarize.py"
+
+    if presented.figure:
+        if in_run(presented):
+            FINAL_FIGURES += expand(
+                f"results/figures/{name}/{presented.path}.{{kind}}",
+                model=config["models"],
+                kind=["pdf", "png"],
+            )
+
+        rule:
+            name:
+                f"plot_{name}"
+            input:
+                **inputs_of_presenting(name, presented.figure),
+            output:
+                pdf=f"results/figures/{name}/{presented.path}.pdf",
+                png=report(
+                    f"results/figures/{name}/{presented.path}.png",
+                    **how_shown("figure", name),
+                ),
+            log:
+                f"logs/plot_{name}/{presented.path}.log",
+            priority: PRIORITIES.get(f"plot_{name}", 0)
+            group:
+                "presenting"
+            conda:
+                "../envs/anchorflow.yaml"
+            threads: 1
+            params:
+                **settings_named("style", *presented.figure.settings),
+                **code_of_presenting("plot", name),
+            message:
+                f"Plotting {presented.subject.format('{wildcards.model}')}"
+            script:
+                "../scripts/plot.py"
+
+    if presented.table:
+        if in_run(presented):
+            FINAL_TABLES += expand(
+                f"results/tables/{name}.{{kind}}", kind=["csv", "md", "html"]
+            )
+
+        rule:
+            name:
+                f"tabulate_{name}"
+            input:
+                **inputs_of_presenting(name, presented.table, all_models=True),
+            output:
+                csv=f"results/tables/{name}.csv",
+                md=f"results/tables/{name}.md",
+                html=report(f"results/tables/{name}.html", **how_shown("table", name)),
+            log:
+                f"logs/tabulate_{name}.log",
+            group:
+                "presenting"
+            conda:
+                "../envs/anchorflow.yaml"
+            threads: 1
+            params:
+                **code_of_presenting("tabulate", name),
+                title=presented.table.title,
+            message:
+                f"Tabulating {presented.subject.format('all models')}"
+            script:
+                "../scripts/tabulate.py"

@@ -1,0 +1,13 @@
+"""Measure one analysis, named by a param, for one model, task, and seed."""
+
+from anchorflow.store.fork_server import continue_in_fork
+
+continue_in_fork(snakemake)
+
+from anchorflow.config.registry import load
+from anchorflow.store.job import job
+
+if __name__ == "__main__":
+    with job(snakemake):
+        analysis = load(f"analyses/{snakemake.params.analysis}", "measure")
+        analysis.measure(analysis.Cell(snakemake))  # the class with a model, or the one without
