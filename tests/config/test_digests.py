@@ -81,8 +81,8 @@ def params(package: Path, text: str, *modules: str) -> dict[str, str]:
     forget()
     found = code_of(script, modules)
     assert found.pop("numbers") == f"numbers {digests.NUMBERS}"
-    for room, labels in found.items():
-        folder = "" if room == "code_anchorflow" else f"{room.removeprefix('code_')}/"
+    for name, labels in found.items():
+        folder = "" if name == "code_anchorflow" else f"{name.removeprefix('code_')}/"
         assert all(label.startswith(folder) for label in labels)
     return dict(label.split() for labels in found.values() for label in labels)
 

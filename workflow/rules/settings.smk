@@ -176,10 +176,10 @@ def entry_modules(folder, names):
     return [f"{folder}/{name}.py" for name in names]
 
 
-def in_run(analysis):
+def in_run(presented):
     """Whether the configuration asks for what an analysis presents."""
-    with_words = analysis.summary and analysis.summary.with_words
-    return label_word_sets(config) if with_words else listed_at(analysis.asked_for)
+    with_words = presented.summary and presented.summary.with_words
+    return label_word_sets(config) if with_words else listed_at(presented.asked_for)
 
 
 def named_in_run():
