@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make run      install into $(VENV), run the default workflow, list its figures and tables"
+	@echo "make run      install into $(VENV), run the default workflow, print its answers"
 	@echo "make report   collect the run's figures and tables in report.html"
 	@echo "make install  install into $(VENV) only"
 	@echo "make test     also install the development tools, then lint, type-check and test (12 minutes)"
@@ -24,11 +24,9 @@ help:
 
 run: $(VENV)/installed
 	@$(BIN)/snakemake --cores $(CORES)
-	@echo
-	@echo "Figures: $(CURDIR)/results/figures"
-	@find results/figures -type f -name '*.p[dn][fg]' | sort | sed 's/^/  /'
-	@echo "Tables: $(CURDIR)/results/tables"
-	@find results/tables -type f | sort | sed 's/^/  /'
+	@$(BIN)/python -m anchorflow.summary
+	@echo "This page with links: $(CURDIR)/results/summary.html"
+	@echo "Figures and tables: $(CURDIR)/results/figures, $(CURDIR)/results/tables"
 
 report: $(VENV)/installed
 	@$(BIN)/snakemake --report report.html

@@ -20,7 +20,7 @@ REGISTRIES = {"analyses/compression/methods", "analyses/reweighting/baselines"}
 
 # Rule files that are not about one analysis.
 SHARED = {"common", "inherited", "inputs", "priorities", "settings", "undocumented"}
-OF_ALL = {"comparison", "gather", "manifest", "presenting"}
+OF_ALL = {"comparison", "gather", "manifest", "presenting", "summary"}
 
 
 def rule_files() -> dict[str, str]:
@@ -127,7 +127,7 @@ def test_exactly_what_is_presented_has_a_caption() -> None:
     captions = {path.stem for path in ROOT.glob("workflow/report/*.rst")}
     shown = {name for name, each in PRESENTED.items() if each.figure or each.table}
     assert "claims" in shown
-    assert captions == shown | {"comparison", "workflow"}
+    assert captions == shown | {"comparison", "summary", "workflow"}
 
 
 def test_a_stage_is_declared_as_sharded_exactly_if_its_rule_writes_shards() -> None:

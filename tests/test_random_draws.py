@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from anchorflow.random_draws import generator, halves
+from anchorflow.random_draws import drawn_texts, generator, halves
 
 
 @pytest.mark.parametrize("seed", [0, 3])
@@ -30,3 +30,39 @@ def test_one_purpose_never_shifts_another() -> None:
     assert generator(0, "reviews", "demonstrations", 1).random(4).tolist() != (
         generator(0, "reviews", "demonstrations", 2).random(4).tolist()
     )
+
+
+def cell(task: str, seed: int, examples: range) -> pl.DataFrame:
+    return pl.DataFrame({"task": task, "seed": seed, "example": examples})
+
+
+def test_fewer_texts_are_among_more_and_the_same_for_all_label_words() -> None:
+    rows = pl.concat([cell(task, 0, range(40)) for task in ("news", "news+symbols")])
+    some = {n: drawn_texts(rows, n) for n in (3, 10)}
+    own, other = (some[10].filter(task=task)["example"] for task in ("news", "news+symbols"))
+    assert own.to_list() == other.to_list() == sorted(own)
+    assert len(own) == 10
+    assert set(some[3].filter(task="news")["example"]) < set(own)
+    assert drawn_texts(rows, None).equals(rows)
+    assert drawn_texts(rows, 99).equals(rows)
+
+
+def test_a_draw_takes_no_side_in_the_order_of_the_file() -> None:
+    """Files are often sorted by label, so that the first texts would have one label."""
+    drawn = pl.concat([drawn_texts(cell("news", seed, range(100)), 4) for seed in range(50)])
+    assert drawn.group_by("seed").len()["len"].to_list() == [4] * 50
+    assert abs(drawn["example"].mean() - 49.5) < 3 * 28.9 / 200**0.5  # three standard errors
+    assert drawn["example"].n_unique() > 80  # 87 of 100 are expected in 200 draws
+
+
+def test_a_draw_keeps_all_rows_of_its_texts() -> None:
+    rows = pl.concat([cell("news", 0, range(6))] * 2).with_columns(
+        demonstrations=pl.Series(["fixed"] * 6 + ["per_example"] * 6)
+    )
+    drawn = drawn_texts(rows, 2)
+    of = {
+        name: drawn.filter(demonstrations=name)["example"].to_list()
+        for name in set(rows["demonstrations"])
+    }
+    assert of["fixed"] == of["per_example"]
+    assert len(of["fixed"]) == 2

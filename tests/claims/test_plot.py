@@ -44,13 +44,13 @@ def test_control_and_untrained_network_stand_beside_the_effect() -> None:
         "|": [0.125],
         "x": [0.0],
     }
-    assert marks("flow_late")["X"] == [0.5]
+    assert marks("flow_late")["s"] == [0.5]
     assert marks("flow_late")["x"] == [0.75]
     assert marks("flow_into_label_words") == {".": [0.25], "None": [-0.125, 0.625], "D": [0.25]}
 
 
-def test_an_effect_without_verdict_has_its_own_mark_and_an_undefined_one_has_none() -> None:
-    assert marks("isolation_label_over_random")["s"] == [0.25]
+def test_what_was_not_decided_for_lack_of_seeds_or_values_is_not_drawn() -> None:
+    assert marks("isolation_label_over_random") == {}
     assert marks("deep_auc_rises") == {}
     assert marks("retrieval_helps") == {}
 
@@ -59,9 +59,9 @@ def test_every_mark_is_in_the_legend() -> None:
     markers = {str(line.get_marker()): line.get_label() for line in legend_of_verdicts(STYLE)}
     assert markers == {
         "o": "supported",
-        "X": "not supported",
-        "D": "inconclusive",
-        "s": "not tested",
+        "s": "not supported",
+        "D": "undecided",
+        "v": "not compared",
         "|": "control",
         "x": "untrained network",
         ".": "a task",

@@ -199,6 +199,7 @@ def test_every_key_that_is_left_out_gets_its_default() -> None:
     assert config["compute"].items() >= {"device": "auto", "threads": 1}.items()
     assert config["statistics"] == {"confidence": 0.95}
     assert set(config["figures"]) == {"panel_width", "font_size", "resolution", "colors"}
+    assert not {"seeds", "examples"} & {key for name in ("flow", "kernel") for key in config[name]}
     assert config["models"]["tiny"] == {
         "source": "local",
         "path": "models/tiny",
@@ -317,11 +318,16 @@ def test_an_old_name_is_told_with_the_new_one(change: dict[str, Any], sentence: 
         ({"scoring": "word"}, "scoring: 'word' is not one of ['first_token', 'whole_word']"),
         ({"word_score": "max"}, "word_score: 'max' is not one of ['sum', 'mean']; For scoring"),
         ({"controls": {"untrained": True}}, "controls.untrained: True is not of type 'array'; Ki"),
+        (
+            {"flow": {"seeds": 0}},
+            "flow.seeds: 0 is less than the minimum of 1; Number of seeds, th",
+        ),
+        ({"kernel": {"examples": 0.5}}, "kernel.examples: 0.5 is not of type 'integer'; Test te"),
         ({"controls": {"draws": 0}}, "controls.draws: 0 is less than the minimum of 1; Random dr"),
         ({"controls": {"stages": []}}, "controls.stages: [] should be non-empty; Analyses that ar"),
         (
-            {"controls": {"stages": ["kernel"]}},
-            "controls.stages.0: 'kernel' is not one of ['attention', 'flow', 'isolation', ",
+            {"controls": {"stages": ["retrieval"]}},
+            "controls.stages.0: 'retrieval' is not one of ['attention', 'flow', 'isolation', ",
         ),
     ],
 )

@@ -17,8 +17,10 @@ from anchorflow.config.stages import (
     null_stages,
     read_by_claims,
     reads_of,
+    seeds_of,
     stage_of,
     table_at,
+    texts_of,
 )
 
 ALL: dict[str, Any] = {
@@ -66,6 +68,41 @@ def test_claims_read_the_same_tables_of_nulls_by_names_of_their_own() -> None:
     for null in ("untrained", "shuffled"):
         for name, read in null_reads(null, ALL).items():
             assert own[name.removeprefix(f"{null}_")] == read
+
+
+# --- seeds and texts -----------------------------------------------------------------------------
+
+FEW: dict[str, Any] = {
+    "seeds": [7, 3, 5, 1],
+    "flow": {"seeds": 2, "examples": 6},
+    "knockout": {"seeds": 3, "examples": 4},
+    "kernel": {"seeds": 1},
+    "isolation": {},
+    "faithfulness": {},
+    "controls": {},
+}
+
+
+def test_an_analysis_takes_the_first_seeds_and_another_follows_it() -> None:
+    assert seeds_of("flow", FEW) == [7, 3]
+    assert seeds_of("isolation", FEW) == seeds_of("prompts", FEW) == [7, 3, 5, 1]
+    assert seeds_of("faithfulness", FEW) == seeds_of("knockout", FEW) == [7, 3, 5]
+    assert seeds_of("probes", FEW) == seeds_of("orders", FEW) == [7]
+    assert seeds_of("timing", FEW) == seeds_of("flow_page", FEW) == [7]
+    assert seeds_of("flow", FEW | {"seeds": [7]}) == [7]
+
+
+def test_twins_have_at_most_the_seeds_and_texts_of_the_model() -> None:
+    fewer = FEW | {"controls": {"seeds": 3, "examples": 5}}
+    assert seeds_of("flow", fewer, "untrained") == [7, 3]
+    assert seeds_of("isolation", fewer, "untrained") == [7, 3, 5]
+    assert seeds_of("attention", fewer, "shuffled") == [7, 3, 5]
+    assert seeds_of("isolation", fewer) == FEW["seeds"]
+    assert texts_of("flow", fewer) == {"examples": 6}
+    assert texts_of("flow", fewer, untrained=True) == {"examples": 5}
+    assert texts_of("knockout", fewer, untrained=True) == {"examples": 4}
+    assert texts_of("faithfulness", fewer) == {"examples": 4}
+    assert texts_of("isolation", FEW) == texts_of("isolation", FEW, untrained=True) == {}
 
 
 # --- what is read --------------------------------------------------------------------------------

@@ -6,12 +6,14 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 import yaml
 
 from anchorflow.config.errors import InputError
-from anchorflow.document import ROOT, __main__, configuration, tables
+from anchorflow.document import ROOT, __main__, configuration, results, tables
 from anchorflow.document.results import (
     DOCS,
     Quoting,
@@ -216,24 +218,29 @@ def test_what_can_not_be_quoted_is_named(
 
 
 @pytest.fixture
-def finished_default_run(tmp_path: Path) -> Path:
-    """A folder as the default run leaves it, of which only what is quoted is there."""
+def finished_default_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder as the default run leaves it, of which only what is quoted is there.
+
+    The figure of flows, which is plotted from a summary, is taken from the documentation.
+    """
+    monkeypatch.setattr(
+        results, "plot_average", lambda run, path: shutil.copy(DOCS / "flow.png", path)
+    )
     config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text(encoding="utf-8"))
     (model,), tasks = config["models"], list(config["tasks"])
     seeds = len(config["seeds"])
     count = seeds * config["test_examples"]
-    run, results = tmp_path / "run", tmp_path / "run" / "results"
-    shutil.copytree(DOCS / "results", results / "tables")
+    run, folder = tmp_path / "run", tmp_path / "run" / "results"
+    shutil.copytree(DOCS / "results", folder / "tables")
     examples = {**dict.fromkeys(tasks, count), "average": count * len(tasks)}
     accuracy = [f"{model},{task},accuracy,{seeds},{texts}\n" for task, texts in examples.items()]
-    (results / "tables" / "accuracy.csv").write_text(
+    (folder / "tables" / "accuracy.csv").write_text(
         "".join(["model,task,measure,seeds,examples\n", *accuracy]), encoding="utf-8"
     )
     for name in quoted_figures():
-        (results / "figures" / name).mkdir(parents=True)
-        shutil.copy(DOCS / f"{name}.png", results / "figures" / name / f"{model}.png")
-    for name in ("run.json", "causes.csv"):
-        (results / "tables" / name).unlink()
+        (folder / "figures" / name).mkdir(parents=True)
+        shutil.copy(DOCS / f"{name}.png", folder / "figures" / name / f"{model}.png")
+    (folder / "tables" / "run.json").unlink()
     write_manifest(run)
     return run
 
@@ -264,32 +271,25 @@ def test_a_finished_default_run_is_quoted(finished_default_run: Path, docs: Path
         assert (docs / f"{name}.png").read_bytes() == (DOCS / f"{name}.png").read_bytes()
 
 
-def test_claims_about_causes_are_those_of_the_runs_that_are_named(
-    finished_default_run: Path, docs: Path, tmp_path: Path
+def test_the_figure_of_flows_has_the_average_alone_and_a_page_s_width(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of_models = {}
-    with open(DOCS / "results" / "causes.csv", encoding="utf-8", newline="") as text:
-        known = list(csv.DictReader(text))
-    for model in dict.fromkeys(row["model"] for row in known):
-        run = tmp_path / model
-        (run / "results" / "tables").mkdir(parents=True)
-        rows = [
-            {**row, "effect": "0.125", "task": task, "family": family}
-            for row in known
-            for task, family in (("average", "[A] §2"), ("average", "[A] §2.1"), ("x", "[A] §2"))
-            if row["model"] == model
-        ]
-        with open(run / "results" / "tables" / "claims.csv", "w", encoding="utf-8") as text:
-            writer = csv.DictWriter(text, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-        write_manifest(run)
-        of_models[model] = run
-
-    write(finished_default_run, docs, list(of_models.values()))
-    told = read_quoted(docs / "results").tables["causes"]
-    assert told == [{**row, "effect": "0.125"} for row in known]
-    assert disagreements(docs) == []
+    folder = tmp_path / "results" / "summaries" / "flow"
+    folder.mkdir(parents=True)
+    pl.DataFrame({"task": ["news", "average"]}).write_parquet(folder / "m.parquet")
+    for model in ("m", "m+initialized-0", "m+initialized-1"):
+        measured = tmp_path / "results" / "flow" / model / "news"
+        measured.mkdir(parents=True)
+        pl.DataFrame({"model": [model]}).write_parquet(measured / "0.parquet")
+    plotted: list[Any] = []
+    monkeypatch.setattr(results, "plot_flow", lambda *arguments: plotted.extend(arguments))
+    results.plot_average(tmp_path, tmp_path / "flow.png")
+    own, style, confidence, paths, untrained = plotted
+    assert own.rows() == [("average",)]
+    assert untrained["model"].to_list() == ["m+initialized-0", "m+initialized-1"]
+    assert (style["panel_width"], confidence) == (6.8, 0.95)
+    assert paths == {"png": tmp_path / "flow.png"}
+    assert (DOCS / "flow.png").stat().st_size < 2**20
 
 
 def test_a_run_that_changed_since_or_is_another_one_is_not_quoted(

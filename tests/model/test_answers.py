@@ -1,18 +1,24 @@
 """Answers: the head, run once after several runs."""
 
+import polars as pl
 import pytest
 import torch
 from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM
 
+from anchorflow.analyses.attention.measure import measure_attention
 from anchorflow.config.errors import is_out_of_memory
 from anchorflow.model.answers import Answers, answers_after
-from anchorflow.model.attention_function import intervene
+from anchorflow.model.attention_function import adopt, intervene
 from anchorflow.model.batches import Budget, batches_of
 from anchorflow.model.last_tokens import keep_together
 from anchorflow.model.logits import target_label_logits, target_logits, target_states
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from out_of_memory import run_out
+from stub_tokenizers import Decoder
 from tiny_models import FAMILIES, random_batch, shared_prompts, tiny_model
+from whole_vocabulary import assert_in_vocabulary
+from worded_prompts import eager
 
 
 def close(ours: Tensor, plain: Tensor) -> None:
@@ -75,6 +81,46 @@ def test_logits_that_are_not_finite_show_in_the_largest() -> None:
     logits[0, 5], logits[1, 2] = float("nan"), -float("inf")
     finite = Answers.of(logits, torch.tensor([0, 1]), 2).largest.isfinite()
     assert finite.tolist() == [False, False, True]
+
+
+def test_label_words_have_the_probability_of_their_first_tokens_each_counted_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # In the softmax, .5, .25, .125, and twice .0625, whatever is added to the logits.
+    monkeypatch.setattr("anchorflow.model.answers._COLUMNS", 2)
+    shares = torch.tensor([0.5, 0.25, 0.125, 0.0625, 0.0625])
+    logits = torch.stack([shares.log(), shares.flip(0).log() - 300])
+    apart = Answers.of(logits, torch.tensor([3, 1]), 1)
+    torch.testing.assert_close(apart.label_mass, torch.tensor([0.3125, 0.3125]))
+    assert apart.in_labels.tolist() == [False, False]
+    shared = Answers.of(logits, torch.tensor([0, 3, 0]), 1)
+    torch.testing.assert_close(shared.label_mass, torch.tensor([0.5625, 0.3125]))
+    assert shared.in_labels.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_predictions_say_how_probable_label_words_are_in_an_eager_run(family: str) -> None:
+    table, plain = shared_prompts([5, 17, 9]), eager(tiny_model(family, eager=True))
+    logits = torch.stack([plain(ids)[-1] for ids in table["token_ids"].to_list()])
+    # Label words of which one is the likeliest token after the first prompt.
+    first = int(logits[0].argmax())
+    table = table.with_columns(label_tokens=pl.Series([[first, 11, 23]] * 3))
+    _, rows = measure_attention(tiny_model(family), Decoder(), table, 40)
+    assert_in_vocabulary(rows, logits, [first, 11, 23])
+    assert rows["in_labels"][0]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3", "gpt-neox"])
+def test_an_untrained_head_gives_label_words_their_share_of_the_vocabulary(family: str) -> None:
+    kind, settings = FAMILIES[family]
+    settings = {**settings, "vocab_size": 2000, "tie_word_embeddings": False}
+    settings.pop("attn_implementation", None)
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **settings)).eval()
+    adopt(model)
+    _, rows = measure_attention(model, Decoder(), shared_prompts([5, 17, 9]), 40)
+    assert rows["label_mass"].to_list() == pytest.approx([3 / 2000] * 3, rel=0.25)
+    assert not rows["in_labels"].any()
 
 
 @pytest.mark.parametrize("family", ["gemma2", "gpt2"])

@@ -24,6 +24,7 @@ from anchorflow.model.attention_function import intervene
 from anchorflow.prepare.edges import edges_of
 from constructed.attention import attention_table, predictions_table
 from tiny_models import PREFIX, PlainCut, tiny_model
+from whole_vocabulary import assert_in_vocabulary
 from worded_prompts import ALIKE, Logits, alike_prompts, apart, eager, plain_word_scores, with_words
 
 SUM = {"scoring": "whole_word", "word_score": "sum"}
@@ -34,6 +35,8 @@ def assert_scores(rows: pl.DataFrame, plain: Logits, table: pl.DataFrame) -> Non
     """Label probabilities are those of plain runs, and no two labels have the same ones."""
     found = torch.tensor(rows.sort("example")["probabilities"].to_list())
     scores = [plain_word_scores(plain, ids, ALIKE) for ids in table["token_ids"]]
+    logits = torch.stack([plain(ids)[-1] for ids in table["token_ids"].to_list()])
+    assert_in_vocabulary(rows.sort("example"), logits, [word[0] for word in ALIKE])
     expected = torch.stack(scores).softmax(-1)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
     assert (expected.diff(dim=1).abs() > 1e-7).all()

@@ -33,8 +33,10 @@ from tiny_models import (
     shared_prompts,
     tiny_model,
 )
+from whole_vocabulary import assert_in_vocabulary
 from worded_prompts import (
     WORDS,
+    Logits,
     eager,
     eager_compressed_logits,
     eagerly_weighted,
@@ -67,6 +69,14 @@ def prompts(**columns: Any) -> pl.DataFrame:
 def found(rows: pl.DataFrame, **which: Any) -> Tensor:
     """Label probabilities of some rows, [T, C]."""
     return torch.tensor(rows.filter(**which).sort("example")["probabilities"].to_list())
+
+
+FIRSTS = [word[0] for word in WORDS]
+
+
+def last_logits(plain: Logits, table: pl.DataFrame) -> Tensor:
+    """Logits after each prompt, [T, V]."""
+    return torch.stack([plain(ids)[-1] for ids in table["token_ids"].to_list()])
 
 
 def assert_close(ours: Tensor, plain: Tensor) -> None:
@@ -126,8 +136,9 @@ def test_predictions_equal_eager_runs_with_each_word_after_the_whole_prompt(fami
         expected = torch.stack(scores).softmax(-1)
         assert_close(found(rows), expected)
         assert rows["prediction"].to_list() == expected.argmax(-1).tolist()
+        assert_in_vocabulary(rows, last_logits(plain, table), FIRSTS)
     first = measure_attention(model, Decoder(), table, 40)[1]
-    same = ["top_tokens", "top_texts", "top_probabilities"]
+    same = ["top_tokens", "top_texts", "top_probabilities", "label_mass", "in_labels"]
     assert first.select(same).equals(rows.select(same))
     assert (found(first) - found(rows)).abs().max() > 1e-2
 
@@ -143,6 +154,8 @@ def test_retrieved_demonstrations_are_followed_by_whole_words_too(family: str) -
     plain = eager(tiny_model(family, eager=True))
     scores = [plain_word_scores(plain, ids, WORDS) for ids in table["token_ids"]]
     assert_close(found(rows, choice="nearest"), torch.stack(scores).softmax(-1))
+    nearest = rows.filter(choice="nearest").sort("example")
+    assert_in_vocabulary(nearest, last_logits(plain, table), FIRSTS)
 
 
 def factors(beta: Tensor, target: int, tokens: int) -> Tensor:
@@ -161,12 +174,17 @@ def factors(beta: Tensor, target: int, tokens: int) -> Tensor:
 
 def plainly_weighted(model: PreTrainedModel, prompt: Sequence[int], beta: Tensor) -> Tensor:
     """Scores of ``WORDS`` [C] in eager runs of the whole prompt with re-weighted attention."""
+    return plain_word_scores(weighted_by(model, beta, len(prompt)), prompt, WORDS)
+
+
+def weighted_by(model: PreTrainedModel, beta: Tensor, prompt: int | None = None) -> Logits:
+    """Eager runs with re-weighted attention from the end of a prompt on, or in a prompt alone."""
 
     def logits_of(token_ids: list[int]) -> Tensor:
-        with eagerly_weighted(model, factors(beta, len(prompt) - 1, len(token_ids))):
+        with eagerly_weighted(model, factors(beta, (prompt or len(token_ids)) - 1, len(token_ids))):
             return eager(model)(token_ids)
 
-    return plain_word_scores(logits_of, prompt, WORDS)
+    return logits_of
 
 
 @pytest.mark.parametrize("recompute", [False, True])
@@ -247,6 +265,10 @@ def test_re_weighting_and_its_baselines_score_whole_words() -> None:
     ):
         normalized = expected / expected.sum(1, keepdim=True)
         assert_close(found(measured.predictions, method=method), normalized)
+    fixed = table.filter(demonstrations="fixed")
+    for method, each in (("vanilla", beta * 0), ("reweighted", beta)):
+        rows = measured.predictions.filter(method=method).sort("example")
+        assert_in_vocabulary(rows, last_logits(weighted_by(model, each), fixed), FIRSTS)
 
 
 @pytest.mark.parametrize("positions", ["original", "zero"])
@@ -275,6 +297,8 @@ def test_words_after_compressed_demonstrations_equal_eager_runs(
 
         scores = [plain_word_scores(logits_of, ids, WORDS) for ids in table["token_ids"]]
         assert_close(found(rows, method=method), torch.stack(scores).softmax(-1))
+        of_method = rows.filter(method=method).sort("example")
+        assert_in_vocabulary(of_method, last_logits(logits_of, table), FIRSTS)
     written = [
         plain_word_scores(eager(plain), [*(ids[p] for p in anchors), *ids[PREFIX:]], WORDS).softmax(
             -1

@@ -6,13 +6,20 @@ import pytest
 from matplotlib.lines import Line2D
 from PIL import Image
 
-from anchorflow.present.style import legend_below, save, small_multiples
+from anchorflow.present.style import (
+    PAGE,
+    chance_levels,
+    legend_below,
+    name_y,
+    save,
+    small_multiples,
+)
 from figure_style import STYLE
 
 NAMES = [f"method number {number}" for number in range(5)]
 
 
-@pytest.mark.parametrize(("panels", "columns"), [(1, 1), (2, 2), (12, 5)])
+@pytest.mark.parametrize(("panels", "columns"), [(1, 1), (2, 2), (12, 4)])
 def test_a_legend_has_as_many_columns_as_fit_and_the_figure_grows_by_the_others(
     panels: int, columns: int
 ) -> None:
@@ -26,6 +33,30 @@ def test_a_legend_has_as_many_columns_as_fit_and_the_figure_grows_by_the_others(
         lines = -(-len(NAMES) // columns)
         line = size.height / figure.dpi / lines
         assert figure.get_figheight() == pytest.approx(before + line * (lines - 1))
+
+
+@pytest.mark.parametrize(
+    ("columns", "lines", "abreast"), [(1, 1, 1), (4, 1, 4), (5, 2, 3), (21, 6, 4)]
+)
+@pytest.mark.parametrize("width", [1.5, 9.0])
+def test_panels_beyond_a_page_s_width_continue_below(
+    columns: int, lines: int, abreast: int, width: float
+) -> None:
+    style = {**STYLE, "panel_width": width}
+    with small_multiples(style, 2, columns, "title") as (figure, axes):
+        assert figure.get_figwidth() == pytest.approx(min(width * abreast, PAGE))
+        assert [len(row) for row in axes] == [columns, columns]
+        assert sum(panel.get_visible() for panel in figure.axes) == 2 * columns
+        places = [panel.get_subplotspec() for panel in axes[0]]
+        rows = [place.rowspan.start for place in places if place]
+        assert sorted(set(rows)) == [2 * line for line in range(lines)]  # the second row between
+        name_y(axes[1], "second")
+        assert sum(panel.get_ylabel() == "second" for panel in axes[1]) == lines
+
+
+def test_a_guess_is_right_once_in_as_many_labels_averaged_over_tasks() -> None:
+    labels = {"news": ["a", "b", "c", "d"], "reviews": ["a", "b"]}
+    assert chance_levels(labels) == {"news": 0.25, "reviews": 0.5, "average": 0.375}
 
 
 def test_a_png_file_has_no_transparency_and_keeps_its_resolution(tmp_path: Path) -> None:

@@ -17,14 +17,17 @@ from anchorflow.store.parquet import SCHEMA_VERSION, write_frame
 
 MANIFEST = Path("results/manifest.json")
 RUN = {
-    "stage": ["models", "prompts", "flow", "isolation", "timing", "summaries/flow"],
+    "stage": {
+        **dict.fromkeys(("models", "prompts", "flow", "isolation", "summaries/flow"), 2),
+        "timing": 1,
+    },
     "model": ["tiny", "tiny.2"],
     "task": ["news", "news+symbols"],
     "seed": ["0", "1"],
 }
 NULLS = [
-    {**RUN, "stage": ["models", "prompts", "flow"], "model": ["tiny+initialized-0"]},
-    {**RUN, "stage": ["prompts", "flow"], "task": ["news+shuffled"]},
+    {**RUN, "stage": {"models": 2, "prompts": 2, "flow": 1}, "model": ["tiny+initialized-0"]},
+    {**RUN, "stage": {"prompts": 2, "flow": 2}, "task": ["news+shuffled"]},
 ]
 FINISHED = [
     "results/tables/flow.md",
@@ -56,6 +59,7 @@ UNLISTED = [
     "results/benchmarks/measure_timing/tiny/news/0.tsv",
     "results/models/tiny/.snakemake_timestamp",
     "results/models/tiny+initialized-1/config.json",  # a draw that the run does not have
+    "results/flow/tiny+initialized-0/news/1.parquet",  # twins are measured for the first seed
     "results/isolation/tiny+initialized-0/news/0.parquet",  # which is not measured of twins
     "results/isolation/tiny/news+shuffled/0.parquet",
     "results/summaries/flow/tiny+initialized-0.parquet",

@@ -94,7 +94,7 @@ def two_models(finished_run: Checkout) -> Checkout:
         frame = read_table(path, schema).with_columns(model=pl.lit("twin"))
         if name == "claims":
             frame = frame.with_columns(
-                effect=None, low=None, high=None, verdict=pl.lit("not tested")
+                effect=None, low=None, high=None, verdict=pl.lit("not measured")
             )
             frame = frame.cast({"effect": pl.Float64, "low": pl.Float64, "high": pl.Float64})
         write_frame(path.with_name("twin.parquet"), schema, frame, read_settings(path))

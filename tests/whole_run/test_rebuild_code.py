@@ -13,7 +13,10 @@ from checkout import Checkout
 from job_messages import MEASURE, OPTIONAL, plotted, presented, summarized
 
 # Imported by users alone: no rule runs them.
-PUBLIC = {"classifier.py", "fitted_weights.py", "kept_positions.py", "manifest.py"}
+PUBLIC = {
+    *("classifier.py", "fitted_weights.py", "kept_positions.py", "manifest.py"),
+    "summary/__main__.py",
+}
 # Of several models, of shards, of what no analysis of the run reads; besides, the run has none of
 # the analyses that are optional.
 NOT_IN_A_SMALL_RUN = {

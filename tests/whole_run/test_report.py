@@ -28,6 +28,7 @@ CATEGORIES = [
     "4 Kernel regression",
     "5 Accuracy",
 ]
+SUMMARY = "results/summary.html"
 MODELS = ("tiny", "twin")
 COMPARED = "comparison/flow_early.png"  # a figure of both
 RULES = "".join(
@@ -117,9 +118,9 @@ def test_every_figure_and_table_of_the_run_is_in_the_report(reports: dict[str, P
     figures = {f"results/figures/{name}/{file}.png" for name in files for file in files[name]}
     assert drawn == figures | {f"results/figures/{COMPARED}"}
     assert tables == {f"results/tables/{name}.html" for name in SHOWN["table"]}
-    assert set(results_of(reports["two"])) == drawn | tables
+    assert set(results_of(reports["two"])) == drawn | tables | {SUMMARY}
     copied = {p for p in drawn | tables if re.search("|".join(["twin", "comparison", *FURTHER]), p)}
-    assert set(results_of(reports["one"])) == (drawn | tables) - copied
+    assert set(results_of(reports["one"])) == (drawn | tables | {SUMMARY}) - copied
 
 
 def test_captions_name_models_tasks_seeds_texts_and_where_counts_are(
@@ -239,7 +240,7 @@ def test_figures_tables_and_captions_can_be_read(
     kind: str, reports: dict[str, Path], reader: Reader
 ) -> None:
     reader.open(reports[kind])
-    assert [item for item in reader.items() if item[:1].isdigit()] == CATEGORIES
+    assert [item for item in reader.items() if item[:1].isdigit()] == ["0 Summary", *CATEGORIES]
     described = reader.wait(".prose").text
     assert "Models: tiny" in described and "Test texts per task and seed: up to 6." in described
 

@@ -12,6 +12,7 @@ from job_messages import (
     TWIN,
     cells,
     message_of,
+    plotted,
     presented,
 )
 
@@ -63,9 +64,10 @@ def test_another_draw_computes_its_own_cells_and_the_claims(finished_run: Checko
     finished_run.config["controls"]["draws"] = 2
     second = of_twin("tiny+shuffled-1", PROMPT, MEASURE["flow"], MEASURE["compression"])
     second |= {MAKE.format(kind="shuffled", draw=1)}
-    assert finished_run.planned() == second | presented("claims")
+    shown = presented("claims") | {plotted("flow")}
+    assert finished_run.planned() == second | shown
     finished_run.config["controls"] = {"untrained": []}
-    assert finished_run.planned() == presented("claims")
+    assert finished_run.planned() == shown
 
 
 def test_twins_are_in_no_summary_figure_or_table_of_models(finished_run: Checkout) -> None:

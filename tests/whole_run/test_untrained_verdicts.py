@@ -1,4 +1,4 @@
-"""No discriminating claim is supported for a network that was not trained."""
+"""No claim that has a null is supported for a network that was not trained."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,8 +19,8 @@ from anchorflow.analyses.flow.measure import measure_flow
 from anchorflow.analyses.isolation.measure import Setting, measure_isolation
 from anchorflow.analyses.knockout import measure as knockout
 from anchorflow.analyses.transplant import measure as transplant
-from anchorflow.claims.summarize import DISCRIMINATING, load_claims, summarize_claims
-from anchorflow.claims.verdicts import NOT_TESTED, SUPPORTED
+from anchorflow.claims.summarize import load_claims, summarize_claims
+from anchorflow.claims.verdicts import NOT_MEASURED, SUPPORTED
 from anchorflow.model.opening import open_model
 from anchorflow.prepare.untrained import initialized, shuffled
 from anchorflow.random_draws import generator
@@ -112,8 +112,8 @@ class Supported(NamedTuple):
 
 
 def supported(runs: Iterable[Mapping[str, pl.DataFrame]]) -> Supported:
-    """The discriminating claims that hold over tasks, of all runs."""
-    claims = {claim.name: claim for claim in load_claims() if claim.form == DISCRIMINATING}
+    """The claims with a null that hold over tasks, of all runs."""
+    claims = {claim.name: claim for claim in load_claims() if claim.null}
     by_family: Counter[str] = Counter()
     tested: set[str] = set()
     for tables in runs:
@@ -121,7 +121,7 @@ def supported(runs: Iterable[Mapping[str, pl.DataFrame]]) -> Supported:
         found = table.filter(pl.col("task") == AVERAGE, pl.col("claim").is_in(list(claims)))
         told = found.filter(verdict=SUPPORTED)["claim"]
         by_family.update({claims[name].family for name in told})
-        tested |= set(found.filter(pl.col("verdict") != NOT_TESTED)["claim"])
+        tested |= set(found.filter(pl.col("verdict") != NOT_MEASURED)["claim"])
     return Supported(by_family, tested)
 
 
@@ -156,7 +156,7 @@ def twins_of(folder: Path, family: str, kind: str, draws: int, *stages: str) -> 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["initialized", "shuffled"])
 @pytest.mark.parametrize("family", ["gemma3", "gpt2"])
-def test_no_discriminating_claim_is_supported_for_a_network_without_training(
+def test_no_claim_is_supported_for_a_network_without_training(
     tmp_path: Path, family: str, kind: str
 ) -> None:
     twins = twins_of(tmp_path, family, kind, DRAWS, "compression", "causes")
@@ -165,10 +165,12 @@ def test_no_discriminating_claim_is_supported_for_a_network_without_training(
     all_others = supported(
         against(own, [each for each in twins if each is not own]) for own in twins
     )
-    assert len(one.claims) >= 17  # flow, isolation, compression, labels, and causes
+    assert len(one.claims) >= 18  # flow, isolation, compression, labels, and causes
     assert one.claims == all_others.claims
-    # At an error rate of 5 % for a family, fewer than one of the 12 pairs is expected to err.
-    assert one.by_family == all_others.by_family == {}
+    # Two draws of a network differ, which several twins allow for and one does not. At an error
+    # rate of 5 % for a family, more than 2 of the 12 pairs would err once in fifty times.
+    assert max(one.by_family.values(), default=0) <= 2
+    assert all_others.by_family == {}
     shown = supported(map(labels_shuffled, twins))
     assert shown.claims == {"labels_inform"}
     assert shown.by_family == {}
@@ -177,13 +179,9 @@ def test_no_discriminating_claim_is_supported_for_a_network_without_training(
 def test_a_network_without_training_earns_no_verdict_against_another_one(tmp_path: Path) -> None:
     twins = twins_of(tmp_path, "gpt2", "initialized", 2)
     found = supported(against(a, [b]) for a, b in permutations(twins, 2))
-    assert found.claims == {
-        "flow_into_label_words",
-        "flow_from_label_words",
-        "flow_from_label_words_rises",
-        "isolation_label_over_neighbors",
-        "labels_inform",
-    }
+    measured = ("flow", "isolation", "attention")
+    null = {claim.name for claim in load_claims() if claim.null and claim.figure in measured}
+    assert found.claims == {*null, "labels_inform"}
     assert found.by_family == {}
 
 

@@ -5,6 +5,8 @@ import zlib
 import numpy as np
 import polars as pl
 
+from anchorflow.config.cell_names import task_of
+
 
 def generator(seed: int, *purpose: str | int) -> np.random.Generator:
     """A generator determined by the seed and the words of its purpose alone."""
@@ -24,3 +26,27 @@ def halves(examples: pl.Series, seed: int, first: float = 0.5) -> pl.DataFrame:
     cut = min(max(round(first * len(distinct)), 1), len(distinct) - 1)
     split = order % 2 if first == 0.5 else (order >= cut).astype(int)
     return pl.DataFrame({"example": distinct, "half": split})
+
+
+def drawn_texts(rows: pl.DataFrame, number: int | None) -> pl.DataFrame:
+    """The rows of ``number`` test texts of each task and seed; all rows for None.
+
+    More texts include fewer ones: they are the first in a random order, which is the same for all
+    models and label words.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        With the columns ``task``, ``seed`` and ``example``.
+    """
+    if number is None:
+        return rows
+    keys = ["task", "seed", "example"]
+    texts = rows.select(keys).unique().sort(keys)
+    order = [
+        generator(seed, task_of(task), "order of texts", example).random()
+        for task, seed, example in texts.iter_rows()
+    ]
+    first = texts.with_columns(order=pl.Series(order, dtype=pl.Float64)).sort("order")
+    some = first.group_by("task", "seed").head(number)
+    return rows.join(some, on=keys, how="semi", maintain_order="left")

@@ -28,7 +28,7 @@ from anchorflow.config.named_files import files_of_texts
 from anchorflow.config.registry import entries
 from anchorflow.config.repeated_keys import check_keys
 from anchorflow.config.shards import gathered, shard_names
-from anchorflow.config.analysis import WORLDS
+from anchorflow.config.analysis import MODEL, WORLDS
 from anchorflow.config.stages import (
     ANALYSES,
     NULLS,
@@ -40,6 +40,8 @@ from anchorflow.config.stages import (
     null_reads,
     null_stages,
     reads_of,
+    seeds_of,
+    texts_of,
 )
 
 share_with_jobs(ROOT / "workflow")
@@ -109,15 +111,17 @@ def measured(stage, table=None):
     )
 
 
-def files_of(read, with_words=False, all_models=False, null=None):
+def files_of(read, with_words=False, all_models=False, null="", as_far_as=None):
     """The files of a stage, or of ``stage/file``, that a job for one or for all models reads.
 
     With a ``null``, they are those of the model's untrained twins, or with shuffled labels.
+    ``as_far_as`` names a stage that may be measured for fewer seeds.
     """
     name, _, file = (read, "", "") if read in STAGES else read.partition("/")
     stage = STAGES[name]
     pattern = {inner: path for inner, _, path in stage.files()}[file]
-    seeds = config["seeds"][:1] if stage.first_seed else config["seeds"]
+    both = [seeds_of(each, config, null) for each in (name, as_far_as or name)]
+    seeds = min(both, key=len)
 
     def files(wildcards):
         if stage.path == WORLDS:

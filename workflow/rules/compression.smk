@@ -34,7 +34,7 @@ use rule measure as measure_compression with:
     priority: PRIORITIES["measure_compression"]
     params:
         **analysis("compression", *METHODS),
-        spec=config["compression"],
+        spec=section("compression"),
         scoring=scoring_spec,
     message:
         "Compressing the demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"

@@ -9,6 +9,6 @@ use rule measure as measure_confusion with:
         "logs/measure_confusion/{model}/{task}/{seed}.log",
     params:
         **analysis("confusion"),
-        spec=config["confusion"],
+        spec=section("confusion"),
     message:
         "Measuring distances between the keys of label words of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"

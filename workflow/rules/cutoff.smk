@@ -8,7 +8,7 @@ use rule measure as measure_cutoff with:
         f"logs/measure_cutoff/{PART}.log",
     params:
         **analysis("cutoff"),
-        spec=section_if("cutoff.sees"),
+        spec=section("cutoff"),
         scoring=scoring_spec,
     message:
         "Hiding the demonstrations of {wildcards.task} from each layer on in {wildcards.model}, seed {wildcards.seed}"

@@ -1,14 +1,6 @@
 # Saliency and attention of edges that are cut; run only if faithfulness.classes is not empty.
 
 
-# Which of the edges that are cut are compared.
-CUT = {
-    key: config["knockout"][key]
-    for key in ("draws", "examples")
-    if key in config["knockout"]
-}
-
-
 use rule measure as measure_faithfulness with:
     output:
         measured("faithfulness"),
@@ -17,8 +9,8 @@ use rule measure as measure_faithfulness with:
     params:
         **analysis("faithfulness"),
         spec=lambda wildcards: {
-            **section_if("faithfulness.classes")(wildcards),
-            **CUT,
+            **section("faithfulness")(wildcards),
+            "draws": config["knockout"]["draws"],
         },
     message:
         "Measuring saliency of cut edges of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"

@@ -9,7 +9,7 @@ use rule measure as measure_flow with:
     priority: PRIORITIES["measure_flow"]
     params:
         **analysis("flow"),
-        spec=config["flow"],
+        spec=section("flow"),
     message:
         "Measuring saliency of attention for {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
         + OF_PART

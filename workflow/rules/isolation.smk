@@ -9,7 +9,7 @@ use rule measure as measure_isolation with:
     priority: PRIORITIES["measure_isolation"]
     params:
         **analysis("isolation"),
-        spec=config["isolation"],
+        spec=section("isolation"),
         scoring=scoring_spec,
     message:
         "Isolating label words of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"

@@ -24,7 +24,7 @@ use rule measure as measure_kernel with:
     params:
         **analysis("kernel"),
         # The texts on which heads are chosen affect summaries only.
-        spec={k: value for k, value in config["kernel"].items() if k != "chosen_on"},
+        spec=section("kernel", "chosen_on"),
         task=prompts_spec,
     message:
         "Measuring attention to many demonstrations of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"

@@ -8,7 +8,7 @@ use rule measure as measure_knockout with:
         f"logs/measure_knockout/{PART}.log",
     params:
         **analysis("knockout"),
-        spec=section_if("knockout.classes"),
+        spec=section("knockout"),
         scoring=scoring_spec,
     message:
         "Cutting edges of attention of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"

@@ -64,6 +64,7 @@ use rule measure as measure_perturbations with:
         f"logs/measure_perturbations/{PART}.log",
     params:
         **analysis("perturbations"),
+        spec=section("perturbations", "kinds", *RATES.values()),
         task=prompts_spec,
         scoring=scoring_spec,
     message:

@@ -25,6 +25,10 @@ SETTINGS = {
         "words": label_word_sets(config),
         "demonstrations": config["flow"]["demonstrations"],
         "variant": config["isolation"]["variants"][0],
+        "asked": {
+            name: (seeds_of(name, config), number_of_texts(name))
+            for name in ("flow", "isolation")
+        },
     },
     "claims": lambda: {
         "tasks": list(config["tasks"]),
@@ -37,8 +41,14 @@ SETTINGS = {
 
 def settings_named(*names):
     return {
-        name: SETTINGS[name]() if name in SETTINGS else config[name] for name in names
+        name: SETTINGS[name]() if name in SETTINGS else without_texts(name)
+        for name in names
     }
+
+
+def number_of_texts(name):
+    """How many texts of each seed an analysis measures; None for all, or if it measures none."""
+    return texts_of(name, config).get("examples") if name in STAGES else None
 
 
 def claim_modules():
@@ -61,7 +71,10 @@ def inputs_of_summary(name):
     """Input files by argument; those of claims include nulls and other label words."""
     with_words = PRESENTED[name].summary.with_words
     reads = reads_of(name, listed_at)
-    inputs = {key: files_of(read, with_words) for key, read in reads.items()}
+    seeds = name if name in STAGES else None
+    inputs = {
+        key: files_of(read, with_words, as_far_as=seeds) for key, read in reads.items()
+    }
     if name != "claims":
         return inputs
     for null in NULLS:
@@ -76,7 +89,10 @@ def inputs_of_summary(name):
 def inputs_of_presenting(name, presented, all_models=False):
     """Input files of a figure or a table by argument: the summary, unless it declares others."""
     reads = presented.reads or {"summary": f"summaries/{name}"}
-    return {key: files_of(read, all_models=all_models) for key, read in reads.items()}
+    inputs = {key: files_of(read, all_models=all_models) for key, read in reads.items()}
+    if presented.untrained in null_stages("untrained", config["controls"]):
+        inputs["untrained"] = files_of(presented.untrained, null="untrained")
+    return inputs
 
 
 def how_shown(kind, name):
@@ -124,6 +140,7 @@ for name, presented in PRESENTED.items():
             params:
                 **settings_named(*presented.summary.settings),
                 **code_of_presenting("summarize", name),
+                examples=number_of_texts(name),
             message:
                 f"Summarizing {presented.subject.format('{wildcards.model}')}"
             script:

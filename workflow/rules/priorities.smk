@@ -1,19 +1,16 @@
 # Which jobs start first; those of all other rules have priority 0.
 
 
-def is_shown_first(wildcards):
-    """Whether the first figure needs this saliency: not of twins, nor with other label words."""
-    own_words = task_of(wildcards.task) == wildcards.task
-    return own_words and not is_untrained(wildcards.model)
-
-
 PRIORITIES = {
     # Mistakes in files, tasks, and label words are reported before any weights are opened.
     "prepare_tokenizer": 20,
     "prepare_texts": 20,
     "prepare_samples": 20,
     # The first figure is made as early as possible, before all other measurements.
-    "measure_flow": lambda wildcards: 15 if is_shown_first(wildcards) else 2,
+    # It needs no saliency with other label words.
+    "measure_flow": lambda wildcards: (
+        15 if task_of(wildcards.task) == wildcards.task else 2
+    ),
     "summarize_flow": 15,
     "plot_flow": 15,
     # What measurements wait for.

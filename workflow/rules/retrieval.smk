@@ -32,7 +32,10 @@ use rule measure as measure_retrieval with:
         f"logs/measure_retrieval/{PART}.log",
     params:
         **analysis("retrieval"),
-        spec=retrieval_spec,
+        spec=lambda wildcards: {
+            **retrieval_spec(wildcards),
+            **texts_of("retrieval", config),
+        },
         task=prompts_spec,
         scoring=scoring_spec,
     message:

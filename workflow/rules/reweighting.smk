@@ -30,7 +30,7 @@ use rule measure as measure_reweighting with:
     priority: PRIORITIES["measure_reweighting"]
     params:
         **analysis("reweighting", *PREDICTORS),
-        spec=config["reweighting"],
+        spec=section("reweighting"),
         anchors=anchors_to_fit(),
         task=lambda wildcards: {
             **prompts_spec(wildcards),

@@ -72,12 +72,24 @@ def asked(key):
     return configuration.asked(key, config)
 
 
-def section_if(key):
-    """The section of a key, for rules that are refused unless something is listed there."""
+def without_texts(name):
+    """A section, but for the numbers of seeds and texts, which choose what is measured."""
+    chosen = ("seeds", "examples")
+    return {key: value for key, value in config[name].items() if key not in chosen}
+
+
+def section(name, *without):
+    """The settings that an analysis's jobs depend on; refused if it is not asked for.
+
+    Keys to leave out matter to other rules.
+    """
 
     def spec(wildcards):
-        asked(key)
-        return config[key.partition(".")[0]]
+        if key := ANALYSES[name].asked_for:
+            asked(key)
+        known = without_texts(name).items()
+        texts = texts_of(name, config, is_untrained(wildcards.model))
+        return {**{k: v for k, v in known if k not in without}, **texts}
 
     return spec
 
@@ -182,13 +194,21 @@ def in_run(presented):
     return label_word_sets(config) if with_words else listed_at(presented.asked_for)
 
 
+def seeds_by_stage(stages, null=""):
+    """The number of seeds for which each of these stages is measured."""
+    return {stage: len(seeds_of(stage, config, null)) for stage in stages}
+
+
 def named_in_run():
-    """The models, tasks, and seeds of the run, as they appear in paths, and its stages."""
+    """The models, tasks, and seeds of the run, as they appear in paths, and its stages.
+
+    Each stage has its number of seeds.
+    """
     words = configuration.cells_with_words(config) if label_word_sets(config) else []
     stages = [s.name for s in STAGES.values() if listed_at(s.asked_for)]
     others = [f"summaries/{name}" for name, a in ANALYSES.items() if not in_run(a)]
     return {
-        "stage": [stage for stage in stages if stage not in others],
+        "stage": seeds_by_stage([stage for stage in stages if stage not in others]),
         "model": list(config["models"]),
         "task": list(dict.fromkeys([*config["tasks"], *words])),
         "seed": [str(seed) for seed in config["seeds"]],
@@ -203,13 +223,34 @@ def named_in_nulls():
     return [
         {
             **named_in_run(),
-            "stage": ["models", "prompts", *untrained],
+            "stage": seeds_by_stage(["models", "prompts", *untrained], "untrained"),
             "model": sum(twins, []),
             "task": list(config["tasks"]),
         },
         {
             **named_in_run(),
-            "stage": ["prompts", *shuffled],
+            "stage": seeds_by_stage(["prompts", *shuffled], "shuffled"),
             "task": configuration.cells_with_shuffled_labels(config),
         },
     ]
+
+
+def described_run(wildcards):
+    """What the page says of the run beyond its tables."""
+    names, (untrained, _) = named_in_run(), named_in_nulls()
+    links = {
+        name: f"figures/{name}/{{model}}.png" if shown.figure else f"tables/{name}.html"
+        for name, shown in PRESENTED.items()
+        if shown.path == MODEL and (shown.figure or shown.table) and in_run(shown)
+    }
+    cells = [*names["task"], *configuration.cells_with_shuffled_labels(config)]
+    return {
+        "models": names["model"],
+        "labels": {name: task["labels"] for name, task in config["tasks"].items()},
+        "seeds": names["seed"],
+        "demonstrations": config["demonstrations_per_label"],
+        "twins": untrained["model"],
+        "compared": null_stages("untrained", config["controls"]),
+        "figures": links,
+        "names": [*names["model"], *untrained["model"], *cells, *names["seed"], WORLDS],
+    }

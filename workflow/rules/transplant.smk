@@ -9,7 +9,7 @@ use rule measure as measure_transplant with:
         f"logs/measure_transplant/{PART}.log",
     params:
         **analysis("transplant"),
-        spec=section_if("transplant.places"),
+        spec=section("transplant"),
         scoring=scoring_spec,
     message:
         "Transplanting activations between prompts of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"

@@ -6,6 +6,7 @@ continue_in_fork(snakemake)
 
 from anchorflow.config.registry import load
 from anchorflow.config.stages import folder_of, table_at
+from anchorflow.random_draws import drawn_texts
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.job import agreed_settings, arguments_of, job, read_inputs, settings_of
 from anchorflow.store.parquet import write_frame
@@ -14,7 +15,10 @@ if __name__ == "__main__":
     with job(snakemake):
         analysis, output = snakemake.params.analysis, snakemake.output[0]
         summarize = getattr(load(folder_of(analysis), "summarize"), f"summarize_{analysis}")
-        summary = summarize(**read_inputs(snakemake), **arguments_of(snakemake.params))
+        tables = read_inputs(snakemake)
+        if snakemake.params.examples:  # of all prompts, those that are measured
+            tables["prompts"] = drawn_texts(tables["prompts"], snakemake.params.examples)
+        summary = summarize(**tables, **arguments_of(snakemake.params))
         parts = settings_of(snakemake.params)
         settings = {**parts.pop("statistics"), **parts}
         for _, paths in snakemake.input.items():

@@ -48,7 +48,10 @@ def predictions(
     labels: Sequence[int], guesses: Sequence[int], task: str = "reviews", seed: int = 0
 ) -> pl.DataFrame:
     rows = [
-        ("tiny", task, seed, example, label, guess, [0.5, 0.5], [0], ["x"], [1.0], [0, 1])
+        (
+            *("tiny", task, seed, example, label, guess, [0.5, 0.5], 0.25, label == guess),
+            *([0], ["x"], [1.0], [0, 1]),
+        )
         for example, (label, guess) in enumerate(zip(labels, guesses, strict=True))
     ]
     return pl.DataFrame(rows, schema=frame_schema(PREDICTIONS), orient="row")
@@ -83,10 +86,12 @@ def test_seeds_are_averaged_and_tasks_then_weighed_equally() -> None:
     known = pl.concat([prompts(4, 0), prompts(2, 0, seed=1), prompts(5, 0, "news")])
     summary = summarize_accuracy(pl.concat(tables), known, 0.95)
     assert summary.schema == frame_schema(ACCURACY_SUMMARY)
-    assert len(summary) == 3 * 3
+    assert len(summary) == 3 * 5
     assert row_of(summary, "reviews", "accuracy")["mean"] == 0.625
     assert row_of(summary, "news", "accuracy")["mean"] == 1.0
     assert row_of(summary, "average", "accuracy")["mean"] == 0.8125
+    assert row_of(summary, "average", "in_labels")["mean"] == 0.8125
+    assert row_of(summary, "average", "label_mass")["mean"] == 0.25
     assert row_of(summary, "reviews", "majority")["mean"] == 0.5
     assert row_of(summary, "news", "majority")["mean"] == 0.8
     counts = [row_of(summary, t, "accuracy") for t in ("reviews", "news", "average")]
@@ -150,7 +155,7 @@ def test_a_prompt_without_a_prediction_was_left_out_for_a_whole_word_and_counts(
 def test_a_task_whose_prompts_are_all_skipped_is_kept_as_unknown() -> None:
     known = pl.concat([prompts(0, 3, "news"), prompts(4, 0)])
     summary = summarize_accuracy(predictions([0, 1, 0, 1], [0, 1, 0, 0]), known, 0.95)
-    for measure in ("accuracy", "macro_f1", "majority"):
+    for measure in ("accuracy", "macro_f1", "majority", "label_mass", "in_labels"):
         row = row_of(summary, "news", measure)
         assert (row["mean"], row["low"], row["high"]) == (None, None, None)
         assert (row["examples"], row["seeds"], row["skipped"]) == (0, 0, 3)
@@ -161,6 +166,6 @@ def test_a_task_whose_prompts_are_all_skipped_is_kept_as_unknown() -> None:
 def test_a_run_whose_prompts_are_all_skipped_still_says_so() -> None:
     nothing = pl.DataFrame(schema=frame_schema(PREDICTIONS))
     summary = summarize_accuracy(nothing, prompts(0, 3), 0.95)
-    assert summary["mean"].to_list() == [None] * 6
-    assert summary["skipped"].to_list() == [3] * 6
+    assert summary["mean"].to_list() == [None] * 10
+    assert summary["skipped"].to_list() == [3] * 10
     assert set(summary["model"]) == {"tiny"}

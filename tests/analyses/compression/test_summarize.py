@@ -11,6 +11,7 @@ from anchorflow.analyses.compression.summarize import (
     summarize_compression,
 )
 from anchorflow.schemas.frames import frame_schema
+from anchorflow.statistics.accuracy_change import CHANGES
 from constructed.compression import (
     EXAMPLES,
     compression_of,
@@ -35,12 +36,19 @@ def test_loyalty_and_kept_share_are_measured_against_everything_kept() -> None:
         "word_loyalty": 1,
         "accuracy": 0.5,
         "kept_share": 1,
+        **dict.fromkeys(CHANGES, 0),
+        "label_mass": 0.75,
+        "in_labels": 1,
     }
     random = means(summary, "hidden_random")
     assert random["label_loyalty"] == 0.25
     assert random["word_loyalty"] == pytest.approx(0.25 + 0.75 * 3 / 7)
     assert random["accuracy"] == 0.5
     assert random["kept_share"] == 0.25
+    # As many become wrong as right, all of them with another token as the likeliest but one, which
+    # becomes right.
+    assert [random[name] for name in CHANGES] == [0, -1 / 16, 1 / 16]
+    assert (random["label_mass"], random["in_labels"]) == (0.375, 5 / 16)
     assert set(summary.filter(method="hidden_random")["draws"]) == {2}
     assert set(summary.filter(method="hidden_random_top")["draws"]) == {1}
 

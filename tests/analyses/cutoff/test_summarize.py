@@ -7,6 +7,7 @@ import pytest
 from anchorflow.analyses.cutoff.schema import CUTOFF_SUMMARY
 from anchorflow.analyses.cutoff.summarize import layers_needed, summarize_cutoff
 from anchorflow.schemas.frames import frame_schema
+from anchorflow.statistics.accuracy_change import CHANGES
 from constructed.interventions import cutoff, prompts
 
 # Of the plain 1 1 0 0: nothing is kept from layer 0 on; one of four changes from 1 on; all as ever.
@@ -30,6 +31,13 @@ def test_accuracy_and_loyalty_are_compared_with_the_unmodified_run() -> None:
             **{(layer, "accuracy"): 1 / 2 for layer in (2, 3)},
             **{(layer, "label_loyalty"): 1 for layer in (2, 3)},
             **{(layer, "word_loyalty"): 1 for layer in (2, 3)},
+            # Of the first two texts, which become wrong, the likeliest token begins no label word.
+            **{(0, name): mean for name, mean in zip(CHANGES, [0, -1 / 2, 1 / 2], strict=True)},
+            **{(1, name): mean for name, mean in zip(CHANGES, [1 / 4, 0, 1 / 4], strict=True)},
+            **{(layer, name): 0 for layer in (2, 3) for name in CHANGES},
+            **{(layer, "label_mass"): 1 / 2 for layer in range(4)},
+            (0, "in_labels"): 1 / 2,
+            **{(layer, "in_labels"): 1 for layer in (1, 2, 3)},
             (-1, "needed"): 2,
         }
     )

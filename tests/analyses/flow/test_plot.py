@@ -1,84 +1,78 @@
-"""The figure of information flows: what it draws of the paper's flows and of their controls."""
+"""The figure of information flows: what it draws of the flows, of controls, and of twins."""
 
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from anchorflow.analyses.flow import plot
 from anchorflow.analyses.flow.plot import plot_flow
 from anchorflow.analyses.flow.schema import FLOW_SUMMARY
-from anchorflow.analyses.flow.summarize import measures
-from anchorflow.present.style import thin
+from anchorflow.analyses.flow.summarize import FLOWS, measures
 from anchorflow.schemas.frames import frame_schema
-from figure_style import STYLE
+from figure_style import STYLE, figure_of, values_of
+
+TASKS = ("news", "reviews", "average")
 
 
-def summary(tasks: tuple[str, ...]) -> pl.DataFrame:
+def summary(
+    tasks: tuple[str, ...] = TASKS, model: str = "tiny", first: float = 0.25
+) -> pl.DataFrame:
     """A table of two layers; in the last one, nothing flows into label words."""
     rows = []
     for task, layer, (flow, scale) in product(tasks, range(2), measures()):
         last = layer == 1 and flow == "into_share"
-        mean = None if last else 0.25 + layer / 4
-        rows.append(("tiny", task, layer, flow, scale, mean, mean, mean, 3, 1, 0))
+        mean = None if last else first + layer / 4
+        rows.append((model, task, layer, flow, scale, mean, mean, mean, 3, 1, 0))
     return pl.DataFrame(rows, schema=frame_schema(FLOW_SUMMARY), orient="row")
 
 
-@pytest.mark.parametrize("tasks", [("news", "average"), ("news", "reviews", "average")])
-def test_controls_are_thin_lines_and_label_words_stand_against_one_half(
-    tasks: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("tasks", "columns"), [(("news", "average"), 1), (TASKS, 3)])
+def test_flows_and_what_label_words_are_compared_with_have_three_lines_each(
+    tasks: tuple[str, ...], columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plot_flow(summary(tasks), STYLE, 0.95, {"png": tmp_path / "flow.png"})
     assert (tmp_path / "flow.png").stat().st_size > 0
-    figures: list[Figure] = []
-    monkeypatch.setattr(plot, "save", lambda figure, paths: figures.append(figure))
-    plot_flow(summary(tasks), STYLE, 0.95, {})
-    columns = len(tasks) if len(tasks) > 2 else 1
-    assert len(figures[0].axes) == 3 * columns
-    shares, absolute, ratios = figures[0].axes[::columns]
-    for panel in (shares, absolute):
-        widths = [line.get_linewidth() for line in panel.get_lines()]
-        assert len(widths) == 3 + 9
-        assert widths.count(thin(0)["linewidth"]) == 9
-    drawn = [list(line.get_ydata()) for line in ratios.get_lines()]  # type: ignore[arg-type]
-    assert [0.5, 0.5] in drawn
-    assert len(drawn) == 4
-    names = [text.get_text() for text in figures[0].legends[0].get_texts()]
-    assert len(names) == len(set(names)) == 9
+    figure = figure_of(monkeypatch, plot_flow, summary(tasks))
+    assert len(figure.axes) == 2 * columns
+    shares, ratios = figure.axes[::columns]
+    assert [values_of(line) for line in shares.lines] == [[0.25, 0.5]] * 3
+    assert [values_of(line) for line in ratios.lines[:2]] == [[0.25, 0.5]] * 2
+    assert values_of(ratios.lines[-1]) == [0.5, 0.5]  # label words like any other token
+    assert len(ratios.lines) == 4
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert len(names) == len(set(names)) == 3 + 4
 
 
-def absolute_panel(
-    rows: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Axes, Path]:
-    path = tmp_path / "flow.png"
-    plot_flow(rows, STYLE, 0.95, {"png": path})
-    figures: list[Figure] = []
-    monkeypatch.setattr(plot, "save", lambda figure, paths: figures.append(figure))
-    plot_flow(rows, STYLE, 0.95, {})
-    return figures[0].axes[1], path
+def test_where_nothing_flows_there_is_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    ratios = figure_of(monkeypatch, plot_flow, summary()).axes[3]
+    assert values_of(ratios.lines[2]) == pytest.approx([0.25, np.nan], nan_ok=True)
 
 
-def test_values_whose_interval_reaches_zero_are_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Leaving them out would let a straight line bridge them."""
-    rows = summary(("news", "average")).with_columns(low=pl.lit(-0.1))
-    panel, path = absolute_panel(rows, tmp_path, monkeypatch)
-    assert path.stat().st_size > 0
-    assert all(len(line.get_xdata()) == 2 for line in panel.get_lines())  # type: ignore[arg-type]
-    assert panel.get_ylim()[0] == pytest.approx(0.25 / 3)
+def flows(model: str, *shares: float) -> pl.DataFrame:
+    """The table ``flow`` of one text with these flows in the first of two layers, none after it."""
+    named = dict(zip(FLOWS, shares, strict=True))
+    rows = [
+        {"model": model, "task": "news", "seed": 0, "example": 0, "layer": layer}
+        | {name: value * (layer == 0) for name, value in named.items()}
+        for layer in (0, 1)
+    ]
+    return pl.DataFrame(rows)
 
 
-def test_flows_that_are_all_zero_are_said_to_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As of answers so certain that no attention matters in the number format."""
-    zero = pl.when(pl.col("scale") == "absolute").then(0.0).otherwise("mean")
-    panel, path = absolute_panel(
-        summary(("news", "average")).with_columns(mean=zero, low=zero), tmp_path, monkeypatch
-    )
-    assert path.stat().st_size > 0
-    assert [text.get_text() for text in panel.texts] == ["all are 0"]
+def test_the_flows_of_all_twins_are_one_gray_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    untrained = pl.concat([flows("tiny+a", 3.0, 3.0, 6.0), flows("tiny+b", 3.0, 0.0, 1.0)])
+    figure = figure_of(monkeypatch, plot_flow, summary(), untrained=untrained)
+    gray = [line for line in figure.axes[0].lines if line.get_color() == "0.65"]
+    means = [pytest.approx([mean, np.nan], nan_ok=True) for mean in (1 / 2, 1 / 8, 3 / 8)]
+    assert [values_of(line) for line in gray[:3]] == means
+    dashes = [line.get_linestyle() for line in figure.axes[0].lines[:3]]
+    assert [line.get_linestyle() for line in gray[:3]] == dashes  # those of the model's own
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names[3] == "gray: the same flow without training"
+
+
+def test_the_average_alone_is_a_figure_of_one_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = figure_of(monkeypatch, plot_flow, summary(("average",)))
+    assert [axes.get_title() for axes in figure.axes] == ["average", ""]

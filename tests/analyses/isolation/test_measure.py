@@ -21,6 +21,7 @@ from anchorflow.model.logits import target_logits
 from anchorflow.prepare.positions import non_label_positions
 from constructed.wordy import bare_prompt, wordy_prompts
 from tiny_models import FAMILIES, full_attention, shared_prompts, tiny_model, whole_batch
+from whole_vocabulary import assert_in_vocabulary
 
 EVERY = ("label", "random", "before", "after", "text")
 
@@ -70,6 +71,7 @@ def test_every_setting_equals_isolation_in_full_attention_matrices(
             atol=1e-6,
         )
         assert chosen["top_tokens"].to_list() == logits[order].topk(4).indices.tolist()
+        assert_in_vocabulary(chosen, logits[order], full.label_tokens.tolist())
 
 
 @pytest.mark.parametrize("variant", ["mask", "zero"])

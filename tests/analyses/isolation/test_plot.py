@@ -13,6 +13,7 @@ from anchorflow.analyses.isolation.schema import ISOLATION_SUMMARY
 from anchorflow.analyses.isolation.summarize import MEASURES
 from anchorflow.present.style import thin
 from anchorflow.schemas.frames import frame_schema
+from figure_style import figure_of, level_of_chance
 
 STYLE = {
     "panel_width": 2.0,
@@ -20,6 +21,7 @@ STYLE = {
     "resolution": 50,
     "colors": ["#0072B2", "#D55E00", "#595959"],
 }
+LABELS = {"news": [" a", " b", " c", " d"]}
 
 
 def loyalty(counts: list[int], isolated: tuple[str, ...] = ("label", "random")) -> pl.DataFrame:
@@ -53,7 +55,7 @@ def loyalty(counts: list[int], isolated: tuple[str, ...] = ("label", "random")) 
 def heights(tmp_path: Path, counts: list[int]) -> int:
     """Pixels from top to bottom of the figure with these numbers of isolated layers."""
     path = tmp_path / f"{len(counts)}.png"
-    plot_isolation(loyalty(counts), STYLE, 0.95, {"png": path})
+    plot_isolation(loyalty(counts), LABELS, STYLE, 0.95, {"png": path})
     with Image.open(path) as image:
         return image.height
 
@@ -69,10 +71,27 @@ def test_neighbors_are_thin_lines_named_after_the_paper_s_positions(
     figures: list[Figure] = []
     monkeypatch.setattr(plot, "save", lambda figure, paths: figures.append(figure))
     for isolated in (("label", "random"), ("after", "before", "label", "random")):
-        plot_isolation(loyalty(counts, isolated), STYLE, 0.95, {})
+        plot_isolation(loyalty(counts, isolated), LABELS, STYLE, 0.95, {})
     without, beside = (
         [text.get_text() for text in figure.legends[0].get_texts()] for figure in figures
     )
-    assert beside == [*without, "token before", "token after"]
+    assert beside == [*without[:2], "token before", "token after", *without[2:]]
     widths = [line.get_linewidth() for line in figures[1].axes[0].get_lines()]
     assert widths.count(thin(0)["linewidth"]) == 4  # two neighbors, in the first and last layers
+
+
+def test_over_numbers_of_layers_only_the_paper_s_positions_are_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The neighbors would be six more lines per panel, and are in the bars and the table."""
+    isolated = ("after", "before", "label", "random", "text")
+    figure = figure_of(monkeypatch, plot_isolation, loyalty([1, 5], isolated), LABELS)
+    assert [len(panel.containers) for panel in figure.axes[4:]] == [4] * 4  # two in first and last
+    assert all(len(panel.lines) == 4 for panel in (figure.axes[4], figure.axes[5]))
+
+
+def test_accuracy_stands_beside_that_of_a_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = figure_of(monkeypatch, plot_isolation, loyalty([1, 5]), LABELS)
+    assert [level_of_chance(figure, panel) for panel in (2, 6)] == [0.25, 0.25]  # of four labels
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names[-1] == "chance"

@@ -10,6 +10,7 @@ from anchorflow.analyses.isolation.schema import ISOLATION_SUMMARY
 from anchorflow.analyses.isolation.summarize import loyalty_measures, summarize_isolation
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
+from anchorflow.statistics import accuracy_change as change
 from constructed.interventions import isolation
 from constructed.interventions import isolation_prompts as prompts
 
@@ -20,6 +21,11 @@ def test_measures_compare_each_prediction_with_the_untouched_one() -> None:
     assert measured["label_loyalty"].to_list() == [0, 1, 0, 1, 1, 0]
     assert measured["word_loyalty"].to_list() == [3 / 7, 1, 0, 1, 1, 4 / 6]
     assert measured["accuracy"].to_list() == [0, 1, 0, 0, 0, 1]
+    # The isolated label words let the first text become wrong and its likeliest token no label
+    # word's; after the second draws, one text becomes wrong and one right among label words.
+    assert measured["accuracy_change"].to_list() == [-1, 0, -1, 0, 0, 1]
+    assert measured["accuracy_change_losing_task"].to_list() == [-1, 0, 0, 0, 0, 0]
+    assert measured["accuracy_change_other_label"].to_list() == [0, 0, -1, 0, 0, 1]
     divergence = 0.25 * math.log(0.25 / 0.5) + 0.75 * math.log(0.75 / 0.5)
     assert measured["divergence"][0] == pytest.approx(divergence)
     assert measured["divergence"][1] == 0
@@ -61,6 +67,16 @@ def test_summaries_average_draws_examples_seeds_and_tasks() -> None:
     # 0.5 and 5/6: the interval of a share stays between 0 and 1.
     words = values["news", "random", "word_loyalty"]
     assert (words["low"], words["high"]) == (0, 1)
+    assert [values["news", "label", name]["mean"] for name in change.CHANGES] == [-0.5, -0.5, 0]
+    # -1/2 and 1/2, as one of two draws: a change of accuracy stays between -1 and 1.
+    of_random = [values["news", "random", name] for name in change.CHANGES]
+    assert [(row["low"], row["mean"], row["high"]) for row in of_random] == [
+        (-1, 0, 1),
+        (0, 0, 0),
+        (-1, 0, 1),
+    ]
+    vocabulary = [values["news", "label", name]["mean"] for name in change.VOCABULARY]
+    assert vocabulary == [0.25, 0]
     assert values["poems", "label", "accuracy"]["mean"] is None
     assert values["poems", "label", "accuracy"]["skipped"] == 1
     assert values["average", "label", "accuracy"]["skipped"] == 1

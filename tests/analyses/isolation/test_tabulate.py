@@ -2,12 +2,14 @@
 
 from anchorflow.analyses.isolation.summarize import MEASURES, summarize_isolation
 from anchorflow.analyses.isolation.tabulate import tabulate_isolation
+from anchorflow.statistics.accuracy_change import DETAILS
 from constructed.interventions import isolation
 from constructed.interventions import isolation_prompts as prompts
 
 
 def test_the_table_has_a_row_per_way_to_isolate() -> None:
     table = tabulate_isolation(summarize_isolation(isolation(), prompts(), 0.95)).table
-    assert table.columns == ["model", "variant", "layers", "side", "positions", *MEASURES]
+    measures = [name for name in MEASURES if name not in DETAILS]
+    assert table.columns == ["model", "variant", "layers", "side", "positions", *measures]
     assert table["positions"].to_list() == ["label", "random"]
     assert table["label_loyalty"][0].startswith("0.50 [")

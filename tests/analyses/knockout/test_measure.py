@@ -23,6 +23,7 @@ from anchorflow.model.logits import target_logits
 from anchorflow.prepare.edges import CLASSES, edges_of
 from constructed.wordy import wordy_prompts
 from tiny_models import FAMILIES, PlainCut, shared_prompts, tiny_model, whole_batch
+from whole_vocabulary import assert_in_vocabulary, assert_same_but_for_rounding
 
 SHARED = 24  # tokens of the demonstrations of wordy_prompts
 EVERY = tuple(CLASSES)
@@ -78,6 +79,7 @@ def test_every_cut_equals_attention_matrices_cut_in_full(
             torch.tensor(rows["loss"].to_list()).double(), loss, rtol=1e-4, atol=1e-5
         )
         assert rows["top_tokens"].to_list() == logits.topk(4).indices.tolist()
+        assert_in_vocabulary(rows, logits, full.label_tokens.tolist())
 
 
 def test_without_windows_every_edge_of_a_class_is_cut_once_per_layer() -> None:
@@ -182,14 +184,7 @@ def test_batches_and_shards_of_texts_change_no_number(batch_tokens: int) -> None
         for examples in ([0], [1, 2])
     ]
     together = pl.concat(parts)
-    apart = ["probabilities", "loss"]
-    assert together.drop(apart).equals(whole.drop(apart))
-    for name in apart:
-        values = [torch.tensor(each[name].to_list()) for each in (together, whole)]
-        torch.testing.assert_close(*values, rtol=1e-5, atol=1e-6)
-    rows = table.with_columns(example=pl.col("example") * 5 + 7)  # of a larger split
-    first = measure_knockout(model, rows, settings, "mask", 4, 500, first=2)
-    assert first["example"].unique().to_list() == [7, 12]
+    assert_same_but_for_rounding(together, whole, "loss")
 
 
 def test_layers_are_cut_alone_or_by_thirds_or_all_at_once() -> None:

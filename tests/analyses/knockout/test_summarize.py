@@ -35,7 +35,12 @@ def test_changes_are_against_the_unmodified_run_and_draws_are_averaged() -> None
             "probability_change": 0,
             "label_loyalty": 0,
             "word_loyalty": 1 / 3,
+            # The first text loses the task; the second finds it.
             "accuracy_change": 0,
+            "accuracy_change_losing_task": -1 / 2,
+            "accuracy_change_other_label": 1 / 2,
+            "label_mass": 3 / 8,
+            "in_labels": 1 / 2,
         },
         abs=1e-12,
     )
@@ -48,6 +53,10 @@ def test_changes_are_against_the_unmodified_run_and_draws_are_averaged() -> None
             "label_loyalty": 1 / 4,
             "word_loyalty": (2 / 3 + 1 / 3) / 2,
             "accuracy_change": (-1 / 2 + 1) / 2,
+            "accuracy_change_losing_task": -1 / 2 / 2,
+            "accuracy_change_other_label": 1 / 2,
+            "label_mass": (3 / 8 + 1 / 2) / 2,
+            "in_labels": (1 / 2 + 1) / 2,
         }
     )
     assert set(table["examples"]) == {4}

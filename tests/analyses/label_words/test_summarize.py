@@ -8,8 +8,9 @@ import pytest
 from anchorflow.analyses.label_words.schema import LABEL_WORDS_SUMMARY
 from anchorflow.analyses.label_words.summarize import named_labels, summarize_label_words
 from anchorflow.config.errors import InputError
+from anchorflow.random_draws import drawn_texts
 from anchorflow.schemas.frames import frame_schema
-from constructed.label_words import SHARES, WORDS, summary, tables
+from constructed.label_words import ASKED, SHARES, WORDS, summary, tables
 
 
 def row(rows: pl.DataFrame, task: str, words: str, measure: str) -> dict[str, Any]:
@@ -30,11 +31,14 @@ def test_accuracy_is_of_the_words_shown_and_changes_are_paired() -> None:
     change = row(rows, "mine", "permuted", "accuracy_change")
     assert change["mean"] == pytest.approx((-2 / 3 + 1 / 2) / 2)
     assert (change["examples"], change["seeds"], change["skipped"]) == (5, 2, 1)
-    # Half of the difference of the two, 7/12, by t at .95 with one degree of freedom. That the
-    # seeds share two texts adds nothing: their changes, -1 and -1, -1 and 1, do not vary together.
-    half = 6.313752 * 7 / 12
-    ends = pytest.approx((-1 / 12 - half, -1 / 12 + half), rel=1e-6)
-    assert (change["low"], change["high"]) == ends
+    # Half of the difference of the two, 7/12, by t, which is 1 at .75 with one degree of freedom.
+    # That the seeds share two texts adds nothing: their changes, -1 and -1, -1 and 1, do not vary
+    # together. At .95, t is 6.3, which would reach beyond the largest possible change.
+    narrow = summarize_label_words(*tables(), WORDS, "per_example", "mask", ASKED, 0.5)
+    inner = row(narrow, "mine", "permuted", "accuracy_change")
+    ends = pytest.approx((-1 / 12 - 7 / 12, -1 / 12 + 7 / 12), rel=1e-6)
+    assert (inner["low"], inner["high"]) == ends
+    assert (change["low"], change["high"]) == (-1, 1)
     assert row(rows, "mine", "words", "accuracy")["examples"] == 6
     # Where the same examples go wrong with both, the difference does not vary.
     same = row(rows, "mine", "symbols", "accuracy_change")
@@ -85,7 +89,7 @@ def test_auc_is_of_each_layer_and_averaged_over_the_last_third() -> None:
 
 def test_words_that_are_drawn_have_every_measure_but_a_meaning() -> None:
     drawn = {**WORDS, "mine": {"words": [" no", " yes"], "permuted": []}}
-    rows = summarize_label_words(*tables(), drawn, "per_example", "mask", 0.9)
+    rows = summarize_label_words(*tables(), drawn, "per_example", "mask", ASKED, 0.9)
     of_words = rows.filter(pl.col("words") == "permuted")
     assert "follows_meaning" not in of_words["measure"]
     assert row(rows, "mine", "permuted", "accuracy")["mean"] == pytest.approx((0 + 1) / 2)
@@ -109,13 +113,12 @@ def test_loyalty_drops_are_paired_by_example() -> None:
         prediction=pl.when(loyal).then(0).otherwise("prediction").cast(pl.Int32)
     )
     rows = summarize_label_words(
-        predictions, attention, saliency, changed, prompts, WORDS, "per_example", "mask", 0.9
+        predictions, attention, saliency, changed, prompts, WORDS, "per_example", "mask", ASKED, 0.5
     )
     drop, label = (row(rows, "mine", "words", f"loyalty_{name}") for name in ("drop", "label"))
-    half = 6.313752 * 0.25  # 0.5 and 0
+    # 0.5 and 0, and t is 1 at .75 with one degree of freedom.
     assert drop["mean"] == 0.25
-    ends = pytest.approx((0.25 - half, 0.25 + half), rel=1e-6)
-    assert (drop["low"], drop["high"]) == ends
+    assert (drop["low"], drop["high"]) == pytest.approx((0, 0.5))
     assert (label["low"], label["mean"], label["high"]) == (0, 0.5, 1)
 
 
@@ -145,6 +148,7 @@ def test_words_whose_prompts_are_all_too_long_keep_a_row_and_their_count() -> No
         WORDS,
         "per_example",
         "mask",
+        ASKED,
         0.9,
     )
     accuracy = row(rows, "mine", "permuted", "accuracy")
@@ -155,4 +159,19 @@ def test_words_whose_prompts_are_all_too_long_keep_a_row_and_their_count() -> No
 def test_nothing_to_summarize_is_said() -> None:
     predictions, *others = tables()
     with pytest.raises(InputError, match="every prompt exceeds"):
-        summarize_label_words(predictions.clear(), *others, WORDS, "per_example", "mask", 0.9)
+        summarize_label_words(
+            predictions.clear(), *others, WORDS, "per_example", "mask", ASKED, 0.9
+        )
+
+
+def test_prompts_that_were_not_asked_for_are_not_skipped() -> None:
+    """Flow of the first seed alone, and of one text: all others were left out on purpose."""
+    predictions, attention, flow, isolation, prompts = tables()
+    first = flow.filter(pl.col("seed") == 0)
+    one = drawn_texts(first, 1)
+    asked = {**ASKED, "flow": ([0], 1)}
+    rows = summarize_label_words(
+        predictions, attention, one, isolation, prompts, WORDS, "per_example", "mask", asked, 0.9
+    )
+    assert row(rows, "mine", "words", "s_wp_early")["skipped"] == 0
+    assert row(rows, "mine", "words", "s_wp_early")["examples"] == 1

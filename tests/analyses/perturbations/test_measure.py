@@ -12,6 +12,7 @@ from anchorflow.model.size import Cost, Prompts
 from anchorflow.schemas.frames import frame_schema
 from constructed.corpus import perturbed_prompts, untouched_predictions
 from tiny_models import plain_attentions, single, tiny_model, whole_batch
+from whole_vocabulary import assert_in_vocabulary
 from worded_prompts import WORDS, eager, plain_word_scores, with_word_tokens, with_words
 
 QUERIES = [5, 17, 9]
@@ -25,7 +26,7 @@ def test_predictions_equal_those_of_plain_full_prompts(family: str) -> None:
     assert measured.schema == frame_schema(PERTURBATIONS)
     assert measured["perturbation"].to_list() == KINDS * 3
     assert measured["example"].to_list() == [0] * 3 + [1] * 3 + [2] * 3
-    columns = ["example", "label", "prediction", "probabilities"]
+    columns = ["example", "label", "prediction", "probabilities", "label_mass", "in_labels"]
     assert (
         measured.filter(perturbation="untouched").select(columns).equals(untouched.select(columns))
     )
@@ -39,6 +40,7 @@ def test_predictions_equal_those_of_plain_full_prompts(family: str) -> None:
             row = rows.row(example, named=True)
             torch.testing.assert_close(torch.tensor(row["probabilities"]), plain, rtol=0, atol=1e-4)
             assert (row["label"], row["prediction"]) == (example % 3, int(plain.argmax()))
+            assert_in_vocabulary(rows[example], logits[None], full.label_tokens.tolist())
 
 
 @pytest.mark.parametrize("score", ["sum", "mean"])

@@ -21,10 +21,23 @@ def values(summary: pl.DataFrame, task: str, name: str, column: str = "mean") ->
 def test_changes_are_differences_from_the_same_texts_untouched() -> None:
     summary = summarize_perturbations(**tables_of("news", 2), confidence=0.9)
     assert summary.schema == frame_schema(PERTURBATIONS_SUMMARY)
-    assert values(summary, "news", "untouched") == {"accuracy": 0.75}
+    assert values(summary, "news", "untouched") == {
+        "accuracy": 0.75,
+        "label_mass": 0.5,
+        "in_labels": 1,
+    }
     # Changed words: 0, 1, 2 and 3 of four; only the first text is predicted as before.
     assert values(summary, "average", "typos") == pytest.approx(
-        {"accuracy": 0.5, "changed_words": 1.5 / 4, "agreement": 0.25, "accuracy_change": -0.25}
+        {
+            "accuracy": 0.5,
+            "changed_words": 1.5 / 4,
+            "agreement": 0.25,
+            "accuracy_change": -0.25,
+            "accuracy_change_losing_task": -0.5,
+            "accuracy_change_other_label": 0.25,  # of the last text
+            "label_mass": 0.25,
+            "in_labels": 0.25,
+        }
     )
     assert set(summary["examples"]) == {8}
     assert set(summary["skipped"]) == {0}
@@ -42,9 +55,9 @@ def test_the_change_weighs_pairs() -> None:
 
 
 def test_the_change_s_interval_is_that_of_paired_differences() -> None:
-    summary = summarize_perturbations(**tables_of("news", 1), confidence=0.9)
-    # 0, -1, -1, 1: mean -.25, s² = 2.75 / 3; t at .95 with 3 degrees of freedom is 2.353363.
-    half = 2.353363 * (2.75 / 3 / 4) ** 0.5
+    summary = summarize_perturbations(**tables_of("news", 1), confidence=0.6)
+    # 0, -1, -1, 1: mean -.25, s² = 2.75 / 3; t at .8 with 3 degrees of freedom is 0.978472.
+    half = 0.978472 * (2.75 / 3 / 4) ** 0.5
     ends = [values(summary, "news", "typos", end)["accuracy_change"] for end in ("low", "high")]
     assert ends == pytest.approx([-0.25 - half, -0.25 + half], rel=1e-6)
 

@@ -10,7 +10,7 @@ from constructed.corpus import (
 from tiny_cells import APART, LENGTHS, Limited, Tables, called, double_model
 
 PREDICTED = pl.DataFrame({"example": [0], "label": [1], "prediction": [1]}).with_columns(
-    probabilities=pl.lit([0.2, 0.5, 0.3])
+    probabilities=pl.lit([0.2, 0.5, 0.3]), label_mass=pl.lit(0.5), in_labels=pl.lit(True)
 )
 
 

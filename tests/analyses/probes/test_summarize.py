@@ -66,21 +66,25 @@ def decoded(hits: dict[int, list[bool]]) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("second", "half"),
+    ("second", "confidence", "half"),
     # Both seeds .5 with a variance of .25 over two demonstrations: together .25 / 2, with 2 degrees
-    # of freedom, at an error rate of 20 % for a lower bound: t is 1.885618. The same two texts in
+    # of freedom, at an error rate of 40 % for a lower bound: t is 1.060660. The same two texts in
     # another order agree in neither seed; in the same order, they add a covariance of .25 with one
-    # degree of freedom at 10 %: t is 6.313752.
+    # degree of freedom at 60 %: t is 0.726543. At .9, both would reach beyond a difference of 1.
     [
-        ([7, 9], 1.885618 * 0.125**0.5),
-        ([2, 5], 6.313752 * 0.25**0.5),
-        ([5, 2], 1.885618 * 0.125**0.5),
+        ([7, 9], 0.8, 1.060660 * 0.125**0.5),
+        ([2, 5], 0.4, 0.726543 * 0.25**0.5),
+        ([5, 2], 0.8, 1.060660 * 0.125**0.5),
+        ([7, 9], 0.9, 0.5),
+        ([2, 5], 0.9, 0.5),
     ],
 )
-def test_demonstrations_that_seeds_share_are_the_same_texts(second: list[int], half: float) -> None:
+def test_demonstrations_that_seeds_share_are_the_same_texts(
+    second: list[int], confidence: float, half: float
+) -> None:
     shown = samples({0: [2, 5], 1: second})
     probed = decoded({0: [True, False], 1: [True, False]})
-    table = summarize_probes(probed, prompts(("news",)), shown, 0.9)
+    table = summarize_probes(probed, prompts(("news",)), shown, confidence)
     (gain,) = table.filter(task="news", measure="gain").to_dicts()
     assert gain["mean"] == 0.5
     assert gain["high"] == pytest.approx(0.5 + half, rel=1e-6)

@@ -25,6 +25,7 @@ from constructed.corpus import (
 )
 from stub_tokenizers import StubTokenizer
 from tiny_models import plain_attentions, single, tiny_model, whole_batch
+from whole_vocabulary import assert_in_vocabulary
 
 EVERY_CHOICE = [
     "nearest",
@@ -79,8 +80,9 @@ def test_predictions_equal_those_of_plain_full_prompts(family: str) -> None:
     assert measured["choice"].to_list() == ["random", "nearest", "nearest_per_label"] * 3
     assert measured["example"].to_list() == [0] * 3 + [1] * 3 + [2] * 3
     assert measured["similarity"].to_list() == [0, 0.3, 0.6, 0.1, 0.4, 0.7, 0.2, 0.5, 0.8]
-    kept = measured.filter(pl.col("choice") == "random").select("label", "prediction")
-    assert kept.equals(random.select("label", "prediction"))
+    columns = ["label", "prediction", "label_mass", "in_labels"]
+    kept = measured.filter(pl.col("choice") == "random").select(columns)
+    assert kept.equals(random.select(columns))
     eager = tiny_model(family, eager=True)
     for choice in ("nearest", "nearest_per_label"):
         full = whole_batch(prompts.filter(pl.col("demonstrations") == choice))
@@ -91,6 +93,7 @@ def test_predictions_equal_those_of_plain_full_prompts(family: str) -> None:
             row = rows.row(example, named=True)
             torch.testing.assert_close(torch.tensor(row["probabilities"]), plain, rtol=0, atol=1e-4)
             assert (row["label"], row["prediction"]) == (example % 3, int(plain.argmax()))
+            assert_in_vocabulary(rows[example], logits[None], full.label_tokens.tolist())
 
 
 def test_predictions_with_every_choice_equal_those_of_plain_full_prompts() -> None:

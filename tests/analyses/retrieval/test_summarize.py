@@ -36,7 +36,14 @@ def test_gains_are_differences_from_random_demonstrations_on_the_same_examples()
     summary = summarize_retrieval(rows_of("news", 2), *prompts_of("news", 2), 0.9)
     assert summary.schema == frame_schema(RETRIEVAL_SUMMARY)
     assert values(summary, "news", "random") == pytest.approx(
-        {"accuracy": 0.5, "similarity": 0.2, "same_label": 0.5, "majority": 0.5}
+        {
+            "accuracy": 0.5,
+            "similarity": 0.2,
+            "same_label": 0.5,
+            "majority": 0.5,
+            "label_mass": 0.5,
+            "in_labels": 1,
+        }
     )
     assert values(summary, "average", "nearest") == pytest.approx(
         {
@@ -44,7 +51,11 @@ def test_gains_are_differences_from_random_demonstrations_on_the_same_examples()
             "similarity": 1.5 / 4,
             "same_label": 0.5,
             "majority": 0.75,  # all but the third text
+            "label_mass": 1.5 / 4,
+            "in_labels": 0.75,
             "accuracy_gain": 0.25,
+            "accuracy_gain_losing_task": -0.25,  # of the last text
+            "accuracy_gain_other_label": 0.5,
         }
     )
     assert set(summary["examples"]) == {8}
@@ -64,10 +75,10 @@ def test_the_gain_weighs_pairs() -> None:
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_the_gain_s_interval_is_that_of_paired_differences(seeds: int) -> None:
     rows = rows_of("news", seeds)
-    summary = summarize_retrieval(rows, *prompts_of("news", seeds), 0.9)
-    # 0, 1, 1, -1: mean .25, s² = 2.75 / 3; t at .95 with 3 degrees of freedom is 2.353363. A
+    summary = summarize_retrieval(rows, *prompts_of("news", seeds), 0.6)
+    # 0, 1, 1, -1: mean .25, s² = 2.75 / 3; t at .8 with 3 degrees of freedom is 0.978472. A
     # second seed that answers the same on the same texts tells nothing more.
-    half = 2.353363 * (2.75 / 3 / 4) ** 0.5
+    half = 0.978472 * (2.75 / 3 / 4) ** 0.5
     low, high = (
         values(summary, "news", "nearest", end)["accuracy_gain"] for end in ("low", "high")
     )

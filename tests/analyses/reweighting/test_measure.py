@@ -15,6 +15,7 @@ from anchorflow.analyses.reweighting.baselines.calibrated import calibrated
 from anchorflow.analyses.reweighting.measure import SCHEMAS, measure_reweighting
 from anchorflow.config.errors import InputError
 from tiny_models import plain_attentions, shared_prompts, single, tiny_model, whole_batch
+from whole_vocabulary import assert_in_vocabulary
 from worded_prompts import with_words
 
 
@@ -48,10 +49,11 @@ def test_baselines_equal_a_plain_computation_on_full_prompts() -> None:
     measured = measure_reweighting(model, prompts, WORDS, SPEC, 40).predictions
     full = whole_batch(prompts.with_columns(example=pl.int_range(pl.len(), dtype=pl.Int32)))
     eager = tiny_model("llama", eager=True)
-    rows, features = [], []
+    rows, features, of_vocabulary = [], [], []
     for row in range(len(prompts)):
         logits, attentions = plain_attentions(eager, single(full, full.examples.index(row)))
         rows.append(logits[full.label_tokens].softmax(-1).numpy())
+        of_vocabulary.append(logits)
         to_words = [attentions[:, :, -1, a:b].sum(-1) for a, b in ((7, 9), (18, 19), (26, 29))]
         features.append(torch.stack(to_words, -1).flatten().numpy())
     plain = np.stack(rows)
@@ -66,6 +68,12 @@ def test_baselines_equal_a_plain_computation_on_full_prompts() -> None:
         ours = measured.filter(pl.col("method") == method).sort("example")
         normalized = expected / expected.sum(1, keepdims=True)
         np.testing.assert_allclose(ours["probabilities"].to_list(), normalized, rtol=1e-4)
+    for method, begin, end in (("vanilla", 0, 5), ("many", 18, 23)):
+        ours = measured.filter(pl.col("method") == method).sort("example")
+        logits = torch.stack(of_vocabulary[begin:end])
+        assert_in_vocabulary(ours, logits, full.label_tokens.tolist())
+    of_baselines = measured.filter(pl.col("method").is_in(SPEC["baselines"]))
+    assert of_baselines.select("label_mass", "in_labels").null_count().row(0) == (20, 20)
     labels = prompts["label"].to_numpy()[5:11]
     regression = attention_regression(np.stack(features[5:11]), labels)
     ours = measured.filter(pl.col("method") == "attention_regression").sort("example")

@@ -24,4 +24,4 @@ def test_full_prompts_are_as_accurate_as_everything_cached() -> None:
 def test_nothing_timed_is_told() -> None:
     empty = pl.DataFrame(schema=frame_schema(TIMING))
     with pytest.raises(InputError, match="no prompt of the first seed fits"):
-        plot_timing(empty, retention_of(["news"]), {}, 0.9, {})
+        plot_timing(empty, retention_of(["news"]), {}, {}, 0.9, {})

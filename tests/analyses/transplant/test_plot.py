@@ -4,6 +4,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
 from anchorflow.analyses.transplant import plot
@@ -39,10 +40,14 @@ def test_every_panel_ends_with_what_all_layers_do(
     summary = summarize_transplant(whole, prompts(), 0.95)
     plot_transplant(summary, STYLE, 0.95, {"png": tmp_path / "f"})
     upper = figures[0].axes[:3]
-    lines = {line.get_label(): list(line.get_xdata()) for line in upper[0].lines}
-    assert lines["label words"] == lines["equally many text tokens"] == [0, 1, 2]
-    assert list(upper[1].lines[0].get_xdata()) == [0, 1, 2]
-    assert list(upper[2].lines[0].get_xdata()) == [0, 1]
+    bars = [bar for panel in upper for bar in panel.containers if isinstance(bar, BarContainer)]
+    assert [bar.get_label() for bar in bars] == ["label words"] * 3
+    centers = [[patch.get_x() + patch.get_width() / 2 for patch in bar] for bar in bars]
+    assert centers == [pytest.approx([0, 1, 2])] * 2 + [pytest.approx([0, 1])]
+    assert [tick.get_text() for tick in upper[0].get_xticklabels()] == ["0", "1", "2"]
+    (marks,) = (m for m in upper[0].lines if m.get_label() == "equally many text tokens")
+    assert len(marks.get_xdata()) == 3
+    assert marks.get_linestyle() == "None"  # three points joined would look like a curve
 
 
 def test_what_was_not_taken_has_no_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,9 @@ OWN, DONOR = [0.25, 0.25, 0.75], [0.75, 0.5, 0.75]
 LABEL, TEXT = ("keys_values", "label", 0), ("keys_values", "text", 0)
 
 
+ACCURACY = ["accuracy_change", "accuracy_change_losing_task", "accuracy_change_other_label"]
+
+
 def means(table: pl.DataFrame, places: str, task: str = "news") -> dict[str, float]:
     rows = table.filter(pl.col("task") == task, pl.col("places") == places)
     return dict(rows.select("measure", "mean").iter_rows())
@@ -26,14 +29,27 @@ def test_moves_are_shares_of_the_whole_way_and_predictions_count_where_the_donor
     # Ways of 1/2, 1/4, and none; squared 1/4 and 1/16 (twice, for both labels). Label words go the
     # whole of the first; text tokens, the whole of the second. Only the first text's prediction
     # differs in the donor.
-    assert means(table, "label") == pytest.approx({"moved": 4 / 5, "follows": 1})
-    assert means(table, "text") == pytest.approx({"moved": 1 / 5, "follows": 0})
+    # The true label is 0; from 3/4 on, the likeliest token begins no label word. With label words,
+    # the first text becomes wrong there, and the last one right.
+    changes = zip(ACCURACY, [0, -1 / 3, 1 / 3], strict=True)
+    vocabulary = {"label_mass": 1 / 3, "in_labels": 2 / 3}
+    assert means(table, "label") == pytest.approx(
+        {"moved": 4 / 5, "follows": 1, **dict(changes), **vocabulary}
+    )
+    vocabulary = {"label_mass": 1 / 2, "in_labels": 2 / 3}
+    assert means(table, "text") == pytest.approx(
+        {"moved": 1 / 5, "follows": 0, **dict.fromkeys(ACCURACY, 0), **vocabulary}
+    )
 
 
 def test_draws_add_up() -> None:
     taken = {LABEL: [0.75, 0.5, 0.75], ("keys_values", "label", 1): [0.25, 0.25, 0.75]}
     table = summarize_transplant(transplant(taken, OWN, DONOR), prompts(), 0.95)
-    assert means(table, "label") == pytest.approx({"moved": 0.5, "follows": 0.5})
+    changes = zip(ACCURACY, [-1 / 6, -1 / 6, 0], strict=True)
+    vocabulary = {"label_mass": 13 / 24, "in_labels": 1 / 2}
+    assert means(table, "label") == pytest.approx(
+        {"moved": 0.5, "follows": 0.5, **dict(changes), **vocabulary}
+    )
 
 
 def test_beyond_the_donor_is_more_than_the_whole_way_and_away_from_it_is_less_than_none() -> None:
@@ -43,9 +59,11 @@ def test_beyond_the_donor_is_more_than_the_whole_way_and_away_from_it_is_less_th
     assert means(table, "text")["moved"] == pytest.approx(-1 / 2)
 
 
-def test_a_donor_with_the_same_answers_defines_nothing() -> None:
+def test_a_donor_with_the_same_answers_defines_no_way_to_it() -> None:
     table = summarize_transplant(transplant({LABEL: OWN}, OWN, OWN), prompts(), 0.95)
-    assert table["mean"].is_null().all()
+    to_donor = pl.col("measure").is_in(["moved", "follows"])
+    assert table.filter(to_donor)["mean"].is_null().all()
+    assert table.filter(~to_donor)["mean"].is_not_null().all()
 
 
 def test_tasks_without_donors_are_undefined_and_a_run_of_these_alone_has_no_rows() -> None:

@@ -39,7 +39,7 @@ def test_a_network_that_always_answers_the_same_is_no_null(claim: str) -> None:
     untrained = deep_tables(KINDS[claim]["even"], KINDS[claim]["even"], SEEDS, predictions=[1] * 9)
     found = judged(claim, tables, untrained)
     said = "undefined for tiny+initialized-0: in no seed does the model predict two labels"
-    expect(found, 0.5, "inconclusive", said, control=0.0)
+    expect(found, 0.5, "not compared", said, control=0.0)
     assert found["p_value"] is None
     another = judged(
         claim, tables, untrained, deep_tables(KINDS[claim]["even"], KINDS[claim]["even"], SEEDS)
@@ -52,13 +52,13 @@ def test_a_model_that_always_answers_the_same_has_no_effect(claim: str) -> None:
     tables = deep_tables(KINDS[claim]["holds"], KINDS[claim]["even"], SEEDS, predictions=[1] * 9)
     found = judged(claim, tables)
     said = "undefined: in no seed does the model predict two labels"
-    expect(found, None, "inconclusive", said)
+    expect(found, None, "undecided", said)
 
 
 @pytest.mark.parametrize("claim", KINDS)
 def test_a_single_layer_is_neither_early_nor_late(claim: str) -> None:
     found = judged(claim, deep_tables(["perfect"], ["even"], SEEDS))
-    assert (found["verdict"], found["reason"]) == ("not tested", "the model has a single layer")
+    assert (found["verdict"], found["reason"]) == ("not measured", "the model has a single layer")
 
 
 def test_the_middle_one_of_an_odd_number_of_layers_is_in_neither_half() -> None:

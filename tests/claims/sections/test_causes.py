@@ -2,7 +2,7 @@
 
 import pytest
 
-from anchorflow.claims.claim import NotTested, Run
+from anchorflow.claims.claim import NotMeasured, Run
 from anchorflow.claims.sections import causes
 from constructed.interventions import Change, cutoff, cuts, faithfulness, knockout, transplant
 
@@ -30,9 +30,9 @@ def test_it_fails_where_random_edges_change_as_much() -> None:
 
 
 def test_it_is_not_tested_without_random_edges_or_the_last_third() -> None:
-    with pytest.raises(NotTested, match="random edges in place of these"):
+    with pytest.raises(NotMeasured, match="random edges in place of these"):
         effect_cut({EDGES: PLAIN_CUT})
-    with pytest.raises(NotTested, match="label_to_target in the last third"):
+    with pytest.raises(NotMeasured, match="label_to_target in the last third"):
         effect_cut({EDGES: PLAIN_CUT, RANDOM: PLAIN_CUT}, ("single", 2, 1))
 
 
@@ -55,7 +55,7 @@ def test_it_fails_where_other_tokens_move_it_as_far() -> None:
 
 
 def test_it_is_not_tested_without_other_tokens_of_carry() -> None:
-    with pytest.raises(NotTested, match="keys and values of text and template tokens"):
+    with pytest.raises(NotMeasured, match="keys and values of text and template tokens"):
         effect_carry(label=DONOR, text=OWN)
 
 
@@ -94,7 +94,7 @@ def test_it_does_not_exceed_attention_that_has_the_same_order_and_fails_with_the
 def test_it_is_not_tested_without_label_words() -> None:
     run = run_of(RIGHT, WRONG)
     other = {name: rows.filter(rows["edges"] == "none") for name, rows in run.tables.items()}
-    with pytest.raises(NotTested):
+    with pytest.raises(NotMeasured):
         causes.rank_of(Run("news", other, "mask", 1.0))
 
 
@@ -122,5 +122,5 @@ def test_it_is_not_tested_without_other_tokens_of_suffice() -> None:
     run = Run(
         "news", {"cutoff": cutoff({"label": [PLAIN_SUFFICE] * 3}, PLAIN_SUFFICE)}, "mask", 1.0
     )
-    with pytest.raises(NotTested):
+    with pytest.raises(NotMeasured):
         CLAIMS["label_words_suffice_late"].measure(run)

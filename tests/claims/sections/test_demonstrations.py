@@ -3,25 +3,22 @@
 import polars as pl
 import pytest
 
-from anchorflow.analyses.kernel.schema import COUNTS
 from anchorflow.analyses.retrieval.schema import RETRIEVAL
-from anchorflow.claims.verdicts import INCONCLUSIVE, SUPPORTED
+from anchorflow.claims.verdicts import NOT_COMPARED, SUPPORTED
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from constructed.claims import (
     ALONE,
     HEAD_TEXTS,
-    TOLD,
     WITH_CONTROL,
+    WITH_TWIN,
     Row,
     Tables,
     answered,
     cells,
-    disagrees,
     encoder,
     expect,
     judged,
-    kernel,
     model_predictions,
     of_claim,
     summarize,
@@ -49,8 +46,9 @@ def test_labels_inform(own: str, verdict: str, reason: str | None) -> None:
 
 def test_without_shuffled_labels_nothing_is_compared() -> None:
     found = judged("labels_inform", {"predictions": predicted(3)})
-    assert found["verdict"] == "not tested"
-    assert found["reason"] == "labels were not shuffled (controls.shuffled_labels)"
+    assert found["verdict"] == "not measured"
+    assert found["reason"] == "labels were not shuffled"
+    assert found["remedy"] == "controls: {shuffled_labels: true}"
 
 
 # Every how many texts the model disagrees with one demonstration of each label, where with all it
@@ -62,9 +60,10 @@ def tables_of_encoder(own: str) -> Tables:
     return {"kernel_predictions": model_predictions(), **encoder(4, FEWER_ENCODER[own])}
 
 
-@pytest.mark.parametrize(*ALONE)
-def test_agreement_grows(own: str, verdict: str, reason: str | None) -> None:
-    expect(judged("agreement_grows", tables_of_encoder(own)), EFFECTS_LABELS[own], verdict, reason)
+@pytest.mark.parametrize(*WITH_TWIN)
+def test_agreement_grows(own: str, twin: str, verdict: str, reason: str | None) -> None:
+    found = judged("agreement_grows", tables_of_encoder(own), tables_of_encoder(twin))
+    expect(found, EFFECTS_LABELS[own], verdict, reason, twin=EFFECTS_LABELS[twin])
 
 
 def test_only_texts_with_both_numbers_of_demonstrations_are_compared_of_encoder() -> None:
@@ -85,60 +84,14 @@ def test_the_fewest_demonstrations_are_compared_with_all() -> None:
     assert found["effect"] == pytest.approx(0.25)
 
 
-# Every how many texts the best head disagrees with the fewest demonstrations, where with all it
-# does on one of four.
-FEWER_HEAD = {"holds": 2, "even": 4, "fails": 0}
-
-
-def tables_of_head(own: str, control: str = "even") -> Tables:
-    """The second head is best with all demonstrations, and the first one with the fewest."""
-    whole = kernel({(0, 0): 2, (0, 1): 4}, {(0, 0): 0, (0, 1): 4})
-
-    def told(example: int, *every: int | None) -> list[int]:
-        model = TOLD[example]
-        return [1 - model if each is None or disagrees(example, each) else model for each in every]
-
-    counts = [
-        {
-            **cell,
-            "demonstrations_per_label": count,
-            "label": 0,
-            "prediction": TOLD[cell["example"]],
-            "heads": told(cell["example"], FEWER_HEAD[own], None),
-            "heads_permuted": told(cell["example"], FEWER_HEAD[control], 0),
-        }
-        for cell in cells(examples=HEAD_TEXTS)
-        for count in (1, 2)
-    ]
-    table = frame(counts, COUNTS)
-    # With more than the fewest, no head ever agrees.
-    never = pl.col("heads").list.eval(pl.element() + 2)
-    more = pl.when(pl.col("demonstrations_per_label") == 2).then(never).otherwise("heads")
-    return {**whole, "counts": table.with_columns(heads=more)}
-
-
-@pytest.mark.parametrize(*WITH_CONTROL)
-def test_head_agreement_grows(own: str, control: str, verdict: str, reason: str | None) -> None:
-    found = judged("head_agreement_grows", tables_of_head(own, control))
-    expect(found, EFFECTS_LABELS[own], verdict, reason, EFFECTS_LABELS[control])
-
-
-def test_only_texts_with_both_numbers_of_demonstrations_are_compared_of_head() -> None:
-    tables = tables_of_head("holds")
-    fewer = {**tables, "counts": tables["counts"].filter(pl.col("example") < 8)}
-    assert judged("head_agreement_grows", fewer)["examples"] == 3 * 8
-
-
 def test_one_number_of_demonstrations_leaves_nothing_to_compare() -> None:
-    tables = tables_of_head("holds")
-    found = judged("head_agreement_grows", {**tables, "counts": tables["counts"].clear()})
+    tables = tables_of_encoder("holds")
+    found = judged("agreement_grows", {**tables, "counts": tables["counts"].clear()})
     assert (found["verdict"], found["reason"]) == (
-        "not tested",
+        "not measured",
         "there is only one number of demonstrations",
     )
 
-
-CLAIMS_RETRIEVAL = {"retrieval_helps": "nearest", "retrieval_per_label_helps": "nearest_per_label"}
 
 # How many texts of four are right, by the model or by vote, where with random demonstrations the
 # model gets one right.
@@ -167,12 +120,9 @@ def tables_of_retrieval(choice: str, own: str, vote: str) -> Tables:
     }
 
 
-@pytest.mark.parametrize(("claim", "choice"), CLAIMS_RETRIEVAL.items())
 @pytest.mark.parametrize(*WITH_CONTROL)
-def test_retrieval_helps(
-    own: str, control: str, verdict: str, reason: str | None, claim: str, choice: str
-) -> None:
-    found = judged(claim, tables_of_retrieval(choice, own, control))
+def test_retrieval_helps(own: str, control: str, verdict: str, reason: str | None) -> None:
+    found = judged("retrieval_helps", tables_of_retrieval("nearest", own, control))
     expect(found, EFFECTS_RETRIEVAL[own], verdict, reason, EFFECTS_RETRIEVAL[control])
 
 
@@ -189,7 +139,7 @@ def test_without_random_demonstrations_nothing_is_compared() -> None:
     tables = tables_of_retrieval("nearest", "holds", "even")
     rows = tables["retrieval"].filter(choice="nearest")
     found = judged("retrieval_helps", {**tables, "retrieval": rows})
-    assert found["verdict"] == "not tested"
+    assert found["verdict"] == "not measured"
     assert found["reason"].startswith("no example was run with both nearest and random")
 
 
@@ -226,21 +176,15 @@ def test_what_wrong_labels_cost_by_themselves_is_not_counted_for_the_texts() -> 
 
 def test_without_shuffled_labels_there_is_an_effect_and_no_verdict() -> None:
     found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(other_task=1))
-    assert (found["effect"], found["verdict"]) == (0.5, INCONCLUSIVE)
+    assert (found["effect"], found["verdict"]) == (0.5, NOT_COMPARED)
     assert found["reason"].startswith("its control was not measured: no example was run with both")
 
 
 def test_without_texts_of_another_task_nothing_is_compared() -> None:
     found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(random_labels=1))
-    assert found["verdict"] == "not tested"
+    assert found["verdict"] == "not measured"
     assert found["reason"].startswith("no example was run with both random and other_task")
 
-
-# Of each claim: what the own words are compared with, and what is in their place as the control.
-CLAIMS_WORDS = {
-    "own_words_over_permuted": ("permuted", "symbols"),
-    "own_words_over_random": ("random", "symbols"),
-}
 
 WORDS = {
     "words": [" no", " yes"],
@@ -261,13 +205,10 @@ def judged_words(claim: str, own: int, **others: int) -> Row:
     return of_claim(summarize(tables, words={"news": words}), claim)
 
 
-@pytest.mark.parametrize(("claim", "compared"), CLAIMS_WORDS.items())
 @pytest.mark.parametrize(*WITH_CONTROL)
-def test_own_words_help(
-    own: str, control: str, verdict: str, reason: str | None, claim: str, compared: tuple[str, str]
-) -> None:
-    other, meaningless = compared
-    found = judged_words(claim, RIGHT_WORDS[own], **{other: 2, meaningless: RIGHT_WORDS[control]})
+def test_own_words_help(own: str, control: str, verdict: str, reason: str | None) -> None:
+    others = {"permuted": 2, "symbols": RIGHT_WORDS[control]}
+    found = judged_words("own_words_over_permuted", RIGHT_WORDS[own], **others)
     expect(found, EFFECTS_LABELS[own], verdict, reason, EFFECTS_LABELS[control])
 
 
@@ -278,11 +219,8 @@ def test_the_control_of_permuted_words_is_the_mean_of_all_words_without_meaning(
 
 
 def test_what_a_task_has_no_words_for_is_said() -> None:
-    found = judged_words("own_words_over_random", 3, permuted=2, symbols=2)
-    assert found["verdict"] == "not tested"
-    assert found["reason"] == "no label words were drawn at random (random_words)"
-    alone = judged_words("own_words_over_random", 3, random=2)
-    assert alone["effect"] == pytest.approx(0.25)
+    alone = judged_words("own_words_over_permuted", 3, permuted=2)
+    assert (alone["effect"], alone["verdict"]) == (pytest.approx(0.25), NOT_COMPARED)
     assert "its control was not measured: no single letters or signs were" in alone["reason"]
     without = of_claim(summarize({"predictions": predicted(3)}), "own_words_over_permuted")
     assert without["reason"] == "the task's own label words were not permuted (label_words)"
@@ -292,7 +230,7 @@ def test_own_words_in_their_own_order_are_of_no_kind() -> None:
     tables = {"predictions": predicted(3), "worded_predictions": predicted(2, "+same")}
     words = {"news": {"words": [" no", " yes"], "same": ["no", "yes"]}}
     found = of_claim(summarize(tables, words=words), "own_words_over_permuted")
-    assert found["verdict"] == "not tested"
+    assert found["verdict"] == "not measured"
 
 
 CLAIM_REPRESENTATIVE = "representative_helps"
@@ -321,11 +259,11 @@ def test_representative_helps(own: str, control: str, verdict: str, reason: str 
 
 def test_without_outlying_ones_there_is_an_effect_and_no_verdict() -> None:
     found = judged(CLAIM_REPRESENTATIVE, tables_of_representative(representative=3))
-    assert (found["effect"], found["verdict"]) == (0.5, INCONCLUSIVE)
+    assert (found["effect"], found["verdict"]) == (0.5, NOT_COMPARED)
     assert found["reason"].startswith("its control was not measured: no example was run with both")
 
 
 def test_without_representative_ones_nothing_is_compared() -> None:
     found = judged(CLAIM_REPRESENTATIVE, tables_of_representative(outlying=3))
-    assert found["verdict"] == "not tested"
+    assert found["verdict"] == "not measured"
     assert found["reason"].startswith("no example was run with both representative and random")

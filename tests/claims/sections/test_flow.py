@@ -22,12 +22,6 @@ FLOWS = {
         "even": ((0.3, 0.3, 0.4), (0.7, 0.1, 0.2)),
         "fails": ((0.1, 0.5, 0.4), (0.7, 0.1, 0.2)),
     },
-    # The first early minus late.
-    "flow_decays": {
-        "holds": ((0.6, 0.1, 0.3), (0.1, 0.7, 0.2)),
-        "even": ((0.3, 0.1, 0.6), (0.3, 0.7, 0.0)),
-        "fails": ((0.1, 0.5, 0.4), (0.4, 0.1, 0.5)),
-    },
     # Only the late ones count.
     "flow_late": {
         "holds": ((0.6, 0.1, 0.3), (0.1, 0.7, 0.2)),
@@ -50,7 +44,6 @@ FLOWS = {
 
 EFFECTS = {
     "flow_early": {"holds": 0.5, "even": 0.0, "fails": -0.4},
-    "flow_decays": {"holds": 0.5, "even": 0.0, "fails": -0.3},
     "flow_late": {"holds": 0.6, "even": 0.0, "fails": -0.3},
     "flow_wp_over_ww": {"holds": 0.3, "even": 0.0, "fails": -0.3},
     "flow_pq_over_ww": {"holds": 0.5, "even": 0.0, "fails": -0.4},
@@ -108,7 +101,7 @@ def test_where_no_text_has_tokens_nothing_is_said() -> None:
     rows = tables_of_into("holds")["flow"]
     changed = rows.with_columns(s_wp_text=pl.lit(None, pl.Float64))
     found = judged("flow_into_label_words", {"flow": changed}, tables_of_into("even"))
-    expect(found, None, "inconclusive", "undefined: no example has a value")
+    expect(found, None, "undecided", "undefined: no example has a value")
 
 
 # What flows from a token late, where 1 flows from a text token and 3 from a template token, so 2
@@ -127,18 +120,14 @@ def tables_of_from(own: str, text: str = "even", early: float = 2.0) -> Tables:
     return {"flow": flow(columns)}
 
 
-@pytest.mark.parametrize("claim", ["flow_from_label_words", "flow_from_label_words_rises"])
 @pytest.mark.parametrize(*WITH_BOTH)
 def test_flow_from_label_words(
-    own: str, control: str, twin: str, verdict: str, reason: str | None, claim: str
+    own: str, control: str, twin: str, verdict: str, reason: str | None
 ) -> None:
-    found = judged(claim, tables_of_from(own, control), tables_of_from(twin))
+    found = judged("flow_from_label_words", tables_of_from(own, control), tables_of_from(twin))
     expect(found, EFFECTS_INTO[own], verdict, reason, EFFECTS_INTO[control], EFFECTS_INTO[twin])
 
 
-@pytest.mark.parametrize(
-    ("claim", "effect"), [("flow_from_label_words", 0.25), ("flow_from_label_words_rises", 0.0)]
-)
-def test_only_the_rise_is_compared_with_early_layers(claim: str, effect: float) -> None:
-    found = judged(claim, tables_of_from("holds", early=6.0), tables_of_from("even"))
-    assert found["effect"] == pytest.approx(effect)
+def test_early_layers_do_not_count_for_what_is_handed_on_late() -> None:
+    found = judged("flow_from_label_words", tables_of_from("holds", early=6.0))
+    assert found["effect"] == pytest.approx(0.25)

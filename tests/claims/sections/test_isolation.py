@@ -42,7 +42,7 @@ def test_isolation_label_over_neighbors(
 
 def test_what_was_not_isolated_is_not_compared() -> None:
     neighbors = judged("isolation_label_over_neighbors", beside_random("holds"))
-    assert neighbors["verdict"] == "not tested"
+    assert neighbors["verdict"] == "not measured"
     assert neighbors["reason"] == (
         "isolation.positions lacks after, or a demonstration has no such token"
     )
@@ -78,5 +78,5 @@ def test_isolation_first_over_last(
 
 def test_five_layers_that_are_all_have_no_ends() -> None:
     found = judged("isolation_first_over_last", tables_of("holds", depth=5))
-    assert found["verdict"] == "not tested"
+    assert found["verdict"] == "not measured"
     assert found["reason"] == "all layers are isolated, so that the first are the last"

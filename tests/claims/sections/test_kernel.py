@@ -14,13 +14,14 @@ from anchorflow.claims import heads as _heads
 from anchorflow.claims.claim import Run, Sampled
 from anchorflow.claims.summarize import load_claims
 from anchorflow.random_draws import halves
+from anchorflow.schemas.prompts import PROMPTS
 from constructed.claims import (
-    ALONE,
     HEAD_TEXTS,
     LAYERS,
     SEEDS,
     TOLD,
-    WITH_CONTROL,
+    WITH_BOTH,
+    WITH_TWIN,
     Tables,
     agreement_of_constant,
     cells,
@@ -64,12 +65,14 @@ def tables_of_landing(own: str, before: str) -> Tables:
     return {"segments": frame(rows, SEGMENTED)}
 
 
-@pytest.mark.parametrize(*WITH_CONTROL)
+@pytest.mark.parametrize(*WITH_BOTH)
 def test_attention_lands_on_label_words(
-    own: str, control: str, verdict: str, reason: str | None
+    own: str, control: str, twin: str, verdict: str, reason: str | None
 ) -> None:
-    found = judged("attention_lands_on_label_words", tables_of_landing(own, control))
-    expect(found, EFFECTS_LANDING[own], verdict, reason, EFFECTS_LANDING[control])
+    untrained = tables_of_landing(twin, "even")
+    found = judged("attention_lands_on_label_words", tables_of_landing(own, control), untrained)
+    effects = EFFECTS_LANDING[own], EFFECTS_LANDING[control], EFFECTS_LANDING[twin]
+    expect(found, effects[0], verdict, reason, *effects[1:])
 
 
 def test_a_layer_that_does_not_attend_to_demonstrations_does_not_count() -> None:
@@ -93,17 +96,17 @@ def tables_of_middle(own: str, layers: int = LAYERS) -> Tables:
     )
 
 
-@pytest.mark.parametrize(*ALONE)
-def test_best_heads_in_the_middle(own: str, verdict: str, reason: str | None) -> None:
-    found = judged("best_heads_in_the_middle", tables_of_middle(own))
-    expect(found, EFFECTS_MIDDLE[own], verdict, reason)
+@pytest.mark.parametrize(*WITH_TWIN)
+def test_best_heads_in_the_middle(own: str, twin: str, verdict: str, reason: str | None) -> None:
+    found = judged("best_heads_in_the_middle", tables_of_middle(own), tables_of_middle(twin))
+    expect(found, EFFECTS_MIDDLE[own], verdict, reason, twin=EFFECTS_MIDDLE[twin])
     assert found["examples"] == 3 * HEAD_TEXTS
 
 
 def test_two_layers_have_no_middle() -> None:
     found = judged("best_heads_in_the_middle", tables_of_middle("holds", 2))
     said = "a middle needs three layers or more"
-    assert (found["verdict"], found["reason"]) == ("not tested", said)
+    assert (found["verdict"], found["reason"]) == ("not measured", said)
 
 
 CORRELATION = {"holds": 0.5, "even": 0.0, "fails": -0.25}
@@ -114,14 +117,11 @@ def tables_of_similarity(own: str) -> Tables:
     return kernel({(0, 0): 2, (0, 1): 4}, None, {(0, 0): 0.9, (0, 1): CORRELATION[own]})
 
 
-@pytest.mark.parametrize(*ALONE)
-def test_weights_follow_similarity(own: str, verdict: str, reason: str | None) -> None:
-    expect(
-        judged("weights_follow_similarity", tables_of_similarity(own)),
-        CORRELATION[own],
-        verdict,
-        reason,
-    )
+@pytest.mark.parametrize(*WITH_TWIN)
+def test_weights_follow_similarity(own: str, twin: str, verdict: str, reason: str | None) -> None:
+    both = tables_of_similarity(own), tables_of_similarity(twin)
+    found = judged("weights_follow_similarity", *both)
+    expect(found, CORRELATION[own], verdict, reason, twin=CORRELATION[twin])
 
 
 def test_texts_without_a_correlation_do_not_count() -> None:
@@ -134,25 +134,25 @@ def test_texts_without_a_correlation_do_not_count() -> None:
         "kernel": tables["kernel"].with_columns(correlation=pl.lit(None, pl.Float64)),
     }
     found = judged("weights_follow_similarity", never)
-    assert (found["effect"], found["verdict"]) == (None, "inconclusive")
+    assert (found["effect"], found["verdict"]) == (None, "undecided")
     assert found["reason"].startswith("undefined: ")
     assert found["reason"].endswith("or similarity does not vary")
 
 
 DEMONSTRATIONS = 20
 
+# What is decoded from what: after label words of one token, and before them.
 CLAIMS = {
-    "probes_decode_label_from_keys": ("key", "label"),
-    "probes_decode_next_token_from_keys": ("key", "next_token"),
-    "probes_decode_label_from_values": ("value", "label"),
-    "probes_decode_next_token_from_values": ("value", "next_token"),
+    "probes_decode_label_after": ("value", "label", (1, 2)),
+    "probes_decode_next_token_before_keys": ("key", "next_token", (-1,)),
+    "probes_decode_next_token_before_values": ("value", "next_token", (-1,)),
 }
 
 # With shuffled targets; as they are, one of two heads decodes every demonstration.
 SHUFFLED = {"holds": 0.25, "even": 0.5, "fails": 0.75}
 
 
-def tables_of_probes(source: str, target: str, own: str) -> Tables:
+def tables_of_probes(source: str, target: str, at: Sequence[int], own: str) -> Tables:
     """Of anything else than the claim is about, nothing is decoded."""
     rows = [
         {
@@ -165,14 +165,14 @@ def tables_of_probes(source: str, target: str, own: str) -> Tables:
             "source": of,
             "target": what,
             "demonstration": demonstration,
-            "correct": head == 1 and (of, what, offset) == (source, target, 0),
+            "correct": head == 1 and (of, what) == (source, target) and offset in at,
             "shuffled": SHUFFLED[own],
         }
         for seed, layer, head, offset, of, what, demonstration in product(
             SEEDS,
             (0, 1),
             (0, 1),
-            (-1, 0),
+            (-1, 0, 1, 2),
             ("key", "value"),
             ("label", "next_token"),
             range(DEMONSTRATIONS),
@@ -180,16 +180,33 @@ def tables_of_probes(source: str, target: str, own: str) -> Tables:
     ]
     # The first two of every seed's demonstrations are the same texts.
     shown = {seed: [0, 1, *range(20 * seed + 2, 20 * seed + 20)] for seed in SEEDS}
-    return {"probes": frame(rows, PROBES), "kernel_samples": samples(shown)}
+    return {
+        "probes": frame(rows, PROBES),
+        "kernel_samples": samples(shown),
+        "prompts": prompts_with_words(1),
+    }
+
+
+def prompts_with_words(*tokens: int) -> pl.DataFrame:
+    """Prompts whose label words have so many tokens."""
+    starts = [10 * place for place in range(len(tokens))]
+    ends = [start + count for start, count in zip(starts, tokens, strict=True)]
+    row = {"seed": 0, "demonstrations": "fixed", "label_positions": starts, "label_ends": ends}
+    return frame([row], PROMPTS)
 
 
 @pytest.mark.parametrize(("claim", "probed"), CLAIMS.items())
-@pytest.mark.parametrize(*ALONE)
+@pytest.mark.parametrize(*WITH_TWIN)
 def test_probes_beat_shuffled(
-    own: str, verdict: str, reason: str | None, claim: str, probed: tuple[str, str]
+    own: str,
+    twin: str,
+    verdict: str,
+    reason: str | None,
+    claim: str,
+    probed: tuple[str, str, Sequence[int]],
 ) -> None:
-    found = judged(claim, tables_of_probes(*probed, own))
-    expect(found, EFFECTS_MIDDLE[own], verdict, reason)
+    found = judged(claim, tables_of_probes(*probed, own), tables_of_probes(*probed, twin))
+    expect(found, EFFECTS_MIDDLE[own], verdict, reason, twin=EFFECTS_MIDDLE[twin])
     assert found["examples"] == len(SEEDS) * DEMONSTRATIONS
 
 
@@ -198,8 +215,8 @@ def test_every_claim_on_probes_is_tested_here() -> None:
 
 
 def test_demonstrations_are_the_texts_that_they_are_in_other_seeds() -> None:
-    found = next(c for c in load_claims() if c.name == "probes_decode_label_from_keys")
-    tables = tables_of_probes("key", "label", "holds")
+    found = next(c for c in load_claims() if c.name == "probes_decode_next_token_before_keys")
+    tables = tables_of_probes("key", "next_token", (-1,), "holds")
     measured = found.measure(Run("news", tables, "mask", 0.05))
     assert isinstance(measured, Sampled)
     texts = {int(text) for of in measured.by_seed.values() for text in of.texts}
@@ -207,10 +224,22 @@ def test_demonstrations_are_the_texts_that_they_are_in_other_seeds() -> None:
 
 
 def test_what_was_not_probed_is_named() -> None:
-    tables = tables_of_probes("key", "label", "holds")
-    tables["probes"] = tables["probes"].filter(source="value")
-    found = judged("probes_decode_label_from_keys", tables)
-    assert (found["verdict"], found["reason"]) == ("not tested", "no probe decodes label from keys")
+    tables = tables_of_probes("key", "label", (0,), "holds")
+    tables["probes"] = tables["probes"].filter(pl.col("offset") <= 0)
+    found = judged("probes_decode_label_after", tables)
+    said = "no probe decodes label from values beside label words"
+    assert (found["verdict"], found["reason"]) == ("not measured", said)
+    assert found["remedy"] == "kernel: {demonstrations_per_label: 4, offsets: [-1, 0, 1, 2, 3]}"
+
+
+def test_what_a_label_word_s_own_tokens_hold_does_not_count() -> None:
+    tables = tables_of_probes("value", "label", (1,), "holds")  # and not at the token after it
+    longer = {**tables, "prompts": prompts_with_words(2, 2)}
+    assert judged("probes_decode_label_after", tables)["effect"] == pytest.approx(0)
+    assert judged("probes_decode_label_after", longer)["effect"] == pytest.approx(-0.25)
+    unequal = {**tables, "prompts": prompts_with_words(1, 2)}
+    found = judged("probes_decode_label_after", unequal)
+    assert found["reason"] == "label words differ in their number of tokens"
 
 
 # The model says 1 of three quarters of each half, which is what the constant agrees with.
@@ -224,11 +253,10 @@ def tables_of_constant(own: str, told: Sequence[int] = SAID) -> Tables:
     return kernel({(0, 0): 1, (0, 1): HEADS[own], (1, 0): 2}, told=told)
 
 
-@pytest.mark.parametrize(*ALONE)
-def test_heads_reconstruct(own: str, verdict: str, reason: str | None) -> None:
-    expect(
-        judged("heads_reconstruct", tables_of_constant(own)), EFFECTS_MIDDLE[own], verdict, reason
-    )
+@pytest.mark.parametrize(*WITH_TWIN)
+def test_heads_reconstruct(own: str, twin: str, verdict: str, reason: str | None) -> None:
+    found = judged("heads_reconstruct", tables_of_constant(own), tables_of_constant(twin))
+    expect(found, EFFECTS_MIDDLE[own], verdict, reason, twin=EFFECTS_MIDDLE[twin])
 
 
 def test_the_constant_is_chosen_on_the_other_half() -> None:
@@ -258,7 +286,7 @@ def test_a_single_text_has_no_other_to_choose_a_head_by() -> None:
     tables = {name: rows.filter(example=0) for name, rows in tables_of_constant("holds").items()}
     found = judged("heads_reconstruct", tables)
     said = "there are no texts to score a head on that it was not chosen on"
-    assert (found["verdict"], found["reason"]) == ("not tested", said)
+    assert (found["verdict"], found["reason"]) == ("not measured", said)
 
 
 # Every how many texts the encoder disagrees, where the best head does on one of four.
@@ -269,16 +297,19 @@ def tables_of_encoder(own: str) -> Tables:
     return {**kernel({(0, 0): 2, (0, 1): 4}), **encoder(ENCODER[own])}
 
 
-@pytest.mark.parametrize(*ALONE)
-def test_head_over_encoder(own: str, verdict: str, reason: str | None) -> None:
-    # The encoder agrees on .5, .75, and 1 of the texts, and the best head on .75.
+@pytest.mark.parametrize(*WITH_TWIN)
+def test_head_over_encoder(own: str, twin: str, verdict: str, reason: str | None) -> None:
+    # The encoder agrees on .5, .75, and 1 of the texts, and the best head on .75. The encoder is no
+    # part of the network: an untrained one's best head agrees as often as it does, or on .75 too.
+    untrained = kernel({(0, 0): 1, (0, 1): {"even": ENCODER[own], "holds": 4}[twin]})
     control = agreement_of_constant() - (0.75 - EFFECTS_MIDDLE[own])
     expect(
-        judged("head_over_encoder", tables_of_encoder(own)),
+        judged("head_over_encoder", tables_of_encoder(own), untrained),
         EFFECTS_MIDDLE[own],
         verdict,
         reason,
         control,
+        EFFECTS_MIDDLE[twin],
     )
 
 
@@ -292,22 +323,23 @@ def tables_of_pairing(own: str) -> Tables:
     return kernel({(0, 0): 2, (0, 1): 4}, {(0, 0): 0, (0, 1): PERMUTED[own]})
 
 
-@pytest.mark.parametrize(*ALONE)
-def test_heads_need_pairing(own: str, verdict: str, reason: str | None) -> None:
+@pytest.mark.parametrize(*WITH_TWIN)
+def test_heads_need_pairing(own: str, twin: str, verdict: str, reason: str | None) -> None:
     # Permuted, the head agrees on .5, .75, and 1 of the texts, and itself on .75.
     control = agreement_of_constant() - (0.75 - EFFECTS_MIDDLE[own])
     expect(
-        judged("heads_need_pairing", tables_of_pairing(own)),
+        judged("heads_need_pairing", tables_of_pairing(own), tables_of_pairing(twin)),
         EFFECTS_MIDDLE[own],
         verdict,
         reason,
         control,
+        EFFECTS_MIDDLE[twin],
     )
 
 
 def test_a_head_that_answers_always_the_same_as_the_model_does_needs_no_pairing() -> None:
     # Permuted weights lower its agreement from 1 to 1 of 2, and that of a constant as well.
     tables = kernel({(0, 0): 2, (0, 1): 0}, {(0, 0): 0, (0, 1): 2}, told=[1] * HEAD_TEXTS)
-    found = judged("heads_need_pairing", tables)
+    found = judged("heads_need_pairing", tables, tables_of_pairing("fails"))
     assert found["effect"] == found["control_effect"] == 0.5
     assert (found["verdict"], found["reason"]) == ("not supported", "also true of its control")

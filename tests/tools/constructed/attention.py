@@ -31,7 +31,7 @@ def predictions_table(
     """A predictions table of these predictions; nothing else in it counts."""
     same, groups = [1 / classes] * classes, list(range(classes))
     rows = [
-        ("tiny", task, seed, example, 0, label, same, [0], ["x"], [1.0], groups)
+        ("tiny", task, seed, example, 0, label, same, 1.0, True, [0], ["x"], [1.0], groups)
         for example, label in enumerate(predictions)
     ]
     return pl.DataFrame(rows[::-1], schema=frame_schema(PREDICTIONS), orient="row")

@@ -26,6 +26,8 @@ def row(method: str, example: int, draw: int, loyal: bool, **more: Any) -> dict[
         "label": label,
         "prediction": prediction,
         "probabilities": [1.0 - prediction, float(prediction)],
+        "label_mass": 0.75 if loyal else 0.25,
+        "in_labels": loyal or example == 1,
         "top_tokens": [1, 2, 3, 4, 5] if loyal else [1, 2, 3, 6, 7],
         **more,
     }

@@ -91,6 +91,8 @@ def random_predictions(examples: list[int]) -> pl.DataFrame:
             "label": example % 3,
             "prediction": 1,
             "probabilities": [0.1, 0.7, 0.2],
+            "label_mass": 0.9,
+            "in_labels": True,
         }
         for example in examples
     ]

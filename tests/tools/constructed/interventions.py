@@ -13,16 +13,17 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 from constructed.rows import frame
 
-# (seed, example, positions, draw, side): true label, prediction, probabilities, likeliest tokens.
+# (seed, example, positions, draw, side): true label, prediction, probabilities, that of all label
+# words in the vocabulary, and the likeliest tokens, of which 1 and 6 begin label words.
 KNOWN = {
-    (0, 3, "none", 0, "none"): (1, 1, [0.25, 0.75], [1, 2, 3, 4, 5]),
-    (0, 3, "label", 0, "first"): (1, 0, [0.5, 0.5], [3, 4, 5, 6, 7]),
-    (0, 3, "random", 0, "first"): (1, 1, [0.25, 0.75], [1, 2, 3, 4, 5]),
-    (0, 3, "random", 1, "first"): (1, 0, [1.0, 0.0], [6, 7, 8, 9, 10]),
-    (1, 4, "none", 0, "none"): (0, 1, [0.5, 0.5], [1, 2, 3, 4, 5]),
-    (1, 4, "label", 0, "first"): (0, 1, [0.5, 0.5], [5, 4, 3, 2, 1]),
-    (1, 4, "random", 0, "first"): (0, 1, [0.5, 0.5], [1, 2, 3, 4, 5]),
-    (1, 4, "random", 1, "first"): (0, 0, [0.5, 0.5], [1, 2, 3, 4, 9]),
+    (0, 3, "none", 0, "none"): (1, 1, [0.25, 0.75], 0.75, True, [1, 2, 3, 4, 5]),
+    (0, 3, "label", 0, "first"): (1, 0, [0.5, 0.5], 0.25, False, [3, 4, 5, 6, 7]),
+    (0, 3, "random", 0, "first"): (1, 1, [0.25, 0.75], 0.75, True, [1, 2, 3, 4, 5]),
+    (0, 3, "random", 1, "first"): (1, 0, [1.0, 0.0], 0.5, True, [6, 7, 8, 9, 10]),
+    (1, 4, "none", 0, "none"): (0, 1, [0.5, 0.5], 0.5, True, [1, 2, 3, 4, 5]),
+    (1, 4, "label", 0, "first"): (0, 1, [0.5, 0.5], 0.25, False, [5, 4, 3, 2, 1]),
+    (1, 4, "random", 0, "first"): (0, 1, [0.5, 0.5], 0.5, True, [1, 2, 3, 4, 5]),
+    (1, 4, "random", 1, "first"): (0, 0, [0.5, 0.5], 0.5, True, [1, 2, 3, 4, 9]),
 }
 
 
@@ -80,6 +81,8 @@ def knockout(
                         "label": 1,
                         "prediction": int(value >= 0.5),
                         "probabilities": [1 - value, value],
+                        "label_mass": value,
+                        "in_labels": value >= 0.5,
                         "loss": -log(value),
                         "top_tokens": [1, 2] if value >= 0.5 else [2, 3],
                     }
@@ -145,6 +148,8 @@ def cutoff(
                     "label": 1,
                     "prediction": prediction,
                     "probabilities": [1.0 - prediction, float(prediction)],
+                    "label_mass": 0.5,
+                    "in_labels": layer > 0 or example > 1,
                     "top_tokens": [1, 2 + prediction],
                 }
                 for seed in range(seeds)
@@ -191,6 +196,8 @@ def transplant(
                 "label": 0,
                 "prediction": int(value > 0.5),
                 "probabilities": [1 - value, value],
+                "label_mass": value,
+                "in_labels": value < 0.75,
             }
             for seed in range(seeds)
             for example, value in enumerate(values)

@@ -37,6 +37,8 @@ SHARES = {
 # Predictions under isolation of one example that is predicted 0 otherwise, by draw.
 ISOLATED = {"label": [1], "random": [0, 1]}
 
+ASKED = {"flow": ([0, 1], None), "isolation": ([0, 1], None)}  # seeds, and all texts
+
 
 def tables() -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Predictions, attention, saliency, isolation and prompts of all cells."""
@@ -101,4 +103,4 @@ def isolated() -> list[tuple[Setting, int]]:
 
 def summary() -> pl.DataFrame:
     """The summary of all cells."""
-    return summarize_label_words(*tables(), WORDS, "per_example", "mask", 0.9)
+    return summarize_label_words(*tables(), WORDS, "per_example", "mask", ASKED, 0.9)

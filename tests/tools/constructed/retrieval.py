@@ -27,6 +27,8 @@ def rows_of(task: str, seeds: int, left_out: tuple[str, int] | None = None) -> p
             "label": TRUTH[example],
             "prediction": answer,
             "probabilities": [1.0 - answer, float(answer)],
+            "label_mass": 0.5 if choice == "random" else example / 4,
+            "in_labels": choice == "random" or example < 3,
             "similarity": 0.2 if choice == "random" else example / 4,
             "same_label": 0.5,
         }

@@ -17,6 +17,13 @@ ANSWERS = {
 }
 
 
+def in_vocabulary(method: str, example: int) -> dict[str, float | bool | None]:
+    """What the model says of label words; only with β, an example's likeliest is none."""
+    if method in BASELINES:
+        return {"label_mass": None, "in_labels": None}
+    return {"label_mass": (example + 1) / 4, "in_labels": method != "reweighted" or example != 1}
+
+
 def predictions_of(model: str, task: str, seeds: int, left_out: int | None = None) -> pl.DataFrame:
     """The answers above for every seed, without the ``left_out`` example of ``many``."""
     rows = [
@@ -27,6 +34,7 @@ def predictions_of(model: str, task: str, seeds: int, left_out: int | None = Non
             "label": TRUTH[example],
             "prediction": prediction,
             "probabilities": [1.0 - prediction, float(prediction)],
+            **in_vocabulary(method, example),
         }
         for seed in range(seeds)
         for method, answers in ANSWERS.items()

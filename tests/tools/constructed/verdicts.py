@@ -21,6 +21,9 @@ SUPPORTED = {
     "p_value": 0.001,
     "p_corrected": 0.008,
     "interval": "seeds and test texts",
+    "effect_mark": "holds",
+    "control_mark": "holds",
+    "null_mark": "holds",
     "verdict": "supported",
 }
 ALSO_UNTRAINED = {
@@ -30,15 +33,20 @@ ALSO_UNTRAINED = {
     "over_null_high": 0.0,
     "p_value": 1.0,
     "p_corrected": 1.0,
+    "null_mark": "fails",
     "verdict": "not supported",
+    "fails": "null",
     "reason": "also true of an untrained network",
 }
 UNCLEAR = {
     "effect": 0.25,
     "low": -0.125,
     "high": 0.625,
+    "effect_mark": "unclear",
+    "control_mark": "missing",
+    "null_mark": "missing",
     "interval": "seeds and test texts",
-    "verdict": "inconclusive",
+    "verdict": "undecided",
     "reason": "the effect is not clearly above 0",
 }
 ONE_SEED = {
@@ -46,22 +54,32 @@ ONE_SEED = {
     "low": 0.125,
     "high": 0.375,
     "interval": "test texts",
-    "verdict": "not tested",
+    "effect_mark": "unclear",
+    "verdict": "not measured",
     "reason": "one seed says nothing about other demonstrations",
 }
 UNDEFINED = {
     "control_effect": 0.25,
     "null_effect": -2.0,
+    "effect_mark": "unclear",
+    "control_mark": "missing",
+    "null_mark": "missing",
     "interval": "seeds and test texts",
-    "verdict": "inconclusive",
+    "verdict": "undecided",
     "reason": "undefined: no two labels are predicted",
 }
-MISSING = {"verdict": "not tested", "reason": "the run has no table retrieval"}
+MISSING = {
+    "effect_mark": "missing",
+    "verdict": "not measured",
+    "reason": "the run has no table retrieval",
+    "remedy": "retrieval: {choices: [nearest]}",
+}
 TIMED = {
     "effect": 4.0,
     "low": 3.5,
     "high": 4.5,
     "interval": "quartiles of timings",
+    "effect_mark": "holds",
     "verdict": "supported",
 }
 DECIDED = {
@@ -87,6 +105,11 @@ def claims_table(model: str = "tiny", decided: dict[str, dict[str, Any]] = DECID
             "form": claim.form,
             "compared": claim.compared,
             "unit": claim.unit,
+            "question": claim.question or None,
+            "figure": claim.figure,
+            "effect_mark": "missing",
+            "control_mark": "none",
+            "null_mark": "none",
             "control": claim.control.description,
             "null": claim.null,
             "examples": 28,

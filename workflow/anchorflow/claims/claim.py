@@ -30,8 +30,24 @@ QUARTILES = (
 ALL_TASKS = "quartiles: supported, or not, if it is so in every task that was timed"
 
 
-class NotTested(Exception):  # noqa: N818 - an incomplete run is not an error
-    """The run lacks the measurements of a claim; the message names them."""
+class NotMeasured(Exception):  # noqa: N818 - an incomplete run is not an error
+    """The run lacks the measurements of a claim; the message names them.
+
+    ``remedy`` is the line of configuration with which a run has them; empty if there is none.
+    """
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+# Lines of configuration that ask for analyses which runs may leave out, by table.
+_ASKED_FOR = {
+    "knockout": "knockout: {classes: [label_to_target, text_to_label], layers: [thirds]}",
+    "transplant": "transplant: {places: [label, text, template]}",
+    "faithfulness": "faithfulness: {classes: [label_to_target]}",
+    "cutoff": "cutoff: {sees: [first, label, random]}",
+}
 
 
 @dataclass(frozen=True)
@@ -54,13 +70,13 @@ class Run:
 
         Raises
         ------
-        NotTested
+        NotMeasured
             If the run has no such table, or the table has no rows.
         """
         if table not in self.tables:
-            raise NotTested(f"the run has no table {table}")
+            raise NotMeasured(f"the run has no table {table}", _ASKED_FOR.get(table, ""))
         if self.tables[table].is_empty():
-            raise NotTested("no prompt fits the model's context")
+            raise NotMeasured("no prompt fits the model's context")
         return self.tables[table]
 
     def seeds(self, table: str) -> list[pl.DataFrame]:
@@ -68,7 +84,7 @@ class Run:
 
         Raises
         ------
-        NotTested
+        NotMeasured
             As :meth:`rows`.
         """
         return list(per_seed(self.rows(table)))
@@ -78,7 +94,7 @@ class Run:
 
         Raises
         ------
-        NotTested
+        NotMeasured
             As :meth:`rows`.
         """
         return {int(rows["seed"][0]): rows for rows in self.seeds(table)}
@@ -161,6 +177,13 @@ class Claim(NamedTuple):
     bounded: bool = True  # whether the effect always lies between -1 and 1
     over_depth: Depth | tuple[Isolated, ...] | None = None  # None if it is not about layers
     place: int = 0  # order among claims of the same source; ties are ordered by file name
+    figure: str = ""  # the analysis whose figure has the quantities
+    question: str = ""  # on the first page; empty for claims that are not on it
+
+    @property
+    def measured_by(self) -> str:
+        """The analysis that measures what the claim compares."""
+        return {"landing": "kernel", "regressors": "kernel"}.get(self.figure, self.figure)
 
     @property
     def family(self) -> str:

@@ -1,13 +1,25 @@
 """Decisions on a claim: its effect, what it has to exceed, and the verdict with its reason."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from anchorflow.claims.claim import UNTRAINED, Claim, NotTested, Run, Sampled, Timed
+from anchorflow.claims.claim import UNTRAINED, Claim, NotMeasured, Run, Sampled, Timed
 from anchorflow.claims.effects import minus
-from anchorflow.claims.verdicts import INCONCLUSIVE, NOT_SUPPORTED, NOT_TESTED, SUPPORTED
+from anchorflow.claims.verdicts import (
+    FAILS,
+    HOLDS,
+    MISSING,
+    NONE,
+    NOT_COMPARED,
+    NOT_MEASURED,
+    NOT_SUPPORTED,
+    SUPPORTED,
+    UNCLEAR,
+    UNDECIDED,
+)
 from anchorflow.statistics.estimates import Estimate, average
 
 EFFECT, CONTROL, NULL = "effect", "control", "null"
@@ -37,9 +49,10 @@ class Measured:
     seeds: int = 0
     timed: Timed | None = None
     reasons: tuple[str, ...] = field(default=())  # why something is not measured or is left out
+    remedies: tuple[str, ...] = ()  # lines of configuration that would measure what is missing
 
     @property
-    def is_tested(self) -> bool:
+    def is_measured(self) -> bool:
         """Whether the claim has an effect."""
         return bool(self.comparisons) or self.timed is not None
 
@@ -48,62 +61,75 @@ def measure_claim(claim: Claim, run: Run) -> Measured:
     """The effect of a claim for one task, and its differences from control and null."""
     try:
         effect = claim.measure(run)
-    except NotTested as why:
-        return Measured(reasons=(str(why),))
+    except NotMeasured as why:
+        return Measured(reasons=(str(why),), remedies=_remedy(why.remedy))
     if isinstance(effect, Timed):
         return Measured(examples=effect.runs, seeds=1, timed=effect)
     comparisons = [Comparison(EFFECT, "", _rounded(effect.effect))]
     reasons: list[str] = []
+    remedies: tuple[str, ...] = ()
     if _has_values(comparisons[0]):
-        for compared, lacking in (
+        for compared, lacking, remedy in (
             _over_control(claim, run, effect),
             _over_twins(claim, run, effect),
         ):
             comparisons += compared
             reasons += lacking
+            remedies += _remedy(remedy)
     return Measured(
-        tuple(comparisons), effect.examples, len(effect.by_seed), reasons=tuple(reasons)
+        tuple(comparisons),
+        effect.examples,
+        len(effect.by_seed),
+        reasons=tuple(reasons),
+        remedies=remedies,
     )
 
 
-# Comparisons that have a value, and the reasons why others have none. A comparison without a value,
-# for example of a network that always answers the same, neither supports nor refutes a claim.
-Compared = tuple[list[Comparison], list[str]]
+# Comparisons that have a value, the reasons why others have none, and the configuration in which
+# they would. A comparison without a value, for example of a network that always answers the same,
+# neither supports nor refutes a claim.
+Compared = tuple[list[Comparison], list[str], str]
+
+
+def _remedy(line: str) -> tuple[str, ...]:
+    return (line,) if line else ()
 
 
 def _over_control(claim: Claim, run: Run, effect: Sampled) -> Compared:
     if claim.control.measure is None:
-        return [], []
+        return [], [], ""
     try:
         control = _over(CONTROL, "", effect, claim.control.measure(run))
-    except NotTested as why:
-        return [], [f"its control was not measured: {why}"]
+    except NotMeasured as why:
+        return [], [f"its control was not measured: {why}"], why.remedy
     if not _has_values(control):
-        return [], ["its control is undefined"]
-    return [control], []
+        return [], ["its control is undefined"], ""
+    return [control], [], ""
 
 
 def _over_twins(claim: Claim, run: Run, effect: Sampled) -> Compared:
     if claim.null != UNTRAINED:
-        return [], []
+        return [], [], ""
     twins = []
     for name, twin in run.untrained.items():
         try:
-            twins.append(_over(NULL, name, effect, claim.measure(twin)))
-        except NotTested:
+            twins.append(_over(NULL, name, effect, claim.measure(twin), all_texts=True))
+        except NotMeasured:
             continue
     if not twins:
-        return [], [
-            "no untrained twin was measured for this claim (controls.untrained, controls.stages)"
-        ]
+        wanted = f"controls: {{untrained: [initialized], stages: [..., {claim.measured_by}]}}"
+        return [], ["no untrained twin was measured for this claim"], wanted
     undefined = [of_twin.name for of_twin in twins if not _has_values(of_twin)]
     reasons = [f"undefined for {name}: {claim.undefined}" for name in undefined]
-    return [of_twin for of_twin in twins if _has_values(of_twin)], reasons
+    return [of_twin for of_twin in twins if _has_values(of_twin)], reasons, ""
 
 
-def _over(what: str, name: str, effect: Sampled, other: object) -> Comparison:
+def _over(
+    what: str, name: str, effect: Sampled, other: object, all_texts: bool = False
+) -> Comparison:
     assert isinstance(other, Sampled)
-    return Comparison(what, name, _rounded(minus(effect, other).effect), _rounded(other.effect))
+    difference = minus(effect, other, all_texts)
+    return Comparison(what, name, _rounded(difference.effect), _rounded(other.effect))
 
 
 def _has_values(comparison: Comparison) -> bool:
@@ -117,10 +143,10 @@ def _rounded(estimate: Estimate) -> Estimate:
 
 def over_tasks(of_tasks: dict[str, Measured]) -> Measured:
     """The mean over the tasks in which a claim has an effect; its reasons name the others."""
-    tested = {task: each for task, each in of_tasks.items() if each.is_tested}
+    tested = {task: each for task, each in of_tasks.items() if each.is_measured}
     if not tested:
         reasons = dict.fromkeys(reason for each in of_tasks.values() for reason in each.reasons)
-        return Measured(reasons=tuple(reasons))
+        return Measured(reasons=tuple(reasons), remedies=_remedies(of_tasks.values()))
     defined = [task for task, each in tested.items() if _is_defined(each)] or list(tested)
     if any(each.timed for each in tested.values()):
         timed = [each.timed for each in tested.values() if each.timed]
@@ -139,6 +165,7 @@ def over_tasks(of_tasks: dict[str, Measured]) -> Measured:
     without_null = NULL in some - {each.what for each in overall.comparisons}
     return replace(
         overall,
+        remedies=_remedies(of_tasks[task] for task in defined),
         reasons=(
             *reasons,
             *(["no untrained twin has a value in every task"] if without_null else []),
@@ -146,6 +173,10 @@ def over_tasks(of_tasks: dict[str, Measured]) -> Measured:
             *(["the run has one task"] if len(of_tasks) == 1 else []),
         ),
     )
+
+
+def _remedies(measured: Iterable[Measured]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(line for each in measured for line in each.remedies))
 
 
 def _average(measured: Sequence[Measured]) -> Measured:
@@ -199,54 +230,80 @@ class Decision:
     examples: int = 0
     seeds: int = 0
     interval: str | None = None
-    verdict: str = NOT_TESTED
+    effect_mark: str = MISSING
+    control_mark: str = NONE
+    null_mark: str = NONE
+    verdict: str = NOT_MEASURED
+    fails: str | None = None
     reason: str | None = None
+    remedy: str | None = None
 
 
 def decide(claim: Claim, measured: Measured, confidence: float) -> Decision:
-    """Effect, intervals, and verdict of a claim, before the correction within its family.
+    """Effect, intervals, marks and verdict, before the correction within the claim's family.
 
-    With one seed, there is no verdict. A claim whose control or null was not measured has no p
-    value: it cannot be supported, so the correction does not count it.
+    An effect at or below 0 refutes a claim, whatever its control and null; so does a difference
+    from one of these. Where an interval contains 0, the claim is undecided; a control or null that
+    was not measured counts only where everything else holds. With one seed, nothing is decided. A
+    claim that lacks a comparison has no p value: it cannot be supported, so the correction does not
+    count it.
     """
     because = "; ".join(measured.reasons) or None
-    if not measured.is_tested:
-        return Decision(reason=because)
-    counts = {"examples": measured.examples, "seeds": measured.seeds}
+    remedy = "; ".join(measured.remedies) or None
+    if not measured.is_measured:
+        return Decision(reason=because, remedy=remedy)
+    counts: dict[str, Any] = {"examples": measured.examples, "seeds": measured.seeds}
     if measured.timed is not None:
         timed = measured.timed
-        said = SUPPORTED if timed.low > 0 else NOT_SUPPORTED if timed.high <= 0 else INCONCLUSIVE
+        mark = _mark((timed.low, timed.high))
         return Decision(
             timed.value,
             timed.low,
             timed.high,
             interval="quartiles of timings",
-            verdict=said,
+            effect_mark=mark,
+            verdict=_VERDICT_OF[mark],
+            fails=EFFECT if mark == FAILS else None,
             reason=because,
             **counts,
         )
     effect = measured.comparisons[0].value
     ends = [_ends(comparison, effect.one_seed, confidence) for comparison in measured.comparisons]
-    decision = _columns(measured, ends)
+    marks = _marks(claim, measured, ends)
+    marked: dict[str, Any] = {f"{what}_mark": mark for what, mark in marks.items()}
+    decision = replace(_columns(measured, ends), **marked)
     undefined = None if _is_defined(measured) else f"undefined: {claim.undefined}"
     if effect.one_seed:
+        for name, mark in marked.items():
+            marked[name] = UNCLEAR if mark in (HOLDS, FAILS) else mark
         return replace(
-            decision, interval="test texts", reason=_joined(undefined, ONE_SEED, because)
+            decision,
+            **marked,
+            interval="test texts",
+            reason=_joined(undefined, ONE_SEED, because),
+            remedy="seeds: [0, 1, 2, 3]",
         )
-    lacking = _lacking(claim, measured)
     if undefined:
-        reason = _joined(undefined, because)
-        return replace(decision, verdict=INCONCLUSIVE, reason=reason)
-    p_value = None if lacking else max(_p_value(comparison) for comparison in measured.comparisons)
-    said, failed = _verdict(measured, ends)
-    if said == SUPPORTED and lacking:
-        said = INCONCLUSIVE
+        return replace(decision, verdict=UNDECIDED, reason=_joined(undefined, because))
+    fails = [EFFECT] if marks[EFFECT] == FAILS else [w for w in marks if marks[w] == FAILS]
+    verdict = (
+        NOT_SUPPORTED
+        if fails
+        else UNDECIDED
+        if UNCLEAR in marks.values()
+        else NOT_COMPARED
+        if MISSING in marks.values()
+        else SUPPORTED
+    )
+    complete = MISSING not in marks.values()
     return replace(
         decision,
-        p_value=p_value,
+        p_value=max(map(_p_value, measured.comparisons)) if complete else None,
         interval="seeds and test texts",
-        verdict=said,
-        reason=_joined(failed, because),
+        verdict=verdict,
+        fails=", ".join(fails) or None,
+        reason=_joined(_failed(measured, ends), because),
+        remedy=remedy if verdict == NOT_COMPARED else None,
     )
 
 
@@ -312,33 +369,48 @@ _FAILED = {
 }
 
 
-def _verdict(measured: Measured, ends: Sequence[Ends]) -> tuple[str, str | None]:
-    """The verdict on effect, control, and null together, and which of them failed.
+_VERDICT_OF = {HOLDS: SUPPORTED, FAILS: NOT_SUPPORTED, UNCLEAR: UNDECIDED}
 
-    An effect that is not above 0 refutes the claim, whatever the comparisons with control and null.
-    """
+
+def _mark(ends: Ends) -> str:
+    """Of an interval; unclear as well if it has a value in fewer than two seeds of a task."""
+    low, high = ends
+    return HOLDS if low > 0 else FAILS if high <= 0 else UNCLEAR
+
+
+def _marks(claim: Claim, measured: Measured, ends: Sequence[Ends]) -> dict[str, str]:
+    """The marks of effect, control, and null; of several twins, the least clear one."""
+    marks = {
+        EFFECT: UNCLEAR,
+        CONTROL: MISSING if claim.control.measure is not None else NONE,
+        NULL: MISSING if claim.null == UNTRAINED else NONE,
+    }
+    order = (FAILS, UNCLEAR, HOLDS)
+    for what in marks:
+        found = [
+            _mark(interval)
+            for comparison, interval in zip(measured.comparisons, ends, strict=True)
+            if comparison.what == what
+        ]
+        if found:
+            marks[what] = min(found, key=order.index)
+    return marks
+
+
+def _failed(measured: Measured, ends: Sequence[Ends]) -> str | None:
+    """Which comparisons do not hold, those that refute the claim first."""
     refuted, unclear = [], []
     for comparison, (low, high) in zip(measured.comparisons, ends, strict=True):
         at_or_below, not_clearly = _FAILED[comparison.what]
         if np.isnan(low):
             unclear.append(f"{not_clearly}: it has a value in fewer than two seeds of a task")
         elif high <= 0 and comparison.what == EFFECT:
-            return NOT_SUPPORTED, at_or_below
+            return at_or_below
         elif high <= 0:
             refuted.append(at_or_below)
         elif low <= 0:
             unclear.append(not_clearly)
-    failed = "; ".join(dict.fromkeys([*refuted, *unclear])) or None
-    if refuted:
-        return NOT_SUPPORTED, failed
-    return (INCONCLUSIVE, failed) if unclear else (SUPPORTED, None)
-
-
-def _lacking(claim: Claim, measured: Measured) -> bool:
-    """Whether a control or null that the claim names was not measured."""
-    have = {comparison.what for comparison in measured.comparisons}
-    wanted = {CONTROL} if claim.control.measure is not None else set()
-    return bool((wanted | ({NULL} if claim.null == UNTRAINED else set())) - have)
+    return "; ".join(dict.fromkeys([*refuted, *unclear])) or None
 
 
 def _joined(*reasons: str | None) -> str | None:
@@ -367,8 +439,6 @@ def corrected(decisions: Sequence[Decision], confidence: float, family: str) -> 
         changed = replace(decision, p_corrected=p_corrected)
         if decision.verdict == SUPPORTED and p_corrected > 1 - confidence:
             because = f"not after Holm's correction for the {len(order)} claims of {family}"
-            changed = replace(
-                changed, verdict=INCONCLUSIVE, reason=_joined(because, decision.reason)
-            )
+            changed = replace(changed, verdict=UNDECIDED, reason=_joined(because, decision.reason))
         result.append(changed)
     return result

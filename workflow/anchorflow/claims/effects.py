@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from anchorflow.arrays import Array
-from anchorflow.claims.claim import NotTested, Run, Sampled
+from anchorflow.claims.claim import NotMeasured, Run, Sampled
 from anchorflow.statistics.by_task import per_seed, texts_of
 from anchorflow.statistics.estimates import (
     SeedStatistic,
@@ -32,32 +32,36 @@ def mean_of_examples(rows: pl.DataFrame, values: Array) -> SeedStatistic:
     return SeedStatistic(weighted_mean_where_defined(values[:, None]), texts)
 
 
-def minus(first: Sampled, second: Sampled) -> Sampled:
-    """The difference of two effects on the same texts, in the seeds in which both have a value.
+def minus(first: Sampled, second: Sampled, all_texts: bool = False) -> Sampled:
+    """The difference of two effects, in the seeds in which both have a value.
+
+    Both are of the texts that they have in common; with ``all_texts``, each is of all its texts, so
+    that one of them may have been measured on fewer. Texts that they share are left out together.
 
     Raises
     ------
-    NotTested
+    NotMeasured
         If they have no text in common.
     """
     seeds = {}
-    for seed in first.by_seed:
+    for seed, of_first in first.by_seed.items():
         if seed in second.by_seed:
-            difference = _difference(first.by_seed[seed], second.by_seed[seed])
-            if len(difference.texts):
-                seeds[seed] = difference
+            of_second = second.by_seed[seed]
+            if len(np.intersect1d(of_first.texts, of_second.texts)):
+                seeds[seed] = _difference(of_first, of_second, all_texts)
     if not seeds:
-        raise NotTested("what is compared was measured on different texts")
+        raise NotMeasured("what is compared was measured on different texts")
     return Sampled(seeds)
 
 
-def _difference(first: SeedStatistic, second: SeedStatistic) -> SeedStatistic:
-    """One statistic minus the other, of the texts that both have."""
-    texts = np.intersect1d(first.texts, second.texts)
+def _difference(first: SeedStatistic, second: SeedStatistic, all_texts: bool) -> SeedStatistic:
+    """One statistic minus the other, of the texts that both have, or each of all its texts."""
+    texts = (np.union1d if all_texts else np.intersect1d)(first.texts, second.texts)
 
     def of(one: SeedStatistic, weights: Array) -> Array:
+        known = np.isin(texts, one.texts)
         at_texts = np.zeros((len(weights), len(one.texts)))
-        at_texts[:, np.searchsorted(one.texts, texts)] = weights
+        at_texts[:, np.searchsorted(one.texts, texts[known])] = weights[:, known]
         return one.statistic(at_texts)
 
     return SeedStatistic(lambda weights: of(first, weights) - of(second, weights), texts)
@@ -68,11 +72,11 @@ def several_layers(layers: int) -> int:
 
     Raises
     ------
-    NotTested
+    NotMeasured
         If there is only one layer.
     """
     if layers == 1:
-        raise NotTested("the model has a single layer")
+        raise NotMeasured("the model has a single layer")
     return layers
 
 
@@ -100,7 +104,7 @@ def difference_by_seed(
 
     Raises
     ------
-    NotTested
+    NotMeasured
         If no example has all settings.
     """
     seeds = {}
@@ -115,7 +119,7 @@ def difference_by_seed(
         values = (pairs[measure] - pairs[f"{measure}_less"]).to_numpy()
         seeds[int(rows["seed"][0])] = mean_of_examples(pairs, values)
     if not seeds:
-        raise NotTested("no example was run with both of what is compared")
+        raise NotMeasured("no example was run with both of what is compared")
     return Sampled(seeds)
 
 
@@ -131,7 +135,7 @@ def accuracy_over(run: Run, table: str, column: str, more: str, less: str) -> Sa
 
     Raises
     ------
-    NotTested
+    NotMeasured
         If there are no such examples.
     """
     seeds = {}
@@ -143,8 +147,11 @@ def accuracy_over(run: Run, table: str, column: str, more: str, less: str) -> Sa
             difference = (pairs["right"] - pairs["right_less"]).to_numpy()
             seeds[int(rows["seed"][0])] = mean_of_examples(pairs, difference)
     if not seeds:
-        raise NotTested(
+        raise NotMeasured(
             f"no example was run with both {more} and {less}: prompts exceed the context, or the "
-            "configuration leaves one out"
+            "configuration leaves one out",
+            f"retrieval: {{choices: [{', '.join({more, less} - {'random'})}]}}"
+            if table == "retrieval"
+            else "",
         )
     return Sampled(seeds)

@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from anchorflow.analyses.kernel.summarize import counted_measures, head_keys, head_measures
+from anchorflow.analyses.kernel.summarize import head_keys, head_measures
 from anchorflow.arrays import Array
-from anchorflow.claims.claim import NotTested, Run, Sampled
+from anchorflow.claims.claim import NotMeasured, Run, Sampled
 from anchorflow.random_draws import halves
 from anchorflow.statistics.by_task import texts_of
 from anchorflow.statistics.estimates import SeedStatistic, weighted_mean_where_defined
@@ -39,7 +39,7 @@ class Candidates(NamedTuple):
 
         Raises
         ------
-        NotTested
+        NotMeasured
             If a half has no texts.
         """
         places = self.heads.with_row_index("column")
@@ -52,7 +52,7 @@ class Candidates(NamedTuple):
                 if (self.half[seed] != part).any()
             ]
             if not seen:
-                raise NotTested(NO_OTHERS)
+                raise NotMeasured(NO_OTHERS)
             chosen.append(int(columns[np.mean(seen, 0).argmax()]))
         return chosen[0], chosen[1]
 
@@ -100,7 +100,7 @@ def candidates(run: Run, weights: str = "max") -> Candidates:
 
     Raises
     ------
-    NotTested
+    NotMeasured
         If kernel regression was not measured.
     """
     kernel = run.rows("kernel").filter(pl.col("weights") == weights)
@@ -116,33 +116,13 @@ def fewer_demonstrations(run: Run) -> pl.DataFrame:
 
     Raises
     ------
-    NotTested
+    NotMeasured
         If kernel regression was not measured, or with one number of demonstrations alone.
     """
     run.rows("kernel_predictions")
     if "counts" in run.tables and run.tables["counts"].is_empty():
-        raise NotTested(ONE_NUMBER)
+        raise NotMeasured(ONE_NUMBER)
     return run.rows("counts")
-
-
-def candidates_with_fewest(run: Run) -> Candidates:
-    """As :func:`candidates`, with the fewest demonstrations.
-
-    Raises
-    ------
-    NotTested
-        If kernel regression was not measured, or with one number of demonstrations alone.
-    """
-    counts, of_seeds = fewer_demonstrations(run), {}
-    for seed, of_model in run.by_seed("kernel_predictions").items():
-        here = counts.filter(
-            pl.col("seed") == seed, pl.col("example").is_in(of_model["example"].implode())
-        )
-        fewest = pl.col("demonstrations_per_label").min()
-        ordered = here.filter(pl.col("demonstrations_per_label") == fewest).sort("example")
-        if not ordered.is_empty():
-            of_seeds[seed] = ordered, counted_measures(ordered)
-    return _candidates(run, of_seeds, head_keys(run.rows("kernel").filter(weights="max")))
 
 
 def _candidates(

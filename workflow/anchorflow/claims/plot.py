@@ -1,6 +1,6 @@
-"""The effects of the papers' claims for one model, one line each, with verdicts."""
+"""The effects of the papers' claims for one model, one line each, with marks and verdicts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -9,15 +9,26 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from anchorflow.claims.summarize import load_claims
-from anchorflow.claims.verdicts import INCONCLUSIVE, NOT_SUPPORTED, NOT_TESTED, SUPPORTED
+from anchorflow.claims.verdicts import (
+    NOT_COMPARED,
+    NOT_MEASURED,
+    NOT_SUPPORTED,
+    SIGNS,
+    SIGNS_EXPLAINED,
+    SUPPORTED,
+    UNDECIDED,
+    VERDICTS,
+)
 from anchorflow.present.style import describe, save, small_multiples
 from anchorflow.statistics.by_task import AVERAGE
 
 # Verdicts also differ by marker and fill, so that they can be distinguished in grayscale.
-_MARKERS = {SUPPORTED: "o", NOT_SUPPORTED: "X", INCONCLUSIVE: "D", NOT_TESTED: "s"}
+_MARKERS = {SUPPORTED: "o", NOT_SUPPORTED: "s", UNDECIDED: "D", NOT_COMPARED: "v"}
 _AGAINST = {"control": ("control_effect", "|"), "untrained network": ("null_effect", "x")}
-_LIMITS = ((-1.05, 1.05), (-1.05, 3.05))  # of bounded and unbounded effects; few exceed 3
+_MARKS = ("effect", "control", "null")
+_HEAD = "effect, control, null"
+_LIMITS = (-1.05, 1.05)  # effects that are larger, in other units, are at the edge
+_WIDTH = 6.8  # inches, of a printed page
 
 
 def plot_claims(
@@ -26,51 +37,58 @@ def plot_claims(
     confidence: float,
     paths: Mapping[str, str | Path],
 ) -> None:
-    """Plot the table ``claims`` of one model: averages with intervals, small dots for tasks.
+    """Plot the claims of the table ``claims`` that answer a question, of one model.
 
-    Bounded effects lie between -1 and 1 and share an axis. The others have an axis below, on which
-    a triangle at the edge marks a value outside.
+    Supported ones come first. Averages have intervals, and small dots are tasks; a triangle at the
+    edge marks a value outside. Claims that were not measured are only listed.
     """
-    names = summary["claim"].unique(maintain_order=True).to_list()
-    unbounded = {claim.name for claim in load_claims() if not claim.bounded}
-    groups = [
-        [name for name in names if name not in unbounded],
-        [name for name in names if name in unbounded],
-    ]
+    asked = summary.filter(pl.col("question").is_not_null())
+    average = asked.filter(pl.col("task") == AVERAGE)
+    order = pl.col("verdict").replace_strict({name: n for n, name in enumerate(VERDICTS)})
+    measured = average.filter(pl.col("verdict") != NOT_MEASURED)
+    claims = average.sort(order, maintain_order=True)["claim"].to_list()
     # The title counts the examples of the claim that has most.
     counted = summary.sort("examples", descending=True, maintain_order=True)
     title = (
-        f"Which claims hold, averaged over tasks,\n{describe(counted, confidence, 'error bars')}"
+        f"Which claims hold, averaged over {summary['task'].n_unique() - 1} tasks,\n"
+        f"{describe(counted, confidence, 'error bars')}"
     )
-    with small_multiples(style, 2, 1, title, share=False) as (figure, axes):
-        line = 3.4 * style["font_size"] / 72  # inches
-        figure.set_size_inches(3.4 * style["panel_width"], (len(names) + 5) * line)
-        panels = [row[0] for row in axes]
-        grid = panels[0].get_gridspec()
-        assert grid is not None
-        grid.set_height_ratios([len(group) for group in groups])
-        for panel, group, limits in zip(panels, groups, _LIMITS, strict=True):
-            panel.set_xlim(*limits)
-            for place, name in enumerate(group):
-                plot_effect(panel, summary.filter(pl.col("claim") == name), place, style)
-            _name_lines(panel, summary, group, style)
-        panels[1].set_xlabel("effect, in the unit at the right; above 0 where the claim holds")
-        figure.legend(handles=legend_of_verdicts(style), loc="outside lower center", ncols=4)
+    with small_multiples(style, 1, 1, title) as (figure, ((axes,),)):
+        line = 3.6 * style["font_size"] / 72  # inches
+        figure.set_size_inches(_WIDTH, (len(claims) + 5) * line)
+        axes.set_xlim(*_LIMITS)
+        for place, name in enumerate(claims):
+            rows = asked.filter(pl.col("claim") == name)
+            plot_effect(axes, rows, place, style)
+        small = 0.85 * style["font_size"]
+        questions = dict(average.select("claim", "question").iter_rows())
+        axes.set_yticks(
+            range(len(claims)), [fill(questions[name], 42) for name in claims], fontsize=small
+        )
+        axes.set_ylim(len(claims) - 0.5, -1.5)
+        named = [average.row(by_predicate=pl.col("claim") == name, named=True) for name in claims]
+        _name_right(axes, named, 0.8 * style["font_size"])
+        axes.axvline(0, color="0.6", linewidth=0.6, zorder=0)
+        axes.grid(axis="y", linewidth=0.3, color="0.85")
+        axes.set_xlabel(f"effect, above 0 where the answer is yes\n{SIGNS_EXPLAINED}")
+        figure.legend(
+            handles=legend_of_verdicts(style, measured["verdict"].unique().to_list()),
+            loc="outside lower center",
+            ncols=4,
+        )
         save(figure, paths)
 
 
 def plot_effect(axes: Axes, rows: pl.DataFrame, place: int, style: Mapping[str, Any]) -> None:
     """Plot one claim for one model: the average with its interval, and tasks slightly below.
 
-    ``rows`` has columns of the table ``claims``; unit and verdict are printed at the right.
+    ``rows`` has columns of the table ``claims``.
     """
+    row = rows.row(by_predicate=pl.col("task") == AVERAGE, named=True)
+    if row["effect"] is None or row["verdict"] == NOT_MEASURED:
+        return
     for effect in rows.filter(pl.col("task") != AVERAGE)["effect"].drop_nulls():
         _plot_point(axes, effect, place + 0.25, ".", {"color": "0.6", "markersize": 3})
-    row = rows.row(by_predicate=pl.col("task") == AVERAGE, named=True)
-    right = {"transform": axes.get_yaxis_transform(), "fontsize": 0.8 * style["font_size"]}
-    axes.text(1.02, place, f"{row['unit']}\n{row['verdict']}", va="center", **right)
-    if row["effect"] is None:
-        return
     look = _look(row["verdict"], style)
     if row["low"] is not None:
         axes.plot([row["low"], row["high"]], [place] * 2, color=look["color"], linewidth=1)
@@ -78,6 +96,24 @@ def plot_effect(axes: Axes, rows: pl.DataFrame, place: int, style: Mapping[str, 
     for column, marker in _AGAINST.values():
         if row[column] is not None:
             _plot_point(axes, row[column], place, marker, _AGAINST_LOOK)
+
+
+def _name_right(axes: Axes, rows: list[dict[str, Any]], size: float) -> None:
+    """Write the marks of effect, control and null, and the verdict, right of the axes."""
+    right = axes.twinx()
+    right.set_ylim(axes.get_ylim())
+    marks = ("  ".join(SIGNS[row[f"{what}_mark"]] for what in _MARKS) for row in rows)
+    lines = [f"{signs}   {row['verdict']}" for signs, row in zip(marks, rows, strict=True)]
+    names = [_HEAD, *lines]
+    right.set_yticks(range(-1, len(rows)), names, fontsize=size, fontfamily="DejaVu Sans Mono")
+    right.tick_params(length=0)
+    right.spines["right"].set_visible(False)
+
+
+def marks_and_verdict(row: Mapping[str, Any]) -> str:
+    """The marks of a row of the table ``claims``, its unit, and its verdict, in two lines."""
+    marks = "  ".join(SIGNS[row[f"{what}_mark"]] for what in _MARKS)
+    return f"{row['unit']}\n{marks}   {row['verdict']}"
 
 
 def _plot_point(
@@ -93,30 +129,19 @@ _AGAINST_LOOK: dict[str, Any] = {"color": "0.2", "markersize": 5, "markeredgewid
 
 
 def _look(verdict: str, style: Mapping[str, Any]) -> dict[str, Any]:
-    known = verdict != NOT_TESTED
-    color = style["colors"][list(_MARKERS).index(verdict)] if known else "0.5"
-    face = "white" if verdict in (INCONCLUSIVE, NOT_TESTED) else color
+    color = [*style["colors"], "0.45"][list(_MARKERS).index(verdict)]
+    face = color if verdict in (SUPPORTED, NOT_SUPPORTED) else "white"
     return {"color": color, "markerfacecolor": face, "markersize": 5}
 
 
-def _name_lines(
-    axes: Axes, claims: pl.DataFrame, names: Sequence[str], style: Mapping[str, Any]
-) -> None:
-    """Label every line with its statement, the first on top; the table states the comparison."""
-    statements = dict(claims.select("claim", "statement").iter_rows())
-    small = 0.8 * style["font_size"]
-    lines = [fill(statements[name], 56) for name in names]
-    axes.set_yticks(range(len(names)), lines, fontsize=small)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.axvline(0, color="0.6", linewidth=0.6, zorder=0)
-    axes.grid(axis="y", linewidth=0.3, color="0.85")
-
-
-def legend_of_verdicts(style: Mapping[str, Any]) -> list[Line2D]:
-    """Legend entries for the markers of ``plot_effect``."""
+def legend_of_verdicts(
+    style: Mapping[str, Any], occurring: list[str] | None = None
+) -> list[Line2D]:
+    """Legend entries for the markers of ``plot_effect``, of all verdicts or of those occurring."""
     verdicts = [
         Line2D([], [], marker=marker, label=verdict, **_look(verdict, style))
         for verdict, marker in _MARKERS.items()
+        if occurring is None or verdict in occurring
     ]
     against = [
         Line2D([], [], marker=marker, linestyle="none", label=label, **_AGAINST_LOOK)

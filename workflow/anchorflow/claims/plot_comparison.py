@@ -8,7 +8,7 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from anchorflow.claims.comparison import isolated_depths, over_depth
-from anchorflow.claims.plot import legend_of_verdicts, plot_effect
+from anchorflow.claims.plot import legend_of_verdicts, marks_and_verdict, plot_effect
 from anchorflow.claims.summarize import QUARTILES, Claim, Depth, load_claims
 from anchorflow.present.style import DASHES, MARKERS, plot_line, save, small_multiples
 from anchorflow.statistics.by_task import AVERAGE
@@ -96,8 +96,16 @@ def _plot_effects(
     margin = 0.08 * (high - low) or 1.0
     axes.set_xlim(low - margin, high + margin)
     axes.axvline(0, color="0.6", linewidth=0.6, zorder=0)
+    right: dict[str, Any] = {
+        "transform": axes.get_yaxis_transform(),
+        "fontsize": 0.8 * style["font_size"],
+        "va": "center",
+    }
     for place, model in enumerate(models):
         plot_effect(axes, rows.filter(model=model), place, style)
+        axes.text(
+            1.02, place, marks_and_verdict(average.filter(model=model).row(0, named=True)), **right
+        )
     axes.set_yticks(range(len(models)), models)
     axes.set_ylim(len(models) - 0.5, -0.5)
     axes.set_xlabel("effect; above 0 where the claim holds")

@@ -21,9 +21,13 @@ CLAIMS = f.table(
     f.field("compared", pa.string(), "the difference that is above 0 if the claim holds"),
     f.field("unit", pa.string(), "unit of the difference"),
     f.field(
+        "question", pa.string(), "the claim as a question of the summary; null if it is not there"
+    ),
+    f.field("figure", pa.string(), "the analysis whose figure or table has what is compared"),
+    f.field(
         "effect",
         pa.float64(),
-        "the difference, mean over seeds; null if it is undefined or not tested",
+        "the difference, mean over seeds; null if it is undefined or not measured",
         "as column unit",
     ),
     f.field(
@@ -93,12 +97,43 @@ CLAIMS = f.table(
         "demonstrations; or quartiles of timings",
     ),
     f.field("rule", pa.string(), "rule for the verdict"),
-    f.field("verdict", pa.string(), "supported, not supported, inconclusive or not tested"),
+    *(
+        f.field(
+            f"{what}_mark",
+            pa.string(),
+            f"{which}: holds, the interval is above 0; fails, it is at or below 0; unclear, it "
+            "contains 0; missing, it was not measured or has no value; none, there is nothing to "
+            "compare, or the effect is itself this difference",
+        )
+        for what, which in (
+            ("effect", "the effect"),
+            ("control", "its difference from the control"),
+            ("null", "its difference from the untrained network"),
+        )
+    ),
+    f.field(
+        "verdict",
+        pa.string(),
+        "supported; not supported, as effect, control or null fails; undecided, as an interval "
+        "contains 0 or Holm's correction leaves no decision; not compared, as a control or null "
+        "that the claim needs is missing; not measured, or with one seed",
+    ),
+    f.field(
+        "fails",
+        pa.string(),
+        "for not supported: which of effect, control and null fail; null otherwise",
+    ),
     f.field(
         "reason",
         pa.string(),
-        "which of effect, control, and null failed, why the claim is not tested or its effect is "
-        "undefined, or which tasks are missing from the average; null otherwise",
+        "which of effect, control, and null do not hold, why the claim is not measured or its "
+        "effect is undefined, or which tasks are missing from the average; null otherwise",
+    ),
+    f.field(
+        "remedy",
+        pa.string(),
+        "for not compared and not measured: configuration that measures what is missing; null if "
+        "there is none, and otherwise",
     ),
     keys="model task claim",
 )

@@ -96,7 +96,7 @@ def summarize_claims(
         ``READS``; ``kernel_predictions`` have the demonstrations of ``kernel``. Names that begin
         with ``untrained_`` are tables of the model's untrained twins, and with ``shuffled_``,
         tables with shuffled demonstration labels; ``worded_predictions`` also have other label
-        words. Claims whose tables are missing are not tested.
+        words. Claims whose tables are missing are not measured.
 
     Returns
     -------
@@ -112,7 +112,14 @@ def summarize_claims(
     require_examples(tables["predictions"])
     others = (_TWINS, _SHUFFLED, _WORDED)
     of_original = {name: rows for name, rows in tables.items() if not name.startswith(others)}
-    twins = _by_model(_without(_TWINS, tables))
+    # Prompts, samples and embeddings are those of the model, which twins share.
+    shared = {
+        name: rows
+        for name, rows in of_original.items()
+        if name == "prompts" or "model" not in rows.columns
+    }
+    of_twins = _without(_TWINS, tables)
+    twins = _by_model({name: of_twins[name] for name in of_twins if name not in shared})
     shuffled, worded = _without(_SHUFFLED, tables), _without(_WORDED, tables)
     runs = {
         task: Run(
@@ -121,7 +128,7 @@ def summarize_claims(
             variant,
             temperature,
             {
-                name: Run(task, _of_task(of_twin, task), variant, temperature)
+                name: Run(task, _of_task({**shared, **of_twin}, task), variant, temperature)
                 for name, of_twin in twins.items()
             },
             _of_task(shuffled, cell_name(task, SHUFFLED)),
@@ -151,7 +158,7 @@ def summarize_claims(
             for name, each in zip(names, corrected(related, confidence, family), strict=True):
                 decisions[name][task] = each
     rows = [
-        {"task": task, **_told(claim, task), **vars(decision)}
+        {"task": task, **_declared(claim, task), **vars(decision)}
         for claim in claims
         for task, decision in decisions[claim.name].items()
     ]
@@ -185,7 +192,7 @@ def _of_task(tables: Mapping[str, pl.DataFrame], task: str) -> dict[str, pl.Data
     return {name: rows.filter(pl.col("task") == task) for name, rows in tables.items()}
 
 
-def _told(claim: Claim, task: str) -> dict[str, str]:
+def _declared(claim: Claim, task: str) -> dict[str, str | None]:
     """The columns of a row that do not depend on measurements."""
     timed = claim.rule == QUARTILES
     return {
@@ -196,6 +203,8 @@ def _told(claim: Claim, task: str) -> dict[str, str]:
         "form": claim.form,
         "compared": claim.compared,
         "unit": claim.unit,
+        "question": claim.question or None,
+        "figure": claim.figure,
         "control": claim.control.description,
         "null": claim.null or "none",
         "rule": ALL_TASKS if timed and task == AVERAGE else claim.rule,

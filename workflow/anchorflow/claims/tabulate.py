@@ -2,46 +2,56 @@
 
 import polars as pl
 
-from anchorflow.claims.verdicts import NOT_TESTED
+from anchorflow.claims.verdicts import SIGNS, SIGNS_EXPLAINED, VERDICTS
 from anchorflow.present.page import Page, cell
 from anchorflow.statistics.by_task import AVERAGE
 
 _NOTE = (
-    "Each claim is a difference that is above 0 where the claim holds. It is averaged over seeds, "
-    "then over tasks, with a {:.0%} interval over seeds and test texts. over control: the effect "
-    "minus the same difference with the control in place of the claim's subject; over null: the "
-    "effect minus that of the same network without training; both paired by text. Where the "
-    "effect is itself the difference from the control, there is no number. supported: the effect "
-    "and its differences from control and null are above 0, after Holm's correction within the "
-    "family; not supported: one of their intervals lies at or below 0, as [-0.1, 0]; "
-    "inconclusive: neither; not tested: the run lacks the measurements of the claim, or has one "
-    "seed. form: paper, as the paper states it; discriminating, stricter, so that not every "
-    "network satisfies it. Tasks are fixed effects: verdicts hold for these tasks. Claims about "
-    "time have another rule: supported if, in every task, the anchors' upper quartile is below "
-    "the lower quartile of the alternative; not supported if, in every task, their lower quartile "
-    "is not below its upper one. Early and late are the first and the last third of the layers. In "
-    "the last layer, S_wp is 0 by construction. A family has the claims of one section of a "
-    "paper. results/tables/claims.csv has every task, rule, control, null, and p value."
+    "Each claim is a difference that is above 0 where the claim holds, averaged over seeds, then "
+    "over tasks, with a {:.0%} interval over seeds and test texts. over control: the effect minus "
+    "the same difference with the control in place of the claim's subject; over null: the effect "
+    "minus that for the same network without training. Where the effect is itself the difference "
+    "from the control, there is no number. marks, of effect, control and null in this order: "
+    + SIGNS_EXPLAINED
+    + ". supported: all that is needed is above 0, after Holm's correction within the family (a "
+    "section of a paper). not supported: effect, control or null fails, as the column says. "
+    "undecided: an interval contains 0, or the correction leaves no decision. not compared: a "
+    "control or null that the claim needs is missing. not measured: the run lacks it, or has one "
+    "seed. Tasks are fixed effects: verdicts hold for these tasks. Claims about time are supported "
+    "if, in every task, the anchors' upper quartile is below the lower quartile of the "
+    "alternative. Early and late are the first and the last third of the layers; in the last "
+    "layer, S_wp is 0 by construction. results/tables/claims.csv has every task, rule, control, "
+    "null, and p value."
 )
-_COLUMNS = ("claim", "form", "effect", "over control", "over null", "verdict", "reason")
+_MARKS = ("effect_mark", "control_mark", "null_mark")
+_COLUMNS = ("claim", "effect", "over control", "over null", "marks", "verdict", "because")
 
 
 def tabulate_claims(summary: pl.DataFrame, confidence: float) -> Page:
-    """One row per claim and model, averaged over tasks; then counts by family and comparisons."""
+    """The claims that answer a question, averaged over tasks; then all others."""
     averaged = summary.filter(pl.col("task") == AVERAGE)
     several = summary["model"].n_unique() > 1
     columns = [*(["model"] if several else []), *_COLUMNS]
-    rows = [_row(row) for row in averaged.iter_rows(named=True)]
+    asked = pl.col("question").is_not_null()
     comparisons = averaged.unique("claim", maintain_order=True).select(
         "claim", "statement", "source", "compared", "unit", "control", "null"
     )
+    first, others = (_rows(averaged.filter(which), columns) for which in (asked, ~asked))
     further = {
+        "Further claims": others,
         "Verdicts by family": verdicts_by_family(summary),
         "What is compared": comparisons,
         "Verdicts by task": _verdicts_by_task(summary),
     }
-    table = pl.DataFrame(rows).select(columns)
-    return Page("Which claims hold, over tasks", _NOTE.format(confidence), table, further)
+    return Page("Which claims hold, over tasks", _NOTE.format(confidence), first, further)
+
+
+def _rows(averaged: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
+    """Supported claims first."""
+    order = pl.col("verdict").replace_strict({name: n for n, name in enumerate(VERDICTS)})
+    ordered = averaged.sort(order, maintain_order=True)
+    rows = [_row(row) for row in ordered.iter_rows(named=True)]
+    return pl.DataFrame(rows, schema=["model", *_COLUMNS], orient="row").select(columns)
 
 
 def verdicts_by_family(claims: pl.DataFrame) -> pl.DataFrame:
@@ -54,20 +64,20 @@ def verdicts_by_family(claims: pl.DataFrame) -> pl.DataFrame:
 
 
 def _row(row: dict[str, object]) -> dict[str, object]:
-    tested = row["verdict"] != NOT_TESTED or row["effect"] is not None
+    because = (row["fails"], row["remedy"] and f"set {row['remedy']}", row["reason"])
     return {
         "model": row["model"],
         "claim": row["claim"],
-        "form": row["form"],
-        "effect": _with_ends(row, "effect", "low", "high") if tested else "–",
+        "effect": _with_ends(row, "effect", "low", "high"),
         "over control": _with_ends(
             row, "control_effect", "over_control_low", "over_control_high", of_difference=True
         ),
         "over null": _with_ends(
             row, "null_effect", "over_null_low", "over_null_high", of_difference=True
         ),
+        "marks": " ".join(SIGNS[str(row[mark])] for mark in _MARKS),
         "verdict": row["verdict"],
-        "reason": row["reason"] or "",
+        "because": "; ".join(str(part) for part in because if part),
     }
 
 

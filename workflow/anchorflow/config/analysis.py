@@ -31,8 +31,8 @@ class Measured:
     path: str = CELL
     sharded: bool = False  # a large test set is split among several jobs
     first_seed: bool = False  # measured for the first seed only
+    follows: str = ""  # the analysis on whose settings its seeds, texts and cost depend as well
     twins: bool = False  # may be measured in untrained twins, which controls.stages lists
-    costs_with: tuple[str, ...] = ()  # other sections whose settings its ``cost`` depends on
     repeatable: bool = True  # False: contains measured times, which differ between runs
 
 
@@ -61,6 +61,7 @@ class Presented:
     title: str
     reads: Mapping[str, str] = field(default_factory=dict)
     settings: tuple[str, ...] = ()
+    untrained: str = ""  # the stage read from untrained twins, if they are measured
 
 
 @dataclass(frozen=True)

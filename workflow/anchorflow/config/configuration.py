@@ -23,6 +23,10 @@ _EXAMPLE = '"Review: {text}\\nSentiment:{label}"'
 _EXAMPLE_OF_FIELDS = '"Premise: {premise}\\nHypothesis: {hypothesis}\\nAnswer:{label}"'
 _IN_A_FILE = re.compile(r"/|\.(csv|tsv|jsonl?|ndjson|parquet|arrow)\b")
 OTHER_TASK = "other_task"  # of retrieval.choices
+_TEXTS = {
+    "seeds": "Number of seeds, the first ones of the run. By default, all.",
+    "examples": "Test texts of each seed, drawn from those of the run. By default, all.",
+}
 MOST_SHARDS = 10_000  # per test set; Snakemake plans a job for each one, per cell and stage
 
 
@@ -48,7 +52,8 @@ def read_schema(file: str | Path) -> dict[str, Any]:
     For the items of a list, ``x-entries-of`` names a folder in which every file is a choice,
     ``x-without`` lists choices to leave out, and ``x-also`` adds choices with their descriptions.
     They become an ``enum``, and the description of every choice is appended to the list's.
-    ``x-analyses-of-twins`` stands for the analyses that may be measured in untrained twins.
+    ``x-analyses-of-twins`` stands for the analyses that may be measured in untrained twins, and
+    ``x-texts`` gives a section the keys ``seeds`` and ``examples``.
     """
     schema: dict[str, Any] = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
     _write_out_choices(schema)
@@ -63,6 +68,11 @@ def _write_out_choices(part: Any) -> None:
         return
     for inner in part.values():
         _write_out_choices(inner)
+    if part.pop("x-texts", False):
+        part["properties"] |= {
+            key: {"description": meaning, "type": "integer", "minimum": 1}
+            for key, meaning in _TEXTS.items()
+        }
     items = part.get("items")
     if isinstance(items, dict) and items.pop("x-analyses-of-twins", False):
         items["enum"] = [name for name, a in ANALYSES.items() if a.measured and a.measured.twins]

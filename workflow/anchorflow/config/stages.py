@@ -24,6 +24,7 @@ class Stage:
     is_folder: bool = False  # jobs write folders of files that are not tables
     sharded: bool = False
     first_seed: bool = False
+    section: str = ""  # of the configuration, with the numbers of seeds and texts
     repeatable: bool = True
     asked_for: str = ""
 
@@ -68,6 +69,7 @@ def _measured(name: str, analysis: Analysis) -> Iterator[Stage]:
             measured.tables or {"": name},
             sharded=measured.sharded,
             first_seed=measured.first_seed,
+            section=measured.follows or name,
             repeatable=measured.repeatable,
             asked_for=analysis.asked_for,
         )
@@ -165,6 +167,29 @@ def null_reads(null: str, controls: Mapping[str, Any]) -> dict[str, str]:
         for name, read in read_by_claims().items()
         if read.partition("/")[0] in measured
     }
+
+
+def seeds_of(stage: str, config: Mapping[str, Any], null: str = "") -> list[int]:
+    """The run's seeds for which a stage is measured; fewer for nulls if so configured."""
+    known, seeds = STAGES[stage], list(config["seeds"])
+    if known.first_seed:
+        return seeds[:1]
+    limits = [config.get(known.section, {}).get("seeds")]
+    limits += [config["controls"].get("seeds")] if null and known.section else []
+    return seeds[: min((limit for limit in limits if limit is not None), default=None)]
+
+
+def texts_of(name: str, config: Mapping[str, Any], untrained: bool = False) -> dict[str, int]:
+    """How many test texts of each seed an analysis measures: ``examples``, or nothing for all.
+
+    Attention has no section: it is measured for all texts, in twins too.
+    """
+    if STAGES[name].section not in config:
+        return {}
+    sections = (STAGES[name].section, *(["controls"] if untrained else []))
+    limits = [config.get(section, {}).get("examples") for section in sections]
+    known = [limit for limit in limits if limit is not None]
+    return {"examples": min(known)} if known else {}
 
 
 def stage_of(path: str) -> str:

@@ -1,19 +1,18 @@
 """All generated pages of the documentation: ``make docs``, or ``python -m anchorflow.document``."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 from anchorflow.config.errors import InputError
 from anchorflow.document import ROOT, configuration, results, tables
 
 
-def main(run: Path, causes: Sequence[Path] = ()) -> None:
+def main(run: Path) -> None:
     """Write all pages; docs/results.md only if ``run`` is the folder of a finished default run."""
     configuration.write()
     tables.write()
     try:
-        results.write(run, causes=causes)
+        results.write(run)
     except InputError as error:
         print(f"docs/results.md was left as it is. {error}")
 
@@ -23,12 +22,4 @@ if __name__ == "__main__":
     parser.add_argument(
         "run", nargs="?", type=Path, default=ROOT, help="folder of the default run, if not here"
     )
-    parser.add_argument(
-        "--causes",
-        nargs="+",
-        type=Path,
-        default=(),
-        help="folders of finished runs of config/causes.yaml; by default, quoted ones are kept",
-    )
-    arguments = parser.parse_args()
-    main(arguments.run, arguments.causes)
+    main(parser.parse_args().run)

@@ -17,20 +17,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import yaml
 
+from anchorflow.analyses.flow.plot import plot_flow
+from anchorflow.config.cell_names import is_untrained
 from anchorflow.config.configuration import complete_configuration
 from anchorflow.config.errors import InputError
 from anchorflow.document import ROOT
 from anchorflow.document.configuration import SCHEMA_FILE
 from anchorflow.document.markdown import markdown_table, page
 from anchorflow.present.page import cell
+from anchorflow.present.style import PAGE
+from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.store.checksums import read_json, sha256_of
 
 DOCS = ROOT / "docs"
 _DEFAULT_CONFIGURATION = ROOT / "config" / "config.yaml"
 
-_CAUSES = "[A] §2"  # family of the claims that only config/causes.yaml can decide
 _ESTIMATES = ("mean", "effect")  # columns that have an interval
 _INTERVAL = ("low", "high")
 _AGAINST = ("control_effect", "null_effect")  # rounded like estimates, without an interval
@@ -48,16 +52,13 @@ class Results:
     facts: Mapping[str, Any]
 
 
-def write(run: Path = ROOT, docs: Path = DOCS, causes: Sequence[Path] = ()) -> None:
+def write(run: Path = ROOT, docs: Path = DOCS) -> None:
     """Write docs/results.md, what it quotes, and the figures that it shows.
 
     Parameters
     ----------
     run : path
         The folder of a finished default run.
-    causes : sequence of path
-        The folders of finished runs of ``config/causes.yaml``, one per model; without any, what
-        was quoted of such runs stays.
 
     Raises
     ------
@@ -66,10 +67,11 @@ def write(run: Path = ROOT, docs: Path = DOCS, causes: Sequence[Path] = ()) -> N
     QuotingError
         If the template quotes what the run does not have.
     """
-    results, known = read_run(run), docs / "results" / "causes.csv"
-    if causes or known.is_file():
-        causes_table = read_causes(causes) if causes else _read_csv(known)
-        results = Results({**results.tables, "causes": causes_table}, results.facts)
+    results = read_run(run)
+    if "figures.flow" in results.facts:
+        plot_average(run, docs / "flow.png")
+        drawn = {"figures.flow": sha256_of(docs / "flow.png")}
+        results = Results(results.tables, {**results.facts, **drawn})
     text, quoted = results_page(results)
     (docs / "results.md").write_text(text, encoding="utf-8")
     folder = docs / "results"
@@ -80,10 +82,26 @@ def write(run: Path = ROOT, docs: Path = DOCS, causes: Sequence[Path] = ()) -> N
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     for fact in quoted.facts:
-        if fact.startswith("figures."):
-            name = fact.removeprefix("figures.")
+        name = fact.removeprefix("figures.")
+        if name not in (fact, "flow"):
             (figure,) = (run / "results" / "figures" / name).glob("*.png")
             shutil.copyfile(figure, docs / f"{name}.png")
+
+
+def plot_average(run: Path, path: Path) -> None:
+    """Plot the information flow averaged over tasks alone, which the first page has room for."""
+    folder = run / "results"
+    (summary,) = (folder / "summaries" / "flow").glob("*.parquet")
+    files = sorted((folder / "flow").glob("*/*/*.parquet"))
+    twins = [pl.read_parquet(file) for file in files if is_untrained(file.parts[-3])]
+    config = _default_configuration()
+    plot_flow(
+        pl.read_parquet(summary).filter(task=AVERAGE),
+        {**config["figures"], "panel_width": PAGE},
+        config["statistics"]["confidence"],
+        {"png": path},
+        pl.concat(twins) if twins else None,
+    )
 
 
 def read_run(run: Path) -> Results:
@@ -100,8 +118,7 @@ def read_run(run: Path) -> Results:
         number of texts, or if a file is not what the run wrote.
     """
     manifest, tables, figures = _read_finished(run)
-    config = yaml.safe_load(_DEFAULT_CONFIGURATION.read_text(encoding="utf-8"))
-    complete_configuration(config, SCHEMA_FILE)
+    config = _default_configuration()
     if not _is_default(tables["accuracy"], config):
         raise InputError(
             f"{run / 'results'}: not a run of {_DEFAULT_CONFIGURATION.relative_to(ROOT)}; run that."
@@ -109,28 +126,6 @@ def read_run(run: Path) -> Results:
     names = {"models": list(config["models"]), "tasks": list(config["tasks"])}
     facts = {**_flat(config), **names, **_flat({"software": manifest["software"]})}
     return Results(tables, facts if len(names["models"]) > 1 else {**facts, **figures})
-
-
-def read_causes(runs: Sequence[Path]) -> list[dict[str, str]]:
-    """The claims about causes for each model, averaged over tasks.
-
-    Parameters
-    ----------
-    runs : sequence of path
-        The folders of finished runs of ``config/causes.yaml``, or of copies with other models.
-
-    Returns
-    -------
-    list of dict
-        Rows of ``results/tables/claims.csv``.
-
-    Raises
-    ------
-    InputError
-        If a run is not finished, or a file is not what the run wrote.
-    """
-    claims = [row for run in runs for row in _read_finished(run)[1]["claims"]]
-    return [row for row in claims if (row["task"], row["family"]) == ("average", _CAUSES)]
 
 
 def _read_finished(
@@ -294,6 +289,12 @@ def _cell_of(row: Mapping[str, str], column: str) -> str:
         return row[column] or "–"
     mean, low, high = (float(row[name]) if row[name] else None for name in (column, *_INTERVAL))
     return cell(mean, low, high)
+
+
+def _default_configuration() -> dict[str, Any]:
+    config: dict[str, Any] = yaml.safe_load(_DEFAULT_CONFIGURATION.read_text(encoding="utf-8"))
+    complete_configuration(config, SCHEMA_FILE)
+    return config
 
 
 def _is_default(accuracy: Sequence[Mapping[str, str]], config: Mapping[str, Any]) -> bool:

@@ -18,6 +18,7 @@ from anchorflow.schemas.predictions import PREDICTIONS
 
 TOP_TOKENS = 5  # most likely tokens that predictions list
 _HEAD_ROWS = 64  # states in one pass of the head; more are hardly faster per state
+_COLUMNS = 2**15  # tokens of the vocabulary whose exponentials are in memory at once
 
 
 class Answers(NamedTuple):
@@ -27,16 +28,27 @@ class Answers(NamedTuple):
     scores: Tensor  # [B, C], label probabilities are their softmax: these logits, or whole words'
     top_tokens: Tensor  # [B, K], the most likely tokens, best first
     largest: Tensor  # [B], largest absolute logit; not finite if any logit is not
+    label_mass: Tensor  # [B], probability of the label words' first tokens in the whole vocabulary
+    in_labels: Tensor  # [B], bool: whether no token is likelier than the likeliest of these
 
     @classmethod
     def of(cls, logits: Tensor, label_tokens: Tensor, top_tokens: int) -> "Answers":
         """From logits [B, vocabulary] and token ids of the label words [C]."""
         of_labels = of_label_words(logits, label_tokens)
+        top = logits.topk(top_tokens)
+        likeliest = top.values[:, :1]
+
+        def total(some: Tensor) -> Tensor:  # relative to the likeliest token's probability
+            return (some - likeliest).exp().sum(-1)
+
+        whole = torch.stack([total(part) for part in logits.split(_COLUMNS, -1)]).sum(0)
         return cls(
             of_labels,
             of_labels,
-            logits.topk(top_tokens).indices,
+            top.indices,
             logits.abs().amax(-1),
+            total(of_labels) / whole,
+            of_labels.amax(-1) == likeliest[:, 0],
         )
 
 
@@ -96,11 +108,11 @@ def prediction_frame(
 
     By default, scores are the logits of the label words' first tokens.
     """
-    if scores is None:
-        scores = of_label_words(logits, batch.label_tokens)
-    top = logits.softmax(-1).topk(TOP_TOKENS)
-    tokens = top.indices.cpu().tolist()
-    frame = label_predictions(batch, scores).with_columns(
+    answers = Answers.of(logits, batch.label_tokens, TOP_TOKENS)
+    if scores is not None:
+        answers = answers._replace(scores=scores)
+    tokens = answers.top_tokens.cpu().tolist()
+    frame = predictions_of(batch, answers).with_columns(
         pl.Series("top_tokens", tokens),
         pl.Series(
             "top_texts",
@@ -109,10 +121,20 @@ def prediction_frame(
                 for row in tokens
             ],
         ),
-        pl.Series("top_probabilities", top.values.cpu().tolist()),
+        pl.Series(
+            "top_probabilities", logits.softmax(-1).gather(1, answers.top_tokens).cpu().tolist()
+        ),
     )
     groups = token_groups(batch.label_tokens.tolist())
     return keyed(frame, {**keys, "token_groups": groups}, PREDICTIONS)
+
+
+def predictions_of(batch: Batch, answers: Answers) -> pl.DataFrame:
+    """:func:`label_predictions` of the answers' scores, ``label_mass``, and ``in_labels``."""
+    return label_predictions(batch, answers.scores).with_columns(
+        label_mass=pl.Series(answers.label_mass.tolist()),
+        in_labels=pl.Series(answers.in_labels.tolist()),
+    )
 
 
 def label_predictions(batch: Batch, scores: Tensor) -> pl.DataFrame:

@@ -145,14 +145,6 @@ def among(prompts: pl.DataFrame, examples: Collection[int] | None) -> pl.DataFra
     return prompts.filter(pl.col("example").is_in(wanted.implode()))
 
 
-def first_texts(prompts: pl.DataFrame, number: int | None) -> pl.DataFrame:
-    """The prompts of the first ``number`` test texts by row of the test split; all for None."""
-    if number is None:
-        return prompts
-    first = prompts["example"].unique().sort().head(number)
-    return prompts.filter(pl.col("example").is_in(first.implode()))
-
-
 def batches_of(
     prompts: pl.DataFrame,
     batch_tokens: int,

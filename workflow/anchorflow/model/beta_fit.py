@@ -21,6 +21,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError, is_out_of_memory
+from anchorflow.model.answers import Answers, answers_after
 from anchorflow.model.attention_function import (
     Attention,
     AttentionCall,
@@ -91,7 +92,6 @@ def label_scores(
     tokens: LastTokens,
     beta: Tensor | None = None,
     words: Words | None = None,
-    *observing: Intervention,
 ) -> Tensor:
     """Scores of the label words; the label probabilities are their softmax.
 
@@ -102,8 +102,6 @@ def label_scores(
         token of a label word: the target and, for whole words, each of their tokens but the last.
     words : Words, optional
         Whole label words to score.
-    observing
-        Interventions that observe the target's attention.
 
     Returns
     -------
@@ -112,25 +110,43 @@ def label_scores(
         scores of the whole words in nats.
     """
     if words is not None:
-        return scores_and_logits(model, tokens, beta, words, *observing)[0]
-    with intervene(tokens, *observing, *_weighted(beta, tokens)):
+        return _scores_and_logits(model, tokens, beta, words)[0]
+    with intervene(tokens, *_weighted(beta, tokens)):
         return tokens.logits(model)
 
 
-def scores_and_logits(
+@torch.no_grad()
+def answers_under(
     model: PreTrainedModel,
     tokens: LastTokens,
-    beta: Tensor | None = None,
-    words: Words | None = None,
+    beta: Tensor | None,
+    words: Words | None,
+    top_tokens: int,
+    *observing: Intervention,
+) -> Answers:
+    """The model's answers, whose scores are those of :func:`label_scores`.
+
+    ``observing`` are interventions that observe the target's attention.
+    """
+    if words is None:
+        states = reweighted_states(model, tokens, beta, *observing)
+        (answers,) = answers_after(model, [states], tokens.label_tokens, top_tokens)
+        return answers
+    scores, logits = _scores_and_logits(model, tokens, beta, words, *observing)
+    return Answers.of(logits, tokens.label_tokens, top_tokens)._replace(scores=scores)
+
+
+def _scores_and_logits(
+    model: PreTrainedModel,
+    tokens: LastTokens,
+    beta: Tensor | None,
+    words: Words,
     *observing: Intervention,
 ) -> tuple[Tensor, Tensor]:
-    """Like :func:`label_scores`, and next-token logits at the target, [B, vocabulary]."""
+    """Scores of whole words, and next-token logits at the target, [B, vocabulary]."""
     kept = KeepKeys()
-    keeping = [] if words is None else [kept]
-    with intervene(*keeping, tokens, *observing, *_weighted(beta, tokens)):
+    with intervene(kept, tokens, *observing, *_weighted(beta, tokens)):
         logits = tokens.vocabulary_logits(model)
-    if words is None:
-        return logits[:, tokens.label_tokens.to(logits.device)], logits
 
     def on_rows(count: int) -> list[Reweight]:
         return [
@@ -141,10 +157,10 @@ def scores_and_logits(
 
 
 def reweighted_states(
-    model: PreTrainedModel, tokens: LastTokens, beta: Tensor | None = None
+    model: PreTrainedModel, tokens: LastTokens, beta: Tensor | None = None, *observing: Intervention
 ) -> Tensor:
     """Final hidden states at the target under β, [B, hidden]; see :func:`answers_after`."""
-    with intervene(tokens, *_weighted(beta, tokens)):
+    with intervene(tokens, *observing, *_weighted(beta, tokens)):
         return tokens.states(model)
 
 

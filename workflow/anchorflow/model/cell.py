@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from anchorflow.config.shards import examples_of
 from anchorflow.model.opening import open_for_job, read_card
 from anchorflow.model.size import CostOf
+from anchorflow.random_draws import drawn_texts
 from anchorflow.store import cell
 
 
@@ -42,8 +43,17 @@ class Cell(cell.Cell):
         return read_card(self.input.model)
 
     def examples(self, rows: pl.DataFrame) -> list[int] | None:
-        """The test texts of the shard; see :func:`examples_of`."""
-        return examples_of(self.shard, rows)
+        """The test texts that the job measures; None for all.
+
+        They are those of the shard among the first ``examples`` of ``spec``; see
+        :func:`examples_of` and :func:`drawn_texts`.
+        """
+        of_shard = examples_of(self.shard, rows)
+        number = self.spec.get("examples") if isinstance(self.spec, Mapping) else None
+        if number is None:
+            return of_shard
+        drawn = drawn_texts(rows.filter(demonstrations="fixed"), number)["example"]
+        return [text for text in drawn.to_list() if of_shard is None or text in of_shard]
 
     def model(
         self,

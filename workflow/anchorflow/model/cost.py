@@ -16,7 +16,7 @@ from anchorflow.config import configuration
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.registry import load
 from anchorflow.config.shards import shard_names
-from anchorflow.config.stages import ANALYSES, MEASURED, folder_of, null_stages
+from anchorflow.config.stages import ANALYSES, MEASURED, folder_of, null_stages, seeds_of, texts_of
 from anchorflow.model.devices import Rates
 from anchorflow.model.size import Cost, Prompts, Size, seconds
 
@@ -42,23 +42,27 @@ def whole_run(config: Mapping[str, Any], model: str, depth: int) -> dict[str, li
         if cost_of is None or (key and not reduce(getitem, key.split("."), config)):
             continue
         cells = [*config["tasks"], *(words if name in with_words else ())]
-        cells += twins if name in null_stages("untrained", config["controls"]) else []
-        cells += configuration.cells_with_shuffled_labels(config) if name in shuffled else []
+        of_shuffled = configuration.cells_with_shuffled_labels(config) if name in shuffled else []
+        of_twins = twins if name in null_stages("untrained", config["controls"]) else []
         spec = {"model": model, "demonstrations": config["flow"]["demonstrations"]}
         spec["anchors"] = "hidden_anchor" in config["compression"]["methods"]
-        measured = ANALYSES[name].measured
-        for section in (*(measured.costs_with if measured else ()), name):
+        for section in (stage.section, name):
             spec |= config.get(section, {})
         parts = max(1, len(shards)) if stage.sharded else 1
-        texts = min(config["test_examples"], spec.get("examples", spec.get("queries", 1e9)))
-        for cell in cells if texts else ():
-            labels = len(configuration.task_settings(task_of(cell), config)["labels"])
-            demonstrations = spec.get(
-                "demonstration_tokens", TEXT_TOKENS * labels * config["demonstrations_per_label"]
+        groups = {"": cells, "shuffled": of_shuffled, "untrained": of_twins}
+        for null, some in groups.items():
+            most = texts_of(name, config, null == "untrained").get(
+                "examples", spec.get("queries", 1e9)
             )
-            job = cost_of(Prompts(texts / parts, demonstrations, TEXT_TOKENS, labels), spec, depth)
-            seeds = 1 if stage.first_seed else len(config["seeds"])
-            found[name] = found.get(name, []) + parts * seeds * [job]
+            texts, seeds = min(config["test_examples"], most), len(seeds_of(name, config, null))
+            for cell in some if texts else ():
+                labels = len(configuration.task_settings(task_of(cell), config)["labels"])
+                demonstrations = spec.get(
+                    "demonstration_tokens",
+                    TEXT_TOKENS * labels * config["demonstrations_per_label"],
+                )
+                prompts = Prompts(texts / parts, demonstrations, TEXT_TOKENS, labels)
+                found[name] = found.get(name, []) + parts * seeds * [cost_of(prompts, spec, depth)]
     return found
 
 

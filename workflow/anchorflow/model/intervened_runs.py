@@ -24,7 +24,7 @@ class IntervenedRun(NamedTuple):
     Up to the output of layer ``start - 1``, the queries are as in the untouched run.
     """
 
-    prefix: Prefix
+    prefix: Prefix | None
     start: int
     interventions: tuple[Intervention, ...] = ()
     on_words: OnRows = lambda _: ()  # interventions on the tokens of label words that follow
@@ -33,7 +33,7 @@ class IntervenedRun(NamedTuple):
 def answers_of_runs(
     model: PreTrainedModel,
     batch: Batch,
-    untouched: Prefix,
+    untouched: Prefix | None,
     runs: Sequence[IntervenedRun],
     top_tokens: int,
     words: Words | None = None,
@@ -43,8 +43,8 @@ def answers_of_runs(
     Parameters
     ----------
     batch : Batch
-        Queries, without the shared demonstrations.
-    untouched : Prefix
+        Queries, without the shared demonstrations; whole prompts if there are none.
+    untouched : Prefix, optional
         The shared demonstrations of the untouched run.
     top_tokens : int
         Number of most likely tokens to return.
@@ -62,8 +62,9 @@ def answers_of_runs(
 
     def follow(run: IntervenedRun) -> Ended | None:
         kept = KeepKeys()
+        before = () if run.prefix is None else (run.prefix,)
         keeping = () if words is None else (kept,)
-        with intervene(run.prefix, *keeping, *run.interventions):
+        with intervene(*before, *keeping, *run.interventions):
             states.append(target_states(model, batch))
         if words is None:
             return None

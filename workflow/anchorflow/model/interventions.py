@@ -13,8 +13,8 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.answers import Answers, label_predictions
-from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
+from anchorflow.model.answers import Answers, predictions_of
+from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.intervened_runs import CUTS_AT_ONCE, IntervenedRun, answers_of_runs
 from anchorflow.model.prefix import Prefix
 from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
@@ -57,7 +57,6 @@ def measure_interventions(
     schema: pa.Schema,
     batch_tokens: int,
     examples: Collection[int] | None = None,
-    first: int | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
     top_tokens: int = 1,
     at_once: int = CUTS_AT_ONCE,
@@ -77,8 +76,6 @@ def measure_interventions(
         Upper bound on query tokens per batch; does not affect the results.
     examples : collection of int, optional
         Predict only these test texts; does not affect their results.
-    first : int, optional
-        Number of test texts to predict, in order of rows; all by default.
     scoring : mapping
         How label words are scored, see :meth:`Words.scored`.
     top_tokens : int
@@ -101,7 +98,7 @@ def measure_interventions(
         )
     words = Words.scored(prompts, scoring)
     chosen = runnable(leave_room(prompts, words), "fixed")
-    measured = among(first_texts(chosen, first), examples)
+    measured = among(chosen, examples)
     parts = [pl.DataFrame(schema=frame_schema(schema))]
     if measured.is_empty():
         return parts[0]
@@ -143,6 +140,6 @@ def measure_interventions(
 
 def _rows(batch: Batch, ran: BatchRun[Setting], columns: Mapping[str, Any]) -> pl.DataFrame:
     constants = {name: pl.lit(value) for name, value in ran.setting._asdict().items()}
-    return label_predictions(batch, ran.answers.scores).with_columns(
+    return predictions_of(batch, ran.answers).with_columns(
         pl.Series("top_tokens", ran.answers.top_tokens.tolist()), **constants, **columns
     )

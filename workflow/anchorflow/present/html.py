@@ -1,7 +1,7 @@
 """A table as a standalone page, for the workflow's report."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 from itertools import pairwise
 
@@ -37,16 +37,21 @@ def html_table(
     columns change.
     """
     others = [f"<h2>{escape(name)}</h2>{_table(other)}" for name, other in (further or {}).items()]
+    return html_page(title, [_table(frame), f"<p>{escape(note)}</p>", *others])
+
+
+def html_page(title: str, body: Iterable[str], style: str = "") -> str:
+    """A page with a title, parts in HTML, and rules for them beyond the common style."""
     return "\n".join(
         [
             "<!DOCTYPE html>",
             '<html lang="en">',
-            f'<head><meta charset="utf-8"><title>{escape(title)}</title>',
-            f"<style>{_STYLE}</style></head>",
+            '<head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{_STYLE}{style}</style></head>",
             f"<body><h1>{escape(title)}</h1>",
-            _table(frame),
-            f"<p>{escape(note)}</p>",
-            *others,
+            *body,
             "</body></html>",
             "",
         ]

@@ -64,14 +64,15 @@ def write_csv(path: str | Path, frame: pl.DataFrame) -> None:
 
 def write_markdown(path: str | Path, page: Page) -> None:
     """Write the title, the table, the note, and further tables with their titles."""
-    lines = [f"# {page.title}", "", *_markdown_lines(page.table), "", page.note]
+    lines = [f"# {page.title}", "", *markdown_lines(page.table), "", page.note]
     for name, other in page.further.items():
-        lines += ["", f"## {name}", "", *_markdown_lines(other)]
+        lines += ["", f"## {name}", "", *markdown_lines(other)]
     with replacing(path) as temporary:
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _markdown_lines(frame: pl.DataFrame) -> list[str]:
+def markdown_lines(frame: pl.DataFrame) -> list[str]:
+    """A table in Markdown."""
     return [
         _markdown_row(frame.columns),
         "|" + "---|" * len(frame.columns),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from anchorflow.present.page import Page, pivoted
+from anchorflow.statistics.accuracy_change import DETAILS
 from anchorflow.statistics.by_task import AVERAGE
 
 
@@ -19,7 +20,13 @@ def tabulate_keys(summary: pl.DataFrame, title: str, keys: Sequence[str]) -> Pag
     rows = ", ".join(key for key in keys if key != "measure")
     index = ["model", *(key for key in keys if key not in ("model", "measure"))]
     note = f"One row per {rows}; a column per measure, with intervals."
-    return Page(title, note, pivoted(summary, index, "measure").fill_null("–"))
+    table = pivoted(without_details(summary), index, "measure")
+    return Page(title, note, table.fill_null("–"))
+
+
+def without_details(summary: pl.DataFrame) -> pl.DataFrame:
+    """The rows of measures that a table for reading has room for; its CSV file has all."""
+    return summary.filter(~pl.col("measure").is_in(DETAILS))
 
 
 def averaged_rows(summary: pl.DataFrame) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 import io
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ import matplotlib
 import polars as pl
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
@@ -23,26 +25,44 @@ matplotlib.use("Agg")
 logging.getLogger("fontTools").setLevel(logging.WARNING)
 
 # Lines also differ by dash and marker, so that they can be distinguished in grayscale.
-DASHES = ("-", "--", ":")
-MARKERS = ("o", "s", "^")
+DASHES = ("-", "--", ":", "-.")
+MARKERS = ("o", "s", "^", "D")
 
+_CHANCE = "chance"
+_HATCHES = ("", "////", "....")
+
+BAR = 0.36  # width of a bar, where groups of bars are 1 apart
+PAGE = 6.8  # inches between the margins of a printed page
+_ABREAST = 4  # panels on one line of a page
+_LOWEST, _HIGHEST = 1.65, 2.3  # inches, of a panel with its title and its axis
 _LONGEST_WORD = 30  # characters of a label word that fit below a panel
 
 
 @contextmanager
 def small_multiples(
-    style: Mapping[str, Any], rows: int, columns: int, title: str, share: bool = True
+    style: Mapping[str, Any],
+    rows: int,
+    columns: int,
+    title: str,
+    share: bool = True,
+    share_y: bool = False,
 ) -> Iterator[tuple[Figure, list[list[Axes]]]]:
     """A grid of panels, closed when the block ends.
+
+    Columns that a page has no room for continue below all rows, and panels get narrower where they
+    would exceed a page.
 
     Parameters
     ----------
     style : mapping
         ``figures`` of the configuration: panel width (inches), font size (points), resolution.
-    share : bool
-        Whether all panels have the same x axis.
+    share, share_y : bool
+        Whether all panels have the same x axis, and those side by side the same y axis.
     """
-    width = style["panel_width"]
+    lines = -(-columns // _ABREAST)  # of the page, for each row
+    abreast = -(-columns // lines)
+    width = min(style["panel_width"], PAGE / abreast)
+    height = min(max(0.85 * width, _LOWEST), _HIGHEST)
     settings: Any = {
         "font.size": style["font_size"],
         "axes.titlesize": style["font_size"],
@@ -57,19 +77,33 @@ def small_multiples(
         "savefig.dpi": style["resolution"],
     }
     with plt.rc_context(settings):
-        figure, axes = plt.subplots(
-            rows,
-            columns,
-            figsize=(columns * width, rows * width * 0.85 + 0.5),
+        figure, grid = plt.subplots(
+            lines * rows,
+            abreast,
+            figsize=(abreast * width, lines * rows * height + 0.5),
             squeeze=False,
             sharex=share,
+            sharey="row" if share_y else False,
             layout="constrained",
         )
         figure.suptitle(title, fontsize=style["font_size"] + 1, wrap=True)
+        axes = [grid[row::rows].ravel().tolist() for row in range(rows)]
+        for panel in (panel for row in axes for panel in row[columns:]):
+            panel.set_visible(False)
+        for panel in axes[-1]:
+            panel.tick_params(labelbottom=True)
         try:
-            yield figure, axes.tolist()
+            yield figure, [row[:columns] for row in axes]
         finally:
             plt.close(figure)
+
+
+def name_y(panels: Iterable[Axes], name: str) -> None:
+    """Name the y axis of the first panel on each line of the page."""
+    for panel in panels:
+        place = panel.get_subplotspec()
+        if place is not None and place.is_first_col():
+            panel.set_ylabel(name)
 
 
 def as_shown(word: str) -> str:
@@ -94,7 +128,53 @@ def plot_line(
         label=label,
     )
     if x == "layer":
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        number_layers(axes.xaxis)
+
+
+def number_layers(axis: Axis) -> None:
+    """Ticks at whole numbers, as many as narrow panels have room for."""
+    axis.set_major_locator(MaxNLocator(6, integer=True))
+
+
+def plot_bars(
+    axes: Axes,
+    rows: pl.DataFrame,
+    places: Sequence[float],
+    order: int,
+    color: str,
+    label: str,
+    width: float = BAR,
+) -> None:
+    """Plot bars with intervals; bars of one order have the same hatches."""
+    axes.bar(
+        places,
+        rows["mean"],
+        width,
+        yerr=spread(rows),
+        color=color,
+        hatch=_HATCHES[order],
+        edgecolor="white",
+        linewidth=0,
+        error_kw={"elinewidth": 0.8, "capsize": 2},
+        label=label,
+    )
+
+
+def spread(rows: pl.DataFrame) -> list[pl.Series]:
+    """The lengths of error bars below and above the means."""
+    return [(rows["mean"] - rows["low"]).clip(0), (rows["high"] - rows["mean"]).clip(0)]
+
+
+def chance_levels(labels: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """The accuracy of a guess per task, by its label words, and averaged over tasks."""
+    levels = {task: 1 / len(words) for task, words in labels.items()}
+    return {**levels, AVERAGE: sum(levels.values()) / len(levels)}
+
+
+def plot_chance(axes: Axes, level: float, vertical: bool = False) -> None:
+    """Plot the accuracy of a guess as a dotted line."""
+    plot = axes.axvline if vertical else axes.axhline
+    plot(level, color="0.4", linewidth=0.9, linestyle=":", zorder=0, label=_CHANCE)
 
 
 def thin(order: int) -> dict[str, Any]:
@@ -104,9 +184,9 @@ def thin(order: int) -> dict[str, Any]:
 
 
 def tasks_in_order(summary: pl.DataFrame) -> list[str]:
-    """The tasks of a summary as configured, followed by the average if there are several."""
+    """The tasks of a summary as configured, followed by the average unless there is one task."""
     tasks = [t for t in summary["task"].unique(maintain_order=True) if t != AVERAGE]
-    return [*tasks, AVERAGE] if len(tasks) > 1 else tasks
+    return tasks if len(tasks) == 1 else [*tasks, AVERAGE]
 
 
 def describe(summary: pl.DataFrame, confidence: float, marks: str = "bands") -> str:
@@ -115,6 +195,21 @@ def describe(summary: pl.DataFrame, confidence: float, marks: str = "bands") -> 
     examples, seeds = total["examples"], total["seeds"]
     size = f"{examples} examples over {seeds} seed{'s' * (seeds != 1)}; " if examples else ""
     return f"{total['model']}: {size}{marks} are {confidence:.0%} intervals"
+
+
+def legend_entries(panels: Iterable[Axes]) -> dict[str, Any]:
+    """The handles in several panels by their names: bars first, chance last."""
+    handles = {
+        name: handle
+        for panel in panels
+        for handle, name in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+
+    def place(entry: tuple[str, Any]) -> tuple[bool, bool]:
+        name, handle = entry
+        return name == _CHANCE, not isinstance(handle, BarContainer)
+
+    return dict(sorted(handles.items(), key=place))
 
 
 def legend_below(

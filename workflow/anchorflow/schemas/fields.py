@@ -79,7 +79,27 @@ SCORED = (
         "config/README.md; in kernel, always over first tokens",
         "probability",
     ),
+    field(
+        "label_mass",
+        pa.float32(),
+        "probability, in the softmax over the whole vocabulary, that the next token is the first "
+        "of a label word, with either scoring; a token that label words share counts once; null "
+        "for baselines of re-weighting, which change label probabilities alone",
+        "probability",
+    ),
+    field(
+        "in_labels",
+        pa.bool_(),
+        "whether the likeliest token of the whole vocabulary is the first of a label word, with "
+        "either scoring; null where label_mass is",
+    ),
 )
+MEANS_IN_VOCABULARY = "label_mass and in_labels: means of these columns"
+PARTS_OF_CHANGE = (
+    "the same name with _losing_task: its part from examples whose likeliest next token was the "
+    "first of a label word in that run and no longer is; with _other_label: its part from all "
+    "others; "
+) + MEANS_IN_VOCABULARY
 TOP_TOKENS = field(
     "top_tokens", INDICES, "the most likely next tokens of the whole vocabulary, in order"
 )

@@ -23,7 +23,8 @@ from anchorflow.statistics.estimates import (
 AVERAGE = "average"
 
 # Least and greatest possible values of measures, within which their intervals end.
-SHARE, CORRELATION, SIZE = (0.0, 1.0), (-1.0, 1.0), (0.0, np.inf)
+SHARE, SIZE = (0.0, 1.0), (0.0, np.inf)
+CORRELATION = DIFFERENCE = (-1.0, 1.0)  # a change of a share
 _ANY = (-np.inf, np.inf)
 
 # Columns of a paper's published numbers, for comparison with summaries.

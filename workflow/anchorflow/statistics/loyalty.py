@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from anchorflow.statistics.accuracy_change import ACCURACY, CHANGES, accuracy_changes
 from anchorflow.statistics.by_task import (
     estimate_over_seeds,
     texts_of,
@@ -13,21 +14,22 @@ from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_me
 
 
 def with_loyalty(rows: pl.DataFrame, untouched: pl.DataFrame) -> pl.DataFrame:
-    """Add label loyalty, word loyalty, and accuracy to every prediction.
+    """Add label loyalty, word loyalty, accuracy, and its change to every prediction.
 
     Label loyalty is 1 where the predicted label is that of the unmodified run, else 0. Word loyalty
-    is the Jaccard similarity |a ∩ b| / |a ∪ b| of the sets a and b of most likely tokens.
+    is the Jaccard similarity |a ∩ b| / |a ∪ b| of the sets a and b of most likely tokens. The
+    change of accuracy and its parts are those of :func:`accuracy_changes`.
 
     Parameters
     ----------
     rows, untouched : DataFrame
-        Columns seed, example, label, prediction, probabilities, and top_tokens; ``untouched``, the
-        unmodified run, has one row per seed and example.
+        Columns seed, example, label, prediction, probabilities, in_labels, and top_tokens;
+        ``untouched``, the unmodified run, has one row per seed and example.
 
     Returns
     -------
     DataFrame
-        ``rows`` with these three columns and ``was``, the probabilities in the unmodified run.
+        ``rows`` with these columns and ``was``, the probabilities in the unmodified run.
 
     Source: Wang et al. 2023, §2.2.
     """
@@ -35,6 +37,7 @@ def with_loyalty(rows: pl.DataFrame, untouched: pl.DataFrame) -> pl.DataFrame:
         *EXAMPLE_KEYS,
         pl.col("prediction").alias("before"),
         pl.col("probabilities").alias("was"),
+        pl.col("in_labels").alias("was_in_labels"),
         pl.col("top_tokens").alias("tokens"),
     )
     common = pl.col("top_tokens").list.set_intersection("tokens").list.len()
@@ -44,9 +47,10 @@ def with_loyalty(rows: pl.DataFrame, untouched: pl.DataFrame) -> pl.DataFrame:
         .with_columns(
             (pl.col("prediction") == pl.col("before")).cast(pl.Float64).alias("label_loyalty"),
             (common / either).alias("word_loyalty"),
-            (pl.col("prediction") == pl.col("label")).cast(pl.Float64).alias("accuracy"),
+            ACCURACY.alias("accuracy"),
+            **accuracy_changes(CHANGES, "before", "was_in_labels"),
         )
-        .drop("before", "tokens")
+        .drop("before", "was_in_labels", "tokens")
     )
 
 

@@ -21,7 +21,6 @@ from anchorflow.statistics.by_task import (
 from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
 
 CELL = ("task", "seed", "example")
-ACCURACY = (pl.col("prediction") == pl.col("label")).cast(pl.Float64)
 
 
 class Ways(NamedTuple):
@@ -31,7 +30,8 @@ class Ways(NamedTuple):
     names: Sequence[str]  # in the order of summaries
     plain: str  # the way that the others are compared with
     alone: Mapping[str, pl.Expr]  # measures over the examples run in a way
-    paired: Mapping[str, pl.Expr]  # over those also run plainly, with prediction ``plain``
+    # Over those also run plainly, with columns ``plain``, the prediction, and ``plain_in_labels``.
+    paired: Mapping[str, pl.Expr]
     of_plain: Sequence[str]  # measures of the plain way
     bounds: Mapping[str, tuple[float, float]]  # limits of the intervals of some measures
 
@@ -55,12 +55,14 @@ class Ways(NamedTuple):
             examples run in any way.
         """
         plain = rows.filter(pl.col(self.column) == self.plain)
+        before = plain.select("example", plain="prediction", plain_in_labels="in_labels")
         values = (
             rows.select(pl.col("example").unique())
             .join(rows.filter(pl.col(self.column) == name), on="example", how="left")
-            .join(plain.select("example", plain="prediction"), on="example", how="left")
+            .join(before, on="example", how="left")
             .sort("example")
             .select(**self.alone, **self.paired)
+            .cast(pl.Float64)
             .fill_null(np.nan)
             .to_numpy()
         )  # [examples, measures]

@@ -8,7 +8,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,28 @@ def _write_usage(path: Path) -> None:
     with replacing(path) as file:
         rows = "\t".join(values), "\t".join(f"{value:.2f}" for value in values.values())
         file.write_text("\n".join((*rows, "")), encoding="utf-8")
+
+
+def read_usage(names: Collection[str]) -> pl.DataFrame:
+    """The time of each job whose model, task and seed, as far as it has them, are among ``names``.
+
+    Columns ``rule``, ``names``, ``seconds`` and ``cpu_seconds``. A result that another run had
+    already made has the time of the job that made it.
+    """
+    rows = []
+    for path in sorted(_BENCHMARKS.rglob("*.tsv")):
+        rule, *of_job = path.relative_to(_BENCHMARKS).with_suffix("").parts
+        if set(of_job) <= set(names):
+            header, values = (line.split("\t") for line in path.read_text("utf-8").splitlines())
+            used = dict(zip(header, map(float, values), strict=True))
+            rows.append((rule, of_job, used["s"], used["cpu_time"]))
+    schema: dict[str, Any] = {
+        "rule": pl.String,
+        "names": pl.List(pl.String),
+        "seconds": pl.Float64,
+        "cpu_seconds": pl.Float64,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _age() -> float:

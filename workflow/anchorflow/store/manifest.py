@@ -30,15 +30,19 @@ _FOLDERS = (
 # Analyses with measured times, which differ between runs, and those with claims about times.
 _TIMED = {
     "comparison",
+    "summary.md",
+    "summary.html",
     *(s.name.removeprefix("summaries/") for s in STAGES.values() if not s.repeatable),
 }
 _MODEL_CARD = "model.json"
 
+Names = Mapping[str, Any]  # of models, tasks and seeds, and the number of seeds by stage
+
 
 def write_manifest(
     finished: Iterable[str],
-    run: Mapping[str, Sequence[str]],
-    nulls: Sequence[Mapping[str, Sequence[str]]],
+    run: Names,
+    nulls: Sequence[Names],
     path: str | Path,
 ) -> None:
     """List all artifacts of a run with size (bytes), SHA-256, table and schema version.
@@ -51,8 +55,8 @@ def write_manifest(
     finished : paths
         Final figures and tables of the run, files or folders.
     run : mapping
-        Names of its ``stage``, ``model``, ``task`` and ``seed``, in order; files of others in
-        ``results`` are left out.
+        Names of its ``model``, ``task`` and ``seed``, in order, and by ``stage`` the number of
+        seeds; files of others in ``results`` are left out.
     nulls : sequence of mapping
         The same for untrained twins and for shuffled labels.
 
@@ -76,15 +80,15 @@ def write_manifest(
 
 def _artifacts(
     finished: Iterable[str],
-    run: Mapping[str, Sequence[str]],
-    nulls: Sequence[Mapping[str, Sequence[str]]],
+    run: Names,
+    nulls: Sequence[Names],
 ) -> set[str]:
     """The run's final files, and the existing tables that they are made from."""
     found = {file for path in finished for file in _files_in(Path(path))}
     patterns = [pattern for patterns in files_of_tables().values() for pattern in patterns]
     patterns += [f"{folder}/{{file}}" for folder in _FOLDERS if "figures" not in folder]
     expressions = [
-        _expression(pattern, {**names, "seed": names["seed"][: _seeds(pattern)]})
+        _expression(pattern, {**names, "seed": names["seed"][: names["stage"][stage_of(pattern)]]})
         for names in (run, *nulls)
         for pattern in patterns
         if stage_of(pattern) in names["stage"]
@@ -93,11 +97,6 @@ def _artifacts(
         if any(expression.fullmatch(file) for expression in expressions):
             found.add(file)
     return found
-
-
-def _seeds(pattern: str) -> int | None:
-    """The number of a run's seeds for which a stage is measured; None for all."""
-    return 1 if STAGES[stage_of(pattern)].first_seed else None
 
 
 def _files_in(path: Path) -> Iterator[str]:
@@ -109,7 +108,7 @@ def _files_in(path: Path) -> Iterator[str]:
             yield inner.as_posix()
 
 
-def _expression(pattern: str, run: Mapping[str, Collection[str]]) -> re.Pattern[str]:
+def _expression(pattern: str, run: Names) -> re.Pattern[str]:
     """A path pattern such as results/texts/{task}.parquet that matches only the run's names."""
 
     def names(match: re.Match[str]) -> str:

@@ -11,7 +11,8 @@ ACCURACY_SUMMARY = f.table(
     f.field(
         "measure",
         pa.string(),
-        "accuracy; macro_f1; majority: share of the most frequent true label",
+        "accuracy; macro_f1; majority: share of the most frequent true label; "
+        + f.MEANS_IN_VOCABULARY,
     ),
     f.field("mean", pa.float64(), "mean over seeds", "1"),
     *f.INTERVAL,

@@ -7,6 +7,7 @@ import polars as pl
 
 from anchorflow.analyses.accuracy.schema import ACCURACY_SUMMARY
 from anchorflow.arrays import Array
+from anchorflow.statistics.accuracy_change import VOCABULARY
 from anchorflow.statistics.by_task import (
     SHARE,
     estimates_by_task,
@@ -15,9 +16,9 @@ from anchorflow.statistics.by_task import (
     summary_table,
     texts_of,
 )
-from anchorflow.statistics.estimates import SeedStatistic
+from anchorflow.statistics.estimates import SeedStatistic, weighted_mean_where_defined
 
-MEASURES = ("accuracy", "macro_f1", "majority")
+MEASURES = ("accuracy", "macro_f1", "majority", *VOCABULARY)
 BOUNDS = dict.fromkeys(MEASURES, SHARE)
 
 
@@ -59,7 +60,7 @@ def accuracy_measures(
 def summarize_accuracy(
     predictions: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
-    """Accuracy, macro-F1, and majority share, per task and averaged over tasks, with intervals.
+    """Accuracy, macro-F1, majority share, and how probable label words are, with intervals.
 
     Parameters
     ----------
@@ -76,8 +77,15 @@ def summarize_accuracy(
     def of_seed(rows: pl.DataFrame) -> SeedStatistic:
         ordered = rows.sort("example")
         labels, guesses = ordered["label"].to_numpy(), ordered["prediction"].to_numpy()
-        classes = len(rows["probabilities"][0])
-        return SeedStatistic(accuracy_measures(labels, guesses, classes), texts_of(rows))
+        of_labels = accuracy_measures(labels, guesses, len(rows["probabilities"][0]))
+        in_vocabulary = weighted_mean_where_defined(
+            ordered.select(VOCABULARY).cast(pl.Float64).fill_null(np.nan).to_numpy()
+        )
+
+        def statistic(weights: Array) -> Array:
+            return np.concatenate([of_labels(weights), in_vocabulary(weights)], 1)
+
+        return SeedStatistic(statistic, texts_of(rows))
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     estimates = estimates_by_task(predictions, tasks, of_seed, len(MEASURES))

@@ -6,8 +6,10 @@ from anchorflow.present.page import Page, pivoted
 
 _NOTE = (
     "Means over seeds with intervals over seeds and test texts; demonstrations fixed per seed. "
-    "majority: accuracy of always predicting the most frequent true label. skipped: prompts that "
-    "exceed the model's context and are not run."
+    "majority: accuracy of always predicting the most frequent true label. label_mass: "
+    "probability, over the whole vocabulary, that the next token is the first of a label word; "
+    "in_labels: share of texts whose likeliest next token is the first of a label word. skipped: "
+    "prompts that exceed the model's context and are not run."
 )
 
 

@@ -7,6 +7,6 @@ ANALYSIS = Analysis(
     category=ANCHORS,
     measured=Measured(sharded=True, twins=True),
     summary=Summary({"compression": "compression", "prompts": "prompts"}),
-    figure=Presented("Compressed demonstrations (Table 2 of [A])"),
+    figure=Presented("Compressed demonstrations (Table 2 of [A])", settings=("labels",)),
     table=Presented("Compressed demonstrations (Table 2 of [A])"),
 )

@@ -27,10 +27,10 @@ from anchorflow.analyses.compression.methods import (
 from anchorflow.analyses.compression.schema import COMPRESSION
 from anchorflow.config.errors import InputError
 from anchorflow.config.registry import declared
-from anchorflow.model.answers import TOP_TOKENS, Answers, answers_after
+from anchorflow.model.answers import TOP_TOKENS, Answers, answers_after, predictions_of
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
-from anchorflow.model.beta_fit import beta_of, reweighted_states, scores_and_logits
+from anchorflow.model.beta_fit import answers_under, beta_of, reweighted_states
 from anchorflow.model.cell import Cell
 from anchorflow.model.last_tokens import keep_all_but_last
 from anchorflow.model.logits import check_finite, target_states
@@ -303,41 +303,24 @@ def _answer(
                 for way, weights in ways.items()
             ],
         )
-    rows = []
-    for way, weights in ways.items():
-        scores, logits = scores_and_logits(model, tokens, weights, words)
-        rows.append(rows_of[way](Answers.of(logits, batch.label_tokens, TOP_TOKENS), scores))
+    rows = [
+        rows_of[way](answers_under(model, tokens, weights, words, TOP_TOKENS))
+        for way, weights in ways.items()
+    ]
     return _Answered(rows, [])
 
 
 def _rows(
-    batch: Batch,
-    way: Setting,
-    constants: Mapping[str, Any],
-    answers: Answers,
-    scores: Tensor | None = None,
+    batch: Batch, way: Setting, constants: Mapping[str, Any], answers: Answers
 ) -> pl.DataFrame:
-    """Rows of ``COMPRESSION`` for one batch.
-
-    Label probabilities are the softmax of ``scores`` [B, C], by default the logits of the label
-    words' first tokens.
-    """
-    if scores is None:
-        scores = answers.label_logits
-    for values in (answers.largest, scores):
+    """Rows of ``COMPRESSION`` for one batch."""
+    for values in (answers.largest, answers.scores):
         check_finite(values, batch.examples, way in REWEIGHTED.values())
-    probabilities = scores.softmax(-1).cpu()
-    rows = pl.DataFrame(
-        {
-            "example": batch.examples,
-            "label": batch.labels.tolist(),
-            "prediction": probabilities.argmax(-1).tolist(),
-            "probabilities": probabilities.tolist(),
-            "top_tokens": answers.top_tokens.tolist(),
-        }
-    )
     names = {name: pl.lit(value) for name, value in way._asdict().items()}
-    return keyed(rows.with_columns(**names), constants, COMPRESSION)
+    rows = predictions_of(batch, answers).with_columns(
+        pl.Series("top_tokens", answers.top_tokens.tolist()), **names
+    )
+    return keyed(rows, constants, COMPRESSION)
 
 
 def measure(cell: Cell) -> None:

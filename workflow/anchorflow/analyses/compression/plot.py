@@ -1,6 +1,6 @@
 """Loyalty and accuracy of compressed demonstrations, by method and by the share that is kept."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +8,19 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from anchorflow.analyses.compression.styles import LOOKS
-from anchorflow.present.style import describe, save, small_multiples
+from anchorflow.present.style import (
+    chance_levels,
+    describe,
+    legend_below,
+    legend_entries,
+    plot_chance,
+    save,
+    small_multiples,
+    spread,
+)
 from anchorflow.statistics.by_task import AVERAGE
 
+_LISTED = 7  # methods that the default height of a panel has room for
 _AXES = {
     "label_loyalty": "label loyalty",
     "word_loyalty": "word loyalty",
@@ -20,6 +30,7 @@ _AXES = {
 
 def plot_compression(
     summary: pl.DataFrame,
+    labels: Mapping[str, Sequence[str]],
     style: Mapping[str, Any],
     confidence: float,
     paths: Mapping[str, str | Path],
@@ -28,6 +39,11 @@ def plot_compression(
 
     Top: every method at the number of anchors, or at its own number of tokens. Bottom: methods that
     can keep any share, over that share, compared with everything kept and with the anchors.
+
+    Parameters
+    ----------
+    labels : mapping
+        Label words of every task.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE)
     fixed = averaged.filter(pl.col("share").is_null())
@@ -50,9 +66,16 @@ def plot_compression(
             if swept.is_empty():
                 continue
             _plot_sweep(axes[1][column], compared.filter(pl.col("measure") == measure))
-            axes[1][column].set_ylabel(name)
-        if not swept.is_empty():
-            axes[1][0].legend(loc="lower right", fontsize="small")
+            axes[1][column].set_title(name)
+        more = max(0.0, fixed["method"].n_unique() / _LISTED - 1)
+        figure.set_figheight(figure.get_figheight() * (1 + more / len(axes)))
+        grid = axes[0][0].get_gridspec()
+        assert grid is not None
+        grid.set_height_ratios([1 + more, *(1 for _ in axes[1:])])
+        for row, vertical in zip(axes, (True, False), strict=False):
+            plot_chance(row[-1], chance_levels(labels)[AVERAGE], vertical)
+        handle_of = legend_entries(row[-1] for row in reversed(axes))
+        legend_below(figure, handle_of.values(), handle_of)
         save(figure, paths)
 
 
@@ -64,7 +87,7 @@ def _plot_list(axes: Axes, rows: pl.DataFrame, named: bool) -> None:
         axes.errorbar(
             row["mean"],
             [place],
-            xerr=[(row["mean"] - row["low"]).clip(0), (row["high"] - row["mean"]).clip(0)],
+            xerr=spread(row),
             color=look.color,
             marker=look.marker,
             markersize=look.size,
@@ -85,7 +108,7 @@ def _plot_sweep(axes: Axes, rows: pl.DataFrame) -> None:
         axes.errorbar(
             line["kept"],
             line["mean"],
-            yerr=[(line["mean"] - line["low"]).clip(0), (line["high"] - line["mean"]).clip(0)],
+            yerr=spread(line),
             color=look.color,
             marker=look.marker,
             markersize=look.size,

@@ -36,7 +36,8 @@ COMPRESSION_SUMMARY = f.table(
         pa.string(),
         "label_loyalty: share of predictions that are the same as with everything kept; "
         "word_loyalty: Jaccard similarity of the five most likely tokens with those; accuracy; "
-        "kept_share: share of the demonstrations' tokens that is kept",
+        "kept_share: share of the demonstrations' tokens that is kept; "
+        "accuracy_change: accuracy minus that with everything kept; " + f.PARTS_OF_CHANGE,
     ),
     f.field("mean", pa.float64(), "mean over seeds", "1"),
     *f.INTERVAL,

@@ -21,7 +21,7 @@ class Look(NamedTuple):
     @property
     def size(self) -> float:
         """Size of the marker in points."""
-        return 7 if self.marker in "*P" else 4.5  # stars and crosses look smaller
+        return 7 if self.marker in "*P" else 4.5  # stars and plus signs look smaller
 
     @property
     def face(self) -> str:
@@ -54,7 +54,7 @@ def with_defaults(looks: Mapping[str, Look], methods: Iterable[str]) -> dict[str
 
 # Markers are filled for methods that [A] reports too.
 _LISTED = {
-    "full_prompt": Look("full prompts", "#999999", "X"),
+    "full_prompt": Look("full prompts", "#999999", "s"),
     "full": Look("everything", "#000000", "s"),
     "reweighted": Look("everything, re-weighted", "#000000", "P"),
     "hidden_anchor": Look("anchors", "#D55E00", "o"),

@@ -5,6 +5,7 @@ import polars as pl
 from anchorflow.analyses.compression.published import table_2
 from anchorflow.analyses.compression.schema import COMPRESSION_SUMMARY
 from anchorflow.random_draws import halves
+from anchorflow.statistics import accuracy_change as change
 from anchorflow.statistics.by_task import (
     SHARE,
     over_tasks,
@@ -16,8 +17,9 @@ from anchorflow.statistics.by_task import (
 from anchorflow.statistics.estimates import Estimate
 from anchorflow.statistics.loyalty import estimate_settings, with_loyalty
 
-MEASURES = ("label_loyalty", "word_loyalty", "accuracy", "kept_share")
-BOUNDS = dict.fromkeys(MEASURES, SHARE)
+_SHARES = ("label_loyalty", "word_loyalty", "accuracy", "kept_share")
+MEASURES = (*_SHARES, *change.CHANGES, *change.VOCABULARY)
+BOUNDS = {**dict.fromkeys(_SHARES, SHARE), **change.BOUNDS}
 _SETTING = ["method", "share"]
 
 
@@ -39,15 +41,13 @@ def retention_measures(compression: pl.DataFrame) -> pl.DataFrame:
         One row per seed, example, method, share, and draw.
     """
     full = compression.filter(pl.col("method") == "full")
-    measured = with_loyalty(compression, full).select(
+    shares = compression.with_columns(kept_share=pl.col("kept") / pl.col("shared"))
+    measured = with_loyalty(shares, full).select(
         "seed",
         "example",
         *_SETTING,
         "draw",
-        "label_loyalty",
-        "word_loyalty",
-        "accuracy",
-        (pl.col("kept") / pl.col("shared")).alias("kept_share"),
+        *MEASURES,
     )
     random = measured.filter(pl.col("method") == "hidden_random")
     if random.is_empty():

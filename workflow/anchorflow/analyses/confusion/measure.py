@@ -29,7 +29,7 @@ from anchorflow.analyses.confusion.schema import CONFUSION
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
-from anchorflow.model.batches import Batch, Budget, run_batches, runnable
+from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.last_tokens import keep_all_but_last
 from anchorflow.model.logits import check_finite
@@ -267,6 +267,7 @@ def measure_confusion(
 def measure(cell: Cell) -> None:
     """Measure distances between the label words' keys, for one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
+    prompts = among(prompts, cell.examples(prompts))
     model = cell.model(runnable(prompts, "fixed"), cost)
     confusion = measure_confusion(model, prompts, spec["components"], cell.batch_tokens)
     cell.write(CONFUSION, confusion, cell.described(confusion=spec))

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
 
 from anchorflow.arrays import Array
 from anchorflow.depth import last_third
@@ -15,7 +16,7 @@ from anchorflow.present.style import as_shown, describe, plot_line, save, small_
 from anchorflow.statistics.by_task import AVERAGE
 
 _COLORS = "cividis"  # color-blind safe; dark where labels are confused
-_MOST = 20  # labels per matrix; the names of more are not legible at the default width
+_MOST = 14  # labels per matrix; the names of more are not legible on a page
 
 
 def pair_matrix(rows: pl.DataFrame, classes: int) -> Array:
@@ -60,7 +61,7 @@ def plot_confusion(
     """Plot ``CONFUSION_SUMMARY`` for one model, one row per task with three or more labels.
 
     Left: AUC between the examples of two labels. Middle: distance between their keys, averaged over
-    the last third of the layers. Of more than 20 labels, both contain the most confused ones.
+    the last third of the layers. Of more than 14 labels, both contain the most confused ones.
     Right: rank correlation of the two in every layer. With several such tasks, a last row contains
     the correlation averaged over tasks. Distances are the paper's, with all heads as one vector.
 
@@ -84,22 +85,15 @@ def plot_confusion(
     title = "Confusion of labels and distance between their keys,\n"
     title += describe(summary, confidence)
     with small_multiples(style, len(tasks) + len(last_row), 3, title, share=False) as (fig, axes):
-        for row, task in enumerate([*tasks, *last_row]):
-            rows = summary.filter(pl.col("task") == task)
-            left, middle, right = axes[row]
-            correlations = rows.filter(pl.col("measure") == "correlation")
-            plot_line(right, correlations, style["colors"][0], 0, "")
+        fig.set_figheight(fig.get_figheight() + 0.6 * len(tasks) + 0.5)  # names, and color bars
+        for task, (left, middle, right) in zip([*tasks, *last_row], axes, strict=True):
+            rows = summary.filter(task=task)
+            _plot_correlation(right, rows.filter(measure="correlation"), style["colors"][0])
             right.set_xlim(-0.5, layers - 0.5)
-            if correlations["mean"].is_null().all():
-                right.text((layers - 1) / 2, 0.1, "all pairs have the same AUC", ha="center")
-            right.axhline(0, color="0.6", linewidth=0.6, zorder=0)
-            right.set_ylim(-1.05, 1.05)
-            right.set_ylabel("rank correlation")
-            right.set_xlabel("layer")
-            right.set_title("average" if task == AVERAGE else f"{task}: correlation")
             if task == AVERAGE:
-                left.set_axis_off()
-                middle.set_axis_off()
+                right.set_title("average over tasks")
+                left.set_visible(False)
+                middle.set_visible(False)
                 continue
             distances = (
                 rows.filter(pl.col("measure") == "distance", pl.col("layer") >= late)
@@ -107,19 +101,39 @@ def plot_confusion(
                 .agg(pl.col("mean").mean())
             )
             classes = len(labels[task])
-            auc = pair_matrix(rows.filter(pl.col("measure") == "auc"), classes)
+            auc = pair_matrix(rows.filter(measure="auc"), classes)
             chosen = most_confused(auc, _MOST)
             words = [labels[task][label] for label in chosen]
-            _plot_matrix(left, auc[np.ix_(chosen, chosen)], words, 0.5)
-            some = f",\n{len(chosen)} of {classes} labels, most confused" * (len(chosen) < classes)
-            left.set_title(f"{task}: AUC of two labels{some}")
+            separated = _plot_matrix(left, auc[np.ix_(chosen, chosen)], words, 0.5)
             far = pair_matrix(distances, classes)
-            _plot_matrix(middle, far[np.ix_(chosen, chosen)], words, 0.0)
-            middle.set_title(f"key distance, layers {late} to {layers - 1}")
+            apart = _plot_matrix(middle, far[np.ix_(chosen, chosen)], words, 0.0)
+            middle.set_yticks([])
+            left.set_title(task)
+            right.set_title(task)
+            if len(chosen) < classes:
+                middle.set_title(f"{len(chosen)} of {classes} labels, most confused")
+        for image, column, name in (
+            (separated, 0, "AUC of two labels"),
+            (apart, 1, f"distance of their keys,\nlayers {late} to {layers - 1}"),
+        ):
+            of_tasks = [row[column] for row in axes[: len(tasks)]]
+            extend = "min" if column == 0 else "neither"
+            fig.colorbar(image, ax=of_tasks, label=name, location="top", extend=extend)
+        axes[-1][2].set_xlabel("layer")
         save(fig, paths)
 
 
-def _plot_matrix(axes: Axes, matrix: Array, labels: Sequence[str], lowest: float) -> None:
+def _plot_correlation(axes: Axes, rows: pl.DataFrame, color: str) -> None:
+    plot_line(axes, rows, color, 0, "")
+    if rows["mean"].is_null().all():
+        reason = "all pairs have\nthe same AUC"
+        axes.text(0.5, 0.1, reason, transform=axes.transAxes, ha="center")
+    axes.axhline(0, color="0.6", linewidth=0.6, zorder=0)
+    axes.set_ylim(-1.05, 1.05)
+    axes.set_ylabel("rank correlation of\nAUC and distance")
+
+
+def _plot_matrix(axes: Axes, matrix: Array, labels: Sequence[str], lowest: float) -> AxesImage:
     image = axes.imshow(matrix, _COLORS, vmin=lowest, vmax=1, interpolation="nearest")
     words = [as_shown(word) for word in labels]
     # Names shrink so that those of many labels fit one below the other.
@@ -131,4 +145,4 @@ def _plot_matrix(axes: Axes, matrix: Array, labels: Sequence[str], lowest: float
         turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
     axes.set_xticks(range(len(words)), words, fontsize=size, **turned)
     axes.set_yticks(range(len(words)), words, fontsize=size)
-    axes.figure.colorbar(image, ax=axes, shrink=0.8, extend="min" if lowest > 0 else "neither")
+    return image

@@ -7,7 +7,7 @@ ANALYSIS = Analysis(
     category=CAUSES,
     measured=Measured(sharded=True, twins=True),
     summary=Summary({"cutoff": "cutoff", "prompts": "prompts"}),
-    figure=Presented("Context cutoff: layers that need the demonstrations"),
+    figure=Presented("Context cutoff: layers that need the demonstrations", settings=("labels",)),
     table=Presented("Context cutoff: layers that need the demonstrations"),
     asked_for="cutoff.sees",
 )

@@ -19,7 +19,7 @@ from anchorflow.analyses.cutoff.schema import CUTOFF
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.answers import Answers
-from anchorflow.model.batches import Batch, among, first_texts, runnable
+from anchorflow.model.batches import Batch, among, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.intervened_runs import CUTS_AT_ONCE, IntervenedRun
 from anchorflow.model.interventions import BatchRun, Interventions, measure_interventions
@@ -112,7 +112,6 @@ def measure_cutoff(
     top_tokens: int,
     batch_tokens: int,
     examples: Collection[int] | None = None,
-    first: int | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
     """Predictions under every setting; for other parameters see :func:`measure_interventions`.
@@ -140,7 +139,6 @@ def measure_cutoff(
         CUTOFF,
         batch_tokens,
         examples,
-        first,
         scoring,
         top_tokens,
     )
@@ -187,7 +185,7 @@ def measure(cell: Cell) -> None:
     """Predict without demonstrations from some layer on, for one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     examples = cell.examples(prompts)
-    run = among(first_texts(runnable(prompts, "fixed"), spec.get("examples")), examples)
+    run = among(runnable(prompts, "fixed"), examples)
     cutoff = measure_cutoff(
         cell.model(run, cost, spec),
         prompts,
@@ -195,7 +193,6 @@ def measure(cell: Cell) -> None:
         spec["top_tokens"],
         cell.batch_tokens,
         examples,
-        spec.get("examples"),
         cell.scoring,
     )
     cell.write(CUTOFF, cutoff, cell.described(cutoff=spec))

@@ -1,12 +1,21 @@
 """Accuracy and loyalty retained when queries see no demonstrations from some layer on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from anchorflow.present.style import describe, legend_below, plot_line, save, small_multiples
+from anchorflow.present.style import (
+    chance_levels,
+    describe,
+    legend_below,
+    legend_entries,
+    plot_chance,
+    plot_line,
+    save,
+    small_multiples,
+)
 from anchorflow.statistics.by_task import AVERAGE
 
 _SEES = {
@@ -23,6 +32,7 @@ _PANELS = {
 
 def plot_cutoff(
     summary: pl.DataFrame,
+    labels: Mapping[str, Sequence[str]],
     style: Mapping[str, Any],
     confidence: float,
     paths: Mapping[str, str | Path],
@@ -30,6 +40,11 @@ def plot_cutoff(
     """Plot ``CUTOFF_SUMMARY`` for one model, averaged over tasks: a panel per measure.
 
     Vertical lines mark the first layer from which 95 % of accuracy and label loyalty is retained.
+
+    Parameters
+    ----------
+    labels : mapping
+        Label words of every task.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("mean").is_not_null())
     title = "Demonstrations hidden from the cutoff layer on, averaged over tasks,\n"
@@ -44,12 +59,16 @@ def plot_cutoff(
                 plot_line(axes, of_measure, style["colors"][order], order, legend)
                 for (needed,) in rows.filter(pl.col("measure") == "needed").select("mean").rows():
                     axes.axvline(needed, color=style["colors"][order], linewidth=0.6, zorder=0)
+            if measure == "accuracy":
+                plot_chance(axes, chance_levels(labels)[AVERAGE])
             axes.set_ylim(0, 1.03)
             axes.set_xlabel("cutoff layer")
             axes.set_ylabel(name)
+        handle_of = legend_entries(panels)
         legend_below(
             figure,
-            *panels[0].get_legend_handles_labels(),
+            handle_of.values(),
+            handle_of,
             title="visible from the cutoff layer on; vertical lines: 95 % of accuracy and label "
             "loyalty retained",
         )

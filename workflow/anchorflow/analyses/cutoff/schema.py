@@ -43,7 +43,10 @@ CUTOFF_SUMMARY = f.table(
         "measure",
         pa.string(),
         "accuracy; label_loyalty: share of predictions as in the unmodified run; word_loyalty: "
-        "Jaccard similarity of the most likely tokens; needed, in rows with layer -1: the "
+        "Jaccard similarity of the most likely tokens; "
+        "accuracy_change: accuracy minus that of the unmodified run; "
+        + f.PARTS_OF_CHANGE
+        + "; needed, in rows with layer -1: the "
         "smallest layer such that 95 % of accuracy and of label loyalty is kept at it and at every "
         "later layer",
     ),

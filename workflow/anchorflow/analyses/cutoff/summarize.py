@@ -5,6 +5,7 @@ import polars as pl
 
 from anchorflow.analyses.cutoff.schema import CUTOFF_SUMMARY
 from anchorflow.arrays import Array
+from anchorflow.statistics import accuracy_change as change
 from anchorflow.statistics.by_task import (
     SHARE,
     estimate_over_seeds,
@@ -17,8 +18,10 @@ from anchorflow.statistics.by_task import (
 from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
 from anchorflow.statistics.loyalty import estimate_settings, mean_of_draws, with_loyalty
 
-MEASURES = ("accuracy", "label_loyalty", "word_loyalty")
-BOUNDS = dict.fromkeys(MEASURES, SHARE)
+_RETAINED = ("accuracy", "label_loyalty")
+_LOYALTY = (*_RETAINED, "word_loyalty")
+MEASURES = (*_LOYALTY, *change.CHANGES, *change.VOCABULARY)
+BOUNDS = {**dict.fromkeys(_LOYALTY, SHARE), **change.BOUNDS}
 KEPT = 0.95  # share of accuracy and of label loyalty above which demonstrations are not needed
 
 
@@ -65,10 +68,10 @@ def needed_of_seed(rows: pl.DataFrame, sees: str) -> SeedStatistic:
     """
     chosen = rows.filter(pl.col("sees") == sees)
     layers = chosen["layer"].unique().sort()
-    curves = [mean_of_draws(chosen.filter(pl.col("layer") == at), MEASURES[:2]) for at in layers]
+    curves = [mean_of_draws(chosen.filter(pl.col("layer") == at), _RETAINED) for at in layers]
     means = [
         weighted_mean_where_defined(np.stack([curve[name].to_numpy() for curve in curves], 1))
-        for name in MEASURES[:2]
+        for name in _RETAINED
     ]
     numbers = layers.to_numpy().astype(float)
 

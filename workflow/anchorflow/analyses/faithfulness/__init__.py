@@ -26,7 +26,7 @@ def check(config: Mapping[str, Any]) -> None:
 ANALYSIS = Analysis(
     subject="how well saliency predicts the effect of cutting edges in {}",
     category=CAUSES,
-    measured=Measured(sharded=True, twins=True, costs_with=("knockout",)),
+    measured=Measured(sharded=True, twins=True, follows="knockout"),
     summary=Summary({"faithfulness": "faithfulness", "knockout": "knockout", "prompts": "prompts"}),
     figure=Presented("Saliency and attention compared with cutting edges"),
     table=Presented("Saliency and attention compared with cutting edges"),

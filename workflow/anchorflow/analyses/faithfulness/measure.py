@@ -27,7 +27,7 @@ from anchorflow.model.attention_function import (
     mixed_rows,
     row_chunks,
 )
-from anchorflow.model.batches import Batch, Budget, among, first_texts, run_batches, runnable
+from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.layers import keep_outputs, resume
 from anchorflow.model.logits import label_logits, target_label_logits
@@ -200,7 +200,6 @@ def measure_faithfulness(
     steps: int,
     batch_tokens: int,
     examples: Collection[int] | None = None,
-    first: int | None = None,
 ) -> pl.DataFrame:
     """Estimates for each class of edges, and for equally many random ones, in every layer.
 
@@ -220,8 +219,6 @@ def measure_faithfulness(
         Upper bound on tokens per batch, demonstrations included; does not affect the results.
     examples : collection of int, optional
         Measure only these test texts; does not affect their results.
-    first : int, optional
-        Measure only this number of test texts, the first ones.
 
     Returns
     -------
@@ -234,7 +231,7 @@ def measure_faithfulness(
         If gradients are missing, zero, or not finite.
     """
     chosen = taken_together(runnable(prompts, "fixed"))
-    measured = among(first_texts(chosen, first), examples)
+    measured = among(chosen, examples)
     parts = [pl.DataFrame(schema=frame_schema(FAITHFULNESS))]
     if measured.is_empty():
         return parts[0]
@@ -305,7 +302,7 @@ def measure(cell: Cell) -> None:
     """Estimate the effect of cutting edges, for one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     examples = cell.examples(prompts)
-    run = among(first_texts(runnable(prompts, "fixed"), spec.get("examples")), examples)
+    run = among(runnable(prompts, "fixed"), examples)
     faithfulness = measure_faithfulness(
         cell.model(run, cost, spec),
         prompts,
@@ -314,6 +311,5 @@ def measure(cell: Cell) -> None:
         spec["steps"],
         cell.batch_tokens,
         examples,
-        spec.get("examples"),
     )
     cell.write(FAITHFULNESS, faithfulness, cell.described(faithfulness=spec))

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from anchorflow.analyses.knockout.plot import NAMES
-from anchorflow.present.style import MARKERS, describe, legend_below, save, small_multiples
+from anchorflow.present.style import MARKERS, describe, legend_below, save, small_multiples, spread
 from anchorflow.statistics.by_task import AVERAGE
 
 _ESTIMATES = {
@@ -53,14 +53,10 @@ def plot_faithfulness(
                 color = style["colors"][int(color)] if color in "012" else color
                 for control in (True, False):
                     some = rows.filter(pl.col("control") == control)
-                    spread = [
-                        (some["mean"] - some["low"]).clip(0),
-                        (some["high"] - some["mean"]).clip(0),
-                    ]
                     axes.errorbar(
                         some["mean"],
                         [classes.index(name) + 0.18 * (place - 1.5) for name in some["edges"]],
-                        xerr=None if control else spread,
+                        xerr=None if control else spread(some),
                         color=color,
                         marker=marker,
                         markerfacecolor="white" if control else color,

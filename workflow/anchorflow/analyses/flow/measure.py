@@ -497,5 +497,5 @@ def measure(cell: Cell) -> None:
     examples = cell.examples(prompts)
     run = among(runnable(prompts, spec["demonstrations"]), examples)
     model = cell.model(run, cost, spec)
-    flow = measure_flow(model, prompts, cell.batch_tokens, **spec, examples=examples)
+    flow = measure_flow(model, prompts, cell.batch_tokens, spec["demonstrations"], examples)
     cell.write(FLOW, flow, cell.described(flow=spec))

@@ -6,6 +6,7 @@ import polars as pl
 from anchorflow.analyses.flow.schema import FLOW_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.statistics.by_task import (
+    AVERAGE,
     SHARE,
     mean_by_task,
     require_examples,
@@ -107,6 +108,27 @@ def flows_and_controls(frame: pl.DataFrame, layers: int) -> Array:
 def _share(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
     """A part of a whole; null where the whole is 0, as S_wp is in the last layer."""
     return pl.when(whole > 0).then(part / whole)
+
+
+def mean_shares(flow: pl.DataFrame) -> pl.DataFrame:
+    """Mean shares of S_wp, S_pq, and S_ww, per task and over tasks.
+
+    Parameters
+    ----------
+    flow : DataFrame
+        The table ``flow`` of any models.
+
+    Returns
+    -------
+    DataFrame
+        Columns task, layer, flow, and mean; the mean over examples, then over tasks.
+    """
+    total = sum((pl.col(name) for name in FLOWS), pl.lit(0.0))
+    shares = flow.select("task", "layer", *(pl.col(name) / total for name in FLOWS))
+    long = shares.unpivot(FLOWS, index=["task", "layer"], variable_name="flow", value_name="mean")
+    means = long.group_by("task", "layer", "flow").agg(pl.col("mean").fill_nan(None).mean())
+    average = means.group_by("layer", "flow").agg(task=pl.lit(AVERAGE), mean=pl.col("mean").mean())
+    return pl.concat([means, average.select(means.columns)])
 
 
 def flows_and_shares(frame: pl.DataFrame, layers: int, suffix: str = "") -> Array:

@@ -25,7 +25,7 @@ from anchorflow.analyses.knockout.measure import Cut
 from anchorflow.config.errors import InputError
 from anchorflow.depth import bands_of
 from anchorflow.model.attention_function import intervene
-from anchorflow.model.batches import Batch, Budget, first_texts, run_batches, runnable
+from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.layers import keep_outputs, resume
 from anchorflow.model.logits import label_logits, target_label_logits
@@ -264,7 +264,7 @@ def measure(cell: Cell) -> None:
     """Measure saliency between all tokens of a few prompts, for one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     tokenizer = open_tokenizer(cell.input.tokenizer)
-    run = first_texts(runnable(prompts, spec["demonstrations"]), spec["examples"])
+    run = runnable(prompts, spec["demonstrations"]).sort("example").head(spec["examples"])
     model = cell.model(run, cost, spec, batch_tokens=1)  # one prompt at a time
     saliency, kept, cuts = measure_flow_page(model, tokenizer, prompts, **spec)
     settings = cell.described(flow_page=spec)

@@ -7,6 +7,6 @@ ANALYSIS = Analysis(
     category=INFORMATION,
     measured=Measured(sharded=True, twins=True),
     summary=Summary({"isolation": "isolation", "prompts": "prompts"}),
-    figure=Presented("Loyalty under isolation (Fig. 4 of [A])"),
+    figure=Presented("Loyalty under isolation (Fig. 4 of [A])", settings=("labels",)),
     table=Presented("Loyalty under isolation"),
 )

@@ -1,6 +1,7 @@
 """Predictions when label words cannot attend to the text before them ([A] §2.2, Fig. 4).
 
-All tokens of the label words are isolated or, as controls, their neighbors or random tokens.
+All tokens of the label words are isolated or, as controls, their neighbors or random tokens. A
+label word of several tokens is isolated token by token, so that none attends to another either.
 
 In some layers, the isolated positions are cut off from all earlier tokens, in one of two variants.
 ``mask`` hides earlier tokens before the softmax, so a position attends only to itself, with weight

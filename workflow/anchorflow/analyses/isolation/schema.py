@@ -34,7 +34,8 @@ ISOLATION_SUMMARY = f.table(
         "label_loyalty: share of predictions that are the same as in the unmodified run; "
         "word_loyalty: Jaccard similarity of the most likely tokens with those of the unmodified "
         "run; accuracy; divergence: Kullback-Leibler divergence of the label distribution from the "
-        "unmodified one",
+        "unmodified one; "
+        "accuracy_change: accuracy minus that of the unmodified run; " + f.PARTS_OF_CHANGE,
     ),
     f.field("mean", pa.float64(), "mean over seeds", "1, or nats (divergence)"),
     *f.INTERVAL,

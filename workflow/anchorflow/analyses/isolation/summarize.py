@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 
 from anchorflow.analyses.isolation.schema import ISOLATION_SUMMARY
+from anchorflow.statistics import accuracy_change as change
 from anchorflow.statistics.by_task import (
     SHARE,
     over_tasks,
@@ -15,8 +16,9 @@ from anchorflow.statistics.by_task import (
 from anchorflow.statistics.estimates import Estimate
 from anchorflow.statistics.loyalty import EXAMPLE_KEYS, estimate_settings, with_loyalty
 
-MEASURES = ("label_loyalty", "word_loyalty", "accuracy", "divergence")
-BOUNDS = dict.fromkeys(MEASURES[:3], SHARE)
+_LOYALTY = ("label_loyalty", "word_loyalty", "accuracy")
+MEASURES = (*_LOYALTY, "divergence", *change.CHANGES, *change.VOCABULARY)
+BOUNDS = {**dict.fromkeys(_LOYALTY, SHARE), **change.BOUNDS}
 _SETTING = ["variant", "positions", "side", "layers"]
 
 
@@ -64,7 +66,7 @@ def summarize_isolation(
 def loyalty_measures(isolation: pl.DataFrame) -> pl.DataFrame:
     """The measures of every prediction under isolation, relative to the unmodified run.
 
-    Loyalty and accuracy are those of :func:`with_loyalty`. The divergence is KL(u ‖ i) =
+    All but one are those of :func:`with_loyalty`. The divergence is KL(u ‖ i) =
     Σ_c u_c log(u_c / i_c), in nats, of the label distributions of the unmodified run (u) and under
     isolation (i), with probabilities clipped at the smallest normal float32.
 

@@ -3,7 +3,7 @@
 import polars as pl
 
 from anchorflow.present.page import Page, pivoted
-from anchorflow.present.plain import averaged_rows
+from anchorflow.present.plain import averaged_rows, without_details
 
 _NOTE = (
     "Means over tasks and seeds with intervals over seeds, test texts and draws of random "
@@ -13,14 +13,17 @@ _NOTE = (
     "word; text: tokens of each text. label_loyalty: share of predictions that are the same as in "
     "the unmodified run; word_loyalty: Jaccard similarity of the most likely next tokens with "
     "those of the unmodified run; divergence: Kullback-Leibler divergence of the label "
-    "distribution from that of the unmodified run, in nats. results/tables/isolation.csv has every "
-    "task."
+    "distribution from that of the unmodified run, in nats; accuracy_change: minus the accuracy of "
+    "the unmodified run; in_labels: share of texts whose likeliest next token is the first of a "
+    "label word. results/tables/isolation.csv has every task."
 )
 
 
 def tabulate_isolation(summary: pl.DataFrame) -> Page:
     """The measures side by side, one row per model and setting."""
     table = pivoted(
-        averaged_rows(summary), ("model", "variant", "layers", "side", "positions"), "measure"
+        without_details(averaged_rows(summary)),
+        ("model", "variant", "layers", "side", "positions"),
+        "measure",
     )
     return Page("Loyalty under isolation", _NOTE, table.fill_null("–"))

@@ -19,6 +19,7 @@ ANALYSIS = Analysis(
             "counts": "counts",
         },
         sharded=True,
+        twins=True,
     ),
     summary=Summary(
         {
@@ -28,6 +29,6 @@ ANALYSIS = Analysis(
         },
         heavy=True,
     ),
-    figure=Presented("Kernel regression by head"),
+    figure=Presented("Kernel regression by head", settings=("labels",)),
     table=Presented("Kernel regression: best heads"),
 )

@@ -1,68 +1,87 @@
 """How well kernel regression with each head's attention reconstructs predictions, by layer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from matplotlib.ticker import MaxNLocator
+from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
 
-from anchorflow.present.style import describe, save, small_multiples, tasks_in_order
+from anchorflow.arrays import Array
+from anchorflow.present.style import (
+    chance_levels,
+    describe,
+    number_layers,
+    save,
+    small_multiples,
+    tasks_in_order,
+)
 
 _AXES = {
-    "agreement": ("agreement with the model", "viridis"),
+    "agreement": ("agreement\nwith the model", "viridis"),
     "accuracy": ("accuracy", "viridis"),
-    "correlation": ("correlation with similarity", "PuOr"),
+    "correlation": ("correlation with the\nsimilarity of texts", "PuOr"),
 }
 
 
 def plot_kernel(
     summary: pl.DataFrame,
+    labels: Mapping[str, Sequence[str]],
     style: Mapping[str, Any],
     confidence: float,
     paths: Mapping[str, str | Path],
 ) -> None:
     """Plot ``KERNEL_SUMMARY`` for one model, with the largest attention as weights.
 
-    One row per measure and one column per task; the best head of each panel is marked and named.
+    One row per task and one column per measure; a circle marks the best head, which is named above.
+
+    Parameters
+    ----------
+    labels : mapping
+        Label words of every task.
     """
-    largest = summary.filter(pl.col("weights") == "max")
+    largest = summary.filter(weights="max")
     tasks = tasks_in_order(summary)
     # Without the clause on intervals, which heat maps do not have.
     total = describe(summary, confidence).partition(";")[0]
-    title = f"Kernel regression with the attention of each head, {total}"
-    with small_multiples(style, len(_AXES), len(tasks), title) as (figure, axes):
-        for row, (measure, (name, colors)) in enumerate(_AXES.items()):
-            of_measure = largest.filter(pl.col("measure") == measure)
-            lowest, highest = (0.0, 1.0) if measure != "correlation" else _symmetric(of_measure)
-            image = None
-            for column, task in enumerate(tasks):
-                panel = axes[row][column]
-                matrix = _matrix(of_measure.filter(pl.col("task") == task))
-                image = panel.imshow(
-                    matrix,
-                    colors,
-                    vmin=lowest,
-                    vmax=highest,
-                    origin="lower",
-                    aspect="auto",
-                    interpolation="nearest",
-                )
-                best = np.where(np.isnan(matrix), -np.inf, matrix).argmax()
-                layer, head = np.unravel_index(best, matrix.shape)
-                panel.plot(head, layer, "o", color="white", markeredgecolor="black", markersize=3.5)
-                found = f"{matrix[layer, head]:.2f} in layer {layer}, head {head}"
-                panel.set_title(f"{task}\n{found}" if row == 0 else found)
-                panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-                panel.yaxis.set_major_locator(MaxNLocator(integer=True))
-                if column == 0:
-                    panel.set_ylabel("layer")
-                if row == len(_AXES) - 1:
-                    panel.set_xlabel("head")
-            assert image is not None
-            figure.colorbar(image, ax=axes[row], label=name, pad=0.01)
+    title = f"Kernel regression with the attention of each head (circle: best head),\n{total}"
+    with small_multiples(style, len(tasks), len(_AXES), title) as (figure, axes):
+        for column, (measure, (name, colors)) in enumerate(_AXES.items()):
+            panels = [row[column] for row in axes]
+            of_measure = largest.filter(measure=measure)
+            limits = (0.0, 1.0) if measure != "correlation" else _symmetric(of_measure)
+            for panel, task in zip(panels, tasks, strict=True):
+                image = _plot_heads(panel, _matrix(of_measure.filter(task=task)), colors, limits)
+                if measure == "accuracy":
+                    found = panel.get_title()
+                    panel.set_title(f"{found}\nchance {chance_levels(labels)[task]:.2f}")
+            panels[-1].set_xlabel("head")
+            figure.colorbar(image, ax=panels, label=name, location="top", pad=0.02, aspect=30)
+        for row, task in zip(axes, tasks, strict=True):
+            row[0].set_ylabel(f"{task}\nlayer")
         save(figure, paths)
+
+
+def _plot_heads(axes: Axes, matrix: Array, colors: str, limits: tuple[float, float]) -> AxesImage:
+    """Plot a value per layer and head, [L, H], and name the largest."""
+    image = axes.imshow(
+        matrix,
+        colors,
+        vmin=limits[0],
+        vmax=limits[1],
+        origin="lower",
+        aspect="auto",
+        interpolation="nearest",
+    )
+    best = np.where(np.isnan(matrix), -np.inf, matrix).argmax()
+    layer, head = np.unravel_index(best, matrix.shape)
+    axes.plot(head, layer, "o", color="white", markeredgecolor="black", markersize=3.5)
+    axes.set_title(f"{matrix[layer, head]:.2f} in layer {layer}, head {head}")
+    number_layers(axes.xaxis)
+    number_layers(axes.yaxis)
+    return image
 
 
 def _symmetric(rows: pl.DataFrame) -> tuple[float, float]:
@@ -71,8 +90,8 @@ def _symmetric(rows: pl.DataFrame) -> tuple[float, float]:
     return -largest, largest
 
 
-def _matrix(rows: pl.DataFrame) -> np.ndarray:
+def _matrix(rows: pl.DataFrame) -> Array:
     """Means as [L, H]; NaN where undefined."""
     ordered = rows.sort("layer", "head")
-    values: np.ndarray = ordered["mean"].fill_null(np.nan).to_numpy()
+    values: Array = ordered["mean"].fill_null(np.nan).to_numpy()
     return values.reshape(ordered["layer"].n_unique(), -1)

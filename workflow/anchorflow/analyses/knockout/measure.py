@@ -25,7 +25,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.depth import bands_of
 from anchorflow.model.answers import Answers
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, mixed_rows
-from anchorflow.model.batches import Batch, among, first_texts, runnable
+from anchorflow.model.batches import Batch, among, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.intervened_runs import CUTS_AT_ONCE, IntervenedRun
 from anchorflow.model.interventions import BatchRun, Interventions, measure_interventions
@@ -167,7 +167,6 @@ def measure_knockout(
     top_tokens: int,
     batch_tokens: int,
     examples: Collection[int] | None = None,
-    first: int | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
     """Predictions under every setting; for other parameters see :func:`measure_interventions`.
@@ -197,7 +196,6 @@ def measure_knockout(
         KNOCKOUT,
         batch_tokens,
         examples,
-        first,
         scoring,
         top_tokens,
     )
@@ -412,7 +410,7 @@ def measure(cell: Cell) -> None:
     """Predict with edges of attention cut, for every prompt of one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     examples = cell.examples(prompts)
-    run = among(first_texts(runnable(prompts, "fixed"), spec.get("examples")), examples)
+    run = among(runnable(prompts, "fixed"), examples)
     knockout = measure_knockout(
         cell.model(run, cost, spec),
         prompts,
@@ -421,7 +419,6 @@ def measure(cell: Cell) -> None:
         spec["top_tokens"],
         cell.batch_tokens,
         examples,
-        spec.get("examples"),
         cell.scoring,
     )
     cell.write(KNOCKOUT, knockout, cell.described(knockout=spec))

@@ -7,7 +7,16 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
-from anchorflow.present.style import describe, legend_below, plot_line, save, small_multiples, thin
+from anchorflow.present.style import (
+    describe,
+    legend_below,
+    name_y,
+    plot_bars,
+    plot_line,
+    save,
+    small_multiples,
+    thin,
+)
 from anchorflow.statistics.by_task import AVERAGE
 
 NAMES = {
@@ -24,7 +33,7 @@ NAMES = {
     "others": "all other pairs (S$_{ww}$)",
 }
 _THIRDS = ("first", "middle", "last")
-_COLUMNS = 4  # panels that fit the width of a page
+_CUT, _RANDOM = "these edges cut", "equally many random edges in the same rows cut"
 
 
 def plot_knockout(
@@ -36,7 +45,7 @@ def plot_knockout(
     """Plot the table ``knockout_summary`` of one model, averaged over tasks.
 
     One panel per class of edges. Lines run over single layers; if these were not cut one at a time,
-    over thirds of the layers, or all layers.
+    bars stand for thirds of the layers, or for all layers.
     """
     averaged = summary.filter(
         pl.col("task") == AVERAGE, pl.col("measure") == "loss_size", pl.col("mean").is_not_null()
@@ -45,41 +54,37 @@ def plot_knockout(
     plotted = ("single",) if "single" in bands else _THIRDS if bands & {*_THIRDS} else ("all",)
     averaged = averaged.filter(pl.col("band").is_in(plotted))
     classes = [name for name in NAMES if name in set(summary["edges"])]
-    columns = min(_COLUMNS, len(classes))
-    title = "Edges of attention cut, averaged over tasks,\n" + describe(summary, confidence)
-    rows = -(-len(classes) // columns)
-    with small_multiples(style, rows, columns, title) as (figure, axes):
-        panels = [panel for row in axes for panel in row]
-        for panel, name in zip(panels, classes, strict=False):
-            of_class = averaged.filter(pl.col("edges") == name)
-            _plot_class(panel, of_class, style["colors"][0], plotted)
+    title = "Edges of attention cut, averaged over tasks,\n"
+    title += describe(summary, confidence, "bands" if plotted == ("single",) else "error bars")
+    with small_multiples(style, 1, len(classes), title) as (figure, (panels,)):
+        for panel, name in zip(panels, classes, strict=True):
+            of_class = averaged.filter(edges=name)
+            cut, drawn = (of_class.filter(control=control) for control in (False, True))
+            if plotted == ("single",):
+                _plot_lines(panel, cut, drawn, style["colors"][0])
+            else:
+                _plot_bars(panel, cut, drawn, style["colors"][0], plotted)
+            panel.axhline(0, color="0.6", linewidth=0.6, zorder=0)
             panel.set_title(NAMES[name])
-        for panel in panels[len(classes) :]:
-            panel.set_visible(False)
-        for panel in panels[max(0, len(classes) - columns) : len(classes)]:
             panel.set_xlabel("layer" if plotted == ("single",) else "layers")
-            panel.tick_params(labelbottom=True)
-        for row in axes:
-            row[0].set_ylabel("absolute change\nof the loss (nats)")
+        name_y(panels, "absolute change\nof the loss (nats)")
         legend_below(figure, *panels[0].get_legend_handles_labels())
         save(figure, paths)
 
 
-def _plot_class(axes: Axes, rows: pl.DataFrame, color: str, bands: tuple[str, ...]) -> None:
-    if bands != ("single",):
-        order = {band: place for place, band in enumerate(bands)}
-        rows = rows.with_columns(layer=pl.col("band").replace_strict(order, return_dtype=pl.Int32))
-    drawn = rows.filter(pl.col("control")).sort("layer")
-    axes.axhline(0, color="0.6", linewidth=0.6, zorder=0)
-    plot_line(axes, rows.filter(~pl.col("control")), color, 0, "these edges cut")
+def _plot_lines(axes: Axes, cut: pl.DataFrame, drawn: pl.DataFrame, color: str) -> None:
+    plot_line(axes, cut, color, 0, _CUT)
+    rows = drawn.sort("layer")
     axes.fill_between(
-        drawn["layer"], drawn["low"], drawn["high"], color="0.4", alpha=0.15, linewidth=0
+        rows["layer"], rows["low"], rows["high"], color="0.4", alpha=0.15, linewidth=0
     )
-    axes.plot(
-        drawn["layer"],
-        drawn["mean"],
-        **thin(1),
-        label="equally many random edges in the same rows cut",
-    )
-    if bands != ("single",):
-        axes.set_xticks(range(len(bands)), bands)
+    axes.plot(rows["layer"], rows["mean"], **thin(1), label=_RANDOM)
+
+
+def _plot_bars(
+    axes: Axes, cut: pl.DataFrame, drawn: pl.DataFrame, color: str, bands: tuple[str, ...]
+) -> None:
+    for order, (rows, look, name) in enumerate(((cut, color, _CUT), (drawn, "0.6", _RANDOM))):
+        places = [bands.index(band) + 0.4 * order - 0.2 for band in rows["band"]]
+        plot_bars(axes, rows, places, order, look, name)
+    axes.set_xticks(range(len(bands)), bands)

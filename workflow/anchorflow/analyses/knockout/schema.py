@@ -66,7 +66,8 @@ KNOCKOUT_SUMMARY = f.table(
         pa.string(),
         "effect of the cut: loss_change and probability_change, for the true label; loss_size, "
         "the absolute value of loss_change; label_loyalty: share of unchanged predictions; "
-        "word_loyalty: mean Jaccard similarity of the most likely tokens; accuracy_change",
+        "word_loyalty: mean Jaccard similarity of the most likely tokens; "
+        "accuracy_change: accuracy minus that of the unmodified run; " + f.PARTS_OF_CHANGE,
     ),
     f.field("mean", pa.float64(), "mean over seeds and draws", "nats or 1"),
     *f.INTERVAL,

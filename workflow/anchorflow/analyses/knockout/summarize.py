@@ -3,7 +3,9 @@
 import polars as pl
 
 from anchorflow.analyses.knockout.schema import KNOCKOUT_SUMMARY
+from anchorflow.statistics import accuracy_change as change
 from anchorflow.statistics.by_task import (
+    DIFFERENCE,
     SHARE,
     SIZE,
     over_tasks,
@@ -20,9 +22,15 @@ MEASURES = (
     "probability_change",
     "label_loyalty",
     "word_loyalty",
-    "accuracy_change",
+    *change.CHANGES,
+    *change.VOCABULARY,
 )
-BOUNDS = {"loss_size": SIZE, "label_loyalty": SHARE, "word_loyalty": SHARE}
+BOUNDS = {
+    "loss_size": SIZE,
+    "probability_change": DIFFERENCE,
+    **dict.fromkeys(("label_loyalty", "word_loyalty"), SHARE),
+    **change.BOUNDS,
+}
 SETTING = ["edges", "control", "band", "layer", "layers"]
 _EXAMPLE = ["seed", "example"]
 
@@ -32,7 +40,7 @@ def knockout_measures(knockout: pl.DataFrame) -> pl.DataFrame:
 
     ``loss_change`` is the change of the true label's cross-entropy, in nats, ``loss_size`` its
     absolute value, and ``probability_change`` the change of the true label's probability.
-    ``accuracy_change`` is 1 where a prediction becomes right, -1 where it becomes wrong, else 0.
+    The others are those of :func:`with_loyalty`.
 
     Parameters
     ----------
@@ -47,10 +55,7 @@ def knockout_measures(knockout: pl.DataFrame) -> pl.DataFrame:
     untouched = pl.col("edges") == "none"
     plain = knockout.filter(untouched)
     pairs = with_loyalty(knockout.filter(~untouched), plain)
-    right = (pl.col("prediction") == pl.col("label")).cast(pl.Float64)
-    before = plain.select(
-        *_EXAMPLE, pl.col("loss").alias("loss_before"), right.alias("accuracy_before")
-    )
+    before = plain.select(*_EXAMPLE, pl.col("loss").alias("loss_before"))
     return pairs.join(before, on=_EXAMPLE).select(
         *_EXAMPLE,
         "draw",
@@ -60,7 +65,8 @@ def knockout_measures(knockout: pl.DataFrame) -> pl.DataFrame:
         ((-pl.col("loss")).exp() - (-pl.col("loss_before")).exp()).alias("probability_change"),
         "label_loyalty",
         "word_loyalty",
-        (pl.col("accuracy") - pl.col("accuracy_before")).alias("accuracy_change"),
+        *change.CHANGES,
+        *change.VOCABULARY,
     )
 
 

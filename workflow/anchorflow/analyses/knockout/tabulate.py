@@ -3,7 +3,7 @@
 import polars as pl
 
 from anchorflow.present.page import Page, pivoted
-from anchorflow.present.plain import averaged_rows
+from anchorflow.present.plain import averaged_rows, without_details
 
 _NOTE = (
     "Means over tasks and seeds with intervals over seeds, texts, and draws of random edges; "
@@ -11,15 +11,18 @@ _NOTE = (
     "the same number of random edges in the same rows is cut in the layers named: the first, "
     "middle, or last third, or all. loss_change and probability_change refer to the true label; "
     "loss_size is the absolute change of the loss; label_loyalty, the share of unchanged "
-    "predictions; word_loyalty, the Jaccard similarity of the most likely tokens. "
-    "results/tables/knockout.csv has every task and every single layer."
+    "predictions; word_loyalty, the Jaccard similarity of the most likely tokens; in_labels: share "
+    "of texts whose likeliest next token is the first of a label word. results/tables/knockout.csv "
+    "has every task and every single layer."
 )
 
 
 def tabulate_knockout(summary: pl.DataFrame) -> Page:
     """One row per model, class of edges, control, band of layers, and first layer."""
     table = pivoted(
-        _in_several_layers(summary), ("model", "edges", "control", "band", "layer"), "measure"
+        without_details(_in_several_layers(summary)),
+        ("model", "edges", "control", "band", "layer"),
+        "measure",
     )
     return Page("Edges of attention cut", _NOTE, table.fill_null("–"))
 

@@ -14,6 +14,8 @@ from anchorflow.present.style import (
     as_shown,
     describe,
     legend_below,
+    legend_entries,
+    plot_chance,
     plot_line,
     save,
     small_multiples,
@@ -22,9 +24,9 @@ from anchorflow.present.style import (
 from anchorflow.statistics.by_task import AVERAGE
 
 _BY_LAYER = {
-    "s_wp_share": "share of $S_{wp}$: text → label words",
-    "s_pq_share": "share of $S_{pq}$: label words → target",
-    "auc": "AUCROC$_l$: target's attention\nto label words (line: chance)",
+    "s_wp_share": "share of $S_{wp}$:\ntext → label words",
+    "s_pq_share": "share of $S_{pq}$:\nlabel words → target",
+    "auc": "AUCROC$_l$ of the target's\nattention to label words",
 }
 # Okabe-Ito colors that the configuration's do not include, used after them.
 _FURTHER_COLORS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -38,9 +40,9 @@ def plot_label_words(
     confidence: float,
     paths: Mapping[str, str | Path],
 ) -> None:
-    """Plot the table ``label_words_summary`` of one model, one row per task.
+    """Plot the table ``label_words_summary`` of one model, two rows per task.
 
-    From left to right: accuracy, where label words stand for the labels of the demonstrations and,
+    In their order: accuracy, where label words stand for the labels of the demonstrations and,
     for permuted words, also where they are read by their meaning; the shares of two flows and
     AUCROC_l in every layer; label loyalty under isolation.
 
@@ -55,11 +57,14 @@ def plot_label_words(
     orders = {name: order for order, name in enumerate(kinds)}  # the same color in every row
     palette = cycle((*style["colors"], *_FURTHER_COLORS))
     colors = dict(zip(kinds, palette, strict=False))
-    columns = 2 + len(_BY_LAYER)
     with small_multiples(
-        style, len(tasks), columns, f"Own and other label words, {title}", share=False
+        style, 2 * len(tasks), 3, f"Own and other label words, {title}", share=False
     ) as (figure, axes):
-        for task, (left, *middle, right) in zip(tasks, axes, strict=True):
+        for task, above, below in zip(tasks, axes[::2], axes[1::2], strict=True):
+            left, right, *middle = panels = [*above, *below[:-1]]
+            below[-1].set_visible(False)
+            for panel in panels:
+                panel.set_ylim(-0.03, 1.03)
             rows = summary.filter(pl.col("task") == task)
             color_of = {name: color for name, color in colors.items() if name in rows["words"]}
             _plot_points(left, rows, ("accuracy", "follows_meaning"), color_of)
@@ -67,31 +72,23 @@ def plot_label_words(
             for panel, (measure, heading_of_measure) in zip(middle, _BY_LAYER.items(), strict=True):
                 for name, color in color_of.items():
                     line = rows.filter(pl.col("measure") == measure, pl.col("words") == name)
-                    order = orders[name] + orders[name] // len(style["colors"])
-                    plot_line(panel, line, color, order, _kind(name))
-                panel.set_ylim(0, 1)
+                    plot_line(panel, line, color, orders[name], _kind(name))
                 panel.set_xlabel("layer")
                 panel.set_title(heading_of_measure)
                 if measure == "auc":
-                    panel.axhline(0.5, color="0.6", linewidth=0.6, zorder=0)
+                    plot_chance(panel, 0.5)
             named = [_spelled_out(name, words.get(task, {}).get(name)) for name in color_of]
             for panel in (left, right):
-                panel.set_xticks(range(len(color_of)), named)
+                panel.set_xticks(range(len(color_of)), named, fontsize="small")
             heading = f"{task}: accuracy"
             if task != AVERAGE:
-                chance = 1 / len(words[task][OWN])
-                left.axhline(chance, color="0.6", linewidth=0.6, zorder=0)
-                heading += " (line: chance)"
+                plot_chance(left, 1 / len(words[task][OWN]))
             if "follows_meaning" in rows["measure"]:
                 heading += "\nopen: words read by their meaning"
             left.set_title(heading)
-            right.set_title("loyalty, label words isolated in\nfirst layers; open: random tokens")
-        found = {
-            label: handle
-            for row in axes
-            for handle, label in zip(*row[1].get_legend_handles_labels(), strict=True)
-        }
-        legend_below(figure, found.values(), found)
+            right.set_title("label loyalty, isolated in the\nfirst layers; open: random tokens")
+        handle_of = legend_entries(panel for row in axes for panel in row)
+        legend_below(figure, handle_of.values(), handle_of)
         save(figure, paths)
 
 
@@ -130,5 +127,4 @@ def _plot_points(
                     elinewidth=0.8,
                     capsize=2,
                 )
-    axes.set_ylim(-0.03, 1.03)
     axes.set_xlim(-0.5, len(colors) - 0.5)

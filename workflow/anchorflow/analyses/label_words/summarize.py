@@ -1,6 +1,6 @@
 """Effects of label words without meaning, or with another label's meaning ([A] appendix)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +13,10 @@ from anchorflow.analyses.label_words.schema import LABEL_WORDS_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.cell_names import OWN, Words, cell_name
 from anchorflow.depth import first_third, last_third
+from anchorflow.random_draws import drawn_texts
 from anchorflow.statistics.by_task import (
     AVERAGE,
+    DIFFERENCE,
     SHARE,
     estimates_by_task,
     require_examples,
@@ -29,20 +31,12 @@ from anchorflow.statistics.loyalty import mean_of_draws
 
 _EXAMPLE = ["task", "seed", "example"]
 
-BOUNDS = dict.fromkeys(
-    (
-        "accuracy",
-        "follows_meaning",
-        "auc",
-        "s_wp_share",
-        "s_pq_share",
-        "s_wp_early",
-        "s_pq_late",
-        "loyalty_label",
-        "loyalty_random",
-    ),
-    SHARE,
-)
+BOUNDS = {
+    **dict.fromkeys(("accuracy", "follows_meaning", "auc", "auc_late"), SHARE),
+    **dict.fromkeys(("s_wp_share", "s_pq_share", "s_wp_early", "s_pq_late"), SHARE),
+    **dict.fromkeys(("loyalty_label", "loyalty_random"), SHARE),
+    **dict.fromkeys(("accuracy_change", "loyalty_drop"), DIFFERENCE),
+}
 
 
 class Measured(NamedTuple):
@@ -64,6 +58,7 @@ def summarize_label_words(
     words: Words,
     demonstrations: str,
     variant: str,
+    asked: Mapping[str, tuple[Sequence[int], int | None]],
     confidence: float,
 ) -> pl.DataFrame:
     """Accuracy, AUCROC_l, information flow, and loyalty with the task's own and other label words.
@@ -82,6 +77,8 @@ def summarize_label_words(
         The protocol that saliency was measured with, ``per_example`` or ``fixed``.
     variant : str
         The variant of isolation to use.
+    asked : mapping
+        Seeds and number of texts of ``flow`` and ``isolation``, for counting skipped prompts.
 
     Returns
     -------
@@ -113,9 +110,10 @@ def summarize_label_words(
         attended, predicted = (_cells_of(rows, words, name) for rows in (attention, predictions))
         measured.append(_auc(attended, predicted, attention["layer"].n_unique(), of_words))
         flows = _cells_of(flow, words, name)
-        measured.append(_flow(flows, flow["layer"].n_unique(), of_words, demonstrations))
+        of_flows, of_isolation = (_asked(of_words, *asked[key]) for key in ("flow", "isolation"))
+        measured.append(_flow(flows, flow["layer"].n_unique(), of_flows, demonstrations))
         isolated = _cells_of(isolation, words, name)
-        measured.append(_loyalty(isolated, variant, layers, of_words))
+        measured.append(_loyalty(isolated, variant, layers, of_isolation))
         parts += [
             _summarized(estimate, len(words), confidence).with_columns(words=pl.lit(name))
             for estimate in measured
@@ -125,6 +123,11 @@ def summarize_label_words(
         pl.col("task").replace_strict(order, return_dtype=pl.Int32), maintain_order=True
     )
     return summary_table(rows, predictions, LABEL_WORDS_SUMMARY)
+
+
+def _asked(prompts: pl.DataFrame, seeds: Sequence[int], examples: int | None) -> pl.DataFrame:
+    """The prompts of these seeds and of so many texts of each of them."""
+    return drawn_texts(prompts.filter(pl.col("seed").is_in(list(seeds))), examples)
 
 
 def _cells_of(frame: pl.DataFrame, words: Words, name: str) -> pl.DataFrame:

@@ -7,9 +7,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
-from anchorflow.present.style import describe, legend_below, save, small_multiples, tasks_in_order
+from anchorflow.present.style import (
+    describe,
+    legend_below,
+    legend_entries,
+    name_y,
+    number_layers,
+    save,
+    small_multiples,
+    tasks_in_order,
+)
 
 # Okabe-Ito colors, with dash styles to distinguish lines in grayscale.
 _SEGMENTS = {
@@ -70,17 +78,16 @@ def plot_landing(
             above.set_title(task)
             above.set_xlabel("layer")
             image = _plot_places(below, rows)
-            below.set_xlabel("place in the demonstration")
-            if column == 0:
-                above.set_ylabel("attention per token")
-                below.set_ylabel("layer")
-        handle_of: dict[str, Any] = {}
-        for above in axes[0]:
-            handles, names = above.get_legend_handles_labels()
-            handle_of |= dict(zip(names, handles, strict=True))
+            below.set_xlabel("place in the\ndemonstration")
+        name_y(axes[0], "attention\nper token")
+        name_y(axes[1], "layer")
+        handle_of = legend_entries(axes[0])
         legend = {name: handle_of[name] for name, _, _ in styles.values()}
         legend_below(figure, legend.values(), legend, len(_SEGMENTS), handlelength=3)
-        figure.colorbar(image, ax=axes[1], label="relative to the layer's maximum", pad=0.01)
+        figure.set_figheight(figure.get_figheight() + 0.8)  # of the color bar
+        bar: Any = {"location": "bottom", "shrink": 0.5, "aspect": 40}
+        label = "attention, relative to the layer's maximum"
+        figure.colorbar(image, ax=[*axes[0], *axes[1]], label=label, **bar)
         save(figure, paths)
 
 
@@ -95,7 +102,7 @@ def _plot_segments(
             line["layer"], line["low"], line["high"], color=color, alpha=0.18, linewidth=0
         )
     axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    number_layers(axes.xaxis)
 
 
 def _plot_places(axes: Axes, rows: pl.DataFrame) -> Any:
@@ -130,5 +137,5 @@ def _plot_places(axes: Axes, rows: pl.DataFrame) -> Any:
                 segment, (middle, 1.0), (0, 2), ("data", "axes fraction"),
                 textcoords="offset points", ha="center", fontsize="x-small",
             )  # fmt: skip
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    number_layers(axes.yaxis)
     return image

@@ -20,7 +20,7 @@ ANALYSIS = Analysis(
     subject="the effect of the order of demonstrations in {}",
     category=KERNEL,
     measured=Measured(
-        {"prompts": "prompts", "predictions": "orders"}, sharded=True, costs_with=("kernel",)
+        {"prompts": "prompts", "predictions": "orders"}, sharded=True, follows="kernel"
     ),
     summary=Summary(
         {"predictions": "orders/predictions", "prompts": "orders/prompts"},

@@ -12,14 +12,15 @@ from anchorflow.present.style import (
     legend_below,
     save,
     small_multiples,
+    spread,
     tasks_in_order,
 )
 
 _PANELS = {
-    "spread": "accuracy: standard deviation",
-    "changed": "share of predictions differing\nbetween two arrangements",
-    "head_changed": "the same for the best head's\nkernel regression, held out",
-    "head_agreement": "agreement of this head\nwith the model",
+    "spread": "standard deviation\nof accuracies",
+    "changed": "share of predictions\nthat differ between\ntwo arrangements",
+    "head_changed": "the same for the\nkernel regression\nof the best head",
+    "head_agreement": "agreement of\nthis head with\nthe model",
 }
 _NAMES = {"order": "orders of the same demonstrations", "draw": "fresh draws of demonstrations"}
 
@@ -38,6 +39,7 @@ def plot_orders(
     title = "Orders of demonstrations compared with fresh draws,\n"
     title += describe(summary, confidence, "error bars")
     with small_multiples(style, 1, len(_PANELS), title, share=False) as (figure, (panels,)):
+        figure.set_figheight(figure.get_figheight() + 0.25 * max(0, len(tasks) - 5))
         for axes, (measure, name) in zip(panels, _PANELS.items(), strict=True):
             for place, (arrangement, legend) in enumerate(_NAMES.items()):
                 rows = summary.filter(
@@ -49,10 +51,7 @@ def plot_orders(
                 axes.errorbar(
                     rows["mean"],
                     [tasks.index(task) + 0.2 * (place - 0.5) for task in rows["task"]],
-                    xerr=[
-                        (rows["mean"] - rows["low"]).clip(0),
-                        (rows["high"] - rows["mean"]).clip(0),
-                    ],
+                    xerr=spread(rows),
                     color=style["colors"][place],
                     marker=MARKERS[place],
                     markersize=4,

@@ -12,6 +12,7 @@ from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.random_draws import halves
 from anchorflow.statistics.by_task import (
+    DIFFERENCE,
     SHARE,
     estimate_over_seeds,
     estimates_by_task,
@@ -28,7 +29,10 @@ ARRANGEMENTS = ("order", "draw")
 MEASURES = ("accuracy", "spread", "range", "changed")
 DIFFERENCES = ("accuracy", "spread", "changed")  # of orders minus draws
 OF_HEADS = ("head_changed", "head_agreement")
-BOUNDS = dict.fromkeys((*MEASURES, *OF_HEADS), SHARE)
+BOUNDS = {
+    **dict.fromkeys((*MEASURES, *OF_HEADS), SHARE),
+    **dict.fromkeys((f"{measure}_difference" for measure in DIFFERENCES), DIFFERENCE),
+}
 _CELL = ("task", "seed", "example")
 
 

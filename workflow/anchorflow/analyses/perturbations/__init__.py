@@ -14,7 +14,7 @@ ANALYSIS = Analysis(
             "texts": "perturbed_texts",
         }
     ),
-    figure=Presented("Perturbed test texts"),
+    figure=Presented("Perturbed test texts", settings=("labels",)),
     table=Presented("Perturbed test texts (Table 1 of [K])"),
     asked_for="perturbations.kinds",
 )

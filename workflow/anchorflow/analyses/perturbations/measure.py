@@ -14,15 +14,15 @@ from transformers import PreTrainedModel
 
 from anchorflow.analyses.perturbations.schema import PERTURBATIONS, PERTURBED_TEXTS
 from anchorflow.analyses.perturbations.texts import perturbed_samples
-from anchorflow.model.answers import label_predictions
-from anchorflow.model.attention_function import intervene
+from anchorflow.model.answers import predictions_of
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.logits import target_label_logits, target_logits
-from anchorflow.model.prefix import KeepKeys, compute_prefix, shared_token_ids
+from anchorflow.model.intervened_runs import answers_of_runs
+from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
+from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.prepare.prompts import PromptBuilder
+from anchorflow.schemas import fields as f
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
@@ -83,20 +83,14 @@ def measure_perturbations(
             len(prompts),
         )
     run = among(every, examples)
-    columns = ("example", "label", "prediction", "probabilities")
+    columns = ("example", "label", *(field.name for field in f.SCORED))
     parts = [among(untouched, examples).select(pl.lit(UNTOUCHED).alias("perturbation"), *columns)]
     if not run.is_empty():
         prefix = compute_prefix(model, shared_token_ids(every))
 
         def measure(batch: Batch) -> pl.DataFrame:
-            if words is None:
-                with intervene(prefix):
-                    return label_predictions(batch, target_label_logits(model, batch))
-            kept = KeepKeys()
-            with intervene(prefix, kept):
-                logits = target_logits(model, batch)
-            scores = words.scores(model, Ended.batch(model, batch, kept, prefix), logits)
-            return label_predictions(batch, scores)
+            (answers,) = answers_of_runs(model, batch, prefix, (), 1, words)
+            return predictions_of(batch, answers)
 
         budget = Budget(batch_tokens)
         with tqdm(total=len(run), desc="perturbations", unit="prompt", mininterval=1) as progress:

@@ -1,6 +1,6 @@
 """Accuracy for perturbed test texts, and its paired difference from untouched ones."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +11,24 @@ from anchorflow.analyses.perturbations.published import PERTURBED
 from anchorflow.analyses.perturbations.summarize import PERTURBATIONS, UNTOUCHED
 from anchorflow.present.style import (
     MARKERS,
+    chance_levels,
     describe,
     legend_below,
+    legend_entries,
+    plot_chance,
     save,
     small_multiples,
+    spread,
     tasks_in_order,
 )
 
-_PANELS = {"accuracy": "accuracy", "accuracy_change": "accuracy minus that\nfor untouched texts"}
+_PANELS = {"accuracy": "accuracy", "accuracy_change": "change of accuracy"}
 _PUBLISHED = "[K], texts rewritten by GPT-3.5"
 
 
 def plot_perturbations(
     summary: pl.DataFrame,
+    labels: Mapping[str, Sequence[str]],
     style: Mapping[str, Any],
     confidence: float,
     paths: Mapping[str, str | Path],
@@ -32,12 +37,17 @@ def plot_perturbations(
 
     Top: accuracy by perturbation. Bottom: paired difference from untouched texts. Open marks in the
     last column are the published values, for texts rewritten by GPT-3.5.
+
+    Parameters
+    ----------
+    labels : mapping
+        Label words of every task.
     """
     tasks = tasks_in_order(summary)
     names = [name for name in PERTURBATIONS if name in summary["perturbation"]]
     title = "Perturbed test texts,\n" if len(tasks) == 1 else "Perturbed test texts, "
     title += describe(summary, confidence, "error bars")
-    grid = small_multiples(style, len(_PANELS), len(tasks), title, share=False)
+    grid = small_multiples(style, len(_PANELS), len(tasks), title, share=False, share_y=True)
     with grid as (figure, panels):
         for line, (measure, name) in zip(panels, _PANELS.items(), strict=True):
             lines = [kind for kind in names if measure == "accuracy" or kind != UNTOUCHED]
@@ -50,32 +60,30 @@ def plot_perturbations(
                 _plot_points(axes, rows, lines, style["colors"][0])
                 if task == tasks[-1]:
                     _plot_published(axes, lines, measure, style["colors"][1])
-                names_of_lines = [
-                    kind.replace("_", " ") if axes is line[0] else "" for kind in lines
-                ]
-                axes.set_yticks(range(len(lines)), names_of_lines)
+                axes.set_yticks(range(len(lines)), [kind.replace("_", " ") for kind in lines])
                 axes.set_ylim(len(lines) - 0.5, -0.5)
                 axes.set_xlabel(name)
                 axes.grid(axis="x", linewidth=0.3, color="0.85")
                 if measure == "accuracy":
                     axes.set_title(task)
                     axes.set_xlim(-0.02, 1.04)
+                    plot_chance(axes, chance_levels(labels)[task], vertical=True)
                 else:
                     axes.axvline(0, color="0.6", linewidth=0.6, zorder=0)
             ends = [axes.get_xlim() for axes in line]
             for axes in line:
                 axes.set_xlim(min(low for low, _ in ends), max(high for _, high in ends))
-        handles, labels = panels[0][-1].get_legend_handles_labels()
-        legend_below(figure, handles, labels)
+        handle_of = legend_entries(panels[0])
+        legend_below(figure, handle_of.values(), handle_of)
         save(figure, paths)
 
 
 def _plot_points(axes: Axes, rows: pl.DataFrame, names: list[str], color: str) -> None:
-    """Plot the means with intervals; a dotted line marks the untouched texts' accuracy."""
+    """Plot the means with intervals; a dashed line marks the untouched texts' accuracy."""
     axes.errorbar(
         rows["mean"],
         [names.index(name) - 0.1 for name in rows["perturbation"]],
-        xerr=[(rows["mean"] - rows["low"]).clip(0), (rows["high"] - rows["mean"]).clip(0)],
+        xerr=spread(rows),
         color=color,
         marker=MARKERS[0],
         markersize=4,
@@ -84,7 +92,7 @@ def _plot_points(axes: Axes, rows: pl.DataFrame, names: list[str], color: str) -
         label="this model and run",
     )
     for mean in rows.filter(pl.col("perturbation") == UNTOUCHED)["mean"]:
-        axes.axvline(mean, color=color, linewidth=0.6, linestyle=":", zorder=0)
+        axes.axvline(mean, color=color, linewidth=0.6, linestyle="--", zorder=0)
 
 
 def _plot_published(axes: Axes, names: list[str], measure: str, color: str) -> None:

@@ -64,8 +64,10 @@ PERTURBATIONS_SUMMARY = f.table(
         pa.string(),
         "accuracy; except for untouched: changed_words, share of the text's words that differ from "
         "the original at their place; on the examples run with both texts, agreement, share of "
-        "predictions that are the same as for the untouched text, and accuracy_change, accuracy "
-        "minus that for the untouched texts",
+        "predictions that are the same as for the untouched text, and "
+        "accuracy_change: accuracy minus that for the untouched texts; "
+        + f.PARTS_OF_CHANGE
+        + " over all examples",
     ),
     f.field("mean", pa.float64(), "mean over seeds", "1"),
     *f.INTERVAL,

@@ -3,8 +3,9 @@
 import polars as pl
 
 from anchorflow.analyses.perturbations.schema import PERTURBATIONS_SUMMARY
+from anchorflow.statistics import accuracy_change as change
 from anchorflow.statistics.by_task import SHARE
-from anchorflow.statistics.paired import ACCURACY, CELL, Ways
+from anchorflow.statistics.paired import CELL, Ways
 
 UNTOUCHED = "untouched"
 PERTURBATIONS = (UNTOUCHED, "typos", "word_order", "case", "rare_words")
@@ -12,13 +13,16 @@ CHANGES = Ways(
     "perturbation",
     PERTURBATIONS,
     UNTOUCHED,
-    {"accuracy": ACCURACY, "changed_words": pl.col("changed_words")},
+    {
+        "accuracy": change.ACCURACY,
+        **{name: pl.col(name) for name in ("changed_words", *change.VOCABULARY)},
+    },
     {
         "agreement": (pl.col("prediction") == pl.col("plain")).cast(pl.Float64),
-        "accuracy_change": ACCURACY - (pl.col("plain") == pl.col("label")).cast(pl.Float64),
+        **change.accuracy_changes(change.CHANGES, "plain", "plain_in_labels"),
     },
-    ("accuracy",),
-    dict.fromkeys(("accuracy", "changed_words", "agreement"), SHARE),
+    ("accuracy", *change.VOCABULARY),
+    {**dict.fromkeys(("accuracy", "changed_words", "agreement"), SHARE), **change.BOUNDS},
 )
 
 

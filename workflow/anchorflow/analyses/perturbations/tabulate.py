@@ -4,7 +4,7 @@ import polars as pl
 
 from anchorflow.analyses.perturbations.published import PERTURBED
 from anchorflow.present.page import Page, pivoted
-from anchorflow.present.plain import with_skipped
+from anchorflow.present.plain import with_skipped, without_details
 
 _NOTE = (
     "Means over seeds with intervals over seeds and texts. Demonstrations and test texts are the "
@@ -14,10 +14,11 @@ _NOTE = (
     "nearest neighbor in a sentence encoder's space that is rarer in the task's training texts. "
     "changed_words: share of words that differ from those in their place in the untouched text. "
     "agreement: share of texts with the prediction of the untouched text; accuracy_change: "
-    "accuracy minus that for untouched texts; both paired by text. Prompts that exceed the "
-    "context are skipped; pairs with a skipped prompt do not count. The last rows, [K], are Table "
-    "1 of Han et al. 2025, whose texts GPT-3.5 rewrote: perturbations of the same names that "
-    "differ from ours, and complex sentences, which rules cannot produce."
+    "accuracy minus that for untouched texts; both paired by text. in_labels: share of texts whose "
+    "likeliest next token is the first of a label word. Prompts that exceed the context are "
+    "skipped; pairs with a skipped prompt do not count. The last rows, [K], are Table 1 of Han et "
+    "al. 2025, whose texts GPT-3.5 rewrote: perturbations of the same names that differ from ours, "
+    "and complex sentences, which rules cannot produce."
 )
 
 
@@ -26,7 +27,7 @@ def tabulate_perturbations(summary: pl.DataFrame) -> Page:
 
     Numbers of skipped prompts, and of skipped pairs, follow the interval.
     """
-    rows = with_skipped(summary, "accuracy", "accuracy_change")
+    rows = with_skipped(without_details(summary), "accuracy", "accuracy_change")
     ours = pivoted(rows, ("model", "task", "perturbation"), "measure")
     published = pl.DataFrame(
         [

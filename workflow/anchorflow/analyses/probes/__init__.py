@@ -5,7 +5,7 @@ from anchorflow.config.analysis import KERNEL, Analysis, Measured, Presented, Su
 ANALYSIS = Analysis(
     subject="probes of keys and values in {}",
     category=KERNEL,
-    measured=Measured(),
+    measured=Measured(follows="kernel", twins=True),
     summary=Summary({"probes": "probes", "prompts": "kernel/prompts", "samples": "kernel/samples"}),
     figure=Presented("Probes of keys and values"),
     table=Presented("Probes of keys and values"),

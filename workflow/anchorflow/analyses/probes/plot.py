@@ -6,12 +6,17 @@ from typing import Any
 
 import matplotlib as mpl
 import polars as pl
-from matplotlib.ticker import MaxNLocator
 
-from anchorflow.present.style import MARKERS, save, small_multiples
+from anchorflow.present.style import (
+    MARKERS,
+    legend_below,
+    number_layers,
+    save,
+    small_multiples,
+)
 from anchorflow.statistics.by_task import AVERAGE
 
-_TARGETS = {"next_token": "most likely token after the text alone", "label": "label"}
+_TARGETS = {"next_token": "most likely token after the text", "label": "label"}
 
 
 def plot_probes(
@@ -28,18 +33,15 @@ def plot_probes(
     averaged = summary.filter(pl.col("task") == AVERAGE)
     offsets = averaged["offset"].unique().sort().to_list()
     colors = mpl.colormaps["viridis"].resampled(len(offsets) + 1)
-    title = "Ridge probes around label words"
+    title = "Ridge probes around label words, averaged over tasks"
     for counts in averaged.select("model", "decoded", "seeds").head(1).iter_rows(named=True):
         title += (
-            f", {counts['model']}: {counts['decoded']} demonstrations over {counts['seeds']} seeds;"
-            f"\nbands are {confidence:.0%} intervals"
+            f",\n{counts['model']}: {counts['decoded']} demonstrations over {counts['seeds']} "
+            f"seeds; bands are {confidence:.0%} intervals"
         )
     if averaged.is_empty():
         title += ": nothing, since no task has two demonstrations of each label"
-    with small_multiples({**style, "panel_width": 1.4 * style["panel_width"]}, 2, 2, title) as (
-        figure,
-        axes,
-    ):
+    with small_multiples(style, 2, 2, title, share_y=True) as (figure, axes):
         for row, source in enumerate(("key", "value")):
             for column, (target, name) in enumerate(_TARGETS.items()):
                 panel = axes[row][column]
@@ -69,15 +71,18 @@ def plot_probes(
                         line["mean"],
                         color=color,
                         marker=MARKERS[number % len(MARKERS)],
-                        label=f"{offset:+d}" if offset else "label word",
+                        label=f"{offset:+d}".replace("-", "−") if offset else "label word",
                     )
-                panel.set_title(f"{name}, from the {source}")
+                if row == 0:
+                    panel.set_title(name)
                 panel.set_ylim(0, 1.04)
-                panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+                number_layers(panel.xaxis)
                 if column == 0:
-                    panel.set_ylabel("accuracy")
+                    panel.set_ylabel(f"accuracy of probes\nof {source}s")
                 if row == 1:
                     panel.set_xlabel("layer")
         handles, names = axes[0][0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside right center", title="position", frameon=False)
+        legend_below(
+            figure, handles, names, title="token that is probed, counted from the label word"
+        )
         save(figure, paths)

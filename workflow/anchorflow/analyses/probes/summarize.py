@@ -6,10 +6,17 @@ import polars as pl
 from anchorflow.analyses.probes.schema import PROBES_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.schemas.frames import frame_schema
-from anchorflow.statistics.by_task import AVERAGE, SHARE, mean_by_task, summary_rows, summary_table
+from anchorflow.statistics.by_task import (
+    AVERAGE,
+    DIFFERENCE,
+    SHARE,
+    mean_by_task,
+    summary_rows,
+    summary_table,
+)
 
 MEASURES = ("accuracy", "shuffled", "gain")
-BOUNDS = dict.fromkeys(("accuracy", "shuffled"), SHARE)
+BOUNDS = {"accuracy": SHARE, "shuffled": SHARE, "gain": DIFFERENCE}
 _KEYS = ["layer", "offset", "source", "target"]
 
 

@@ -18,6 +18,6 @@ ANALYSIS = Analysis(
         ("statistics", "temperatures", "chosen_on"),
         heavy=True,
     ),
-    figure=Presented("Regressors by number of demonstrations"),
+    figure=Presented("Regressors by number of demonstrations", settings=("labels",)),
     table=Presented("In-context learning and regressors (Table 2 of [K])"),
 )

@@ -1,14 +1,24 @@
 """In-context learning compared with regressions, by number of demonstrations."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator
 
-from anchorflow.present.style import describe, legend_below, save, small_multiples, tasks_in_order
+from anchorflow.present.style import (
+    chance_levels,
+    describe,
+    legend_below,
+    legend_entries,
+    name_y,
+    plot_chance,
+    save,
+    small_multiples,
+    spread,
+    tasks_in_order,
+)
 
 # Okabe-Ito colors
 _METHODS = {
@@ -18,11 +28,12 @@ _METHODS = {
     "head_chosen_here": ("best head, chosen on the same texts", "#E69F00", "v", ":"),
     "head_held_out": ("best head, held out", "#D55E00", "D", "-."),
 }
-_FURTHER = (("#009E73", "P"), ("#CC79A7", "X"), ("#F0E442", "*"))  # further encoders, in turn
+_FURTHER = (("#009E73", "P"), ("#CC79A7", "p"), ("#F0E442", "*"))  # further encoders, in turn
 
 
 def plot_regressors(
     summary: pl.DataFrame,
+    labels: Mapping[str, Sequence[str]],
     style: Mapping[str, Any],
     confidence: float,
     paths: Mapping[str, str | Path],
@@ -31,27 +42,29 @@ def plot_regressors(
 
     Top: accuracy. Bottom: agreement with the model's predictions for the same demonstrations; for
     the model itself, with its predictions for all demonstrations.
+
+    Parameters
+    ----------
+    labels : mapping
+        Label words of every task.
     """
     tasks = tasks_in_order(summary)
     plotted = summary.filter(pl.col("weights").is_null() | (pl.col("weights") == "max"))
     title = "In-context learning compared with regressions on the same demonstrations,\n"
     title += describe(summary, confidence, "error bars")
-    with small_multiples(style, 2, len(tasks), title, share=False) as (figure, axes):
-        for row, (measure, name) in enumerate(
-            (("accuracy", "accuracy"), ("agreement", "agreement with the model"))
-        ):
-            for column, task in enumerate(tasks):
-                panel = axes[row][column]
-                rows = plotted.filter(pl.col("task") == task, pl.col("measure") == measure)
-                _plot_methods(panel, rows)
-                if row == 0:
-                    panel.set_title(task)
-                else:
-                    panel.set_xlabel("demonstrations")
-                if column == 0:
-                    panel.set_ylabel(name)
-        handles, names = axes[0][0].get_legend_handles_labels()
-        legend_below(figure, handles, names)
+    with small_multiples(style, 2, len(tasks), title, share=False, share_y=True) as (figure, axes):
+        for panels, measure in zip(axes, ("accuracy", "agreement"), strict=True):
+            for panel, task in zip(panels, tasks, strict=True):
+                _plot_methods(panel, plotted.filter(task=task, measure=measure))
+        for panel, task in zip(axes[0], tasks, strict=True):
+            plot_chance(panel, chance_levels(labels)[task])
+            panel.set_title(task)
+        for panel in axes[1]:
+            panel.set_xlabel("demonstrations\nper label")
+        name_y(axes[0], "accuracy")
+        name_y(axes[1], "agreement\nwith the model")
+        handle_of = legend_entries(axes[0])
+        legend_below(figure, handle_of.values(), handle_of)
         save(figure, paths)
 
 
@@ -62,13 +75,15 @@ def _plot_methods(axes: Axes, rows: pl.DataFrame) -> None:
         color, marker = _FURTHER[number % len(_FURTHER)]
         name = f"{method.removeprefix('encoder_')}, kernel regression"
         methods[method] = (name, color, marker, "--")
+    # The averages over tasks of numbers of demonstrations are numbers that no task has.
+    counts = rows["demonstrations_per_label"].unique().sort(nulls_last=True).to_list()
     for number, (method, (name, color, marker, dashes)) in enumerate(methods.items()):
-        line = rows.filter(pl.col("method") == method).sort("demonstrations")
-        shift = 1 + 0.04 * (number - 2)  # side by side at equal numbers of demonstrations
+        line = rows.filter(method=method).sort("demonstrations")
+        shift = 0.08 * (number - 2)  # side by side at equal numbers of demonstrations
         axes.errorbar(
-            line["demonstrations"] * shift,
+            [counts.index(count) + shift for count in line["demonstrations_per_label"]],
             line["mean"],
-            yerr=[(line["mean"] - line["low"]).clip(0), (line["high"] - line["mean"]).clip(0)],
+            yerr=spread(line),
             color=color,
             marker=marker,
             markersize=3.5,
@@ -77,11 +92,6 @@ def _plot_methods(axes: Axes, rows: pl.DataFrame) -> None:
             linewidth=1.0,
             label=name,
         )
-    axes.set_xscale("log", base=2)
-    ticks = rows["demonstrations"].unique().sort().to_list()
-    # The label of a tick just below the last one would overlap with it.
-    crowded = [tick < ticks[-1] < 1.4 * tick for tick in ticks]
-    names = ["" if c else f"{tick:.3g}" for tick, c in zip(ticks, crowded, strict=True)]
-    axes.set_xticks(ticks, names)
-    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks(range(len(counts)), ["all" if count is None else count for count in counts])
+    axes.set_xlim(-0.4, len(counts) - 0.6)
     axes.set_ylim(0, 1.04)

@@ -29,7 +29,7 @@ ANALYSIS = Analysis(
             "prompts": "prompts",
         }
     ),
-    figure=Presented("Chosen demonstrations"),
+    figure=Presented("Chosen demonstrations", settings=("labels",)),
     table=Presented("Chosen demonstrations"),
     check=check,
 )

@@ -25,14 +25,12 @@ from anchorflow.analyses.retrieval.samples import (
     vectors,
 )
 from anchorflow.analyses.retrieval.schema import RETRIEVAL
-from anchorflow.model.answers import label_predictions
-from anchorflow.model.attention_function import intervene
+from anchorflow.model.answers import predictions_of
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.logits import target_label_logits, target_logits
-from anchorflow.model.prefix import KeepKeys
+from anchorflow.model.intervened_runs import answers_of_runs
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
+from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.schemas.embeddings import EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema, keyed
@@ -135,18 +133,14 @@ def measure_retrieval(
         )
     parts = [
         random.select(
-            pl.lit(RANDOM).alias("choice"), "example", "label", "prediction", "probabilities"
+            pl.lit(RANDOM).alias("choice"),
+            *("example", "label", "prediction", "probabilities", "label_mass", "in_labels"),
         )
     ]
 
     def measure(batch: Batch) -> pl.DataFrame:
-        if words is None:
-            return label_predictions(batch, target_label_logits(model, batch))
-        kept = KeepKeys()
-        with intervene(kept):
-            logits = target_logits(model, batch)
-        scores = words.scores(model, Ended.batch(model, batch, kept), logits)
-        return label_predictions(batch, scores)
+        (answers,) = answers_of_runs(model, batch, None, (), 1, words)
+        return predictions_of(batch, answers)
 
     budget = Budget(batch_tokens)
     with tqdm(total=len(run), desc="retrieval", unit="prompt", mininterval=1) as progress:

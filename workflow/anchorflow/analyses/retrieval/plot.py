@@ -11,10 +11,13 @@ from matplotlib.lines import Line2D
 from anchorflow.analyses.retrieval.summarize import CHOICES
 from anchorflow.present.style import (
     MARKERS,
+    chance_levels,
     describe,
     legend_below,
+    legend_entries,
     save,
     small_multiples,
+    spread,
     tasks_in_order,
 )
 
@@ -38,6 +41,7 @@ _MAJORITY = "majority of their labels, without the model"
 
 def plot_retrieval(
     summary: pl.DataFrame,
+    labels: Mapping[str, Sequence[str]],
     style: Mapping[str, Any],
     confidence: float,
     paths: Mapping[str, str | Path],
@@ -47,13 +51,19 @@ def plot_retrieval(
     Left: accuracy by choice of demonstrations, with open marks for the majority of their labels.
     Middle: paired difference from random ones. Right: share of demonstrations with the test text's
     label.
+
+    Parameters
+    ----------
+    labels : mapping
+        Label words of every task.
     """
     tasks = tasks_in_order(summary)
     choices = [choice for choice in CHOICES if choice in summary["choice"]]
     title = "Chosen demonstrations compared with random ones,\n"
     title += describe(summary, confidence, "error bars")
     with small_multiples(style, 1, len(_PANELS), title, share=False) as (figure, (panels,)):
-        figure.set_figheight(figure.get_figheight() * max(1, len(choices) / 4))
+        lines = len(tasks) * (len(choices) + 1)
+        figure.set_figheight(max(figure.get_figheight(), 0.11 * lines + 1.4))
         for axes, (measure, name) in zip(panels, _PANELS.items(), strict=True):
             rows = summary.filter(pl.col("measure") == measure, pl.col("task").is_in(tasks))
             majority = summary.filter(pl.col("measure") == "majority")
@@ -74,9 +84,13 @@ def plot_retrieval(
                 axes.axvline(0, color="0.6", linewidth=0.6, zorder=0)
             else:
                 axes.set_xlim(-0.02, 1.04)
-        handles, labels = panels[0].get_legend_handles_labels()
+        ends = [tasks.index(task) - 0.5 for task in tasks], [tasks.index(t) + 0.5 for t in tasks]
+        levels = [chance_levels(labels)[task] for task in tasks]
+        panels[0].vlines(levels, *ends, color="0.4", linestyle=":", linewidth=0.9, label="chance")
+        handle_of = legend_entries(panels)
         open_mark = Line2D([], [], color="0.4", marker=MARKERS[0], **_MARK, markerfacecolor="none")
-        legend_below(figure, [*handles, open_mark], [*labels, _MAJORITY])
+        handle_of[_MAJORITY] = open_mark
+        legend_below(figure, handle_of.values(), handle_of)
         save(figure, paths)
 
 
@@ -91,7 +105,7 @@ def _look(choice: str, colors: Sequence[str]) -> dict[str, Any]:
     order = CHOICES.index(choice)
     return {
         "color": colors[order % len(colors)],
-        "marker": MARKERS[(order + order // len(colors)) % len(MARKERS)],
+        "marker": MARKERS[order % len(MARKERS)],
         **_MARK,
     }
 
@@ -103,10 +117,7 @@ def _plot_points(
     axes.errorbar(
         points["mean"],
         heights,
-        xerr=[
-            (points["mean"] - points["low"]).clip(0),
-            (points["high"] - points["mean"]).clip(0),
-        ],
+        xerr=spread(points),
         elinewidth=0.8,
         label=_NAMES[points["choice"][0]],
         **look,

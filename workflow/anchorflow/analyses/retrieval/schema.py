@@ -34,9 +34,11 @@ RETRIEVAL_SUMMARY = f.table(
         "measure",
         pa.string(),
         "accuracy; similarity and same_label, as in the retrieval table; majority: accuracy of the "
-        "demonstrations' most frequent label, in a tie the last one, without a model; "
-        "accuracy_gain: accuracy minus that with random demonstrations, on the examples run with "
-        "both (not for random)",
+        "demonstrations' most frequent label, in a tie the last one, without a model; on the "
+        "examples run with both, and not for random, "
+        "accuracy_gain: accuracy minus that with random demonstrations; "
+        + f.PARTS_OF_CHANGE
+        + " over all examples",
     ),
     f.field("mean", pa.float64(), "mean over seeds", "1"),
     *f.INTERVAL,

@@ -3,8 +3,9 @@
 import polars as pl
 
 from anchorflow.analyses.retrieval.schema import RETRIEVAL_SUMMARY
+from anchorflow.statistics import accuracy_change as change
 from anchorflow.statistics.by_task import SHARE
-from anchorflow.statistics.paired import ACCURACY, CELL, Ways
+from anchorflow.statistics.paired import CELL, Ways
 
 RANDOM = "random"
 CHOICES = (
@@ -21,14 +22,15 @@ GAINS = Ways(
     CHOICES,
     RANDOM,
     {
-        "accuracy": ACCURACY,
+        "accuracy": change.ACCURACY,
         "similarity": pl.col("similarity"),
         "same_label": pl.col("same_label"),
         "majority": (pl.col("voted") == pl.col("label")).cast(pl.Float64),
+        **{name: pl.col(name) for name in change.VOCABULARY},
     },
-    {"accuracy_gain": ACCURACY - (pl.col("plain") == pl.col("label")).cast(pl.Float64)},
-    ("accuracy", "similarity", "same_label", "majority"),
-    dict.fromkeys(("accuracy", "same_label", "majority"), SHARE),
+    change.accuracy_changes(change.GAINS, "plain", "plain_in_labels"),
+    ("accuracy", "similarity", "same_label", "majority", *change.VOCABULARY),
+    {**dict.fromkeys(("accuracy", "same_label", "majority"), SHARE), **change.BOUNDS},
 )
 
 

@@ -3,7 +3,7 @@
 import polars as pl
 
 from anchorflow.present.page import Page, pivoted
-from anchorflow.present.plain import with_skipped
+from anchorflow.present.plain import with_skipped, without_details
 
 _NOTE = (
     "Means over seeds with intervals over seeds and texts. random: demonstrations drawn once "
@@ -17,7 +17,8 @@ _NOTE = (
     "al. 2022). The last four are the same for all test texts of a seed. similarity: the "
     "cosine, averaged over the demonstrations; same_label: share of demonstrations with the "
     "test text's label; majority: accuracy of the demonstrations' most frequent label, the last "
-    "of several, without a model; accuracy_gain: accuracy minus that with random, paired by "
+    "of several, without a model; in_labels: share of texts whose likeliest next token is the "
+    "first of a label word; accuracy_gain: accuracy minus that with random, paired by "
     "example. Texts identical to the test text are excluded from nearest ones, and texts "
     "identical to any test text from representative and outlying ones. Prompts that exceed the "
     "context are skipped; pairs with a skipped prompt do not count in the gain."
@@ -27,6 +28,8 @@ _NOTE = (
 def tabulate_retrieval(summary: pl.DataFrame) -> Page:
     """One row per model, task, and choice, one column per measure."""
     table = pivoted(
-        with_skipped(summary, "accuracy", "accuracy_gain"), ("model", "task", "choice"), "measure"
+        with_skipped(without_details(summary), "accuracy", "accuracy_gain"),
+        ("model", "task", "choice"),
+        "measure",
     )
     return Page("Chosen demonstrations", _NOTE, table.fill_null("–"))

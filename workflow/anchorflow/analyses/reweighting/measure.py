@@ -22,8 +22,8 @@ from anchorflow.analyses.reweighting.schema import DESCENT, LEARNING_RATES, REWE
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Intervention
-from anchorflow.model.batches import Batch, Budget, run_batches, runnable
-from anchorflow.model.beta_fit import Fit, Step, fit_reweighting, label_scores
+from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.beta_fit import Fit, Step, answers_under, fit_reweighting, label_scores
 from anchorflow.model.cell import Cell
 from anchorflow.model.last_tokens import LastTokens, keep_all_but_last, keep_together
 from anchorflow.model.logits import check_finite
@@ -51,14 +51,21 @@ class Reweighted(NamedTuple):
     predictions: pl.DataFrame  # REWEIGHTING
 
 
+class _Way(NamedTuple):
+    """Predictions in one way, for T texts; a baseline's change label probabilities alone."""
+
+    probabilities: Array  # [T, C]
+    label_mass: Array | None = None  # [T]
+    in_labels: Array | None = None  # [T], 1 or 0
+
+
 class _Answered(NamedTuple):
     """The model's answers to a batch of test texts, or to all of them."""
 
     examples: list[int]
     labels: list[int]
-    vanilla: Array  # [T, C]
     attention: Array  # [T, A]
-    reweighted: dict[str, Array]  # [T, C] each
+    ways: dict[str, _Way]  # vanilla and those with β
 
 
 SCHEMAS = {
@@ -144,11 +151,10 @@ def measure_reweighting(
 
     def answer(batch: Batch) -> _Answered:
         tokens = keep_all_but_last(model, batch, prefix)
-        reweighted = {
-            name: label_probabilities(model, tokens, beta, words) for name, beta in betas.items()
-        }
-        answers = read(model, tokens, words)
-        return _Answered(batch.examples, batch.labels.tolist(), *answers, reweighted)
+        vanilla, attention = read(model, tokens, words)
+        ways = {name: _predict(model, tokens, beta, words) for name, beta in betas.items()}
+        ways = {"vanilla": vanilla, **ways}
+        return _Answered(batch.examples, batch.labels.tolist(), attention, ways)
 
     total = len(test) + len(many) + sum(map(len, inputs.values()))
     with tqdm(total=total, desc="reweighting", unit="example", mininterval=1) as progress:
@@ -157,7 +163,7 @@ def measure_reweighting(
             parts.append(answered)
             progress.update(batch.size)
         whole = _whole(parts)
-        ways = {"vanilla": whole.vanilla, **whole.reweighted}
+        ways, vanilla = dict(whole.ways), whole.ways["vanilla"].probabilities
         _, features = read(model, learned, words)
         known = learned.labels.cpu().numpy()
         for name, input_prompts in inputs.items():
@@ -169,8 +175,8 @@ def measure_reweighting(
                 progress,
                 words,
             )
-            observed = Observed(whole.vanilla, whole.attention, features, known, found)
-            ways[name] = _finite(name, baseline(name).predict(observed))
+            observed = Observed(vanilla, whole.attention, features, known, found.probabilities)
+            ways[name] = _Way(_finite(name, baseline(name).predict(observed)))
         predicted = [
             _predictions(way, whole.examples, whole.labels, found) for way, found in ways.items()
         ]
@@ -273,19 +279,22 @@ def _plain(
     budget: Budget,
     progress: "tqdm[Any]",
     words: Words | None,
-) -> Array:
-    """Label probabilities for the prompts of one protocol, in order of ``example``, [F, C]."""
+) -> _Way:
+    """Predictions for the prompts of one protocol, in order of ``example``."""
     examples: list[int] = []
-    found: list[Array] = []
+    found: list[_Way] = []
 
-    def answer(batch: Batch) -> Array:
-        return label_probabilities(model, keep_all_but_last(model, batch, prefix), words=words)
+    def answer(batch: Batch) -> _Way:
+        return _predict(model, keep_all_but_last(model, batch, prefix), None, words)
 
-    for batch, probabilities in run_batches(prompts, budget, model.device, answer, prefix.tokens):
+    for batch, way in run_batches(prompts, budget, model.device, answer, prefix.tokens):
         examples += batch.examples
-        found.append(probabilities)
+        found.append(way)
         progress.update(batch.size)
-    return np.concatenate(found)[np.argsort(examples)] if found else np.empty((0, 0))
+    if not found:
+        return _Way(np.empty((0, 0)))
+    order = np.argsort(examples)
+    return _Way(*(column[order] for column in _joined(found) if column is not None))
 
 
 def _whole(parts: Sequence[_Answered]) -> _Answered:
@@ -293,13 +302,13 @@ def _whole(parts: Sequence[_Answered]) -> _Answered:
     return _Answered(
         [example for part in parts for example in part.examples],
         [label for part in parts for label in part.labels],
-        np.concatenate([part.vanilla for part in parts]),
         np.concatenate([part.attention for part in parts]),
-        {
-            name: np.concatenate([part.reweighted[name] for part in parts])
-            for name in parts[0].reweighted
-        },
+        {name: _joined([part.ways[name] for part in parts]) for name in parts[0].ways},
     )
+
+
+def _joined(parts: Sequence[_Way]) -> _Way:
+    return _Way(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 @torch.no_grad()
@@ -308,7 +317,6 @@ def label_probabilities(
     tokens: LastTokens,
     beta: torch.Tensor | None = None,
     words: Words | None = None,
-    *observing: Intervention,
 ) -> Array:
     """Softmax over the scores of the label words, [B, C]; see :func:`label_scores`.
 
@@ -317,43 +325,66 @@ def label_probabilities(
     InputError
         If a score is not finite.
     """
-    scores = label_scores(model, tokens, beta, words, *observing)
+    return _softmax(label_scores(model, tokens, beta, words), tokens, beta)
+
+
+def _softmax(scores: torch.Tensor, tokens: LastTokens, beta: torch.Tensor | None) -> Array:
     check_finite(scores, tokens.examples, beta is not None)
     # In float32, the probability of a word of many tokens may underflow.
     probabilities: Array = scores.cpu().double().softmax(-1).numpy()
     return probabilities
 
 
+def _predict(
+    model: PreTrainedModel,
+    tokens: LastTokens,
+    beta: torch.Tensor | None,
+    words: Words | None,
+    *observing: Intervention,
+) -> _Way:
+    """The model's predictions, with or without β."""
+    answers = answers_under(model, tokens, beta, words, 1, *observing)
+    check_finite(answers.largest, tokens.examples, beta is not None)
+    return _Way(
+        _softmax(answers.scores, tokens, beta),
+        answers.label_mass.cpu().numpy(),
+        answers.in_labels.cpu().numpy(),
+    )
+
+
 def read(
     model: PreTrainedModel, tokens: LastTokens, words: Words | None = None
-) -> tuple[Array, Array]:
-    """Label probabilities without β, and attention from the target to the label words.
+) -> tuple[_Way, Array]:
+    """Predictions without β, and attention from the target to the label words.
 
     Returns
     -------
     tuple
-        [B, C]; and A_l^h(q, p_i) of all layers, heads, and demonstrations as [B, L · H · N], each
-        a sum over the tokens of the label word.
+        Predictions; and A_l^h(q, p_i) of all layers, heads, and demonstrations as
+        [B, L · H · N], each a sum over the tokens of the label word.
     """
     recorded = RecordRows(tokens.rows)
-    probabilities = label_probabilities(model, tokens, None, words, recorded)
+    vanilla = _predict(model, tokens, None, words, recorded)
     rows = recorded.stacked(model.config.get_text_config().num_hidden_layers)  # [L, B, H, K]
     attention = tokens.label_keys.to("cpu").total(rows)  # [L, B, H, N]
     features: Array = attention.transpose(0, 1).flatten(1).double().numpy()
-    return probabilities, features
+    return vanilla, features
 
 
 def _predictions(
-    method: str, examples: Sequence[int], labels: Sequence[int], probabilities: Array
+    method: str, examples: Sequence[int], labels: Sequence[int], way: _Way
 ) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "example": examples,
             "method": method,
             "label": labels,
-            "prediction": probabilities.argmax(1),
-            "probabilities": probabilities.tolist(),
-        }
+            "prediction": way.probabilities.argmax(1),
+            "probabilities": way.probabilities.tolist(),
+            "label_mass": way.label_mass,
+            "in_labels": way.in_labels,
+        },
+        schema_overrides={"label_mass": pl.Float32, "in_labels": pl.Boolean},
     )
 
 
@@ -413,6 +444,7 @@ def measure(cell: Cell) -> None:
     """Fit β and predict with it and with its baselines, for one model, task, and seed."""
     spec, task, anchors = cell.spec, cell.task, cell.params.anchors
     samples, tested = cell.read("samples", SAMPLES), cell.read("prompts", PROMPTS)
+    tested = among(tested, cell.examples(tested))
     further = draw_auxiliary(
         cell.read("texts", TEXTS),
         samples,

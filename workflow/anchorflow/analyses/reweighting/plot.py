@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 from matplotlib.colors import LogNorm
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
-from anchorflow.present.style import save, small_multiples
+from anchorflow.present.style import name_y, number_layers, save, small_multiples
 
 _COLORS = "PuOr_r"  # color-blind safe; white at 1
 
@@ -57,8 +57,8 @@ def plot_reweighting(
     seeds = beta["seed"].n_unique()
     over = f"{seeds} seeds" if seeds > 1 else "one seed"
     title = (
-        f"{beta['model'][0]}: exp(β), by which attention from the target to the label words is "
-        f"multiplied; geometric mean over demonstrations and {over}"
+        f"{beta['model'][0]}: factors exp(β) of attention from the target to label words,\n"
+        f"geometric mean over demonstrations and {over}"
     )
     with small_multiples(style, 1, len(tasks), title) as (figure, axes):
         for column, (task, values) in enumerate(factors.items()):
@@ -73,9 +73,9 @@ def plot_reweighting(
             )
             panel.set_title(task)
             panel.set_xlabel("head")
-            panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-            panel.yaxis.set_major_locator(MaxNLocator(integer=True))
-        axes[0][0].set_ylabel("layer")
+            number_layers(panel.xaxis)
+            number_layers(panel.yaxis)
+        name_y(axes[0], "layer")
         bar = figure.colorbar(image, ax=axes[0], label="exp(β)", shrink=0.9)
         ticks = np.exp(np.linspace(-np.log(span), np.log(span), 5)).tolist()
         bar.set_ticks(ticks, labels=[f"{tick:.2g}" for tick in ticks])

@@ -59,7 +59,8 @@ REWEIGHTING_SUMMARY = f.table(
         "measure",
         pa.string(),
         "accuracy; macro_f1; accuracy_gain and macro_f1_gain: the same minus vanilla's on the same "
-        "examples (not for vanilla itself)",
+        "examples (not for vanilla itself); for accuracy_gain, except for baselines, "
+        + f.PARTS_OF_CHANGE,
     ),
     f.field("mean", pa.float64(), "mean over seeds", "1"),
     *f.INTERVAL,

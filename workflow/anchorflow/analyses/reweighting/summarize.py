@@ -10,8 +10,10 @@ from anchorflow.analyses.accuracy.summarize import accuracy_measures
 from anchorflow.analyses.reweighting.published import table_1
 from anchorflow.analyses.reweighting.schema import REWEIGHTING_SUMMARY
 from anchorflow.arrays import Array
+from anchorflow.statistics import accuracy_change as change
 from anchorflow.statistics.by_task import (
     AVERAGE,
+    DIFFERENCE,
     SHARE,
     estimates_by_task,
     require_examples,
@@ -21,18 +23,23 @@ from anchorflow.statistics.by_task import (
     texts_of,
     undefined,
 )
-from anchorflow.statistics.estimates import SeedStatistic
+from anchorflow.statistics.estimates import SeedStatistic, weighted_mean_where_defined
 
 FURTHER = "reweighted_"  # prefix of fits with one of reweighting.further_rates
-MEASURES = ("accuracy", "macro_f1", "accuracy_gain", "macro_f1_gain")
-BOUNDS = dict.fromkeys(("accuracy", "macro_f1"), SHARE)
+_VOCABULARY = (*change.GAINS[1:], *change.VOCABULARY)
+MEASURES = ("accuracy", "macro_f1", "accuracy_gain", "macro_f1_gain", *_VOCABULARY)
+BOUNDS = {
+    **dict.fromkeys(("accuracy", "macro_f1"), SHARE),
+    "macro_f1_gain": DIFFERENCE,
+    **change.BOUNDS,
+}
 
 
 def performance_measures(rows: pl.DataFrame, method: str) -> SeedStatistic:
-    """The statistic (accuracy, macro-F1, and both minus vanilla's) of one method and seed.
+    """The statistic (all ``MEASURES``) of one method and seed.
 
-    All four cover the examples that the method was run on; a prompt with many demonstrations may
-    be too long where vanilla's is not.
+    All cover the examples that the method was run on; a prompt with many demonstrations may be too
+    long where vanilla's is not.
 
     Parameters
     ----------
@@ -42,8 +49,8 @@ def performance_measures(rows: pl.DataFrame, method: str) -> SeedStatistic:
     Returns
     -------
     SeedStatistic
-        Of weights [R, examples] to [R, 4], NaN where no example has weight; and vanilla's
-        examples.
+        Of weights [R, examples] to [R, measures], NaN where no example has weight or, for those of
+        the whole vocabulary, for baselines; and vanilla's examples.
     """
     vanilla = rows.filter(pl.col("method") == "vanilla").sort("example")
     chosen = rows.filter(pl.col("method") == method).sort("example")
@@ -51,6 +58,15 @@ def performance_measures(rows: pl.DataFrame, method: str) -> SeedStatistic:
     labels, classes = chosen["label"].to_numpy(), len(rows["probabilities"][0])
     of_method = accuracy_measures(labels, chosen["prediction"].to_numpy(), classes)
     of_vanilla = accuracy_measures(labels, vanilla["prediction"].to_numpy()[run], classes)
+    before = vanilla.select("example", before="prediction", was_in_labels="in_labels")
+    in_vocabulary = weighted_mean_where_defined(
+        chosen.join(before, on="example", maintain_order="left")
+        .with_columns(**change.accuracy_changes(change.GAINS, "before", "was_in_labels"))
+        .select(_VOCABULARY)
+        .cast(pl.Float64)
+        .fill_null(np.nan)
+        .to_numpy()
+    )
 
     def statistic(weights: Array) -> Array:
         some = weights[:, run]
@@ -60,7 +76,7 @@ def performance_measures(rows: pl.DataFrame, method: str) -> SeedStatistic:
         if weighted.any():
             measures[weighted] = of_method(some[weighted])[:, :2]
             gains[weighted] = measures[weighted] - of_vanilla(some[weighted])[:, :2]
-        return np.concatenate([measures, gains], 1)
+        return np.concatenate([measures, gains, in_vocabulary(some)], 1)
 
     return SeedStatistic(statistic, texts_of(vanilla))
 
@@ -74,7 +90,8 @@ def summarize_reweighting(
 ) -> pl.DataFrame:
     """Accuracy and macro-F1 of every method, and their paired differences from vanilla.
 
-    All methods are run on the same examples, so differences are paired.
+    All methods are run on the same examples, so differences are paired. Baselines change label
+    probabilities alone, so they have no measures of the whole vocabulary.
 
     Parameters
     ----------
@@ -118,8 +135,9 @@ def summarize_reweighting(
     rows = pl.concat(parts).join(
         published, on=["task", "method", "measure"], how="left", maintain_order="left"
     )
-    to_itself = (pl.col("method") == "vanilla") & pl.col("measure").str.ends_with("_gain")
-    return summary_table(rows.filter(~to_itself), predictions, REWEIGHTING_SUMMARY)
+    to_itself = (pl.col("method") == "vanilla") & pl.col("measure").str.contains("_gain")
+    unknown = pl.col("method").is_in(baselines) & pl.col("measure").is_in(_VOCABULARY)
+    return summary_table(rows.filter(~to_itself & ~unknown), predictions, REWEIGHTING_SUMMARY)
 
 
 def _further_rates(predictions: pl.DataFrame) -> list[str]:

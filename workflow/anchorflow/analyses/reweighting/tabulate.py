@@ -3,6 +3,7 @@
 import polars as pl
 
 from anchorflow.present.page import Page, pivoted
+from anchorflow.present.plain import without_details
 
 _NOTE = (
     "Means over seeds with intervals over seeds and texts; demonstrations are fixed per seed. "
@@ -11,9 +12,10 @@ _NOTE = (
     "best on held-out training texts if there are several; reweighted_0.1 and so on: with this "
     "learning rate (0.01 is that of [A], App. H); all others are the baselines that "
     "config/README.md describes under reweighting.baselines. gain: minus vanilla, paired by "
-    "example. Where prompts of a method exceed the context and are skipped, its values and gains "
-    "cover the remaining examples; it has an average only if it was run on every task. published: "
-    "Table 1 of [A], Wang et al. 2023."
+    "example; in_labels: share of texts whose likeliest next token is the first of a label word. "
+    "Where prompts of a method exceed the context and are skipped, its values and gains cover the "
+    "remaining examples; it has an average only if it was run on every task. published: Table 1 of "
+    "[A], Wang et al. 2023."
 )
 
 
@@ -22,7 +24,7 @@ def tabulate_reweighting(summary: pl.DataFrame) -> Page:
 
     Published numbers, if any, follow ours; the number of skipped prompts follows the accuracy.
     """
-    index = ("model", "measure", "method")
+    summary, index = without_details(summary), ("model", "measure", "method")
     count = pl.format(" ({} skipped)", "skipped")
     noted = (pl.col("skipped") > 0) & (pl.col("measure") == "accuracy")
     ours = pivoted(summary.with_columns(note=pl.when(noted).then(count)), index, "task")

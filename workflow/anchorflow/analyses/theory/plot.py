@@ -11,7 +11,14 @@ from matplotlib.ticker import NullFormatter, NullLocator
 
 from anchorflow.analyses.theory.published import CONVERGENCE as PUBLISHED
 from anchorflow.analyses.theory.summarize import THEOREM
-from anchorflow.present.style import legend_below, plot_line, save, small_multiples, thin
+from anchorflow.present.style import (
+    legend_below,
+    legend_entries,
+    plot_line,
+    save,
+    small_multiples,
+    thin,
+)
 
 # Okabe-Ito colors.
 _KERNELS = {
@@ -20,7 +27,7 @@ _KERNELS = {
     "nearest": ("nearest neighbor", "#E69F00"),
 }
 _OWN = "#D55E00"  # of the theorem's kernel with the first ridge
-_Y = {"distance": "distance from the posterior (L1)", "accuracy": "same arg max as the posterior"}
+_Y = {"distance": "distance from\nthe posterior (L1)", "accuracy": "same arg max\nas the posterior"}
 
 
 def plot_theory(
@@ -39,8 +46,7 @@ def plot_theory(
         "Kernel regression and exact Bayesian inference, without a language model:\n"
         f"{worlds} random worlds; bands are {confidence:.0%} intervals over worlds"
     )
-    wide = {**style, "panel_width": 1.2 * style["panel_width"]}
-    with small_multiples(wide, 1, 3, title, share=False) as (figure, ((left, middle, right),)):
+    with small_multiples(style, 1, 3, title, share=False) as (figure, ((left, middle, right),)):
         means = summary.filter(pl.col("measure") == "distance", pl.col("mean") > 0)["mean"]
         least = 0.8 * min([*means, *PUBLISHED["distance"]])
         for axes in (left, right):
@@ -50,7 +56,7 @@ def plot_theory(
             _plot_kernels(axes, summary.filter(pl.col("measure") == measure), measure)
             axes.set_title("kernels")
         _plot_inverses(right, summary.filter(pl.col("measure") == "distance"))
-        right.set_title("the theorem's kernel, by inverse")
+        right.set_title("theorem's kernel, by inverse")
         for axes in (left, right):
             axes.set_yticks([t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2) if t >= least])
             axes.yaxis.set_major_formatter("{x:g}")
@@ -58,11 +64,8 @@ def plot_theory(
         middle.set_ylim(0, 1.04)
         for axes in (left, middle, right):
             _number_x(axes, summary["demonstrations"].drop_nulls().unique().sort().to_list())
-        found: dict[str, Any] = {}
-        for axes in (left, right):
-            for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
-                found.setdefault(name, handle)
-        legend_below(figure, found.values(), found.keys())
+        handle_of = legend_entries((left, right))
+        legend_below(figure, handle_of.values(), handle_of)
         save(figure, paths)
 
 
@@ -110,6 +113,8 @@ def _named(ridge: float | None, rank: int | None) -> str:
 
 def _number_x(axes: Axes, counts: list[int]) -> None:
     axes.set_xscale("log", base=2)
-    axes.set_xticks(counts, [str(count) for count in counts])
+    # Every second number, from the last one; there is no room for all.
+    numbers = [str(count) * ((len(counts) - at) % 2) for at, count in enumerate(counts)]
+    axes.set_xticks(counts, numbers)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("demonstrations")

@@ -23,7 +23,7 @@ ANALYSIS = Analysis(
     subject="accuracy and time per query of {}",
     category=ANCHORS,
     measured=Measured(first_seed=True, repeatable=False),
-    figure=Presented("Accuracy against time per query (Table 3 of [A])", _READS),
+    figure=Presented("Accuracy against time per query (Table 3 of [A])", _READS, ("labels",)),
     table=Presented("Accuracy and time per query (Table 3 of [A])", _READS),
     check=check,
 )

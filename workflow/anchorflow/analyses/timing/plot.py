@@ -1,6 +1,6 @@
 """Accuracy against time per query, for every way to answer queries."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,18 @@ from matplotlib.axes import Axes
 
 from anchorflow.analyses.compression.styles import LOOKS, Look
 from anchorflow.config.errors import InputError
-from anchorflow.present.style import describe, legend_below, save, small_multiples, tasks_in_order
+from anchorflow.present.style import (
+    chance_levels,
+    describe,
+    legend_below,
+    legend_entries,
+    name_y,
+    plot_chance,
+    save,
+    small_multiples,
+    spread,
+    tasks_in_order,
+)
 from anchorflow.statistics.by_task import AVERAGE
 
 
@@ -55,11 +66,17 @@ def accuracy_and_time(timing: pl.DataFrame, retention: pl.DataFrame) -> pl.DataF
 def plot_timing(
     timing: pl.DataFrame,
     compression: pl.DataFrame,
+    labels: Mapping[str, Sequence[str]],
     style: Mapping[str, Any],
     confidence: float,
     paths: Mapping[str, str | Path],
 ) -> None:
     """Plot accuracy against time per query of one model, one panel per task and for the average.
+
+    Parameters
+    ----------
+    labels : mapping
+        Label words of every task.
 
     Raises
     ------
@@ -79,18 +96,22 @@ def plot_timing(
         + f",\nhorizontal bars quartiles of the time; timed on {timing['device'][0]}, "
         + f"{timing['threads'][0]} threads, batches of {timing['batch_size'][0]}"
     )
-    with small_multiples(style, 1, len(tasks), title, share=False) as (figure, axes):
-        for panel, task in zip(axes[0], tasks, strict=True):
+    with small_multiples(style, 1, len(tasks), title, share=False, share_y=True) as (
+        figure,
+        (panels,),
+    ):
+        for panel, task in zip(panels, tasks, strict=True):
             for way in points["way"].unique(maintain_order=True):
                 rows = points.filter(pl.col("task") == task, pl.col("way") == way)
                 _plot_way(panel, rows, LOOKS[way])
+            plot_chance(panel, chance_levels(labels)[task])
             panel.set_title(task)
             panel.set_xlabel("ms per query")
             panel.set_xlim(left=0)
             panel.set_ylim(0, 1.04)
-        axes[0][0].set_ylabel("accuracy")
-        handles, labels = axes[0][0].get_legend_handles_labels()
-        legend_below(figure, handles, labels)
+        name_y(panels, "accuracy")
+        handle_of = legend_entries(panels)
+        legend_below(figure, handle_of.values(), handle_of)
         save(figure, paths)
 
 
@@ -102,10 +123,11 @@ def _plot_way(axes: Axes, row: pl.DataFrame, look: Look) -> None:
             (row["milliseconds"] - row["low_time"]).clip(0).fill_null(0),
             (row["high_time"] - row["milliseconds"]).clip(0).fill_null(0),
         ],
-        yerr=[(row["mean"] - row["low"]).clip(0), (row["high"] - row["mean"]).clip(0)],
+        yerr=spread(row),
         color=look.color,
         marker=look.marker,
         markersize=look.size,
+        markerfacecolor=look.face,
         elinewidth=0.6,
         linestyle="none",
         label=look.name,

@@ -24,7 +24,7 @@ from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.answers import Answers
 from anchorflow.model.attention_function import LayerPrefix
-from anchorflow.model.batches import Batch, among, first_texts, runnable
+from anchorflow.model.batches import Batch, among, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.intervened_runs import CUTS_AT_ONCE, IntervenedRun
 from anchorflow.model.interventions import BatchRun, Interventions, measure_interventions
@@ -232,7 +232,6 @@ def measure_transplant(
     settings: Sequence[Setting],
     batch_tokens: int,
     examples: Collection[int] | None = None,
-    first: int | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
     """Predictions under every setting; for other parameters see :func:`measure_interventions`.
@@ -260,7 +259,6 @@ def measure_transplant(
         TRANSPLANT,
         batch_tokens,
         examples,
-        first,
         scoring,
     )
 
@@ -424,7 +422,7 @@ def measure(cell: Cell) -> None:
     """Predict with vectors taken from other prompts, for one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     examples = cell.examples(prompts)
-    run = among(first_texts(runnable(prompts, "fixed"), spec.get("examples")), examples)
+    run = among(runnable(prompts, "fixed"), examples)
     places, donors, what = (spec[key] for key in ("places", "donors", "what"))
     transplant = measure_transplant(
         cell.model(run, cost, spec),
@@ -432,7 +430,6 @@ def measure(cell: Cell) -> None:
         settings_of(places, donors, what, spec["depths"], spec["draws"], cell.card["layers"]),
         cell.batch_tokens,
         examples,
-        spec.get("examples"),
         cell.scoring,
     )
     cell.write(TRANSPLANT, transplant, cell.described(transplant=spec))

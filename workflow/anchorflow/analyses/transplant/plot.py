@@ -6,16 +6,16 @@ from typing import Any
 
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
 from anchorflow.present.style import (
-    DASHES,
+    BAR,
     MARKERS,
     describe,
     legend_below,
+    legend_entries,
+    plot_bars,
     save,
     small_multiples,
-    thin,
 )
 from anchorflow.statistics.by_task import AVERAGE
 
@@ -48,7 +48,8 @@ def plot_transplant(
 ) -> None:
     """Plot the table ``transplant_summary`` of one model for one donor, averaged over tasks.
 
-    The donor is ``permuted`` if both kinds were run.
+    Bars over depth, and open marks for the means of controls. The donor is ``permuted`` if both
+    kinds were run.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("mean").is_not_null())
     donors = averaged["donor"].unique().sort(descending=True).to_list()  # permuted, drawn
@@ -58,7 +59,7 @@ def plot_transplant(
     panel_names = {at: name for at, name in _PANELS.items() if at[0] in run} or _PANELS
     title = "Vectors transplanted from a prompt with other label words, averaged over tasks,\n"
     title += (
-        describe(summary, confidence)
+        describe(summary, confidence, "error bars")
         if len(summary)
         else "none of which has two label words of the same length"
     )
@@ -81,33 +82,29 @@ def plot_transplant(
                 panel.set_xlabel(where)
                 panel.axhline(0, color="0.6", linewidth=0.6, zorder=0)
                 panel.axhline(1, color="0.6", linewidth=0.6, zorder=0)
-                panel.xaxis.set_major_locator(MaxNLocator(integer=True))
                 if measure == "follows":
                     panel.set_ylim(-0.04, 1.08)
             panels[0].set_ylabel(name)
-        handles, names = axes[0][0].get_legend_handles_labels()
-        if handles:
-            legend_below(fig, handles, names)
+        handle_of = legend_entries(axes[0][:1])
+        if handle_of:
+            legend_below(fig, handle_of.values(), handle_of)
         save(fig, paths)
 
 
 def _plot_places(axes: Axes, rows: pl.DataFrame, colors: list[str]) -> None:
+    depths = rows["at"].unique().sort().to_list()
     present = set(rows["places"])
-    for order, (places, name) in enumerate(_PLACES.items()):
-        if places in present:
-            line = rows.filter(pl.col("places") == places)
-            axes.fill_between(
-                line["at"], line["low"], line["high"], color=colors[order], alpha=0.18, linewidth=0
-            )
-            axes.plot(
-                line["at"],
-                line["mean"],
-                color=colors[order],
-                linestyle=DASHES[order],
-                marker=MARKERS[order],
-                label=name,
-            )
+    bars = [places for places in _PLACES if places in present]
+    width = BAR * 2 / max(2, len(bars))
+    for order, places in enumerate(bars):
+        of_places = rows.filter(places=places)
+        shift = width * (order - (len(bars) - 1) / 2)
+        at = [depths.index(depth) + shift for depth in of_places["at"]]
+        plot_bars(axes, of_places, at, order, colors[order], _PLACES[places], width)
     for order, (places, name) in enumerate(_OTHERS.items()):
-        if places in present:
-            line = rows.filter(pl.col("places") == places)
-            axes.plot(line["at"], line["mean"], **thin(order), label=name)
+        means = rows.filter(places=places)
+        if not means.is_empty():
+            at = [depths.index(depth) + 0.1 * (order - 1) for depth in means["at"]]
+            look: Any = {"color": "black", "markerfacecolor": "white", "linestyle": "none"}
+            axes.plot(at, means["mean"], marker=MARKERS[order], markersize=4, label=name, **look)
+    axes.set_xticks(range(len(depths)), [str(depth) for depth in depths])

@@ -68,7 +68,8 @@ TRANSPLANT_SUMMARY = f.table(
         pa.string(),
         "moved: how far label probabilities move from the prompt's own to the donor's, as a share "
         "of the way, over all texts; follows: share of predictions that become the donor's, of "
-        "those that differ from it",
+        "those that differ from it; "
+        "accuracy_change: accuracy minus that of the prompt itself; " + f.PARTS_OF_CHANGE,
     ),
     f.field("mean", pa.float64(), "mean over seeds and draws", "1"),
     *f.INTERVAL,

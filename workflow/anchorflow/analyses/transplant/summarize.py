@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 
 from anchorflow.analyses.transplant.schema import TRANSPLANT_SUMMARY
+from anchorflow.statistics import accuracy_change as change
 from anchorflow.statistics.by_task import (
     SHARE,
     estimate_over_seeds,
@@ -16,18 +17,21 @@ from anchorflow.statistics.by_task import (
 )
 from anchorflow.statistics.estimates import Estimate
 
-MEASURES = ("moved", "follows")
-BOUNDS = {"follows": SHARE}
+_MEANS = (*change.CHANGES, *change.VOCABULARY)
+MEASURES = ("moved", "follows", *_MEANS)
+BOUNDS = {"follows": SHARE, **change.BOUNDS}
 SETTING = ["donor", "what", "places", "side", "layer", "layers"]
 _EXAMPLE = ["seed", "example"]
 
 
 def transplant_measures(transplant: pl.DataFrame) -> pl.DataFrame:
-    """For every answer after a transplant, the parts and wholes of both measures.
+    """For every answer after a transplant, the parts and wholes of all measures.
 
     Let p, d, and t be the label probabilities of the prompt, of the donor, and after the
     transplant. ``moved`` is (t - p)·(d - p), out of the whole |d - p|². ``follows`` is 1 where the
     prediction becomes the donor's, out of a whole of 1 where the donor's differs from the prompt's.
+    The others, with a whole of 1, are ``label_mass``, ``in_labels``, and the change of accuracy
+    with its parts, of :func:`accuracy_changes`.
 
     Parameters
     ----------
@@ -37,11 +41,10 @@ def transplant_measures(transplant: pl.DataFrame) -> pl.DataFrame:
     Returns
     -------
     DataFrame
-        Columns seed, example, draw, the setting, ``moved``, ``moved_whole``, ``follows``, and
-        ``follows_whole``.
+        Columns seed, example, draw, the setting, every measure, and its whole, as ``moved_whole``.
     """
     answer = ["prediction", "probabilities"]
-    untouched = transplant.filter(pl.col("what") == "none").select(*_EXAMPLE, *answer)
+    untouched = transplant.filter(pl.col("what") == "none").select(*_EXAMPLE, *answer, "in_labels")
     donors = transplant.filter(pl.col("what") == "prompt")
     donors = donors.select(*_EXAMPLE, "donor", "draw", *answer)
     rows = (
@@ -66,6 +69,9 @@ def transplant_measures(transplant: pl.DataFrame) -> pl.DataFrame:
         .cast(pl.Float64)
         .alias("follows"),
         differs.cast(pl.Float64).alias("follows_whole"),
+        *change.VOCABULARY,
+        **change.accuracy_changes(change.CHANGES, "prediction_own", "in_labels_own"),
+        **{f"{measure}_whole": pl.lit(1.0) for measure in _MEANS},
     )
 
 

@@ -1,7 +1,6 @@
 """Applications of anchors: re-weighting, compression, and diagnosis of confusion ([A] §3)."""
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -11,14 +10,13 @@ from anchorflow.analyses.confusion.summarize import confusion_measures
 from anchorflow.arrays import Array
 from anchorflow.claims.claim import (
     DISCRIMINATING,
-    PAPER,
     QUARTILES,
     UNTRAINED,
     Claim,
     Control,
     Curve,
     Depth,
-    NotTested,
+    NotMeasured,
     Run,
     Sampled,
     Timed,
@@ -43,70 +41,21 @@ READS = (
 )
 
 
-DRAWS = 20  # random draws, of which [A] takes the best
-
-
-class _Other(NamedTuple):
-    described: str
-    method: str
-    form: str
-    drawn: str = ""  # the method whose draws it chooses from
-    chosen: str = ""
-
-
-_OTHERS = {
-    "text": _Other("the anchors as text", "text_anchor", PAPER),
-    "random": _Other("random tokens in place of label words", "hidden_random", PAPER),
-    "random_oracle": _Other(
-        "the best of 20 random draws",
-        "hidden_random_oracle",
-        PAPER,
-        "hidden_random",
-        ", chosen on the same texts",
-    ),
-    "random_top": _Other(
-        "the best of several random draws",
-        "hidden_random_top",
-        DISCRIMINATING,
-        "hidden_random",
-        ", chosen on other texts",
-    ),
-    "format": _Other("template tokens alone", "format_only", DISCRIMINATING),
-    "label": _Other("label words alone", "label_only", DISCRIMINATING),
-}
-
-# By measure of retention: what is retained, the name of the measure, and its unit.
-_RETAINED = {
-    "label_loyalty": ("predicted labels", "label loyalty", UNCHANGED),
-    "word_loyalty": ("most likely words", "word loyalty", "Jaccard similarity"),
-    "accuracy": ("accuracy", "accuracy", "accuracy"),
-}
-
-
-def anchors_over(run: Run, other: str, measure: str) -> Sampled:
+def anchors_over(run: Run, method: str, measure: str) -> Sampled:
     """A measure of retention with the anchors minus that with another method.
 
     Raises
     ------
-    NotTested
-        If one of the methods was not run, there is only one text to choose a draw by, or there are
-        fewer draws than in the paper.
+    NotMeasured
+        If one of the methods was not run.
     """
-    compared = _OTHERS[other]
     rows = run.rows("compression")
-    for method in ("hidden_anchor", compared.drawn or compared.method):
-        if rows_with(rows, {"method": method, "share": None}).is_empty():
-            raise NotTested(f"compression.methods lacks {method}")
-    draws = rows.filter(pl.col("method") == "hidden_random")["draw"].n_unique()
-    if other == "random_oracle" and draws < DRAWS:
-        raise NotTested(f"compression.draws is {draws}, and the paper's is {DRAWS}")
-    if other == "random_oracle":
-        rows = rows.filter((pl.col("method") != "hidden_random") | (pl.col("draw") < DRAWS))
-    measured = retention_measures(rows)
-    anchors, others = ({"method": way, "share": None} for way in ("hidden_anchor", compared.method))
-    if rows_with(measured, others).is_empty():
-        raise NotTested("a single test text leaves no other to choose a draw by")
-    return difference_by_seed(measured, [anchors], [others], measure)
+    for name in ("hidden_anchor", method):
+        if rows_with(rows, {"method": name, "share": None}).is_empty():
+            wanted = f"compression: {{methods: [hidden_anchor, {method}]}}"
+            raise NotMeasured(f"compression.methods lacks {name}", wanted)
+    anchors, others = ({"method": name, "share": None} for name in ("hidden_anchor", method))
+    return difference_by_seed(retention_measures(rows), [anchors], [others], measure)
 
 
 def time_saved(run: Run, over: str) -> Timed:
@@ -116,13 +65,13 @@ def time_saved(run: Run, over: str) -> Timed:
 
     Raises
     ------
-    NotTested
+    NotMeasured
         If one of the two was not timed.
     """
     timing = run.rows("timing")
     ways = {row["way"]: row for row in timing.iter_rows(named=True)}
     if lacking := {over, "hidden_anchor"} - set(ways):
-        raise NotTested(f"{' and '.join(sorted(lacking))} was not timed")
+        raise NotMeasured(f"{' and '.join(sorted(lacking))} was not timed")
     other, anchors = ways[over], ways["hidden_anchor"]
     return Timed(
         other["milliseconds"] / anchors["milliseconds"] - 1,
@@ -140,21 +89,21 @@ def predicted_confusion(run: Run, rotated: bool = False) -> Sampled:
 
     Raises
     ------
-    NotTested
+    NotMeasured
         If there are fewer than three labels.
     """
-    predictions = run.by_seed("predictions")
+    predictions, measured = run.by_seed("predictions"), run.by_seed("confusion")
     first = next(iter(predictions.values()))
     classes = len(first["probabilities"][0])
     if classes < 3:
-        raise NotTested("a rank correlation needs three labels or more")
+        raise NotMeasured("a rank correlation needs three labels or more")
     confusion = {
-        seed: rows.filter(pl.col("heads") == "concatenated")
-        for seed, rows in run.by_seed("confusion").items()
+        seed: rows.filter(pl.col("heads") == "concatenated") for seed, rows in measured.items()
     }
     layers = run.rows("confusion")["layer"].n_unique()
     seeds = {}
-    for seed, predicted in predictions.items():
+    for seed in measured:  # of the seeds that are predicted, the first ones
+        predicted = predictions[seed]
         shifts = range(1, classes) if rotated else (0,)
         measures = [
             confusion_measures(predicted, shifted_labels(confusion[seed], shift, classes))
@@ -189,6 +138,8 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         Control("plain in-context learning, already subtracted in the effect"),
         place=1,
+        figure="reweighting",
+        question="Does re-weighting attention to label words raise accuracy?",
     ),
     Claim(
         "reweighting_over_many",
@@ -201,26 +152,55 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         Control("the same texts as further demonstrations, already subtracted in the effect"),
         place=2,
+        figure="reweighting",
     ),
-    # Three measures of retention, with six methods each. The paper compares with the anchors as
-    # text, random tokens, and the best of twenty random draws, chosen on the texts that it is
-    # scored on. The stricter comparisons are the best draw chosen on other texts, and each of the
-    # two kinds of anchors alone.
+    # Of the paper's three measures, label loyalty is the one it begins with. Random tokens retain
+    # many labels wherever a model prefers one of them, but few of its most likely words.
     *(
         Claim(
-            f"anchors_over_{name}_{measure}",
-            f"Anchors retain {what} better than {other.described}",
+            name,
+            f"Anchors retain {what} better than {described}",
             "[A] §3.2, Table 2",
-            f"{called} with hidden_anchor minus that with {other.method}{other.chosen}",
+            f"{measure.replace('_', ' ')} with hidden_anchor minus that with {method}",
             unit,
-            partial(anchors_over, other=name, measure=measure),
-            Control(f"{other.described}, already subtracted in the effect"),
+            partial(anchors_over, method=method, measure=measure),
+            Control(f"{described}, already subtracted in the effect"),
             UNTRAINED,
-            other.form,
             place=place,
+            figure="compression",
+            question=question,
         )
-        for place, (name, other) in enumerate(_OTHERS.items())
-        for measure, (what, called, unit) in _RETAINED.items()
+        for place, (name, method, described, measure, what, unit, question) in enumerate(
+            (
+                (
+                    "anchors_over_text",
+                    "text_anchor",
+                    "the anchors as text",
+                    "label_loyalty",
+                    "predicted labels",
+                    UNCHANGED,
+                    "Do anchors keep the answers better than the same words as text?",
+                ),
+                (
+                    "anchors_over_random",
+                    "hidden_random",
+                    "random tokens in place of label words",
+                    "label_loyalty",
+                    "predicted labels",
+                    UNCHANGED,
+                    "",
+                ),
+                (
+                    "anchors_over_random_words",
+                    "hidden_random",
+                    "random tokens in place of label words",
+                    "word_loyalty",
+                    "most likely words",
+                    "Jaccard similarity",
+                    "Do anchors keep the likeliest words better than random tokens?",
+                ),
+            )
+        )
     ),
     Claim(
         "compression_is_faster",
@@ -232,6 +212,7 @@ CLAIMS: tuple[Claim, ...] = (
         Control("none: a cache of all demonstrations saves most of this time too"),
         rule=QUARTILES,
         bounded=False,
+        figure="timing",
     ),
     Claim(
         "anchors_faster_than_full_cache",
@@ -246,6 +227,8 @@ CLAIMS: tuple[Claim, ...] = (
         rule=QUARTILES,
         bounded=False,
         place=1,
+        figure="timing",
+        question="Is a cache of the anchors faster than a cache of all demonstrations?",
     ),
     Claim(
         "diagnosis_predicts_confusion",
@@ -269,5 +252,6 @@ CLAIMS: tuple[Claim, ...] = (
                 ),
             ),
         ),
+        figure="confusion",
     ),
 )

@@ -117,6 +117,8 @@ CLAIMS: tuple[Claim, ...] = (
         undefined=TELLS_NOTHING,
         over_depth=Depth("AUCROC_l", (Curve("AUCROC_l", "attention", {"measure": "auc"}),)),
         place=1,
+        figure="attention",
+        question="Does attention to label words predict the answer, and more so in late layers?",
     ),
     Claim(
         "deep_gain_late",
@@ -131,5 +133,6 @@ CLAIMS: tuple[Claim, ...] = (
         undefined=TELLS_NOTHING,
         over_depth=Depth("R_l", (Curve("R_l", "attention", {"measure": "cumulative"}),)),
         place=2,
+        figure="attention",
     ),
 )

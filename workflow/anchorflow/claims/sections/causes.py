@@ -14,7 +14,7 @@ from anchorflow.claims.claim import (
     UNTRAINED,
     Claim,
     Control,
-    NotTested,
+    NotMeasured,
     Run,
     Sampled,
 )
@@ -43,7 +43,10 @@ def cut_over_random(run: Run) -> Sampled:
         (random, "random edges in place of these (knockout.draws)"),
     ):
         if changes.filter(pl.col(name) == value for name, value in setting.items()).is_empty():
-            raise NotTested(f"the run does not cut {lacking}")
+            raise NotMeasured(
+                f"the run does not cut {lacking}",
+                "knockout: {classes: [label_to_target], layers: [thirds], draws: 1}",
+            )
     return difference_by_seed(changes, [edges], [random], "loss_size")
 
 
@@ -57,7 +60,7 @@ def moved(run: Run, *places: str) -> Sampled:
 
     Raises
     ------
-    NotTested
+    NotMeasured
         If the run has none of these places.
     """
     measured = {seed: transplant_measures(rows) for seed, rows in run.by_seed("transplant").items()}
@@ -72,7 +75,7 @@ def moved(run: Run, *places: str) -> Sampled:
             of_places = ratio_of_seed(rows, settings, ["moved"])
             seeds[seed] = of_places._replace(statistic=partial(_mean, of_places.statistic))
     if not seeds:
-        raise NotTested(
+        raise NotMeasured(
             f"the run puts no keys and values of {' and '.join(places)} tokens into other prompts "
             "(transplant.places), or label words differ in their number of tokens"
         )
@@ -101,7 +104,7 @@ def rank_of(run: Run, estimate: str = "saliency") -> Sampled:
             if not measured.is_empty():
                 seeds[seed] = ratio_of_seed(measured, [setting], ["rank"])
     if not seeds:
-        raise NotTested(
+        raise NotMeasured(
             "the run does not compare label_to_target with cutting it in single layers "
             "(faithfulness.classes)"
         )
@@ -115,7 +118,7 @@ def seen_over_random(run: Run) -> Sampled:
     begin = last_third(depth).start
     layer = rows.filter(pl.col("layer") >= begin)["layer"].to_numpy().min()
     if layer == depth:
-        raise NotTested("the run leaves no demonstrations out in the last third (cutoff.every)")
+        raise NotMeasured("the run leaves no demonstrations out in the last third (cutoff.every)")
     settings = [{"sees": sees, "layer": int(layer)} for sees in ("label", "random")]
     return difference_by_seed(cutoff_measures(rows), settings[:1], settings[1:], "label_loyalty")
 
@@ -135,6 +138,8 @@ CLAIMS: tuple[Claim, ...] = (
         DISCRIMINATING,
         bounded=False,
         place=1,
+        figure="knockout",
+        question="In late layers, does the answer need the attention to label words?",
     ),
     # Not a discriminating form: in an untrained network, little information has spread from the
     # tokens in which the two prompts differ, so its label words move the answer too.
@@ -150,6 +155,8 @@ CLAIMS: tuple[Claim, ...] = (
         UNTRAINED,
         bounded=False,
         place=2,
+        figure="transplant",
+        question="Do label words carry the answer?",
     ),
     Claim(
         "saliency_orders_layers",
@@ -167,6 +174,7 @@ CLAIMS: tuple[Claim, ...] = (
         UNTRAINED,
         DISCRIMINATING,
         place=3,
+        figure="faithfulness",
     ),
     Claim(
         "label_words_suffice_late",
@@ -180,5 +188,6 @@ CLAIMS: tuple[Claim, ...] = (
         UNTRAINED,
         DISCRIMINATING,
         place=4,
+        figure="cutoff",
     ),
 )

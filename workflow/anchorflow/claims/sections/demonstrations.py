@@ -7,14 +7,19 @@ import polars as pl
 
 from anchorflow.analyses.label_words.summarize import named_labels
 from anchorflow.analyses.retrieval.summarize import majority
-from anchorflow.claims.claim import DISCRIMINATING, PAPER, Claim, Control, NotTested, Run, Sampled
-from anchorflow.claims.effects import accuracy_over, difference_by_seed, mean_of_examples, minus
+from anchorflow.claims.claim import (
+    DISCRIMINATING,
+    UNTRAINED,
+    Claim,
+    Control,
+    NotMeasured,
+    Run,
+    Sampled,
+)
+from anchorflow.claims.effects import accuracy_over, difference_by_seed, mean_of_examples
 from anchorflow.claims.encoder import encoder_agreement
 from anchorflow.claims.heads import (
-    NO_OTHERS,
     ONE_NUMBER,
-    candidates,
-    candidates_with_fewest,
     fewer_demonstrations,
 )
 from anchorflow.config.cell_names import OWN
@@ -25,7 +30,6 @@ READS = (
     "kernel_predictions",
     "kernel_samples",
     "embeddings",
-    "kernel",
     "retrieval",
     "retrieval_prompts",
 )
@@ -36,11 +40,11 @@ def labels_over_shuffled(run: Run) -> Sampled:
 
     Raises
     ------
-    NotTested
+    NotMeasured
         If no prompts with shuffled labels were run.
     """
     if "predictions" not in run.shuffled or run.shuffled["predictions"].is_empty():
-        raise NotTested("labels were not shuffled (controls.shuffled_labels)")
+        raise NotMeasured("labels were not shuffled", "controls: {shuffled_labels: true}")
     seeds = {}
     for seed, rows in run.by_seed("predictions").items():
         shuffled = run.shuffled["predictions"].filter(pl.col("seed") == seed)
@@ -53,7 +57,7 @@ def labels_over_shuffled(run: Run) -> Sampled:
             gained = pairs["right"].cast(pl.Float64) - pairs["right_shuffled"].cast(pl.Float64)
             seeds[seed] = mean_of_examples(pairs, gained.to_numpy())
     if not seeds:
-        raise NotTested("no text was run with both kinds of labels")
+        raise NotMeasured("no text was run with both kinds of labels")
     return Sampled(seeds)
 
 
@@ -62,7 +66,7 @@ def agreement_gained(run: Run) -> Sampled:
 
     Raises
     ------
-    NotTested
+    NotMeasured
         If there is only one number of demonstrations.
     """
     counts = fewer_demonstrations(run)
@@ -82,26 +86,8 @@ def agreement_gained(run: Run) -> Sampled:
         gained = encoder_agreement(run, both, None) - encoder_agreement(run, few, fewest)
         seeds[seed] = mean_of_examples(both, gained)
     if not seeds:
-        raise NotTested(ONE_NUMBER)
+        raise NotMeasured(ONE_NUMBER)
     return Sampled(seeds)
-
-
-def head_agreement_gained(run: Run, measure: str = "agreement") -> Sampled:
-    """Held-out agreement of the best head, all demonstrations minus the fewest, paired.
-
-    The head is chosen anew for the fewest, so that its choice favors neither side. With the measure
-    ``permuted``, the same heads' agreement with labels permuted among the demonstrations.
-
-    Raises
-    ------
-    NotTested
-        If there is only one number of demonstrations, or no text to score a head on.
-    """
-    few, every = candidates_with_fewest(run), candidates(run)
-    return minus(
-        every.held_out(getattr(every, measure), every.best()),
-        few.held_out(getattr(few, measure), few.best()),
-    )
 
 
 def vote_over_random(run: Run, choice: str) -> Sampled:
@@ -111,7 +97,7 @@ def vote_over_random(run: Run, choice: str) -> Sampled:
 
     Raises
     ------
-    NotTested
+    NotMeasured
         If no example was run with both choices.
     """
     prompts = run.by_seed("retrieval_prompts")
@@ -130,28 +116,12 @@ def vote_over_random(run: Run, choice: str) -> Sampled:
             of_model = (pairs["prediction"] == pairs["label"]).cast(pl.Float64)
             seeds[seed] = mean_of_examples(pairs, (of_vote - of_model).to_numpy())
     if not seeds:
-        raise NotTested(f"no example was run with both {choice} and random demonstrations")
+        raise NotMeasured(f"no example was run with both {choice} and random demonstrations")
     return Sampled(seeds)
 
 
-def _of_choice(name: str, statement: str, choice: str, form: str, place: int) -> Claim:
-    return Claim(
-        name,
-        statement,
-        "[K] §4.2",
-        f"accuracy with {choice} demonstrations minus that with random ones, paired",
-        "accuracy",
-        partial(accuracy_over, table="retrieval", column="choice", more=choice, less="random"),
-        Control(
-            "the majority of the demonstrations' labels in place of the model's answer",
-            partial(vote_over_random, choice=choice),
-        ),
-        form=form,
-        place=place,
-    )
-
-
 _random_over = partial(accuracy_over, table="retrieval", column="choice", more="random")
+_over_random = partial(accuracy_over, table="retrieval", column="choice", less="random")
 
 PERMUTED, SYMBOLS, RANDOM = "permuted", "symbols", "random"
 
@@ -193,14 +163,14 @@ def accuracy_of_kinds(run: Run, more: Sequence[str], less: Sequence[str]) -> Sam
 
     Raises
     ------
-    NotTested
+    NotMeasured
         If the task has no words of these kinds, or no example was run with all of them.
     """
     kinds = {OWN: OWN, **kinds_of_words(run)}
     sides = [[name for name, kind in kinds.items() if kind in side] for side in (more, less)]
     for side, names in zip((more, less), sides, strict=True):
         if not names:
-            raise NotTested("; ".join(_LACKING[kind] for kind in side))
+            raise NotMeasured("; ".join(_LACKING[kind] for kind in side))
     answers = {OWN: run.rows("predictions"), **run.worded}
     measured = pl.concat(
         answers[name].select(
@@ -215,8 +185,6 @@ def accuracy_of_kinds(run: Run, more: Sequence[str], less: Sequence[str]) -> Sam
     return difference_by_seed(measured, settings[0], settings[1], "right")
 
 
-_over_random = partial(accuracy_over, table="retrieval", column="choice", less="random")
-
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "labels_inform",
@@ -228,6 +196,8 @@ CLAIMS: tuple[Claim, ...] = (
         Control("shuffled labels, already subtracted in the effect"),
         "shuffled labels",
         DISCRIMINATING,
+        figure="accuracy",
+        question="Does the answer depend on the labels of the demonstrations?",
     ),
     Claim(
         "agreement_grows",
@@ -238,39 +208,25 @@ CLAIMS: tuple[Claim, ...] = (
         "share of predictions agreeing",
         agreement_gained,
         Control("the fewest demonstrations, already subtracted in the effect"),
+        UNTRAINED,
         place=1,
-    ),
-    Claim(
-        "head_agreement_grows",
-        "With more demonstrations, a head's kernel regression agrees more with the model",
-        "[K] §4.1",
-        "held-out agreement of the best head, with as many demonstrations as the budget allows "
-        "minus that with the fewest, the head chosen anew for each",
-        "share of predictions agreeing",
-        head_agreement_gained,
-        Control(
-            "labels permuted among the demonstrations",
-            lambda run: head_agreement_gained(run, "permuted"),
-        ),
-        undefined=NO_OTHERS,
-        place=2,
+        figure="regressors",
     ),
     # Demonstrations similar to the test text often have its label. The control is therefore the
-    # majority of the demonstrations' labels, without any model. Each label's nearest texts are
-    # the stricter choice, since all labels are then equally frequent.
-    _of_choice(
+    # majority of the demonstrations' labels, without any model.
+    Claim(
         "retrieval_helps",
         "The nearest training texts are better demonstrations than random ones",
-        "nearest",
-        PAPER,
-        0,
-    ),
-    _of_choice(
-        "retrieval_per_label_helps",
-        "Each label's nearest training texts are better demonstrations than random ones",
-        "nearest_per_label",
-        DISCRIMINATING,
-        1,
+        "[K] §4.2",
+        "accuracy with nearest demonstrations minus that with random ones, paired",
+        "accuracy",
+        partial(_over_random, more="nearest"),
+        Control(
+            "the majority of the demonstrations' labels in place of the model's answer",
+            partial(vote_over_random, choice="nearest"),
+        ),
+        figure="retrieval",
+        question="Are the most similar texts better demonstrations than random ones?",
     ),
     # Texts of another task are out of distribution, and their labels carry no information. The
     # control is the loss due to the labels alone, when they are shuffled among the same texts.
@@ -286,6 +242,7 @@ CLAIMS: tuple[Claim, ...] = (
             partial(_random_over, less="random_labels"),
         ),
         place=2,
+        figure="retrieval",
     ),
     # Demonstrations define what a word stands for, whatever the word. Words without meaning
     # (symbols or random words) are the control: with them in place of the task's own words, the
@@ -302,19 +259,7 @@ CLAIMS: tuple[Claim, ...] = (
             lambda run: accuracy_of_kinds(run, [SYMBOLS, RANDOM], [PERMUTED]),
         ),
         place=2,
-    ),
-    Claim(
-        "own_words_over_random",
-        "Label words that name their labels yield higher accuracy than random words",
-        "[K] §4.2",
-        "accuracy with the task's own label words minus that with random words, paired",
-        "accuracy",
-        lambda run: accuracy_of_kinds(run, [OWN], [RANDOM]),
-        Control(
-            "symbols in place of the task's own words",
-            lambda run: accuracy_of_kinds(run, [SYMBOLS], [RANDOM]),
-        ),
-        place=3,
+        figure="label_words",
     ),
     # The texts farthest from the cluster centers are chosen by the same embeddings, with the
     # opposite criterion, so they are the control. Both are compared with random demonstrations.
@@ -330,5 +275,6 @@ CLAIMS: tuple[Claim, ...] = (
             partial(_over_random, more="outlying"),
         ),
         place=3,
+        figure="retrieval",
     ),
 )

@@ -18,7 +18,7 @@ from anchorflow.claims.claim import (
     Run,
     Sampled,
 )
-from anchorflow.claims.effects import mean_of_examples, several_layers
+from anchorflow.claims.effects import mean_of_examples
 from anchorflow.depth import first_third, last_third
 from anchorflow.statistics.estimates import mean_where_defined
 
@@ -110,13 +110,6 @@ def flows_over_depth(*flows: str) -> Depth:
     return Depth(SHARE, tuple(curves))
 
 
-def early_minus_late(values: Array) -> Array:
-    """Mean of [examples, L] over the first third of the layers minus that over the last third."""
-    layers = values.shape[1]
-    early, late = values[:, first_third(layers)], values[:, last_third(layers)]
-    return mean_where_defined(early, 1) - mean_where_defined(late, 1)
-
-
 # Flow to the target from a token of the texts, and from one of the template.
 OTHERS = ("target_text", "target_template")
 
@@ -129,17 +122,6 @@ def share_from(columns: Mapping[str, Array], source: str) -> Array:
     """
     texts, templates = (columns[name] for name in OTHERS)
     return share_of({**columns, "others": (texts + templates) / 2}, source, ("others",))
-
-
-def flow_decay(run: Run, matched: str = "") -> Sampled:
-    """Share of S_wp in the first third of the layers minus that in the last third."""
-    several_layers(run.rows("flow")["layer"].n_unique())
-    into, *others = (f"{flow}{matched}" for flow in ("s_wp", "s_pq", "s_ww"))
-
-    def values(columns: Mapping[str, Array]) -> Array:
-        return early_minus_late(share_of(columns, into, tuple(others)))
-
-    return of_layers(run, (into, *others), values)
 
 
 def into_label_words(run: Run, matched: str = "") -> Sampled:
@@ -164,19 +146,8 @@ def from_label_words(run: Run, matched: str = "") -> Sampled:
     return of_layers(run, (source, *OTHERS), values)
 
 
-def rise(run: Run, matched: str = "") -> Sampled:
-    """The share of :func:`from_label_words` in the last minus the first third of the layers."""
-    several_layers(run.rows("flow")["layer"].n_unique())
-    source = f"s_pq{matched}"
-
-    def values(columns: Mapping[str, Array]) -> Array:
-        return -early_minus_late(share_from(columns, source))
-
-    return of_layers(run, (source, *OTHERS), values)
-
-
 def _one_over_another(
-    name: str, statement: str, more: str, less: str, end: str, place: int
+    name: str, statement: str, more: str, less: str, end: str, place: int, question: str = ""
 ) -> Claim:
     third = {"first": first_third, "last": last_third}[end]
     effect = partial(flow_over, more=f"s_{more}", less=f"s_{less}", where=third)
@@ -191,6 +162,8 @@ def _one_over_another(
         UNTRAINED,
         over_depth=flows_over_depth(f"s_{more}", f"s_{less}"),
         place=place,
+        figure="flow",
+        question=question,
     )
 
 
@@ -202,18 +175,7 @@ CLAIMS: tuple[Claim, ...] = (
         "pq",
         "first",
         1,
-    ),
-    Claim(
-        "flow_decays",
-        "The flow into the label words is stronger in early than in late layers",
-        "[A] §2.1",
-        "S_wp, first third minus last third of the layers",
-        SHARE,
-        flow_decay,
-        TEXT_TOKEN.of(flow_decay),
-        UNTRAINED,
-        over_depth=flows_over_depth("s_wp"),
-        place=2,
+        "In early layers, do label words gather more than they hand on?",
     ),
     _one_over_another(
         "flow_late",
@@ -221,7 +183,8 @@ CLAIMS: tuple[Claim, ...] = (
         "pq",
         "wp",
         "last",
-        3,
+        2,
+        "In late layers, do label words hand on more than they gather?",
     ),
     _one_over_another(
         "flow_wp_over_ww",
@@ -229,7 +192,7 @@ CLAIMS: tuple[Claim, ...] = (
         "wp",
         "ww",
         "first",
-        4,
+        3,
     ),
     _one_over_another(
         "flow_pq_over_ww",
@@ -238,7 +201,7 @@ CLAIMS: tuple[Claim, ...] = (
         "pq",
         "ww",
         "last",
-        5,
+        4,
     ),
     Claim(
         "flow_into_label_words",
@@ -251,7 +214,8 @@ CLAIMS: tuple[Claim, ...] = (
         BEFORE.of(into_label_words),
         UNTRAINED,
         DISCRIMINATING,
-        place=6,
+        place=5,
+        figure="flow",
     ),
     Claim(
         "flow_from_label_words",
@@ -265,19 +229,8 @@ CLAIMS: tuple[Claim, ...] = (
         TEXT_TOKEN.of(from_label_words),
         UNTRAINED,
         DISCRIMINATING,
-        place=7,
-    ),
-    Claim(
-        "flow_from_label_words_rises",
-        "The label words' share of the flow to the target rises with depth",
-        "[A] §2.1",
-        "share of S_pq in its sum with the flow from text and template tokens, last third minus "
-        "first third of the layers",
-        OF_TWO,
-        rise,
-        TEXT_TOKEN.of(rise),
-        UNTRAINED,
-        DISCRIMINATING,
-        place=8,
+        place=6,
+        figure="flow",
+        question="In late layers, is more handed on by label words than by other tokens?",
     ),
 )

@@ -12,7 +12,7 @@ from anchorflow.claims.claim import (
     Claim,
     Control,
     Isolated,
-    NotTested,
+    NotMeasured,
     Run,
     Sampled,
 )
@@ -32,24 +32,24 @@ def isolation_over(run: Run, more: Sequence[Setting], less: Sequence[Setting]) -
 
     Raises
     ------
-    NotTested
+    NotMeasured
         If five layers were not isolated, or positions were not, or the settings are at different
         ends of a model that five layers cover.
     """
     rows = run.rows("isolation")
     five = rows.filter(pl.col("layers") == LAYERS, pl.col("variant") == run.variant)
     if five.is_empty():
-        raise NotTested(f"isolation.layers lacks {LAYERS}, the paper's number")
+        raise NotMeasured(f"isolation.layers lacks {LAYERS}, the paper's number")
     for positions in sorted({str(keys["positions"]) for keys in (*more, *less)}):
         if five.filter(pl.col("positions") == positions).is_empty():
-            raise NotTested(
+            raise NotMeasured(
                 f"isolation.positions lacks {positions}, or a demonstration has no such token"
             )
     ends = {keys["side"] for keys in (*more, *less)}
     if len(ends) > 1 and "attention" in run.tables:
         depth = run.rows("attention")["layer"].n_unique()
         if depth == LAYERS:
-            raise NotTested("all layers are isolated, so that the first are the last")
+            raise NotMeasured("all layers are isolated, so that the first are the last")
     untouched = rows.filter(pl.col("positions") == "none")
     measured = loyalty_measures(pl.concat([untouched, five]))
     return difference_by_seed(measured, more, less, "label_loyalty")
@@ -83,6 +83,8 @@ CLAIMS: tuple[Claim, ...] = (
             Isolated("random tokens", "random", ("first",)),
         ),
         place=1,
+        figure="isolation",
+        question="In early layers, does the answer need what label words gather?",
     ),
     Claim(
         "isolation_label_over_neighbors",
@@ -102,6 +104,8 @@ CLAIMS: tuple[Claim, ...] = (
             Isolated("tokens after", "after", ("first",)),
         ),
         place=3,
+        figure="isolation",
+        question="Does it need label words more than the tokens next to them?",
     ),
     Claim(
         "isolation_first_over_last",
@@ -117,5 +121,6 @@ CLAIMS: tuple[Claim, ...] = (
         UNTRAINED,
         over_depth=(Isolated("label words", "label", ("first", "last")),),
         place=2,
+        figure="isolation",
     ),
 )

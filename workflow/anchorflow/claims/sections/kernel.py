@@ -9,11 +9,12 @@ from anchorflow.analyses.probes.summarize import with_texts
 from anchorflow.arrays import Array
 from anchorflow.claims.claim import (
     DISCRIMINATING,
+    UNTRAINED,
     Claim,
     Control,
     Curve,
     Depth,
-    NotTested,
+    NotMeasured,
     Run,
     Sampled,
 )
@@ -29,6 +30,7 @@ READS = (
     "kernel",
     "kernel_predictions",
     "probes",
+    "prompts",
     "kernel_samples",
     "embeddings",
 )
@@ -64,13 +66,13 @@ def middle_over_others(run: Run) -> Sampled:
 
     Raises
     ------
-    NotTested
+    NotMeasured
         If there are fewer than three layers.
     """
     heads = candidates(run)
     depth = heads.heads["layer"].n_unique()
     if depth < 3:
-        raise NotTested("a middle needs three layers or more")
+        raise NotMeasured("a middle needs three layers or more")
     best = [heads.best(pl.col("layer") == layer) for layer in range(depth)]
     early, late = best[first_third(depth)], best[last_third(depth)]
     middle = best[len(early) : depth - len(late)]
@@ -85,21 +87,21 @@ def similarity_followed(run: Run) -> Sampled:
     return heads.held_out(heads.correlation, heads.best())
 
 
-def decoded_over_shuffled(run: Run, source: str, target: str) -> Sampled:
-    """Share of demonstrations decoded minus that with shuffled targets, at the label word.
+def gathered(run: Run, source: str, target: str) -> Sampled:
+    """Share of demonstrations decoded beside label words minus that with shuffled targets.
 
-    The mean over layers and key-value heads.
+    Labels are decoded from the tokens after a label word, next tokens from those before it: what is
+    held there has been gathered. The mean over these tokens, layers, and key-value heads.
 
     Raises
     ------
-    NotTested
-        If nothing was probed.
+    NotMeasured
+        If nothing was probed there, or label words differ in their number of tokens.
     """
+    at = pl.col("offset") < 0 if target == "next_token" else pl.col("offset") >= _word_tokens(run)
     seeds = {}
     for seed, rows in run.by_seed("probes").items():
-        chosen = rows.filter(
-            pl.col("source") == source, pl.col("target") == target, pl.col("offset") == 0
-        )
+        chosen = rows.filter(at, source=source, target=target)
         if chosen.is_empty():
             continue
         gain = with_texts(chosen, run.rows("kernel_samples")).with_columns(
@@ -109,8 +111,21 @@ def decoded_over_shuffled(run: Run, source: str, target: str) -> Sampled:
         gained = of["gain"].to_numpy()[:, np.newaxis]
         seeds[seed] = SeedStatistic(weighted_mean(gained), texts_of(of))
     if not seeds:
-        raise NotTested(f"no probe decodes {target} from {source}s")
+        raise NotMeasured(f"no probe decodes {target} from {source}s beside label words", _PROBED)
     return Sampled(seeds)
+
+
+_PROBED = "kernel: {demonstrations_per_label: 4, offsets: [-1, 0, 1, 2, 3]}"
+
+
+def _word_tokens(run: Run) -> int:
+    """The number of tokens of every label word, from whose first one offsets are counted."""
+    prompts = run.rows("prompts").filter(demonstrations="fixed")
+    ends, starts = (prompts[name].explode() for name in ("label_ends", "label_positions"))
+    counts = (ends - starts).drop_nulls().unique().to_list()
+    if len(counts) != 1:
+        raise NotMeasured("label words differ in their number of tokens")
+    return int(counts[0])
 
 
 def head_over_constant(run: Run) -> Sampled:
@@ -174,6 +189,8 @@ CLAIMS: tuple[Claim, ...] = (
             "the template before the label word in its place",
             lambda run: beyond_length(run, "before_label"),
         ),
+        null=UNTRAINED,
+        figure="landing",
     ),
     Claim(
         "best_heads_in_the_middle",
@@ -189,6 +206,8 @@ CLAIMS: tuple[Claim, ...] = (
             (Curve("best head", "kernel", {"measure": "agreement", "weights": "max"}),),
         ),
         place=2,
+        null=UNTRAINED,
+        figure="kernel",
     ),
     Claim(
         "weights_follow_similarity",
@@ -199,24 +218,44 @@ CLAIMS: tuple[Claim, ...] = (
         similarity_followed,
         Control("weights assigned to other demonstrations, whose correlation is 0 on average"),
         undefined=f"{NO_OTHERS}, or similarity does not vary",
+        null=UNTRAINED,
+        figure="kernel",
     ),
+    # At a label word, keys and values are those of the token itself, which names the label. What
+    # the tokens beside it hold has been gathered there. An untrained network gathers some of it as
+    # well, by attending to all tokens alike.
     *(
         Claim(
-            f"probes_decode_{target}_from_{source}s",
-            f"{what} can be decoded from label words' {source}s",
+            name,
+            statement,
             "[K] §5.4",
-            f"share of demonstrations whose {target} a probe decodes minus that of shuffled "
-            "targets, mean over layers and heads",
+            f"share of demonstrations whose {target} a probe decodes there minus that of shuffled "
+            "targets, mean over tokens, layers, and heads",
             "accuracy",
-            partial(decoded_over_shuffled, source=source, target=target),
+            partial(gathered, source=source, target=target),
             Control("shuffled targets, already subtracted in the effect"),
-            "shuffled targets",
+            UNTRAINED,
+            DISCRIMINATING,
             place=1,
+            figure="probes",
         )
-        for source in ("key", "value")
-        for target, what in (
-            ("label", "A demonstration's label"),
-            ("next_token", "The model's most likely token after a demonstration's text"),
+        for name, source, target, statement in (
+            (
+                "probes_decode_label_after",
+                "value",
+                "label",
+                "Values of the tokens after a label word hold the demonstration's label",
+            ),
+            *(
+                (
+                    f"probes_decode_next_token_before_{source}s",
+                    source,
+                    "next_token",
+                    f"{source.title()}s of the token before a label word hold the model's most "
+                    "likely token after the demonstration's text",
+                )
+                for source in ("key", "value")
+            ),
         )
     ),
     Claim(
@@ -233,6 +272,9 @@ CLAIMS: tuple[Claim, ...] = (
             "agreement of each layer's best head",
             (Curve("best head", "kernel", {"measure": "agreement", "weights": "max"}),),
         ),
+        null=UNTRAINED,
+        figure="regressors",
+        question="Is a head's attention a kernel regression that gives the model's answers?",
     ),
     Claim(
         "head_over_encoder",
@@ -245,6 +287,8 @@ CLAIMS: tuple[Claim, ...] = (
         Control("a held-out constant in the head's place", constant_over_encoder),
         undefined=NO_OTHERS,
         place=1,
+        null=UNTRAINED,
+        figure="regressors",
     ),
     Claim(
         "heads_need_pairing",
@@ -258,5 +302,7 @@ CLAIMS: tuple[Claim, ...] = (
         form=DISCRIMINATING,
         undefined=NO_OTHERS,
         place=3,
+        null=UNTRAINED,
+        figure="kernel",
     ),
 )

@@ -1,0 +1,45 @@
+"""The figure of AUCROC_l and R_l: where R_l is a share of next to nothing, it is left out."""
+
+import polars as pl
+import pytest
+
+from anchorflow.analyses.attention.plot import plot_attention
+from anchorflow.analyses.attention.schema import ATTENTION_SUMMARY
+from anchorflow.schemas.frames import frame_schema
+from figure_style import figure_of, level_of_chance, values_of
+
+SHARES = {"news": [0.25, 1.0], "reviews": [-7.0, 1.0], "average": [0.2, 1.0]}
+
+
+def summary() -> pl.DataFrame:
+    rows = [
+        ("tiny", task, layer, measure, mean, mean, mean, 6, 2, 0)
+        for task, shares in SHARES.items()
+        for measure, values in (("auc", [0.4, 0.75]), ("cumulative", shares))
+        for layer, mean in enumerate(values)
+    ]
+    return pl.DataFrame(rows, schema=frame_schema(ATTENTION_SUMMARY), orient="row")
+
+
+def test_a_share_that_leaves_the_axis_is_said_to_be_undefined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    figure = figure_of(monkeypatch, plot_attention, summary())
+    lower = figure.axes[3:]
+    named = [[line for line in panel.lines if line.get_label() == "$R_l$"] for panel in lower]
+    assert [[values_of(line) for line in lines] for lines in named] == [
+        [[0.25, 1.0]],
+        [],
+        [[0.2, 1.0]],
+    ]
+    assert [[text.get_text().split(":")[0] for text in panel.texts] for panel in lower] == [
+        [],
+        ["not defined"],
+        [],
+    ]
+    assert {panel.get_ylim() for panel in lower} == {(-0.5, 1.5)}
+
+
+def test_ranking_classes_is_compared_with_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = figure_of(monkeypatch, plot_attention, summary())
+    assert [level_of_chance(figure, panel) for panel in range(3)] == [0.5] * 3

@@ -1,0 +1,170 @@
+"""What a model does with chance beside it, and what was run: how much, and how long it took."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from anchorflow.present.page import cell
+from anchorflow.statistics.by_task import AVERAGE
+
+# Accuracies by column: the summary that has it, and its rows.
+_ACCURACIES = {
+    "most frequent label": ("accuracy", {"measure": "majority"}),
+    "plain": ("accuracy", {"measure": "accuracy"}),
+    "re-weighted": ("reweighting", {"measure": "accuracy", "method": "reweighted"}),
+    "from anchors": ("compression", {"measure": "accuracy", "method": "hidden_anchor"}),
+    "nearest texts": ("retrieval", {"measure": "accuracy", "choice": "nearest"}),
+}
+ACCURACY_NOTE = (
+    "chance: 1 / number of labels; most frequent label: always answering the one that is most "
+    "frequent among the test texts; plain: in-context learning as usual; re-weighted: with fitted "
+    "weights of the attention to label words; from anchors: with the keys and values of label "
+    "words and template only; nearest texts: with the most similar training texts as "
+    "demonstrations. Ways may have been measured on different numbers of texts; see below."
+)
+# Other demonstrations than in plain in-context learning, by table and value of its second column.
+_OTHER = {
+    ("reweighting", "many"): "with more demonstrations",
+    ("retrieval", "nearest"): "with the nearest training texts as demonstrations",
+    ("retrieval", "nearest_per_label"): "with each label's nearest training texts",
+    ("reweighting", "reweighted"): "with re-weighted attention",
+}
+_WORDS_SHOWN = 6  # label words of a task
+
+
+def accuracies(
+    tables: Mapping[str, pl.DataFrame], labels: Mapping[str, Sequence[str]]
+) -> pl.DataFrame:
+    """One row per model and task, one column per way to answer that the run measured.
+
+    Parameters
+    ----------
+    tables : mapping
+        The run's summaries by the names of their analyses.
+    labels : mapping
+        Label words by task.
+    """
+    chance = {task: 1 / len(words) for task, words in labels.items()}
+    chance[AVERAGE] = sum(chance.values()) / len(labels)
+    rows = tables["accuracy"].filter(pl.col("measure") == "accuracy").select("model", "task")
+    table = rows.with_columns(
+        pl.col("task").replace_strict(chance, return_dtype=pl.Float64).alias("chance")
+    ).with_columns(pl.format("{}", pl.col("chance").round(2)))
+    for column, (name, conditions) in _ACCURACIES.items():
+        if name in tables:
+            found = _selected(tables[name], conditions)
+            cells = found.select(
+                "model",
+                "task",
+                pl.struct("mean", "low", "high")
+                .map_elements(lambda row: cell(*row.values()), return_dtype=pl.String)
+                .alias(column),
+            )
+            table = table.join(cells, ["model", "task"], "left", maintain_order="left")
+    if len(labels) == 1:
+        table = table.filter(pl.col("task") != AVERAGE)
+    return (
+        table.fill_null("–") if rows["model"].n_unique() > 1 else table.drop("model").fill_null("–")
+    )
+
+
+def _selected(summary: pl.DataFrame, conditions: Mapping[str, str]) -> pl.DataFrame:
+    found = summary.filter(**conditions)
+    return found.filter(pl.col("share").is_null()) if "share" in found.columns else found
+
+
+def gains(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Differences of accuracy from plain in-context learning, over tasks."""
+    parts = [
+        _selected(
+            tables[name],
+            {"measure": "accuracy_gain", "task": AVERAGE, _key_of(tables[name]): value},
+        ).select("model", pl.lit(way).alias("way"), "mean", "low", "high")
+        for (name, value), way in _OTHER.items()
+        if name in tables
+    ]
+    schema = {"model": pl.String, "way": pl.String, "mean": pl.Float64}
+    return pl.concat(parts) if parts else pl.DataFrame(schema={**schema, "high": pl.Float64})
+
+
+def _key_of(summary: pl.DataFrame) -> str:
+    return "method" if "method" in summary.columns else "choice"
+
+
+def described(run: Mapping[str, Any]) -> list[str]:
+    """Models, tasks, seeds, demonstrations and twins of a run, a sentence each.
+
+    Parameters
+    ----------
+    run : mapping
+        Names of its ``models``, ``seeds``, ``twins`` and of the analyses measured in these,
+        ``compared``; ``labels`` by task; and ``demonstrations`` per label.
+    """
+    tasks = ", ".join(f"{task} ({_listed(words)})" for task, words in run["labels"].items())
+    twins = "none"
+    if run["twins"]:
+        twins = f"{', '.join(run['twins'])}; in {', '.join(run['compared']) or 'no analysis'}"
+    return [
+        f"Models: {', '.join(run['models'])}.",
+        f"Tasks: {tasks}.",
+        f"Seeds: {', '.join(run['seeds'])}. Demonstrations per label: {run['demonstrations']}, "
+        "unless an analysis states otherwise.",
+        f"Untrained networks: {twins}.",
+    ]
+
+
+def _listed(words: Sequence[str]) -> str:
+    shown = [" ".join(word.split()) for word in words[:_WORDS_SHOWN]]
+    more = f", … {len(words)} labels" if len(words) > _WORDS_SHOWN else ""
+    return ", ".join(shown) + more
+
+
+def costs(
+    tables: Mapping[str, pl.DataFrame], usage: pl.DataFrame, twins: Sequence[str]
+) -> pl.DataFrame:
+    """One row per analysis, the most expensive first: seeds, test texts, and seconds of its jobs.
+
+    Parameters
+    ----------
+    usage : DataFrame
+        One row per job: ``rule``, ``names`` (of its model, task and seed), ``seconds`` and
+        ``cpu_seconds``.
+    twins : sequence of str
+        Names of the models that are untrained.
+    """
+    verb, word = (
+        pl.col("rule").str.extract(r"^([a-z]+)_(\w+?)(?:_index)?$", group) for group in (1, 2)
+    )
+    of_twin = pl.col("names").list.set_intersection(list(twins)).list.len() > 0
+    counted = usage.with_columns(
+        analysis=pl.when(verb == "prepare").then(pl.lit("preparation")).otherwise(word),
+        twin=pl.when(of_twin).then("cpu_seconds").otherwise(0.0),
+    )
+    summed = counted.group_by("analysis").agg(
+        pl.col("cpu_seconds", "twin", "seconds").sum(), pl.len().alias("jobs")
+    )
+    total = summed.select(pl.lit("all").alias("analysis"), pl.exclude("analysis").sum())
+    rows = [
+        {
+            "analysis": row["analysis"],
+            **_size(tables.get(row["analysis"])),
+            "CPU seconds": f"{row['cpu_seconds']:.0f}",
+            "untrained": f"{row['twin']:.0f}",
+            "seconds of jobs": f"{row['seconds']:.0f}",
+            "jobs": str(row["jobs"]),
+        }
+        for row in pl.concat(
+            [summed.sort("cpu_seconds", "analysis", descending=True), total]
+        ).iter_rows(named=True)
+    ]
+    return pl.DataFrame(rows)
+
+
+def _size(summary: pl.DataFrame | None) -> dict[str, str]:
+    """Seeds, and test texts summed over tasks and seeds, as far as a summary has them."""
+    size = {}
+    for title, column in (("seeds", "seeds"), ("test texts", "examples")):
+        known = summary is not None and column in summary.columns
+        size[title] = str(summary[column].max()) if known and summary is not None else "–"
+    return size

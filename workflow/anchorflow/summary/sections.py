@@ -1,0 +1,46 @@
+"""The sections of a run's summary, from its tables."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from anchorflow.summary.answers import LEGEND, questions, surprises
+from anchorflow.summary.facts import ACCURACY_NOTE, accuracies, costs, described, gains
+from anchorflow.summary.page import Section
+
+_COST_NOTE = (
+    "test texts: summed over tasks and seeds. CPU seconds, those of untrained networks among them, "
+    "and seconds are those of the jobs that made what is there; they differ between runs."
+)
+
+
+def sections_of(
+    tables: Mapping[str, pl.DataFrame],
+    run: Mapping[str, Any],
+    usage: pl.DataFrame,
+    confidence: float,
+) -> list[Section]:
+    """The questions with their answers, surprises, accuracies, and what was run.
+
+    Parameters
+    ----------
+    tables : mapping
+        The run's summaries of all models, by the names of their analyses; ``claims`` and
+        ``accuracy`` are required.
+    run : mapping
+        As in :func:`described`; also the paths of ``figures``, by analysis.
+    usage : DataFrame
+        From :func:`anchorflow.store.job.read_usage`.
+    """
+    counts, asked = questions(tables["claims"], run["figures"])
+    return [
+        Section("Questions and answers", counts, asked, LEGEND.format(confidence)),
+        Section("What surprises", surprises(tables["claims"], gains(tables))),
+        Section(
+            "What the model does",
+            table=accuracies(tables, run["labels"]),
+            note=ACCURACY_NOTE,
+        ),
+        Section("What was run", described(run), costs(tables, usage, run["twins"]), _COST_NOTE),
+    ]

@@ -1,0 +1,36 @@
+# The page to open first, once all figures and tables exist.
+
+SUMMARIZED = {
+    name: files_of(f"summaries/{name}", all_models=True)
+    for name, presented in PRESENTED.items()
+    if presented.summary and presented.path == MODEL and in_run(presented)
+}
+
+
+rule write_summary:
+    input:
+        FINAL_FIGURES + FINAL_TABLES,
+        **SUMMARIZED,
+    output:
+        md="results/summary.md",
+        html=report(
+            "results/summary.html",
+            caption="../report/summary.rst",
+            category="0 Summary",
+            labels={"page": "Questions, answers, and what was run"},
+        ),
+    log:
+        "logs/write_summary.log",
+    conda:
+        "../envs/anchorflow.yaml"
+    threads: 1
+    params:
+        **code_of("write_summary"),
+        run=described_run,
+    message:
+        "Summarizing the run"
+    script:
+        "../scripts/write_summary.py"
+
+
+FINAL_TABLES += ["results/summary.md", "results/summary.html"]
