@@ -14,7 +14,7 @@ from anchorflow.config.digests import code_of, digest
 from anchorflow.config.job_environment import PLANNED
 from anchorflow.store import job as module
 from anchorflow.store.all_tables import TABLES
-from anchorflow.store.job import agreed_settings, arguments_of, job, settings_of
+from anchorflow.store.job import agreed_settings, arguments_of, job, read_usage, settings_of
 from anchorflow.store.parquet import write_frame
 from table_files import SALIENCIES
 
@@ -153,3 +153,28 @@ def test_settings_that_differ_between_files_are_those_of_no_summary(tmp_path: Pa
         write_frame(paths[-1], TABLES["flow"], SALIENCIES, settings)
     assert agreed_settings(paths) == {"scoring": "first_token"}
     assert agreed_settings(paths[:1]).keys() == {"scoring", "task"}
+
+
+def test_the_time_of_jobs_is_that_of_the_run_s_models_tasks_seeds_and_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number, name in enumerate(
+        (
+            "measure_flow/qwen2.5/news/0",
+            "measure_flow/qwen2.5/news/1/100-200",  # a shard
+            "tabulate_flow",
+            "measure_flow/another/news/0",  # of a run before, as are the next two
+            "measure_flow/qwen2.5/news/7",
+            "measure_flow/qwen2.5/news/1/0-50",
+        )
+    ):
+        file = Path(f"results/benchmarks/{name}.tsv")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"s\tcpu_time\tmax_rss\n{number}.50\t{number}.25\t9.00\n")
+    usage = read_usage(["qwen2.5", "news", "0", "1", "100-200"])
+    assert usage.sort("seconds").rows() == [
+        ("measure_flow", ["qwen2.5", "news", "0"], 0.5, 0.25),
+        ("measure_flow", ["qwen2.5", "news", "1", "100-200"], 1.5, 1.25),
+        ("tabulate_flow", [], 2.5, 2.25),
+    ]

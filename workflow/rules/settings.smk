@@ -244,6 +244,7 @@ def described_run(wildcards):
         if shown.path == MODEL and (shown.figure or shown.table) and in_run(shown)
     }
     cells = [*names["task"], *configuration.cells_with_shuffled_labels(config)]
+    models = [*names["model"], *untrained["model"]]
     return {
         "models": names["model"],
         "labels": {name: task["labels"] for name, task in config["tasks"].items()},
@@ -252,5 +253,6 @@ def described_run(wildcards):
         "twins": untrained["model"],
         "compared": null_stages("untrained", config["controls"]),
         "figures": links,
-        "names": [*names["model"], *untrained["model"], *cells, *names["seed"], WORLDS],
+        # Parts of the paths of the run's jobs, which say how long these took.
+        "names": [*models, *cells, *names["seed"], *SHARDS, WORLDS],
     }

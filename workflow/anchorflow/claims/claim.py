@@ -174,7 +174,6 @@ class Claim(NamedTuple):
     form: str = PAPER
     undefined: str = "no example has a value"  # why the effect may be undefined
     rule: str = COMPARED
-    bounded: bool = True  # whether the effect always lies between -1 and 1
     over_depth: Depth | tuple[Isolated, ...] | None = None  # None if it is not about layers
     place: int = 0  # order among claims of the same source; ties are ordered by file name
     figure: str = ""  # the analysis whose figure has the quantities

@@ -13,9 +13,10 @@ from anchorflow.statistics.by_task import AVERAGE
 Row = Mapping[str, Any]
 
 LEGEND = (
-    "Intervals are {:.0%} intervals over seeds and test texts. ✓ above 0; ✗ at or below 0; ? the "
-    "interval contains 0. Beside control and untrained network, the sign is that of the difference "
-    "from them. results/tables/claims.html has all claims, and verdicts by task."
+    "Brackets hold {:.0%} intervals over seeds and test texts, and quartiles for time. ✓ above 0; "
+    "✗ at or below 0; ? the interval contains 0. Beside control and untrained network, the sign is "
+    "that of the difference from them. results/tables/claims.html has all claims, and verdicts by "
+    "task."
 )
 _ANSWERS = {
     "supported": "Yes",

@@ -211,7 +211,6 @@ CLAIMS: tuple[Claim, ...] = (
         partial(time_saved, over="full_prompt"),
         Control("none: a cache of all demonstrations saves most of this time too"),
         rule=QUARTILES,
-        bounded=False,
         figure="timing",
     ),
     Claim(
@@ -225,7 +224,6 @@ CLAIMS: tuple[Claim, ...] = (
         Control("the cache of all demonstrations, already compared in the effect"),
         form=DISCRIMINATING,
         rule=QUARTILES,
-        bounded=False,
         place=1,
         figure="timing",
         question="Is a cache of the anchors faster than a cache of all demonstrations?",
