@@ -526,7 +526,7 @@ def test_claims_are_in_the_order_of_the_papers() -> None:
     names = [claim.name for claim in load_claims()]
     of_flow = ["flow_early", "flow_late", "flow_wp_over_ww", "flow_pq_over_ww"]
     assert names[:4] == of_flow
-    assert names.index("anchors_over_random_words") < names.index("compression_is_faster")
+    assert names.index("anchors_over_random_words") < names.index("anchors_faster_than_full_cache")
 
 
 def test_every_claim_has_a_test_of_its_own() -> None:
@@ -653,11 +653,11 @@ def test_claims_on_a_table_that_is_not_given_or_empty_are_not_tested() -> None:
     for task in ("news", "average"):
         reasons = {
             claim: of_claim(summary, claim, task)["reason"]
-            for claim in ("flow_early", "compression_is_faster")
+            for claim in ("flow_early", "anchors_faster_than_full_cache")
         }
         assert reasons == {
             "flow_early": "the run has no table flow",
-            "compression_is_faster": "no prompt fits the model's context",
+            "anchors_faster_than_full_cache": "no prompt fits the model's context",
         }
     untested = summary.filter(pl.col("verdict") == NOT_MEASURED)
     assert untested["effect"].is_null().all()

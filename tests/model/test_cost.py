@@ -94,11 +94,11 @@ def test_a_whole_run_has_the_jobs_that_snakemake_plans() -> None:
 
 
 def test_shards_are_jobs_and_what_is_not_asked_for_has_none() -> None:
-    sharded = {"examples_per_shard": 10}  # 10, 10, and 4 of 24 texts
+    sharded = {"examples_per_shard": 10}  # 10 and 6 of 16 texts
     config = configuration(compute=sharded, flow_page={"examples": 0})
     jobs = {stage: len(each) for stage, each in whole_run(config, "gemma-3-270m", 18).items()}
     assert "flow_page" not in jobs
-    assert (jobs["attention"], jobs["flow"], jobs["kernel"]) == (3 * 64, 3 * 24, 3 * 24)
+    assert (jobs["attention"], jobs["flow"], jobs["kernel"]) == (2 * 64, 2 * 24, 2 * 24)
     assert (jobs["confusion"], jobs["reweighting"], jobs["timing"]) == (12, 12, 3)
 
 
@@ -116,7 +116,7 @@ def test_a_run_is_told_of_in_one_sentence_by_a_process_of_its_own(
         log_run(configuration(**SHALLOW), "gemma-3-270m", resolved)
     (said,) = caplog.messages
     assert said.startswith("gemma-3-270m: 272 jobs take about ")
-    assert " on this machine, one after the other, with 24 texts of about 32 tokens" in said
+    assert " on this machine, one after the other, with 16 texts of about 32 tokens" in said
 
 
 def test_rates_are_those_of_as_many_threads_as_jobs_have(

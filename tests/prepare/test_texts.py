@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.texts import read_texts
+from anchorflow.prepare.texts import drawn_of_labels, read_texts
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.texts import TEXTS
 
@@ -634,3 +634,38 @@ def test_a_column_of_a_field_that_is_not_there_is_told_with_its_key(tmp_path: Pa
     assert refused_pairs(tmp_path, "title,body,second,label\nT,b,5,No\n") == (
         'train.csv: column "second" holds Int64, not text; set tasks.nli.columns.hypothesis.'
     )
+
+
+def many(*counts: int) -> pl.DataFrame:
+    """Training texts with so many of each label, numbered, the labels mixed."""
+    labels = [label for label, count in enumerate(counts) for _ in range(count)]
+    frame = pl.DataFrame({"text": map(str, range(len(labels))), "label": labels})
+    return frame.sample(fraction=1, shuffle=True, seed=1)
+
+
+def test_a_large_training_split_is_drawn_from_with_every_labels_share() -> None:
+    texts = many(3000, 900, 300, 40)
+    drawn = drawn_of_labels(texts, 2120, "reviews")
+    # Half of each label, but not fewer than 100 of a rare one, or all it has.
+    assert drawn["label"].value_counts().sort("label")["count"].to_list() == [1500, 450, 150, 40]
+    assert drawn.columns == texts.columns
+    # In the source's order, so that the draw alone says which texts are left out.
+    assert drawn.equals(texts.join(drawn, on="text", how="semi", maintain_order="left"))
+
+
+def test_more_training_texts_include_fewer_and_the_draw_belongs_to_the_task() -> None:
+    texts = many(2000, 2000)
+    few, more = (drawn_of_labels(texts, most, "reviews")["text"] for most in (800, 1200))
+    assert set(few) < set(more)
+    assert set(drawn_of_labels(texts, 800, "news")["text"]) != set(few)
+    assert drawn_of_labels(texts, 4000, "reviews").equals(texts)
+    assert drawn_of_labels(texts, None, "reviews").equals(texts)
+
+
+def test_texts_of_a_file_are_drawn_and_numbered_anew(tmp_path: Path) -> None:
+    lines = [f"text {row},{'Positive' if row % 2 else 'Negative'}" for row in range(400)]
+    found = read(tmp_path, "\n".join(["text,label", *lines]), {**TASK, "train_examples": 250})
+    train = found.filter(pl.col("split") == "train")
+    assert len(train) == 250
+    assert train["row"].to_list() == list(range(250))
+    assert found.filter(pl.col("split") == "test")["text"].to_list() == ["good"]

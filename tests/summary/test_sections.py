@@ -46,7 +46,7 @@ def asked(claim: str) -> str:
 
 def test_each_question_has_its_answer_what_it_was_compared_with_and_a_figure() -> None:
     counts, table = questions(claims_table(), FIGURES)
-    assert counts == ["tiny: 5 questions. Yes: 1; No: 1; Undecided: 1; Not measured: 2."]
+    assert counts == ["tiny: 6 questions. Yes: 2; No: 1; Undecided: 1; Not measured: 2."]
     assert table.columns == [
         *("question", "answer", "effect", "control", "untrained network", "figure"),
     ]

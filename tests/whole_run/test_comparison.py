@@ -28,7 +28,7 @@ SUMMARIES = {
 def test_what_claims_compare_over_depth_is_in_the_summaries() -> None:
     shown = {claim.name: claim.over_depth for claim in load_claims() if claim.over_depth}
     assert {"flow_early", "isolation_first_over_last", "heads_reconstruct"} <= set(shown)
-    assert not {"compression_is_faster", "retrieval_helps"} & set(shown)
+    assert not {"anchors_faster_than_full_cache", "retrieval_helps"} & set(shown)
     for of_claim in shown.values():
         if isinstance(of_claim, Depth):
             for curve in of_claim.curves:

@@ -29,7 +29,8 @@ def texts_spec(wildcards):
         "labels",
         "values",
     )
-    return {key: task[key] for key in keys if key in task}
+    known = {key: task[key] for key in keys if key in task}
+    return {**known, "train_examples": config["train_examples"]}
 
 
 def samples_spec(wildcards):

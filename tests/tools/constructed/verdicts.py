@@ -88,7 +88,7 @@ DECIDED = {
     "flow_into_label_words": UNCLEAR,
     "isolation_label_over_random": ONE_SEED,
     "deep_auc_rises": UNDEFINED,
-    "compression_is_faster": TIMED,
+    "anchors_faster_than_full_cache": TIMED,
     "retrieval_helps": MISSING,
 }
 

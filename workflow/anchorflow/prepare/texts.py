@@ -1,5 +1,6 @@
 """Labeled texts of one task, from any source, as one checked table."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,13 @@ from anchorflow.config.errors import InputError
 from anchorflow.config.text_fields import FIELD_SEPARATOR, fields_of
 from anchorflow.prepare.hub_texts import read_splits
 from anchorflow.prepare.text_files import Source, read_file
+from anchorflow.random_draws import generator
+
+log = logging.getLogger(__name__)
 
 SPLITS = ("train", "test")
+
+_LEAST_OF_LABEL = 100  # training texts of a rare label, which its share would leave too few
 
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 
@@ -26,7 +32,8 @@ def read_texts(
     name : str
         The task's name, for error sentences and the ``task`` column.
     task : mapping
-        ``columns``, ``labels`` and optionally ``values``, as in the configuration.
+        ``columns``, ``labels`` and optionally ``values`` and ``train_examples``, as in the
+        configuration.
     files : mapping
         Path of each split's file, or paths of several, whose rows follow each other.
 
@@ -49,7 +56,7 @@ def read_texts(
             source = read_file(Path(path), _wanted(task), task["columns"]["label"])
             frames.append(_checked(name, task, source))
         splits[split] = pl.concat(frames)
-    return _table(name, splits)
+    return _table(name, splits, task.get("train_examples"))
 
 
 def read_hub_texts(name: str, task: Mapping[str, Any]) -> tuple[pl.DataFrame, str]:
@@ -78,7 +85,7 @@ def read_hub_texts(name: str, task: Mapping[str, Any]) -> tuple[pl.DataFrame, st
     """
     sources, commit = read_splits(name, task, _wanted(task))
     splits = {split: _checked(name, task, source) for split, source in sources.items()}
-    return _table(name, splits), commit
+    return _table(name, splits, task.get("train_examples")), commit
 
 
 def _wanted(task: Mapping[str, Any]) -> list[str]:
@@ -95,7 +102,8 @@ def _roles(task: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [*of_fields, ("label", columns["label"])]
 
 
-def _table(name: str, splits: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+def _table(name: str, splits: Mapping[str, pl.DataFrame], most: int | None) -> pl.DataFrame:
+    splits = {**splits, "train": drawn_of_labels(splits["train"], most, name)}
     return pl.concat(
         frame.select(
             pl.lit(name).alias("task"),
@@ -106,6 +114,28 @@ def _table(name: str, splits: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         )
         for split, frame in splits.items()
     )
+
+
+def drawn_of_labels(train: pl.DataFrame, most: int | None, name: str) -> pl.DataFrame:
+    """A random draw of about ``most`` training texts, in the source's order; all for None.
+
+    Every label keeps its share, rounded up, but at least 100 texts if it has as many.
+    """
+    if most is None or len(train) <= most:
+        return train
+    order = generator(0, name, "training texts").permutation(len(train))
+    share = (pl.len().over("label") * most / len(train)).ceil()
+    place = pl.col("order").rank("ordinal").over("label")
+    drawn = train.with_columns(order=pl.Series(order)).filter(
+        place <= pl.max_horizontal(share, pl.lit(_LEAST_OF_LABEL))
+    )
+    log.info(
+        "%s: %d of %d training texts are drawn; train_examples sets how many.",
+        name,
+        len(drawn),
+        len(train),
+    )
+    return drawn.drop("order")
 
 
 def _checked(name: str, task: Mapping[str, Any], source: Source) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from anchorflow.schemas import fields as f
 _OF_TEXT = (
     f.TASK,
     f.field("split", pa.string(), "train or test"),
-    f.field("row", pa.int32(), "row within the split, counted from 0"),
+    f.field("row", pa.int32(), "row within the split, as in the table texts"),
     f.field(
         "embedding",
         pa.list_(pa.float32()),

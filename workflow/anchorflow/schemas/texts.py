@@ -9,7 +9,11 @@ TEXTS = f.table(
     "one per text of the task's train and test split",
     f.TASK,
     f.field("split", pa.string(), "train or test"),
-    f.field("row", pa.int32(), "row within the split, counted from 0"),
+    f.field(
+        "row",
+        pa.int32(),
+        "row within the split, counted from 0; among the texts drawn if train_examples are fewer",
+    ),
     f.field(
         "text",
         pa.string(),

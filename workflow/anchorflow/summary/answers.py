@@ -41,7 +41,6 @@ _MISSING = {"control": "with the control", "null": "with an untrained network"}
 _STRICTER = {
     "isolation_label_over_neighbors": "isolation_label_over_random",
     "reweighting_over_many": "reweighting_over_vanilla",
-    "anchors_faster_than_full_cache": "compression_is_faster",
 }
 _MOST_FINDINGS = 3
 
