@@ -301,7 +301,7 @@ def test_without_an_untrained_network_nothing_is_supported(values: Effects) -> N
     assert (found.effect_mark, found.control_mark) == (HOLDS, NONE)
     lacking = "no untrained twin was measured for this claim"
     assert found.reason == ("undefined for tiny+shuffled-0: none there" if values else lacking)
-    wanted = "controls: {untrained: [initialized], stages: [..., flow]}"
+    wanted = "controls: {untrained: [initialized], stages: [flow]}"
     assert found.remedy == (None if values else wanted)
     assert (found.null_effect, found.p_value) == (None, None)
     refuted = claim_of({"own": seeds(-0.5, -0.5, -0.5)}, null=UNTRAINED)
@@ -323,6 +323,21 @@ def test_of_several_twins_the_one_that_is_exceeded_least_clearly_decides() -> No
     assert (as_high.verdict, as_high.null_effect) == (NOT_SUPPORTED, pytest.approx(0.6))
     alone = decided(effect, first=low, second={0: [0.1, 0.1]})
     assert (alone.verdict, alone.over_null_low) == (UNDECIDED, None)
+
+
+def test_a_difference_is_that_of_the_seeds_in_common_and_not_of_the_two_numbers() -> None:
+    """A twin has the first two of four seeds, in which the effect is 0.5 and 0.7."""
+    found = decided(seeds(0.5, 0.7, 0.1, 0.1), twin=seeds(0.3, 0.5))
+    assert (found.effect, found.null_effect) == pytest.approx((0.35, 0.4))
+    assert found.over_null == pytest.approx(0.2)
+    assert found.over_null_low <= found.over_null <= found.over_null_high
+
+
+def test_what_is_not_clearly_above_0_is_not_true_of_a_control_too() -> None:
+    unclear = decided(seeds(0.1, 0.2, 0.3), twin=seeds(0.2, 0.3, 0.4))
+    assert unclear.reason == "not above an untrained network; the effect is not clearly above 0"
+    held = decided(seeds(0.5, 0.6, 0.7), twin=seeds(0.5, 0.6, 0.7))
+    assert held.reason == "also true of an untrained network"
 
 
 @pytest.mark.parametrize("lacks", ["value", "table"])

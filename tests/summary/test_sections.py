@@ -9,6 +9,7 @@ import pytest
 from anchorflow.claims.summarize import load_claims
 from anchorflow.summary.answers import questions, surprises
 from anchorflow.summary.facts import accuracies, costs, described
+from anchorflow.summary.facts import gains as gains_of
 from anchorflow.summary.page import WIDTH, for_terminal, write_summary
 from anchorflow.summary.sections import sections_of
 from constructed.verdicts import ALSO_UNTRAINED, DECIDED, SUPPORTED, UNCLEAR, claims_table
@@ -86,6 +87,18 @@ def test_what_surprises_is_found_by_rule() -> None:
     assert found[2] == (
         "Accuracy is lower with more than with plain in-context learning: -0.20 [-0.30, -0.10]."
     )
+
+
+def test_one_seed_surprises_nobody() -> None:
+    below = {**FAILS, "effect_mark": "unclear", "verdict": "not measured"}
+    said = surprises(claims_table(decided={"retrieval_helps": below}), gains())
+    assert said == ["Nothing surprising was found."]
+    rows = [
+        {"model": model, "task": "average", "measure": "accuracy_gain", "method": "many"}
+        | {"mean": -0.2, "low": -0.3, "high": -0.1, "seeds": count}
+        for model, count in (("one", 1), ("two", 2))
+    ]
+    assert gains_of({"reweighting": pl.DataFrame(rows)})["model"].to_list() == ["two"]
 
 
 def test_neighbors_that_do_as_well_as_label_words_surprise() -> None:

@@ -117,7 +117,7 @@ def _over_twins(claim: Claim, run: Run, effect: Sampled) -> Compared:
         except NotMeasured:
             continue
     if not twins:
-        wanted = f"controls: {{untrained: [initialized], stages: [..., {claim.measured_by}]}}"
+        wanted = f"controls: {{untrained: [initialized], stages: [{claim.measured_by}]}}"
         return [], ["no untrained twin was measured for this claim"], wanted
     undefined = [of_twin.name for of_twin in twins if not _has_values(of_twin)]
     reasons = [f"undefined for {name}: {claim.undefined}" for name in undefined]
@@ -220,9 +220,11 @@ class Decision:
     low: float | None = None
     high: float | None = None
     control_effect: float | None = None
+    over_control: float | None = None
     over_control_low: float | None = None
     over_control_high: float | None = None
     null_effect: float | None = None
+    over_null: float | None = None
     over_null_low: float | None = None
     over_null_high: float | None = None
     p_value: float | None = None
@@ -330,11 +332,11 @@ def _p_value(comparison: Comparison) -> float:
 def _columns(measured: Measured, ends: Sequence[Ends]) -> Decision:
     """Values and intervals; of several twins, the one that the effect exceeds least clearly."""
     decision = Decision(examples=measured.examples, seeds=measured.seeds)
-    closest = np.inf
+    closest = (len(_ORDER), np.inf)
     for comparison, (low, high) in zip(measured.comparisons, ends, strict=True):
         value = _known(float(comparison.value.values[0]))
         low_known, high_known = _known(low), _known(high)
-        clarity = -np.inf if low_known is None else low
+        clarity = (_ORDER.index(_mark((low, high))), -np.inf if low_known is None else low)
         if comparison.what == EFFECT:
             decision = replace(decision, effect=value, low=low_known, high=high_known)
             continue
@@ -344,6 +346,7 @@ def _columns(measured: Measured, ends: Sequence[Ends]) -> Decision:
             decision = replace(
                 decision,
                 control_effect=against,
+                over_control=value,
                 over_control_low=low_known,
                 over_control_high=high_known,
             )
@@ -352,6 +355,7 @@ def _columns(measured: Measured, ends: Sequence[Ends]) -> Decision:
             decision = replace(
                 decision,
                 null_effect=against,
+                over_null=value,
                 over_null_low=low_known,
                 over_null_high=high_known,
             )
@@ -369,6 +373,7 @@ _FAILED = {
 }
 
 
+_ORDER = (FAILS, UNCLEAR, HOLDS)  # of several twins, the least clear one counts
 _VERDICT_OF = {HOLDS: SUPPORTED, FAILS: NOT_SUPPORTED, UNCLEAR: UNDECIDED}
 
 
@@ -385,7 +390,6 @@ def _marks(claim: Claim, measured: Measured, ends: Sequence[Ends]) -> dict[str, 
         CONTROL: MISSING if claim.control.measure is not None else NONE,
         NULL: MISSING if claim.null == UNTRAINED else NONE,
     }
-    order = (FAILS, UNCLEAR, HOLDS)
     for what in marks:
         found = [
             _mark(interval)
@@ -393,13 +397,14 @@ def _marks(claim: Claim, measured: Measured, ends: Sequence[Ends]) -> dict[str, 
             if comparison.what == what
         ]
         if found:
-            marks[what] = min(found, key=order.index)
+            marks[what] = min(found, key=_ORDER.index)
     return marks
 
 
 def _failed(measured: Measured, ends: Sequence[Ends]) -> str | None:
     """Which comparisons do not hold, those that refute the claim first."""
     refuted, unclear = [], []
+    holds = _mark(ends[0]) == HOLDS  # else a control cannot have the effect "too"
     for comparison, (low, high) in zip(measured.comparisons, ends, strict=True):
         at_or_below, not_clearly = _FAILED[comparison.what]
         if np.isnan(low):
@@ -407,7 +412,7 @@ def _failed(measured: Measured, ends: Sequence[Ends]) -> str | None:
         elif high <= 0 and comparison.what == EFFECT:
             return at_or_below
         elif high <= 0:
-            refuted.append(at_or_below)
+            refuted.append(at_or_below if holds else not_clearly.replace("clearly ", ""))
         elif low <= 0:
             unclear.append(not_clearly)
     return "; ".join(dict.fromkeys([*refuted, *unclear])) or None

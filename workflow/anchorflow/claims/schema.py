@@ -53,12 +53,18 @@ CLAIMS = f.table(
         "as effect",
     ),
     f.field(
-        "over_control_low",
+        "over_control",
         pa.float64(),
-        "lower end of the interval of effect minus control_effect, paired by text",
+        "effect minus control_effect, both in the seeds and texts that have both",
         "as effect",
     ),
-    f.field("over_control_high", pa.float64(), "upper end of this interval", "as effect"),
+    f.field(
+        "over_control_low",
+        pa.float64(),
+        "lower end of its interval",
+        "as effect",
+    ),
+    f.field("over_control_high", pa.float64(), "upper end of its interval", "as effect"),
     f.field("null", pa.string(), "where the claim must not hold"),
     f.field(
         "null_effect",
@@ -68,12 +74,18 @@ CLAIMS = f.table(
         "as effect",
     ),
     f.field(
-        "over_null_low",
+        "over_null",
         pa.float64(),
-        "lower end of the interval of effect minus null_effect, paired by text",
+        "effect minus null_effect, both in the seeds that have both, and of all their texts",
         "as effect",
     ),
-    f.field("over_null_high", pa.float64(), "upper end of this interval", "as effect"),
+    f.field(
+        "over_null_low",
+        pa.float64(),
+        "lower end of its interval",
+        "as effect",
+    ),
+    f.field("over_null_high", pa.float64(), "upper end of its interval", "as effect"),
     f.field(
         "p_value",
         pa.float64(),

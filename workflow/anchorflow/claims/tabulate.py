@@ -69,27 +69,19 @@ def _row(row: dict[str, object]) -> dict[str, object]:
         "model": row["model"],
         "claim": row["claim"],
         "effect": _with_ends(row, "effect", "low", "high"),
-        "over control": _with_ends(
-            row, "control_effect", "over_control_low", "over_control_high", of_difference=True
-        ),
-        "over null": _with_ends(
-            row, "null_effect", "over_null_low", "over_null_high", of_difference=True
-        ),
+        "over control": _with_ends(row, "over_control", "over_control_low", "over_control_high"),
+        "over null": _with_ends(row, "over_null", "over_null_low", "over_null_high"),
         "marks": " ".join(SIGNS[str(row[mark])] for mark in _MARKS),
         "verdict": row["verdict"],
         "because": "; ".join(str(part) for part in because if part),
     }
 
 
-def _with_ends(
-    row: dict[str, object], value: str, low: str, high: str, of_difference: bool = False
-) -> str:
-    """A value with its interval, or the effect minus the value with the interval of that."""
-    number, effect = row[value], row["effect"]
-    if not isinstance(number, float) or not isinstance(effect, float):
+def _with_ends(row: dict[str, object], value: str, low: str, high: str) -> str:
+    """A value with its interval."""
+    number = row[value]
+    if not isinstance(number, float):
         return "–"
-    if of_difference:
-        number = effect - number
     ends = [end if isinstance(end, float) else None for end in (row[low], row[high])]
     return cell(number, ends[0], ends[1])
 

@@ -28,7 +28,7 @@ _ANSWERS = {
 _FAILS = {
     "effect": "not above 0",
     "control": "not more than the control",
-    "null": "true of an untrained network too",
+    "null": "not more than an untrained network",
 }
 _UNCLEAR = {
     "effect": "the interval contains 0",
@@ -100,6 +100,8 @@ def _answer(row: Row) -> str:
     verdict = row["verdict"]
     marks = {part: row[f"{part}_mark"] for part in _FAILS}
     if verdict == "not supported":
+        if row["effect_mark"] == HOLDS and marks["null"] == FAILS:
+            return "No: true of an untrained network too"
         return f"No: {', '.join(_FAILS[part] for part in _FAILS if marks[part] == 'fails')}"
     if verdict == "undecided":
         unclear = [text for part, text in _UNCLEAR.items() if marks[part] == "unclear"]
@@ -136,8 +138,7 @@ def _against(row: Row, part: str) -> str:
 
 
 def _difference(row: Row, part: str) -> str:
-    low, high = row[f"over_{part}_low"], row[f"over_{part}_high"]
-    return cell(row["effect"] - row[f"{part}_effect"], low, high)
+    return cell(*(row[f"over_{part}{end}"] for end in ("", "_low", "_high")))
 
 
 def surprises(claims: pl.DataFrame, gains: pl.DataFrame) -> list[str]:
@@ -180,7 +181,7 @@ def _untrained_too(claims: Mapping[str, Row]) -> Iterator[str]:
 
 def _opposite(claims: Mapping[str, Row]) -> Iterator[str]:
     for row in claims.values():
-        if row["high"] is not None and row["high"] < 0:
+        if row["effect_mark"] == FAILS and row["high"] < 0:
             yield f"The opposite was found: {_sentence(row)} {row['compared']}, {_effect(row)}."
 
 

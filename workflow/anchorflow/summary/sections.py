@@ -11,7 +11,8 @@ from anchorflow.summary.page import Section
 
 _COST_NOTE = (
     "test texts: summed over tasks and seeds. CPU seconds, those of untrained networks among them, "
-    "and seconds are those of the jobs that made what is there; they differ between runs."
+    "and seconds are those of the jobs that made what is there, for earlier settings too; they "
+    "differ between runs."
 )
 
 
