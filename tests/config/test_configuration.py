@@ -244,6 +244,25 @@ def test_the_shipped_configurations_are_accepted(file: Path) -> None:
     assert 0.9 <= config["statistics"]["confidence"] < 1
 
 
+@pytest.mark.parametrize("data", ["files", "hub"])
+@pytest.mark.parametrize("model", ["gemma", "smollm2", "qwen"])
+def test_published_configurations_are_data_and_a_model(
+    data: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config: dict[str, Any] = {}
+    for name in (data, model):
+        part = yaml.safe_load((ROOT / f"config/published/{name}.yaml").read_text(encoding="utf-8"))
+        assert not config.keys() & part.keys()
+        config |= part
+    for task in config["tasks"].values():
+        for split in ("train", "test") if task["source"] == "local" else ():
+            Path(task[split]).parent.mkdir(parents=True, exist_ok=True)
+            Path(task[split]).touch()
+    complete_configuration(config, SCHEMA)
+    assert list(config["tasks"]) == ["sst2", "trec", "agnews", "emoc"]
+
+
 def test_every_default_satisfies_its_own_schema() -> None:
     config = smallest()
     complete_configuration(config, SCHEMA)

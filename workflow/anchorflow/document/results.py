@@ -37,7 +37,11 @@ _DEFAULT_CONFIGURATION = ROOT / "config" / "config.yaml"
 
 _ESTIMATES = ("mean", "effect")  # columns that have an interval
 _INTERVAL = ("low", "high")
-_AGAINST = ("control_effect", "null_effect")  # rounded like estimates, without an interval
+_AGAINST = (
+    "control_effect",
+    "null_effect",
+    "milliseconds",
+)  # rounded like estimates, without an interval
 
 
 class QuotingError(ValueError):
@@ -117,18 +121,18 @@ def read_run(run: Path) -> Results:
         If the run is not finished, not of the default configuration's models, tasks, seeds and
         number of texts, or if a file is not what the run wrote.
     """
-    manifest, tables, figures = _read_finished(run)
+    manifest, tables, figures = read_finished(run)
     config = _default_configuration()
     if not _is_default(tables["accuracy"], config):
         raise InputError(
             f"{run / 'results'}: not a run of {_DEFAULT_CONFIGURATION.relative_to(ROOT)}; run that."
         )
     names = {"models": list(config["models"]), "tasks": list(config["tasks"])}
-    facts = {**_flat(config), **names, **_flat({"software": manifest["software"]})}
+    facts = {**flattened(config), **names, **flattened({"software": manifest["software"]})}
     return Results(tables, facts if len(names["models"]) > 1 else {**facts, **figures})
 
 
-def _read_finished(
+def read_finished(
     run: Path,
 ) -> tuple[Mapping[str, Any], dict[str, list[dict[str, str]]], dict[str, str]]:
     """A finished run's manifest, its tables by their names, and its figures' SHA-256."""
@@ -194,7 +198,7 @@ class Quoting:
 
     def functions(self) -> dict[str, Callable[..., str]]:
         """The functions that a template calls, by name."""
-        names = ("fact", "figure", "interval", "value", "count", "crossed", "rows")
+        names = ("fact", "figure", "interval", "value", "count", "crossed", "pivoted", "rows")
         return {name: getattr(self, name) for name in names}
 
     def quoted(self) -> Results:
@@ -250,6 +254,27 @@ class Quoting:
             [of_index, *(str(counts[of_index, value]) for value in values)] for of_index in names
         )
         return markdown_table([index, *values], cells)
+
+    def pivoted(
+        self,
+        name: str,
+        index: str,
+        column: str,
+        value: str = "mean",
+        columns: Sequence[str] = (),
+        **conditions: object,
+    ) -> str:
+        """The matching rows' values, one row per value of ``index``, one column per ``column``.
+
+        Estimates have their intervals. ``columns`` are some of the columns; by default, all.
+        """
+        ends = _INTERVAL if value in _ESTIMATES else ()
+        found = self._found(name, [index, column, value, *ends], conditions)
+        cells = {(row[index], row[column]): _cell_of(row, value) for row in found}
+        names = dict.fromkeys(row[index] for row in found)
+        shown = columns or dict.fromkeys(row[column] for row in found)
+        rows = ([one, *(cells.get((one, other), "–") for other in shown)] for one in names)
+        return markdown_table([index, *shown], rows)
 
     def _row(
         self, name: str, columns: Sequence[str], conditions: Mapping[str, object]
@@ -311,12 +336,12 @@ def _is_default(accuracy: Sequence[Mapping[str, str]], config: Mapping[str, Any]
     }
 
 
-def _flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flattened(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Values by their dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in nested.items():
         inner = isinstance(value, Mapping)
-        flat |= _flat(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
+        flat |= flattened(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
     return flat
 
 
