@@ -21,6 +21,7 @@ from anchorflow.config.stages import (
     stage_of,
     table_at,
     texts_of,
+    texts_summarized,
 )
 
 ALL: dict[str, Any] = {
@@ -90,6 +91,14 @@ def test_an_analysis_takes_the_first_seeds_and_another_follows_it() -> None:
     assert seeds_of("probes", FEW) == seeds_of("orders", FEW) == [7]
     assert seeds_of("timing", FEW) == seeds_of("flow_page", FEW) == [7]
     assert seeds_of("flow", FEW | {"seeds": [7]}) == [7]
+
+
+def test_a_summary_is_of_the_texts_measured_or_of_all_predictions() -> None:
+    """Prompts are counted as skipped among the same texts; a wrong number would count others."""
+    sections = ("isolation", "retrieval", "reweighting", "confusion")
+    few = {**FEW, **{name: {"examples": 5} for name in sections}}
+    numbers = [texts_summarized(name, few) for name in (*sections, "attention", "label_words")]
+    assert numbers == [5, 5, 5, None, None, None]
 
 
 def test_twins_have_at_most_the_seeds_and_texts_of_the_model() -> None:

@@ -42,6 +42,7 @@ from anchorflow.config.stages import (
     reads_of,
     seeds_of,
     texts_of,
+    texts_summarized,
 )
 
 share_with_jobs(ROOT / "workflow")

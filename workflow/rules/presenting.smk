@@ -26,7 +26,7 @@ SETTINGS = {
         "demonstrations": config["flow"]["demonstrations"],
         "variant": config["isolation"]["variants"][0],
         "asked": {
-            name: (seeds_of(name, config), number_of_texts(name))
+            name: (seeds_of(name, config), texts_summarized(name, config))
             for name in ("flow", "isolation")
         },
     },
@@ -44,11 +44,6 @@ def settings_named(*names):
         name: SETTINGS[name]() if name in SETTINGS else without_texts(name)
         for name in names
     }
-
-
-def number_of_texts(name):
-    """How many texts of each seed an analysis measures; None for all, or if it measures none."""
-    return texts_of(name, config).get("examples") if name in STAGES else None
 
 
 def claim_modules():
@@ -140,7 +135,7 @@ for name, presented in PRESENTED.items():
             params:
                 **settings_named(*presented.summary.settings),
                 **code_of_presenting("summarize", name),
-                examples=number_of_texts(name),
+                examples=texts_summarized(name, config),
             message:
                 f"Summarizing {presented.subject.format('{wildcards.model}')}"
             script:

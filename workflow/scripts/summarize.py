@@ -16,8 +16,7 @@ if __name__ == "__main__":
         analysis, output = snakemake.params.analysis, snakemake.output[0]
         summarize = getattr(load(folder_of(analysis), "summarize"), f"summarize_{analysis}")
         tables = read_inputs(snakemake)
-        # Of all prompts, those that are measured; with predictions, that is all.
-        if snakemake.params.examples and "predictions" not in tables:
+        if snakemake.params.examples:  # of all prompts, those that are measured
             tables["prompts"] = drawn_texts(tables["prompts"], snakemake.params.examples)
         summary = summarize(**tables, **arguments_of(snakemake.params))
         parts = settings_of(snakemake.params)

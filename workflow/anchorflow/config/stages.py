@@ -192,6 +192,13 @@ def texts_of(name: str, config: Mapping[str, Any], untrained: bool = False) -> d
     return {"examples": min(known)} if known else {}
 
 
+def texts_summarized(name: str, config: Mapping[str, Any]) -> int | None:
+    """How many texts of each seed a summary is of; None for all, as where it reads predictions."""
+    summary = PRESENTED[name].summary
+    reads_all = summary is not None and "attention/predictions" in summary.reads.values()
+    return None if name not in STAGES or reads_all else texts_of(name, config).get("examples")
+
+
 def stage_of(path: str) -> str:
     """The stage of a file under ``results``, or of a CSV file of a summary, by its path."""
     _, *parts = path.removesuffix(".csv").split("/")
