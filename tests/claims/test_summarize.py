@@ -301,7 +301,7 @@ def test_without_an_untrained_network_nothing_is_supported(values: Effects) -> N
     assert (found.effect_mark, found.control_mark) == (HOLDS, NONE)
     lacking = "no untrained twin was measured for this claim"
     assert found.reason == ("undefined for tiny+shuffled-0: none there" if values else lacking)
-    wanted = "controls: {untrained: [initialized], stages: [flow]}"
+    wanted = "controls.untrained and, in controls.stages, flow"
     assert found.remedy == (None if values else wanted)
     assert (found.null_effect, found.p_value) == (None, None)
     refuted = claim_of({"own": seeds(-0.5, -0.5, -0.5)}, null=UNTRAINED)

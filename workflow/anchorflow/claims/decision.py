@@ -117,7 +117,7 @@ def _over_twins(claim: Claim, run: Run, effect: Sampled) -> Compared:
         except NotMeasured:
             continue
     if not twins:
-        wanted = f"controls: {{untrained: [initialized], stages: [{claim.measured_by}]}}"
+        wanted = f"controls.untrained and, in controls.stages, {claim.measured_by}"
         return [], ["no untrained twin was measured for this claim"], wanted
     undefined = [of_twin.name for of_twin in twins if not _has_values(of_twin)]
     reasons = [f"undefined for {name}: {claim.undefined}" for name in undefined]
@@ -368,11 +368,13 @@ def _known(value: float) -> float | None:
 
 _FAILED = {
     EFFECT: ("the effect is not above 0", "the effect is not clearly above 0"),
-    CONTROL: ("also true of its control", "not clearly above its control"),
-    NULL: ("also true of an untrained network", "not clearly above an untrained network"),
+    CONTROL: ("not above its control", "not clearly above its control"),
+    NULL: ("not above an untrained network", "not clearly above an untrained network"),
 }
 
 
+# Of what the effect is not above, if the effect itself is above 0.
+_ALSO_TRUE = {CONTROL: "also true of its control", NULL: "also true of an untrained network"}
 _ORDER = (FAILS, UNCLEAR, HOLDS)  # of several twins, the least clear one counts
 _VERDICT_OF = {HOLDS: SUPPORTED, FAILS: NOT_SUPPORTED, UNCLEAR: UNDECIDED}
 
@@ -404,7 +406,7 @@ def _marks(claim: Claim, measured: Measured, ends: Sequence[Ends]) -> dict[str, 
 def _failed(measured: Measured, ends: Sequence[Ends]) -> str | None:
     """Which comparisons do not hold, those that refute the claim first."""
     refuted, unclear = [], []
-    holds = _mark(ends[0]) == HOLDS  # else a control cannot have the effect "too"
+    also_true = _ALSO_TRUE if _mark(ends[0]) == HOLDS else {}
     for comparison, (low, high) in zip(measured.comparisons, ends, strict=True):
         at_or_below, not_clearly = _FAILED[comparison.what]
         if np.isnan(low):
@@ -412,7 +414,7 @@ def _failed(measured: Measured, ends: Sequence[Ends]) -> str | None:
         elif high <= 0 and comparison.what == EFFECT:
             return at_or_below
         elif high <= 0:
-            refuted.append(at_or_below if holds else not_clearly.replace("clearly ", ""))
+            refuted.append(also_true.get(comparison.what, at_or_below))
         elif low <= 0:
             unclear.append(not_clearly)
     return "; ".join(dict.fromkeys([*refuted, *unclear])) or None

@@ -30,6 +30,7 @@ _FAILS = {
     "control": "not more than the control",
     "null": "not more than an untrained network",
 }
+_ALSO_TRUE = {"null": "true of an untrained network too"}  # if the effect itself is above 0
 _UNCLEAR = {
     "effect": "the interval contains 0",
     "control": "not clearly more than the control",
@@ -100,9 +101,8 @@ def _answer(row: Row) -> str:
     verdict = row["verdict"]
     marks = {part: row[f"{part}_mark"] for part in _FAILS}
     if verdict == "not supported":
-        if row["effect_mark"] == HOLDS and marks["null"] == FAILS:
-            return "No: true of an untrained network too"
-        return f"No: {', '.join(_FAILS[part] for part in _FAILS if marks[part] == 'fails')}"
+        named = {**_FAILS, **(_ALSO_TRUE if marks["effect"] == HOLDS else {})}
+        return f"No: {', '.join(named[part] for part in named if marks[part] == FAILS)}"
     if verdict == "undecided":
         unclear = [text for part, text in _UNCLEAR.items() if marks[part] == "unclear"]
         return f"Undecided: {', '.join(unclear) or row['reason']}"
