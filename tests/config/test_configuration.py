@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from snakemake.utils import update_config
 
 from anchorflow.config.configuration import (
     are_drawn,
@@ -246,21 +247,24 @@ def test_the_shipped_configurations_are_accepted(file: Path) -> None:
 
 @pytest.mark.parametrize("data", ["files", "hub"])
 @pytest.mark.parametrize("model", ["gemma", "smollm2", "qwen"])
-def test_published_configurations_are_data_and_a_model(
+def test_published_configurations_are_data_analyses_and_a_model(
     data: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     config: dict[str, Any] = {}
-    for name in (data, model):
+    for name in (data, "analyses", model):
         part = yaml.safe_load((ROOT / f"config/published/{name}.yaml").read_text(encoding="utf-8"))
-        assert not config.keys() & part.keys()
-        config |= part
+        update_config(config, part)  # as Snakemake does with several files
     for task in config["tasks"].values():
         for split in ("train", "test") if task["source"] == "local" else ():
             Path(task[split]).parent.mkdir(parents=True, exist_ok=True)
             Path(task[split]).touch()
     complete_configuration(config, SCHEMA)
     assert list(config["tasks"]) == ["sst2", "trec", "agnews", "emoc"]
+    assert len(config["models"]) == 1
+    assert len(config["seeds"]) == (5 if model == "qwen" else 10)
+    assert config["flow"]["seeds"] == 3
+    assert config["flow"]["examples"] == (8 if model == "qwen" else 16)
 
 
 def test_every_default_satisfies_its_own_schema() -> None:

@@ -1,6 +1,7 @@
 """Pages of published runs: beside the papers' numbers, and renewed from what they quote."""
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -110,10 +111,11 @@ def test_the_page_across_runs_has_what_holds_in_most_models_first(tmp_path: Path
     assert table[3].endswith("| ? – ? 0.50 [0.25, 0.75] | – |")
 
 
-def test_a_table_that_the_run_did_not_write_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["tables/claims.csv", "summary.md", "figures/flow/tiny.png"])
+def test_a_file_that_the_run_did_not_write_is_refused(name: str, tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "tiny", [claim("flow_early", "supported")])
-    table = run / "results" / "tables" / "claims.csv"
-    table.write_text(table.read_text(encoding="utf-8").replace("0.5", "0.9"), encoding="utf-8")
-    with pytest.raises(InputError, match=r"claims\.csv: not what the run wrote"):
+    file = run / "results" / name
+    file.write_bytes(file.read_bytes() + b"more")
+    with pytest.raises(InputError, match=f"{re.escape(name)}: not what the run wrote"):
         publish(run, CONFIGURATIONS, tmp_path / "published")
     assert not (tmp_path / "published").exists()

@@ -20,6 +20,7 @@ from anchorflow.document import ROOT
 from anchorflow.document.markdown import markdown_table, page
 from anchorflow.document.results import (
     DOCS,
+    SUMMARY,
     Quoting,
     Results,
     flattened,
@@ -33,7 +34,6 @@ from anchorflow.statistics.by_task import AVERAGE
 PUBLISHED = DOCS / "published"
 _FIGURES = ("flow", "isolation", "attention")  # Figures 3, 4 and 5 of [A]
 _MARKS = ("effect_mark", "control_mark", "null_mark")
-_SUMMARY = "results/summary.md"
 
 
 def publish(run: Path, configurations: Sequence[str], folder: Path = PUBLISHED) -> Path:
@@ -64,15 +64,18 @@ def publish(run: Path, configurations: Sequence[str], folder: Path = PUBLISHED) 
     facts = {"model": model, "configurations": list(configurations), **figures}
     facts |= flattened({"software": manifest["software"]})
     text, quoted = page_of(Results(tables, facts))
-    of_run = folder / model
-    shutil.rmtree(of_run, ignore_errors=True)
-    of_run.mkdir(parents=True)
-    for name, content in {"README.md": text, **quoted_files(quoted)}.items():
-        (of_run / name).write_text(content, encoding="utf-8")
-    shutil.copyfile(run / _SUMMARY, of_run / "summary.md")
+    written = {"README.md": text, **quoted_files(quoted)}
+    contents = {name: content.encode() for name, content in written.items()}
+    contents["summary.md"] = (run / SUMMARY).read_bytes()
     for name in _FIGURES:
         if f"figures.{name}" in figures:
-            shutil.copyfile(run / f"results/figures/{name}/{model}.png", of_run / f"{name}.png")
+            figure = run / "results" / "figures" / name / f"{model}.png"
+            contents[f"{name}.png"] = figure.read_bytes()
+    of_run = folder / model
+    shutil.rmtree(of_run, ignore_errors=True)  # an earlier page may have had more files
+    of_run.mkdir(parents=True)
+    for name, content in contents.items():
+        (of_run / name).write_bytes(content)
     (folder / "README.md").write_text(page_across(folder), encoding="utf-8")
     return of_run
 

@@ -33,15 +33,12 @@ from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.store.checksums import read_json, sha256_of
 
 DOCS = ROOT / "docs"
+SUMMARY = "results/summary.md"
 _DEFAULT_CONFIGURATION = ROOT / "config" / "config.yaml"
 
 _ESTIMATES = ("mean", "effect")  # columns that have an interval
 _INTERVAL = ("low", "high")
-_AGAINST = (
-    "control_effect",
-    "null_effect",
-    "milliseconds",
-)  # rounded like estimates, without an interval
+_ROUNDED = ("control_effect", "null_effect", "milliseconds")  # like estimates, without an interval
 
 
 class QuotingError(ValueError):
@@ -144,7 +141,9 @@ def read_finished(
     for file, known in sums.items():
         table = re.fullmatch(r"results/tables/(\w+)\.csv", file)
         figure = re.fullmatch(r"results/figures/(\w+)/[^/]+\.png", file)
-        if (table or figure) and (not (run / file).is_file() or sha256_of(run / file) != known):
+        if (table or figure or file == SUMMARY) and (
+            not (run / file).is_file() or sha256_of(run / file) != known
+        ):
             raise InputError(f"{run / file}: not what the run wrote; run again to rebuild it.")
         if table:
             tables[table[1]] = _read_csv(run / file)
@@ -231,7 +230,7 @@ class Quoting:
     def value(self, name: str, column: str, **conditions: object) -> str:
         """One column of the single matching row; an estimate without its interval."""
         value = self._row(name, [column], conditions)[column]
-        rounded = value and column in (*_ESTIMATES, *_AGAINST)
+        rounded = value and column in (*_ESTIMATES, *_ROUNDED)
         return cell(float(value), None, None) if rounded else value
 
     def count(self, name: str, **conditions: object) -> str:
@@ -267,10 +266,17 @@ class Quoting:
         """The matching rows' values, one row per value of ``index``, one column per ``column``.
 
         Estimates have their intervals. ``columns`` are some of the columns; by default, all.
+
+        Raises
+        ------
+        QuotingError
+            If several rows match one cell.
         """
         ends = _INTERVAL if value in _ESTIMATES else ()
         found = self._found(name, [index, column, value, *ends], conditions)
         cells = {(row[index], row[column]): _cell_of(row, value) for row in found}
+        if len(cells) < len(found):
+            raise QuotingError(f"several rows of {name} have the same {index} and {column}.")
         names = dict.fromkeys(row[index] for row in found)
         shown = columns or dict.fromkeys(row[column] for row in found)
         rows = ([one, *(cells.get((one, other), "–") for other in shown)] for one in names)
@@ -308,7 +314,7 @@ class Quoting:
 
 def _cell_of(row: Mapping[str, str], column: str) -> str:
     """A cell of a table, an estimate with its interval."""
-    if column in _AGAINST and row[column]:
+    if column in _ROUNDED and row[column]:
         return cell(float(row[column]), None, None)
     if column not in _ESTIMATES:
         return row[column] or "–"
