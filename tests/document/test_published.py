@@ -1,121 +1,206 @@
-"""Pages of published runs: beside the papers' numbers, and renewed from what they quote."""
+"""Pages of published runs: beside the papers' numbers, and renewed from the files beside them."""
 
-import csv
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 
+from anchorflow.analyses.reweighting.schema import REWEIGHTING_SUMMARY
+from anchorflow.claims.schema import CLAIMS
 from anchorflow.config.errors import InputError
-from anchorflow.document.published import PUBLISHED, page_across, page_of, publish
-from anchorflow.document.results import quoted_files, read_quoted
+from anchorflow.config.stages import table_at
+from anchorflow.document.published import PUBLISHED, publish
+from anchorflow.document.published_across import page_across
+from anchorflow.document.published_run import Published, page_of
+from anchorflow.schemas.texts import TEXTS
+from anchorflow.store.all_tables import TABLES
 from anchorflow.store.checksums import sha256_of, write_json
+from anchorflow.store.parquet import read_table, write_frame
+from anchorflow.summary.facts import costs
+from constructed.rows import CELL, INTERVAL, frame
+from constructed.verdicts import ALSO_UNTRAINED, MISSING, SUPPORTED, UNCLEAR, claims_table
 
 TASKS = ("sst2", "trec", "agnews", "emoc")
-SOFTWARE = ("torch", "transformers", "python", "machine")
-ESTIMATE = {"mean": "0.5", "low": "0.25", "high": "0.75"}
-CONFIGURATIONS = ["config/published/files.yaml", "config/published/gemma.yaml"]
+HELD = {"flow_early": SUPPORTED, "flow_late": ALSO_UNTRAINED}
+SOFTWARE = dict.fromkeys(("torch", "transformers", "python", "machine"), "1.0")
 
 
-def claim(name: str, verdict: str, mark: str = "holds") -> dict[str, str]:
-    marks = {"effect_mark": mark, "control_mark": "none", "null_mark": mark}
-    numbers = {"effect": "0.5", "low": "0.25", "high": "0.75", "control_effect": ""}
-    return {"task": "average", "claim": name, **numbers, "null_effect": "0.1", **marks} | {
-        "verdict": verdict
-    }
+def run_of(folder: Path, model: str, decided: dict[str, dict[str, Any]] = HELD) -> list[str]:
+    """Writes a folder as a finished run leaves it, of which only what is published is there.
 
-
-def run_of(folder: Path, model: str, claims: Sequence[Mapping[str, str]]) -> Path:
-    """A folder as a finished run leaves it, of which only what is quoted is there."""
+    Returns its configuration files.
+    """
+    estimate = dict(zip(("mean", "low", "high", "examples", "seeds"), INTERVAL, strict=True))
+    rows = [
+        {"task": task, "method": method, "measure": "accuracy", **estimate}
+        for task in (*TASKS, "average")
+        for method in ("vanilla", "reweighted")
+    ]
+    claims = claims_table(model, decided)
+    tasks = [
+        claims.filter(task="average"),
+        *(claims.filter(task="news").with_columns(task=pl.lit(task)) for task in TASKS),
+    ]
     tables = {
-        "accuracy": [{"model": model}],
-        "reweighting": [
-            {"task": task, "method": "vanilla", "measure": "accuracy", **ESTIMATE}
-            for task in (*TASKS, "average")
-        ],
-        "claims": claims,
+        "reweighting": (frame(rows, REWEIGHTING_SUMMARY, model=model), REWEIGHTING_SUMMARY),
+        "claims": (pl.concat(tasks), CLAIMS),
     }
     results = folder / "results"
     (results / "tables").mkdir(parents=True)
-    for name, rows in tables.items():
-        with open(results / "tables" / f"{name}.csv", "w", encoding="utf-8", newline="") as text:
-            writer = csv.DictWriter(text, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-    (results / "summary.md").write_text("# Summary of the run\n")
+    for name, (table, schema) in tables.items():
+        table.write_csv(results / "tables" / f"{name}.csv")
+        write_frame(results / "summaries" / name / f"{model}.parquet", schema, table, {})
+    usage = {"rule": ["measure_flow", "measure_attention"], "names": [["tiny"], ["tiny"]]}
+    seconds = {"seconds": [1800.0, 1800.0], "cpu_seconds": [1800.0, 1800.0]}
+    spent = costs({}, pl.DataFrame({**usage, **seconds}), ["twin"])
+    spent.write_csv(results / "tables" / "costs.csv")
+    for task in TASKS:
+        row = {"task": task, "split": "train", "row": 0, "text": "a text", "label": 0}
+        write_frame(
+            results / "texts" / f"{task}.parquet",
+            TEXTS,
+            frame([row], TEXTS),
+            {"source": "hub", "repository": f"sets/{task}", "revision": "abc"},
+        )
     figure = results / "figures" / "flow" / f"{model}.png"
     figure.parent.mkdir(parents=True)
     figure.write_bytes(b"a figure")
-    files = {
+    card = {"sha256": "123", "dtype": "float32", "layers": 2, "query_heads": 4}
+    (results / "models" / model).mkdir(parents=True)
+    write_json(results / "models" / model / "model.json", card)
+    sums = {
         file.relative_to(folder).as_posix(): {"sha256": sha256_of(file)}
         for file in results.rglob("*")
         if file.is_file()
     }
-    software = dict.fromkeys(SOFTWARE, "1.0")
-    write_json(results / "manifest.json", {"software": software, "files": files})
-    return folder
+    write_json(results / "manifest.json", {"software": SOFTWARE, "files": sums})
+    return configuration(folder, model, TASKS)
+
+
+def configuration(folder: Path, model: str, tasks: Sequence[str]) -> list[str]:
+    contents = {
+        "tasks.yaml": json.dumps({"tasks": {task: {} for task in tasks}}),
+        "model.yaml": json.dumps({"models": {model: {}}}),
+    }
+    for name, content in contents.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    return [str(folder / name) for name in contents]
 
 
 def behind(folder: Path) -> list[str]:
-    """The files of published runs that are not what their quoted tables yield."""
-    differ = []
+    """The published files that are not what the others yield, or not what their run wrote."""
+    found: list[str] = []
     for of_run in sorted(file.parent for file in folder.glob("*/run.json")):
-        text, quoted = page_of(read_quoted(of_run))
-        wanted = {"README.md": text, **quoted_files(quoted)}
-        differ += [
+        run = Published.read(of_run)
+        if (of_run / "README.md").read_text(encoding="utf-8") != page_of(run):
+            found.append(f"{of_run.name}/README.md")
+        sums: Mapping[str, str] = run.facts["files"]
+        there = {file.name for file in of_run.iterdir()} - {"README.md", "run.json"}
+        found += [
             f"{of_run.name}/{name}"
-            for name, content in wanted.items()
-            if (of_run / name).read_text(encoding="utf-8") != content
+            for name in sorted(there | sums.keys())
+            if name not in there or sums.get(name) != sha256_of(of_run / name)
         ]
+        for file in sorted(of_run.glob("*.parquet")):
+            read_table(
+                file, TABLES[table_at(f"results/summaries/{file.stem}/{of_run.name}.parquet")]
+            )
     across = folder / "README.md"
     if across.exists() and across.read_text(encoding="utf-8") != page_across(folder):
-        differ.append("README.md")
-    return differ
+        found.append("README.md")
+    return found
 
 
-def test_published_pages_are_what_their_tables_yield() -> None:
+def test_published_pages_are_what_their_files_yield() -> None:
     assert behind(PUBLISHED) == []
 
 
 def test_a_run_is_published_beside_the_papers_numbers(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run", "tiny", [claim("flow_early", "supported")])
-    folder = publish(run, CONFIGURATIONS, tmp_path / "published")
+    configurations = run_of(tmp_path / "run", "tiny")
+    folder = publish(tmp_path / "run", configurations, tmp_path / "published")
     text = (folder / "README.md").read_text(encoding="utf-8")
-    assert f"--configfile {' '.join(CONFIGURATIONS)}" in text
-    assert "| vanilla | 0.50 [0.25, 0.75] | 0.50 [0.25, 0.75] |" in text
-    # Wang et al. 2023, Tables 1 and 2; nothing is compared with what was not measured.
-    assert "| vanilla | 0.61 | 0.58 | 0.73 | 0.15 | 0.52 |" in text
+    assert f"--configfile {' '.join(configurations)}" in text
+    assert "trec from sets/trec," in text
+    assert f"| vanilla | {CELL} | {CELL} |" in text
+    # Wang et al. 2023, Table 1; nothing is compared with what was not measured.
+    assert "| GPT2-XL, vanilla | 0.61 | 0.58 | 0.73 | 0.15 | 0.52 |" in text
     assert "Table 2" not in text
-    assert sorted(file.name for file in folder.iterdir()) == [
-        *("README.md", "claims.csv", "flow.png", "reweighting.csv", "run.json", "summary.md"),
-    ]
+    assert "Also true of an untrained network: " in text
+    across = (tmp_path / "published" / "README.md").read_text(encoding="utf-8")
+    assert f"| accuracy, re-weighted | {CELL} | 0.69 | – |" in across
+    assert "| flow | 0.50 |\n| attention | 0.50 |\n| all | 1.00 |" in across
     assert behind(tmp_path / "published") == []
-    (folder / "claims.csv").write_text(
-        (folder / "claims.csv").read_text(encoding="utf-8").replace("0.5,", "0.6,"),
-        encoding="utf-8",
-    )
-    assert behind(tmp_path / "published") == ["tiny/README.md", "README.md"]
 
 
-def test_the_page_across_runs_has_what_holds_in_most_models_first(tmp_path: Path) -> None:
-    early, late = claim("flow_early", "undecided", "unclear"), claim("flow_late", "supported")
-    unknown = {**early, "effect": "", "low": "", "high": ""}
-    for name, claims in {"one": [early, late], "other": [unknown, late]}.items():
-        publish(run_of(tmp_path / name, name, claims), CONFIGURATIONS, tmp_path / "published")
-    lines = (tmp_path / "published" / "README.md").read_text(encoding="utf-8").splitlines()
-    table = [line for line in lines if line.startswith("|")]
-    assert table[0] == "| claim | source | one | other |"
-    assert table[2].startswith("| In late layers, more information flows from the label words to")
-    assert table[2].endswith("| ✓ – ✓ 0.50 [0.25, 0.75] | ✓ – ✓ 0.50 [0.25, 0.75] |")
-    assert table[3].endswith("| ? – ? 0.50 [0.25, 0.75] | – |")
+@pytest.mark.parametrize(
+    ("name", "pages"),
+    [
+        ("claims.csv", ["tiny/README.md", "tiny/claims.csv", "README.md"]),
+        ("flow.png", ["tiny/flow.png"]),
+        ("more.csv", ["tiny/more.csv"]),
+    ],
+)
+def test_a_changed_file_is_found(name: str, pages: list[str], tmp_path: Path) -> None:
+    folder = publish(tmp_path, run_of(tmp_path, "tiny"), tmp_path / "published")
+    content = (folder / name).read_bytes() if (folder / name).exists() else b"a,b\n1,2\n"
+    (folder / name).write_bytes(content.replace(b",0.5,", b",0.6,").replace(b"a figure", b"other"))
+    assert behind(tmp_path / "published") == pages
 
 
-@pytest.mark.parametrize("name", ["tables/claims.csv", "summary.md", "figures/flow/tiny.png"])
+def test_a_table_of_another_schema_is_refused(tmp_path: Path) -> None:
+    folder = publish(tmp_path, run_of(tmp_path, "tiny"), tmp_path / "published")
+    (folder / "claims.parquet").rename(folder / "reweighting.parquet")
+    with pytest.raises(InputError, match=r"reweighting\.parquet"):
+        behind(tmp_path / "published")
+
+
+def test_claims_are_grouped_by_the_models_that_they_hold_in(tmp_path: Path) -> None:
+    decided = {
+        "one": {**HELD, "flow_into_label_words": UNCLEAR, "retrieval_helps": MISSING},
+        "other": {
+            "flow_early": SUPPORTED,
+            "flow_late": UNCLEAR,
+            "flow_into_label_words": SUPPORTED,
+        },
+    }
+    for name, of_model in decided.items():
+        files = run_of(tmp_path / name, name, of_model)
+        publish(tmp_path / name, files, tmp_path / "published")
+    text = (tmp_path / "published" / "README.md").read_text(encoding="utf-8")
+    groups = {
+        title: [line.split(" | ")[2:] for line in matrix.splitlines() if "§" in line]
+        for title, matrix in re.findall(r"^### (.*)\n([^#]*)", text, re.MULTILINE)
+    }
+    held, unclear = "✓ 0.50 [0.25, 0.75]", "? 0.25 [-0.12, 0.62]"
+    also = "✗ 0.50 [0.25, 0.75]<br><small>minus untrained: -0.25 [-0.50, 0.00]</small>"
+    assert groups == {
+        "Supported in every model": [[held, f"{held} |"]],
+        "Supported in some models": [[unclear, f"{held} |"]],
+        "Not supported in some models, supported in none": [[also, f"{unclear} |"]],
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["tables/claims.csv", "texts/trec.parquet", "figures/flow/tiny.png"]
+)
 def test_a_file_that_the_run_did_not_write_is_refused(name: str, tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run", "tiny", [claim("flow_early", "supported")])
-    file = run / "results" / name
+    configurations = run_of(tmp_path, "tiny")
+    file = tmp_path / "results" / name
     file.write_bytes(file.read_bytes() + b"more")
     with pytest.raises(InputError, match=f"{re.escape(name)}: not what the run wrote"):
-        publish(run, CONFIGURATIONS, tmp_path / "published")
+        publish(tmp_path, configurations, tmp_path / "published")
     assert not (tmp_path / "published").exists()
+
+
+@pytest.mark.parametrize(("model", "tasks"), [("other", TASKS), ("tiny", TASKS[:2])])
+def test_the_configuration_of_another_run_is_refused(
+    model: str, tasks: Sequence[str], tmp_path: Path
+) -> None:
+    run_of(tmp_path, "tiny")
+    files = configuration(tmp_path, model, tasks)
+    with pytest.raises(InputError, match="not the configuration of a run of tiny on sst2, trec"):
+        publish(tmp_path, files, tmp_path / "published")

@@ -165,10 +165,10 @@ def test_time_is_added_up_by_analysis_with_that_of_untrained_networks() -> None:
     tables = {"flow": pl.DataFrame({"seeds": [3, 3], "examples": [12, 36]})}
     table = costs(tables, USAGE, ["tiny+initialized-0"])
     assert table.rows() == [
-        ("flow", "3", "36", "23", "9", "20", "3"),
-        ("preparation", "–", "–", "4", "0", "5", "1"),
-        ("flow_page", "–", "–", "1", "0", "1", "1"),
-        ("all", "–", "–", "28", "9", "26", "5"),
+        ("flow", 3, 36, 23.0, 9.0, 20.0, 3),
+        ("preparation", None, None, 4.0, 0.0, 5.0, 1),
+        ("flow_page", None, None, 1.0, 0.0, 1.0, 1),
+        ("all", None, None, 28.0, 9.0, 26.0, 5),
     ]
 
 
@@ -184,7 +184,7 @@ def test_the_page_is_written_for_a_browser_and_for_a_terminal(tmp_path: Any) -> 
     }
     tables = {"claims": claims_table(), "accuracy": accuracy(("news", "average"))}
     paths = {kind: tmp_path / f"summary.{kind}" for kind in ("md", "html")}
-    write_summary(paths, "Summary", sections_of(tables, run, USAGE, 0.95))
+    write_summary(paths, "Summary", sections_of(tables, run, costs(tables, USAGE, run["twins"]), 0.95))
     markdown, html = (paths[kind].read_text("utf-8") for kind in ("md", "html"))
     titles = [line for line in markdown.splitlines() if line.startswith("## ")]
     assert titles == [

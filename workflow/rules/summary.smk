@@ -12,6 +12,7 @@ rule write_summary:
         FINAL_FIGURES + FINAL_TABLES,
         **SUMMARIZED,
     output:
+        costs="results/tables/costs.csv",
         md="results/summary.md",
         html=report(
             "results/summary.html",
@@ -33,4 +34,4 @@ rule write_summary:
         "../scripts/write_summary.py"
 
 
-FINAL_TABLES += ["results/summary.md", "results/summary.html"]
+FINAL_TABLES += rules.write_summary.output

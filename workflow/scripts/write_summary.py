@@ -1,23 +1,23 @@
-"""Write the page to open first, as Markdown and HTML."""
+"""Write the page to open first, as Markdown and HTML, and the table of what the run cost."""
 
 from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
+from anchorflow.present.page import write_csv
 from anchorflow.store.job import confidence_of, job, read_inputs, read_usage
+from anchorflow.summary.facts import costs
 from anchorflow.summary.page import write_summary
 from anchorflow.summary.sections import sections_of
 
 if __name__ == "__main__":
     with job(snakemake):
-        run = snakemake.params.run
+        run, output = snakemake.params.run, snakemake.output
+        tables = read_inputs(snakemake)
+        spent = costs(tables, read_usage(run["names"]), run["twins"])
+        write_csv(output.costs, spent)
         write_summary(
-            dict(snakemake.output.items()),
+            {"md": output.md, "html": output.html},
             "Summary of the run",
-            sections_of(
-                read_inputs(snakemake),
-                run,
-                read_usage(run["names"]),
-                confidence_of(snakemake.input),
-            ),
+            sections_of(tables, run, spent, confidence_of(snakemake.input)),
         )

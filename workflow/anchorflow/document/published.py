@@ -1,43 +1,39 @@
 """docs/published: a page for each published run, beside the papers' numbers, and one across them.
 
-``make publish RUN=folder`` makes a page from the tables of a finished run of one model. What it
-quotes lies beside it, from which a test renders it again, with the run's summary and figures.
+``make publish RUN=folder`` makes a page from the tables of a finished run of one model. The tables
+that a page is made from lie beside it, and a test makes it again from them.
 """
 
 import argparse
+import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
+import yaml
+from snakemake.utils import update_config
 
-from anchorflow.analyses.compression.published import table_2
-from anchorflow.analyses.reweighting.published import table_1
-from anchorflow.claims.summarize import load_claims
-from anchorflow.claims.verdicts import SIGNS
 from anchorflow.config.errors import InputError
+from anchorflow.config.stages import table_at
 from anchorflow.document import ROOT
-from anchorflow.document.markdown import markdown_table, page
-from anchorflow.document.results import (
-    DOCS,
-    SUMMARY,
-    Quoting,
-    Results,
-    flattened,
-    quoted_files,
-    read_finished,
-    read_quoted,
-)
-from anchorflow.present.page import cell
+from anchorflow.document.finished import FinishedRun
+from anchorflow.document.published_across import page_across
+from anchorflow.document.published_run import FIGURES, Published, page_of
+from anchorflow.document.results import DOCS
 from anchorflow.statistics.by_task import AVERAGE
+from anchorflow.store.all_tables import TABLES
+from anchorflow.store.checksums import read_json, sha256_of
+from anchorflow.store.parquet import read_settings, read_table
 
 PUBLISHED = DOCS / "published"
-_FIGURES = ("flow", "isolation", "attention")  # Figures 3, 4 and 5 of [A]
-_MARKS = ("effect_mark", "control_mark", "null_mark")
+_NEEDED = ("claims", "costs", "reweighting")
+_QUOTED = (*_NEEDED, "compression", "timing", "regressors")
 
 
 def publish(run: Path, configurations: Sequence[str], folder: Path = PUBLISHED) -> Path:
-    """Write the page of a finished run of one model, what it quotes, and the page across runs.
+    """Write the page of a finished run of one model, what it is made from, and the page across.
 
     Parameters
     ----------
@@ -52,26 +48,45 @@ def publish(run: Path, configurations: Sequence[str], folder: Path = PUBLISHED) 
     Raises
     ------
     InputError
-        If the run is not finished, has several models, or a file is not what the run wrote.
+        If the run is not finished or has several models, if a file is not what the run wrote, or
+        if the configuration files are of another model or other tasks.
     """
-    manifest, tables, figures = read_finished(run)
-    models = {row["model"] for row in tables["accuracy"]}
-    if lacking := [name for name in ("claims", "reweighting") if name not in tables]:
-        raise InputError(f"{run}: a page needs the tables {' and '.join(lacking)}; measure them.")
-    if len(models) > 1:
-        raise InputError(f"{run}: a page is about one model, and this run has {len(models)}.")
-    (model,) = models
-    facts = {"model": model, "configurations": list(configurations), **figures}
-    facts |= flattened({"software": manifest["software"]})
-    text, quoted = page_of(Results(tables, facts))
-    written = {"README.md": text, **quoted_files(quoted)}
-    contents = {name: content.encode() for name, content in written.items()}
-    contents["summary.md"] = (run / SUMMARY).read_bytes()
-    for name in _FIGURES:
-        if f"figures.{name}" in figures:
-            figure = run / "results" / "figures" / name / f"{model}.png"
-            contents[f"{name}.png"] = figure.read_bytes()
-    of_run = folder / model
+    finished = FinishedRun.read(run)
+    tables, figures = finished.tables(), finished.figures()
+    if lacking := [name for name in _NEEDED if name not in tables]:
+        raise InputError(f"{run}: a page needs the tables {', '.join(lacking)}; measure them.")
+    claims = pl.read_csv(tables["claims"], infer_schema_length=None)
+    model, *others = claims["model"].unique(maintain_order=True)
+    if others:
+        raise InputError(f"{run}: a page is about one model, and this run has {1 + len(others)}.")
+    tasks = [task for task in claims["task"].unique(maintain_order=True) if task != AVERAGE]
+    _check_configuration(configurations, model, tasks)
+    quoted = {name: tables[name] for name in _QUOTED if name in tables}
+    files = {f"{name}.csv": file for name, file in quoted.items()}
+    files |= {f"{name}.png": figures[name] for name in FIGURES if name in figures}
+    for name in {*_QUOTED, *FIGURES} & tables.keys():
+        summary = f"results/summaries/{name}/{model}.parquet"
+        if summary in finished.sums:
+            files[f"{name}.parquet"] = finished.file(summary)
+            read_table(files[f"{name}.parquet"], TABLES[table_at(summary)])  # checks its schema
+    card = read_json(finished.file(f"results/models/{model}/model.json"), remedy="run again.")
+    texts = {task: finished.file(f"results/texts/{task}.parquet") for task in tasks}
+    facts = {
+        "model": {"name": model, **{key: card.get(key) for key in ("sha256", "revision", "dtype")}},
+        "layers": card["layers"],
+        "heads": card["query_heads"],
+        "configurations": list(configurations),
+        "software": finished.software,
+        "texts": {task: _source(file) for task, file in texts.items()},
+        "files": {name: sha256_of(file) for name, file in sorted(files.items())},
+    }
+    texts_of_page = {
+        "README.md": page_of(Published.of(facts, quoted)),
+        "run.json": json.dumps(facts, indent=2) + "\n",
+    }
+    contents = {name: file.read_bytes() for name, file in files.items()}
+    contents |= {name: text.encode() for name, text in texts_of_page.items()}
+    of_run = folder / str(model)
     shutil.rmtree(of_run, ignore_errors=True)  # an earlier page may have had more files
     of_run.mkdir(parents=True)
     for name, content in contents.items():
@@ -80,67 +95,25 @@ def publish(run: Path, configurations: Sequence[str], folder: Path = PUBLISHED) 
     return of_run
 
 
-def page_of(results: Results) -> tuple[str, Results]:
-    """The page of a run, and what it quotes."""
-    quoting = Quoting(results)
-    functions: dict[str, Callable[..., str]] = quoting.functions()
-    rows = results.tables.get("reweighting", [])
-    tasks = [task for task in dict.fromkeys(row["task"] for row in rows) if task != AVERAGE]
-    shown = [name for name in _FIGURES if f"figures.{name}" in results.facts]
-    text = page(
-        "published.md",
-        **functions,
-        measured=results.tables,
-        shown=shown,
-        of_gpt2={
-            "reweighting": _published(table_1("gpt2-xl", tasks), "task"),
-            "compression": _published(table_2("gpt2-xl", tasks), "measure"),
-        },
-        of_gptj={"compression": _published(table_2("gpt-j-6b", tasks), "measure")},
-    )
-    return text, quoting.quoted()
+def _check_configuration(files: Sequence[str], model: str, tasks: Sequence[str]) -> None:
+    config: dict[str, Any] = {}
+    for file in files:
+        if not Path(file).is_file():
+            raise InputError(f"{file}: no such configuration file; name those of the run.")
+        update_config(config, yaml.safe_load(Path(file).read_text(encoding="utf-8")))
+    if list(config.get("models", {})) != [model] or list(config.get("tasks", {})) != [*tasks]:
+        raise InputError(
+            f"{' '.join(files)}: not the configuration of a run of {model} on {', '.join(tasks)}; "
+            "name the files of the run, in order."
+        )
 
 
-def _published(numbers: pl.DataFrame, column: str) -> str:
-    """A paper's numbers, one row per method; empty if the paper has none for these tasks."""
-    rows = numbers.filter(pl.col("measure") != "accuracy_gain")
-    if rows.is_empty():
-        return ""
-    wide = rows.pivot(column, index="method", values="published", maintain_order=True)
-    cells = ([str(name), *(cell(value, None, None) for value in of)] for name, *of in wide.rows())
-    return markdown_table(wide.columns, cells)
-
-
-def page_across(folder: Path) -> str:
-    """Claims by model, those that hold in most models first: marks, effect, and verdict."""
-    runs = {file.parent.name: read_quoted(file.parent) for file in folder.glob("*/run.json")}
-    verdicts: dict[str, dict[str, Mapping[str, str]]] = {}
-    for model, results in sorted(runs.items()):
-        for row in results.tables["claims"]:
-            verdicts.setdefault(row["claim"], {})[model] = row
-    claims = {claim.name: claim for claim in load_claims()}
-    order = sorted(
-        (name for name in verdicts if name in claims),
-        key=lambda name: -sum(row["verdict"] == "supported" for row in verdicts[name].values()),
-    )
-    rows = [
-        [
-            claims[name].statement,
-            claims[name].source,
-            *(_verdict(verdicts[name].get(model)) for model in sorted(runs)),
-        ]
-        for name in order
-    ]
-    matrix = markdown_table(["claim", "source", *sorted(runs)], rows)
-    return page("across.md", matrix=matrix, models=sorted(runs))
-
-
-def _verdict(row: Mapping[str, str] | None) -> str:
-    if row is None or not row["effect"]:
-        return "–"
-    ends = (float(row[end]) if row[end] else None for end in ("low", "high"))
-    marks = " ".join(SIGNS[row[mark]] for mark in _MARKS)
-    return f"{marks} {cell(float(row['effect']), *ends)}"
+def _source(texts: Path) -> dict[str, Any]:
+    """Where a task's texts are from, and the SHA-256 of the run's table of them."""
+    settings = read_settings(texts)
+    keys = ("source", "repository", "revision", "train", "test")
+    known = {key: settings.get(key) for key in keys}
+    return {**known, "sha256": sha256_of(texts)}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import csv
 import hashlib
 import io
 import json
-import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,14 +25,14 @@ from anchorflow.config.configuration import complete_configuration
 from anchorflow.config.errors import InputError
 from anchorflow.document import ROOT
 from anchorflow.document.configuration import SCHEMA_FILE
+from anchorflow.document.finished import FinishedRun
 from anchorflow.document.markdown import markdown_table, page
 from anchorflow.present.page import cell
 from anchorflow.present.style import PAGE
 from anchorflow.statistics.by_task import AVERAGE
-from anchorflow.store.checksums import read_json, sha256_of
+from anchorflow.store.checksums import sha256_of
 
 DOCS = ROOT / "docs"
-SUMMARY = "results/summary.md"
 _DEFAULT_CONFIGURATION = ROOT / "config" / "config.yaml"
 
 _ESTIMATES = ("mean", "effect")  # columns that have an interval
@@ -118,38 +117,19 @@ def read_run(run: Path) -> Results:
         If the run is not finished, not of the default configuration's models, tasks, seeds and
         number of texts, or if a file is not what the run wrote.
     """
-    manifest, tables, figures = read_finished(run)
+    finished = FinishedRun.read(run)
+    tables = {name: _read_csv(file) for name, file in finished.tables().items()}
     config = _default_configuration()
     if not _is_default(tables["accuracy"], config):
         raise InputError(
             f"{run / 'results'}: not a run of {_DEFAULT_CONFIGURATION.relative_to(ROOT)}; run that."
         )
     names = {"models": list(config["models"]), "tasks": list(config["tasks"])}
-    facts = {**flattened(config), **names, **flattened({"software": manifest["software"]})}
-    return Results(tables, facts if len(names["models"]) > 1 else {**facts, **figures})
-
-
-def read_finished(
-    run: Path,
-) -> tuple[Mapping[str, Any], dict[str, list[dict[str, str]]], dict[str, str]]:
-    """A finished run's manifest, its tables by their names, and its figures' SHA-256."""
-    manifest = read_json(
-        run / "results" / "manifest.json", remedy="finish the run to have its results"
-    )
-    sums = {file: entry["sha256"] for file, entry in manifest["files"].items()}
-    tables, figures = {}, {}
-    for file, known in sums.items():
-        table = re.fullmatch(r"results/tables/(\w+)\.csv", file)
-        figure = re.fullmatch(r"results/figures/(\w+)/[^/]+\.png", file)
-        if (table or figure or file == SUMMARY) and (
-            not (run / file).is_file() or sha256_of(run / file) != known
-        ):
-            raise InputError(f"{run / file}: not what the run wrote; run again to rebuild it.")
-        if table:
-            tables[table[1]] = _read_csv(run / file)
-        elif figure:
-            figures[f"figures.{figure[1]}"] = known
-    return manifest, tables, figures
+    facts = {**_flattened(config), **names, **_flattened({"software": finished.software})}
+    if len(names["models"]) > 1:
+        return Results(tables, facts)
+    figures = finished.figures().items()
+    return Results(tables, facts | {f"figures.{name}": sha256_of(file) for name, file in figures})
 
 
 def read_quoted(folder: Path) -> Results:
@@ -197,7 +177,7 @@ class Quoting:
 
     def functions(self) -> dict[str, Callable[..., str]]:
         """The functions that a template calls, by name."""
-        names = ("fact", "figure", "interval", "value", "count", "crossed", "pivoted", "rows")
+        names = ("fact", "figure", "interval", "value", "count", "crossed", "rows")
         return {name: getattr(self, name) for name in names}
 
     def quoted(self) -> Results:
@@ -253,34 +233,6 @@ class Quoting:
             [of_index, *(str(counts[of_index, value]) for value in values)] for of_index in names
         )
         return markdown_table([index, *values], cells)
-
-    def pivoted(
-        self,
-        name: str,
-        index: str,
-        column: str,
-        value: str = "mean",
-        columns: Sequence[str] = (),
-        **conditions: object,
-    ) -> str:
-        """The matching rows' values, one row per value of ``index``, one column per ``column``.
-
-        Estimates have their intervals. ``columns`` are some of the columns; by default, all.
-
-        Raises
-        ------
-        QuotingError
-            If several rows match one cell.
-        """
-        ends = _INTERVAL if value in _ESTIMATES else ()
-        found = self._found(name, [index, column, value, *ends], conditions)
-        cells = {(row[index], row[column]): _cell_of(row, value) for row in found}
-        if len(cells) < len(found):
-            raise QuotingError(f"several rows of {name} have the same {index} and {column}.")
-        names = dict.fromkeys(row[index] for row in found)
-        shown = columns or dict.fromkeys(row[column] for row in found)
-        rows = ([one, *(cells.get((one, other), "–") for other in shown)] for one in names)
-        return markdown_table([index, *shown], rows)
 
     def _row(
         self, name: str, columns: Sequence[str], conditions: Mapping[str, object]
@@ -342,12 +294,12 @@ def _is_default(accuracy: Sequence[Mapping[str, str]], config: Mapping[str, Any]
     }
 
 
-def flattened(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flattened(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Values by their dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in nested.items():
         inner = isinstance(value, Mapping)
-        flat |= flattened(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
+        flat |= _flattened(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
     return flat
 
 

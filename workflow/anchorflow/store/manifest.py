@@ -30,6 +30,7 @@ _FOLDERS = (
 # Analyses with measured times, which differ between runs, and those with claims about times.
 _TIMED = {
     "comparison",
+    "costs",
     "summary.md",
     "summary.html",
     *(s.name.removeprefix("summaries/") for s in STAGES.values() if not s.repeatable),

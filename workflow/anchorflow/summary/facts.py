@@ -127,6 +127,9 @@ def costs(
 ) -> pl.DataFrame:
     """One row per analysis, the most expensive first: seeds, test texts, and seconds of its jobs.
 
+    Columns ``analysis``, ``seeds`` and ``test_texts`` (null where it has none), ``cpu_seconds``,
+    those of untrained networks among them in ``untrained_cpu_seconds``, ``seconds``, and ``jobs``.
+
     Parameters
     ----------
     usage : DataFrame
@@ -141,32 +144,25 @@ def costs(
     of_twin = pl.col("names").list.set_intersection(list(twins)).list.len() > 0
     counted = usage.with_columns(
         analysis=pl.when(verb == "prepare").then(pl.lit("preparation")).otherwise(word),
-        twin=pl.when(of_twin).then("cpu_seconds").otherwise(0.0),
+        untrained_cpu_seconds=pl.when(of_twin).then("cpu_seconds").otherwise(0.0),
     )
     summed = counted.group_by("analysis").agg(
-        pl.col("cpu_seconds", "twin", "seconds").sum(), pl.len().alias("jobs")
+        pl.col("cpu_seconds", "untrained_cpu_seconds", "seconds").sum(), pl.len().alias("jobs")
     )
     total = summed.select(pl.lit("all").alias("analysis"), pl.exclude("analysis").sum())
-    rows = [
-        {
-            "analysis": row["analysis"],
-            **_size(tables.get(row["analysis"])),
-            "CPU seconds": f"{row['cpu_seconds']:.0f}",
-            "untrained": f"{row['twin']:.0f}",
-            "seconds of jobs": f"{row['seconds']:.0f}",
-            "jobs": str(row["jobs"]),
-        }
-        for row in pl.concat(
-            [summed.sort("cpu_seconds", "analysis", descending=True), total]
-        ).iter_rows(named=True)
-    ]
-    return pl.DataFrame(rows)
+    rows = pl.concat([summed.sort("cpu_seconds", "analysis", descending=True), total])
+    sizes = pl.DataFrame(
+        [(name, *_size(tables.get(name))) for name in rows["analysis"]],
+        schema={"analysis": pl.String, "seeds": pl.Int64, "test_texts": pl.Int64},
+        orient="row",
+    )
+    return sizes.join(rows, "analysis", maintain_order="left")
 
 
-def _size(summary: pl.DataFrame | None) -> dict[str, str]:
+def _size(summary: pl.DataFrame | None) -> tuple[Any, ...]:
     """Seeds, and test texts summed over tasks and seeds, as far as a summary has them."""
-    size = {}
-    for title, column in (("seeds", "seeds"), ("test texts", "examples")):
-        known = summary is not None and column in summary.columns
-        size[title] = str(summary[column].max()) if known and summary is not None else "–"
-    return size
+    known = [] if summary is None else summary.columns
+    return tuple(
+        summary[column].max() if summary is not None and column in known else None
+        for column in ("seeds", "examples")
+    )

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from anchorflow.summary.answers import LEGEND, questions, surprises
-from anchorflow.summary.facts import ACCURACY_NOTE, accuracies, costs, described, gains
+from anchorflow.summary.facts import ACCURACY_NOTE, accuracies, described, gains
 from anchorflow.summary.page import Section
 
 _COST_NOTE = (
@@ -19,7 +19,7 @@ _COST_NOTE = (
 def sections_of(
     tables: Mapping[str, pl.DataFrame],
     run: Mapping[str, Any],
-    usage: pl.DataFrame,
+    spent: pl.DataFrame,
     confidence: float,
 ) -> list[Section]:
     """The questions with their answers, surprises, accuracies, and what was run.
@@ -31,8 +31,8 @@ def sections_of(
         ``accuracy`` are required.
     run : mapping
         As in :func:`described`; also the paths of ``figures``, by analysis.
-    usage : DataFrame
-        From :func:`anchorflow.store.job.read_usage`.
+    spent : DataFrame
+        From :func:`anchorflow.summary.facts.costs`.
     """
     counts, asked = questions(tables["claims"], run["figures"])
     return [
@@ -43,5 +43,17 @@ def sections_of(
             table=accuracies(tables, run["labels"]),
             note=ACCURACY_NOTE,
         ),
-        Section("What was run", described(run), costs(tables, usage, run["twins"]), _COST_NOTE),
+        Section("What was run", described(run), in_whole_seconds(spent), _COST_NOTE),
     ]
+
+
+def in_whole_seconds(spent: pl.DataFrame) -> pl.DataFrame:
+    """Costs in whole seconds, with the titles of a page."""
+    titles = {
+        "test_texts": "test texts",
+        "cpu_seconds": "CPU seconds",
+        "untrained_cpu_seconds": "untrained",
+        "seconds": "seconds of jobs",
+    }
+    whole = spent.with_columns(pl.col(pl.Float64).round().cast(pl.Int64)).rename(titles)
+    return whole.cast(pl.String).fill_null("–")

@@ -1,0 +1,163 @@
+"""The page across published runs: what is learnt, claims by model, papers' numbers, and costs."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from anchorflow.analyses.compression.published import table_2
+from anchorflow.analyses.reweighting.published import table_1
+from anchorflow.claims.summarize import load_claims
+from anchorflow.claims.verdicts import FAILS, NOT_MEASURED, NOT_SUPPORTED, SUPPORTED, UNCLEAR
+from anchorflow.document.markdown import page
+from anchorflow.document.published_run import MEASURES, PAPERS, Published, readable
+from anchorflow.present.page import cell
+from anchorflow.statistics.by_task import AVERAGE
+
+_LEARNT_FROM = ("gemma-3-270m", "smollm2-135m", "qwen2.5-coder-1.5b")  # learnt.md names them
+
+
+def page_across(folder: Path) -> str:
+    """The page across all runs: what is learnt, claims by model, the papers' numbers, costs."""
+    found = sorted(file.parent for file in folder.glob("*/run.json"))
+    runs = {of_run.name: Published.read(of_run) for of_run in found}
+    claims = {name: _claims(run) for name, run in runs.items()}
+    verdicts = {
+        claim.name: [of_model.get(claim.name, {}).get("verdict") for of_model in claims.values()]
+        for claim in load_claims()
+    }
+    measured = {
+        name: known for name, known in verdicts.items() if set(known) - {None, NOT_MEASURED}
+    }
+    statements = {claim.name: (claim.statement, claim.source) for claim in load_claims()}
+    groups: dict[str, list[list[str]]] = {}
+    in_most = sorted(measured.items(), key=lambda item: -item[1].count(SUPPORTED))
+    for name, known in in_most:
+        row = [*statements[name], *(_verdict(of_model.get(name)) for of_model in claims.values())]
+        groups.setdefault(_group(known), []).append(row)
+    columns = ["claim", "source", *runs]
+    return page(
+        "across.md",
+        runs=runs,
+        groups={
+            title: readable(pl.DataFrame(groups[title], schema=columns, orient="row"))
+            for title in _GROUPS
+            if title in groups
+        },
+        beside=readable(_beside(runs)),
+        costs=readable(_hours(runs)),
+        learnt=_learnt(claims) if set(_LEARNT_FROM) <= claims.keys() else "",
+    )
+
+
+def _learnt(claims: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
+    """The text on what is learnt, which quotes effects of claims by model."""
+    return page("learnt.md", effect=lambda model, claim: _number(claims[model][claim]))
+
+
+def _claims(run: Published) -> dict[str, dict[str, Any]]:
+    """The claims of a run over its tasks, by name."""
+    rows = run.tables["claims"].filter(task=AVERAGE).iter_rows(named=True)
+    return {row["claim"]: row for row in rows}
+
+
+_GROUPS = (
+    "Supported in every model",
+    "Supported in some models",
+    "Not supported in some models, supported in none",
+    "Undecided",
+)
+
+
+def _group(verdicts: Sequence[str | None]) -> str:
+    if set(verdicts) == {SUPPORTED}:
+        return _GROUPS[0]
+    if SUPPORTED in verdicts:
+        return _GROUPS[1]
+    return _GROUPS[2] if NOT_SUPPORTED in verdicts else _GROUPS[3]
+
+
+_SIGNS = {"supported": "✓", "not supported": "✗", "undecided": "?"}
+
+
+def _verdict(row: Mapping[str, Any] | None) -> str:
+    """Verdict and effect; below, differences that are not above 0."""
+    if row is None or row["effect"] is None:
+        return "–"
+    lines = [f"{_SIGNS.get(row['verdict'], '–')} {_number(row)}"]
+    for part, name in (("control", "control"), ("null", "untrained")):
+        if row[f"{part}_mark"] in (FAILS, UNCLEAR):
+            difference = cell(*(row[f"over_{part}{end}"] for end in ("", "_low", "_high")))
+            lines.append(f"<small>minus {name}: {difference}</small>")
+    return "<br>".join(lines)
+
+
+def _number(row: Mapping[str, Any]) -> str:
+    return cell(row["effect"], row["low"], row["high"])
+
+
+def _beside(runs: Mapping[str, Published]) -> pl.DataFrame:
+    """Averages over the tasks, by model, beside those that the papers have of the same tasks."""
+    titles = {
+        ("reweighting", "vanilla"): "plain",
+        ("reweighting", "many"): "more demonstrations",
+        ("reweighting", "reweighted"): "re-weighted",
+        ("compression", "hidden_anchor"): "anchors",
+        ("compression", "text_anchor"): "anchors as text",
+        ("compression", "hidden_random"): "random tokens for label words",
+    }
+    rows = {
+        (*of, measure): f"{measure.replace('_', ' ')}, {title}"
+        for of, title in titles.items()
+        for measure in (MEASURES if of[0] == "compression" else MEASURES[-1:])
+    }
+    columns = {"average over data sets": list(rows.values())}
+    for model, run in runs.items():
+        columns[model] = [_averages(run).get(key, "–") for key in rows]
+    for paper, title in PAPERS.items():
+        known = _published_averages(paper, [run.tasks for run in runs.values()])
+        columns[f"{title}, published"] = [known.get(key, "–") for key in rows]
+    return pl.DataFrame(columns)
+
+
+_Key = tuple[str, str, str]  # table, method, measure
+
+
+def _averages(run: Published) -> dict[_Key, str]:
+    averages = {}
+    for name in {"reweighting", "compression"} & run.tables.keys():
+        rows = run.tables[name].filter(task=AVERAGE)
+        if "share" in rows.columns:
+            rows = rows.filter(pl.col("share").is_null())
+        for row in rows.iter_rows(named=True):
+            number = cell(row["mean"], row["low"], row["high"])
+            averages[name, row["method"], row["measure"]] = number
+    return averages
+
+
+def _published_averages(paper: str, tasks: Sequence[Sequence[str]]) -> dict[_Key, str]:
+    """A paper's averages, if all runs are of the tasks that it averages over."""
+    averages = {}
+    for name, numbers_of in (("reweighting", table_1), ("compression", table_2)):
+        if all(not numbers_of(paper, of_run).filter(task=AVERAGE).is_empty() for of_run in tasks):
+            for row in numbers_of(paper, tasks[0]).filter(task=AVERAGE).iter_rows(named=True):
+                number = cell(row["published"], None, None)
+                averages[name, row["method"], row["measure"]] = number
+    return averages
+
+
+def _hours(runs: Mapping[str, Published]) -> pl.DataFrame:
+    """CPU hours by analysis and model, without analyses that round to 0 for all models."""
+    parts = [
+        run.tables["costs"].select(
+            "analysis", pl.lit(model).alias("model"), hours=pl.col("cpu_seconds") / 3600
+        )
+        for model, run in runs.items()
+    ]
+    wide = pl.concat(parts).pivot("model", index="analysis", values="hours", maintain_order=True)
+    hours = pl.exclude("analysis")
+    several = wide.filter(pl.any_horizontal(hours >= 0.005))
+    last = pl.col("analysis") == "all"
+    ordered = pl.concat([several.filter(~last), several.filter(last)])
+    return ordered.with_columns(hours.map_elements("{:.2f}".format, return_dtype=pl.String))
