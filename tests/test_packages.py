@@ -19,7 +19,7 @@ PAGE_PARTS = {".html", ".css", ".js"}
 REGISTRIES = {"analyses/compression/methods", "analyses/reweighting/baselines"}
 
 # Rule files that are not about one analysis.
-SHARED = {"common", "inherited", "inputs", "priorities", "settings", "undocumented"}
+SHARED = {"common", "inherited", "inputs", "priorities", "settings", "undocumented", "workflow"}
 OF_ALL = {"comparison", "gather", "manifest", "presenting", "summary"}
 
 

@@ -738,7 +738,7 @@ def claims_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     known = set(sys.modules)
     folder = tmp_path / "anchorflow" / FOLDER
     shutil.copytree(package.__path__[0], folder, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(registry, "_PACKAGE", tmp_path / "anchorflow")
+    monkeypatch.setattr(registry, "PACKAGE", tmp_path / "anchorflow")
     monkeypatch.setattr(package, "__path__", [str(folder)])
     yield folder
     for name in set(sys.modules) - known:

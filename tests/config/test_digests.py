@@ -68,7 +68,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     for module in (digests, registry):
-        monkeypatch.setattr(module, "_PACKAGE", folder)
+        monkeypatch.setattr(module, "PACKAGE", folder)
     forget()
     yield folder
     forget()

@@ -1,6 +1,9 @@
-"""The workflow from another directory, and as a module of another workflow: the same jobs."""
+"""The workflow from another directory, a repository or a wheel, and as a module: the same jobs."""
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,13 +15,14 @@ from forked_snakemake import run_snakemake
 
 def module(snakefile: Path | str, renamed: str = "") -> str:
     """A workflow that uses all rules of this one, which it may rename."""
+    source = f'"{snakefile}"' if isinstance(snakefile, Path) else snakefile
     return f"""
 configfile: "small.yaml"
 
 
 module anchorflow:
     snakefile:
-        "{snakefile}"
+        {source}
     config:
         config
 
@@ -27,10 +31,11 @@ use rule * from anchorflow{renamed}
 """
 
 
-def snakemake(folder: Path, *arguments: str) -> str:
+def snakemake(folder: Path, *arguments: str, package: Path | None = None) -> str:
     """What snakemake prints in ``folder``, with nothing that says where the package is."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    package = (folder if (folder / "workflow").is_dir() else ROOT) / "workflow"
+    if package is None:
+        package = (folder if (folder / "workflow").is_dir() else ROOT) / "workflow"
     code, printed = run_snakemake(["--cores", "2", *arguments], folder, environment, package)
     assert code == 0, printed[-8000:]
     return printed
@@ -96,3 +101,108 @@ def test_a_workflow_that_renames_the_rules_summarizes_plots_and_tabulates(
     printed = snakemake(folder, "--snakefile", "renaming.smk", *targets)
     assert "(Rule: af_summarize_flow)" in printed
     assert {target: (folder / target).read_bytes() for target in targets} == undisturbed
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A git repository with the files of the workflow that Snakemake fetches."""
+    folder = tmp_path / "repository"
+    shutil.copytree(ROOT / "workflow" / "rules", folder / "workflow" / "rules")
+    for name in ("workflow/Snakefile", "workflow/anchorflow/__init__.py"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(ROOT / name, folder / name)
+    return folder
+
+
+def committed(repository: Path) -> str:
+    """The repository's current state as the snakefile of a module."""
+    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"], ["tag", "one"]):
+        subprocess.run([*git, *command], check=True)
+    return f'gitfile("{repository}", path="workflow/Snakefile", tag="one")'
+
+
+def test_rules_of_a_repository_are_those_of_the_installed_package(
+    elsewhere: Path, repository: Path
+) -> None:
+    config = ("--configfile", str(elsewhere / "small.yaml"))
+    there = planned(elsewhere, "--snakefile", str(ROOT / "workflow/Snakefile"), *config)
+    (elsewhere / "Snakefile").write_text(module(committed(repository)), encoding="utf-8")
+    assert planned(elsewhere, "all") == there
+    fetched = f"git+file://{repository}/workflow/Snakefile@one"
+    assert planned(elsewhere, "--snakefile", fetched, *config) == there
+    snakemake(elsewhere, TARGET)
+    assert (elsewhere / TARGET).is_file()
+
+
+@pytest.mark.parametrize(
+    ("installed", "said"),
+    [
+        ("None", "it is not installed; run pip install anchorflow=="),
+        ("SimpleNamespace(__version__='9')", "9 is installed; run pip install anchorflow=="),
+    ],
+)
+def test_another_version_of_the_package_is_refused_in_one_sentence(
+    installed: str, said: str, elsewhere: Path, repository: Path
+) -> None:
+    (elsewhere / "Snakefile").write_text(module(committed(repository)), encoding="utf-8")
+    program = (
+        "import sys; from types import SimpleNamespace; from snakemake.cli import main\n"
+        f"sys.modules['anchorflow'] = {installed}; main(['--dry-run', 'all'])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=elsewhere,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert said in run.stdout
+    assert "Traceback" not in run.stdout
+
+
+@pytest.fixture(scope="session")
+def wheel_contents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder into which a wheel of this repository is installed."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    build = ["wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
+    subprocess.run([*pip, *build], check=True)
+    (wheel,) = folder.glob("*.whl")
+    target = folder / "installed"
+    command = [*pip, "install", "-q", "--no-deps", "--target", str(target), str(wheel)]
+    subprocess.run(command, check=True)
+    return target
+
+
+def test_a_wheel_has_the_whole_workflow(elsewhere: Path, wheel_contents: Path) -> None:
+    config = ("--configfile", str(elsewhere / "small.yaml"))
+    there = planned(elsewhere, "--snakefile", str(ROOT / "workflow/Snakefile"), *config)
+    inside = wheel_contents / "anchorflow" / "repository"
+
+    def run(folder: Path, *arguments: str) -> str:
+        command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments]
+        named = ["--snakefile", str(inside / "workflow" / "Snakefile")]
+        environment = {**os.environ, "PYTHONPATH": str(wheel_contents)}
+        done = subprocess.run(
+            [*command, *named],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-8000:]
+        return done.stdout
+
+    assert messages(run(elsewhere, "--dry-run", *config)) == there
+    run(elsewhere, TARGET, *config)
+    assert (elsewhere / TARGET).is_file()
+    # The default configuration and its texts come with it.
+    empty = elsewhere.parent / "empty"
+    empty.mkdir()
+    run(empty, "results/texts/reviews.parquet")
+    assert (empty / "results/texts/reviews.parquet").is_file()

@@ -1,5 +1,9 @@
 #!/usr/bin/env bash
-# Runs in the new environment, in the working directory: the repository's folder.
+# Runs in the new environment, in the working directory: the repository's folder, or any other one.
 set -euo pipefail
-pip install -q "$(grep '^torch==' constraints.txt)"
-pip install -q -c constraints.txt -e '.[models]'
+if [ -f constraints.txt ] && [ -f workflow/Snakefile ]; then
+  pip install -q "$(grep '^torch==' constraints.txt)"
+  pip install -q -c constraints.txt -e '.[models]'
+else
+  pip install -q 'anchorflow[models]'
+fi

@@ -7,11 +7,9 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-# The repository's folder, also if another workflow uses this one as a module.
-ROOT = Path(folder_of_rules()).parents[1]
-
-# Rules and jobs use the package of this checkout, whether or not it is installed.
-sys.path.insert(0, str(ROOT / "workflow"))
+# In a clone, rules and jobs use the package beside the rules, whether or not it is installed.
+if (Path(folder_of_rules()).parent / "anchorflow").is_dir():
+    sys.path.insert(0, str(Path(folder_of_rules()).parent))
 
 from anchorflow.config import configuration, digests
 from anchorflow.config.cell_names import UNTRAINED, base_of, is_untrained, task_of
@@ -25,6 +23,7 @@ from anchorflow.config.text_fields import fields_of
 from anchorflow.config.folders import make_writable
 from anchorflow.config.job_environment import share_with_jobs
 from anchorflow.config.named_files import files_of_texts
+from anchorflow.config.places import PACKAGE, REPOSITORY, WORKFLOW
 from anchorflow.config.registry import entries
 from anchorflow.config.repeated_keys import check_keys
 from anchorflow.config.shards import gathered, shard_names
@@ -45,12 +44,12 @@ from anchorflow.config.stages import (
     texts_summarized,
 )
 
-share_with_jobs(ROOT / "workflow")
+share_with_jobs(PACKAGE.parent)
 
 try:
     for file in configuration_files():
         check_keys(file)
-    complete_configuration(config, ROOT / "workflow/schemas/config.schema.yaml")
+    complete_configuration(config, WORKFLOW / "schemas/config.schema.yaml")
 except InputError as error:
     raise WorkflowError(str(error))
 
@@ -101,7 +100,7 @@ def task_settings(wildcards):
 
 def code_of(script, *modules):
     """The params that rerun a rule when its code has been edited, as digests by files."""
-    return digests.code_of(ROOT / "workflow" / "scripts" / f"{script}.py", modules)
+    return digests.code_of(WORKFLOW / "scripts" / f"{script}.py", modules)
 
 
 def measured(stage, table=None):

@@ -54,7 +54,7 @@ def claim_modules():
 def code_of_presenting(verb, name):
     """The code of a rule that presents, including the files of claims where needed."""
     file = f"{folder_of(name)}/{verb}.py"
-    modules = [file] if (ROOT / "workflow/anchorflow" / file).is_file() else []
+    modules = [file] if (PACKAGE / file).is_file() else []
     if name == "claims" and verb != "tabulate":
         modules += claim_modules()
     if verb == "summarize":

@@ -9,7 +9,10 @@ def text_files(wildcards):
         return {}
     if task["source"] == "builtin":
         corpus = task["corpus"]
-        return {s: os.path.relpath(ROOT / "data" / f"{corpus}_{s}.csv") for s in SPLITS}
+        return {
+            s: os.path.relpath(REPOSITORY / "data" / f"{corpus}_{s}.csv")
+            for s in SPLITS
+        }
     found = {s: files_of_texts(f"tasks.{wildcards.task}.{s}", task[s]) for s in SPLITS}
     return {
         s: files if os.path.isdir(task[s]) else files[0] for s, files in found.items()

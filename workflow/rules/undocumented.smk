@@ -1,6 +1,11 @@
 # All uses of undocumented features of Snakemake, in one place.
 # tests/whole_run/test_undocumented.py shows what breaks if a new version removes one of them.
 
+import os
+import re
+
+from snakemake.exceptions import WorkflowError
+
 
 def names_a_configuration():
     """Whether the command line, or a profile, names a configuration file."""
@@ -10,6 +15,17 @@ def names_a_configuration():
 def configuration_files():
     """The configuration files that were read, in order."""
     return list(workflow.configfiles)
+
+
+def default_configuration():
+    """The configuration of the current folder, or the one that comes with the rules."""
+    known = ("config", "config.yaml")
+    here = os.path.join(*known)
+    return (
+        here
+        if os.path.isfile(here)
+        else os.path.join(folder_of_rules(), "..", "..", *known)
+    )
 
 
 def folder_of_rules():
@@ -42,3 +58,28 @@ def start_jobs_at_any_rate():
     """
     if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None
+
+
+def is_fetched():
+    """Whether the current file is not in a folder, but comes from a repository or the web."""
+    return not os.path.isdir(folder_of_rules())
+
+
+def installed_workflow():
+    """The rules of the installed package, which must have the version of this workflow."""
+    with open(workflow.source_path("../anchorflow/__init__.py"), encoding="utf-8") as file:
+        (wanted,) = re.findall(r'__version__ = "(.*)"', file.read())
+    try:
+        import anchorflow
+    except ImportError:
+        found = "it is not installed"
+    else:
+        if anchorflow.__version__ == wanted:
+            from anchorflow.config.places import WORKFLOW
+
+            return str(WORKFLOW / "rules" / "workflow.smk")
+        found = f"{anchorflow.__version__} is installed"
+    raise WorkflowError(
+        f"This workflow needs the Python package anchorflow {wanted}, and {found}; "
+        f"run pip install anchorflow=={wanted}."
+    )

@@ -216,7 +216,7 @@ def test_a_file_is_all_that_a_new_method_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "anchorflow"
-    shutil.copytree(registry._PACKAGE / "analyses", package / "analyses")
+    shutil.copytree(registry.PACKAGE / "analyses", package / "analyses")
     (package / FOLDER / "every_other.py").write_text(EVERY_OTHER, encoding="utf-8")
     config = {
         "models": {"m": {"source": "hub", "repository": "openai/m", "revision": "0" * 40}},
@@ -232,7 +232,7 @@ def test_a_file_is_all_that_a_new_method_takes(
     }
     with pytest.raises(InputError, match="'every_other' is not one of"):
         complete_configuration(config, SCHEMA_FILE)
-    monkeypatch.setattr(registry, "_PACKAGE", package)
+    monkeypatch.setattr(registry, "PACKAGE", package)
     complete_configuration(config, SCHEMA_FILE)
     assert config["compression"]["methods"] == ["hidden_anchor", "every_other"]
     methods = read_schema(SCHEMA_FILE)["properties"]["compression"]["properties"]["methods"]

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
 
+from anchorflow.config.places import PACKAGE, WORKFLOW
 from anchorflow.config.registry import is_schema
 
 NUMBERS = 1
@@ -38,7 +39,6 @@ DECLARATION = re.compile(r"(analyses|analyses/\w+|claims)/__init__.py")  # of an
 # Exceptions: names of cells seed random draws, separators are part of texts, shards select them.
 COUNTING = ("config/cell_names.py", "config/text_fields.py", "config/shards.py")
 
-_PACKAGE = Path(__file__).parents[1]
 _PAGE_PARTS = (".html", ".css", ".js")  # same stem and folder as a module
 _DESCRIPTIONS = {"description", "unit", "rows"}  # in the metadata of columns and tables
 
@@ -71,23 +71,22 @@ def _package(label: str) -> str:
     """The innermost package whose files are listed together: that of an analysis is its name."""
     *folders, _ = label.split("/")
     inner = folders[1:] if folders[:1] == ["analyses"] else folders
-    return inner[0] if inner else _PACKAGE.name
+    return inner[0] if inner else PACKAGE.name
 
 
 def tracked(params: Mapping[str, Any]) -> dict[Path, str]:
     """The files behind a job's params that :func:`code_of` made, with their digests."""
     packages = [value for name, value in params.items() if name.startswith("code_")]
     labels = (file.split() for files in packages for file in files)
-    scripts = _PACKAGE.parent
     return {
-        (scripts if label.startswith("scripts/") else _PACKAGE) / label: known
+        (WORKFLOW if label.startswith("scripts/") else PACKAGE) / label: known
         for label, known in labels
     }
 
 
 def counts(path: Path) -> bool:
     """Whether a file of the package affects numbers."""
-    place = path.relative_to(_PACKAGE).as_posix()
+    place = path.relative_to(PACKAGE).as_posix()
     if DECLARATION.fullmatch(place):
         return False
     return place in COUNTING or not any(
@@ -123,18 +122,18 @@ def digest_now(path: Path) -> str:
 
 
 def _inside(path: Path) -> bool:
-    return path.is_relative_to(_PACKAGE)
+    return path.is_relative_to(PACKAGE)
 
 
 def _label(path: Path) -> str:
-    return path.relative_to(_PACKAGE).as_posix() if _inside(path) else f"scripts/{path.name}"
+    return path.relative_to(PACKAGE).as_posix() if _inside(path) else f"scripts/{path.name}"
 
 
 def _closure(script: Path, modules: Iterable[str]) -> dict[Path, set[Name]]:
     """The files that a script runs, each with the names that are imported from it."""
     found: dict[Path, set[Name]] = {}
     waiting: list[tuple[Path, Name]] = [(script, None)]
-    waiting += [(_PACKAGE / module, None) for module in modules]
+    waiting += [(PACKAGE / module, None) for module in modules]
     while waiting:
         path, name = waiting.pop()
         name = name if is_schema(path) else None
@@ -165,8 +164,8 @@ def _runs(path: Path) -> list[tuple[Path, Name]]:
 def _files(module: str, name: Name = None) -> list[tuple[Path, Name]]:
     """The file of a module of this package, with a name that is imported from it."""
     package, *parts = module.split(".")
-    place = _PACKAGE.joinpath(*parts)
-    files = (place.with_suffix(".py"), place / "__init__.py") if package == _PACKAGE.name else ()
+    place = PACKAGE.joinpath(*parts)
+    files = (place.with_suffix(".py"), place / "__init__.py") if package == PACKAGE.name else ()
     return [(file, name) for file in files if file.is_file()][:1]
 
 
@@ -239,7 +238,7 @@ def _import(name: str, *scopes: Any, **more: Any) -> Any:
     """As ``__import__``, with stand-ins for schemas and pyarrow."""
     if name == "pyarrow":
         return _Arrow()
-    if not name.startswith(f"{_PACKAGE.name}."):
+    if not name.startswith(f"{PACKAGE.name}."):
         return builtins.__import__(name, *scopes, **more)
     names = scopes[2] or ()
     modules = {part: file for part in names for file, _ in _files(f"{name}.{part}")}

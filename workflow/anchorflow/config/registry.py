@@ -11,8 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from anchorflow.config.errors import InputError
-
-_PACKAGE = Path(__file__).parents[1]
+from anchorflow.config.places import PACKAGE
 
 
 def entries(folder: str) -> list[str]:
@@ -20,28 +19,27 @@ def entries(folder: str) -> list[str]:
 
     Files whose name begins with an underscore, such as ``__init__``, are not entries.
     """
-    files = (_PACKAGE / folder).glob("*.py")
+    files = (PACKAGE / folder).glob("*.py")
     return sorted(file.stem for file in files if not file.stem.startswith("_"))
 
 
 def packages(folder: str) -> list[str]:
     """Names of the folders in a folder of the package, such as ``analyses``, sorted."""
-    inits = (_PACKAGE / folder).glob("*/__init__.py")
+    inits = (PACKAGE / folder).glob("*/__init__.py")
     return sorted(init.parent.name for init in inits)
 
 
 def schema_modules() -> list[str]:
     """The dotted names of all modules that describe tables; see :func:`is_schema`."""
-    found = sorted(path for path in _PACKAGE.rglob("*.py") if is_schema(path))
+    found = sorted(path for path in PACKAGE.rglob("*.py") if is_schema(path))
     return [
-        ".".join((_PACKAGE.name, *path.relative_to(_PACKAGE).with_suffix("").parts))
-        for path in found
+        ".".join((PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts)) for path in found
     ]
 
 
 def is_schema(path: Path) -> bool:
     """Whether a file describes tables and does nothing else."""
-    shared = path.parent == _PACKAGE / "schemas" and path.name != "frames.py"
+    shared = path.parent == PACKAGE / "schemas" and path.name != "frames.py"
     return shared or path.name == "schema.py"
 
 
@@ -61,18 +59,18 @@ def declared(folder: str, name: str, constant: str, default: Any = None) -> Any:
             if any(isinstance(target, ast.Name) and target.id == constant for target in targets):
                 return ast.literal_eval(node.value)
     if default is None:
-        file = _PACKAGE / folder / f"{name}.py"
+        file = PACKAGE / folder / f"{name}.py"
         raise InputError(f"{file}: there is no constant {constant}; declare it as a literal.")
     return default
 
 
 def _tree(folder: str, name: str) -> ast.Module:
-    return ast.parse((_PACKAGE / folder / f"{name}.py").read_text(encoding="utf-8"))
+    return ast.parse((PACKAGE / folder / f"{name}.py").read_text(encoding="utf-8"))
 
 
 def module_name(folder: str, name: str) -> str:
     """The dotted name of an entry's module."""
-    return ".".join((_PACKAGE.name, *filter(None, folder.split("/")), name))
+    return ".".join((PACKAGE.name, *filter(None, folder.split("/")), name))
 
 
 def load(folder: str, name: str) -> ModuleType:

@@ -33,8 +33,8 @@ from typing import Any
 
 from anchorflow.config.digests import tracked
 from anchorflow.config.job_environment import ALONE, RUN
+from anchorflow.config.places import PACKAGE
 
-_PACKAGE = Path(__file__).parents[1]
 _TOKENIZERS = "anchorflow.store.shared_tokenizer"
 _ALWAYS = ("anchorflow.store.job", "snakemake.iocontainers", "snakemake.logging")
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG
@@ -86,9 +86,9 @@ def continue_in_fork(snakemake: Any) -> None:
 
 def _modules(files: Collection[Path]) -> list[str]:
     """Names of the package's modules among a job's code, and of those that all jobs import."""
-    of_package = (file.relative_to(_PACKAGE) for file in files if file.is_relative_to(_PACKAGE))
+    of_package = (file.relative_to(PACKAGE) for file in files if file.is_relative_to(PACKAGE))
     parts = (file.with_suffix("").parts for file in of_package if file.suffix == ".py")
-    return [*_ALWAYS, *(".".join((_PACKAGE.name, *names)) for names in parts)]
+    return [*_ALWAYS, *(".".join((PACKAGE.name, *names)) for names in parts)]
 
 
 def _end_with(fork: int, replies: Any) -> None:
@@ -115,8 +115,8 @@ def _address(run: str) -> str:
     It differs between runs, users, Pythons, copies of this package, and containers.
     """
     spaces = [os.stat(f"/proc/self/ns/{kind}").st_ino for kind in ("mnt", "pid")]
-    of = (run, os.getuid(), sys.executable, str(_PACKAGE.resolve()), *spaces)
-    return f"\0{_PACKAGE.name}-{hashlib.sha256(repr(of).encode()).hexdigest()[:32]}"
+    of = (run, os.getuid(), sys.executable, str(PACKAGE.resolve()), *spaces)
+    return f"\0{PACKAGE.name}-{hashlib.sha256(repr(of).encode()).hexdigest()[:32]}"
 
 
 def _user(connection: socket.socket) -> int:
@@ -193,7 +193,7 @@ def _import_libraries(modules: Collection[str]) -> None:
         with contextlib.suppress(BaseException):  # the job itself reports what is wrong
             importlib.import_module(module)
     if modules:
-        for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE.name]:
+        for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE.name]:
             if name != _TOKENIZERS:
                 del sys.modules[name]
         gc.collect()

@@ -18,6 +18,7 @@ import psutil
 from anchorflow.config.digests import counts, digest_now, tracked
 from anchorflow.config.errors import InputError
 from anchorflow.config.job_environment import PLANNED
+from anchorflow.config.places import PACKAGE, WORKFLOW
 from anchorflow.config.registry import is_schema
 from anchorflow.config.stages import table_at
 from anchorflow.store.all_tables import TABLES
@@ -25,7 +26,6 @@ from anchorflow.store.logs import job_log
 from anchorflow.store.parquet import read_settings, read_tables
 from anchorflow.store.replacing import replacing
 
-_PACKAGE = Path(__file__).parents[1]
 _LOGS, _BENCHMARKS = Path("logs"), Path("results/benchmarks")
 
 
@@ -141,9 +141,9 @@ def confidence_of(inputs: Any) -> float | None:
 
 def _check_copy(scripts: Path) -> None:
     """Check that this package is the one next to the scripts, which the rules keep track of."""
-    if scripts.resolve().parent != _PACKAGE.parent.resolve():
+    if scripts.resolve().parent != WORKFLOW.resolve():
         raise InputError(
-            f"{_PACKAGE}: this copy of the package is not the one of the workflow in "
+            f"{PACKAGE}: this copy of the package is not the one of the workflow in "
             f"{scripts.parent}; uninstall it from the environment that the job runs in, or install "
             "the workflow's own."
         )
@@ -170,7 +170,7 @@ def _check_loaded(code: set[Path]) -> None:
 
     Schemas are left out: they only describe tables, and are all loaded to find one by its name.
     """
-    modules = (m for name, m in sys.modules.items() if name.partition(".")[0] == _PACKAGE.name)
+    modules = (m for name, m in sys.modules.items() if name.partition(".")[0] == PACKAGE.name)
     for path in sorted(Path(module.__file__) for module in modules if module.__file__):
         if counts(path) and not is_schema(path) and path not in code:
             raise RuntimeError(f"{path} was run, but is not among the code in the rule's params")
