@@ -68,7 +68,9 @@ def flow() -> pl.DataFrame:
 
 
 def attention() -> pl.DataFrame:
-    return by_layer(ATTENTION_SUMMARY, {"measure": "auc"}, {"measure": "cumulative"})
+    return by_layer(
+        ATTENTION_SUMMARY, {"measure": "auc"}, {"measure": "auc_other"}, {"measure": "cumulative"}
+    )
 
 
 def fitted() -> pl.DataFrame:

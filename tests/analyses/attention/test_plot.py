@@ -15,7 +15,11 @@ def summary() -> pl.DataFrame:
     rows = [
         ("tiny", task, layer, measure, mean, mean, mean, 6, 2, 0)
         for task, shares in SHARES.items()
-        for measure, values in (("auc", [0.4, 0.75]), ("cumulative", shares))
+        for measure, values in (
+            ("auc", [0.4, 0.75]),
+            ("auc_other", [0.5, 0.25]),
+            ("cumulative", shares),
+        )
         for layer, mean in enumerate(values)
     ]
     return pl.DataFrame(rows, schema=frame_schema(ATTENTION_SUMMARY), orient="row")
@@ -43,3 +47,9 @@ def test_a_share_that_leaves_the_axis_is_said_to_be_undefined(
 def test_ranking_classes_is_compared_with_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     figure = figure_of(monkeypatch, plot_attention, summary())
     assert [level_of_chance(figure, panel) for panel in range(3)] == [0.5] * 3
+
+
+def test_other_tokens_are_drawn_in_gray(monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = figure_of(monkeypatch, plot_attention, summary()).axes[0]
+    (gray,) = (line for line in panel.lines if line.get_label() == "of other tokens")
+    assert values_of(gray) == [0.5, 0.25]

@@ -15,7 +15,15 @@ from anchorflow.analyses.attention.summarize import (
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.predictions import PREDICTIONS
-from constructed.attention import HEADS, attention_table, attention_towards, predictions_table
+from anchorflow.schemas.prompts import PROMPTS
+from constructed.attention import (
+    HEADS,
+    attention_table,
+    attention_towards,
+    deep_tables,
+    predictions_table,
+    prompts_table,
+)
 
 NAN = float("nan")
 
@@ -26,6 +34,7 @@ def summarize(
     return summarize_attention(
         attention_table(attention_towards(predictions, labels, kinds), labels),
         predictions_table(predictions, classes),
+        prompts_table(len(labels)),
         0.95,
     )
 
@@ -131,12 +140,14 @@ def test_seeds_and_tasks_are_averaged_and_their_counts_added() -> None:
         ("news", 0, [0, 2, 0, 2], [2, 1, 0], ["even", "reversed"]),
         ("news", 1, [0, 0], [1, 0, 2], ["perfect", "perfect"]),
     ]
-    attention, predictions = [], []
+    attention, predictions, prompts = [], [], []
     for task, seed, predicted, labels, kinds in parts:
         towards = attention_towards(predicted, labels, kinds)
         attention.append(attention_table(towards, labels, task, seed))
         predictions.append(predictions_table(predicted, len(labels), task, seed))
-    summary = summarize_attention(pl.concat(attention), pl.concat(predictions), 0.95)
+        prompts.append(prompts_table(len(labels), task, seed))
+    tables = (pl.concat(table) for table in (attention, predictions, prompts))
+    summary = summarize_attention(*tables, 0.95)
     assert column(summary, "auc", "reviews") == [0.75, 1.0]
     assert column(summary, "auc", "news") == [0.5, 0.0]  # seed 1 predicts one class: undefined
     assert column(summary, "auc", "average") == [0.625, 0.5]
@@ -158,7 +169,9 @@ def test_the_share_s_interval_is_that_of_leaving_out_each_seed() -> None:
         for seed, kinds in enumerate(parts)
     ]
     predictions = [predictions_table(answers, 2, seed=seed) for seed in range(3)]
-    summary = summarize_attention(pl.concat(attention), pl.concat(predictions), 0.95)
+    prompts = [prompts_table(2, seed=seed) for seed in range(3)]
+    tables = (pl.concat(table) for table in (attention, predictions, prompts))
+    summary = summarize_attention(*tables, 0.95)
     # Both layers' excess is 1/3: R_0 is 1/2. Without a seed, it is 1/3, 2/3, and 1/2, so its
     # variance is 2/3 (1/36 + 1/36); t with 2 degrees of freedom is 4.302653.
     half = 4.302653 * (1 / 27) ** 0.5
@@ -171,8 +184,17 @@ def test_the_share_s_interval_is_that_of_leaving_out_each_seed() -> None:
 
 
 def test_a_run_without_examples_is_refused_with_the_likely_cause() -> None:
-    attention, predictions = (
-        pl.DataFrame(schema=frame_schema(schema)) for schema in (ATTENTION, PREDICTIONS)
+    tables = (
+        pl.DataFrame(schema=frame_schema(schema)) for schema in (ATTENTION, PREDICTIONS, PROMPTS)
     )
     with pytest.raises(InputError, match="every prompt exceeds the model's context"):
-        summarize_attention(attention, predictions, 0.95)
+        summarize_attention(*tables, 0.95)
+
+
+def test_other_tokens_have_an_auc_beside_that_of_label_words() -> None:
+    tables = deep_tables(
+        ["even", "perfect", "reversed"], ["perfect", "reversed", "perfect"], [0, 1]
+    )
+    summary = summarize_attention(**tables, confidence=0.95)
+    assert column(summary, "auc", "news") == [0.5, 1.0, 0.0]
+    assert column(summary, "auc_other", "news") == [1.0, 0.0, 1.0]

@@ -65,6 +65,20 @@ def attention_beside(
     return {"attention_label": word, "attention_mean": (word + (TOKENS - 1) * other) / TOKENS}
 
 
+def prompts_table(demonstrations: int, task: str = "reviews", seed: int = 0) -> pl.DataFrame:
+    """A prompt with demonstrations of five tokens, the fourth a label word, after one too long."""
+    starts = [1 + TOKENS * place for place in range(demonstrations)]
+    places = {
+        "demonstration_starts": starts,
+        "demonstration_ends": [start + TOKENS for start in starts],
+        "label_positions": [start + 3 for start in starts],
+        "label_ends": [start + 4 for start in starts],
+    }
+    skipped = {"skipped": "too long", **{name: [] for name in places}}
+    same = {"task": task, "seed": seed, "demonstrations": "fixed"}
+    return frame([{**same, **skipped}, {**same, **places, "skipped": None}], PROMPTS)
+
+
 def deep_tables(
     kinds: Sequence[str],
     others: Sequence[str],
@@ -81,22 +95,9 @@ def deep_tables(
         )
         for seed in seeds
     ]
-    prompts = [
-        {
-            "seed": seed,
-            "demonstrations": "fixed",
-            "skipped": "too long" if place else None,
-            "demonstration_starts": [] if place else [1, 6, 11],
-            "demonstration_ends": [] if place else [6, 11, 16],
-            "label_positions": [] if place else [4, 9, 14],
-            "label_ends": [] if place else [5, 10, 15],
-        }
-        for seed in seeds
-        for place in (1, 0)
-    ]
     told = [predictions_table(predictions, 3, "news", seed) for seed in seeds]
     return {
         "attention": pl.concat(attention),
         "predictions": pl.concat(told),
-        "prompts": frame(prompts, PROMPTS),
+        "prompts": pl.concat([prompts_table(3, "news", seed) for seed in seeds]),
     }

@@ -8,7 +8,13 @@ ANALYSIS = Analysis(
     measured=Measured(
         {"attention": "attention", "predictions": "predictions"}, sharded=True, twins=True
     ),
-    summary=Summary({"attention": "attention/attention", "predictions": "attention/predictions"}),
+    summary=Summary(
+        {
+            "attention": "attention/attention",
+            "predictions": "attention/predictions",
+            "prompts": "prompts",
+        }
+    ),
     figure=Presented("AUCROC and R over the layers (Fig. 5 of [A])"),
     table=Presented("AUCROC and R"),
 )

@@ -30,6 +30,8 @@ def plot_attention(
 ) -> None:
     """Plot ``ATTENTION_SUMMARY`` for one model: AUCROC_l above R_l, one column per task.
 
+    Below AUCROC_l of label words, in gray, is that of the demonstrations' other tokens.
+
     R_l is a share of the sum of AUCROC_l - 0.5 over layers, and is left out where that is near 0.
     """
     tasks = tasks_in_order(summary)
@@ -37,6 +39,7 @@ def plot_attention(
     with small_multiples(style, 2, len(tasks), title, share_y=True) as (figure, (upper, lower)):
         for task, aucs, shares in zip(tasks, upper, lower, strict=True):
             rows = summary.filter(task=task)
+            plot_line(aucs, rows.filter(measure="auc_other"), "0.45", 2, "of other tokens")
             plot_line(aucs, rows.filter(measure="auc"), style["colors"][0], 0, "AUCROC$_l$")
             plot_chance(aucs, 0.5)
             aucs.set_ylim(0, 1)

@@ -47,7 +47,8 @@ ATTENTION_SUMMARY = f.table(
         pa.string(),
         "auc: AUCROC_l of label-word attention at the target, which predicts first tokens, against "
         "the model's own predictions, which scoring defines; "
-        "cumulative: R_l, the share of all layers' excess AUC reached by layer l",
+        "cumulative: R_l, the share of all layers' excess AUC reached by layer l; "
+        "auc_other: AUCROC_l of the mean attention to the other tokens of each demonstration",
     ),
     f.field("mean", pa.float64(), "mean over seeds; null if undefined", "1"),
     *f.INTERVAL,

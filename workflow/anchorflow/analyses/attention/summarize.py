@@ -18,8 +18,8 @@ from anchorflow.statistics.by_task import (
 )
 from anchorflow.statistics.estimates import SeedStatistic, one_vs_one_auc
 
-MEASURES = ("auc", "cumulative")
-BOUNDS = {"auc": SHARE}
+MEASURES = ("auc", "cumulative", "auc_other")
+BOUNDS = {"auc": SHARE, "auc_other": SHARE}
 
 
 def cumulative_share(auc: np.ndarray) -> np.ndarray:
@@ -72,6 +72,31 @@ def class_scores(attention: pl.DataFrame, classes: int) -> np.ndarray:
     return shares
 
 
+def to_other_tokens(attention: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
+    """Attention with its mean over each demonstration's other tokens as that to the label word.
+
+    Parameters
+    ----------
+    attention, prompts : DataFrame
+        Tables ``attention`` and ``prompts`` of one model, task, and seed.
+    """
+    prompt = prompts.filter(pl.col("demonstrations") == "fixed", pl.col("skipped").is_null()).head(
+        1
+    )
+    spans = prompt.select(
+        # As attention_mean, without a prompt's first token.
+        tokens=pl.col("demonstration_ends").explode()
+        - pl.col("demonstration_starts").explode().clip(lower_bound=1),
+        words=pl.col("label_ends").explode() - pl.col("label_positions").explode(),
+    ).with_row_index("demonstration")
+    of_all = pl.col("attention_mean").cast(pl.Float64) * pl.col("tokens")
+    # Rounding in float32 may leave a rest below 0.
+    of_others = (of_all - pl.col("attention_label").cast(pl.Float64)).clip(0)
+    return attention.join(
+        spans.cast({"demonstration": attention.schema["demonstration"]}), on="demonstration"
+    ).with_columns(attention_label=of_others / (pl.col("tokens") - pl.col("words")))
+
+
 def auc_of_predictions(
     attention: pl.DataFrame, predictions: pl.DataFrame
 ) -> Callable[[Array], Array]:
@@ -102,16 +127,16 @@ def auc_of_predictions(
 
 
 def summarize_attention(
-    attention: pl.DataFrame, predictions: pl.DataFrame, confidence: float
+    attention: pl.DataFrame, predictions: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
-    """AUCROC_l against the model's own predictions, and R_l, with intervals.
+    """AUCROC_l against the model's own predictions, R_l, and AUCROC_l of other tokens.
 
     Classes that the model never predicts for a task and seed are left out there, and counted.
 
     Parameters
     ----------
-    attention, predictions : DataFrame
-        Tables ``attention`` and ``predictions`` for one model, all tasks and seeds.
+    attention, predictions, prompts : DataFrame
+        Tables ``attention``, ``predictions`` and ``prompts`` for one model, all tasks and seeds.
 
     Returns
     -------
@@ -130,16 +155,22 @@ def summarize_attention(
         predicted = predictions.join(rows.select("task", "seed").unique(), on=["task", "seed"])
         return SeedStatistic(auc_of_predictions(rows, predicted), texts_of(predicted))
 
+    def of_others(rows: pl.DataFrame) -> SeedStatistic:
+        of_rows = prompts.join(rows.select("task", "seed").unique(), on=["task", "seed"])
+        return of_seed(to_other_tokens(rows, of_rows))
+
     tasks = attention["task"].unique(maintain_order=True).to_list()
     aucs = estimates_by_task(attention, tasks, of_seed, layers)
     unpredicted = _unpredicted(predictions)
+    estimates = {
+        "auc": aucs,
+        "cumulative": {task: auc.map(cumulative_share) for task, auc in aucs.items()},
+        "auc_other": estimates_by_task(attention, tasks, of_others, layers),
+    }
     parts = []
     for measure in MEASURES:
-        estimates = (
-            aucs if measure == "auc" else {t: e.map(cumulative_share) for t, e in aucs.items()}
-        )
         keys = pl.DataFrame({"layer": range(layers), "measure": [measure] * layers})
-        parts.append(summary_rows(estimates, keys, predictions, confidence, BOUNDS))
+        parts.append(summary_rows(estimates[measure], keys, predictions, confidence, BOUNDS))
     rows = pl.concat(parts).with_columns(
         pl.col("task").replace_strict(unpredicted, return_dtype=pl.Int32).alias("unpredicted")
     )

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import polars as pl
 
-from anchorflow.analyses.attention.summarize import auc_of_predictions
+from anchorflow.analyses.attention.summarize import auc_of_predictions, to_other_tokens
 from anchorflow.arrays import Array
 from anchorflow.claims.claim import UNTRAINED, Claim, Control, Curve, Depth, Run, Sampled
 from anchorflow.claims.effects import mean_of_layers, several_layers
@@ -43,31 +42,6 @@ def of_auc(run: Run, effect: Callable[[Array], Array], others: bool = False) -> 
 
 def _effect_of(auc: Statistic, effect: Callable[[Array], Array], weights: Array) -> Array:
     return effect(auc(weights))
-
-
-def to_other_tokens(attention: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
-    """Attention with its mean over each demonstration's other tokens as that to the label word.
-
-    Parameters
-    ----------
-    attention, prompts : DataFrame
-        Tables ``attention`` and ``prompts`` of one model, task, and seed.
-    """
-    prompt = prompts.filter(pl.col("demonstrations") == "fixed", pl.col("skipped").is_null()).head(
-        1
-    )
-    spans = prompt.select(
-        # As attention_mean, without a prompt's first token.
-        tokens=pl.col("demonstration_ends").explode()
-        - pl.col("demonstration_starts").explode().clip(lower_bound=1),
-        words=pl.col("label_ends").explode() - pl.col("label_positions").explode(),
-    ).with_row_index("demonstration")
-    of_all = pl.col("attention_mean").cast(pl.Float64) * pl.col("tokens")
-    # Rounding in float32 may leave a rest below 0.
-    of_others = (of_all - pl.col("attention_label").cast(pl.Float64)).clip(0)
-    return attention.join(
-        spans.cast({"demonstration": attention.schema["demonstration"]}), on="demonstration"
-    ).with_columns(attention_label=of_others / (pl.col("tokens") - pl.col("words")))
 
 
 def other_tokens(effect: Callable[[Array], Array]) -> Control:
