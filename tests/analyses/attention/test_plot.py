@@ -51,5 +51,5 @@ def test_ranking_classes_is_compared_with_chance(monkeypatch: pytest.MonkeyPatch
 
 def test_other_tokens_are_drawn_in_gray(monkeypatch: pytest.MonkeyPatch) -> None:
     panel = figure_of(monkeypatch, plot_attention, summary()).axes[0]
-    (gray,) = (line for line in panel.lines if line.get_label() == "of other tokens")
+    (gray,) = (line for line in panel.lines if line.get_label() == "AUCROC$_l$ of other tokens")
     assert values_of(gray) == [0.5, 0.25]
