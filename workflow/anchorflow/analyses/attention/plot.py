@@ -39,7 +39,8 @@ def plot_attention(
     with small_multiples(style, 2, len(tasks), title, share_y=True) as (figure, (upper, lower)):
         for task, aucs, shares in zip(tasks, upper, lower, strict=True):
             rows = summary.filter(task=task)
-            plot_line(aucs, rows.filter(measure="auc_other"), "0.45", 2, "AUCROC$_l$ of other tokens")
+            others = rows.filter(measure="auc_other")
+            plot_line(aucs, others, "0.45", 2, "AUCROC$_l$ of other tokens")
             plot_line(aucs, rows.filter(measure="auc"), style["colors"][0], 0, "AUCROC$_l$")
             plot_chance(aucs, 0.5)
             aucs.set_ylim(0, 1)
