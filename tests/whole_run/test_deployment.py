@@ -57,17 +57,13 @@ def elsewhere(tmp_path: Path, tiny_model_directory: Path) -> Path:
     return folder
 
 
+SNAKEFILE = ROOT / "workflow" / "Snakefile"
 TARGET = "results/texts/news.parquet"
 
 
-@pytest.mark.parametrize(
-    "snakefile", [pytest.param("Snakefile", marks=pytest.mark.long), "workflow/Snakefile"]
-)
-def test_another_directory_and_another_workflow_run_the_same_jobs(
-    elsewhere: Path, snakefile: str
-) -> None:
+def test_another_directory_and_another_workflow_run_the_same_jobs(elsewhere: Path) -> None:
     config = ("--configfile", str(elsewhere / "small.yaml"))
-    named = ("--snakefile", str(ROOT / snakefile))
+    named = ("--snakefile", str(SNAKEFILE))
     there = planned(elsewhere, *named, *config)
     assert "Building the prompts of news for tiny, seed 0" in there
     assert "Gathering the shards of flow of news in tiny, seed 0" in there
@@ -77,7 +73,7 @@ def test_another_directory_and_another_workflow_run_the_same_jobs(
     undisturbed = (elsewhere / TARGET).read_bytes()
     for renamed in ("", " as af_*"):
         (elsewhere / TARGET).unlink()
-        text = module(ROOT / snakefile, renamed)
+        text = module(SNAKEFILE, renamed)
         (elsewhere / "Snakefile").write_text(text, encoding="utf-8")
         assert planned(elsewhere, "af_all" if renamed else "all") == there
         snakemake(elsewhere, TARGET)
@@ -126,7 +122,7 @@ def test_rules_of_a_repository_are_those_of_the_installed_package(
     elsewhere: Path, repository: Path
 ) -> None:
     config = ("--configfile", str(elsewhere / "small.yaml"))
-    there = planned(elsewhere, "--snakefile", str(ROOT / "workflow/Snakefile"), *config)
+    there = planned(elsewhere, "--snakefile", str(SNAKEFILE), *config)
     (elsewhere / "Snakefile").write_text(module(committed(repository)), encoding="utf-8")
     assert planned(elsewhere, "all") == there
     fetched = f"git+file://{repository}/workflow/Snakefile@one"
@@ -179,7 +175,7 @@ def wheel_contents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_wheel_has_the_whole_workflow(elsewhere: Path, wheel_contents: Path) -> None:
     config = ("--configfile", str(elsewhere / "small.yaml"))
-    there = planned(elsewhere, "--snakefile", str(ROOT / "workflow/Snakefile"), *config)
+    there = planned(elsewhere, "--snakefile", str(SNAKEFILE), *config)
     inside = wheel_contents / "anchorflow" / "repository"
 
     def run(folder: Path, *arguments: str) -> str:

@@ -89,6 +89,16 @@ FINAL_FIGURES = []
 FINAL_TABLES = []
 
 
+def final_by_analysis():
+    """The final figures and tables by the analysis that they are of."""
+    files = {}
+    for file in FINAL_FIGURES + FINAL_TABLES:
+        _, kind, *names = file.split("/")
+        if kind in ("figures", "tables"):
+            files.setdefault(names[0].partition(".")[0], []).append(file)
+    return files
+
+
 def model_settings(wildcards):
     """A model's settings; those of its untrained twins are the same."""
     return listed(base_of(wildcards.model), "models", config)

@@ -67,7 +67,9 @@ def is_fetched():
 
 def installed_workflow():
     """The rules of the installed package, which must have the version of this workflow."""
-    with open(workflow.source_path("../anchorflow/__init__.py"), encoding="utf-8") as file:
+    with open(
+        workflow.source_path("../anchorflow/__init__.py"), encoding="utf-8"
+    ) as file:
         (wanted,) = re.findall(r'__version__ = "(.*)"', file.read())
     try:
         import anchorflow

@@ -1,0 +1,105 @@
+"""The configuration that the command writes, and the parts into which it splits a file of texts."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+from anchorflow.command.configure import Texts, model_settings, task_settings, write_configuration
+from anchorflow.config.errors import InputError
+
+TEMPLATE = "Text: {text}\nLabel:{label}"
+
+
+def written(file: Path, labels: list[object], column: str = "label") -> Path:
+    texts = [f"text {row}" for row in range(len(labels))]
+    pl.DataFrame({"text": texts, column: labels}).write_csv(file)
+    return file
+
+
+def test_a_fifth_of_the_texts_of_every_label_are_test_texts(tmp_path: Path) -> None:
+    file = written(tmp_path / "mine.csv", ["no"] * 10 + ["yes"] * 6)
+    settings, parts = task_settings(Texts(file, None), TEMPLATE, None, tmp_path / "study")
+    counts = {name: dict(part["label"].value_counts().iter_rows()) for name, part in parts.items()}
+    assert counts == {"train.parquet": {"no": 8, "yes": 4}, "test.parquet": {"no": 2, "yes": 2}}
+    together = pl.concat(parts.values())
+    assert sorted(together["text"]) == sorted(f"text {row}" for row in range(16))
+    assert settings == {
+        "source": "local",
+        "train": "train.parquet",
+        "test": "test.parquet",
+        "template": TEMPLATE,
+        "labels": [" no", " yes"],
+    }
+
+
+def test_files_are_named_from_the_run_s_folder(tmp_path: Path) -> None:
+    train, test = (written(tmp_path / f"{name}.csv", [0, 1], "class") for name in ("a", "b"))
+    texts = Texts(train, test, "text", "class")
+    settings, parts = task_settings(texts, TEMPLATE, ["bad", " good"], tmp_path / "study")
+    assert (settings["train"], settings["test"], parts) == ("../a.csv", "../b.csv", {})
+    assert settings["labels"] == [" bad", " good"]
+    assert settings["columns"] == {"text": "text", "label": "class"}
+    assert "values" not in settings  # they are indices
+
+
+def test_other_label_words_stand_for_the_values_in_alphabetical_order(tmp_path: Path) -> None:
+    file = written(tmp_path / "mine.csv", ["pos", "neg"])
+    settings, _ = task_settings(Texts(file, file), TEMPLATE, ["Negative", "Positive"], tmp_path)
+    assert (settings["values"], settings["labels"]) == (["neg", "pos"], [" Negative", " Positive"])
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "said"),
+    [
+        (Texts(Path("mine.csv"), None), ["a", "b", "c"], r"2 values .* \(no, yes\), and 3 label"),
+        (Texts(Path("mine.csv"), None, "body"), None, "no column body, only text, label; name"),
+        (Texts(Path("other.csv"), None), None, "other.csv: no such file"),
+    ],
+)
+def test_texts_that_do_not_fit_are_refused(
+    texts: Texts,
+    labels: list[str] | None,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(Path("mine.csv"), ["no", "yes"])
+    with pytest.raises(InputError, match=said):
+        task_settings(texts, TEMPLATE, labels, tmp_path)
+
+
+def test_models_are_folders_or_pinned(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    study = tmp_path / "study"
+    local = model_settings(str(tmp_path / "model"), None, study)
+    assert local == {"source": "local", "path": "../model"}
+    hub = {"source": "hub", "repository": "owner/name", "revision": "abc"}
+    assert model_settings("owner/name", "abc", study) == hub
+    with pytest.raises(InputError, match="owner/name: a model of the Hub needs its revision"):
+        model_settings("owner/name", None, study)
+    with pytest.raises(InputError, match="/nowhere: no such folder"):
+        model_settings("/nowhere", None, study)
+
+
+def test_a_configuration_is_written_once_and_only_if_it_is_valid(
+    tmp_path: Path, tiny_model_directory: Path
+) -> None:
+    folder = tmp_path / "study"
+    texts = pl.DataFrame({"text": ["a", "b"], "label": ["no", "yes"]})
+    parts = {"train.parquet": texts, "test.parquet": texts}
+    task = {"source": "local", "train": "train.parquet", "test": "test.parquet"}
+    task |= {"template": TEMPLATE, "labels": [" no", " yes"]}
+    models = {"tiny": model_settings(str(tiny_model_directory), None, folder)}
+    with pytest.raises(InputError, match="template"):
+        write_configuration(folder, models, {"mine": {**task, "template": "{label}"}}, parts)
+    assert not folder.exists()
+    path = write_configuration(folder, models, {"mine": task}, parts)
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert config["tasks"]["mine"] == task
+    assert {"flow", "isolation", "controls"} <= config.keys()
+    assert pl.read_parquet(folder / "test.parquet").equals(texts)
+    with pytest.raises(InputError, match=r"config\.yaml: exists; move it away, or name another"):
+        write_configuration(folder, models, {"mine": task}, parts)

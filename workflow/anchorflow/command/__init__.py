@@ -1,0 +1,1 @@
+"""The command ``anchorflow``: writes a configuration, checks it, and runs the workflow with it."""

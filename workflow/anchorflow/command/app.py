@@ -1,0 +1,193 @@
+"""The subcommands of ``anchorflow``, which call Snakemake with the workflow of this package.
+
+They end with 0 if all is well, with 2 if the input is at fault, and with 1 if something else fails.
+"""
+
+import logging
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+import yaml
+
+from anchorflow.command.configure import (
+    CONFIGURATION,
+    TEMPLATE,
+    Texts,
+    model_settings,
+    packaged,
+    task_settings,
+    write_configuration,
+)
+from anchorflow.config.configuration import complete_configuration
+from anchorflow.config.errors import InputError
+from anchorflow.config.places import WORKFLOW
+from anchorflow.config.repeated_keys import check_keys
+from anchorflow.config.stages import PRESENTED
+from anchorflow.summary.page import for_terminal
+
+app = typer.Typer(
+    help="How a language model learns from the examples in its prompt.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Folder = Annotated[
+    Path, typer.Option("--folder", "-d", help="The run's folder, which has a config.yaml.")
+]
+Print = Annotated[bool, typer.Option("--print", help="Print the command line instead.")]
+_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+_WRITTEN = ("results", "logs", ".snakemake")
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="A new folder for the run.")] = Path("study"),
+    model: Annotated[
+        str | None,
+        typer.Option(help="A folder that save_pretrained wrote, or owner/name on the Hub."),
+    ] = None,
+    revision: Annotated[str | None, typer.Option(help="The commit of a model of the Hub.")] = None,
+    train: Annotated[Path | None, typer.Option(help="A file of labeled texts.")] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Another one for tests; otherwise, a fifth of the first.")
+    ] = None,
+    template: Annotated[str, typer.Option(help="With {text} and {label}.")] = TEMPLATE,
+    labels: Annotated[
+        str | None, typer.Option(help="Label words, separated by commas; otherwise, the labels.")
+    ] = None,
+    text_column: Annotated[str, typer.Option(help="The texts' column.")] = "text",
+    label_column: Annotated[str, typer.Option(help="The labels' column.")] = "label",
+) -> None:
+    """Write a configuration: of your model or a small one, on your texts or on movie reviews."""
+    models = {"gemma-3-270m": packaged("models", "gemma-3-270m")}
+    if model is not None:
+        models = {Path(model).name: model_settings(model, revision, folder)}
+    tasks = {"reviews": packaged("tasks", "reviews")}
+    parts: dict[str, pl.DataFrame] = {}
+    if train is not None:
+        texts = Texts(train, test, text_column, label_column)
+        words = None if labels is None else labels.split(",")
+        pattern = template.replace("\\n", "\n")  # as one types it in a shell
+        settings, parts = task_settings(texts, pattern, words, folder)
+        tasks = {train.name.partition(".")[0]: settings}
+    path = write_configuration(folder, models, tasks, parts)
+    print(f"Written: {path}. Next: anchorflow check -d {folder}; anchorflow run -d {folder}.")
+
+
+@app.command(context_settings=_PASSED_ON)
+def check(context: typer.Context, folder: Folder = Path(), just_print: Print = False) -> None:
+    """Check the configuration, the texts and the prompts, and estimate memory and time."""
+    config = _enter(folder)
+    _snakemake(["--cores", "1", "--quiet", "all", *context.args, "--", "prompts"], just_print)
+    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(message)s")
+    from anchorflow.command.estimate import log_estimates  # imports torch, so late
+
+    log_estimates(config)
+
+
+@app.command(context_settings=_PASSED_ON)
+def run(
+    context: typer.Context,
+    folder: Folder = Path(),
+    only: Annotated[
+        str | None, typer.Option(help="Analyses, separated by commas, such as flow,isolation.")
+    ] = None,
+    cores: Annotated[str, typer.Option(help="CPU cores.")] = "all",
+    profile: Annotated[
+        str | None, typer.Option(help="slurm, gpu, cluster-generic, or a folder of your own.")
+    ] = None,
+    just_print: Print = False,
+) -> None:
+    """Run the workflow; further arguments are Snakemake's."""
+    _enter(folder)
+    names = only.split(",") if only else []
+    if unknown := set(names) - PRESENTED.keys():
+        raise InputError(
+            f"--only: no analysis {', '.join(sorted(unknown))}; there are {', '.join(PRESENTED)}."
+        )
+    arguments = ["--cores", cores, *context.args]
+    if profile is not None:
+        known = WORKFLOW / "profiles" / profile
+        arguments += ["--profile", str(known) if known.is_dir() else profile]
+    _snakemake([*arguments, *(["--", *names] if names else [])], just_print)
+    if not names and not just_print and Path("results/summary.md").is_file():
+        print(for_terminal(Path("results/summary.md").read_text(encoding="utf-8")))
+
+
+@app.command(context_settings=_PASSED_ON)
+def report(context: typer.Context, folder: Folder = Path(), just_print: Print = False) -> None:
+    """Collect figures and tables of the finished run in report.html."""
+    _enter(folder)
+    _snakemake(["--report", "report.html", *context.args], just_print)
+
+
+@app.command()
+def summary(folder: Folder = Path()) -> None:
+    """Print the answers of the finished run."""
+    page = folder / "results" / "summary.md"
+    if not page.is_file():
+        raise InputError(f"{page}: no such file; finish the run first.")
+    print(for_terminal(page.read_text(encoding="utf-8")))
+
+
+@app.command()
+def clean(
+    folder: Folder = Path(),
+    yes: Annotated[bool, typer.Option(help="Delete them.")] = False,
+) -> None:
+    """Delete all that the run wrote, but not its configuration and texts."""
+    _enter(folder)
+    there = [name for name in _WRITTEN if Path(name).exists()]
+    if not yes:
+        print(f"To be deleted: {', '.join(there) or 'nothing'}. Confirm with --yes.")
+        return
+    for name in there:
+        shutil.rmtree(name)
+
+
+def _enter(folder: Path) -> dict[str, Any]:
+    """Make a run's folder the current one, and check its configuration."""
+    if not (folder / CONFIGURATION).is_file():
+        raise InputError(f"{folder / CONFIGURATION}: no such file; write one with anchorflow init.")
+    os.chdir(folder)
+    check_keys(CONFIGURATION)
+    config: dict[str, Any] = yaml.safe_load(Path(CONFIGURATION).read_text(encoding="utf-8"))
+    complete_configuration(config, WORKFLOW / "schemas" / "config.schema.yaml")
+    return config
+
+
+def _snakemake(arguments: list[str], just_print: bool) -> None:
+    """Run Snakemake with these arguments, or print its command line; exit if it fails."""
+    named = ["--snakefile", str(WORKFLOW / "Snakefile"), "--configfile", CONFIGURATION]
+    command = [sys.executable, "-m", "snakemake", *named, *arguments]
+    if just_print:
+        print(shlex.join(["cd", str(Path.cwd())]), "&&", shlex.join(command))
+        raise typer.Exit
+    started = time.time()
+    if subprocess.run(command, check=False).returncode:
+        raise typer.Exit(2 if _input_is_at_fault(started) else 1)
+
+
+def _input_is_at_fault(since: float) -> bool:
+    """Whether a job since then ended with a sentence on its input in its log."""
+    logs = (log for log in Path("logs").rglob("*.log") if log.stat().st_mtime >= since)
+    return any("\nERROR: " in "\n" + log.read_text(encoding="utf-8") for log in logs)
+
+
+def main() -> None:
+    """Run a subcommand, and report bad input in one sentence."""
+    try:
+        app()
+    except InputError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        sys.exit(2)

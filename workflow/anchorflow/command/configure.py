@@ -1,0 +1,175 @@
+"""Writes the configuration of a run of one's own, and splits a file of texts."""
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import polars as pl
+import yaml
+
+from anchorflow.config.configuration import complete_configuration
+from anchorflow.config.errors import InputError
+from anchorflow.config.places import REPOSITORY, WORKFLOW
+from anchorflow.prepare.text_files import read_file
+from anchorflow.store.replacing import replacing
+
+CONFIGURATION = "config.yaml"
+TEMPLATE = "Text: {text}\nLabel:{label}"
+_DEFAULT = REPOSITORY / "config" / CONFIGURATION
+_HEAD = """\
+# Written by `anchorflow init`. `anchorflow check` checks it, `anchorflow run` runs it.
+# Paths are relative to this folder; results are written to its folder results.
+"""
+_COLUMNS = {"text": "text", "label": "label"}
+_TEST_SHARE, _MOST_TEST_TEXTS = 0.2, 1000
+_HUB = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+class Texts(NamedTuple):
+    """Files of texts, and which columns they are in."""
+
+    train: Path
+    test: Path | None  # or some of the training texts
+    text_column: str = "text"
+    label_column: str = "label"
+
+
+def write_configuration(
+    folder: Path,
+    models: Mapping[str, Any],
+    tasks: Mapping[str, Any],
+    parts: Mapping[str, pl.DataFrame] = MappingProxyType({}),
+) -> Path:
+    """Write a configuration of these models and tasks with the default run's analyses.
+
+    Parameters
+    ----------
+    parts : mapping
+        Texts to write beside it, by the names of their Parquet files.
+
+    Raises
+    ------
+    InputError
+        If the folder has one, or the new one would be refused; then nothing is written.
+    """
+    for file in (folder / name for name in (CONFIGURATION, *parts)):
+        if file.exists():
+            raise InputError(f"{file}: exists; move it away, or name another folder.")
+    *_, analyses = _DEFAULT.read_text(encoding="utf-8").partition("# What demonstrations decide")
+    named = (_as_yaml({"models": models}), _as_yaml({"tasks": tasks}))
+    text = "\n".join([_HEAD, *named, "# What demonstrations decide" + analyses])
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        for name, part in parts.items():
+            part.write_parquet(folder / name)
+        with contextlib.chdir(folder):  # where its paths start
+            schema = WORKFLOW / "schemas" / "config.schema.yaml"
+            complete_configuration(yaml.safe_load(text), schema)
+    except BaseException:
+        for name in parts:
+            (folder / name).unlink(missing_ok=True)
+        if is_new:
+            folder.rmdir()
+        raise
+    with replacing(folder / CONFIGURATION) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return folder / CONFIGURATION
+
+
+def _as_yaml(part: Mapping[str, Mapping[str, Any]]) -> str:
+    """Block style for mappings, and lists and texts as JSON has them, on one line each."""
+    ((section, entries),) = part.items()
+    lines = [f"{section}:"]
+    for name, settings in entries.items():
+        lines.append(f"  {name}:")
+        lines += [f"    {key}: {json.dumps(v, ensure_ascii=False)}" for key, v in settings.items()]
+    return "\n".join([*lines, ""])
+
+
+def model_settings(model: str, revision: str | None, folder: Path) -> dict[str, Any]:
+    """The entry under ``models`` for a folder that transformers wrote, or a model of the Hub."""
+    if Path(model).is_dir():
+        return {"source": "local", "path": os.path.relpath(model, folder)}
+    if not _HUB.fullmatch(model):
+        raise InputError(
+            f"{model}: no such folder; name one that save_pretrained wrote, or a model of the Hub "
+            "as owner/name."
+        )
+    if revision is None:
+        raise InputError(
+            f"{model}: a model of the Hub needs its revision, so that it stays the same; add "
+            "--revision with a commit."
+        )
+    return {"source": "hub", "repository": model, "revision": revision}
+
+
+def packaged(section: str, name: str) -> dict[str, Any]:
+    """An entry of the default configuration."""
+    config = yaml.safe_load(_DEFAULT.read_text(encoding="utf-8"))
+    entry: dict[str, Any] = config[section][name]
+    return entry
+
+
+def task_settings(
+    texts: Texts, template: str, labels: Sequence[str] | None, folder: Path
+) -> tuple[dict[str, Any], dict[str, pl.DataFrame]]:
+    """The entry under ``tasks`` for files of texts, and files to write for it.
+
+    These are parts of the training file, if there is no other for tests. Label words are the values
+    of the label column if none are given. Others stand for the values in alphabetical order, unless
+    these are indices.
+    """
+    rows = _rows(texts.train, texts)
+    values = rows["label"].unique().sort().to_list()
+    words = [f" {value}" for value in values] if labels is None else _with_space(labels)
+    if len(words) != len(values):
+        raise InputError(
+            f"{texts.train}: {len(values)} values in the column {texts.label_column} "
+            f"({', '.join(map(str, values))}), and {len(words)} label words; name one for each."
+        )
+    settings: dict[str, Any] = {"source": "local", "template": template, "labels": words}
+    parts = {}
+    if texts.test is None:
+        parts = _split(rows)
+        settings |= {name.partition(".")[0]: name for name in parts}
+    else:
+        files = {"train": texts.train, "test": texts.test}
+        settings |= {split: os.path.relpath(file, folder) for split, file in files.items()}
+        columns = {"text": texts.text_column, "label": texts.label_column}
+        settings |= {} if columns == _COLUMNS else {"columns": columns}
+    names = {str(value) for value in values}
+    if names not in ({word.strip() for word in words}, {str(n) for n in range(len(words))}):
+        settings["values"] = values
+    return settings, parts
+
+
+def _with_space(labels: Sequence[str]) -> list[str]:
+    """Label words follow a colon in the template, so they begin with a space."""
+    return [label if label.startswith(" ") else f" {label}" for label in labels]
+
+
+def _rows(file: Path, texts: Texts) -> pl.DataFrame:
+    """The texts and labels of a file, in columns of these names."""
+    wanted = {texts.text_column: "text", texts.label_column: "label"}
+    source = read_file(file, list(wanted), texts.label_column)
+    if lacking := [name for name in wanted if name not in source.columns]:
+        raise InputError(
+            f"{file}: no column {' and '.join(lacking)}, only {', '.join(source.columns)}; name "
+            "them with --text-column and --label-column."
+        )
+    return source.rows.rename(wanted).drop_nulls()
+
+
+def _split(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Draw a fifth of each label's texts, about 1000 in all at most, as test texts."""
+    share = min(_TEST_SHARE, _MOST_TEST_TEXTS / len(rows))
+    drawn = rows.sample(fraction=1, shuffle=True, seed=0)
+    place = pl.int_range(pl.len()).over("label")
+    is_test = place < (pl.len().over("label") * share).ceil()
+    return {"train.parquet": drawn.filter(~is_test), "test.parquet": drawn.filter(is_test)}
