@@ -11,4 +11,17 @@ Papers: [A] Wang et al., "Label Words are Anchors", EMNLP 2023.
 Perspective", TMLR 2025.
 """
 
+from importlib import import_module
+from typing import Any
+
 __version__ = "0.1.0"
+__all__ = ["InContextClassifier", "Run"]  # __init__.pyi has their types
+
+_MODULES = {"InContextClassifier": "anchorflow.classifier", "Run": "anchorflow.finished_run"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is asked for: the rules import this package without torch."""
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
+    raise AttributeError(f"module {__name__} has no attribute {name}")

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -10,7 +11,12 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+import anchorflow.analyses.isolation.measure as isolation
+import anchorflow.analyses.knockout.measure as knockout
+import anchorflow.analyses.transplant.measure as transplant
+from anchorflow.analyses.attention.measure import measure_attention
 from anchorflow.analyses.compression.measure import Cache, Setting, compress, observe
+from anchorflow.analyses.flow.measure import measure_flow
 from anchorflow.analyses.reweighting.measure import label_probabilities
 from anchorflow.analyses.reweighting.samples import NO_LABEL
 from anchorflow.arrays import Array
@@ -18,6 +24,7 @@ from anchorflow.config.configuration import check_wording, placeholders
 from anchorflow.config.errors import InputError
 from anchorflow.fitted_weights import FittedWeights, Purpose, fingerprint
 from anchorflow.kept_positions import AT_ANY_BUDGET, METHODS
+from anchorflow.measurement import Measurement, defaults
 from anchorflow.model.architectures import check_architecture
 from anchorflow.model.attention_function import adopt, intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
@@ -30,6 +37,17 @@ from anchorflow.prepare.template import SEPARATOR, Template
 from anchorflow.prepare.tokenizer import context_of
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
+
+
+class Names(NamedTuple):
+    """How a model and a task are called, and the seed of random draws."""
+
+    model: str = "model"
+    task: str = "task"
+    seed: int = 0
+
+
+_UNNAMED = Names()
 
 
 class InContextClassifier:
@@ -52,6 +70,9 @@ class InContextClassifier:
         compression keeps it.
     separator : str
         Follows the instruction and each demonstration.
+    names : Names
+        Of model and task in tables, figures and messages. Random draws, as of control tokens,
+        depend on task and seed.
 
     Raises
     ------
@@ -70,15 +91,17 @@ class InContextClassifier:
         demonstrations: Sequence[tuple[str, int]],
         instruction: str = "",
         separator: str = SEPARATOR,
+        names: Names = _UNNAMED,
     ) -> None:
-        check_architecture(_NAME, model.config)
+        check_architecture(names.model, model.config)
+        self.names = names
         named = [name for name in placeholders(template) if name not in ("text", "label")]
         if named and "{text}" not in template:
             raise InputError(
-                f"{_NAME}.template: {template!r} has {{{named[0]}}}, but here texts have a single "
-                "field; join fields yourself and write {text}."
+                f"{names.task}.template: {template!r} has {{{named[0]}}}, but here texts have a "
+                "single field; join fields yourself and write {text}."
             )
-        check_wording(_NAME, template, labels)
+        check_wording(names.task, template, labels)
         if not separator:
             raise InputError("the separator is empty; give one, such as a newline.")
         if not tokenizer.is_fast:
@@ -200,6 +223,119 @@ class InContextClassifier:
             self, token_ids, compress(self.model, demonstrations, Setting(method, share))
         )
 
+    def flow(
+        self,
+        texts: Sequence[str],
+        labels: Sequence[int],
+        batch_tokens: int = 1024,
+    ) -> Measurement:
+        """Information flows S_wp, S_pq and S_ww by layer, with their controls ([A] §2.1).
+
+        Parameters
+        ----------
+        labels : sequence of int
+            The true labels, whose loss saliency is of.
+
+        Raises
+        ------
+        InputError
+            As :meth:`fit`.
+        """
+        prompts = self.prompts(texts, labels)
+        rows = measure_flow(self.model, prompts, batch_tokens, "fixed")
+        return self._measured("flow", flow=rows, prompts=prompts)
+
+    def attention(
+        self, texts: Sequence[str], labels: Sequence[int], batch_tokens: int = 1024
+    ) -> Measurement:
+        """AUCROC_l and R_l of the target's attention to label words ([A] §2.3); as :meth:`flow`."""
+        prompts = self.prompts(texts, labels)
+        rows, predictions = measure_attention(self.model, self._tokenizer, prompts, batch_tokens)
+        return self._measured("attention", attention=rows, predictions=predictions, prompts=prompts)
+
+    def isolate(
+        self,
+        texts: Sequence[str],
+        labels: Sequence[int],
+        layers: int = 5,
+        side: str | None = None,
+        batch_tokens: int = 1024,
+        **settings: Any,
+    ) -> Measurement:
+        """Predictions with label words or other tokens isolated ([A] §2.2); as :meth:`flow`.
+
+        Parameters
+        ----------
+        layers : int
+            Number of layers.
+        side : str, optional
+            ``first`` or ``last`` layers; by default, either.
+        settings
+            As in the section ``isolation`` of the configuration, such as ``positions``.
+        """
+        spec = {**defaults()["isolation"], **settings}
+        prompts = self.prompts(texts, labels)
+        chosen = isolation.settings_of(
+            *(spec["variants"], [layers], spec["draws"], self._depth, self.names.model),
+            spec["positions"],
+        )
+        chosen = [setting for setting in chosen if side in (None, setting.side)]
+        rows = isolation.measure_isolation(
+            self.model, prompts, chosen, spec["top_tokens"], batch_tokens
+        )
+        return self._measured("isolation", isolation=rows, prompts=prompts)
+
+    def knockout(
+        self,
+        texts: Sequence[str],
+        labels: Sequence[int],
+        classes: Sequence[str] = ("label_to_target", "text_to_label"),
+        batch_tokens: int = 1024,
+        **settings: Any,
+    ) -> Measurement:
+        """Predictions with classes of edges of attention cut, or random ones; as :meth:`flow`.
+
+        ``settings`` are as in the section ``knockout`` of the configuration, such as ``layers``.
+        """
+        spec = {**defaults()["knockout"], **settings}
+        prompts = self.prompts(texts, labels)
+        chosen = knockout.settings_of(classes, spec["layers"], spec["draws"], self._depth)
+        rows = knockout.measure_knockout(
+            self.model, prompts, chosen, spec["variant"], spec["top_tokens"], batch_tokens
+        )
+        return self._measured("knockout", knockout=rows, prompts=prompts)
+
+    def transplant(
+        self,
+        texts: Sequence[str],
+        labels: Sequence[int],
+        places: Sequence[str] = ("label", "text", "template"),
+        batch_tokens: int = 1024,
+        **settings: Any,
+    ) -> Measurement:
+        """Predictions with vectors from a prompt with other label words; as :meth:`flow`.
+
+        ``settings`` are as in the section ``transplant`` of the configuration, such as ``what``.
+        """
+        spec = {**defaults()["transplant"], **settings}
+        prompts = self.prompts(texts, labels)
+        chosen = transplant.settings_of(
+            places, spec["donors"], spec["what"], spec["depths"], spec["draws"], self._depth
+        )
+        rows = transplant.measure_transplant(self.model, prompts, chosen, batch_tokens)
+        return self._measured("transplant", transplant=rows, prompts=prompts)
+
+    @property
+    def _depth(self) -> int:
+        depth: int = self.model.config.get_text_config().num_hidden_layers
+        return depth
+
+    def _measured(self, analysis: str, **tables: pl.DataFrame) -> Measurement:
+        tasks = {self.names.task: {"labels": list(self.labels)}}
+        config = {**defaults(), "tasks": tasks}
+        config["flow"] = {**config["flow"], "demonstrations": "fixed"}
+        return Measurement(analysis, tables, config)
+
     def _purpose(self) -> Purpose:
         wording = (
             self.template,
@@ -237,8 +373,8 @@ class InContextClassifier:
         samples = pl.DataFrame(
             [
                 {
-                    "task": _NAME,
-                    "seed": 0,
+                    "task": self.names.task,
+                    "seed": self.names.seed,
                     "demonstrations": "fixed",
                     "example": example,
                     "text": text,
@@ -255,7 +391,9 @@ class InContextClassifier:
         template = Template.parse(
             self.template, instruction=self.instruction, separator=self.separator
         )
-        prompts = build_prompts(samples, self._tokenizer, template, self.labels, _NAME, context)
+        prompts = build_prompts(
+            samples, self._tokenizer, template, self.labels, self.names.model, context
+        )
         too_long = prompts.filter(pl.col("skipped").is_not_null())
         if not too_long.is_empty():
             example, reason = too_long.select("example", "skipped").row(0)
@@ -321,4 +459,3 @@ class AnchorCache:
 
 
 _ANY_TEXTS = ("x", "N/A")  # they differ from the first token on, to find what all prompts share
-_NAME = "classifier"  # stands for model and task in error messages

@@ -26,7 +26,7 @@ rule plot_comparison:
         "../envs/anchorflow.yaml"
     threads: 1
     params:
-        **settings_named("style", "comparison"),
+        **settings_named(("style", "comparison"), config),
         **code_of("plot_comparison", *claim_modules()),
     message:
         "Plotting the claims on all models"

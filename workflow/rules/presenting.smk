@@ -2,49 +2,6 @@
 # plot_{analysis} and tabulate_{analysis} for what each analysis declares in its folder's __init__, and
 # for the claims.
 
-# Parts of the configuration, by the names that declarations use; any other name is that of a section.
-# Their entries are arguments of the functions that summarize and plot.
-SETTINGS = {
-    "style": lambda: {"style": config["figures"]},
-    "temperature": lambda: {"temperature": config["encoder"]["temperature"]},
-    "temperatures": lambda: {
-        "temperature": config["encoder"]["temperature"],
-        "encoder": config["encoder"]["path"],
-        "further_temperatures": {
-            name: encoder["temperature"]
-            for name, encoder in config["encoder"]["further"].items()
-        },
-    },
-    "chosen_on": lambda: {"chosen_on": config["kernel"]["chosen_on"]},
-    "baselines": lambda: {"baselines": config["reweighting"]["baselines"]},
-    "labels": lambda: {
-        "labels": {name: task["labels"] for name, task in config["tasks"].items()}
-    },
-    "label_word_sets": lambda: {"words": label_word_sets(config)},
-    "label_words": lambda: {
-        "words": label_word_sets(config),
-        "demonstrations": config["flow"]["demonstrations"],
-        "variant": config["isolation"]["variants"][0],
-        "asked": {
-            name: (seeds_of(name, config), texts_summarized(name, config))
-            for name in ("flow", "isolation")
-        },
-    },
-    "claims": lambda: {
-        "tasks": list(config["tasks"]),
-        "variant": config["isolation"]["variants"][0],
-        "words": label_word_sets(config),
-    },
-    "comparison": lambda: {"variant": config["isolation"]["variants"][0]},
-}
-
-
-def settings_named(*names):
-    return {
-        name: SETTINGS[name]() if name in SETTINGS else without_texts(name)
-        for name in names
-    }
-
 
 def claim_modules():
     """The files of all claims."""
@@ -133,7 +90,7 @@ for name, presented in PRESENTED.items():
                     else {}
                 ),
             params:
-                **settings_named(*presented.summary.settings),
+                **settings_named(presented.summary.settings, config),
                 **code_of_presenting("summarize", name),
                 examples=texts_summarized(name, config),
             message:
@@ -169,7 +126,7 @@ for name, presented in PRESENTED.items():
                 "../envs/anchorflow.yaml"
             threads: 1
             params:
-                **settings_named("style", *presented.figure.settings),
+                **settings_named(("style", *presented.figure.settings), config),
                 **code_of_presenting("plot", name),
             message:
                 f"Plotting {presented.subject.format('{wildcards.model}')}"

@@ -76,12 +76,6 @@ def asked(key):
     return configuration.asked(key, config)
 
 
-def without_texts(name):
-    """A section, but for the numbers of seeds and texts, which choose what is measured."""
-    chosen = ("seeds", "examples")
-    return {key: value for key, value in config[name].items() if key not in chosen}
-
-
 def section(name, *without):
     """The settings that an analysis's jobs depend on; refused if it is not asked for.
 
@@ -91,7 +85,7 @@ def section(name, *without):
     def spec(wildcards):
         if key := ANALYSES[name].asked_for:
             asked(key)
-        known = without_texts(name).items()
+        known = without_texts(name, config).items()
         texts = texts_of(name, config, is_untrained(wildcards.model))
         return {**{k: v for k, v in known if k not in without}, **texts}
 

@@ -42,7 +42,7 @@ class Summary:
 
     ``reads`` maps each argument of the function to a ``stage``, or to a ``stage/file`` if the stage
     has several tables. ``settings`` are names of parts of the configuration in
-    ``workflow/rules/presenting.smk``.
+    ``config/presented_settings.py``.
     """
 
     reads: Mapping[str, str]

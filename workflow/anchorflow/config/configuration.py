@@ -290,6 +290,13 @@ def asked(key: str, config: Mapping[str, Any]) -> Any:
     return value
 
 
+def default_settings(schema_file: str | Path) -> dict[str, Any]:
+    """All sections with the defaults of their keys, without models and tasks."""
+    settings: dict[str, Any] = {}
+    _add_defaults(settings, read_schema(schema_file))
+    return settings
+
+
 def _add_defaults(value: Any, schema: Mapping[str, Any]) -> None:
     if not isinstance(value, dict):
         return

@@ -1,0 +1,128 @@
+"""The results of a run, in Python."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import yaml
+
+from anchorflow.config.cell_names import is_untrained
+from anchorflow.config.configuration import complete_configuration
+from anchorflow.config.errors import InputError
+from anchorflow.config.places import WORKFLOW
+from anchorflow.config.stages import STAGES, table_at
+from anchorflow.measurement import plot_summary
+from anchorflow.store.all_tables import TABLES
+from anchorflow.store.parquet import read_tables
+
+
+class Run:
+    """The results of a finished run, or of one that has got as far.
+
+    Parameters
+    ----------
+    results : path
+        The run's folder ``results``.
+    configuration : path, optional
+        The run's configuration file, which :meth:`figure` needs; by default, ``config.yaml`` or
+        ``config/config.yaml`` beside the folder.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder. All methods raise it where the run lacks what they read.
+    """
+
+    def __init__(
+        self, results: str | Path = "results", configuration: str | Path | None = None
+    ) -> None:
+        self.results = Path(results)
+        if not self.results.is_dir():
+            raise InputError(f"{self.results}: no such folder; run the workflow first.")
+        self._configuration = configuration
+
+    def summary(self, analysis: str) -> pl.DataFrame:
+        """Estimates of an analysis for all models, with intervals."""
+        return self._read(f"summaries/{analysis}", "*.parquet")
+
+    def claims(self, task: str = "average") -> pl.DataFrame:
+        """The verdict on every claim, with its effect and what this is compared with."""
+        return self.summary("claims").filter(task=task)
+
+    def table(self, analysis: str, file: str = "*") -> pl.DataFrame:
+        """What an analysis measured, for all models, tasks and seeds, without untrained networks.
+
+        Parameters
+        ----------
+        file : str
+            Which of the analysis's tables, if it has several, such as ``predictions``.
+        """
+        several = len(STAGES[analysis].tables) > 1 if analysis in STAGES else False
+        return self._read(analysis, f"*/*/*/{file}.parquet" if several else "*/*/*.parquet")
+
+    def examples(self) -> pl.DataFrame:
+        """One row per test text, with its demonstrations and the model's prediction.
+
+        Columns ``model``, ``task``, ``seed``, ``example``, ``text``, ``label``, ``prediction``,
+        ``correct``, ``probability`` (of the prediction), ``demonstration_texts``, and
+        ``demonstration_labels``. Labels are indices of label words.
+        """
+        keys = ["task", "seed", "example"]
+        texts = self._read("samples", "*/*.parquet").filter(demonstrations="fixed")
+        shown = ["text", "demonstration_texts", "demonstration_labels"]
+        rows = self.table("attention", "predictions").join(
+            texts.select(*keys, *shown), on=keys, maintain_order="left"
+        )
+        return rows.select(
+            *("model", *keys, "text", "label", "prediction"),
+            correct=pl.col("prediction") == pl.col("label"),
+            probability=pl.col("probabilities").list.get(pl.col("prediction")),
+            demonstration_texts="demonstration_texts",
+            demonstration_labels="demonstration_labels",
+        )
+
+    def figure(
+        self, analysis: str, *paths: str | Path, model: str | None = None, **style: Any
+    ) -> None:
+        """Plot the figure of an analysis anew, in another style.
+
+        Parameters
+        ----------
+        paths
+            Files to write, such as ``flow.pdf``.
+        model : str, optional
+            Its model; not needed if the run has one.
+        style
+            In place of entries of ``figures`` in the configuration, such as ``font_size``.
+        """
+        summary = self.summary(analysis)
+        models = summary["model"].unique(maintain_order=True).to_list()
+        if model is None and len(models) > 1:
+            raise InputError(f"the run has the models {', '.join(models)}; name one.")
+        chosen = model or models[0]
+        if chosen not in models:
+            raise InputError(f"the run has no model {chosen}, only {', '.join(models)}.")
+        plot_summary(analysis, summary.filter(model=chosen), self._config, paths, **style)
+
+    @cached_property
+    def _config(self) -> Mapping[str, Any]:
+        beside = self.results.resolve().parent
+        given = self._configuration
+        files = [Path(given)] if given else [beside / "config.yaml", beside / "config/config.yaml"]
+        file = next((file for file in files if file.is_file()), None)
+        if file is None:
+            raise InputError(f"{files[0]}: no such file; name the run's configuration.")
+        config: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+        complete_configuration(config, WORKFLOW / "schemas" / "config.schema.yaml")
+        return config
+
+    def _read(self, stage: str, pattern: str) -> pl.DataFrame:
+        folder = self.results / stage
+        found = (file.relative_to(folder) for file in sorted(folder.glob(pattern)))
+        files = [file for file in found if not is_untrained(file.parts[0])]
+        if not files:
+            raise InputError(f"{folder}: no results; the run has not measured this.")
+        table = TABLES[table_at(f"results/{stage}/{files[0].as_posix()}")]
+        return read_tables([folder / file for file in files], table)
