@@ -34,22 +34,37 @@ def classifier(tiny_model_directory: Path) -> InContextClassifier:
     return InContextClassifier(*loaded(tiny_model_directory), TEMPLATE, LABELS, DEMONSTRATIONS)
 
 
-@pytest.mark.parametrize("call", ["classifier.fit", "model.generate"])
-def test_the_documentation_s_examples_run_and_have_ten_lines_at_most(
+@pytest.mark.parametrize("call", ["classifier.fit", "model.generate", "icl.isolate"])
+def test_the_documentation_s_examples_run_and_are_short(
     call: str, tiny_model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-model").symlink_to(tiny_model_directory)
     block = python_example(call)
-    assert len([line for line in block.splitlines() if line.strip()]) <= 10
+    assert len([line for line in block.splitlines() if line.strip()]) <= 12
     names: dict[str, Any] = {}
     exec(compile(block, "documentation", "exec"), names)
     if "weights" in names:
         weights = FittedWeights.load(tmp_path / "beta.safetensors")
         assert weights.purpose.labels == tuple(LABELS)
+    elif "flow" in names:
+        assert (tmp_path / "flow.png").is_file()
+        assert set(names["isolated"]["side"]) == {"first"}
     else:
         own = names["cache"].query("A small wonder.")["input_ids"].shape[1]
         assert names["output"].shape[1] > own
+
+
+def test_the_readme_s_example_runs(
+    tiny_model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model, tokenizer = loaded(tiny_model_directory)
+    of_task = {"template": TEMPLATE, "labels": LABELS, "demonstrations": DEMONSTRATIONS}
+    texts = {"texts": TEXTS, "true_labels": [0, 1, 0, 1]}
+    names = {"model": model, "tokenizer": tokenizer, **of_task, **texts}
+    exec(compile(python_example("true_labels"), "README", "exec"), names)
+    assert (tmp_path / "flow.pdf").is_file()
 
 
 def test_predictions_are_those_of_transformers_on_the_whole_prompt(
@@ -271,7 +286,7 @@ def test_weights_are_refused_with_another_instruction_or_separator(
 
 def test_several_fields_and_an_empty_separator_are_refused(tiny_model_directory: Path) -> None:
     common = (*loaded(tiny_model_directory), "P: {premise} H: {hypothesis} A:{label}", LABELS)
-    with pytest.raises(InputError, match=r"^classifier.template: .*; join fields yourself"):
+    with pytest.raises(InputError, match=r"^task.template: .*; join fields yourself"):
         InContextClassifier(*common, DEMONSTRATIONS)
     with pytest.raises(InputError, match="the separator is empty; give one"):
         InContextClassifier(*common[:2], TEMPLATE, LABELS, DEMONSTRATIONS, separator="")

@@ -15,6 +15,7 @@ from anchorflow.measurement import Measurement
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.store.parquet import read_table
 from checkout import ROOT, Checkout, fresh_checkout
+from documentation import python_example
 from tiny_models import tiny_model
 
 FAMILIES = ("gpt2", "qwen3", "gemma3")
@@ -131,6 +132,15 @@ def test_the_results_of_a_run_are_read_without_untrained_networks(
         patch.chdir(finished_run.folder)  # where the configuration's paths start
         results.figure("flow", tmp_path / "flow.pdf", font_size=7)
     assert (tmp_path / "flow.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_the_documentation_s_example_reads_a_run(
+    finished_run: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(finished_run.folder)
+    (finished_run.folder / "small.yaml").replace(finished_run.folder / "config" / "config.yaml")
+    exec(compile(python_example("run.examples"), "documentation", "exec"), {})
+    assert (finished_run.folder / "flow.pdf").is_file()
 
 
 @pytest.mark.parametrize(
