@@ -1,5 +1,7 @@
 """In-context classification with one's own model: the documented ten lines, and what it refuses."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,21 @@ def test_the_documentation_s_examples_run_and_are_short(
     else:
         own = names["cache"].query("A small wonder.")["input_ids"].shape[1]
         assert names["output"].shape[1] > own
+
+
+def test_a_device_that_is_not_tested_is_refused_by_name(tiny_model_directory: Path) -> None:
+    model, tokenizer = loaded(tiny_model_directory)
+    with pytest.raises(InputError, match="the device meta, which lacks float64 or is not tested"):
+        InContextClassifier(model.to("meta"), tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS)
+
+
+def test_python_needs_no_module_that_windows_lacks() -> None:
+    program = (
+        "import sys, transformers, psutil; from torch import nn\n"
+        "sys.modules.update(dict.fromkeys(('resource', 'fcntl')))\n"
+        "import anchorflow; anchorflow.InContextClassifier, anchorflow.Run"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_the_readme_s_example_runs(

@@ -63,6 +63,15 @@ def test_bad_input_is_one_sentence_and_the_code_2(
     assert line.startswith("ERROR: ") and said in line
 
 
+def test_windows_is_refused_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended(monkeypatch, tmp_path, "init")
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert ended(monkeypatch, tmp_path, "run", "-d", "study") == 2
+    assert "on Windows, use it in WSL" in capsys.readouterr().err
+
+
 def test_an_unknown_analysis_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -104,6 +104,11 @@ class InContextClassifier:
         check_wording(names.task, template, labels)
         if not separator:
             raise InputError("the separator is empty; give one, such as a newline.")
+        if model.device.type not in ("cpu", "cuda"):
+            raise InputError(
+                f"the model is on the device {model.device}, which lacks float64 or is not tested; "
+                'move it with model.to("cpu") or to a CUDA GPU.'
+            )
         if not tokenizer.is_fast:
             raise InputError("the tokenizer gives no character offsets; load a fast one.")
         adopt(model)

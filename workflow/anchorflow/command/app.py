@@ -168,6 +168,10 @@ def _enter(folder: Path) -> dict[str, Any]:
 
 def _snakemake(arguments: list[str], just_print: bool) -> None:
     """Run Snakemake with these arguments, or print its command line; exit if it fails."""
+    if sys.platform == "win32":
+        raise InputError(
+            "the workflow runs on Linux and macOS; on Windows, use it in WSL, or the Python API."
+        )
     named = ["--snakefile", str(WORKFLOW / "Snakefile"), "--configfile", CONFIGURATION]
     command = [sys.executable, "-m", "snakemake", *named, *arguments]
     if just_print:

@@ -1,6 +1,5 @@
 """The device that torch computes on, how fast it is, and reproducible results on it."""
 
-import fcntl
 import logging
 import os
 import tempfile
@@ -77,6 +76,8 @@ def claim_device(devices: Sequence[str], folder: Path) -> str:
     Every device has a series of files in ``folder``, one per process that may hold it; the first
     file whose lock is free is taken. The system releases the locks of a killed process.
     """
+    import fcntl  # which Windows lacks
+
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(
