@@ -136,7 +136,7 @@ for name, presented in PRESENTED.items():
     if presented.table:
         if in_run(presented):
             FINAL_TABLES += expand(
-                f"results/tables/{name}.{{kind}}", kind=["csv", "md", "html"]
+                f"results/tables/{name}.{{kind}}", kind=["csv", "md", "html", "tex"]
             )
 
         rule:
@@ -147,6 +147,7 @@ for name, presented in PRESENTED.items():
             output:
                 csv=f"results/tables/{name}.csv",
                 md=f"results/tables/{name}.md",
+                tex=f"results/tables/{name}.tex",
                 html=report(f"results/tables/{name}.html", **how_shown("table", name)),
             log:
                 f"logs/tabulate_{name}.log",

@@ -1,4 +1,4 @@
-"""Write all models' summaries of an analysis, which a param names, as CSV, Markdown and HTML."""
+"""Write all models' summaries of an analysis, which a param names, as CSV, Markdown, HTML and LaTeX."""
 
 from anchorflow.store.fork_server import continue_in_fork
 

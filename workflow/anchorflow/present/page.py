@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from anchorflow.present.html import html_table
+from anchorflow.present.latex import latex_table
 from anchorflow.store.replacing import replacing
 
 _DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)  # relative depths of the layers that a page shows
@@ -92,7 +93,15 @@ def write_html(path: str | Path, page: Page) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def write_latex(path: str | Path, page: Page) -> None:
+    """Write the same in LaTeX; see :func:`write_markdown`."""
+    with replacing(path) as temporary:
+        text = latex_table(page.title, page.note, page.table, page.further)
+        temporary.write_text(text, encoding="utf-8")
+
+
 def write_page(paths: Mapping[str, str | Path], page: Page) -> None:
-    """Write a page as Markdown to ``paths["md"]`` and as HTML to ``paths["html"]``."""
+    """Write a page as Markdown, HTML and LaTeX to ``paths["md"]``, ``["html"]`` and ``["tex"]``."""
     write_markdown(paths["md"], page)
     write_html(paths["html"], page)
+    write_latex(paths["tex"], page)

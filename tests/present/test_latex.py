@@ -1,0 +1,35 @@
+"""Tables in LaTeX: what a compiler would stumble over is escaped, and rules are those of booktabs."""
+
+import polars as pl
+
+from anchorflow.present.latex import latex_table
+
+
+def test_a_table_has_rules_and_its_cells_are_escaped() -> None:
+    frame = pl.DataFrame(
+        {"label_words": ["50% & β", "a\\b {c}"], "seeds": [3, 4], "holds": ["✓", "–"]}
+    )
+    text = latex_table("Title", "How to\nread it.", frame, {"More": pl.DataFrame({"x": ["#1"]})})
+    assert text.splitlines() == [
+        r"% Needs \usepackage{booktabs,amssymb}.",
+        "% Title",
+        r"\begin{tabular}{lrl}",
+        r"\toprule",
+        r"label\_words & seeds & holds \\",
+        r"\midrule",
+        r"50\% \& $\beta$ & 3 & $\checkmark$ \\",
+        r"a\textbackslash{}b \{c\} & 4 & -- \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        "% How to",
+        "% read it.",
+        "",
+        "% More",
+        r"\begin{tabular}{l}",
+        r"\toprule",
+        r"x \\",
+        r"\midrule",
+        r"\#1 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
