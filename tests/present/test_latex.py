@@ -1,4 +1,4 @@
-"""Tables in LaTeX: what a compiler would stumble over is escaped, and rules are those of booktabs."""
+"""Tables in LaTeX: what a compiler stumbles over is escaped, and rules are those of booktabs."""
 
 import polars as pl
 

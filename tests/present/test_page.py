@@ -54,7 +54,7 @@ def test_markdown_is_a_title_a_table_and_a_note(tmp_path: Path) -> None:
 
 def test_no_cell_ends_its_cell_or_row(tmp_path: Path) -> None:
     frame = pl.DataFrame({"a|b": ["x | y\nz"], "<b>": ["<script>"]})
-    write_page({kind: tmp_path / kind for kind in ("md", "html")}, Page("Title", "Note.", frame))
+    write_page({kind: tmp_path / kind for kind in ("md", "html", "tex")}, Page("Title", "", frame))
     lines = (tmp_path / "md").read_text(encoding="utf-8").splitlines()
     assert lines[2:5] == [r"| a\|b | <b> |", "|---|---|", r"| x \| y z | <script> |"]
     page = (tmp_path / "html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Write all models' summaries of an analysis, which a param names, as CSV, Markdown, HTML and LaTeX."""
+"""Write all models' summaries of an analysis, which a param names, as tables of four formats."""
 
 from anchorflow.store.fork_server import continue_in_fork
 
