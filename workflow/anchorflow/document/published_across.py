@@ -1,6 +1,6 @@
 """The page across published runs: what is learnt, claims by model, papers' numbers, and costs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from anchorflow.document.published_run import MEASURES, PAPERS, Published, reada
 from anchorflow.present.page import cell
 from anchorflow.statistics.by_task import AVERAGE
 
-_LEARNT_FROM = ("gemma-3-270m", "smollm2-135m", "qwen2.5-coder-1.5b")  # learnt.md names them
+_LEARNT_FROM = ("gemma-3-270m", "smollm2-135m")  # in the order of learnt.md
 
 
 def page_across(folder: Path) -> str:
@@ -52,8 +52,17 @@ def page_across(folder: Path) -> str:
 
 
 def _learnt(claims: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
-    """The text on what is learnt, which quotes effects of claims by model."""
-    return page("learnt.md", effect=lambda model, claim: _number(claims[model][claim]))
+    """The text on what is learnt, which quotes effects of claims in the models that it names."""
+
+    def quoted(claim: str, number: Callable[[Mapping[str, Any]], str]) -> str:
+        return " and ".join(number(claims[model][claim]) for model in _LEARNT_FROM)
+
+    return page(
+        "learnt.md",
+        effects=lambda claim: quoted(claim, _number),
+        controls=lambda claim: quoted(claim, lambda row: cell(row["control_effect"], None, None)),
+        untrained=lambda claim: quoted(claim, lambda row: cell(-row["over_null"], None, None)),
+    )
 
 
 def _claims(run: Published) -> dict[str, dict[str, Any]]:
@@ -78,7 +87,7 @@ def _group(verdicts: Sequence[str | None]) -> str:
     return _GROUPS[2] if NOT_SUPPORTED in verdicts else _GROUPS[3]
 
 
-_SIGNS = {"supported": "✓", "not supported": "✗", "undecided": "?"}
+_SIGNS = {"supported": "✓", "not supported": "✗", "undecided": "?", "not compared": "…"}
 
 
 def _verdict(row: Mapping[str, Any] | None) -> str:
