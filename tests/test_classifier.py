@@ -63,13 +63,37 @@ def test_a_device_that_is_not_tested_is_refused_by_name(tiny_model_directory: Pa
         InContextClassifier(model.to("meta"), tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS)
 
 
-def test_python_needs_no_module_that_windows_lacks() -> None:
+def test_python_needs_no_module_of_windows_or_the_workflow() -> None:
     program = (
         "import sys, transformers, psutil; from torch import nn\n"
-        "sys.modules.update(dict.fromkeys(('resource', 'fcntl')))\n"
+        "missing = ('resource', 'fcntl', 'datasets', 'snakemake')\n"
+        "sys.modules.update(dict.fromkeys(missing))\n"
         "import anchorflow; anchorflow.InContextClassifier, anchorflow.Run"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("method", ["flow", "attention", "isolate", "knockout", "transplant"])
+def test_a_label_that_there_is_not_is_refused(method: str, classifier: InContextClassifier) -> None:
+    with pytest.raises(InputError, match="the label -1 is not between 0 and 1"):
+        getattr(classifier, method)(TEXTS[:1], [-1])
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "said"),
+    [
+        ("knockout", {"layers": "all"}, r"knockout\.layers: 'all' is not of type"),
+        ("knockout", {"variant": "masks"}, r"knockout\.variant: 'masks' is not one of"),
+        ("isolate", {"draw": 3}, r"isolation\.draw: unknown key"),
+        ("isolate", {"side": "frist"}, "side: 'frist' is neither first nor last"),
+        ("transplant", {"places": ["labels"]}, r"transplant\.places.*'labels' is not one of"),
+    ],
+)
+def test_settings_are_checked_like_those_of_the_configuration(
+    method: str, settings: dict[str, Any], said: str, classifier: InContextClassifier
+) -> None:
+    with pytest.raises(InputError, match=said):
+        getattr(classifier, method)(TEXTS[:1], [0], **settings)
 
 
 def test_the_readme_s_example_runs(

@@ -41,7 +41,7 @@ def test_files_are_named_from_the_run_s_folder(tmp_path: Path) -> None:
     assert (settings["train"], settings["test"], parts) == ("../a.csv", "../b.csv", {})
     assert settings["labels"] == [" bad", " good"]
     assert settings["columns"] == {"text": "text", "label": "class"}
-    assert "values" not in settings  # they are indices
+    assert settings["values"] == ["0", "1"]  # as a CSV file has them
 
 
 def test_other_label_words_stand_for_the_values_in_alphabetical_order(tmp_path: Path) -> None:
@@ -56,6 +56,7 @@ def test_other_label_words_stand_for_the_values_in_alphabetical_order(tmp_path: 
         (Texts(Path("mine.csv"), None), ["a", "b", "c"], r"2 values .* \(no, yes\), and 3 label"),
         (Texts(Path("mine.csv"), None, "body"), None, "no column body, only text, label; name"),
         (Texts(Path("other.csv"), None), None, "other.csv: no such file"),
+        (Texts(Path("gaps.csv"), None), None, r"gaps\.csv: row 2 has no text or no label"),
     ],
 )
 def test_texts_that_do_not_fit_are_refused(
@@ -67,6 +68,7 @@ def test_texts_that_do_not_fit_are_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     written(Path("mine.csv"), ["no", "yes"])
+    written(Path("gaps.csv"), ["no", None, "yes"])
     with pytest.raises(InputError, match=said):
         task_settings(texts, TEMPLATE, labels, tmp_path)
 
@@ -103,3 +105,16 @@ def test_a_configuration_is_written_once_and_only_if_it_is_valid(
     assert pl.read_parquet(folder / "test.parquet").equals(texts)
     with pytest.raises(InputError, match=r"config\.yaml: exists; move it away, or name another"):
         write_configuration(folder, models, {"mine": task}, parts)
+
+
+def test_a_name_that_yaml_reads_otherwise_is_quoted(
+    tmp_path: Path, tiny_model_directory: Path
+) -> None:
+    texts = pl.DataFrame({"text": ["a", "b"], "label": ["no", "yes"]})
+    task = {"source": "local", "train": "train.parquet", "test": "test.parquet"}
+    task |= {"template": TEMPLATE, "labels": [" no", " yes"]}
+    models = {"1e5": model_settings(str(tiny_model_directory), None, tmp_path / "study")}
+    parts = {"train.parquet": texts, "test.parquet": texts}
+    path = write_configuration(tmp_path / "study", models, {"no": task}, parts)
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert (list(config["models"]), list(config["tasks"])) == (["1e5"], ["no"])

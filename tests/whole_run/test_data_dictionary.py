@@ -70,7 +70,7 @@ def test_the_documented_queries_answer_what_they_say(
 ) -> None:
     monkeypatch.chdir(finished_run.folder)
     names: dict[str, Any] = {}
-    exec(compile(python_example("read_parquet"), "documentation", "exec"), names)
+    exec(compile(python_example("share = "), "documentation", "exec"), names)
 
     rows = pq.read_table("results/summaries/flow/tiny.parquet").to_pylist()
     wanted = {"task": "average", "flow": "s_wp", "scale": "proportion"}

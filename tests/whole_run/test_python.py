@@ -88,7 +88,7 @@ def test_python_measures_what_the_workflow_does(run: Checkout, family: str) -> N
     results = Run(run.folder / "results")
     assert rows["example"].to_list() == list(range(6))
     for analysis, measurement in found.items():
-        file = "attention" if analysis == "attention" else "*"
+        file = "attention" if analysis == "attention" else ""
         measured = results.table(analysis, file).filter(model=family)
         polars.testing.assert_frame_equal(
             measurement.rows, measured, check_row_order=False, abs_tol=1e-6, rel_tol=1e-5
@@ -128,9 +128,9 @@ def test_the_results_of_a_run_are_read_without_untrained_networks(
     assert first["text"] and len(first["demonstration_texts"]) == 4
     accuracy = results.summary("accuracy").filter(task="news", measure="accuracy")["mean"].item()
     assert examples.filter(task="news")["correct"].mean() == pytest.approx(accuracy)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(finished_run.folder)  # where the configuration's paths start
-        results.figure("flow", tmp_path / "flow.pdf", font_size=7)
+    results.figure("flow", tmp_path / "flow.pdf", font_size=7)
+    with pytest.raises(InputError, match="accuracy has no figure that is drawn from its summary"):
+        results.figure("accuracy", tmp_path / "accuracy.pdf")
     assert (tmp_path / "flow.pdf").read_bytes().startswith(b"%PDF")
 
 
@@ -146,7 +146,8 @@ def test_the_documentation_s_example_reads_a_run(
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda run: run.table("orders"), "orders: no results; the run has not measured this"),
+        (lambda run: run.table("cutoff"), "cutoff: no results; the run has not measured this"),
+        (lambda run: run.table("attention"), "no table ''; its tables are attention, predictions"),
         (lambda run: run.summary("flows"), "flows: no results"),
         (lambda run: run.figure("flow", "x.png", model="other"), "no model other, only tiny"),
         (lambda run: run.figure("flow", "x.png"), r"config\.yaml: no such file; name the run"),

@@ -16,6 +16,8 @@ from job_messages import MEASURE, OPTIONAL, plotted, presented, summarized
 PUBLIC = {
     *("classifier.py", "fitted_weights.py", "kept_positions.py", "manifest.py"),
     "summary/__main__.py",
+    *("measurement.py", "finished_run.py", "analyses/timing/published.py", "schemas/costs.py"),
+    *(f"command/{name}.py" for name in ("app", "configure", "estimate")),
 }
 # Of several models, of shards, of what no analysis of the run reads; besides, the run has none of
 # the analyses that are optional.

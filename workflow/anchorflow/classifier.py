@@ -24,7 +24,7 @@ from anchorflow.config.configuration import check_wording, placeholders
 from anchorflow.config.errors import InputError
 from anchorflow.fitted_weights import FittedWeights, Purpose, fingerprint
 from anchorflow.kept_positions import AT_ANY_BUDGET, METHODS
-from anchorflow.measurement import Measurement, defaults
+from anchorflow.measurement import Measurement, defaults, section
 from anchorflow.model.architectures import check_architecture
 from anchorflow.model.attention_function import adopt, intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
@@ -151,9 +151,8 @@ class InContextClassifier:
             If a label is out of range, a prompt exceeds the model's context, two label words begin
             with the same token, or the loss is no longer finite.
         """
-        self._check_labels(labels)
         descent = Descent(learning_rate, epochs, batch_size)
-        prompts = self.prompts(texts, labels)
+        prompts = self._labeled(texts, labels)
         prefix = compute_prefix(self.model, shared_token_ids(prompts))
         training = keep_together(self.model, prompts, prefix, Budget(batch_tokens))
         beta, _ = descent.fit(self.model, training, np.random.default_rng(seed))
@@ -246,7 +245,7 @@ class InContextClassifier:
         InputError
             As :meth:`fit`.
         """
-        prompts = self.prompts(texts, labels)
+        prompts = self._labeled(texts, labels)
         rows = measure_flow(self.model, prompts, batch_tokens, "fixed")
         return self._measured("flow", flow=rows, prompts=prompts)
 
@@ -254,7 +253,7 @@ class InContextClassifier:
         self, texts: Sequence[str], labels: Sequence[int], batch_tokens: int = 1024
     ) -> Measurement:
         """AUCROC_l and R_l of the target's attention to label words ([A] §2.3); as :meth:`flow`."""
-        prompts = self.prompts(texts, labels)
+        prompts = self._labeled(texts, labels)
         rows, predictions = measure_attention(self.model, self._tokenizer, prompts, batch_tokens)
         return self._measured("attention", attention=rows, predictions=predictions, prompts=prompts)
 
@@ -278,8 +277,10 @@ class InContextClassifier:
         settings
             As in the section ``isolation`` of the configuration, such as ``positions``.
         """
-        spec = {**defaults()["isolation"], **settings}
-        prompts = self.prompts(texts, labels)
+        if side not in (None, "first", "last"):
+            raise InputError(f"side: {side!r} is neither first nor last; correct it.")
+        spec = section("isolation", {"layers": [layers], **settings})
+        prompts = self._labeled(texts, labels)
         chosen = isolation.settings_of(
             *(spec["variants"], [layers], spec["draws"], self._depth, self.names.model),
             spec["positions"],
@@ -302,8 +303,8 @@ class InContextClassifier:
 
         ``settings`` are as in the section ``knockout`` of the configuration, such as ``layers``.
         """
-        spec = {**defaults()["knockout"], **settings}
-        prompts = self.prompts(texts, labels)
+        spec = section("knockout", {"classes": list(classes), **settings})
+        prompts = self._labeled(texts, labels)
         chosen = knockout.settings_of(classes, spec["layers"], spec["draws"], self._depth)
         rows = knockout.measure_knockout(
             self.model, prompts, chosen, spec["variant"], spec["top_tokens"], batch_tokens
@@ -322,8 +323,8 @@ class InContextClassifier:
 
         ``settings`` are as in the section ``transplant`` of the configuration, such as ``what``.
         """
-        spec = {**defaults()["transplant"], **settings}
-        prompts = self.prompts(texts, labels)
+        spec = section("transplant", {"places": list(places), **settings})
+        prompts = self._labeled(texts, labels)
         chosen = transplant.settings_of(
             places, spec["donors"], spec["what"], spec["depths"], spec["draws"], self._depth
         )
@@ -350,6 +351,11 @@ class InContextClassifier:
             self.separator,
         )
         return Purpose(fingerprint(self.model), *wording)
+
+    def _labeled(self, texts: Sequence[str], labels: Sequence[int]) -> pl.DataFrame:
+        """Prompts with true labels, which have to be indices of label words."""
+        self._check_labels(labels)
+        return self.prompts(texts, labels)
 
     def _check_labels(self, labels: Sequence[int]) -> None:
         for label in labels:

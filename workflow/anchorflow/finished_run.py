@@ -1,5 +1,6 @@
 """The results of a run, in Python."""
 
+import contextlib
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -51,16 +52,21 @@ class Run:
         """The verdict on every claim, with its effect and what this is compared with."""
         return self.summary("claims").filter(task=task)
 
-    def table(self, analysis: str, file: str = "*") -> pl.DataFrame:
+    def table(self, analysis: str, file: str = "") -> pl.DataFrame:
         """What an analysis measured, for all models, tasks and seeds, without untrained networks.
+
+        Cells with other label words or shuffled labels have tasks such as ``reviews+symbols``.
 
         Parameters
         ----------
         file : str
             Which of the analysis's tables, if it has several, such as ``predictions``.
         """
-        several = len(STAGES[analysis].tables) > 1 if analysis in STAGES else False
-        return self._read(analysis, f"*/*/*/{file}.parquet" if several else "*/*/*.parquet")
+        files = list(STAGES[analysis].tables) if analysis in STAGES else [""]
+        if file not in files:
+            known = ", ".join(filter(None, files)) or "one, without a name"
+            raise InputError(f"{analysis} has no table {file!r}; its tables are {known}.")
+        return self._read(analysis, f"*/*/*/{file}.parquet" if file else "*/*/*.parquet")
 
     def examples(self) -> pl.DataFrame:
         """One row per test text, with its demonstrations and the model's prediction.
@@ -73,7 +79,7 @@ class Run:
         texts = self._read("samples", "*/*.parquet").filter(demonstrations="fixed")
         shown = ["text", "demonstration_texts", "demonstration_labels"]
         rows = self.table("attention", "predictions").join(
-            texts.select(*keys, *shown), on=keys, maintain_order="left"
+            texts.select(*keys, *shown), on=keys, how="inner", maintain_order="left"
         )
         return rows.select(
             *("model", *keys, "text", "label", "prediction"),
@@ -115,7 +121,8 @@ class Run:
         if file is None:
             raise InputError(f"{files[0]}: no such file; name the run's configuration.")
         config: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
-        complete_configuration(config, WORKFLOW / "schemas" / "config.schema.yaml")
+        with contextlib.chdir(beside):  # where its paths start
+            complete_configuration(config, WORKFLOW / "schemas" / "config.schema.yaml")
         return config
 
     def _read(self, stage: str, pattern: str) -> pl.DataFrame:

@@ -10,7 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from anchorflow.config.configuration import default_settings
+from anchorflow.config.configuration import check_section, default_settings
+from anchorflow.config.errors import InputError
 from anchorflow.config.places import WORKFLOW
 from anchorflow.config.presented_settings import settings_named
 from anchorflow.config.registry import load
@@ -23,6 +24,12 @@ _SCHEMA = WORKFLOW / "schemas" / "config.schema.yaml"
 def defaults() -> Mapping[str, Any]:
     """The configuration's sections with the defaults of all keys, without models and tasks."""
     return default_settings(_SCHEMA)
+
+
+def section(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A section of the configuration with these keys; an :class:`InputError` if it is not valid."""
+    check_section(name, given, _SCHEMA)
+    return {**defaults()[name], **given}
 
 
 @dataclass(frozen=True)
@@ -86,9 +93,10 @@ def plot_summary(
     **style: Any,
 ) -> None:
     """Plot a summary with the settings of a configuration, in a style that may differ."""
+    declared = PRESENTED[analysis].figure if analysis in PRESENTED else None
+    if declared is None or declared.reads:
+        raise InputError(f"{analysis} has no figure that is drawn from its summary alone.")
     plot = getattr(load(folder_of(analysis), "plot"), f"plot_{analysis}")
-    declared = PRESENTED[analysis].figure
-    assert declared is not None
     parts = settings_named(declared.settings, config).values()
     known = {key: value for part in parts for key, value in part.items()}
     known["confidence"] = config["statistics"]["confidence"]

@@ -26,7 +26,7 @@ from anchorflow.command.configure import (
     task_settings,
     write_configuration,
 )
-from anchorflow.config.configuration import complete_configuration
+from anchorflow.config.configuration import asked, complete_configuration
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import WORKFLOW
 from anchorflow.config.repeated_keys import check_keys
@@ -46,7 +46,7 @@ Folder = Annotated[
 ]
 Print = Annotated[bool, typer.Option("--print", help="Print the command line instead.")]
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-_WRITTEN = ("results", "logs", ".snakemake")
+_WRITTEN = ("results", "logs", ".snakemake", "report.html")
 
 
 @app.command()
@@ -63,15 +63,18 @@ def init(
     ] = None,
     template: Annotated[str, typer.Option(help="With {text} and {label}.")] = TEMPLATE,
     labels: Annotated[
-        str | None, typer.Option(help="Label words, separated by commas; otherwise, the labels.")
+        str | None, typer.Option(help="Label words, by commas, in the order of the sorted labels.")
     ] = None,
     text_column: Annotated[str, typer.Option(help="The texts' column.")] = "text",
     label_column: Annotated[str, typer.Option(help="The labels' column.")] = "label",
 ) -> None:
     """Write a configuration: of your model or a small one, on your texts or on movie reviews."""
+    of_texts = {"--test": test, "--labels": labels}
+    if train is None and (without := [name for name, given in of_texts.items() if given]):
+        raise InputError(f"{without[0]} goes with --train; name the file of training texts.")
     models = {"gemma-3-270m": packaged("models", "gemma-3-270m")}
     if model is not None:
-        models = {Path(model).name: model_settings(model, revision, folder)}
+        models = {Path(model).resolve().name: model_settings(model, revision, folder)}
     tasks = {"reviews": packaged("tasks", "reviews")}
     parts: dict[str, pl.DataFrame] = {}
     if train is not None:
@@ -81,6 +84,9 @@ def init(
         settings, parts = task_settings(texts, pattern, words, folder)
         tasks = {train.name.partition(".")[0]: settings}
     path = write_configuration(folder, models, tasks, parts)
+    for task in tasks.values():
+        for value, word in zip(task.get("values", ()), task["labels"], strict=False):
+            print(f"The label {value} has the label word {word!r}.")
     print(f"Written: {path}. Next: anchorflow check -d {folder}; anchorflow run -d {folder}.")
 
 
@@ -88,7 +94,9 @@ def init(
 def check(context: typer.Context, folder: Folder = Path(), just_print: Print = False) -> None:
     """Check the configuration, the texts and the prompts, and estimate memory and time."""
     config = _enter(folder)
-    _snakemake(["--cores", "1", "--quiet", "all", *context.args, "--", "prompts"], just_print)
+    _snakemake(
+        ["--cores", "1", "--quiet", "rules", "progress", *context.args, "--", "prompts"], just_print
+    )
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(message)s")
     from anchorflow.command.estimate import log_estimates  # imports torch, so late
 
@@ -104,23 +112,25 @@ def run(
     ] = None,
     cores: Annotated[str, typer.Option(help="CPU cores.")] = "all",
     profile: Annotated[
-        str | None, typer.Option(help="slurm, gpu, cluster-generic, or a folder of your own.")
+        str | None, typer.Option(help="slurm, gpu, or a folder of your own.")
     ] = None,
     just_print: Print = False,
 ) -> None:
     """Run the workflow; further arguments are Snakemake's."""
-    _enter(folder)
+    own = Path(profile).resolve() if profile and Path(profile).is_dir() else None
+    config = _enter(folder)
     names = only.split(",") if only else []
     if unknown := set(names) - PRESENTED.keys():
         raise InputError(
             f"--only: no analysis {', '.join(sorted(unknown))}; there are {', '.join(PRESENTED)}."
         )
+    for key in filter(None, (PRESENTED[name].asked_for for name in names)):
+        asked(key, config)
     arguments = ["--cores", cores, *context.args]
     if profile is not None:
-        known = WORKFLOW / "profiles" / profile
-        arguments += ["--profile", str(known) if known.is_dir() else profile]
+        arguments += ["--profile", str(own or WORKFLOW / "profiles" / profile)]
     _snakemake([*arguments, *(["--", *names] if names else [])], just_print)
-    if not names and not just_print and Path("results/summary.md").is_file():
+    if not names and not context.args and Path("results/summary.md").is_file():
         print(for_terminal(Path("results/summary.md").read_text(encoding="utf-8")))
 
 
@@ -152,7 +162,10 @@ def clean(
         print(f"To be deleted: {', '.join(there) or 'nothing'}. Confirm with --yes.")
         return
     for name in there:
-        shutil.rmtree(name)
+        if Path(name).is_dir() and not Path(name).is_symlink():
+            shutil.rmtree(name)
+        else:
+            Path(name).unlink()
 
 
 def _enter(folder: Path) -> dict[str, Any]:
@@ -185,7 +198,7 @@ def _snakemake(arguments: list[str], just_print: bool) -> None:
 def _input_is_at_fault(since: float) -> bool:
     """Whether a job since then ended with a sentence on its input in its log."""
     logs = (log for log in Path("logs").rglob("*.log") if log.stat().st_mtime >= since)
-    return any("\nERROR: " in "\n" + log.read_text(encoding="utf-8") for log in logs)
+    return any("\nERROR: " in "\n" + log.read_text("utf-8", "replace") for log in logs)
 
 
 def main() -> None:

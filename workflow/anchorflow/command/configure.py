@@ -87,7 +87,7 @@ def _as_yaml(part: Mapping[str, Mapping[str, Any]]) -> str:
     ((section, entries),) = part.items()
     lines = [f"{section}:"]
     for name, settings in entries.items():
-        lines.append(f"  {name}:")
+        lines.append(f"  {yaml.safe_dump(name).splitlines()[0]}:")  # quoted if it has to be
         lines += [f"    {key}: {json.dumps(v, ensure_ascii=False)}" for key, v in settings.items()]
     return "\n".join([*lines, ""])
 
@@ -122,8 +122,7 @@ def task_settings(
     """The entry under ``tasks`` for files of texts, and files to write for it.
 
     These are parts of the training file, if there is no other for tests. Label words are the values
-    of the label column if none are given. Others stand for the values in alphabetical order, unless
-    these are indices.
+    of the label column if none are given. Others stand for the sorted values, in order.
     """
     rows = _rows(texts.train, texts)
     values = rows["label"].unique().sort().to_list()
@@ -144,14 +143,14 @@ def task_settings(
         columns = {"text": texts.text_column, "label": texts.label_column}
         settings |= {} if columns == _COLUMNS else {"columns": columns}
     names = {str(value) for value in values}
-    if names not in ({word.strip() for word in words}, {str(n) for n in range(len(words))}):
+    if names != {word.strip() for word in words} or any(name.isdigit() for name in names):
         settings["values"] = values
     return settings, parts
 
 
 def _with_space(labels: Sequence[str]) -> list[str]:
     """Label words follow a colon in the template, so they begin with a space."""
-    return [label if label.startswith(" ") else f" {label}" for label in labels]
+    return [f" {label.strip()}" for label in labels]
 
 
 def _rows(file: Path, texts: Texts) -> pl.DataFrame:
@@ -163,7 +162,10 @@ def _rows(file: Path, texts: Texts) -> pl.DataFrame:
             f"{file}: no column {' and '.join(lacking)}, only {', '.join(source.columns)}; name "
             "them with --text-column and --label-column."
         )
-    return source.rows.rename(wanted).drop_nulls()
+    rows = source.rows.rename(wanted)
+    for row in rows.with_row_index().filter(pl.any_horizontal(pl.all().is_null()))["index"]:
+        raise InputError(f"{file}: row {row + 1} has no text or no label; complete or remove it.")
+    return rows
 
 
 def _split(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:

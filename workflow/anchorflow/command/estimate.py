@@ -38,4 +38,5 @@ def log_estimates(config: Mapping[str, Any]) -> None:
         size, card = Size.of(architecture, dtype), {"name": name, "dtype": settings["dtype"]}
         saliency = Cost(1, 1, whole=True)
         device = choose_device(compute["device"])
-        check_job(card, size, dtype, device, compute, prompts, saliency)
+        stored = dtype if settings["source"] == "gguf" else architecture.dtype  # else mapped
+        check_job(card, size, stored, device, compute, prompts, saliency)

@@ -290,6 +290,15 @@ def asked(key: str, config: Mapping[str, Any]) -> Any:
     return value
 
 
+def check_section(name: str, given: Mapping[str, Any], schema_file: str | Path) -> None:
+    """Check keys and values of one section; raises InputError for the first invalid one."""
+    whole = read_schema(schema_file)
+    schema = {**whole, "required": [], "properties": {name: whole["properties"][name]}}
+    errors = sorted(_Validator(schema).iter_errors({name: dict(given)}), key=_depth_first)
+    if errors:
+        raise InputError(_sentence(errors[0], schema))
+
+
 def default_settings(schema_file: str | Path) -> dict[str, Any]:
     """All sections with the defaults of their keys, without models and tasks."""
     settings: dict[str, Any] = {}

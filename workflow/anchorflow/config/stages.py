@@ -208,8 +208,13 @@ def stage_of(path: str) -> str:
     return "/".join(parts[:2]) if parts[0] == "summaries" else parts[0]
 
 
+COSTS = "results/tables/costs.csv"  # which the summary page shows, and no stage measures
+
+
 def table_at(path: str) -> str:
     """The table that a file under ``results`` holds, by its path."""
+    if path == COSTS:
+        return "costs"
     tables = STAGES[stage_of(path)].tables
     return tables[""] if "" in tables else tables[path.removesuffix(".parquet").split("/")[-1]]
 
@@ -226,4 +231,5 @@ def files_of_tables() -> dict[str, list[str]]:
             files[table].append(f"results/tables/{name}.csv")
         elif analysis.table:
             files[name].append(f"results/tables/{name}.csv")
+    files["costs"] = [COSTS]
     return files
