@@ -50,7 +50,7 @@ lint: $(VENV)/installed-develop
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	PYTHONPATH=workflow $(BIN)/lint-imports
-	$(BIN)/snakefmt --check workflow
+	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
 # Pages generated from the code, and docs/results.md from the finished default run, if there is one.

@@ -218,12 +218,7 @@ def planning(seeds: int) -> float:
         chosen = Path(folder, "seeds.yaml")
         chosen.write_text(f"seeds: {list(range(seeds))}\n", encoding="utf-8")
         command = [sys.executable, "-m", "snakemake", "-n", "--quiet", "all", "--directory", folder]
-        files = [
-            "--snakefile",
-            ROOT / "workflow" / "Snakefile",
-            "--configfile",
-            ROOT / "config/config.yaml",
-        ]
+        files = ["--snakefile", ROOT / "Snakefile", "--configfile", ROOT / "config/config.yaml"]
         start = time.perf_counter()
         subprocess.run([*command, *files, chosen], check=True, capture_output=True)
         return time.perf_counter() - start

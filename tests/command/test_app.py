@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from anchorflow.command.app import main
-from anchorflow.config.places import WORKFLOW
+from anchorflow.config.places import REPOSITORY
 
 BAD_TASK = "tasks:\n  mine: {source: local}\n"
 
@@ -32,8 +32,8 @@ def test_a_run_s_command_line_is_printed(
         printed[0]
         == "Written: mine/config.yaml. Next: anchorflow check -d mine; anchorflow run -d mine."
     )
-    known = ["--snakefile", str(WORKFLOW / "Snakefile"), "--configfile", "config.yaml"]
-    further = ["--cores", "2", "--keep-going", "--profile", str(WORKFLOW / "profiles" / "slurm")]
+    known = ["--snakefile", str(REPOSITORY / "Snakefile"), "--configfile", "config.yaml"]
+    further = ["--cores", "2", "--keep-going", "--profile", str(REPOSITORY / "profiles" / "slurm")]
     assert shlex.split(printed[1]) == [
         *("cd", str(tmp_path / "mine"), "&&", sys.executable, "-m", "snakemake"),
         *(*known, *further, "--", "flow", "isolation"),

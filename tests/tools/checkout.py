@@ -19,7 +19,7 @@ import yaml
 from forked_snakemake import run_snakemake
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("workflow", "data", "config")
+COPIED = ("Snakefile", "workflow", "profiles", "data", "config")
 # What the bytes of a small run depend on, the workflow aside.
 LIBRARIES = (
     "snakemake",

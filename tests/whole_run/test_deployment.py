@@ -57,13 +57,18 @@ def elsewhere(tmp_path: Path, tiny_model_directory: Path) -> Path:
     return folder
 
 
-SNAKEFILE = ROOT / "workflow" / "Snakefile"
+SNAKEFILE = ROOT / "Snakefile"
 TARGET = "results/texts/news.parquet"
 
 
-def test_another_directory_and_another_workflow_run_the_same_jobs(elsewhere: Path) -> None:
+@pytest.mark.parametrize(
+    "snakefile", [pytest.param("Snakefile", marks=pytest.mark.long), "workflow/Snakefile"]
+)
+def test_another_directory_and_another_workflow_run_the_same_jobs(
+    elsewhere: Path, snakefile: str
+) -> None:
     config = ("--configfile", str(elsewhere / "small.yaml"))
-    named = ("--snakefile", str(SNAKEFILE))
+    named = ("--snakefile", str(ROOT / snakefile))
     there = planned(elsewhere, *named, *config)
     assert "Building the prompts of news for tiny, seed 0" in there
     assert "Gathering the shards of flow of news in tiny, seed 0" in there
@@ -73,7 +78,7 @@ def test_another_directory_and_another_workflow_run_the_same_jobs(elsewhere: Pat
     undisturbed = (elsewhere / TARGET).read_bytes()
     for renamed in ("", " as af_*"):
         (elsewhere / TARGET).unlink()
-        text = module(SNAKEFILE, renamed)
+        text = module(ROOT / snakefile, renamed)
         (elsewhere / "Snakefile").write_text(text, encoding="utf-8")
         assert planned(elsewhere, "af_all" if renamed else "all") == there
         snakemake(elsewhere, TARGET)
@@ -180,7 +185,7 @@ def test_a_wheel_has_the_whole_workflow(elsewhere: Path, wheel_contents: Path) -
 
     def run(folder: Path, *arguments: str) -> str:
         command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments]
-        named = ["--snakefile", str(inside / "workflow" / "Snakefile")]
+        named = ["--snakefile", str(inside / "Snakefile")]
         environment = {**os.environ, "PYTHONPATH": str(wheel_contents)}
         done = subprocess.run(
             [*command, *named],

@@ -10,7 +10,7 @@ import yaml
 
 from checkout import ROOT, Checkout
 
-PROFILES = {path.parent.name: path for path in ROOT.glob("workflow/profiles/*/config.yaml")}
+PROFILES = {path.parent.name: path for path in ROOT.glob("profiles/*/config.yaml")}
 
 
 def settings(profile: str) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def test_profiles_name_rules_and_groups_that_there_are() -> None:
     ("arguments", "gpus"),
     [
         ([], 1),
-        (["--profile", "workflow/profiles/gpu", "--resources", "gpu=4"], 4),
+        (["--profile", "profiles/gpu", "--resources", "gpu=4"], 4),
     ],
 )
 def test_jobs_take_turns_on_a_gpu_unless_there_are_more(
@@ -61,7 +61,7 @@ def test_jobs_take_turns_on_a_gpu_unless_there_are_more(
 
 
 def test_files_that_profiles_name_lie_beside_them() -> None:
-    folder = Path(ROOT, "workflow", "profiles")
+    folder = Path(ROOT, "profiles")
     assert set(yaml.safe_load((folder / "slurm/partitions.yaml").read_text())["partitions"])
     for script in ("submit.sh", "status.sh"):
         assert (folder / "cluster-generic" / script).stat().st_mode & 0o111

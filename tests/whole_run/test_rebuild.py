@@ -54,9 +54,10 @@ def test_nothing_changed_rebuilds_nothing(finished_run: Checkout) -> None:
 
 def test_new_time_stamps_with_equal_content_rebuild_nothing(finished_run: Checkout) -> None:
     later = time.time() + 100
-    for folder in ("workflow", "data", "config"):
+    for folder in ("workflow", "data", "config", "profiles"):
         for path in (finished_run.folder / folder).rglob("*"):
             os.utime(path, (later, later))
+    os.utime(finished_run.folder / "Snakefile", (later, later))
     assert finished_run.planned() == set()
 
 

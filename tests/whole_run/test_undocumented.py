@@ -53,7 +53,7 @@ def test_undocumented_attributes_stand_in_one_file() -> None:
         "scheduler",
         "source_path",  # documented, but used by what stands in this file
     }
-    rules = [ROOT / "workflow" / "Snakefile", *ROOT.glob("workflow/**/*.smk")]
+    rules = [ROOT / "Snakefile", ROOT / "workflow" / "Snakefile", *ROOT.glob("workflow/**/*.smk")]
     for path in rules:
         if path != UNDOCUMENTED:
             found = set(re.findall(ATTRIBUTES, path.read_text(encoding="utf-8")))

@@ -1,7 +1,7 @@
 """A SLURM cluster of this one machine, for as long as it is needed: no systemd, no database.
 
 By hand, to try a profile, with the command after it that is to run on the cluster:
-python tests/whole_run/cluster/one_node_slurm.py snakemake --profile workflow/profiles/slurm
+python tests/whole_run/cluster/one_node_slurm.py snakemake --profile profiles/slurm
 """
 
 import contextlib

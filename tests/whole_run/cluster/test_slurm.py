@@ -18,7 +18,7 @@ from job_messages import OPTIONAL
 from one_node_slurm import Cluster, UnavailableError, one_node_cluster
 
 QUICK = ("--slurm-init-seconds-before-status-checks", "2")  # this cluster is not busy
-SLURM = ("--profile", "workflow/profiles/slurm", *QUICK)
+SLURM = ("--profile", "profiles/slurm", *QUICK)
 # All summaries are one job here, on the two cores that every runner has.
 ONE_SUMMARY = ("--group-components", "presenting=50", "--cores", "2")
 SUMMARIES = [
@@ -125,14 +125,7 @@ def test_the_generic_profile_s_scripts_tell_failed_jobs_from_finished_ones(
         f"{fails_once}from anchorflow.prepare.texts",
     )
     target = "results/texts/reviews.parquet"
-    arguments = (
-        "--profile",
-        "workflow/profiles/cluster-generic",
-        "--latency-wait",
-        "10",
-        "--",
-        target,
-    )
+    arguments = ("--profile", "profiles/cluster-generic", "--latency-wait", "10", "--", target)
     assert "Trying to restart job" in checkout.snakemake(*arguments)
     first, second = cluster.ended_jobs()[-2:]
     assert (first["JobState"], first["TimeLimit"]) == ("FAILED", "30")

@@ -30,7 +30,7 @@ from anchorflow.store.checksums import sha256_of
 from anchorflow.store.replacing import replacing
 
 ROOT = Path(__file__).parents[3]
-COPIED = ("workflow", "data", "config")
+COPIED = ("Snakefile", "workflow", "profiles", "data", "config")
 RECORD = "record.json"
 VICTIMS = ("everything", "one process", "snakemake alone")
 

@@ -28,7 +28,7 @@ from anchorflow.command.configure import (
 )
 from anchorflow.config.configuration import asked, complete_configuration
 from anchorflow.config.errors import InputError
-from anchorflow.config.places import WORKFLOW
+from anchorflow.config.places import REPOSITORY, WORKFLOW
 from anchorflow.config.repeated_keys import check_keys
 from anchorflow.config.stages import PRESENTED
 from anchorflow.summary.page import for_terminal
@@ -128,7 +128,7 @@ def run(
         asked(key, config)
     arguments = ["--cores", cores, *context.args]
     if profile is not None:
-        arguments += ["--profile", str(own or WORKFLOW / "profiles" / profile)]
+        arguments += ["--profile", str(own or REPOSITORY / "profiles" / profile)]
     _snakemake([*arguments, *(["--", *names] if names else [])], just_print)
     if not names and not context.args and Path("results/summary.md").is_file():
         print(for_terminal(Path("results/summary.md").read_text(encoding="utf-8")))
@@ -185,7 +185,7 @@ def _snakemake(arguments: list[str], just_print: bool) -> None:
         raise InputError(
             "the workflow runs on Linux and macOS; on Windows, use it in WSL, or the Python API."
         )
-    named = ["--snakefile", str(WORKFLOW / "Snakefile"), "--configfile", CONFIGURATION]
+    named = ["--snakefile", str(REPOSITORY / "Snakefile"), "--configfile", CONFIGURATION]
     command = [sys.executable, "-m", "snakemake", *named, *arguments]
     if just_print:
         print(shlex.join(["cd", str(Path.cwd())]), "&&", shlex.join(command))

@@ -5,6 +5,6 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1]
 _IN_CLONE = (PACKAGE.parent / "Snakefile").is_file()
 
-# With the folders workflow, config, and data.
+# With the Snakefile and the folders workflow, profiles, config, and data.
 REPOSITORY = PACKAGE.parents[1] if _IN_CLONE else PACKAGE / "repository"
 WORKFLOW = REPOSITORY / "workflow"
