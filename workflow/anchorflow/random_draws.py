@@ -1,11 +1,15 @@
 """Named random draws: draws for one purpose never affect those for another."""
 
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 import polars as pl
 
 from anchorflow.config.cell_names import task_of
+
+# From the words of a purpose to its generator, for one task and seed.
+Draw = Callable[..., np.random.Generator]
 
 
 def generator(seed: int, *purpose: str | int) -> np.random.Generator:

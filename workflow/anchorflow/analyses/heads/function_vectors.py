@@ -1,0 +1,207 @@
+"""Effects of heads' mean outputs in prompts whose label words are permuted (Todd et al. 2024).
+
+The output of a head at the target, averaged over intact prompts with other texts, replaces its
+output in a prompt with permuted label words. If the head carries the task, the answer returns.
+"""
+
+from collections.abc import Sequence
+
+import polars as pl
+import torch
+from torch import Tensor
+from torch.nn.functional import log_softmax
+from transformers import PreTrainedModel
+
+from anchorflow.analyses.transplant.measure import donor_words
+from anchorflow.arrays import Array
+from anchorflow.model.attention_function import Attention, AttentionCall, intervene
+from anchorflow.model.batches import Budget
+from anchorflow.model.last_tokens import LastTokens, keep_together
+from anchorflow.model.layers import Resumed, keep_outputs, resume
+from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.token_groups import token_groups
+from anchorflow.random_draws import Draw
+
+
+class RecordOutputs:
+    """The intervention that records heads' outputs at the last token, [B, H, D] by layer."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, Tensor] = {}
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """Record the output, which is unchanged."""
+        output = attention(call)
+        self.found[call.layer] = output[:, :, -1]
+        return output
+
+
+class ReplaceOutputs:
+    """The intervention that replaces outputs of heads at the last token.
+
+    Parameters
+    ----------
+    outputs : mapping of layer to Tensor [B, H, D]
+    heads : mapping of layer to heads
+        The heads whose outputs are replaced in each layer.
+    """
+
+    def __init__(self, outputs: dict[int, Tensor], heads: dict[int, Sequence[int]]) -> None:
+        self._outputs, self._heads = outputs, heads
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """The output of the layer with other outputs of some heads, [B, H, T, D]."""
+        output = attention(call)
+        heads = list(self._heads.get(call.layer, ()))
+        if heads:
+            output = output.clone()
+            output[:, heads, -1] = self._outputs[call.layer][:, heads].to(output)
+        return output
+
+
+class _Shifted:
+    """The intervention that adds zeros to heads' outputs, with respect to which one derives."""
+
+    def __init__(self) -> None:
+        self.zeros: dict[int, Tensor] = {}
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """The same output, with a graph."""
+        output = attention(call)
+        self.zeros[call.layer] = torch.zeros_like(output, requires_grad=True)
+        return output + self.zeros[call.layer]
+
+
+def means_over_others(outputs: Tensor) -> Tensor:
+    """The mean of [B, ...] over the other examples; NaN for a single one."""
+    others = len(outputs) - 1
+    total: Tensor = outputs.sum(0, keepdim=True) - outputs
+    return total / others if others else torch.full_like(outputs, torch.nan)
+
+
+def log_odds(logits: Tensor, label: Tensor) -> Tensor:
+    """Log-odds of the true label among label words, [B], of their logits [B, C]."""
+    logs = log_softmax(logits, -1)
+    true = logs.gather(1, label[:, None].to(logs.device))[:, 0]
+    others = logs.scatter(1, label[:, None].to(logs.device), -torch.inf)
+    odds: Tensor = true - others.logsumexp(-1)
+    return odds
+
+
+def function_vectors(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    measured: pl.DataFrame,
+    batch_tokens: int,
+    random: Draw,
+) -> tuple[list[int], dict[str, tuple[Array, Array | None]]]:
+    """Change of the true label's log-odds by every head's mean output, in permuted prompts.
+
+    Parameters
+    ----------
+    prompts, measured : DataFrame
+        Runnable ``PROMPTS`` of a cell with fixed demonstrations, and those to measure.
+    random : callable
+        Makes the generator of the permutation.
+
+    Returns
+    -------
+    tuple
+        Test texts, and value and control [B, L, H] of ``function_vector`` and ``gradient``; NaN
+        with a single text, and if no label word can take another's place.
+
+    Source: Todd et al. 2024, §2.
+    """
+    prompt = prompts.row(0, named=True)
+    changed = donor_words(prompt, "drawn", random("permuted"))
+    budget, token_ids = Budget(batch_tokens), shared_token_ids(prompts)
+    intact = keep_together(model, measured, compute_prefix(model, token_ids), budget)
+    first_of = torch.tensor(token_groups(prompt["label_tokens"]))
+    label = first_of[intact.labels.cpu()]
+    with torch.no_grad():
+        of_intact, _, _ = _run(model, intact)
+    depth, heads = len(of_intact), of_intact[0].shape[1]
+    if changed is None or intact.size < 2:
+        nothing = torch.full((intact.size, depth, heads), torch.nan).numpy()
+        return intact.examples, {"function_vector": (nothing, nothing)}
+    for demonstration, word in changed.items():
+        start = prompt["label_positions"][demonstration]
+        token_ids[start : start + len(word)] = word
+    ids = [token_ids + row[len(token_ids) :] for row in measured["token_ids"].to_list()]
+    altered = measured.with_columns(pl.Series("token_ids", ids))
+    permuted = keep_together(model, altered, compute_prefix(model, token_ids), budget)
+    with torch.no_grad():
+        of_permuted, logits, kept = _run(model, permuted)
+        before = log_odds(logits, label)
+        means = [
+            {layer: means_over_others(outputs) for layer, outputs in found.items()}
+            for found in (of_intact, of_permuted)
+        ]
+        effects = torch.stack(
+            [
+                torch.stack(
+                    [
+                        log_odds(_replaced(model, permuted, mean, kept, layer, head), label)
+                        - before
+                        for layer in range(depth)
+                        for head in range(heads)
+                    ],
+                    1,
+                )
+                for mean in means
+            ]
+        ).unflatten(2, (depth, heads))  # [2, B, L, H]
+    value, control = effects.cpu().numpy()
+    gradient = _to_first_order(model, permuted, means[0], of_permuted, label)
+    return permuted.examples, {
+        "function_vector": (value, control),
+        "gradient": (gradient.cpu().numpy(), None),
+    }
+
+
+def _run(
+    model: PreTrainedModel, tokens: LastTokens
+) -> tuple[dict[int, Tensor], Tensor, dict[int, Resumed]]:
+    """Heads' outputs by layer, logits of label words, and the layers' outputs."""
+    recorded = RecordOutputs()
+    depth = model.config.get_text_config().num_hidden_layers
+    with keep_outputs(model, range(depth)) as kept, intervene(tokens, recorded):
+        logits = tokens.logits(model)
+    return recorded.found, logits, kept
+
+
+def _replaced(
+    model: PreTrainedModel,
+    tokens: LastTokens,
+    mean: dict[int, Tensor],
+    kept: dict[int, Resumed],
+    layer: int,
+    head: int,
+) -> Tensor:
+    """Logits of label words with one head's output replaced; layers below are not run again."""
+    replaced = ReplaceOutputs(mean, {layer: [head]})
+    if layer == 0:
+        with intervene(tokens, replaced):
+            return tokens.logits(model)
+    with resume(model, kept[layer - 1]), intervene(tokens, replaced):
+        return tokens.logits(model)
+
+
+def _to_first_order(
+    model: PreTrainedModel,
+    tokens: LastTokens,
+    mean: dict[int, Tensor],
+    outputs: dict[int, Tensor],
+    label: Tensor,
+) -> Tensor:
+    """Gradient of the log-odds times the change of every head's output, [B, L, H]."""
+    shifted = _Shifted()
+    with torch.enable_grad(), intervene(tokens, shifted):
+        log_odds(tokens.logits(model), label).sum().backward()
+    return torch.stack(
+        [
+            (zeros.grad[:, :, -1] * (mean[layer] - outputs[layer])).sum(-1).cpu()  # type: ignore
+            for layer, zeros in sorted(shifted.zeros.items())
+        ],
+        1,
+    )

@@ -1,0 +1,102 @@
+"""Scores of every head as layers by heads, with those of the untrained twin beside them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
+
+from anchorflow.analyses.heads.summarize import with_difference
+from anchorflow.arrays import Array
+from anchorflow.present.style import describe, number_layers, save, small_multiples
+from anchorflow.statistics.by_task import AVERAGE
+
+NAMES = {
+    "prefix_matching": "prefix matching",
+    "direct": "direct effect",
+    "label_copy": "label copy",
+    "task_recognition_share": "task recognition",
+    "task_learning_share": "task learning",
+    "gathers": "gathering",
+    "to_right": "to the right label",
+    "function_vector": "function vector",
+}
+
+
+def plot_heads(
+    summary: pl.DataFrame,
+    style: Mapping[str, Any],
+    confidence: float,
+    paths: Mapping[str, str | Path],
+    untrained: pl.DataFrame | None = None,
+) -> None:
+    """Plot ``HEADS_SUMMARY`` for one model, averaged over tasks, minus the scores' controls.
+
+    One column per score: the model above, its untrained twins below. A circle marks the head of the
+    largest absolute value, which is named above the panel.
+
+    Parameters
+    ----------
+    untrained : DataFrame, optional
+        The table ``heads`` for the model's untrained twins.
+    """
+    averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("layer") >= 0)
+    scores = [score for score in NAMES if score in set(averaged["score"])]
+    matrices = [[_matrix(_best_measure(averaged.filter(score=score))) for score in scores]]
+    if untrained is not None and not untrained.is_empty():
+        matrices.append([_matrix(_means(untrained.filter(score=score))) for score in scores])
+    total = describe(summary, confidence).partition(";")[0]
+    title = f"Scores of attention heads minus their controls (circle: largest),\n{total}"
+    with small_multiples(style, len(matrices), len(scores), title) as (figure, axes):
+        for column, score in enumerate(scores):
+            panels = [row[column] for row in axes]
+            of_score = [row[column] for row in matrices]
+            limit = max([0.01, *(float(np.nanmax(np.abs(of))) for of in of_score)])
+            for panel, matrix in zip(panels, of_score, strict=True):
+                image = _plot_scores(panel, matrix, limit)
+            panels[0].set_title(f"{NAMES[score]}\n{panels[0].get_title()}")
+            panels[-1].set_title(f"untrained: {panels[-1].get_title()}") if len(
+                panels
+            ) > 1 else None
+            panels[-1].set_xlabel("head")
+            figure.colorbar(image, ax=panels, location="bottom", pad=0.02, aspect=20)
+        for row in axes:
+            row[0].set_ylabel("layer")
+        save(figure, paths)
+
+
+def _best_measure(rows: pl.DataFrame) -> pl.DataFrame:
+    """The difference from the control, or the value of a score without one."""
+    measure = "difference" if "difference" in set(rows["measure"]) else "value"
+    return rows.filter(measure=measure)
+
+
+def _means(rows: pl.DataFrame) -> pl.DataFrame:
+    """Means over examples, then over seeds and tasks, of differences from controls."""
+    of_seeds = with_difference(rows).group_by("task", "seed", "layer", "head")
+    means = of_seeds.agg(pl.col("difference").mean())
+    return means.group_by("layer", "head").agg(mean=pl.col("difference").mean())
+
+
+def _matrix(rows: pl.DataFrame) -> Array:
+    """Means as [L, H]; NaN where undefined."""
+    ordered = rows.sort("layer", "head")
+    values: Array = ordered["mean"].fill_null(np.nan).to_numpy()
+    return values.reshape(ordered["layer"].n_unique(), -1)
+
+
+def _plot_scores(axes: Axes, matrix: Array, limit: float) -> AxesImage:
+    """Plot a value per layer and head, [L, H], and name the one of the largest absolute value."""
+    image = axes.imshow(
+        matrix, "PuOr_r", vmin=-limit, vmax=limit, origin="lower", aspect="auto",
+        interpolation="nearest",
+    )  # fmt: skip
+    layer, head = np.unravel_index(np.nan_to_num(np.abs(matrix)).argmax(), matrix.shape)
+    axes.plot(head, layer, "o", color="white", markeredgecolor="black", markersize=3.5)
+    axes.set_title(f"{matrix[layer, head]:.2f} at {layer}.{head}")
+    number_layers(axes.xaxis)
+    number_layers(axes.yaxis)
+    return image
