@@ -1,9 +1,9 @@
 """What attention heads write into the residual stream, and from there directly into the logits.
 
 The output of a head, o = Σ_j α_j v_j, passes the layer's output projection W_O, in some families a
-norm after it, and at the end the final norm and the unembedding U. With the scales of these norms as
-they are in the intact run, all of this is linear, so that a head's direct effect on a logit is a sum
-over the tokens that it attends to.
+norm after it, and at the end the final norm and the unembedding U. With the scales of these norms
+as they are in the intact run, all of this is linear, so that a head's direct effect on a logit is a
+sum over the tokens that it attends to.
 """
 
 import copy
@@ -291,15 +291,15 @@ def find_writes(model: PreTrainedModel) -> HeadWrites:
         reason = "its logits are not those of the unembedding behind the final norm"
     if reason is not None:
         raise InputError(
-            f"{type(model).__name__}: {reason}, so that what single heads write is not known; leave "
-            "out the analysis heads."
+            f"{type(model).__name__}: {reason}, so that what single heads write is not known; "
+            "leave out the analysis heads."
         )
     assert trace.final is not None
     hidden = head.weight.shape[1]
     weights = []
     for layer in range(depth):
-        module = trace.projections[layer]
-        weight = module.weight if isinstance(module, Conv1D) else module.weight.T  # type: ignore
+        module: Any = trace.projections[layer]
+        weight = module.weight if isinstance(module, Conv1D) else module.weight.T
         weights.append(weight.float().unflatten(0, (trace.heads[layer], -1)))
     norms = [trace.norms.get(layer) for layer in range(depth)]
     return HeadWrites(

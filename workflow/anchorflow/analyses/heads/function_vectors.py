@@ -4,8 +4,6 @@ The output of a head at the target, averaged over intact prompts with other text
 output in a prompt with permuted label words. If the head carries the task, the answer returns.
 """
 
-from collections.abc import Sequence
-
 import polars as pl
 import torch
 from torch import Tensor
@@ -16,47 +14,12 @@ from anchorflow.analyses.transplant.measure import donor_words
 from anchorflow.arrays import Array
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.model.batches import Budget
+from anchorflow.model.head_outputs import RecordOutputs, ReplaceOutputs, means_over_others
 from anchorflow.model.last_tokens import LastTokens, keep_together
 from anchorflow.model.layers import Resumed, keep_outputs, resume
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.token_groups import token_groups
 from anchorflow.random_draws import Draw
-
-
-class RecordOutputs:
-    """The intervention that records heads' outputs at the last token, [B, H, D] by layer."""
-
-    def __init__(self) -> None:
-        self.found: dict[int, Tensor] = {}
-
-    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """Record the output, which is unchanged."""
-        output = attention(call)
-        self.found[call.layer] = output[:, :, -1]
-        return output
-
-
-class ReplaceOutputs:
-    """The intervention that replaces outputs of heads at the last token.
-
-    Parameters
-    ----------
-    outputs : mapping of layer to Tensor [B, H, D]
-    heads : mapping of layer to heads
-        The heads whose outputs are replaced in each layer.
-    """
-
-    def __init__(self, outputs: dict[int, Tensor], heads: dict[int, Sequence[int]]) -> None:
-        self._outputs, self._heads = outputs, heads
-
-    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """The output of the layer with other outputs of some heads, [B, H, T, D]."""
-        output = attention(call)
-        heads = list(self._heads.get(call.layer, ()))
-        if heads:
-            output = output.clone()
-            output[:, heads, -1] = self._outputs[call.layer][:, heads].to(output)
-        return output
 
 
 class _Shifted:
@@ -70,13 +33,6 @@ class _Shifted:
         output = attention(call)
         self.zeros[call.layer] = torch.zeros_like(output, requires_grad=True)
         return output + self.zeros[call.layer]
-
-
-def means_over_others(outputs: Tensor) -> Tensor:
-    """The mean of [B, ...] over the other examples; NaN for a single one."""
-    others = len(outputs) - 1
-    total: Tensor = outputs.sum(0, keepdim=True) - outputs
-    return total / others if others else torch.full_like(outputs, torch.nan)
 
 
 def log_odds(logits: Tensor, label: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
+from matplotlib.ticker import MaxNLocator
 
 from anchorflow.analyses.heads.summarize import with_difference
 from anchorflow.arrays import Array
@@ -48,7 +49,7 @@ def plot_heads(
     matrices = [[_matrix(_best_measure(averaged.filter(score=score))) for score in scores]]
     if untrained is not None and not untrained.is_empty():
         matrices.append([_matrix(_means(untrained.filter(score=score))) for score in scores])
-    total = describe(summary, confidence).partition(";")[0]
+    total = describe(summary.sort("examples", descending=True), confidence).partition(";")[0]
     title = f"Scores of attention heads minus their controls (circle: largest),\n{total}"
     with small_multiples(style, len(matrices), len(scores), title) as (figure, axes):
         for column, score in enumerate(scores):
@@ -58,11 +59,11 @@ def plot_heads(
             for panel, matrix in zip(panels, of_score, strict=True):
                 image = _plot_scores(panel, matrix, limit)
             panels[0].set_title(f"{NAMES[score]}\n{panels[0].get_title()}")
-            panels[-1].set_title(f"untrained: {panels[-1].get_title()}") if len(
-                panels
-            ) > 1 else None
+            for panel in panels[1:]:
+                panel.set_title(f"untrained: {panel.get_title()}")
             panels[-1].set_xlabel("head")
-            figure.colorbar(image, ax=panels, location="bottom", pad=0.02, aspect=20)
+            bar = figure.colorbar(image, ax=panels, location="bottom", pad=0.02, aspect=20)
+            bar.locator = MaxNLocator(2)
         for row in axes:
             row[0].set_ylabel("layer")
         save(figure, paths)

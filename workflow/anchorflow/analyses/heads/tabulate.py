@@ -8,8 +8,8 @@ from anchorflow.statistics.by_task import AVERAGE
 
 _HIGHEST = 5
 _NOTE = (
-    f"The {_HIGHEST} heads of the highest scores, averaged over tasks, with intervals over seeds and "
-    "test texts; of scores with a control, those that exceed it most. reliability: rank "
+    f"The {_HIGHEST} heads of the highest scores, averaged over tasks, with intervals over seeds "
+    "and test texts; of scores with a control, those that exceed it most. reliability: rank "
     "correlation over all heads between halves of the texts. Heads are chosen and scored on the "
     "same texts, which overestimates them. results/tables/heads.csv has every head, score, and "
     "task."

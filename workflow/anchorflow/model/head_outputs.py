@@ -1,0 +1,85 @@
+"""Interventions on the outputs of attention heads, before the output projection."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from anchorflow.model.attention_function import Attention, AttentionCall
+
+
+class RecordOutputs:
+    """The intervention that records heads' outputs at the last token, [B, H, D] by layer."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, Tensor] = {}
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """Record the output, which is unchanged."""
+        output = attention(call)
+        self.found[call.layer] = output[:, :, -1]
+        return output
+
+
+class RecordSums:
+    """The intervention that adds up heads' outputs over all rows of all calls, [H, D] by layer.
+
+    Parameters
+    ----------
+    real : [B, T], bool, optional
+        Rows that are no padding; by default, all.
+    """
+
+    def __init__(self, real: Tensor | None = None) -> None:
+        self._real = real
+        self.sums: dict[int, Tensor] = {}
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """Add the output, which is unchanged."""
+        output = attention(call)
+        counted = output.float()
+        if self._real is not None:
+            counted = counted * self._real.to(output.device)[:, None, :, None]
+        self.sums[call.layer] = counted.sum((0, 2))
+        return output
+
+
+class ReplaceOutputs:
+    """The intervention that replaces outputs of heads, at the last token or at all.
+
+    Parameters
+    ----------
+    outputs : mapping of layer to Tensor
+        [B, H, D], or [H, D] for the same at all examples.
+    heads : mapping of layer to heads
+        The heads whose outputs are replaced in each layer.
+    everywhere : bool
+        At all tokens.
+    """
+
+    def __init__(
+        self,
+        outputs: Mapping[int, Tensor],
+        heads: Mapping[int, Sequence[int]],
+        everywhere: bool = False,
+    ) -> None:
+        self._outputs, self._heads = outputs, heads
+        self._rows = slice(None) if everywhere else slice(-1, None)
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """The output of the layer with other outputs of some heads, [B, H, T, D]."""
+        output = attention(call)
+        heads = list(self._heads.get(call.layer, ()))
+        if not heads:
+            return output
+        output = output.clone()
+        other = self._outputs[call.layer][..., heads, :].to(output)
+        output[:, heads, self._rows] = other.unsqueeze(-2).expand_as(output[:, heads, self._rows])
+        return output
+
+
+def means_over_others(outputs: Tensor) -> Tensor:
+    """The mean of [B, ...] over the other examples; NaN for a single one."""
+    others = len(outputs) - 1
+    total: Tensor = outputs.sum(0, keepdim=True) - outputs
+    return total / others if others else torch.full_like(outputs, torch.nan)
