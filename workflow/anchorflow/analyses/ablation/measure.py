@@ -290,7 +290,8 @@ def _alone(
 ) -> Tensor:
     """Logits [B, vocabulary] of the queries without demonstrations, after the first token."""
     start = measured["query_start"]
-    ids = [row[:1] + row[query:] for row, query in zip(measured["token_ids"], start, strict=True)]
+    rows = zip(measured["token_ids"].to_list(), start, strict=True)
+    ids = [row[:1] + row[query:] for row, query in rows]
     shorter = start - 1
     alone = measured.with_columns(
         pl.Series("token_ids", ids, dtype=measured.schema["token_ids"]),
