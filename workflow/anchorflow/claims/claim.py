@@ -47,6 +47,8 @@ _ASKED_FOR = {
     "transplant": "transplant: {places: [label, text, template]}",
     "faithfulness": "faithfulness: {classes: [label_to_target]}",
     "cutoff": "cutoff: {sees: [first, label, random]}",
+    "heads": "heads: {scores: [prefix_matching, writing, task, gathering]}",
+    "ablation": "ablation: {scores: [label_copy]}",
 }
 
 

@@ -36,7 +36,7 @@ def with_difference(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(difference=pl.col("value") - pl.col("control").fill_null(0))
 
 
-def _ranks_agree(values: Array) -> Array:
+def ranks_agree(values: Array) -> Array:
     """Rank correlation of the first half of [..., 2 · heads] with the second: [..., 1]."""
     ranks = [rankdata(half, axis=-1) for half in np.split(values, 2, -1)]
     centered = [rank - rank.mean(-1, keepdims=True) for rank in ranks]
@@ -89,7 +89,7 @@ def summarize_heads(heads: pl.DataFrame, prompts: pl.DataFrame, confidence: floa
             bounds = {"value": SHARE if score in ATTENTION else (-np.inf, np.inf)}
             parts.append(summary_rows(estimates, keys, rows, confidence, bounds))
         estimates = estimates_by_task(rows, tasks, _halved, 2 * len(places))
-        agreement = {task: estimate.map(_ranks_agree) for task, estimate in estimates.items()}
+        agreement = {task: estimate.map(ranks_agree) for task, estimate in estimates.items()}
         keys = pl.DataFrame(
             {"layer": [-1], "head": [-1], "score": [score], "measure": ["reliability"]},
             schema_overrides=places.schema,
