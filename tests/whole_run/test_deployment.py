@@ -164,20 +164,6 @@ def test_another_version_of_the_package_is_refused_in_one_sentence(
     assert "Traceback" not in run.stdout
 
 
-@pytest.fixture(scope="session")
-def wheel_contents(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder into which a wheel of this repository is installed."""
-    folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    build = ["wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
-    subprocess.run([*pip, *build], check=True)
-    (wheel,) = folder.glob("*.whl")
-    target = folder / "installed"
-    command = [*pip, "install", "-q", "--no-deps", "--target", str(target), str(wheel)]
-    subprocess.run(command, check=True)
-    return target
-
-
 def test_a_wheel_has_the_whole_workflow(elsewhere: Path, wheel_contents: Path) -> None:
     config = ("--configfile", str(elsewhere / "small.yaml"))
     there = planned(elsewhere, "--snakefile", str(SNAKEFILE), *config)

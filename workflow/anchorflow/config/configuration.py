@@ -24,8 +24,8 @@ _EXAMPLE_OF_FIELDS = '"Premise: {premise}\\nHypothesis: {hypothesis}\\nAnswer:{l
 _IN_A_FILE = re.compile(r"/|\.(csv|tsv|jsonl?|ndjson|parquet|arrow)\b")
 OTHER_TASK = "other_task"  # of retrieval.choices
 _TEXTS = {
-    "seeds": "Number of seeds, the first ones of the run. More than these, or none: all.",
-    "examples": "Test texts of each seed, drawn from the run's. More than these, or none: all.",
+    "seeds": "The first so many seeds of the run; none: all.",
+    "examples": "So many test texts of each seed; none: all.",
 }
 MOST_SHARDS = 10_000  # per test set; Snakemake plans a job for each one, per cell and stage
 
