@@ -20,7 +20,7 @@ help:
 	@echo "make docs     write the generated pages of the documentation"
 	@echo "make site     build the documentation's site in the folder site"
 	@echo "make publish  write a page of a finished run: RUN=folder CONFIGURATION=files"
-	@echo "make bench    measure this machine and write the tables of docs/performance.md (10 minutes)"
+	@echo "make bench    measure this machine and write the tables of docs/reference/performance.md (10 minutes)"
 	@echo "make smollm2  install the weights of a second small model, SmolLM2-135M-Instruct"
 	@echo "make clean    remove $(VENV) and the tools' caches; results and logs remain"
 
