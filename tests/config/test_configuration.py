@@ -759,7 +759,7 @@ def test_stages_that_are_not_asked_for_are_refused(key: str) -> None:
         asked(key, config)
     assert str(refusal.value) == (
         f"{key}: it is {config[section][asks]}, so there is nothing of this kind in the run; "
-        "config/README.md says what can be set there."
+        "docs/reference/configuration.md says what can be set there."
     )
 
 

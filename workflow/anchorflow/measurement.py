@@ -52,7 +52,7 @@ class Measurement:
 
     @property
     def rows(self) -> pl.DataFrame:
-        """The measured table, one row per text and setting; docs/data_dictionary.md has columns."""
+        """The measured table, one row per text and setting; the data dictionary has columns."""
         return next(iter(self.tables.values()))
 
     def summary(self) -> pl.DataFrame:

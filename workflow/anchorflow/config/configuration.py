@@ -284,8 +284,8 @@ def asked(key: str, config: Mapping[str, Any]) -> Any:
     value = config[section][asks]
     if not value:
         raise InputError(
-            f"{key}: it is {value}, so there is nothing of this kind in the run; config/README.md "
-            "says what can be set there."
+            f"{key}: it is {value}, so there is nothing of this kind in the run; "
+            "docs/reference/configuration.md says what can be set there."
         )
     return value
 
@@ -539,7 +539,7 @@ def _description(error: ValidationError, key: str | None, schema: Mapping[str, A
         if not isinstance(inner, dict):
             break
         part = inner
-    return str(part.get("description", "see config/README.md."))
+    return str(part.get("description", "see docs/reference/configuration.md."))
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
