@@ -199,7 +199,7 @@ def test_every_key_that_is_left_out_gets_its_default() -> None:
     assert config["demonstrations_per_label"] == 1
     assert config["compute"].items() >= {"device": "auto", "threads": 1}.items()
     assert config["statistics"] == {"confidence": 0.95}
-    assert set(config["figures"]) == {"panel_width", "font_size", "resolution", "colors"}
+    assert config["figures"].items() >= {"panel_width": 2.6, "width": 6.8, "tasks": []}.items()
     assert not {"seeds", "examples"} & {key for name in ("flow", "kernel") for key in config[name]}
     assert config["models"]["tiny"] == {
         "source": "local",
@@ -337,6 +337,8 @@ def test_an_old_name_is_told_with_the_new_one(change: dict[str, Any], sentence: 
         ({"compute": {"device": "gpu"}}, "compute.device: 'gpu' is not one of ['auto', 'cpu',"),
         ({"compute": {"device": ["cpu"]}}, "compute.device: ['cpu'] is not one of ['auto', 'cpu',"),
         ({"compute": {"examples_per_shard": 0}}, "compute.examples_per_shard: 0 is less than the"),
+        ({"figures": {"tasks": ["news", "nwes"]}}, "figures.tasks: nwes is not among tasks (news"),
+        ({"figures": {"formats": ["png"]}}, "figures.formats.0: 'png' is not one of ['pdf', 'svg"),
         ({"figures": {"colors": ["red"] * 3}}, "figures.colors.0: 'red' does not match"),
         ({"scoring": "word"}, "scoring: 'word' is not one of ['first_token', 'whole_word']"),
         ({"word_score": "max"}, "word_score: 'max' is not one of ['sum', 'mean']; For scoring"),

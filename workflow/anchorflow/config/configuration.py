@@ -127,6 +127,11 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
             )
     for name, encoder in config["encoder"]["further"].items():
         _check_encoder(f"encoder.further.{name}.path", encoder["path"])
+    if lacking := [task for task in config["figures"]["tasks"] if task not in config["tasks"]]:
+        raise InputError(
+            f"figures.tasks: {lacking[0]} is not among tasks ({', '.join(config['tasks'])}); "
+            "correct it, or leave it out."
+        )
     if config["scoring"] == "first_token" and config["word_score"] != "sum":
         raise InputError(
             f"word_score: {config['word_score']} is for whole words, but scoring is first_token; "
