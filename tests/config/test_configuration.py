@@ -337,7 +337,7 @@ def test_an_old_name_is_told_with_the_new_one(change: dict[str, Any], sentence: 
         ({"compute": {"device": "gpu"}}, "compute.device: 'gpu' is not one of ['auto', 'cpu',"),
         ({"compute": {"device": ["cpu"]}}, "compute.device: ['cpu'] is not one of ['auto', 'cpu',"),
         ({"compute": {"examples_per_shard": 0}}, "compute.examples_per_shard: 0 is less than the"),
-        ({"figures": {"tasks": ["news", "nwes"]}}, "figures.tasks: nwes is not among tasks (news"),
+        ({"figures": {"tasks": ["reviews", "x"]}}, "figures.tasks: x is not among tasks (reviews"),
         ({"figures": {"formats": ["png"]}}, "figures.formats.0: 'png' is not one of ['pdf', 'svg"),
         ({"figures": {"colors": ["red"] * 3}}, "figures.colors.0: 'red' does not match"),
         ({"scoring": "word"}, "scoring: 'word' is not one of ['first_token', 'whole_word']"),
@@ -345,9 +345,9 @@ def test_an_old_name_is_told_with_the_new_one(change: dict[str, Any], sentence: 
         ({"controls": {"untrained": True}}, "controls.untrained: True is not of type 'array'; Ki"),
         (
             {"flow": {"seeds": 0}},
-            "flow.seeds: 0 is less than the minimum of 1; Number of seeds, th",
+            "flow.seeds: 0 is less than the minimum of 1; The first so many se",
         ),
-        ({"kernel": {"examples": 0.5}}, "kernel.examples: 0.5 is not of type 'integer'; Test te"),
+        ({"kernel": {"examples": 0.5}}, "kernel.examples: 0.5 is not of type 'integer'; So many"),
         ({"controls": {"draws": 0}}, "controls.draws: 0 is less than the minimum of 1; Random dr"),
         ({"controls": {"stages": []}}, "controls.stages: [] should be non-empty; Analyses that ar"),
         (
