@@ -8,7 +8,7 @@ ALL_TESTS_PROCESSES ?= 3
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help run report install test test-all lint docs publish bench smollm2 clean
+.PHONY: help run report install test test-all lint docs site publish bench smollm2 clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,8 +18,9 @@ help:
 	@echo "make test     also install the development tools, then lint, type-check and test (12 minutes)"
 	@echo "make test-all also run the tests that compare and kill whole runs (25 minutes)"
 	@echo "make docs     write the generated pages of the documentation"
+	@echo "make site     build the documentation's site in the folder site"
 	@echo "make publish  write a page of a finished run: RUN=folder CONFIGURATION=files"
-	@echo "make bench    measure this machine and write the tables of docs/performance.md (10 minutes)"
+	@echo "make bench    measure this machine and write the tables of docs/reference/performance.md (10 minutes)"
 	@echo "make smollm2  install the weights of a second small model, SmolLM2-135M-Instruct"
 	@echo "make clean    remove $(VENV) and the tools' caches; results and logs remain"
 
@@ -52,10 +53,15 @@ lint: $(VENV)/installed-develop
 	PYTHONPATH=workflow $(BIN)/lint-imports
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+	$(BIN)/mkdocs --quiet build --strict
 
 # Pages generated from the code, and docs/results.md from the finished default run, if there is one.
 docs: $(VENV)/installed
 	@$(BIN)/python -m anchorflow.document
+
+# Broken links are errors.
+site: $(VENV)/installed-develop
+	$(BIN)/mkdocs --quiet build --strict
 
 # The page of a finished run: make publish RUN=folder CONFIGURATION="its configuration files".
 publish: $(VENV)/installed
@@ -72,7 +78,7 @@ smollm2: $(VENV)/installed
 
 clean:
 	rm -rf $(VENV)
-	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # Installed again only if pyproject.toml or constraints.txt has changed. torch is installed first and
 # alone, so that pip selects the build that fits the machine; constraints.txt has its version.

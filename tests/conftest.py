@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -171,3 +173,17 @@ def finished_run(_finished: Checkout, tmp_path: Path) -> Checkout:
     folder = tmp_path / "finished"
     shutil.copytree(_finished.folder, folder, symlinks=True)
     return Checkout(folder, yaml.safe_load(yaml.safe_dump(_finished.config)))
+
+
+@pytest.fixture(scope="session")
+def wheel_contents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder into which a wheel of this repository is installed."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    build = ["wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
+    subprocess.run([*pip, *build], check=True)
+    (wheel,) = folder.glob("*.whl")
+    target = folder / "installed"
+    command = [*pip, "install", "-q", "--no-deps", "--target", str(target), str(wheel)]
+    subprocess.run(command, check=True)
+    return target

@@ -17,7 +17,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.fitted_weights import FittedWeights
 from anchorflow.kept_positions import METHODS
 from anchorflow.model.attention_function import intervene
-from documentation import python_example
+from documentation import python_examples, run_examples
 from out_of_memory import limit
 from tiny_models import FAMILIES, PlainCompression, tiny_model
 
@@ -36,25 +36,21 @@ def classifier(tiny_model_directory: Path) -> InContextClassifier:
     return InContextClassifier(*loaded(tiny_model_directory), TEMPLATE, LABELS, DEMONSTRATIONS)
 
 
-@pytest.mark.parametrize("call", ["classifier.fit", "model.generate", "icl.isolate"])
 def test_the_documentation_s_examples_run_and_are_short(
-    call: str, tiny_model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-model").symlink_to(tiny_model_directory)
-    block = python_example(call)
-    assert len([line for line in block.splitlines() if line.strip()]) <= 12
-    names: dict[str, Any] = {}
-    exec(compile(block, "documentation", "exec"), names)
-    if "weights" in names:
-        weights = FittedWeights.load(tmp_path / "beta.safetensors")
-        assert weights.purpose.labels == tuple(LABELS)
-    elif "flow" in names:
-        assert (tmp_path / "flow.png").is_file()
-        assert set(names["isolated"]["side"]) == {"first"}
-    else:
-        own = names["cache"].query("A small wonder.")["input_ids"].shape[1]
-        assert names["output"].shape[1] > own
+    *of_models, _ = python_examples("docs/reference/python.md")
+    for block in of_models:
+        assert len([line for line in block.splitlines() if line.strip()]) <= 12
+    names = run_examples(*of_models)
+    assert (tmp_path / "flow.png").is_file()
+    assert set(names["isolated"]["side"]) == {"first"}
+    weights = FittedWeights.load(tmp_path / "beta.safetensors")
+    assert weights.purpose.labels == tuple(LABELS)
+    query = names["cache"].query("A small wonder.")["input_ids"].shape[1]
+    assert names["output"].shape[1] > query
 
 
 def test_a_device_that_is_not_tested_is_refused_by_name(tiny_model_directory: Path) -> None:
@@ -104,7 +100,7 @@ def test_the_readme_s_example_runs(
     of_task = {"template": TEMPLATE, "labels": LABELS, "demonstrations": DEMONSTRATIONS}
     texts = {"texts": TEXTS, "true_labels": [0, 1, 0, 1]}
     names = {"model": model, "tokenizer": tokenizer, **of_task, **texts}
-    exec(compile(python_example("true_labels"), "README", "exec"), names)
+    run_examples(*python_examples("README.md"), **names)
     assert (tmp_path / "flow.pdf").is_file()
 
 

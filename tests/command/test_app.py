@@ -1,12 +1,15 @@
 """The command: what it hands to Snakemake, what it prints, and with which code it ends."""
 
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
+import yaml
 
-from anchorflow.command.app import main
+from anchorflow.command import main
 from anchorflow.config.places import REPOSITORY
 
 BAD_TASK = "tasks:\n  mine: {source: local}\n"
@@ -90,3 +93,94 @@ def test_what_a_run_wrote_is_deleted_on_confirmation(
     assert (tmp_path / "study" / "results").is_dir()
     assert ended(monkeypatch, tmp_path, "clean", "-d", "study", "--yes") == 0
     assert [path.name for path in (tmp_path / "study").iterdir()] == ["config.yaml"]
+
+
+def test_a_model_and_texts_of_one_s_own_are_written_into_the_configuration(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tiny_model_directory: Path,
+) -> None:
+    lines = [f"text {n},{'bad' if n % 2 else 'good'}" for n in range(20)]
+    (tmp_path / "mine.csv").write_text("\n".join(["text,label", *lines]), encoding="utf-8")
+    of_mine = ["--model", str(tiny_model_directory), "--train", "mine.csv"]
+    template = ["--template", "Text: {text}\\nMood:{label}", "--labels", "Sad,Glad"]
+    assert ended(monkeypatch, tmp_path, "init", "study", *of_mine, *template) == 0
+    config = yaml.safe_load((tmp_path / "study/config.yaml").read_text(encoding="utf-8"))
+    (task,) = config["tasks"].values()
+    assert task["template"] == "Text: {text}\nMood:{label}"
+    assert (task["labels"], task["values"]) == ([" Sad", " Glad"], ["bad", "good"])
+    assert pl.read_parquet(tmp_path / "study/test.parquet").height == 4
+    (model,) = config["models"].values()
+    assert (tmp_path / "study" / model["path"]).resolve() == tiny_model_directory.resolve()
+    assert "The label bad has the label word ' Sad'." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--template", "--labels", "--text-column", "--label-column"])
+def test_what_is_about_texts_goes_with_texts(
+    option: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert ended(monkeypatch, tmp_path, "init", "study", option, "x") == 2
+    assert f"{option} goes with --train" in capsys.readouterr().err
+    assert not (tmp_path / "study").exists()
+
+
+def test_answers_are_printed_and_works_cited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended(monkeypatch, tmp_path, "init")
+    (tmp_path / "study/results").mkdir()
+    (tmp_path / "study/results/summary.md").write_text("# Answers\n\nyes\n", encoding="utf-8")
+    assert ended(monkeypatch, tmp_path, "summary", "-d", "study") == 0
+    assert "yes" in capsys.readouterr().out
+    assert ended(monkeypatch, tmp_path, "cite", "-d", "study") == 0
+    printed = capsys.readouterr().out
+    assert "@misc{Wang2023," in printed and "@misc{Hao2021," not in printed
+
+
+def test_check_and_report_call_snakemake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended(monkeypatch, tmp_path, "init")
+    assert ended(monkeypatch, tmp_path, "check", "-d", "study", "--print") == 0
+    assert shlex.split(capsys.readouterr().out.splitlines()[-1])[-2:] == ["--", "prompts"]
+    assert ended(monkeypatch, tmp_path, "report", "-d", "study", "--print") == 0
+    printed = shlex.split(capsys.readouterr().out)
+    assert printed[-2:] == ["--report", "report.html"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("ERROR: texts.csv: row 3 has no label; complete or remove it.", 2),
+        ("ERROR: results: no space left on the device; free some space and run again.", 1),
+        ("ERROR: memory ran out (out of memory); choose a smaller model.", 1),
+        ("Traceback (most recent call last):", 1),
+    ],
+)
+def test_the_code_tells_bad_input_from_other_failures(
+    line: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> subprocess.CompletedProcess[bytes]:
+        log = tmp_path / "study/logs/measure_flow/x.log"
+        log.parent.mkdir(parents=True)
+        log.write_text(f"Opening.\n{line}\n", encoding="utf-8")
+        return subprocess.CompletedProcess([], 1)
+
+    ended(monkeypatch, tmp_path, "init")
+    monkeypatch.setattr("anchorflow.command.app.subprocess.run", fails)
+    assert ended(monkeypatch, tmp_path, "run", "-d", "study") == code
+
+
+def test_without_its_libraries_the_command_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.delitem(sys.modules, "anchorflow.command.app")
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert "run pip install 'anchorflow[workflow]'." in capsys.readouterr().err

@@ -199,7 +199,7 @@ def test_every_key_that_is_left_out_gets_its_default() -> None:
     assert config["demonstrations_per_label"] == 1
     assert config["compute"].items() >= {"device": "auto", "threads": 1}.items()
     assert config["statistics"] == {"confidence": 0.95}
-    assert set(config["figures"]) == {"panel_width", "font_size", "resolution", "colors"}
+    assert config["figures"].items() >= {"panel_width": 2.6, "width": 6.8, "tasks": []}.items()
     assert not {"seeds", "examples"} & {key for name in ("flow", "kernel") for key in config[name]}
     assert config["models"]["tiny"] == {
         "source": "local",
@@ -337,15 +337,17 @@ def test_an_old_name_is_told_with_the_new_one(change: dict[str, Any], sentence: 
         ({"compute": {"device": "gpu"}}, "compute.device: 'gpu' is not one of ['auto', 'cpu',"),
         ({"compute": {"device": ["cpu"]}}, "compute.device: ['cpu'] is not one of ['auto', 'cpu',"),
         ({"compute": {"examples_per_shard": 0}}, "compute.examples_per_shard: 0 is less than the"),
+        ({"figures": {"tasks": ["reviews", "x"]}}, "figures.tasks: x is not among tasks (reviews"),
+        ({"figures": {"formats": ["png"]}}, "figures.formats.0: 'png' is not one of ['pdf', 'svg"),
         ({"figures": {"colors": ["red"] * 3}}, "figures.colors.0: 'red' does not match"),
         ({"scoring": "word"}, "scoring: 'word' is not one of ['first_token', 'whole_word']"),
         ({"word_score": "max"}, "word_score: 'max' is not one of ['sum', 'mean']; For scoring"),
         ({"controls": {"untrained": True}}, "controls.untrained: True is not of type 'array'; Ki"),
         (
             {"flow": {"seeds": 0}},
-            "flow.seeds: 0 is less than the minimum of 1; Number of seeds, th",
+            "flow.seeds: 0 is less than the minimum of 1; The first so many se",
         ),
-        ({"kernel": {"examples": 0.5}}, "kernel.examples: 0.5 is not of type 'integer'; Test te"),
+        ({"kernel": {"examples": 0.5}}, "kernel.examples: 0.5 is not of type 'integer'; So many"),
         ({"controls": {"draws": 0}}, "controls.draws: 0 is less than the minimum of 1; Random dr"),
         ({"controls": {"stages": []}}, "controls.stages: [] should be non-empty; Analyses that ar"),
         (
@@ -759,7 +761,7 @@ def test_stages_that_are_not_asked_for_are_refused(key: str) -> None:
         asked(key, config)
     assert str(refusal.value) == (
         f"{key}: it is {config[section][asks]}, so there is nothing of this kind in the run; "
-        "config/README.md says what can be set there."
+        "docs/reference/configuration.md says what can be set there."
     )
 
 

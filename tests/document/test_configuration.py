@@ -1,4 +1,4 @@
-"""config/README.md against the schema it is made from, and its example against the checks."""
+"""The configuration's reference against the schema it is made from, and its examples, checked."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ import yaml
 
 from anchorflow.config.configuration import complete_configuration, read_schema
 from anchorflow.document import ROOT
-from anchorflow.document.configuration import README_FILE, SCHEMA_FILE, configuration_readme
+from anchorflow.document.configuration import PAGE_FILE, SCHEMA_FILE, configuration_page
 
 SCHEMA = read_schema(SCHEMA_FILE)
 
@@ -24,20 +24,20 @@ def keys_of(part: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
         yield from keys_of(part["additionalProperties"], f"{prefix}<name>.")
 
 
-def test_the_readme_is_what_the_schema_yields() -> None:
-    assert README_FILE.read_text(encoding="utf-8") == configuration_readme(SCHEMA), (
-        "config/README.md is behind the schema; run make docs."
+def test_the_page_is_what_the_schema_yields() -> None:
+    assert PAGE_FILE.read_text(encoding="utf-8") == configuration_page(SCHEMA), (
+        "docs/reference/configuration.md is behind the schema; run make docs."
     )
 
 
 def test_every_key_of_the_schema_has_a_row_or_a_section() -> None:
-    readme = configuration_readme(SCHEMA)
+    page = configuration_page(SCHEMA)
     for key in keys_of(SCHEMA):
-        assert f"| `{key}` | " in readme or f"\n## `{key}`\n" in readme, key
+        assert f"| `{key}` | " in page or f"\n## `{key}`\n" in page, key
 
 
 def test_kinds_defaults_and_requirements_are_written_out() -> None:
-    readme = configuration_readme(SCHEMA)
+    page = configuration_page(SCHEMA)
     for row in (
         "| `models.<name>.source` | `hub`, `local` or `gguf` | required | ",
         "| `models.<name>.memory` | integer, ≥ 100 | `4000` | ",
@@ -46,7 +46,7 @@ def test_kinds_defaults_and_requirements_are_written_out() -> None:
         '| `tasks.<name>.columns.text` | string or list of values (string) | `"text"` | ',
         "| `statistics.confidence` | number, > 0, < 1 | `0.95` | ",
     ):
-        assert row in readme
+        assert row in page
 
 
 def test_the_examples_are_complete_configurations(
@@ -58,10 +58,11 @@ def test_the_examples_are_complete_configurations(
     for model in ("path/to/model", "path/to/instruct-model"):
         (tmp_path / model).mkdir(parents=True)
         (tmp_path / model / "config.json").touch()
-    blocks = re.findall(r"```yaml\n(.*?)```", configuration_readme(SCHEMA), re.DOTALL)
+    blocks = re.findall(r"```yaml\n(.*?)```", configuration_page(SCHEMA), re.DOTALL)
     example, of_fields, of_chat = blocks
     assert len(example.splitlines()) == 5
-    assert example in (ROOT / "README.md").read_text(encoding="utf-8")
+    for page in ("README.md", "config/README.md", "docs/how_to/own_model_and_data.md"):
+        assert example in (ROOT / page).read_text(encoding="utf-8")
     for changed in ("{}", of_fields, of_chat):
         settings = yaml.safe_load(example) | yaml.safe_load(changed)
         complete_configuration(settings, SCHEMA_FILE)

@@ -123,7 +123,8 @@ def test_a_run_is_published_beside_the_papers_numbers(tmp_path: Path) -> None:
     configurations = run_of(tmp_path / "run", "tiny")
     folder = publish(tmp_path / "run", configurations, tmp_path / "published")
     text = (folder / "README.md").read_text(encoding="utf-8")
-    assert f"--configfile {' '.join(configurations)}" in text
+    assert f"--configfile {' '.join(Path(file).name for file in configurations)}" in text
+    assert str(tmp_path) not in text + (folder / "run.json").read_text(encoding="utf-8")
     assert "trec from sets/trec," in text
     assert f"| vanilla | {CELL} | {CELL} |" in text
     # Wang et al. 2023, Table 1; nothing is compared with what was not measured.

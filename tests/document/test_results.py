@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from anchorflow.config.errors import InputError
-from anchorflow.document import ROOT, __main__, configuration, results, tables
+from anchorflow.document import ROOT, __main__, bibliography, configuration, results, tables
 from anchorflow.document.results import (
     DOCS,
     Quoting,
@@ -310,11 +310,13 @@ def test_a_run_that_changed_since_or_is_another_one_is_not_quoted(
 def test_without_a_run_the_other_pages_are_written_and_the_page_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(configuration, "README_FILE", tmp_path / "README.md")
+    monkeypatch.setattr(bibliography, "BIBLIOGRAPHY_FILE", tmp_path / "bibliography.md")
+    monkeypatch.setattr(configuration, "PAGE_FILE", tmp_path / "configuration.md")
     monkeypatch.setattr(tables, "DICTIONARY_FILE", tmp_path / "data_dictionary.md")
     before = (DOCS / "results.md").stat().st_mtime_ns
     __main__.main(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"README.md", "data_dictionary.md"}
+    written = {"bibliography.md", "configuration.md", "data_dictionary.md"}
+    assert {path.name for path in tmp_path.iterdir()} == written
     assert (DOCS / "results.md").stat().st_mtime_ns == before
     assert capsys.readouterr().out == (
         f"docs/results.md was left as it is. {tmp_path / 'results' / 'manifest.json'}: missing or "

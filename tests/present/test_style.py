@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 from matplotlib.lines import Line2D
 from PIL import Image
@@ -11,6 +12,7 @@ from anchorflow.present.style import (
     chance_levels,
     legend_below,
     name_y,
+    of_tasks,
     save,
     small_multiples,
 )
@@ -75,3 +77,26 @@ def test_a_pdf_s_fonts_are_embedded_without_a_word(
     with small_multiples(STYLE, 1, 1, "embedded") as (figure, _):
         save(figure, {"pdf": tmp_path / "figure.pdf"})
     assert not caplog.records
+
+
+def test_a_figure_keeps_to_its_width_its_title_and_its_font() -> None:
+    for tasks, width in ((12, 3.3), (12, 6.8), (1, 3.3)):
+        style = {**STYLE, "panel_width": 2.6, "width": width, "font": "DejaVu Serif"}
+        with small_multiples(style, 2, tasks, "a title") as (figure, rows):
+            assert figure.get_figwidth() <= width + 1e-9
+            assert len(rows[0]) == tasks
+            assert figure.get_suptitle() == "a title"
+            assert rows[0][0].title.get_fontname() == "DejaVu Serif"
+    with small_multiples({**STYLE, "title": False}, 1, 1, "a title") as (figure, _):
+        assert figure.get_suptitle() == ""
+
+
+def test_tasks_are_those_listed_in_their_order_and_the_average() -> None:
+    rows = pl.DataFrame({"task": ["a", "b", "c", "average", "b"], "mean": [1, 2, 3, 4, 5]})
+    kept = of_tasks(rows, {"tasks": ["c", "b"]})
+    assert kept["task"].to_list() == ["c", "b", "b", "average"]
+    assert kept["mean"].to_list() == [3, 2, 5, 4]
+    assert of_tasks(rows, {"tasks": []}).equals(rows)
+    assert of_tasks(rows, {}).equals(rows)
+    alike = pl.DataFrame({"mean": [1]})
+    assert of_tasks(alike, {"tasks": ["c"]}).equals(alike)

@@ -1,15 +1,18 @@
 """Examples in the documentation, for tests that run them."""
 
+from typing import Any
+
 from checkout import ROOT
 
 
-def python_example(call: str) -> str:
-    """The one block of Python with a certain call, in the README or the pages under docs."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    blocks = [
-        block.partition("```")[0]
-        for page in pages
-        for block in page.read_text(encoding="utf-8").split("```python\n")[1:]
-    ]
-    (example,) = [block for block in blocks if call in block]
-    return example
+def python_examples(page: str) -> list[str]:
+    """The blocks of Python on a page of the repository, in order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return [block.partition("```")[0] for block in text.split("```python\n")[1:]]
+
+
+def run_examples(*blocks: str, **names: Any) -> dict[str, Any]:
+    """Run blocks one after the other with these names; all names at the end."""
+    for block in blocks:
+        exec(compile(block, "documentation", "exec"), names)
+    return names

@@ -3,17 +3,17 @@
 import re
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from polars.testing import assert_frame_equal
 
 from anchorflow.config.stages import STAGES, files_of_tables
 from anchorflow.document.tables import keys_of
 from anchorflow.store.all_tables import TABLES
 from checkout import Checkout
-from documentation import python_example
+from documentation import python_examples, run_examples
 from job_messages import OPTIONAL, by_default
 
 FILES = files_of_tables()
@@ -69,8 +69,7 @@ def test_the_documented_queries_answer_what_they_say(
     finished_run: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(finished_run.folder)
-    names: dict[str, Any] = {}
-    exec(compile(python_example("share = "), "documentation", "exec"), names)
+    names = run_examples(*python_examples("docs/how_to/query.md"))
 
     rows = pq.read_table("results/summaries/flow/tiny.parquet").to_pylist()
     wanted = {"task": "average", "flow": "s_wp", "scale": "proportion"}
@@ -91,3 +90,12 @@ def test_the_documented_queries_answer_what_they_say(
     agreements = sorted((r["mean"] for r in rows if wanted.items() <= r.items()), reverse=True)
     assert len(agreements) == 3 * 4
     assert names["best"]["mean"].to_list() == agreements[:5]
+
+    verdicts = pl.read_csv("results/tables/claims.csv").filter(task="average")
+    supported = verdicts.filter(verdict="supported")["claim"].to_list()
+    assert names["supported"]["claim"].to_list() == supported
+
+    flows = pl.concat(map(pl.read_parquet, Path("results/flow").rglob("*.parquet")))
+    of_layer = pl.col("s_wp") / pl.sum_horizontal("s_wp", "s_pq", "s_ww")
+    means = flows.group_by("model", "layer").agg(of_layer.mean()).sort("model", "layer")
+    assert_frame_equal(names["by_layer"], means)

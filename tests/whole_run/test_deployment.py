@@ -139,8 +139,11 @@ def test_rules_of_a_repository_are_those_of_the_installed_package(
 @pytest.mark.parametrize(
     ("installed", "said"),
     [
-        ("None", "it is not installed; run pip install anchorflow=="),
-        ("SimpleNamespace(__version__='9')", "9 is installed; run pip install anchorflow=="),
+        ("None", "it is not installed; run pip install 'anchorflow[workflow]=="),
+        (
+            "SimpleNamespace(__version__='9')",
+            "9 is installed; run pip install 'anchorflow[workflow]==",
+        ),
     ],
 )
 def test_another_version_of_the_package_is_refused_in_one_sentence(
@@ -162,20 +165,6 @@ def test_another_version_of_the_package_is_refused_in_one_sentence(
     assert run.returncode == 1
     assert said in run.stdout
     assert "Traceback" not in run.stdout
-
-
-@pytest.fixture(scope="session")
-def wheel_contents(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder into which a wheel of this repository is installed."""
-    folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    build = ["wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
-    subprocess.run([*pip, *build], check=True)
-    (wheel,) = folder.glob("*.whl")
-    target = folder / "installed"
-    command = [*pip, "install", "-q", "--no-deps", "--target", str(target), str(wheel)]
-    subprocess.run(command, check=True)
-    return target
 
 
 def test_a_wheel_has_the_whole_workflow(elsewhere: Path, wheel_contents: Path) -> None:
@@ -205,5 +194,9 @@ def test_a_wheel_has_the_whole_workflow(elsewhere: Path, wheel_contents: Path) -
     # The default configuration and its texts come with it.
     empty = elsewhere.parent / "empty"
     empty.mkdir()
-    run(empty, "results/texts/reviews.parquet")
-    assert (empty / "results/texts/reviews.parquet").is_file()
+    default = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))
+    texts = [f"results/texts/{task}.parquet" for task in default["tasks"]]
+    run(empty, *texts)
+    assert all((empty / file).is_file() for file in texts)
+    packaged = {file.name for file in (inside / "data").iterdir()}
+    assert packaged == {file.name for file in (ROOT / "data").iterdir() if file.is_file()}

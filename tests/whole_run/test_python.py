@@ -15,7 +15,7 @@ from anchorflow.measurement import Measurement
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.store.parquet import read_table
 from checkout import ROOT, Checkout, fresh_checkout
-from documentation import python_example
+from documentation import python_examples, run_examples
 from tiny_models import tiny_model
 
 FAMILIES = ("gpt2", "qwen3", "gemma3")
@@ -139,8 +139,11 @@ def test_the_documentation_s_example_reads_a_run(
 ) -> None:
     monkeypatch.chdir(finished_run.folder)
     (finished_run.folder / "small.yaml").replace(finished_run.folder / "config" / "config.yaml")
-    exec(compile(python_example("run.examples"), "documentation", "exec"), {})
+    run_examples(python_examples("docs/reference/python.md")[-1])
     assert (finished_run.folder / "flow.pdf").is_file()
+    (finished_run.folder / "study").symlink_to(finished_run.folder)
+    names = run_examples(*python_examples("docs/tutorials/own_texts.md"))
+    assert len(names["samples"]["demonstration_texts"][0]) == 4
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_new_time_stamps_with_equal_content_rebuild_nothing(finished_run: Checko
 
 
 def test_a_figure_style_redraws_figures_only(finished_run: Checkout) -> None:
-    finished_run.config["figures"]["font_size"] = 9
+    finished_run.config["figures"] |= {"font_size": 9, "tasks": ["news"], "title": False}
     assert finished_run.planned() == FIGURES
 
 

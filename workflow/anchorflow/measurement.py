@@ -16,6 +16,7 @@ from anchorflow.config.places import WORKFLOW
 from anchorflow.config.presented_settings import settings_named
 from anchorflow.config.registry import load
 from anchorflow.config.stages import PRESENTED, folder_of
+from anchorflow.present.style import of_tasks
 
 _SCHEMA = WORKFLOW / "schemas" / "config.schema.yaml"
 
@@ -52,7 +53,7 @@ class Measurement:
 
     @property
     def rows(self) -> pl.DataFrame:
-        """The measured table, one row per text and setting; docs/data_dictionary.md has columns."""
+        """The measured table, one row per text and setting; the data dictionary has columns."""
         return next(iter(self.tables.values()))
 
     def summary(self) -> pl.DataFrame:
@@ -97,12 +98,13 @@ def plot_summary(
     if declared is None or declared.reads:
         raise InputError(f"{analysis} has no figure that is drawn from its summary alone.")
     plot = getattr(load(folder_of(analysis), "plot"), f"plot_{analysis}")
+    look = {**config["figures"], **style}
     parts = settings_named(declared.settings, config).values()
     known = {key: value for part in parts for key, value in part.items()}
     known["confidence"] = config["statistics"]["confidence"]
     plot(
-        summary=summary,
-        style={**config["figures"], **style},
+        summary=of_tasks(summary, look),
+        style=look,
         paths={Path(path).suffix.removeprefix("."): path for path in paths},
         **{key: value for key, value in known.items() if key in signature(plot).parameters},
     )

@@ -85,6 +85,9 @@ SHARDS = shard_names(config["test_examples"], config["compute"]["examples_per_sh
 PART = "{model}/{task}/{seed}/{examples}" if SHARDS else "{model}/{task}/{seed}"
 OF_PART = ", test texts {wildcards.examples}" if SHARDS else ""
 
+# PNG files are for pages and the report.
+FIGURE_FORMATS = [*config["figures"]["formats"], "png"]
+
 # Each rule file adds its final figures and tables.
 FINAL_FIGURES = []
 FINAL_TABLES = []

@@ -103,7 +103,7 @@ for name, presented in PRESENTED.items():
             FINAL_FIGURES += expand(
                 f"results/figures/{name}/{presented.path}.{{kind}}",
                 model=config["models"],
-                kind=["pdf", "png"],
+                kind=FIGURE_FORMATS,
             )
 
         rule:
@@ -112,7 +112,10 @@ for name, presented in PRESENTED.items():
             input:
                 **inputs_of_presenting(name, presented.figure),
             output:
-                pdf=f"results/figures/{name}/{presented.path}.pdf",
+                **{
+                    kind: f"results/figures/{name}/{presented.path}.{kind}"
+                    for kind in FIGURE_FORMATS[:-1]
+                },
                 png=report(
                     f"results/figures/{name}/{presented.path}.png",
                     **how_shown("figure", name),

@@ -83,5 +83,5 @@ def installed_workflow():
         found = f"{anchorflow.__version__} is installed"
     raise WorkflowError(
         f"This workflow needs the Python package anchorflow {wanted}, and {found}; "
-        f"run pip install anchorflow=={wanted}."
+        f"run pip install 'anchorflow[workflow]=={wanted}'."
     )

@@ -8,6 +8,7 @@ from inspect import signature
 
 from anchorflow.config.registry import load
 from anchorflow.config.stages import folder_of
+from anchorflow.present.style import of_tasks
 from anchorflow.store.job import arguments_of, confidence_of, job, read_inputs
 
 if __name__ == "__main__":
@@ -15,9 +16,11 @@ if __name__ == "__main__":
         analysis = snakemake.params.analysis
         plot = getattr(load(folder_of(analysis), "plot"), f"plot_{analysis}")
         known = {"confidence": confidence_of(snakemake.input)}
+        settings = arguments_of(snakemake.params)
+        inputs = read_inputs(snakemake)
         plot(
-            **read_inputs(snakemake),
-            **arguments_of(snakemake.params),
+            **{name: of_tasks(rows, settings["style"]) for name, rows in inputs.items()},
+            **settings,
             **{key: value for key, value in known.items() if key in signature(plot).parameters},
             paths=dict(snakemake.output.items()),
         )

@@ -6,7 +6,7 @@ import pytest
 from anchorflow.analyses.attention.plot import plot_attention
 from anchorflow.analyses.attention.schema import ATTENTION_SUMMARY
 from anchorflow.schemas.frames import frame_schema
-from figure_style import figure_of, level_of_chance, values_of
+from figure_style import STYLE, figure_of, level_of_chance, values_of
 
 SHARES = {"news": [0.25, 1.0], "reviews": [-7.0, 1.0], "average": [0.2, 1.0]}
 
@@ -53,3 +53,6 @@ def test_other_tokens_are_drawn_in_gray(monkeypatch: pytest.MonkeyPatch) -> None
     panel = figure_of(monkeypatch, plot_attention, summary()).axes[0]
     (gray,) = (line for line in panel.lines if line.get_label() == "AUCROC$_l$ of other tokens")
     assert values_of(gray) == [0.5, 0.25]
+    style = {**STYLE, "controls": False}
+    panel = figure_of(monkeypatch, plot_attention, summary(), style=style).axes[0]
+    assert "AUCROC$_l$ of other tokens" not in [line.get_label() for line in panel.lines]

@@ -71,6 +71,9 @@ def test_the_flows_of_all_twins_are_one_gray_line_each(monkeypatch: pytest.Monke
     assert [line.get_linestyle() for line in gray[:3]] == dashes  # those of the model's own
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert names[3] == "gray: the same flow without training"
+    plain = {**STYLE, "controls": False}
+    figure = figure_of(monkeypatch, plot_flow, summary(), untrained=untrained, style=plain)
+    assert not [line for line in figure.axes[0].lines if line.get_color() == "0.65"]
 
 
 def test_the_average_alone_is_a_figure_of_one_column(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,9 @@ from matplotlib.axes import Axes
 from anchorflow.claims.comparison import isolated_depths, over_depth
 from anchorflow.claims.plot import legend_of_verdicts, marks_and_verdict, plot_effect
 from anchorflow.claims.summarize import QUARTILES, Claim, Depth, load_claims
-from anchorflow.present.style import DASHES, MARKERS, plot_line, save, small_multiples
+from anchorflow.present.style import DASHES, MARKERS, PAGE, plot_line, save, small_multiples
 from anchorflow.statistics.by_task import AVERAGE
 
-_KINDS = ("pdf", "png")
 _THIRDS = (0, 1 / 3, 2 / 3, 1)
 
 
@@ -25,7 +24,7 @@ def plot_comparison(
     confidence: float,
     folder: Path,
 ) -> None:
-    """Plot every claim for all models, as ``{claim}.pdf`` and ``.png`` in a folder.
+    """Plot every claim for all models, as ``{claim}.png`` and in other formats, in a folder.
 
     Parameters
     ----------
@@ -52,7 +51,8 @@ def plot_comparison(
         with small_multiples(style, 1, 1 + panels, title, share=False) as (figure, (axes,)):
             width, height = figure.get_size_inches()
             figure.set_size_inches(
-                width + 1.5 * style["panel_width"], height + 0.2 + 0.3 * max(0, len(models) - 4)
+                min(width + 1.5 * style["panel_width"], style.get("width", PAGE)),
+                height + 0.2 + 0.3 * max(0, len(models) - 4),
             )
             _plot_effects(axes[0], rows, models, style)
             for axis, name in zip(axes[1:], _panel_names(claim), strict=True):
@@ -69,7 +69,8 @@ def plot_comparison(
             if panels:
                 lines = axes[1].get_legend_handles_labels()
                 figure.legend(*lines, loc="outside lower right", ncols=3)
-            save(figure, {kind: folder / f"{claim.name}.{kind}" for kind in _KINDS})
+            kinds = (*style["formats"], "png")
+            save(figure, {kind: folder / f"{claim.name}.{kind}" for kind in kinds})
 
 
 def _panel_names(claim: Claim) -> list[str]:

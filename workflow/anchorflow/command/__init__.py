@@ -1,1 +1,19 @@
-"""The command ``anchorflow``: writes a configuration, checks it, and runs the workflow with it."""
+"""The command ``anchorflow``."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command, or say in one sentence what it lacks."""
+    try:
+        from anchorflow.command.app import main as run
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("anchorflow"):
+            raise
+        print(
+            f"ERROR: the command needs {error.name}, which is not installed; run "
+            "pip install 'anchorflow[workflow]'.",
+            file=sys.stderr,
+        )
+        raise SystemExit(2) from None
+    run()

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +32,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.config.places import REPOSITORY, WORKFLOW
 from anchorflow.config.repeated_keys import check_keys
 from anchorflow.config.stages import PRESENTED
+from anchorflow.document.bibliography import bibtex
 from anchorflow.summary.page import for_terminal
 
 app = typer.Typer(
@@ -47,6 +49,8 @@ Folder = Annotated[
 Print = Annotated[bool, typer.Option("--print", help="Print the command line instead.")]
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 _WRITTEN = ("results", "logs", ".snakemake", "report.html")
+# Parts of jobs' sentences that are not about the input.
+_OF_THE_MACHINE = ("no space left on the device", "memory ran out", "does not fit into memory")
 
 
 @app.command()
@@ -61,15 +65,23 @@ def init(
     test: Annotated[
         Path | None, typer.Option(help="Another one for tests; otherwise, a fifth of the first.")
     ] = None,
-    template: Annotated[str, typer.Option(help="With {text} and {label}.")] = TEMPLATE,
+    template: Annotated[
+        str | None, typer.Option(help=f"With {{text}} and {{label}}; by default, {TEMPLATE!r}.")
+    ] = None,
     labels: Annotated[
         str | None, typer.Option(help="Label words, by commas, in the order of the sorted labels.")
     ] = None,
-    text_column: Annotated[str, typer.Option(help="The texts' column.")] = "text",
-    label_column: Annotated[str, typer.Option(help="The labels' column.")] = "label",
+    text_column: Annotated[str | None, typer.Option(help="The texts' column.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="The labels' column.")] = None,
 ) -> None:
     """Write a configuration: of your model or a small one, on your texts or on movie reviews."""
-    of_texts = {"--test": test, "--labels": labels}
+    of_texts = {
+        "--test": test,
+        "--template": template,
+        "--labels": labels,
+        "--text-column": text_column,
+        "--label-column": label_column,
+    }
     if train is None and (without := [name for name, given in of_texts.items() if given]):
         raise InputError(f"{without[0]} goes with --train; name the file of training texts.")
     models = {"gemma-3-270m": packaged("models", "gemma-3-270m")}
@@ -78,9 +90,9 @@ def init(
     tasks = {"reviews": packaged("tasks", "reviews")}
     parts: dict[str, pl.DataFrame] = {}
     if train is not None:
-        texts = Texts(train, test, text_column, label_column)
+        texts = Texts(train, test, text_column or "text", label_column or "label")
         words = None if labels is None else labels.split(",")
-        pattern = template.replace("\\n", "\n")  # as one types it in a shell
+        pattern = (template or TEMPLATE).replace("\\n", "\n")  # as one types it in a shell
         settings, parts = task_settings(texts, pattern, words, folder)
         tasks = {train.name.partition(".")[0]: settings}
     path = write_configuration(folder, models, tasks, parts)
@@ -151,6 +163,14 @@ def summary(folder: Folder = Path()) -> None:
 
 
 @app.command()
+def cite(folder: Folder = Path()) -> None:
+    """Print BibTeX of this software and of the works, models, and data sets that a run uses."""
+    config = _enter(folder)
+    used = [name for name, shown in PRESENTED.items() if _is_asked_for(shown.asked_for, config)]
+    print(bibtex(used, {**config["models"], **config["tasks"]}))
+
+
+@app.command()
 def clean(
     folder: Folder = Path(),
     yes: Annotated[bool, typer.Option(help="Delete them.")] = False,
@@ -166,6 +186,11 @@ def clean(
             shutil.rmtree(name)
         else:
             Path(name).unlink()
+
+
+def _is_asked_for(key: str, config: Mapping[str, Any]) -> bool:
+    section, _, asked_key = key.partition(".")
+    return not key or bool(config[section][asked_key])
 
 
 def _enter(folder: Path) -> dict[str, Any]:
@@ -198,7 +223,9 @@ def _snakemake(arguments: list[str], just_print: bool) -> None:
 def _input_is_at_fault(since: float) -> bool:
     """Whether a job since then ended with a sentence on its input in its log."""
     logs = (log for log in Path("logs").rglob("*.log") if log.stat().st_mtime >= since)
-    return any("\nERROR: " in "\n" + log.read_text("utf-8", "replace") for log in logs)
+    lines = (line for log in logs for line in log.read_text("utf-8", "replace").splitlines())
+    sentences = [line for line in lines if line.startswith("ERROR: ")]
+    return any(not any(part in line for part in _OF_THE_MACHINE) for line in sentences)
 
 
 def main() -> None:

@@ -24,8 +24,8 @@ _EXAMPLE_OF_FIELDS = '"Premise: {premise}\\nHypothesis: {hypothesis}\\nAnswer:{l
 _IN_A_FILE = re.compile(r"/|\.(csv|tsv|jsonl?|ndjson|parquet|arrow)\b")
 OTHER_TASK = "other_task"  # of retrieval.choices
 _TEXTS = {
-    "seeds": "Number of seeds, the first ones of the run. More than these, or none: all.",
-    "examples": "Test texts of each seed, drawn from the run's. More than these, or none: all.",
+    "seeds": "The first so many seeds of the run; none: all.",
+    "examples": "So many test texts of each seed; none: all.",
 }
 MOST_SHARDS = 10_000  # per test set; Snakemake plans a job for each one, per cell and stage
 
@@ -127,6 +127,11 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
             )
     for name, encoder in config["encoder"]["further"].items():
         _check_encoder(f"encoder.further.{name}.path", encoder["path"])
+    if lacking := [task for task in config["figures"]["tasks"] if task not in config["tasks"]]:
+        raise InputError(
+            f"figures.tasks: {lacking[0]} is not among tasks ({', '.join(config['tasks'])}); "
+            "correct it, or leave it out."
+        )
     if config["scoring"] == "first_token" and config["word_score"] != "sum":
         raise InputError(
             f"word_score: {config['word_score']} is for whole words, but scoring is first_token; "
@@ -284,8 +289,8 @@ def asked(key: str, config: Mapping[str, Any]) -> Any:
     value = config[section][asks]
     if not value:
         raise InputError(
-            f"{key}: it is {value}, so there is nothing of this kind in the run; config/README.md "
-            "says what can be set there."
+            f"{key}: it is {value}, so there is nothing of this kind in the run; "
+            "docs/reference/configuration.md says what can be set there."
         )
     return value
 
@@ -539,7 +544,7 @@ def _description(error: ValidationError, key: str | None, schema: Mapping[str, A
         if not isinstance(inner, dict):
             break
         part = inner
-    return str(part.get("description", "see config/README.md."))
+    return str(part.get("description", "see docs/reference/configuration.md."))
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:

@@ -4,11 +4,12 @@ import argparse
 from pathlib import Path
 
 from anchorflow.config.errors import InputError
-from anchorflow.document import ROOT, configuration, results, tables
+from anchorflow.document import ROOT, bibliography, configuration, results, tables
 
 
 def main(run: Path) -> None:
     """Write all pages; docs/results.md only if ``run`` is the folder of a finished default run."""
+    bibliography.write()
     configuration.write()
     tables.write()
     try:

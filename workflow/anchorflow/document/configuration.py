@@ -1,4 +1,4 @@
-"""config/README.md, made from the configuration's schema so that the two can't drift apart.
+"""docs/reference/configuration.md, made from the configuration's schema.
 
 ``make docs`` writes it.
 """
@@ -13,7 +13,7 @@ from anchorflow.document import ROOT
 from anchorflow.document.markdown import page
 
 SCHEMA_FILE = ROOT / "workflow" / "schemas" / "config.schema.yaml"
-README_FILE = ROOT / "config" / "README.md"
+PAGE_FILE = ROOT / "docs" / "reference" / "configuration.md"
 
 
 class Row(NamedTuple):
@@ -25,8 +25,8 @@ class Row(NamedTuple):
     description: str
 
 
-def configuration_readme(schema: Mapping[str, Any]) -> str:
-    """The text of config/README.md: an introduction, then every key of ``schema``.
+def configuration_page(schema: Mapping[str, Any]) -> str:
+    """The text of docs/reference/configuration.md: an introduction, then every key of ``schema``.
 
     A section says in ``x-rebuilds`` what is computed again if one of its keys changes.
     """
@@ -54,8 +54,8 @@ def _sections(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Row]]]
 
 
 def write() -> None:
-    """Write config/README.md."""
-    README_FILE.write_text(configuration_readme(read_schema(SCHEMA_FILE)), encoding="utf-8")
+    """Write docs/reference/configuration.md."""
+    PAGE_FILE.write_text(configuration_page(read_schema(SCHEMA_FILE)), encoding="utf-8")
 
 
 def _is_mapping(part: Mapping[str, Any]) -> bool:

@@ -75,7 +75,9 @@ def publish(run: Path, configurations: Sequence[str], folder: Path = PUBLISHED) 
         "model": {"name": model, **{key: card.get(key) for key in ("sha256", "revision", "dtype")}},
         "layers": card["layers"],
         "heads": card["query_heads"],
-        "configurations": list(configurations),
+        "configurations": [
+            Path(file).name if Path(file).is_absolute() else file for file in configurations
+        ],
         "software": finished.software,
         "texts": {task: _source(file) for task, file in texts.items()},
         "files": {name: sha256_of(file) for name, file in sorted(files.items())},
@@ -100,7 +102,7 @@ def _check_configuration(files: Sequence[str], model: str, tasks: Sequence[str])
     for file in files:
         if not Path(file).is_file():
             raise InputError(f"{file}: no such configuration file; name those of the run.")
-        update_config(config, yaml.safe_load(Path(file).read_text(encoding="utf-8")))
+        update_config(config, yaml.safe_load(Path(file).read_text(encoding="utf-8")) or {})
     if list(config.get("models", {})) != [model] or list(config.get("tasks", {})) != [*tasks]:
         raise InputError(
             f"{' '.join(files)}: not the configuration of a run of {model} on {', '.join(tasks)}; "
@@ -112,7 +114,10 @@ def _source(texts: Path) -> dict[str, Any]:
     """Where a task's texts are from, and the SHA-256 of the run's table of them."""
     settings = read_settings(texts)
     keys = ("source", "repository", "revision", "train", "test")
-    known = {key: settings.get(key) for key in keys}
+    known: dict[str, Any] = {key: settings.get(key) for key in keys}
+    for key in ("train", "test"):  # no path of one's own machine
+        if known[key] and Path(known[key]).is_absolute():
+            known[key] = Path(known[key]).name
     return {**known, "sha256": sha256_of(texts)}
 
 

@@ -9,7 +9,15 @@ import polars as pl
 from anchorflow.analyses.compression.published import table_2
 from anchorflow.analyses.reweighting.published import table_1
 from anchorflow.claims.summarize import load_claims
-from anchorflow.claims.verdicts import FAILS, NOT_MEASURED, NOT_SUPPORTED, SUPPORTED, UNCLEAR
+from anchorflow.claims.verdicts import (
+    FAILS,
+    NOT_COMPARED,
+    NOT_MEASURED,
+    NOT_SUPPORTED,
+    SUPPORTED,
+    UNCLEAR,
+    UNDECIDED,
+)
 from anchorflow.document.markdown import page
 from anchorflow.document.published_run import MEASURES, PAPERS, Published, readable
 from anchorflow.present.page import cell
@@ -75,7 +83,7 @@ _GROUPS = (
     "Supported in every model",
     "Supported in some models",
     "Not supported in some models, supported in none",
-    "Undecided",
+    "Undecided, or not compared",
 )
 
 
@@ -87,7 +95,7 @@ def _group(verdicts: Sequence[str | None]) -> str:
     return _GROUPS[2] if NOT_SUPPORTED in verdicts else _GROUPS[3]
 
 
-_SIGNS = {"supported": "✓", "not supported": "✗", "undecided": "?", "not compared": "…"}
+_SIGNS = {SUPPORTED: "✓", NOT_SUPPORTED: "✗", UNDECIDED: "?", NOT_COMPARED: "…"}
 
 
 def _verdict(row: Mapping[str, Any] | None) -> str:

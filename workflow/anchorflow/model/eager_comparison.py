@@ -39,7 +39,7 @@ _ROUNDINGS = 2
 _TOKENS = 48  # of a prompt
 _BEYOND = 16  # tokens by which another prompt exceeds a sliding window
 _LONGEST = 1100  # tokens of that prompt at most, to bound its time; longer windows are not exceeded
-_REMEDY = "this architecture is not supported; choose one that docs/checks.md lists"
+_REMEDY = "this architecture is not supported; choose one that docs/reference/models.md lists"
 
 
 @torch.no_grad()

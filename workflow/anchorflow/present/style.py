@@ -32,7 +32,7 @@ _CHANCE = "chance"
 _HATCHES = ("", "////", "....")
 
 BAR = 0.36  # width of a bar, where groups of bars are 1 apart
-PAGE = 6.8  # inches between the margins of a printed page
+PAGE = 6.8  # inches between the margins of a printed page, if figures.width says nothing else
 _ABREAST = 4  # panels on one line of a page
 _LOWEST, _HIGHEST = 1.65, 2.3  # inches, of a panel with its title and its axis
 _LONGEST_WORD = 30  # characters of a label word that fit below a panel
@@ -55,13 +55,13 @@ def small_multiples(
     Parameters
     ----------
     style : mapping
-        ``figures`` of the configuration: panel width (inches), font size (points), resolution.
+        ``figures`` of the configuration; keys of its title, width, and font may be missing.
     share, share_y : bool
         Whether all panels have the same x axis, and those side by side the same y axis.
     """
     lines = -(-columns // _ABREAST)  # of the page, for each row
     abreast = -(-columns // lines)
-    width = min(style["panel_width"], PAGE / abreast)
+    width = min(style["panel_width"], style.get("width", PAGE) / abreast)
     height = min(max(0.85 * width, _LOWEST), _HIGHEST)
     settings: Any = {
         "font.size": style["font_size"],
@@ -75,6 +75,7 @@ def small_multiples(
         "pdf.fonttype": 42,  # TrueType: text stays text, and journals accept it
         "svg.hashsalt": "anchorflow",  # the same identifiers in every run
         "savefig.dpi": style["resolution"],
+        **({"font.family": style["font"]} if style.get("font") else {}),
     }
     with plt.rc_context(settings):
         figure, grid = plt.subplots(
@@ -86,7 +87,8 @@ def small_multiples(
             sharey="row" if share_y else False,
             layout="constrained",
         )
-        figure.suptitle(title, fontsize=style["font_size"] + 1, wrap=True)
+        if style.get("title", True):
+            figure.suptitle(title, fontsize=style["font_size"] + 1, wrap=True)
         axes = [grid[row::rows].ravel().tolist() for row in range(rows)]
         for panel in (panel for row in axes for panel in row[columns:]):
             panel.set_visible(False)
@@ -96,6 +98,24 @@ def small_multiples(
             yield figure, [row[:columns] for row in axes]
         finally:
             plt.close(figure)
+
+
+def of_tasks(rows: pl.DataFrame, style: Mapping[str, Any]) -> pl.DataFrame:
+    """The rows of the tasks that ``figures.tasks`` lists, in its order, and those of the average.
+
+    All rows if it lists none. The average is that of all tasks of the run.
+    """
+    wanted = style.get("tasks") or ()
+    if not wanted or "task" not in rows.columns:
+        return rows
+    order = {name: place for place, name in enumerate((*wanted, AVERAGE))}
+    kept = rows.filter(pl.col("task").is_in(list(order)))
+    return kept.sort(pl.col("task").replace_strict(order), maintain_order=True)
+
+
+def with_controls(style: Mapping[str, Any]) -> bool:
+    """Whether ``figures.controls`` asks for the gray lines of controls and untrained networks."""
+    return bool(style.get("controls", True))
 
 
 def name_y(panels: Iterable[Axes], name: str) -> None:

@@ -76,7 +76,7 @@ SCORED = (
         "probabilities",
         pa.list_(pa.float32()),
         "softmax over the label words, in label order: by scoring and word_score in "
-        "config/README.md; in kernel, always over first tokens",
+        "the configuration reference; in kernel, always over first tokens",
         "probability",
     ),
     field(
@@ -142,7 +142,7 @@ METHOD = field(
     pa.string(),
     "vanilla: plain in-context learning; many: with more demonstrations; reweighted: with "
     "attention to the label words multiplied by exp(β); reweighted_RATE: the same, fitted with "
-    "this learning rate; the others are baselines, described in config/README.md at "
+    "this learning rate; the others are baselines, described in the configuration reference at "
     "reweighting.baselines",
 )
 COMPRESSED = field(
@@ -152,7 +152,7 @@ COMPRESSED = field(
     "as text; hidden_random_oracle, hidden_random_top: the most loyal draw of hidden_random, "
     "chosen on the same examples or on others; reweighted: everything, with re-weighted "
     "attention to label words; reweighted_anchor: hidden_anchor, re-weighted; the others are "
-    "methods, described in config/README.md at compression.methods",
+    "methods, described in the configuration reference at compression.methods",
 )
 SHARE = field(
     "share",

@@ -17,6 +17,7 @@ from anchorflow.present.style import (
     save,
     small_multiples,
     tasks_in_order,
+    with_controls,
 )
 
 _LIMITS = (-0.5, 1.5)  # R_l leaves [0, 1] a little where single layers are below chance
@@ -39,8 +40,9 @@ def plot_attention(
     with small_multiples(style, 2, len(tasks), title, share_y=True) as (figure, (upper, lower)):
         for task, aucs, shares in zip(tasks, upper, lower, strict=True):
             rows = summary.filter(task=task)
-            others = rows.filter(measure="auc_other")
-            plot_line(aucs, others, "0.45", 2, "AUCROC$_l$ of other tokens")
+            if with_controls(style):
+                others = rows.filter(measure="auc_other")
+                plot_line(aucs, others, "0.45", 2, "AUCROC$_l$ of other tokens")
             plot_line(aucs, rows.filter(measure="auc"), style["colors"][0], 0, "AUCROC$_l$")
             plot_chance(aucs, 0.5)
             aucs.set_ylim(0, 1)

@@ -18,6 +18,7 @@ from anchorflow.present.style import (
     save,
     small_multiples,
     tasks_in_order,
+    with_controls,
 )
 
 _FLOWS = {
@@ -53,7 +54,8 @@ def plot_flow(
     """
     tasks = tasks_in_order(summary)
     title = "Information flow, " + describe(summary, confidence)
-    twins = None if untrained is None or untrained.is_empty() else mean_shares(untrained)
+    known = untrained is not None and not untrained.is_empty() and with_controls(style)
+    twins = mean_shares(untrained) if known and untrained is not None else None
     with small_multiples(style, 2, len(tasks), title, share_y=True) as (figure, (upper, lower)):
         for task, shares, ratios in zip(tasks, upper, lower, strict=True):
             of_task = summary.filter(task=task)

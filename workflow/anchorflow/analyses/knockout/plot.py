@@ -16,6 +16,7 @@ from anchorflow.present.style import (
     save,
     small_multiples,
     thin,
+    with_controls,
 )
 from anchorflow.statistics.by_task import AVERAGE
 
@@ -53,6 +54,8 @@ def plot_knockout(
     bands = set(averaged["band"])
     plotted = ("single",) if "single" in bands else _THIRDS if bands & {*_THIRDS} else ("all",)
     averaged = averaged.filter(pl.col("band").is_in(plotted))
+    if not with_controls(style):
+        averaged = averaged.filter(control=False)
     classes = [name for name in NAMES if name in set(summary["edges"])]
     title = "Edges of attention cut, averaged over tasks,\n"
     title += describe(summary, confidence, "bands" if plotted == ("single",) else "error bars")
@@ -74,6 +77,8 @@ def plot_knockout(
 
 def _plot_lines(axes: Axes, cut: pl.DataFrame, drawn: pl.DataFrame, color: str) -> None:
     plot_line(axes, cut, color, 0, _CUT)
+    if drawn.is_empty():
+        return
     rows = drawn.sort("layer")
     axes.fill_between(
         rows["layer"], rows["low"], rows["high"], color="0.4", alpha=0.15, linewidth=0
@@ -85,6 +90,8 @@ def _plot_bars(
     axes: Axes, cut: pl.DataFrame, drawn: pl.DataFrame, color: str, bands: tuple[str, ...]
 ) -> None:
     for order, (rows, look, name) in enumerate(((cut, color, _CUT), (drawn, "0.6", _RANDOM))):
+        if rows.is_empty():
+            continue
         places = [bands.index(band) + 0.4 * order - 0.2 for band in rows["band"]]
         plot_bars(axes, rows, places, order, look, name)
     axes.set_xticks(range(len(bands)), bands)

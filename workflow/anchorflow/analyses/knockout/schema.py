@@ -7,8 +7,8 @@ from anchorflow.schemas import fields as f
 EDGES = f.field(
     "edges",
     pa.string(),
-    "which edges of attention, described in config/README.md at knockout.classes; none: the "
-    "unmodified run",
+    "which edges of attention, described in the configuration reference at knockout.classes; "
+    "none: the unmodified run",
 )
 
 CONTROL = f.field(

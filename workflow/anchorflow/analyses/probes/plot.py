@@ -13,6 +13,7 @@ from anchorflow.present.style import (
     number_layers,
     save,
     small_multiples,
+    with_controls,
 )
 from anchorflow.statistics.by_task import AVERAGE
 
@@ -52,7 +53,10 @@ def plot_probes(
                     .agg(pl.col("mean").mean())
                     .sort("layer")
                 )
-                panel.plot(chance["layer"], chance["mean"], color="0.6", label="shuffled targets")
+                if with_controls(style):
+                    panel.plot(
+                        chance["layer"], chance["mean"], color="0.6", label="shuffled targets"
+                    )
                 for number, offset in enumerate(offsets):
                     line = rows.filter(
                         pl.col("measure") == "accuracy", pl.col("offset") == offset

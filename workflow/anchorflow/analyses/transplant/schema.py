@@ -22,7 +22,7 @@ PLACES = f.field(
     "places",
     pa.string(),
     "tokens of the demonstrations whose activations are transplanted, described in "
-    "config/README.md at transplant.places; none",
+    "the configuration reference at transplant.places; none",
 )
 
 SIDE = f.field(

@@ -1,0 +1,91 @@
+"""Works that the project cites: docs/reference/bibliography.md, and BibTeX of what a run used."""
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from anchorflow import __version__
+from anchorflow.document import ROOT
+from anchorflow.document.markdown import markdown_table
+
+BIBLIOGRAPHY_FILE = ROOT / "docs" / "reference" / "bibliography.md"
+_HEAD = """\
+# Bibliography
+
+<!-- Made from workflow/anchorflow/document/works.yaml by `make docs`. -->
+
+Works that the documentation, the configuration, and the code cite. `anchorflow cite` prints
+those of a run as BibTeX.
+
+"""
+
+
+def works() -> list[dict[str, Any]]:
+    """All works, by name."""
+    file = Path(__file__).with_name("works.yaml")
+    found: list[dict[str, Any]] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return found
+
+
+def bibliography() -> str:
+    """The text of docs/reference/bibliography.md."""
+    rows = [[work["work"], work["used"], _reference(work)] for work in works()]
+    return _HEAD + markdown_table(["work", "used for", "reference"], rows) + "\n"
+
+
+def write() -> None:
+    """Write docs/reference/bibliography.md."""
+    BIBLIOGRAPHY_FILE.write_text(bibliography(), encoding="utf-8")
+
+
+def bibtex(analyses: Collection[str], sources: Mapping[str, Mapping[str, Any]]) -> str:
+    """BibTeX of this software, of the works behind some analyses, and of models and data sets.
+
+    Parameters
+    ----------
+    sources : mapping
+        Entries of ``models`` and ``tasks`` by name; those from the Hub are cited.
+    """
+    software = {
+        "author": "{The anchorflow authors}",
+        "title": "{anchorflow}",
+        "note": f"Version {__version__}",
+    }
+    entries = [_entry("software", "anchorflow", software)]
+    for work in works():
+        used = work.get("analyses", ())
+        if used and not set(used) & set(analyses):
+            continue
+        fields = {
+            "author": re.sub(r", | and ", " and ", work["authors"]),
+            "title": f"{{{work['title']}}}",
+            "howpublished": work.get("venue", ""),
+            "year": work["work"].rpartition(" ")[2],
+            "url": work["url"],
+        }
+        entries.append(_entry("misc", work["work"].replace(" et al. ", ""), fields))
+    for name, source in sources.items():
+        if source["source"] == "hub":
+            fields = {
+                "title": f"{{{source['repository']}}}",
+                "note": f"Revision {source['revision']}",
+                "url": f"https://huggingface.co/{source['repository']}",
+            }
+            entries.append(_entry("misc", name, fields))
+    return "\n".join(entries)
+
+
+def _entry(kind: str, key: str, fields: Mapping[str, str]) -> str:
+    lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
+    return "\n".join([f"@{kind}{{{key},", *lines, "}", ""])
+
+
+def _reference(work: Mapping[str, Any]) -> str:
+    venue = work.get("venue", "")
+    if venue:  # a year means proceedings
+        venue = f" {'In ' if re.search(r'[0-9]', venue) else ''}*{venue}*."
+    end = "" if work["title"].endswith("?") else "."
+    return f"{work['authors']}. {work['title']}{end}{venue} <{work['url']}>"
