@@ -69,6 +69,7 @@ from constructed.claims import (
     of_claim,
     summarize,
 )
+from constructed.heads import ablation, beta, heads
 from constructed.interventions import cutoff, cuts, faithfulness, knockout, transplant
 from constructed.kernel import states
 from constructed.rows import frame
@@ -520,16 +521,16 @@ def test_claims_are_told_apart_and_name_source_control_and_form() -> None:
     claims = load_claims()
     assert len({claim.name for claim in claims}) == len(claims)
     for claim in claims:
-        assert claim.source.startswith(("[A] §", "[K] §"))
+        assert claim.source.startswith(("[A] §", "[K] §", "[H] §"))
         assert claim.source.startswith(claim.family)
         assert claim.control.description
         assert claim.form in (PAPER, DISCRIMINATING)
         assert "|" not in claim.statement + claim.compared + claim.control.description
         assert claim.figure in ANALYSES
         assert ANALYSES[claim.measured_by].measured or claim.null != UNTRAINED
-    # More than forty claims, or fifteen questions, are no answer.
-    assert len(claims) <= 40
-    assert 10 <= sum(claim.question != "" for claim in claims) <= 15
+    # More claims, or questions, are no answer.
+    assert len(claims) <= 44
+    assert 10 <= sum(claim.question != "" for claim in claims) <= 16
 
 
 def test_claims_are_in_the_order_of_the_papers() -> None:
@@ -537,6 +538,7 @@ def test_claims_are_in_the_order_of_the_papers() -> None:
     assert families == [
         *("[A] §2.1", "[A] §2.2", "[A] §2.3", "[A] §2", "[A] §3.1", "[A] §3.2", "[A] §3.3"),
         *("[K] §4.1", "[K] §4.2", "[K] §5.1", "[K] §5.2", "[K] §5.3", "[K] §5.4", "[K] §5.5"),
+        *("[H] §1", "[H] §2", "[H] §3", "[H] §4"),
     ]
     names = [claim.name for claim in load_claims()]
     of_flow = ["flow_early", "flow_late", "flow_wp_over_ww", "flow_pq_over_ww"]
@@ -603,7 +605,14 @@ def every_table() -> Tables:
     taken = {("keys_values", at, 0): [0.4, 0.6] for at in ("label", "text", "template")}
     probed = measure_probes(states(), 1.0)
     single = cuts([0.1, 0.2, 0.3]).filter(pl.col("edges") != "none")
+    needed = ("label_copy", "function_vector", "prefix_matching")
+    needed += ("task_recognition_share", "task_learning_share")
+    without = {(score, control, 0, 0.1): [1, 0] for score in needed for control in (False, True)}
+    of_heads = {(layer, 0): [1.0, 2.0] for layer in range(3)}
     return {
+        "heads": heads({"label_copy": of_heads, "prefix_matching": of_heads}),
+        "ablation": ablation(without, [1, 1], [0, 0]),
+        "reweighting_beta": beta({(layer, 0): 0.1 * layer for layer in range(3)}),
         "knockout": pl.concat([knockout(edges, [0.5, 0.5]), single]),
         "faithfulness": faithfulness(told),
         "cutoff": cutoff(dict.fromkeys(("label", "random"), [[0, 1]] * 3), [0, 1]),

@@ -44,8 +44,9 @@ __all__ = [
 ]
 
 _FOLDER = "claims/sections"
+_PAPERS = "AKH"  # in the order of claims; [H] are works on attention heads
 _SOURCE = re.compile(
-    r"\[(?P<paper>\w+)\] §(?P<section>\d+(\.\d+)*)(, (Table|Fig\.) (?P<number>\d+))?"
+    r"\[(?P<paper>[AKH])\] §(?P<section>\d+(\.\d+)*)(, (Table|Fig\.) (?P<number>\d+))?"
 )
 
 
@@ -62,13 +63,13 @@ def load_claims() -> list[Claim]:
     return sorted(claims, key=_place)
 
 
-def _place(claim: Claim) -> tuple[str, tuple[float, ...], int, int]:
+def _place(claim: Claim) -> tuple[int, tuple[float, ...], int, int]:
     """Paper, section, number of the table or figure, place; §5.1 precedes §5 as a whole."""
     source = _SOURCE.fullmatch(claim.source)
     if source is None:
         raise ValueError(f"{claim.name}: a source is written as [A] §3.2, Table 2: {claim.source}")
     section = [int(number) for number in source["section"].split(".")]
-    return source["paper"], (*section, inf), int(source["number"] or 0), claim.place
+    return _PAPERS.index(source["paper"]), (*section, inf), int(source["number"] or 0), claim.place
 
 
 def summarize_claims(

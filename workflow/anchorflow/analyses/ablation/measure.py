@@ -78,8 +78,10 @@ def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
     """One token per text and setting, or all tokens if heads are replaced everywhere."""
     settings = settings_of(spec)
     everywhere = sum(setting.where == "everywhere" for setting in settings)
+    # Everywhere, demonstrations run for either half of the texts, and once for their means.
+    again = everywhere * (2 * prompts.demonstrations + prompts.asked)
     return Cost(
-        prompts.once * (1 + everywhere) + prompts.asked,
+        prompts.once * (2 if everywhere else 1) + prompts.asked + again,
         steps=2 * (len(settings) - everywhere),
         copies=2,
     )

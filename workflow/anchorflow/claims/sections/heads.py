@@ -33,7 +33,7 @@ READS = (
     "ablation",
     "kernel",
     "kernel_predictions",
-    "beta",
+    "reweighting_beta",
 )
 
 _UNHELPFUL = "demonstrations do not raise accuracy in this task, so heads have nothing to lose"
@@ -117,7 +117,7 @@ def reads_and_writes(run: Run, measure: str = "agreement") -> Sampled:
 def fitted_where_copied(run: Run, score: str = "label_copy") -> Sampled:
     """Rank correlation over heads of a score with β, averaged over demonstrations."""
     means = {}
-    for seed, rows in run.by_seed("beta").items():
+    for seed, rows in run.by_seed("reweighting_beta").items():
         of_heads = rows.group_by("layer", "head").agg(pl.col("beta").mean()).sort("layer", "head")
         means[seed] = of_heads["beta"].to_numpy()
     return _over_heads(_of_score(run, score), means)

@@ -1,0 +1,63 @@
+"""Means of heads' scores, their differences from controls, and how well halves rank heads."""
+
+import polars as pl
+import pytest
+
+from anchorflow.analyses.heads.schema import HEADS_SUMMARY
+from anchorflow.analyses.heads.summarize import ranks_agree, summarize_heads
+from anchorflow.analyses.heads.tabulate import tabulate_heads
+from anchorflow.config.errors import InputError
+from anchorflow.schemas.frames import frame_schema
+from constructed.heads import heads
+from constructed.interventions import prompts
+
+SCORES = {
+    "label_copy": {(0, 0): [1.0, 3.0], (0, 1): [-4.0, -4.0], (1, 0): [0.5, 0.5], (1, 1): [0, 1]},
+    "direct": {(0, 0): [2.0, 2.0], (0, 1): [0.0, 0.0], (1, 0): [1.0, 1.0], (1, 1): [3.0, 3.0]},
+}
+
+
+def summary() -> pl.DataFrame:
+    return summarize_heads(heads(SCORES, {"label_copy": 0.5}), prompts(), 0.95)
+
+
+def test_scores_are_averaged_and_keep_their_sign() -> None:
+    table = summary()
+    assert table.schema == frame_schema(HEADS_SUMMARY)
+    of_news = table.filter(task="news", score="label_copy")
+    values = of_news.filter(measure="value").sort("layer", "head")["mean"].to_list()
+    assert values == [2.0, -4.0, 0.5, 0.5]
+    less = of_news.filter(measure="difference").sort("layer", "head")["mean"].to_list()
+    assert less == [1.5, -4.5, 0.0, 0.0]
+    measures = set(table.filter(score="direct")["measure"])
+    assert measures == {"value", "reliability"}  # without a control, no difference
+
+
+def test_halves_that_rank_heads_alike_are_reliable() -> None:
+    reliable = summary().filter(measure="reliability", task="news")
+    assert set(reliable["layer"]) == set(reliable["head"]) == {-1}
+    by_score = dict(reliable.select("score", "mean").iter_rows())
+    assert by_score["direct"] == pytest.approx(1)  # all examples are alike
+    # Ranks 4, 1, 3, 2 of the first text, of the second 4, 1, 2, 3 (3.0 and -4.0 at the ends).
+    assert by_score["label_copy"] == pytest.approx(0.8)
+
+
+def test_ranks_that_are_all_alike_agree_with_nothing() -> None:
+    import numpy as np
+
+    assert np.isnan(ranks_agree(np.array([1.0, 1.0, 2.0, 3.0])))
+    assert ranks_agree(np.array([1.0, 2.0, 2.0, 1.0])) == pytest.approx(-1)
+
+
+def test_the_table_has_the_highest_heads_by_their_differences_from_controls() -> None:
+    rows = tabulate_heads(summary()).table
+    copied = rows.filter(score="label_copy")
+    assert copied.select("layer", "head").rows()[0] == (0, 0)
+    assert copied.select("layer", "head").rows()[-1] == (0, 1)
+    first = rows.filter(score="direct").row(0, named=True)
+    assert (first["layer"], first["head"], first["difference"]) == (1, 1, "–")
+
+
+def test_nothing_measured_is_refused() -> None:
+    with pytest.raises(InputError, match="every prompt exceeds"):
+        summarize_heads(heads({}), prompts(), 0.95)
