@@ -15,3 +15,32 @@ use rule measure as measure_heads with:
         spec=section("heads"),
     message:
         "Scoring the heads of {wildcards.model} for {wildcards.task}, seed {wildcards.seed}"
+
+
+if config["heads"]["scores"]:
+    FINAL_TABLES += expand("results/atlas/{model}.json", model=config["models"])
+
+
+rule write_atlas:
+    input:
+        summary="results/summaries/heads/{model}.parquet",
+        model="results/models/{model}",
+    output:
+        "results/atlas/{model}.json",
+    log:
+        "logs/write_atlas/{model}.log",
+    group:
+        "presenting"
+    conda:
+        "../envs/anchorflow.yaml"
+    threads: 1
+    params:
+        **code_of("write_atlas", "analyses/heads/atlas.py"),
+        prompts={
+            name: {key: task[key] for key in ("template", "labels")}
+            for name, task in config["tasks"].items()
+        },
+    message:
+        "Writing the atlas of the heads of {wildcards.model}"
+    script:
+        "../scripts/write_atlas.py"

@@ -1,0 +1,72 @@
+"""The scores of a model's heads as one JSON file, for other tools."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from anchorflow.analyses.heads.schema import SCORE
+from anchorflow.statistics.by_task import AVERAGE
+from anchorflow.store.replacing import replacing
+
+_KEPT = ("name", "repository", "revision", "sha256", "dtype", "architecture")
+
+
+def atlas(
+    summary: pl.DataFrame, card: Mapping[str, Any], prompts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Every score as layers × heads, averaged over tasks, with intervals.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        ``HEADS_SUMMARY`` of one model.
+    card : mapping
+        The model's ``model.json``.
+    prompts : mapping
+        Template and label words by task.
+
+    Returns
+    -------
+    dict
+        ``model``, ``prompts``, ``examples``, and ``scores``: of each its definition, and by measure
+        ``mean``, ``low`` and ``high`` as [L][H]; null where undefined.
+    """
+    averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("layer") >= 0)
+    known = SCORE.metadata[b"description"].decode()
+    found: dict[str, Any] = {}
+    for (score, measure), rows in averaged.group_by("score", "measure", maintain_order=True):
+        ordered, layers = rows.sort("layer", "head"), rows["layer"].n_unique()
+        values = {end: _rows(ordered[end].to_list(), layers) for end in ("mean", "low", "high")}
+        entry = found.setdefault(str(score), {"definition": _definition(known, str(score))})
+        entry[str(measure)] = values
+    return {
+        "model": {key: card[key] for key in _KEPT if card.get(key) is not None},
+        "prompts": dict(prompts),
+        "examples": int(np.max(averaged["examples"].to_numpy())),
+        "scores": found,
+    }
+
+
+def write_atlas(path: str | Path, content: Mapping[str, Any]) -> None:
+    """Write an atlas atomically."""
+    with replacing(path) as temporary:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def _rows(values: list[float | None], layers: int) -> list[list[float | None]]:
+    heads = len(values) // layers
+    return [values[first : first + heads] for first in range(0, len(values), heads)]
+
+
+def _definition(known: str, score: str) -> str:
+    """What the schema says about a score, or about the group that it is named in."""
+    parts = [part.partition(": ") for part in known.split("; ")]
+    for names, _, text in parts:
+        if score in names.split(", "):
+            return text
+    return known
