@@ -87,7 +87,7 @@ def test_a_whole_run_has_the_jobs_that_snakemake_plans() -> None:
         "kernel": 4 * (3 + 3),
         "compression": 4 * (3 + 3),
         "timing": 3,
-        **dict.fromkeys(("heads", "ablation"), 3 * (3 + 3)),
+        **dict.fromkeys(("heads", "ablation"), 2 * (3 + 3)),
         **dict.fromkeys(("reweighting", "confusion", "retrieval"), 12),
     }
     assert jobs == expected
@@ -116,7 +116,7 @@ def test_a_run_is_told_of_in_one_sentence_by_a_process_of_its_own(
     with caplog.at_level(logging.INFO):
         log_run(configuration(**SHALLOW), "gemma-3-270m", resolved)
     (said,) = caplog.messages
-    assert said.startswith("gemma-3-270m: 308 jobs take about ")
+    assert said.startswith("gemma-3-270m: 296 jobs take about ")
     assert " on this machine, one after the other, with 16 texts of about 32 tokens" in said
 
 
