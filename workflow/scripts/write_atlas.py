@@ -4,6 +4,8 @@ from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
+from pathlib import Path
+
 from anchorflow.analyses.heads.atlas import atlas, write_atlas
 from anchorflow.analyses.heads.schema import HEADS_SUMMARY
 from anchorflow.store.checksums import read_json
@@ -12,7 +14,7 @@ from anchorflow.store.parquet import read_table
 
 if __name__ == "__main__":
     with job(snakemake):
-        folder = snakemake.input.model
-        card = read_json(f"{folder}/model.json", remedy=f"delete {folder} and run again")
+        folder = Path(snakemake.input.model)
+        card = read_json(folder / "model.json", remedy=f"delete {folder} and run again")
         summary = read_table(snakemake.input.summary, HEADS_SUMMARY)
         write_atlas(snakemake.output[0], atlas(summary, card, snakemake.params.prompts))
