@@ -40,6 +40,7 @@ from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS
 
 SCORES = ("prefix_matching", "writing", "task", "gathering", "function_vector")
+_HEADS = 16  # of a layer, for the estimate of time, which knows the number of layers alone
 REPEATED = 50  # different random tokens in a sequence, which then follow once more
 _PARTS = ("text", "template", "instruction", "first", "query")
 
@@ -52,7 +53,7 @@ def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
     vectors = "function_vector" in spec["scores"]
     return Cost(
         prompts.once * (2 if vectors else 1) + further,
-        steps=depth * prompts.texts if vectors else 0,
+        steps=depth * _HEADS if vectors else 0,  # twice, from half of the layers on
         copies=2 if vectors else 1,
     )
 
