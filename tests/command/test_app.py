@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 import yaml
 
-from anchorflow.command import main
+from anchorflow.command.entry import main
 from anchorflow.config.places import REPOSITORY
 
 BAD_TASK = "tasks:\n  mine: {source: local}\n"

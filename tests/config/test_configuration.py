@@ -307,7 +307,10 @@ def test_an_unknown_key_that_is_no_text_is_told_all_the_same() -> None:
     [
         ({"saliency": {}}, "saliency: this section is called flow now; rename it."),
         ({"diagnosis": {}}, "diagnosis: this section is called confusion now; rename it."),
-        ({"heads": {}}, "heads: chosen_on is a key of kernel now, so move it there."),
+        (
+            {"heads": {"chosen_on": 0.7}},
+            "heads.chosen_on: it is a key of kernel now, so move it there.",
+        ),
         (
             {"controls": {"stages": ["saliency"]}},
             "controls.stages.0: saliency is called flow now; rename it.",

@@ -85,9 +85,9 @@ def _write_out_choices(part: Any) -> None:
         part["description"] = " ".join([part["description"], *choices])
 
 
-# Sections and analyses that had other names, and the one key of a section that has moved.
+# Sections and analyses that had other names, and the one key that has moved.
 _RENAMED = {"saliency": "flow", "diagnosis": "confusion"}
-_MOVED = {"heads": "chosen_on is a key of kernel now, so move it there"}
+_MOVED = {"heads.chosen_on": "it is a key of kernel now, so move it there"}
 
 
 def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> None:
@@ -498,8 +498,8 @@ def _sentence(error: ValidationError, schema: Mapping[str, Any]) -> str:
         prefix = f"{key}." if error.absolute_path else ""
         if not prefix and unknown in _RENAMED:
             return f"{unknown}: this section is called {_RENAMED[unknown]} now; rename it."
-        if not prefix and unknown in _MOVED:
-            return f"{unknown}: {_MOVED[unknown]}."
+        if f"{prefix}{unknown}" in _MOVED:
+            return f"{prefix}{unknown}: {_MOVED[prefix + unknown]}."
         return (
             f"{prefix}{unknown}: unknown key{_nearest(unknown, known)}; "
             f"known here are {', '.join(known)}."

@@ -1,0 +1,19 @@
+"""Where the command ``anchorflow`` begins, without libraries that may be missing."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command, or say in one sentence what it lacks."""
+    try:
+        from anchorflow.command.app import main as run
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("anchorflow"):
+            raise
+        print(
+            f"ERROR: the command needs {error.name}, which is not installed; run "
+            "pip install 'anchorflow[workflow]'.",
+            file=sys.stderr,
+        )
+        raise SystemExit(2) from None
+    run()
