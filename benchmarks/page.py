@@ -2,8 +2,8 @@ r"""What ``make bench`` runs: every measurement compared with the plain way, and
 
     python benchmarks/page.py --model results/models/gemma-3-270m --shape smollm2-135m
 
-It takes at most 10 minutes on two cores and writes its results into ``docs/performance.md``,
-between the two comments that name this script. Both ways run in this process, in float32, one after
+It takes at most 10 minutes on two cores and writes its results into
+``docs/reference/performance.md``, between the two comments that name this script. Both ways run in this process, in float32, one after
 the other; each is timed at least twice after a warm-up, and the median is taken. The plain ways are
 those of ``gpu.py``, ``compression.py``, and ``probes.py``.
 
@@ -48,7 +48,7 @@ from anchorflow.model.opening import open_model
 from anchorflow.model.prefix import shared_token_ids
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/performance.md"
+PAGE = ROOT / "docs/reference/performance.md"
 BEGIN, END = "<!-- benchmarks/page.py: begin -->\n", "<!-- benchmarks/page.py: end -->\n"
 CPU = torch.device("cpu")
 TOKENS = 256  # of a prompt; saliency also has four times as many

@@ -5,11 +5,18 @@ import re
 from anchorflow.document import ROOT
 
 CITED = re.compile(r"[A-Z][a-z]+ et al\.,? \d{4}")
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "config/*", "data/README.md", "workflow/**/*")
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/**/*.md",
+    "config/*",
+    "data/README.md",
+    "workflow/**/*",
+)
 
 
 def test_every_work_that_is_cited_has_its_row() -> None:
-    bibliography = ROOT / "docs" / "bibliography.md"
+    bibliography = ROOT / "docs" / "reference" / "bibliography.md"
     files = {file for pages in PAGES for file in ROOT.glob(pages) if file.is_file()}
     texts = (
         file.read_text(encoding="utf-8")

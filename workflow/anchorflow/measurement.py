@@ -52,7 +52,7 @@ class Measurement:
 
     @property
     def rows(self) -> pl.DataFrame:
-        """The measured table, one row per text and setting; docs/data_dictionary.md has columns."""
+        """The measured table, one row per text and setting; see reference/data_dictionary.md."""
         return next(iter(self.tables.values()))
 
     def summary(self) -> pl.DataFrame:
