@@ -3,9 +3,9 @@ r"""What ``make bench`` runs: every measurement compared with the plain way, and
     python benchmarks/page.py --model results/models/gemma-3-270m --shape smollm2-135m
 
 It takes at most 10 minutes on two cores and writes its results into
-``docs/reference/performance.md``, between the two comments that name this script. Both ways run in this process, in float32, one after
-the other; each is timed at least twice after a warm-up, and the median is taken. The plain ways are
-those of ``gpu.py``, ``compression.py``, and ``probes.py``.
+``docs/reference/performance.md``, between the two comments that name this script. Both ways run in
+this process, in float32, one after the other; each is timed at least twice after a warm-up, and the
+median is taken. The plain ways are those of ``gpu.py``, ``compression.py``, and ``probes.py``.
 
 A share of a limit relates the operations that are needed to the rate of a large matrix product.
 For fits of β, it relates the bytes of weights that every step has to read, once forward and once

@@ -63,8 +63,8 @@ LARGE: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 # Of the table in docs/reference/performance.md: 8 prompts of 96 tokens, of which 24 are the query,
-# in bfloat16 and batches of 512 tokens; isolation keeps the demonstrations' keys and values again for
-# the first and the last 5 layers, of label words and of one draw.
+# in bfloat16 and batches of 512 tokens; isolation keeps the demonstrations' keys and values again
+# for the first and the last 5 layers, of label words and of one draw.
 MEASURED = {
     ("gpt2-xl", "flow"): 4881e6,
     ("gpt2-xl", "isolation"): 3234e6,
