@@ -6,7 +6,14 @@ import pyarrow as pa
 import pytest
 
 from anchorflow.config.stages import files_of_tables
-from anchorflow.document.tables import DICTIONARY_FILE, data_dictionary, keys_of, shared_columns
+from anchorflow.document.tables import (
+    DICTIONARY_FILE,
+    columns_of,
+    data_dictionary,
+    keys_of,
+    shared_columns,
+)
+from anchorflow.schemas.fields import field
 from anchorflow.store.all_tables import TABLES
 
 FILES = files_of_tables()
@@ -18,31 +25,44 @@ def test_the_page_is_what_the_schemas_yield() -> None:
     )
 
 
-def test_every_column_of_every_table_stands_in_the_section_of_its_table() -> None:
-    head, *sections = data_dictionary(TABLES, FILES).split("\n## ")[1:]
+def test_every_column_stands_in_the_section_of_its_table_with_one_description_on_the_page() -> None:
+    page = data_dictionary(TABLES, FILES)
+    _, shared, *sections = page.split("\n## ")
     assert [section.partition("\n")[0] for section in sections] == list(TABLES)
-    shared = dict(re.findall(r"^\| `(\w+)` \|(.*)$", head, re.MULTILINE))
+    described = {"#shared-columns": described_in(shared)}
     for section, (table, schema) in zip(sections, TABLES.items(), strict=True):
-        own = dict(re.findall(r"^\| `(\w+)` \|(.*)$", section, re.MULTILINE))
-        line = re.search(r"^Shared columns: (.*)$", section, re.MULTILINE)
-        common = re.findall(r"`(\w+)`", line[1]) if line else []
-        assert sorted([*own, *common]) == sorted(schema.names)
+        own = described_in(section)
+        named = {  # by the section that describes it
+            link: re.findall(r"`(\w+)`", names)
+            for link, names in re.findall(r"\[\w+\]\((#[\w-]+)\): ([^;.]*)", section)
+        }
+        assert sorted([*own, *(name for names in named.values() for name in names)]) == sorted(
+            schema.names
+        )
+        described[f"#{table}"] = own
+        found = own | {name: described[link][name] for link in named for name in named[link]}
+        for column in columns_of(schema):
+            assert found[column.name].endswith(column.description.replace("|", "\\|"))
+        bold = re.findall(r"\*\*`(\w+)`\*\*", section)
+        assert sorted(bold) == sorted(keys_of(schema))
         assert all(f"`{pattern}`" in section for pattern in FILES[table])
-        for field in schema:
-            text = (own if field.name in own else shared)[field.name]
-            assert field.metadata[b"description"].decode().replace("|", "\\|") in text
-    of = dict(zip(TABLES, sections, strict=True))
-    assert "Keys: `model`, `task`, `seed`, `example`, `layer`." in of["flow"]
+    assert "| `attention_label` | float32, probability | A(q, p_k): " in page
 
 
-def test_of_several_descriptions_of_a_name_the_most_frequent_is_shared() -> None:
-    one, other, once = (
-        pa.schema([pa.field("x", pa.int32(), metadata={"description": text, "unit": ""})])
-        for text in ("one", "other", "once")
-    )
-    (shared,) = shared_columns([other, one, one, one, other, once])
-    assert shared.metadata[b"description"] == b"one"
-    assert shared_columns([one, other, once]) == []
+def described_in(section: str) -> dict[str, str]:
+    """Descriptions of the columns in a section's table, by name."""
+    rows = re.findall(r"^\| (?:\*\*)?`(\w+)`(?:\*\*)? \| (.*) \|$", section, re.MULTILINE)
+    assert len(dict(rows)) == len(rows)
+    return dict(rows)
+
+
+def test_a_column_that_three_tables_describe_alike_is_shared_and_one_of_each_name() -> None:
+    def table(*columns: tuple[str, str]) -> pa.Schema:
+        return pa.schema([field(name, pa.int32(), description) for name, description in columns])
+
+    first, other = ("layer", "a layer"), ("layer", "the first layer")
+    tables = [table(first, ("seed", "a seed"))] * 2 + [table(other)] * 3 + [table(first)] * 2
+    assert [(column.name, column.description) for column in shared_columns(tables)] == [first]
 
 
 @pytest.mark.parametrize("name", TABLES)

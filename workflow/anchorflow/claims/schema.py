@@ -33,15 +33,14 @@ CLAIMS = f.table(
     f.field(
         "low",
         pa.float64(),
-        "lower end of the effect's interval; for time, the lower quartile of the compared method "
-        "divided by the upper one of anchors, minus 1",
+        "lower end of the effect's interval; for time, from quartiles: the compared method's lower "
+        "one divided by the anchors' upper one, minus 1",
         "as effect",
     ),
     f.field(
         "high",
         pa.float64(),
-        "upper end of the effect's interval; for time, the upper quartile of the compared method "
-        "divided by the lower one of anchors, minus 1",
+        "upper end of the interval; for time, the other two quartiles",
         "as effect",
     ),
     f.field("control", pa.string(), "what takes the place of what the claim is about"),
@@ -89,9 +88,9 @@ CLAIMS = f.table(
     f.field(
         "p_value",
         pa.float64(),
-        "two-sided p value of effect, difference from control, and difference from null, the "
-        "largest of the three; 1 if one of them is not above 0, or its interval is undefined; null "
-        "if one of them was not measured, for one seed, and for time",
+        "the largest two-sided p value of effect, difference from control, and difference from "
+        "null; 1 if one of them is not above 0, or has no interval; null if one was not measured, "
+        "for one seed, and for time",
         "1",
     ),
     f.field("p_corrected", pa.float64(), "p_value after Holm's correction within the family", "1"),
@@ -109,26 +108,21 @@ CLAIMS = f.table(
         "demonstrations; or quartiles of timings",
     ),
     f.field("rule", pa.string(), "rule for the verdict"),
-    *(
-        f.field(
-            f"{what}_mark",
-            pa.string(),
-            f"{which}: holds, the interval is above 0; fails, it is at or below 0; unclear, it "
-            "contains 0; missing, it was not measured or has no value; none, there is nothing to "
-            "compare, or the effect is itself this difference",
-        )
-        for what, which in (
-            ("effect", "the effect"),
-            ("control", "its difference from the control"),
-            ("null", "its difference from the untrained network"),
-        )
+    f.field(
+        "effect_mark",
+        pa.string(),
+        "the effect: holds, the interval is above 0; fails, it is at or below 0; unclear, it "
+        "contains 0; missing, it was not measured or has no value; none, there is nothing to "
+        "compare, or the effect is itself this difference",
     ),
+    f.field("control_mark", pa.string(), "the same for its difference from the control"),
+    f.field("null_mark", pa.string(), "the same for its difference from the untrained network"),
     f.field(
         "verdict",
         pa.string(),
-        "supported; not supported, as effect, control or null fails; undecided, as an interval "
-        "contains 0 or Holm's correction leaves no decision; not compared, as a control or null "
-        "that the claim needs is missing; not measured, or with one seed",
+        "supported; not supported, as one of the three fails; undecided, as an interval contains 0 "
+        "or Holm's correction leaves no decision; not compared, as a control or null is missing; "
+        "not measured, or with one seed",
     ),
     f.field(
         "fails",

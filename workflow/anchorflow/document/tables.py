@@ -1,10 +1,11 @@
-"""docs/reference/data_dictionary.md, made from the tables' schemas.
+"""docs/reference/data_dictionary.md, made from the tables' schemas so that the two agree.
 
 ``make docs`` writes it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -14,11 +15,32 @@ from anchorflow.document.markdown import page
 from anchorflow.store.all_tables import TABLES
 
 DICTIONARY_FILE = ROOT / "docs" / "reference" / "data_dictionary.md"
-_OFTEN = 2  # tables in which the same column is described once for all of them
+_SHARED_FROM = 3  # A column that so many tables describe alike is described once, at the top.
+
+
+class Column(NamedTuple):
+    """A column as the page describes it."""
+
+    name: str
+    kind: str
+    unit: str
+    description: str
+
+
+class Section(NamedTuple):
+    """A table as the page describes it."""
+
+    name: str
+    rows: str
+    files: Sequence[str]
+    keys: Container[str]
+    shared: Sequence[Column]  # described at the top of the page
+    earlier: Mapping[str, Sequence[Column]]  # by the table in whose section they are described
+    own: Sequence[Column]
 
 
 def data_dictionary(tables: Mapping[str, pa.Schema], files: Mapping[str, Sequence[str]]) -> str:
-    """The text of the page: columns that tables share, all tables, then a section for each.
+    """The text of the page: columns that many tables share, then a section for each table.
 
     Parameters
     ----------
@@ -28,38 +50,11 @@ def data_dictionary(tables: Mapping[str, pa.Schema], files: Mapping[str, Sequenc
     shared = shared_columns(tables.values())
     return page(
         "data_dictionary.md",
-        shared=[_row(field) for field in shared],
-        tables=tables,
-        files=files,
-        of=_of,
-        keys_of=keys_of,
-        quoted=_quoted,
-        own=lambda schema: [_row(field) for field in schema if not _is_in(field, shared)],
-        common=lambda schema: [field.name for field in schema if _is_in(field, shared)],
+        shared=shared,
+        sections=_sections(tables, files, shared),
+        names=_names,
+        lines=_lines,
     )
-
-
-def shared_columns(schemas: Iterable[pa.Schema]) -> list[pa.Field]:
-    """Columns that several tables have with the same description, by name.
-
-    Of several descriptions of a name, the most frequent one.
-    """
-    fields = [field for schema in schemas for field in schema]
-    counts = Counter(_known(field) for field in fields)
-    first = {_known(field): field for field in reversed(fields)}
-    of_names: dict[str, pa.Field] = {}
-    for known, count in counts.most_common():
-        if count >= _OFTEN:
-            of_names.setdefault(first[known].name, first[known])
-    return [of_names[name] for name in sorted(of_names)]
-
-
-def _known(field: pa.Field) -> tuple[str, ...]:
-    return field.name, str(field.type), _of(field, "unit"), _of(field, "description")
-
-
-def _is_in(field: pa.Field, shared: Sequence[pa.Field]) -> bool:
-    return any(_known(field) == _known(other) for other in shared)
 
 
 def write() -> None:
@@ -72,17 +67,73 @@ def keys_of(schema: pa.Schema) -> list[str]:
     return _of(schema, "keys").split()
 
 
+def columns_of(schema: pa.Schema) -> list[Column]:
+    """A table's columns, in order."""
+    return [
+        Column(field.name, _kind(field.type), _of(field, "unit"), _of(field, "description"))
+        for field in schema
+    ]
+
+
+def shared_columns(schemas: Iterable[pa.Schema]) -> list[Column]:
+    """What many tables describe alike, most frequent first; of a name, the most frequent only."""
+    count = Counter(column for schema in schemas for column in columns_of(schema))
+    found: dict[str, Column] = {}
+    for column, times in count.most_common():
+        if times >= _SHARED_FROM:
+            found.setdefault(column.name, column)
+    return list(found.values())
+
+
+def _sections(
+    tables: Mapping[str, pa.Schema], files: Mapping[str, Sequence[str]], shared: Sequence[Column]
+) -> list[Section]:
+    first: dict[Column, str] = {}
+    for name, schema in tables.items():
+        for column in columns_of(schema):
+            first.setdefault(column, name)
+    found = []
+    for name, schema in tables.items():
+        columns = columns_of(schema)
+        earlier: dict[str, list[Column]] = {}
+        for column in columns:
+            if column not in shared and first[column] != name:
+                earlier.setdefault(first[column], []).append(column)
+        found.append(
+            Section(
+                name,
+                _of(schema, "rows"),
+                files[name],
+                keys_of(schema),
+                [column for column in columns if column in shared],
+                earlier,
+                [column for column in columns if column not in shared and first[column] == name],
+            )
+        )
+    return found
+
+
 def _of(schema: pa.Schema | pa.Field, entry: str) -> str:
     value: bytes = schema.metadata[entry.encode()]
     return value.decode()
 
 
-def _quoted(names: Sequence[str], between: str) -> str:
-    return between.join(f"`{name}`" for name in names)
+def _names(columns: Iterable[Column], keys: Container[str]) -> str:
+    return ", ".join(_name(column, keys) for column in columns)
 
 
-def _row(field: pa.Field) -> list[str]:
-    return [f"`{field.name}`", _kind(field.type), _of(field, "unit"), _of(field, "description")]
+def _lines(columns: Iterable[Column], keys: Container[str] = ()) -> list[list[str]]:
+    return [[_name(each, keys), _type(each), each.description] for each in columns]
+
+
+def _name(column: Column, keys: Container[str]) -> str:
+    """A column's name, in bold if it is a key."""
+    return f"**`{column.name}`**" if column.name in keys else f"`{column.name}`"
+
+
+def _type(column: Column) -> str:
+    """A column's type and unit; that of a dimensionless number is left out."""
+    return f"{column.kind}, {column.unit}" if column.unit not in ("", "1") else column.kind
 
 
 def _kind(kind: pa.DataType) -> str:

@@ -17,7 +17,10 @@ MODEL = field(
     "model", pa.string(), "name of the model in the configuration, or of one of its untrained twins"
 )
 TASK = field(
-    "task", pa.string(), "name of the task in the configuration, with other label words after a +"
+    "task",
+    pa.string(),
+    "name of the task in the configuration, with other label words after a +; in summaries, also "
+    "'average', the mean over tasks",
 )
 SEED = field("seed", pa.int64(), "seed of all random draws")
 CELL = (MODEL, TASK, SEED)
@@ -26,18 +29,17 @@ PROTOCOL = field(
     pa.string(),
     "per_example: drawn anew for each test example; fixed: one draw per seed; for re-weighting, "
     "training: the fixed ones, before a training text; many: the fixed ones and training texts; "
-    "the name of a baseline: the fixed ones, before an additional input, such as one without "
-    "content; for retrieval, the choice: nearest, nearest_per_label, representative, outlying, "
-    "other_task, or random_labels, as in the retrieval table; for perturbations, typos, "
-    "word_order, case, and rare_words: the fixed ones, before a test text with this perturbation; "
-    "for kernel regression, kernel: one draw per seed, as many as the token budget allows; order-0 "
-    "and so on: these in several orders; draw-0 and so on: the same number drawn anew; alone: none",
+    "the name of a baseline: the fixed ones, before an additional input; for retrieval, the choice "
+    "as in the table retrieval; for perturbations, the perturbation: the fixed ones, before such a "
+    "text; for kernel regression, kernel: one draw per seed, as many as the token budget allows; "
+    "order-0 and so on: these in several orders; draw-0 and so on: the same number drawn anew; "
+    "alone: none",
 )
 EXAMPLE = field(
     "example",
     pa.int32(),
-    "row of the test text in the task's test split (training: in the training split; baselines: "
-    "index of the input)",
+    "row of the text in the task's test split (training: training split; baselines: index of the "
+    "input)",
 )
 LABEL = field(
     "label", pa.int32(), "true label, index into the task's label words; -1 if there is none"
@@ -45,9 +47,7 @@ LABEL = field(
 LAYER = field("layer", pa.int32(), "transformer layer, counted from 0")
 HEAD = field("head", pa.int32(), "query head, counted from 0")
 DEMONSTRATION = field("demonstration", pa.int32(), "demonstration, counted from 0 in prompt order")
-DEMONSTRATION_LABEL = field(
-    "label", pa.int32(), "label of the demonstration, index into the label words"
-)
+DEMONSTRATION_LABEL = field("label", pa.int32(), "label of the demonstration")
 DEMONSTRATION_LABELS = field(
     "demonstration_labels", INDICES, "label of each demonstration, in prompt order"
 )
@@ -57,9 +57,7 @@ INTERVAL = (
     field("examples", pa.int32(), "examples averaged, summed over seeds", "examples"),
     field("seeds", pa.int32(), "seeds averaged", "seeds"),
 )
-_PREDICTION = field(
-    "prediction", pa.int32(), "label with the highest probability, index into the label words"
-)
+_PREDICTION = field("prediction", pa.int32(), "label with the highest probability")
 PREDICTED = (  # whatever the configuration's scoring is
     _PREDICTION,
     field(
@@ -82,23 +80,20 @@ SCORED = (
     field(
         "label_mass",
         pa.float32(),
-        "probability, in the softmax over the whole vocabulary, that the next token is the first "
-        "of a label word, with either scoring; a token that label words share counts once; null "
-        "for baselines of re-weighting, which change label probabilities alone",
+        "probability over the whole vocabulary that the next token is the first of a label word, "
+        "with either scoring; null for baselines of re-weighting, which change label probabilities "
+        "alone",
         "probability",
     ),
     field(
         "in_labels",
         pa.bool_(),
-        "whether the likeliest token of the whole vocabulary is the first of a label word, with "
-        "either scoring; null where label_mass is",
+        "whether the likeliest token is such a first token; null where label_mass is",
     ),
 )
-MEANS_IN_VOCABULARY = "label_mass and in_labels: means of these columns"
+MEANS_IN_VOCABULARY = "label_mass and in_labels: their means"
 PARTS_OF_CHANGE = (
-    "the same name with _losing_task: its part from examples whose likeliest next token was the "
-    "first of a label word in that run and no longer is; with _other_label: its part from all "
-    "others; "
+    "with _losing_task: its part from examples that lose the task; with _other_label: the rest; "
 ) + MEANS_IN_VOCABULARY
 TOP_TOKENS = field(
     "top_tokens", INDICES, "the most likely next tokens of the whole vocabulary, in order"
@@ -120,8 +115,7 @@ KINDS_OF_WEIGHTS = (
     "label, that to its label word, summed over its tokens; mean, over the demonstration's tokens"
 )
 WEIGHTS = field("weights", pa.string(), KINDS_OF_WEIGHTS)
-AVERAGED_TASK = field("task", pa.string(), "name of the task, or 'average' for the mean over tasks")
-OF_TASK = (MODEL, AVERAGED_TASK)
+OF_TASK = (MODEL, TASK)
 VARIANT = field(
     "variant",
     pa.string(),
@@ -131,9 +125,8 @@ VARIANT = field(
 POSITIONS = field(
     "positions",
     pa.string(),
-    "isolated positions: label, all tokens of label words; random, other tokens of the "
-    "demonstrations; before and after, the tokens next to each label word; text, tokens of each "
-    "demonstration's own text; none, the unmodified run",
+    "isolated tokens: label, those of label words; random, others of the demonstrations; before "
+    "and after, those next to each label word; text, those of each demonstration's own text; none",
 )
 SIDE = field("side", pa.string(), "which layers are isolated: first, last, or none")
 LAYERS = field("layers", pa.int32(), "number of isolated layers", "layers")
@@ -164,8 +157,8 @@ SHARE = field(
 CHOICE = field(
     "choice",
     pa.string(),
-    "which training texts are the demonstrations; random: one draw per seed; nearest: those most "
-    "similar to the test text; nearest_per_label: the same for each label; the most similar last; "
+    "demonstrations; random: one draw per seed; nearest: those most similar to the test text; "
+    "nearest_per_label: the same for each label; the most similar last; "
     "representative: of each label, those nearest to the centers of k-means clusters; outlying: "
     "those farthest from them; other_task: texts of another task under this task's labels; "
     "random_labels: those of random, with the labels shuffled among them",
@@ -173,7 +166,7 @@ CHOICE = field(
 PERTURBATION = field(
     "perturbation",
     pa.string(),
-    "perturbation of the test text; untouched: none; typos: transposed, missing, doubled, "
+    "untouched: none; typos: transposed, missing, doubled, "
     "and neighboring keys; word_order: words in random order; case: letters in the other case; "
     "rare_words: content words replaced by rarer ones",
 )

@@ -11,7 +11,7 @@ PREDICTIONS = f.table(
     f.EXAMPLE,
     f.LABEL,
     *f.SCORED,
-    f.field("top_tokens", f.INDICES, "the five most likely next tokens of the whole vocabulary"),
+    f.TOP_TOKENS,
     f.field("top_texts", pa.list_(pa.string()), "the same tokens as text"),
     f.field(
         "top_probabilities",

@@ -12,7 +12,7 @@ TEXTS = f.table(
     f.field(
         "row",
         pa.int32(),
-        "row within the split, counted from 0; among the texts drawn if train_examples are fewer",
+        "row within the split; among the texts drawn if train_examples are fewer",
     ),
     f.field(
         "text",

@@ -6,7 +6,7 @@ from anchorflow.schemas import fields as f
 
 ACCURACY_SUMMARY = f.table(
     "accuracy_summary",
-    "one per (task or average, measure)",
+    "one per (task, measure)",
     *f.OF_TASK,
     f.field(
         "measure",

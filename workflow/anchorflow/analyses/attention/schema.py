@@ -39,7 +39,7 @@ ATTENTION = f.table(
 
 ATTENTION_SUMMARY = f.table(
     "attention_summary",
-    "one per (task or average, layer, measure)",
+    "one per (task, layer, measure)",
     *f.OF_TASK,
     f.LAYER,
     f.field(

@@ -11,7 +11,7 @@ COMPRESSION = f.table(
     f.EXAMPLE,
     f.COMPRESSED,
     f.SHARE,
-    f.field("draw", pa.int32(), "draw of random positions, counted from 0"),
+    f.field("draw", pa.int32(), "draw of random positions"),
     f.field(
         "kept",
         pa.int32(),
@@ -21,23 +21,23 @@ COMPRESSION = f.table(
     f.field("shared", pa.int32(), "tokens of all demonstrations", "tokens"),
     f.LABEL,
     *f.SCORED,
-    f.field("top_tokens", f.INDICES, "the five most likely next tokens of the whole vocabulary"),
+    f.TOP_TOKENS,
     keys="model task seed example method share draw",
 )
 
 COMPRESSION_SUMMARY = f.table(
     "compression_summary",
-    "one per (task or average, method, share, measure)",
+    "one per (task, method, share, measure)",
     *f.OF_TASK,
     f.COMPRESSED,
     f.SHARE,
     f.field(
         "measure",
         pa.string(),
-        "label_loyalty: share of predictions that are the same as with everything kept; "
-        "word_loyalty: Jaccard similarity of the five most likely tokens with those; accuracy; "
-        "kept_share: share of the demonstrations' tokens that is kept; "
-        "accuracy_change: accuracy minus that with everything kept; " + f.PARTS_OF_CHANGE,
+        "compared with everything kept, label_loyalty: share of predictions that stay the same; "
+        "word_loyalty: Jaccard similarity of the five most likely tokens; kept_share: share of the "
+        "demonstrations' tokens that is kept; accuracy; accuracy_change: the difference; "
+        + f.PARTS_OF_CHANGE,
     ),
     f.field("mean", pa.float64(), "mean over seeds", "1"),
     *f.INTERVAL,
@@ -46,7 +46,7 @@ COMPRESSION_SUMMARY = f.table(
     f.field(
         "published",
         pa.float64(),
-        "[A] Table 2, if model and tasks are the paper's; null otherwise",
+        "[A] Table 2, if model and tasks are the paper's",
         "1",
     ),
     keys="model task method share measure",

@@ -5,7 +5,7 @@ import pyarrow as pa
 from anchorflow.schemas import fields as f
 
 _PAIR = (
-    f.field("label", pa.int32(), "one label of a pair, index into the label words"),
+    f.field("label", pa.int32(), "one label of a pair"),
     f.field("other", pa.int32(), "the other label of the pair, the larger index"),
 )
 
@@ -45,7 +45,7 @@ CONFUSION_SUMMARY = f.table(
         "two over pairs of labels",
     ),
     f.field("heads", pa.string(), "concatenated or separate, as in confusion; null for auc"),
-    f.field("layer", pa.int32(), "transformer layer, counted from 0; null for auc"),
+    f.field("layer", pa.int32(), "transformer layer; null for auc"),
     f.field("label", pa.int32(), "one label of a pair; null for correlation"),
     f.field("other", pa.int32(), "the other label of the pair; null for correlation"),
     f.field(

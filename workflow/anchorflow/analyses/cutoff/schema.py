@@ -15,8 +15,7 @@ SEES = f.field(
 FROM_LAYER = f.field(
     "layer",
     pa.int32(),
-    "first layer in which they see only this, counted from 0; the number of layers for the "
-    "unmodified run",
+    "first layer in which they see only this; the number of layers for the unmodified run",
 )
 
 CUTOFF = f.table(
@@ -25,7 +24,7 @@ CUTOFF = f.table(
     *f.CELL,
     f.EXAMPLE,
     SEES,
-    f.field("draw", pa.int32(), "draw of the random tokens, counted from 0"),
+    f.field("draw", pa.int32(), "draw of the random tokens"),
     FROM_LAYER,
     f.LABEL,
     *f.SCORED,
@@ -35,16 +34,14 @@ CUTOFF = f.table(
 
 CUTOFF_SUMMARY = f.table(
     "cutoff_summary",
-    "one per (task or average, sees, layer, measure)",
+    "one per (task, sees, layer, measure)",
     *f.OF_TASK,
     SEES,
     FROM_LAYER,
     f.field(
         "measure",
         pa.string(),
-        "accuracy; label_loyalty: share of predictions as in the unmodified run; word_loyalty: "
-        "Jaccard similarity of the most likely tokens; "
-        "accuracy_change: accuracy minus that of the unmodified run; "
+        "accuracy, label_loyalty, word_loyalty, and accuracy_change, as in isolation_summary; "
         + f.PARTS_OF_CHANGE
         + "; needed, in rows with layer -1: the "
         "smallest layer such that 95 % of accuracy and of label loyalty is kept at it and at every "

@@ -13,7 +13,7 @@ FAITHFULNESS = f.table(
     f.EXAMPLE,
     EDGES,
     CONTROL,
-    f.field("draw", pa.int32(), "draw of the random edges, counted from 0"),
+    f.field("draw", pa.int32(), "draw of the random edges"),
     f.LAYER,
     f.field("saliency", pa.float64(), "significance I_l, as in the table flow", "nats"),
     f.field(
@@ -35,7 +35,7 @@ FAITHFULNESS = f.table(
 
 FAITHFULNESS_SUMMARY = f.table(
     "faithfulness_summary",
-    "one per (task or average, edges, control, estimate, measure)",
+    "one per (task, edges, control, estimate, measure)",
     *f.OF_TASK,
     EDGES,
     CONTROL,

@@ -5,7 +5,7 @@ import pyarrow as pa
 from anchorflow.schemas import fields as f
 
 _IN_PLACE = {
-    "text": "the same number of random tokens of each demonstration's own text",
+    "text": "random tokens of each demonstration's own text",
     "before": "the token before each label word",
     "after": "the token after each label word",
 }
@@ -42,7 +42,8 @@ _INTO = {
 
 FLOW = f.table(
     "flow",
-    "one per (example, layer), for the loss of the label word's first token with either scoring",
+    "one per (example, layer), for the loss of the label word's first token with either scoring; a "
+    "flow without tokens is null",
     *f.CELL,
     f.EXAMPLE,
     f.LAYER,
@@ -51,7 +52,7 @@ FLOW = f.table(
         f.field(
             f"{flow}_{matched}",
             pa.float64(),
-            f"{flow} with {positions}, in place of label words; null without such tokens",
+            f"{flow} of {positions}",
             "nats",
         )
         for matched, positions in _IN_PLACE.items()
@@ -61,22 +62,20 @@ FLOW = f.table(
         f.field(
             f"target_{kind}",
             pa.float64(),
-            f"mean significance per token of what the target attends to: {tokens}; null without "
-            "such tokens",
+            f"mean significance for the target, per token, of {tokens}",
             "nats",
         )
         for kind, tokens in _ATTENDED.items()
     ),
     *(
-        f.field(f"wp_{source}", pa.float64(), f"part of s_wp that comes from {tokens}", "nats")
+        f.field(f"wp_{source}", pa.float64(), f"part of s_wp from {tokens}", "nats")
         for source, tokens in _SOURCES.items()
     ),
     *(
         f.field(
             f"into_{kind}",
             pa.float64(),
-            f"mean over the {tokens} of the mean significance from each earlier token; null "
-            "without such tokens",
+            f"mean over {tokens} of the mean significance from each earlier token",
             "nats",
         )
         for kind, tokens in _INTO.items()
@@ -86,7 +85,7 @@ FLOW = f.table(
 
 FLOW_SUMMARY = f.table(
     "flow_summary",
-    "one per (task or average, layer, flow, scale)",
+    "one per (task, layer, flow, scale)",
     *f.OF_TASK,
     f.LAYER,
     f.field(

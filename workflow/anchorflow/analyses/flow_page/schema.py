@@ -10,7 +10,7 @@ TOKEN_SALIENCY = f.table(
     *f.CELL,
     f.EXAMPLE,
     f.LAYER,
-    f.field("token", pa.int32(), "i: the token that information flows to, counted from 0"),
+    f.field("token", pa.int32(), "i: the token that information flows to"),
     f.field(
         "significance",
         pa.list_(pa.float32()),
@@ -35,8 +35,8 @@ SHOWN_PROMPTS = f.table(
     ),
     f.TOKEN_GROUPS,
     f.field("query", pa.string(), "the query's tokens together as text, with its template"),
-    f.field("strongest_wp", pa.int32(), "layer of the largest S_wp, counted from 0"),
-    f.field("strongest_pq", pa.int32(), "layer of the largest S_pq, counted from 0"),
+    f.field("strongest_wp", pa.int32(), "layer of the largest S_wp"),
+    f.field("strongest_pq", pa.int32(), "layer of the largest S_pq"),
     keys="model task seed example",
 )
 

@@ -11,7 +11,7 @@ ISOLATION = f.table(
     f.EXAMPLE,
     f.VARIANT,
     f.POSITIONS,
-    f.field("draw", pa.int32(), "draw of the positions random and text, counted from 0"),
+    f.field("draw", pa.int32(), "draw of the positions random and text"),
     f.SIDE,
     f.LAYERS,
     f.LABEL,
@@ -22,7 +22,7 @@ ISOLATION = f.table(
 
 ISOLATION_SUMMARY = f.table(
     "isolation_summary",
-    "one per (task or average, variant, positions, side, layers, measure)",
+    "one per (task, variant, positions, side, layers, measure)",
     *f.OF_TASK,
     f.VARIANT,
     f.POSITIONS,
@@ -31,11 +31,10 @@ ISOLATION_SUMMARY = f.table(
     f.field(
         "measure",
         pa.string(),
-        "label_loyalty: share of predictions that are the same as in the unmodified run; "
-        "word_loyalty: Jaccard similarity of the most likely tokens with those of the unmodified "
-        "run; accuracy; divergence: Kullback-Leibler divergence of the label distribution from the "
-        "unmodified one; "
-        "accuracy_change: accuracy minus that of the unmodified run; " + f.PARTS_OF_CHANGE,
+        "compared with the unmodified run, label_loyalty: share of predictions that stay the same; "
+        "word_loyalty: Jaccard similarity of the most likely tokens; divergence: Kullback-Leibler "
+        "divergence of label distributions; accuracy; accuracy_change: the difference; "
+        + f.PARTS_OF_CHANGE,
     ),
     f.field("mean", pa.float64(), "mean over seeds", "1, or nats (divergence)"),
     *f.INTERVAL,

@@ -28,14 +28,13 @@ KERNEL_ATTENTION = f.table(
     f.field(
         "attention_label",
         pa.list_(pa.float32()),
-        "attention from the target to each demonstration's label word, summed over its tokens",
+        "attention to each label word, summed over its tokens",
         "probability",
     ),
     f.field(
         "attention_mean",
         pa.list_(pa.float32()),
-        "mean attention from the target to each demonstration's tokens, other than the prompt's "
-        "first",
+        "mean attention to the same tokens as attention_max",
         "probability",
     ),
     keys="model task seed example layer head",
@@ -43,7 +42,7 @@ KERNEL_ATTENTION = f.table(
 
 KERNEL = f.table(
     "kernel",
-    "one per (example, layer, head, weights), with as many demonstrations as the budget allows",
+    "one per (example, layer, head, weights)",
     *f.CELL,
     f.EXAMPLE,
     f.LAYER,
@@ -52,8 +51,7 @@ KERNEL = f.table(
     f.field(
         "prediction",
         pa.int32(),
-        "label with the largest Σ a_i e(y_i), index into the label words; null if all weights are "
-        "0",
+        "label with the largest Σ a_i e(y_i); null if all weights are 0",
     ),
     f.field(
         "correlation",
@@ -78,7 +76,7 @@ KERNEL = f.table(
 
 SEGMENTED = f.table(
     "segments",
-    "one per (example, layer, head, segment), with as many demonstrations as the budget allows",
+    "one per (example, layer, head, segment)",
     *f.CELL,
     f.EXAMPLE,
     f.LAYER,
@@ -122,7 +120,7 @@ PLACED = f.table(
 
 SIMILARITY = f.table(
     "similarity",
-    "one per (example, demonstration), with as many demonstrations as the budget allows",
+    "one per (example, demonstration)",
     *f.CELL,
     f.EXAMPLE,
     f.DEMONSTRATION,
@@ -147,7 +145,7 @@ STATES = f.table(
     "one per (layer, key-value head, demonstration, offset)",
     *f.CELL,
     f.LAYER,
-    f.field("head", pa.int32(), "key-value head, counted from 0"),
+    f.field("head", pa.int32(), "key-value head"),
     f.DEMONSTRATION,
     f.OFFSET,
     f.DEMONSTRATION_LABEL,
@@ -192,7 +190,7 @@ COUNTS = f.table(
 
 KERNEL_SUMMARY = f.table(
     "kernel_summary",
-    "one per (task or average, layer, head, weights, measure)",
+    "one per (task, layer, head, weights, measure)",
     *f.OF_TASK,
     f.LAYER,
     f.HEAD,

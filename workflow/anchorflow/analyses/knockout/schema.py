@@ -24,7 +24,7 @@ BAND = f.field(
     "which layers: single, each one alone; first, middle, and last third; all; none",
 )
 
-FIRST_LAYER = f.field("layer", pa.int32(), "first of these layers, counted from 0; -1 for none")
+FIRST_LAYER = f.field("layer", pa.int32(), "first of these layers; -1 for none")
 
 LAYERS = f.field("layers", pa.int32(), "number of these layers", "layers")
 
@@ -35,7 +35,7 @@ KNOCKOUT = f.table(
     f.EXAMPLE,
     EDGES,
     CONTROL,
-    f.field("draw", pa.int32(), "draw of the random edges, counted from 0"),
+    f.field("draw", pa.int32(), "draw of the random edges"),
     BAND,
     FIRST_LAYER,
     LAYERS,
@@ -65,9 +65,8 @@ KNOCKOUT_SUMMARY = f.table(
         "measure",
         pa.string(),
         "effect of the cut: loss_change and probability_change, for the true label; loss_size, "
-        "the absolute value of loss_change; label_loyalty: share of unchanged predictions; "
-        "word_loyalty: mean Jaccard similarity of the most likely tokens; "
-        "accuracy_change: accuracy minus that of the unmodified run; " + f.PARTS_OF_CHANGE,
+        "its absolute value; label_loyalty, word_loyalty, and accuracy_change, as in "
+        "isolation_summary; " + f.PARTS_OF_CHANGE,
     ),
     f.field("mean", pa.float64(), "mean over seeds and draws", "nats or 1"),
     *f.INTERVAL,

@@ -6,7 +6,7 @@ from anchorflow.schemas import fields as f
 
 LABEL_WORDS_SUMMARY = f.table(
     "label_words_summary",
-    "one per (task or average, words, measure), and per layer if the measure is by layer",
+    "one per (task, words, measure), and per layer if the measure is by layer",
     f.MODEL,
     f.field(
         "task",
@@ -22,19 +22,17 @@ LABEL_WORDS_SUMMARY = f.table(
     f.field(
         "measure",
         pa.string(),
-        "accuracy: share of predictions of the true label's word; "
-        "accuracy_change: accuracy minus that with the task's own words on the same examples; "
-        "follows_meaning: accuracy if a predicted word counts as the label that it has among the "
-        "own words, only if the words are a permutation of the own ones; auc: AUCROC_l of the "
-        "attention to label words at the target against the model's own predictions; auc_late: its "
-        "mean over the last third of the layers; s_wp_share, s_pq_share: "
+        "accuracy; accuracy_change: accuracy minus that with the task's own words on the same "
+        "examples; follows_meaning: accuracy if a predicted word counts as the label that it has "
+        "among the own words, for permutations of these; auc: AUCROC_l of the attention to label "
+        "words; auc_late: its mean over the last third of the layers; s_wp_share, s_pq_share: "
         "S_wp and S_pq divided by S_wp + S_pq + S_ww of the same example; s_wp_early, s_pq_late: "
         "their means over the first and the last third of the layers; loyalty_label, "
         "loyalty_random: share of unchanged predictions when label words, or random "
-        "tokens, are isolated in the first layers, for the largest number of layers; loyalty_drop: "
+        "tokens, are isolated in the largest number of first layers; loyalty_drop: "
         "the second minus the first",
     ),
-    f.field("layer", pa.int32(), "transformer layer, counted from 0; null unless by layer"),
+    f.field("layer", pa.int32(), "transformer layer; null unless by layer"),
     f.field("mean", pa.float64(), "mean over seeds; null if undefined", "1"),
     *f.INTERVAL,
     f.SKIPPED,

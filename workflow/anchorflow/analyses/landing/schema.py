@@ -6,15 +6,14 @@ from anchorflow.schemas import fields as f
 
 LANDING_SUMMARY = f.table(
     "landing_summary",
-    "one per (task or average, layer, segment) and one per (task or average, layer, place)",
+    "one per (task, layer, segment) and one per (task, layer, place)",
     *f.OF_TASK,
     f.LAYER,
     f.field(
         "segment",
         pa.string(),
-        "before_text, text, before_label, label or after, or with several fields before_NAME and "
-        "NAME of each in place of the first two; null for a place; the average has the segments "
-        "that all tasks share",
+        "as in the table segments; null for a place; the average has the segments that all tasks "
+        "share",
     ),
     f.field("place", pa.float64(), "as in the table places; null for a segment"),
     f.field(

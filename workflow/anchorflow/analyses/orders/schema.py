@@ -26,22 +26,21 @@ ORDERS = f.table(
     f.field(
         "heads",
         f.INDICES,
-        "prediction of kernel regression with each head's largest attention to a demonstration, in "
-        "order of layer and head; null if all its weights are 0",
+        "as in the table counts",
     ),
     keys="model task seed arrangement number example",
 )
 
 ORDERS_SUMMARY = f.table(
     "orders_summary",
-    "one per (task or average, arrangement, measure)",
+    "one per (task, arrangement, measure)",
     *f.OF_TASK,
     ARRANGEMENT,
     f.field(
         "measure",
         pa.string(),
-        "over all orders, or all draws: accuracy, its mean; spread, its standard deviation, and "
-        "range, largest minus smallest, both with the chance differences of few texts; changed, "
+        "over all orders, or all draws: accuracy, its mean; spread, its standard deviation; range, "
+        "largest minus smallest; changed, "
         "share of predictions that differ between two of them, mean over pairs; head_agreement, "
         "share of predictions of the best head's kernel regression that agree with the model's, "
         "and head_changed, changed for its predictions; the same head for orders and draws, chosen "

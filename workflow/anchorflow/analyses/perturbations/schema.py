@@ -56,7 +56,7 @@ RARE_WORDS = f.table(
 
 PERTURBATIONS_SUMMARY = f.table(
     "perturbations_summary",
-    "one per (task or average, perturbation, measure)",
+    "one per (task, perturbation, measure)",
     *f.OF_TASK,
     f.PERTURBATION,
     f.field(

@@ -9,7 +9,7 @@ PROBES = f.table(
     "one per (layer, key-value head, offset, source, target, demonstration)",
     *f.CELL,
     f.LAYER,
-    f.field("head", pa.int32(), "key-value head, counted from 0"),
+    f.field("head", pa.int32(), "key-value head"),
     f.OFFSET,
     f.SOURCE,
     f.DECODED,
@@ -18,8 +18,8 @@ PROBES = f.table(
     f.field(
         "shuffled",
         pa.float32(),
-        "share of correct predictions over shuffles of the targets among demonstrations, which is "
-        "chance; labels are shuffled within rounds, each of which has every label once",
+        "share of correct predictions over shuffles of the targets, which is chance; labels are "
+        "shuffled within rounds, each of which has every label once",
         "1",
     ),
     keys="model task seed layer head offset source target demonstration",
@@ -27,7 +27,7 @@ PROBES = f.table(
 
 PROBES_SUMMARY = f.table(
     "probes_summary",
-    "one per (task or average, layer, offset, source, target, measure)",
+    "one per (task, layer, offset, source, target, measure)",
     *f.OF_TASK,
     f.LAYER,
     f.OFFSET,

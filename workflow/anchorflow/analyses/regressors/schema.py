@@ -5,12 +5,12 @@ import pyarrow as pa
 from anchorflow.schemas import fields as f
 
 _WEIGHTS_OR_NULL = f.field(
-    "weights", pa.string(), f"{f.KINDS_OF_WEIGHTS}; null for methods other than heads"
+    "weights", pa.string(), "as in the table kernel; null for methods other than heads"
 )
 
 REGRESSORS_SUMMARY = f.table(
     "regressors_summary",
-    "one per (task or average, method, number of demonstrations, measure)",
+    "one per (task, method, number of demonstrations, measure)",
     *f.OF_TASK,
     f.field(
         "method",
@@ -46,7 +46,7 @@ REGRESSORS_SUMMARY = f.table(
     f.field(
         "published",
         pa.float64(),
-        "[K] Table 2, if model and task are the paper's, with all demonstrations; null otherwise",
+        "[K] Table 2, if model and task are the paper's, with all demonstrations",
         "1",
     ),
     f.SKIPPED,

@@ -27,7 +27,7 @@ RETRIEVAL = f.table(
 
 RETRIEVAL_SUMMARY = f.table(
     "retrieval_summary",
-    "one per (task or average, choice of demonstrations, measure)",
+    "one per (task, choice of demonstrations, measure)",
     *f.OF_TASK,
     f.CHOICE,
     f.field(

@@ -17,8 +17,8 @@ DESCENT = f.table(
         pa.int32(),
         "held-out half of the training texts, 0 or 1; null: the fit to all of them",
     ),
-    f.field("epoch", pa.int32(), "epoch, counted from 0"),
-    f.field("step", pa.int32(), "step of gradient descent, counted from 0 over all epochs"),
+    f.field("epoch", pa.int32(), "epoch"),
+    f.field("step", pa.int32(), "step of gradient descent, over all epochs"),
     f.field("loss", pa.float64(), "mean cross-entropy of the step's texts before the step", "nats"),
     keys="model task seed learning_rate fold step",
 )
@@ -52,7 +52,7 @@ REWEIGHTING = f.table(
 
 REWEIGHTING_SUMMARY = f.table(
     "reweighting_summary",
-    "one per (task or average, method, measure)",
+    "one per (task, method, measure)",
     *f.OF_TASK,
     f.METHOD,
     f.field(
@@ -68,7 +68,7 @@ REWEIGHTING_SUMMARY = f.table(
     f.field(
         "published",
         pa.float64(),
-        "[A] Table 1, if model and task are the paper's; null otherwise",
+        "[A] Table 1, if model and task are the paper's",
         "1",
     ),
     keys="model task method measure",

@@ -34,7 +34,7 @@ THEORY = f.table(
     "theory",
     "one per (world, number of demonstrations, kernel, ridge, rank); means over prompts; without a "
     "language model",
-    f.field("world", pa.int32(), "number of the random world, counted from 0; seed of its draws"),
+    f.field("world", pa.int32(), "number of the random world; seed of its draws"),
     DEMONSTRATIONS,
     KERNEL,
     RIDGE,
@@ -61,7 +61,7 @@ THEORY = f.table(
 THEORY_SUMMARY = f.table(
     "theory_summary",
     "one per (kernel, ridge, rank, number of demonstrations or null, measure); without a language "
-    "model, and therefore without a claim, which would compare a model with its untrained twin",
+    "model, and therefore without a claim",
     KERNEL,
     RIDGE,
     RANK,
@@ -81,8 +81,7 @@ THEORY_SUMMARY = f.table(
         "least squares, the value at 0",
     ),
     f.field("mean", pa.float64(), "mean over worlds; slope and floor are of mean distances", "1"),
-    f.field("low", pa.float64(), "lower end of the interval over worlds", "as mean"),
-    f.field("high", pa.float64(), "upper end of the interval over worlds", "as mean"),
+    *f.INTERVAL[:2],
     f.field("worlds", pa.int32(), "worlds averaged", "worlds"),
     f.field(
         "published",

@@ -31,7 +31,7 @@ SIDE = f.field(
     "which layers: first, middle, or last ones; all; at, a single one; none",
 )
 
-FIRST_LAYER = f.field("layer", pa.int32(), "first of these layers, counted from 0; -1 for none")
+FIRST_LAYER = f.field("layer", pa.int32(), "first of these layers; -1 for none")
 
 LAYERS = f.field("layers", pa.int32(), "number of these layers", "layers")
 
@@ -43,7 +43,7 @@ TRANSPLANT = f.table(
     DONOR,
     WHAT,
     PLACES,
-    f.field("draw", pa.int32(), "draw of the donor and of random places, counted from 0"),
+    f.field("draw", pa.int32(), "draw of the donor and of random places"),
     SIDE,
     FIRST_LAYER,
     LAYERS,
@@ -55,7 +55,7 @@ TRANSPLANT = f.table(
 
 TRANSPLANT_SUMMARY = f.table(
     "transplant_summary",
-    "one per (task or average, donor, what, places, side, layer, layers, measure)",
+    "one per (task, donor, what, places, side, layer, layers, measure)",
     *f.OF_TASK,
     DONOR,
     WHAT,
