@@ -61,14 +61,9 @@ SNAKEFILE = ROOT / "Snakefile"
 TARGET = "results/texts/news.parquet"
 
 
-@pytest.mark.parametrize(
-    "snakefile", [pytest.param("Snakefile", marks=pytest.mark.long), "workflow/Snakefile"]
-)
-def test_another_directory_and_another_workflow_run_the_same_jobs(
-    elsewhere: Path, snakefile: str
-) -> None:
+def test_another_directory_and_another_workflow_run_the_same_jobs(elsewhere: Path) -> None:
     config = ("--configfile", str(elsewhere / "small.yaml"))
-    named = ("--snakefile", str(ROOT / snakefile))
+    named = ("--snakefile", str(SNAKEFILE))
     there = planned(elsewhere, *named, *config)
     assert "Building the prompts of news for tiny, seed 0" in there
     assert "Gathering the shards of flow of news in tiny, seed 0" in there
@@ -78,7 +73,7 @@ def test_another_directory_and_another_workflow_run_the_same_jobs(
     undisturbed = (elsewhere / TARGET).read_bytes()
     for renamed in ("", " as af_*"):
         (elsewhere / TARGET).unlink()
-        text = module(ROOT / snakefile, renamed)
+        text = module(ROOT / "workflow" / "Snakefile", renamed)
         (elsewhere / "Snakefile").write_text(text, encoding="utf-8")
         assert planned(elsewhere, "af_all" if renamed else "all") == there
         snakemake(elsewhere, TARGET)

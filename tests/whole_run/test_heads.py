@@ -3,12 +3,14 @@
 import json
 
 import polars as pl
+import pytest
 
 from checkout import Checkout
 
 SCORES = ["prefix_matching", "writing", "task", "gathering", "function_vector"]
 
 
+@pytest.mark.long
 def test_heads_are_scored_taken_away_and_judged(finished_run: Checkout) -> None:
     finished_run.config["heads"] = {"scores": SCORES, "sequences": 2}
     finished_run.config["ablation"] = {

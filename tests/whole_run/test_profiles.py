@@ -41,7 +41,8 @@ def test_profiles_name_rules_and_groups_that_there_are() -> None:
     slurm, known = settings("slurm"), rules()
     assert set(slurm["set-resources"]) <= known.keys()
     grouped = {name for name, body in known.items() if re.search(r'group:\s+"presenting"', body)}
-    assert grouped == {n for n in known if n.startswith(("summarize", "plot", "tabulate"))}
+    verbs = ("summarize", "plot", "tabulate", "write_atlas")
+    assert grouped == {name for name in known if name.startswith(verbs)}
     assert set(slurm["group-components"]) == {"presenting"}
 
 
