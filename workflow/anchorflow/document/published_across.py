@@ -63,7 +63,8 @@ def _learnt(claims: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     """The text on what is learnt, which quotes effects of claims in the models that it names."""
 
     def quoted(claim: str, number: Callable[[Mapping[str, Any]], str]) -> str:
-        return " and ".join(number(claims[model][claim]) for model in _LEARNT_FROM)
+        *most, last = (number(claims[model][claim]) for model in _LEARNT_FROM)
+        return f"{', '.join(most)}, and {last}" if len(most) > 1 else " and ".join([*most, last])
 
     return page(
         "learnt.md",
