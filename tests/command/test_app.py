@@ -43,9 +43,22 @@ def test_a_run_s_command_line_is_printed(
     ]
 
 
+def test_a_profile_and_partitions_of_one_s_own_are_handed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended(monkeypatch, tmp_path, "init")
+    (tmp_path / "mine").mkdir()
+    partitions = ("--slurm-partition-config", "partitions.yaml")
+    own = ("--profile", "mine", *partitions, "--print")
+    assert ended(monkeypatch, tmp_path, "run", "-d", "study", *own) == 0
+    command = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert command[-4:] == [*partitions, "--profile", str(tmp_path / "mine")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["run", "--profile", "slurn"], "slurn is neither a folder nor one of cluster-generic, "),
         (["run"], "config.yaml: no such file; write one with anchorflow init"),
         (["run", "-d", "mine"], "tasks.mine"),
         (["init", "other", "--model", "nowhere"], "nowhere: no such folder"),

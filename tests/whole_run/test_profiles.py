@@ -1,5 +1,6 @@
 """Profiles beside the default one, which Snakemake lets win where both set the same key."""
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from checkout import ROOT, Checkout
+from checkout import ROOT, Checkout, small_configuration
+from forked_snakemake import run_snakemake
 
 PROFILES = {path.parent.name: path for path in ROOT.glob("profiles/*/config.yaml")}
 
@@ -64,5 +66,33 @@ def test_jobs_take_turns_on_a_gpu_unless_there_are_more(
 def test_files_that_profiles_name_lie_beside_them() -> None:
     folder = Path(ROOT, "profiles")
     assert set(yaml.safe_load((folder / "slurm/partitions.yaml").read_text())["partitions"])
-    for script in ("submit.sh", "status.sh"):
-        assert (folder / "cluster-generic" / script).stat().st_mode & 0o111
+    assert (folder / "cluster-generic" / "status.sh").stat().st_mode & 0o111
+
+
+SCHEDULER = {
+    "sbatch": 'echo "$@" > asked\nfor script; do :; done\nsh "$script" > log 2>&1\necho 17\n',
+    "squeue": "echo COMPLETED\n",
+}
+
+
+def test_a_profile_submits_jobs_from_any_folder(tmp_path: Path, tiny_model_directory: Path) -> None:
+    """An installed package has its profiles elsewhere than where it is run."""
+    for name, commands in SCHEDULER.items():
+        file = tmp_path / "bin" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"#!/bin/sh\n{commands}", encoding="utf-8")
+        file.chmod(0o755)
+    config = yaml.safe_dump(small_configuration(tiny_model_directory))
+    (tmp_path / "small.yaml").write_text(config, encoding="utf-8")
+    target = "results/texts/news.parquet"
+    named = ["--snakefile", str(ROOT / "Snakefile"), "--configfile", "small.yaml"]
+    profile = ["--profile", str(PROFILES["cluster-generic"].parent), "--", target]
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    code, printed = run_snakemake([*named, *profile], tmp_path, environment, ROOT / "workflow")
+    assert code == 0, printed[-8000:]
+    assert (tmp_path / target).is_file()
+    asked = (tmp_path / "asked").read_text(encoding="utf-8").split()
+    assert asked[:-1] == [
+        *("--parsable", "--ntasks=1", "--cpus-per-task=1", "--mem=2000", "--time=30"),
+        "--output=logs/cluster/%j.log",
+    ]

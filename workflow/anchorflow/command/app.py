@@ -129,7 +129,7 @@ def run(
     just_print: Print = False,
 ) -> None:
     """Run the workflow; further arguments are Snakemake's."""
-    own = Path(profile).resolve() if profile and Path(profile).is_dir() else None
+    known = None if profile is None else _folder_of_profile(profile)
     config = _enter(folder)
     names = only.split(",") if only else []
     if unknown := set(names) - PRESENTED.keys():
@@ -139,8 +139,8 @@ def run(
     for key in filter(None, (PRESENTED[name].asked_for for name in names)):
         asked(key, config)
     arguments = ["--cores", cores, *context.args]
-    if profile is not None:
-        arguments += ["--profile", str(own or REPOSITORY / "profiles" / profile)]
+    if known is not None:
+        arguments += ["--profile", str(known)]
     _snakemake([*arguments, *(["--", *names] if names else [])], just_print)
     if not names and not context.args and Path("results/summary.md").is_file():
         print(for_terminal(Path("results/summary.md").read_text(encoding="utf-8")))
@@ -186,6 +186,16 @@ def clean(
             shutil.rmtree(name)
         else:
             Path(name).unlink()
+
+
+def _folder_of_profile(name: str) -> Path:
+    """A folder of one's own, or one that comes with the workflow."""
+    packaged = REPOSITORY / "profiles"
+    for folder in (Path(name), packaged / name):
+        if folder.is_dir():
+            return folder.resolve()
+    there = ", ".join(sorted(folder.name for folder in packaged.iterdir()))
+    raise InputError(f"--profile: {name} is neither a folder nor one of {there}; correct it.")
 
 
 def _is_asked_for(key: str, config: Mapping[str, Any]) -> bool:
