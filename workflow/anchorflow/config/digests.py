@@ -33,7 +33,7 @@ NOT_COUNTING = (
     "model/cost.py",
     "model/size.py",
     "model/devices.py",
-    "__init__.py",  # the package's docstring and version
+    "__init__.py",  # the package's docstring, version, and where its public names are
 )
 DECLARATION = re.compile(r"(analyses|analyses/\w+|claims)/__init__.py")  # of analyses
 # Exceptions: names of cells seed random draws, separators are part of texts, shards select them.
