@@ -61,6 +61,7 @@ def test_a_profile_and_partitions_of_one_s_own_are_handed_on(
         (["run", "--profile", "slurn"], "slurn is neither a folder nor one of cluster-generic, "),
         (["run"], "config.yaml: no such file; write one with anchorflow init"),
         (["run", "-d", "mine"], "tasks.mine"),
+        (["init", "other", "--revision", "main"], "--revision goes with --model"),
         (["init", "other", "--model", "nowhere"], "nowhere: no such folder"),
         (["summary", "-d", "mine"], "summary.md: no such file; finish the run first"),
     ],
@@ -171,6 +172,7 @@ def test_check_and_report_call_snakemake(
         ("ERROR: texts.csv: row 3 has no label; complete or remove it.", 2),
         ("ERROR: results: no space left on the device; free some space and run again.", 1),
         ("ERROR: memory ran out (out of memory); choose a smaller model.", 1),
+        ("ERROR: example 3: its prompt of 900 tokens does not fit into memory even alone.", 1),
         ("Traceback (most recent call last):", 1),
     ],
 )
@@ -186,6 +188,17 @@ def test_the_code_tells_bad_input_from_other_failures(
     ended(monkeypatch, tmp_path, "init")
     monkeypatch.setattr("anchorflow.command.app.subprocess.run", fails)
     assert ended(monkeypatch, tmp_path, "run", "-d", "study") == code
+
+
+def test_without_snakemake_the_command_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command's own libraries come with transformers."""
+    ended(monkeypatch, tmp_path, "init")
+    monkeypatch.setitem(sys.modules, "snakemake", None)
+    assert ended(monkeypatch, tmp_path, "run", "-d", "study") == 2
+    said = "ERROR: Snakemake is not installed; run pip install 'anchorflow[workflow]'.\n"
+    assert capsys.readouterr().err == said
 
 
 def test_without_its_libraries_the_command_names_the_extra(

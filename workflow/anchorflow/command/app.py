@@ -3,6 +3,7 @@
 They end with 0 if all is well, with 2 if the input is at fault, and with 1 if something else fails.
 """
 
+import importlib.util
 import logging
 import os
 import shlex
@@ -75,6 +76,8 @@ def init(
     label_column: Annotated[str | None, typer.Option(help="The labels' column.")] = None,
 ) -> None:
     """Write a configuration: of your model or a small one, on your texts or on movie reviews."""
+    if revision is not None and model is None:
+        raise InputError("--revision goes with --model; name the model.")
     of_texts = {
         "--test": test,
         "--template": template,
@@ -220,6 +223,8 @@ def _snakemake(arguments: list[str], just_print: bool) -> None:
         raise InputError(
             "the workflow runs on Linux and macOS; on Windows, use it in WSL, or the Python API."
         )
+    if importlib.util.find_spec("snakemake") is None:
+        raise InputError("Snakemake is not installed; run pip install 'anchorflow[workflow]'.")
     named = ["--snakefile", str(REPOSITORY / "Snakefile"), "--configfile", CONFIGURATION]
     command = [sys.executable, "-m", "snakemake", *named, *arguments]
     if just_print:
