@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -13,26 +14,33 @@ from anchorflow.analyses.reweighting.schema import REWEIGHTING_SUMMARY
 from anchorflow.claims.schema import CLAIMS
 from anchorflow.config.errors import InputError
 from anchorflow.config.stages import table_at
+from anchorflow.document import published
 from anchorflow.document.published import PUBLISHED, publish
 from anchorflow.document.published_across import page_across
 from anchorflow.document.published_run import Published, page_of
 from anchorflow.schemas.texts import TEXTS
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.checksums import sha256_of, write_json
-from anchorflow.store.parquet import read_table, write_frame
+from anchorflow.store.parquet import read_settings, read_table, write_frame
 from anchorflow.summary.facts import costs
 from constructed.rows import CELL, INTERVAL, frame
 from constructed.verdicts import ALSO_UNTRAINED, MISSING, SUPPORTED, UNCLEAR, claims_table
 
+TEMPLATES = Path(published.__file__).parent
 TASKS = ("sst2", "trec", "agnews", "emoc")
 HELD = {"flow_early": SUPPORTED, "flow_late": ALSO_UNTRAINED}
 SOFTWARE = dict.fromkeys(("torch", "transformers", "python", "machine"), "1.0")
 
 
-def run_of(folder: Path, model: str, decided: dict[str, dict[str, Any]] = HELD) -> list[str]:
+def run_of(
+    folder: Path,
+    model: str,
+    decided: dict[str, dict[str, Any]] = HELD,
+    further: Mapping[str, pl.DataFrame] = MappingProxyType({}),
+) -> list[str]:
     """Writes a folder as a finished run leaves it, of which only what is published is there.
 
-    Returns its configuration files.
+    ``further`` are tables that are only CSV files here. Returns its configuration files.
     """
     estimate = dict(zip(("mean", "low", "high", "examples", "seeds"), INTERVAL, strict=True))
     rows = [
@@ -53,7 +61,14 @@ def run_of(folder: Path, model: str, decided: dict[str, dict[str, Any]] = HELD) 
     (results / "tables").mkdir(parents=True)
     for name, (table, schema) in tables.items():
         table.write_csv(results / "tables" / f"{name}.csv")
-        write_frame(results / "summaries" / name / f"{model}.parquet", schema, table, {})
+        write_frame(
+            results / "summaries" / name / f"{model}.parquet",
+            schema,
+            table,
+            {"model": {"directory": str(folder)}, "separator": "/"},
+        )
+    for name, table in further.items():
+        table.write_csv(results / "tables" / f"{name}.csv")
     usage = {"rule": ["measure_flow", "measure_attention"], "names": [["tiny"], ["tiny"]]}
     seconds = {"seconds": [1800.0, 1800.0], "cpu_seconds": [1800.0, 1800.0]}
     spent = costs({}, pl.DataFrame({**usage, **seconds}), ["twin"])
@@ -64,7 +79,7 @@ def run_of(folder: Path, model: str, decided: dict[str, dict[str, Any]] = HELD) 
             results / "texts" / f"{task}.parquet",
             TEXTS,
             frame([row], TEXTS),
-            {"source": "hub", "repository": f"sets/{task}", "revision": "abc"},
+            {"source": "hub", "repository": f"sets/{task}", "train": str(folder / "train.csv")},
         )
     figure = results / "figures" / "flow" / f"{model}.png"
     figure.parent.mkdir(parents=True)
@@ -124,7 +139,11 @@ def test_a_run_is_published_beside_the_papers_numbers(tmp_path: Path) -> None:
     folder = publish(tmp_path / "run", configurations, tmp_path / "published")
     text = (folder / "README.md").read_text(encoding="utf-8")
     assert f"--configfile {' '.join(Path(file).name for file in configurations)}" in text
-    assert str(tmp_path) not in text + (folder / "run.json").read_text(encoding="utf-8")
+    for file in folder.iterdir():  # no folder of one's own machine
+        assert str(tmp_path).encode() not in file.read_bytes()
+    assert Published.read(folder).facts["texts"]["trec"]["train"] == "train.csv"
+    kept = {"model": {"directory": "run"}, "separator": "/"}
+    assert read_settings(folder / "claims.parquet") == kept
     assert "trec from sets/trec," in text
     assert f"| vanilla | {CELL} | {CELL} |" in text
     # Wang et al. 2023, Table 1; nothing is compared with what was not measured.
@@ -135,6 +154,84 @@ def test_a_run_is_published_beside_the_papers_numbers(tmp_path: Path) -> None:
     assert f"| accuracy, re-weighted | {CELL} | 0.69 | – |" in across
     assert "| flow | 0.50 |\n| attention | 0.50 |\n| all | 1.00 |" in across
     assert behind(tmp_path / "published") == []
+
+
+def estimates(method: str, means: Mapping[str, float], **further: Any) -> list[dict[str, Any]]:
+    """Rows with an interval of 0.1 to either side, by task."""
+    of_all = {"method": method, **further}
+    return [
+        {"task": task, **of_all, "mean": mean, "low": mean - 0.1, "high": mean + 0.1}
+        for task, mean in means.items()
+    ]
+
+
+def test_tables_are_laid_out_like_the_papers_and_above_their_rows(tmp_path: Path) -> None:
+    milliseconds = {"full_prompt": (90, 90, 80, 30), "hidden_anchor": (45, 30, 20, 60)}
+    timing = [
+        {"task": task, "way": way, "milliseconds": float(time)}
+        for way, times in milliseconds.items()
+        for task, time in zip(TASKS, times, strict=True)
+    ]
+    anchors = [
+        *estimates("hidden_anchor", {"average": 0.6, "sst2": 0.9}, measure="label_loyalty"),
+        *estimates("hidden_anchor", {"average": 0.4}, measure="word_loyalty"),
+        *estimates("hidden_anchor", {"average": 0.5}, measure="accuracy"),
+    ]
+    compression = [{"share": None, **row} for row in anchors]
+    compression += estimates("snapkv", {"average": 0.7}, measure="label_loyalty", share=0.5)
+    head = {"weights": "max", "demonstrations_per_label": None, "measure": "agreement"}
+    of_tasks = {"sst2": 0.8, "trec": 0.7, "average": 0.75}
+    regressors = [
+        *estimates("head_held_out", of_tasks, **head),
+        *estimates("head_held_out", {"sst2": 0.1}, **{**head, "weights": "sum"}),
+        *estimates("in_context", {"sst2": 0.1}, **{**head, "demonstrations_per_label": 1}),
+    ]
+    further = {"timing": timing, "compression": compression, "regressors": regressors}
+    tables = {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in further.items()}
+    run = tmp_path / "run"
+    folder = publish(run, run_of(run, "tiny", further=tables), tmp_path / "published")
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## .* \((Table \d of \[.\])\)\n([^#]*)", text, re.MULTILINE))
+    shown = {name: re.findall(r"^\| .*", part, re.MULTILINE) for name, part in sections.items()}
+    # Wang et al. 2023, Tables 2 and 3; Han et al. 2025, Table 2, which has one of these tasks.
+    assert shown["Table 3 of [A]"] == [
+        "| method | sst2 | trec | agnews | emoc |",
+        "| full_prompt | 1.00 | 1.00 | 1.00 | 1.00 |",
+        "| hidden_anchor | 2.00 | 3.00 | 4.00 | 0.50 |",
+        "| GPT2-XL, hidden_anchor | 1.1 | 1.5 | 2.5 | 1.4 |",
+        "| GPT-J, hidden_anchor | 1.5 | 2.2 | 2.9 | 1.9 |",
+    ]
+    loyalties = shown["Table 2 of [A]"]
+    assert loyalties[:2] == [
+        "| method | label_loyalty | word_loyalty | accuracy |",
+        "| hidden_anchor | 0.60 [0.50, 0.70] | 0.40 [0.30, 0.50] | 0.50 [0.40, 0.60] |",
+    ]
+    assert "| GPT2-XL, hidden_anchor | 0.79 | 0.62 | 0.45 |" in loyalties
+    assert "| GPT-J, hidden_anchor | 0.89 | 0.75 | 0.56 |" in loyalties
+    regressions = shown["Table 2 of [K]"]
+    of_head = "| head_held_out, agreement | 0.80 [0.70, 0.90] | 0.70 [0.60, 0.80] |"
+    assert regressions[:2] == [
+        "| method | sst2 | trec | average |",
+        f"{of_head} 0.75 [0.65, 0.85] |",
+    ]
+    assert "| GPT-J, head_held_out, agreement | 0.80 | – | – |" in regressions
+
+
+def test_what_is_learnt_is_said_with_the_numbers_of_both_models_in_order(tmp_path: Path) -> None:
+    quoted = re.findall(r'\("(\w+)"\)', (TEMPLATES / "learnt.md").read_text(encoding="utf-8"))
+    for model, share in (("smollm2-135m", 0.25), ("gemma-3-270m", 0.125)):
+        decided = dict.fromkeys(quoted, SUPPORTED)
+        decided["flow_early"] = {**SUPPORTED, "effect": share, "low": 0.0, "high": 0.5}
+        decided["flow_late"] = {**ALSO_UNTRAINED, "over_null": -share}
+        decided["deep_auc_rises"] = {**SUPPORTED, "control_effect": 2 * share}
+        files = run_of(tmp_path / model, model, decided)
+        publish(tmp_path / model, files, tmp_path / "published")
+    text = (tmp_path / "published" / "README.md").read_text(encoding="utf-8")
+    said = " ".join(text.split())
+    assert "S_wp exceeds S_pq by 0.12 [0.00, 0.50] and 0.25 [0.00, 0.50] of the three" in said
+    assert "but without training by 0.12 and 0.25 even more" in said
+    assert "by 0.50 [0.25, 0.75] and 0.50 [0.25, 0.75], and for the demonstrations' other" in said
+    assert "tokens by 0.25 and 0.50: most of the rise" in said
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,16 @@ that a page is made from lie beside it, and a test makes it again from them.
 """
 
 import argparse
+import hashlib
+import io
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow.parquet as pq
 import yaml
 from snakemake.utils import update_config
 
@@ -25,7 +28,7 @@ from anchorflow.document.results import DOCS
 from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.checksums import read_json, sha256_of
-from anchorflow.store.parquet import read_settings, read_table
+from anchorflow.store.parquet import read_settings, read_table, table_writer
 
 PUBLISHED = DOCS / "published"
 _NEEDED = ("claims", "costs", "reweighting")
@@ -71,22 +74,21 @@ def publish(run: Path, configurations: Sequence[str], folder: Path = PUBLISHED) 
             read_table(files[f"{name}.parquet"], TABLES[table_at(summary)])  # checks its schema
     card = read_json(finished.file(f"results/models/{model}/model.json"), remedy="run again.")
     texts = {task: finished.file(f"results/texts/{task}.parquet") for task in tasks}
+    contents = {name: _content(file) for name, file in sorted(files.items())}
     facts = {
         "model": {"name": model, **{key: card.get(key) for key in ("sha256", "revision", "dtype")}},
         "layers": card["layers"],
         "heads": card["query_heads"],
-        "configurations": [
-            Path(file).name if Path(file).is_absolute() else file for file in configurations
-        ],
+        "configurations": list(configurations),
         "software": finished.software,
         "texts": {task: _source(file) for task, file in texts.items()},
-        "files": {name: sha256_of(file) for name, file in sorted(files.items())},
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
     }
+    facts = _without_folders(facts)
     texts_of_page = {
         "README.md": page_of(Published.of(facts, quoted)),
         "run.json": json.dumps(facts, indent=2) + "\n",
     }
-    contents = {name: file.read_bytes() for name, file in files.items()}
     contents |= {name: text.encode() for name, text in texts_of_page.items()}
     of_run = folder / str(model)
     shutil.rmtree(of_run, ignore_errors=True)  # an earlier page may have had more files
@@ -110,14 +112,36 @@ def _check_configuration(files: Sequence[str], model: str, tasks: Sequence[str])
         )
 
 
+def _content(file: Path) -> bytes:
+    """What a file holds, without folders of one's own machine in a table's settings."""
+    given = read_settings(file) if file.suffix == ".parquet" else {}
+    if _without_folders(given) == given:
+        return file.read_bytes()
+    table = pq.read_table(file)
+    settings = json.dumps(_without_folders(given), ensure_ascii=False)
+    table = table.replace_schema_metadata({**table.schema.metadata, b"settings": settings})
+    content = io.BytesIO()
+    with table_writer(content, table.schema) as writer:
+        writer.write_table(table)
+    return content.getvalue()
+
+
+def _without_folders(given: Any) -> Any:
+    """Settings with the names of files in place of absolute paths."""
+    if isinstance(given, Mapping):
+        return {key: _without_folders(value) for key, value in given.items()}
+    if isinstance(given, list):
+        return [_without_folders(value) for value in given]
+    if isinstance(given, str) and given.startswith("/") and len(Path(given).parts) > 2:
+        return Path(given).name
+    return given
+
+
 def _source(texts: Path) -> dict[str, Any]:
     """Where a task's texts are from, and the SHA-256 of the run's table of them."""
     settings = read_settings(texts)
     keys = ("source", "repository", "revision", "train", "test")
-    known: dict[str, Any] = {key: settings.get(key) for key in keys}
-    for key in ("train", "test"):  # no path of one's own machine
-        if known[key] and Path(known[key]).is_absolute():
-            known[key] = Path(known[key]).name
+    known = {key: settings.get(key) for key in keys}
     return {**known, "sha256": sha256_of(texts)}
 
 

@@ -9,7 +9,7 @@ import importlib.metadata
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import polars as pl
 import pyarrow as pa
@@ -76,7 +76,7 @@ def rows_per_group(schema: pa.Schema) -> int:
     return 2**15 if any(pa.types.is_nested(field.type) for field in schema) else 2**20
 
 
-def table_writer(path: str | Path, schema: pa.Schema) -> pq.ParquetWriter:
+def table_writer(path: str | Path | BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
     """The writer of every table, in row groups of one chunk each.
 
     The bytes then do not depend on how rows were split in memory.
