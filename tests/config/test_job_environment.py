@@ -1,6 +1,7 @@
 """What a run tells its jobs by the environment."""
 
 import os
+import sysconfig
 import time
 from pathlib import Path
 
@@ -19,6 +20,16 @@ def test_a_run_names_itself_and_its_package_first(monkeypatch: pytest.MonkeyPatc
     assert os.environ["PYTHONPATH"] == os.pathsep.join([str(HERE), "/other"])
     assert os.environ[RUN] == str(os.getpid())
     assert 0 <= time.time() - float(os.environ[PLANNED]) < 60
+
+
+def test_installed_packages_do_not_come_before_python_s_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/other")
+    for name in (PLANNED, RUN):
+        monkeypatch.setenv(name, "1")
+    share_with_jobs(Path(sysconfig.get_path("purelib")))
+    assert os.environ["PYTHONPATH"] == "/other"
 
 
 def test_a_snakemake_that_a_cluster_runs_shares_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
