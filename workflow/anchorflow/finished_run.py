@@ -1,7 +1,7 @@
 """The results of a run, in Python."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,16 @@ from anchorflow.config.places import WORKFLOW
 from anchorflow.config.stages import STAGES, table_at
 from anchorflow.measurement import plot_summary
 from anchorflow.store.all_tables import TABLES
+from anchorflow.store.checksums import read_json
+from anchorflow.store.manifest import MANIFEST
 from anchorflow.store.parquet import read_tables
 
 
 class Run:
     """The results of a finished run, or of one that has got as far.
+
+    Of a finished run, files are read that its manifest lists: those of models, tasks and seeds that
+    have since left the configuration remain in the folder.
 
     Parameters
     ----------
@@ -125,10 +130,24 @@ class Run:
             complete_configuration(config, WORKFLOW / "schemas" / "config.schema.yaml")
         return config
 
+    def _listed(self) -> Collection[str] | None:
+        """The files of the run that finished last; None if none has."""
+        manifest = self.results / MANIFEST.name
+        if not manifest.is_file():
+            return None
+        files: Collection[str] = read_json(manifest, remedy="run again to write it.")["files"]
+        return files
+
     def _read(self, stage: str, pattern: str) -> pl.DataFrame:
         folder = self.results / stage
         found = (file.relative_to(folder) for file in sorted(folder.glob(pattern)))
-        files = [file for file in found if not is_untrained(file.parts[0])]
+        listed = self._listed()
+        files = [
+            file
+            for file in found
+            if not is_untrained(file.parts[0])
+            and (listed is None or f"results/{stage}/{file.as_posix()}" in listed)
+        ]
         if not files:
             raise InputError(f"{folder}: no results; the run has not measured this.")
         table = TABLES[table_at(f"results/{stage}/{files[0].as_posix()}")]
