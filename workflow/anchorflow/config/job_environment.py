@@ -16,9 +16,9 @@ def share_with_jobs(folder: Path) -> None:
 
     Another installed copy of the package would not be the code that the rules track. The folder of
     all installed packages stays where it is: they would come before Python's own modules, and in
-    other programs that jobs start. On a cluster,
-    a Snakemake process that another one started runs one job or a few. These import for themselves,
-    since a server would take memory beyond what the cluster grants a job.
+    other programs that jobs start. On a cluster, a Snakemake process that another one started runs
+    one job or a few. These import for themselves, since a server would take memory beyond what the
+    cluster grants a job.
     """
     if folder.resolve() != Path(sysconfig.get_path("purelib")).resolve():
         known = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
