@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from anchorflow import __version__
 from checkout import ROOT, Checkout, messages, small_configuration
 from forked_snakemake import run_snakemake
 
@@ -129,6 +130,17 @@ def test_rules_of_a_repository_are_those_of_the_installed_package(
     assert planned(elsewhere, "--snakefile", fetched, *config) == there
     snakemake(elsewhere, TARGET)
     assert (elsewhere / TARGET).is_file()
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("CITATION.cff", "version: {}\n"),
+        ("workflow/envs/anchorflow.post-deploy.sh", "'anchorflow[models]=={}'"),
+    ],
+)
+def test_files_that_name_the_version_name_the_package_s(file: str, said: str) -> None:
+    assert said.format(__version__) in (ROOT / file).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
