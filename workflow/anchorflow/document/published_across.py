@@ -23,7 +23,7 @@ from anchorflow.document.published_run import MEASURES, PAPERS, Published, reada
 from anchorflow.present.page import cell
 from anchorflow.statistics.by_task import AVERAGE
 
-_LEARNT_FROM = ("gemma-3-270m", "smollm2-135m")  # in the order of learnt.md
+_LEARNT_FROM = ("gemma-3-270m", "smollm2-135m", "qwen2.5-coder-1.5b")  # in the order of learnt.md
 
 
 def page_across(folder: Path) -> str:
