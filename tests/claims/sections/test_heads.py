@@ -1,6 +1,7 @@
 """Claims on attention heads: where each holds, and where it fails."""
 
 import numpy as np
+import polars as pl
 import pytest
 
 from anchorflow.claims.claim import NotMeasured, Run
@@ -44,6 +45,9 @@ def test_where_demonstrations_do_not_help_nothing_is_said() -> None:
     table = ablation(taken("label_copy", [0, 0, 0, 1], INTACT), INTACT, INTACT)
     with pytest.raises(NotMeasured, match="demonstrations do not raise accuracy in this task"):
         effect("label_copy_is_needed", ablation=table)
+    # Nor do they in an untrained network, which is what the effect has to exceed all the same.
+    twin = table.with_columns(model=pl.lit("tiny+initialized-0"))
+    assert effect("label_copy_is_needed", ablation=twin) == pytest.approx(0.75)
 
 
 def test_function_vectors_are_compared_with_induction_heads_and_not_with_random_ones() -> None:

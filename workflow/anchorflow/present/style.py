@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 import polars as pl
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -17,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
+from anchorflow.arrays import Array
 from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.store.replacing import replacing
 
@@ -111,6 +113,13 @@ def of_tasks(rows: pl.DataFrame, style: Mapping[str, Any]) -> pl.DataFrame:
     order = {name: place for place, name in enumerate((*wanted, AVERAGE))}
     kept = rows.filter(pl.col("task").is_in(list(order)))
     return kept.sort(pl.col("task").replace_strict(order), maintain_order=True)
+
+
+def layers_by_heads(rows: pl.DataFrame) -> Array:
+    """The means of every head, [L, H]; NaN where undefined."""
+    ordered = rows.sort("layer", "head")
+    values: Array = ordered["mean"].fill_null(np.nan).to_numpy()
+    return values.reshape(ordered["layer"].n_unique(), -1)
 
 
 def with_controls(style: Mapping[str, Any]) -> bool:

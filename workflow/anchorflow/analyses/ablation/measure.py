@@ -259,8 +259,7 @@ def measure_ablation(
                 zero = setting.by == "zero"
                 instead = {at: torch.zeros_like(of) if zero else of for at, of in means.items()}
                 logits = _everywhere(model, token_ids, some, taken, instead, budget)
-                order = among(some, None)["example"].to_list()
-                rows = torch.tensor([tokens.examples.index(text) for text in order])
+                rows = torch.tensor([tokens.examples.index(text) for text in some["example"]])
             add(setting, rows, logits, sum(map(len, taken.values())))
     order = ABLATION.metadata[b"keys"].decode().split()[3:]
     return pl.concat(parts).sort(order)

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from anchorflow.analyses.heads.summarize import with_difference
 from anchorflow.arrays import Array
-from anchorflow.present.style import describe, number_layers, save, small_multiples
+from anchorflow.present.style import describe, layers_by_heads, number_layers, save, small_multiples
 from anchorflow.statistics.by_task import AVERAGE
 
 NAMES = {
@@ -46,9 +46,11 @@ def plot_heads(
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("layer") >= 0)
     scores = [score for score in NAMES if score in set(averaged["score"])]
-    matrices = [[_matrix(_best_measure(averaged.filter(score=score))) for score in scores]]
+    matrices = [[layers_by_heads(_best_measure(averaged.filter(score=score))) for score in scores]]
     if untrained is not None and not untrained.is_empty():
-        matrices.append([_matrix(_means(untrained.filter(score=score))) for score in scores])
+        matrices.append(
+            [layers_by_heads(_means(untrained.filter(score=score))) for score in scores]
+        )
     total = describe(summary.sort("examples", descending=True), confidence).partition(";")[0]
     title = f"Scores of attention heads minus their controls (circle: largest),\n{total}"
     with small_multiples(style, len(matrices), len(scores), title) as (figure, axes):
@@ -80,13 +82,6 @@ def _means(rows: pl.DataFrame) -> pl.DataFrame:
     of_seeds = with_difference(rows).group_by("task", "seed", "layer", "head")
     means = of_seeds.agg(pl.col("difference").mean())
     return means.group_by("layer", "head").agg(mean=pl.col("difference").mean())
-
-
-def _matrix(rows: pl.DataFrame) -> Array:
-    """Means as [L, H]; NaN where undefined."""
-    ordered = rows.sort("layer", "head")
-    values: Array = ordered["mean"].fill_null(np.nan).to_numpy()
-    return values.reshape(ordered["layer"].n_unique(), -1)
 
 
 def _plot_scores(axes: Axes, matrix: Array, limit: float) -> AxesImage:

@@ -13,6 +13,7 @@ from anchorflow.arrays import Array
 from anchorflow.present.style import (
     chance_levels,
     describe,
+    layers_by_heads,
     number_layers,
     save,
     small_multiples,
@@ -53,7 +54,9 @@ def plot_kernel(
             of_measure = largest.filter(measure=measure)
             limits = (0.0, 1.0) if measure != "correlation" else _symmetric(of_measure)
             for panel, task in zip(panels, tasks, strict=True):
-                image = _plot_heads(panel, _matrix(of_measure.filter(task=task)), colors, limits)
+                image = _plot_heads(
+                    panel, layers_by_heads(of_measure.filter(task=task)), colors, limits
+                )
                 if measure == "accuracy":
                     found = panel.get_title()
                     panel.set_title(f"{found}\nchance {chance_levels(labels)[task]:.2f}")
@@ -88,10 +91,3 @@ def _symmetric(rows: pl.DataFrame) -> tuple[float, float]:
     """Limits symmetric around 0 that include all means."""
     largest = float(np.nanmax(np.abs(rows["mean"].fill_null(0).to_numpy()), initial=0.01))
     return -largest, largest
-
-
-def _matrix(rows: pl.DataFrame) -> Array:
-    """Means as [L, H]; NaN where undefined."""
-    ordered = rows.sort("layer", "head")
-    values: Array = ordered["mean"].fill_null(np.nan).to_numpy()
-    return values.reshape(ordered["layer"].n_unique(), -1)

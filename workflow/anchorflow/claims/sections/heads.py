@@ -24,6 +24,7 @@ from anchorflow.claims.claim import (
     Sampled,
 )
 from anchorflow.claims.effects import difference_by_seed
+from anchorflow.config.cell_names import is_untrained
 from anchorflow.random_draws import halves
 from anchorflow.statistics.by_task import texts_of
 from anchorflow.statistics.estimates import SeedStatistic, weighted_mean
@@ -48,11 +49,12 @@ def without_heads(run: Run, score: str, measure: str, instead: str = "") -> Samp
     Raises
     ------
     NotMeasured
-        If the run takes none of them away, or demonstrations do not help.
+        If the run takes none of them away, or demonstrations do not help the model. Those of an
+        untrained network help by chance alone, and it is compared in either case.
     """
     rows = ablation_measures(run.rows("ablation"))
     means = dict(rows.group_by("score").agg(pl.col("accuracy").mean()).iter_rows())
-    if means["none"] <= means["alone"]:
+    if means["none"] <= means["alone"] and not is_untrained(rows["model"][0]):
         raise NotMeasured(_UNHELPFUL)
     taken = rows.filter(pl.col("score").is_in([score, instead or score]))
     missing = {score, instead or score} - set(taken["score"])
@@ -63,7 +65,7 @@ def without_heads(run: Run, score: str, measure: str, instead: str = "") -> Samp
             f"ablation: {{scores: [{name}]}}",
         )
     # At the target, where predictions are made, if the run has it; by the mean, likewise.
-    where = max(taken["where"])
+    where = "target" if "target" in set(taken["where"]) else taken["where"][0]
     by = "mean" if "mean" in set(taken["by"]) else taken["by"][0]
     common = [{"where": where, "by": by, "share": share} for share in sorted(set(taken["share"]))]
     less = [{**of, "score": score, "control": False} for of in common]
@@ -82,7 +84,10 @@ def _of_score(run: Run, score: str) -> dict[int, pl.DataFrame]:
     seeds = {seed: rows.filter(score=score) for seed, rows in run.by_seed("heads").items()}
     found = {seed: rows for seed, rows in seeds.items() if not rows.is_empty()}
     if not found:
-        raise NotMeasured(f"the run does not score heads by {score}", "heads: {scores: [writing]}")
+        raise NotMeasured(
+            f"the run does not score heads by {score}",
+            "heads: {scores: [prefix_matching, writing]}",
+        )
     return found
 
 
