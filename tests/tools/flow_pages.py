@@ -11,8 +11,8 @@ from tiny_models import shared_prompts, tiny_model
 
 def shown_tables(
     words: Tokenizer, examples: int = 2, protocol: str = "per_example"
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Saliency, shown prompts, cuts of these, and all prompts of a tiny model."""
+) -> tuple[pl.DataFrame, ...]:
+    """Saliency, shown prompts, cuts and heads of these, and all prompts of a tiny model."""
     prompts = shared_prompts([17, 5, 9]).with_columns(pl.lit(protocol).alias("demonstrations"))
     model = tiny_model("llama")
     return *measure_flow_page(model, words, prompts, examples, protocol), prompts

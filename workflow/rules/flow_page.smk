@@ -22,6 +22,7 @@ use rule measure as measure_flow_page with:
         saliency="results/flow_page/{model}/{task}/{seed}/saliency.parquet",
         prompts="results/flow_page/{model}/{task}/{seed}/prompts.parquet",
         knockouts="results/flow_page/{model}/{task}/{seed}/knockouts.parquet",
+        heads="results/flow_page/{model}/{task}/{seed}/heads.parquet",
     log:
         "logs/measure_flow_page/{model}/{task}/{seed}.log",
     params:
@@ -39,6 +40,7 @@ use rule prepare as plot_flow_page with:
         saliency="results/flow_page/{model}/{task}/{seed}/saliency.parquet",
         prompts="results/flow_page/{model}/{task}/{seed}/prompts.parquet",
         knockouts="results/flow_page/{model}/{task}/{seed}/knockouts.parquet",
+        heads="results/flow_page/{model}/{task}/{seed}/heads.parquet",
         whole="results/prompts/{model}/{task}/{seed}.parquet",
     output:
         directory("results/figures/flow_page/{model}/{task}/{seed}"),

@@ -5,7 +5,12 @@ from anchorflow.store.fork_server import continue_in_fork
 continue_in_fork(snakemake)
 
 from anchorflow.analyses.flow_page.plot import flow_pages
-from anchorflow.analyses.flow_page.schema import SHOWN_KNOCKOUTS, SHOWN_PROMPTS, TOKEN_SALIENCY
+from anchorflow.analyses.flow_page.schema import (
+    SHOWN_HEADS,
+    SHOWN_KNOCKOUTS,
+    SHOWN_PROMPTS,
+    TOKEN_SALIENCY,
+)
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.store.job import job
 from anchorflow.store.parquet import read_table
@@ -18,6 +23,7 @@ if __name__ == "__main__":
             read_table(snakemake.input.saliency, TOKEN_SALIENCY),
             read_table(snakemake.input.prompts, SHOWN_PROMPTS),
             read_table(snakemake.input.knockouts, SHOWN_KNOCKOUTS),
+            read_table(snakemake.input.heads, SHOWN_HEADS),
             read_table(snakemake.input.whole, PROMPTS),
             **snakemake.params.spec,
         )

@@ -7,9 +7,16 @@ import torch
 from tokenizers import Tokenizer, decoders, models
 
 from anchorflow.analyses.flow.measure import measure_flow
+from anchorflow.analyses.flow_page import measure as flow_page
 from anchorflow.analyses.flow_page.measure import FLOWS, measure_flow_page, token_texts
 from anchorflow.analyses.flow_page.plot import flow_masks, saliency_matrices
-from anchorflow.analyses.flow_page.schema import SHOWN_KNOCKOUTS, SHOWN_PROMPTS, TOKEN_SALIENCY
+from anchorflow.analyses.flow_page.schema import (
+    SHOWN_HEADS,
+    SHOWN_KNOCKOUTS,
+    SHOWN_PROMPTS,
+    TOKEN_SALIENCY,
+)
+from anchorflow.analyses.heads.measure import measure_heads
 from anchorflow.analyses.knockout.measure import Cut
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import intervene
@@ -18,14 +25,22 @@ from anchorflow.model.logits import target_label_logits
 from anchorflow.prepare.edges import edges_of
 from anchorflow.schemas.frames import frame_schema
 from flow_pages import shown_tables
-from tiny_models import FAMILIES, PREFIX, PlainCut, plain_saliency, shared_prompts, tiny_model
+from tiny_models import (
+    FAMILIES,
+    PREFIX,
+    PlainCut,
+    plain_attentions,
+    plain_saliency,
+    shared_prompts,
+    tiny_model,
+)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_entry_equals_autograd_on_eager_attention(family: str, words: Tokenizer) -> None:
     prompts = shared_prompts([9, 5])
     model, eager = tiny_model(family), tiny_model(family, eager=True)
-    saliency, _, _ = measure_flow_page(model, words, prompts, 2, "fixed")
+    saliency, *_ = measure_flow_page(model, words, prompts, 2, "fixed")
     assert saliency.schema == frame_schema(TOKEN_SALIENCY)
     for batch in batches_of(prompts, 1, torch.device("cpu")):
         own = saliency.filter(pl.col("example") == batch.examples[0])
@@ -36,7 +51,7 @@ def test_every_entry_equals_autograd_on_eager_attention(family: str, words: Toke
 
 @pytest.mark.parametrize("protocol", ["per_example", "fixed"])
 def test_means_of_the_matrices_are_those_of_stage_saliency(protocol: str, words: Tokenizer) -> None:
-    saliency, shown, _, prompts = shown_tables(words, 2, protocol)
+    saliency, shown, *_, prompts = shown_tables(words, 2, protocol)
     table = measure_flow(tiny_model("llama"), prompts, 1000, protocol)
     assert shown["example"].to_list() == [0, 1]
     for prompt in prompts.head(2).iter_rows(named=True):
@@ -53,7 +68,7 @@ def test_cutting_a_flow_in_a_layer_equals_whole_matrices_without_it(
     family: str, words: Tokenizer
 ) -> None:
     prompts, model = shared_prompts([9, 5]), tiny_model(family)
-    _, _, cuts = measure_flow_page(model, words, prompts, 2, "fixed")
+    _, _, cuts, _ = measure_flow_page(model, words, prompts, 2, "fixed")
     assert cuts.schema == frame_schema(SHOWN_KNOCKOUTS)
     assert len(cuts) == 2 * len(FLOWS) * model.config.num_hidden_layers
     for row in cuts.iter_rows(named=True):
@@ -70,6 +85,44 @@ def test_cutting_a_flow_in_a_layer_equals_whole_matrices_without_it(
         assert row["probabilities"] == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_heads_read_equals_eager_attention_and_what_they_write_adds_up_to_direct_effects(
+    family: str, words: Tokenizer
+) -> None:
+    prompts, model = shared_prompts([9, 5]), tiny_model(family)
+    *_, heads = measure_flow_page(model, words, prompts, 2, "fixed")
+    assert heads.schema == frame_schema(SHOWN_HEADS)
+    direct = measure_heads(model, words, prompts, ["writing"], 1, 100).filter(score="direct")
+    eager = tiny_model(family, eager=True)
+    for batch in batches_of(prompts, 1, torch.device("cpu")):
+        example, label = batch.examples[0], int(batch.labels[0])
+        rows = heads.filter(example=example)
+        target = int(batch.target_rows[0])
+        plain = plain_attentions(eager, batch)[1][:, :, target, : target + 1]
+        assert rows["attention"].to_numpy() == pytest.approx(plain.flatten().numpy(), abs=1e-5)
+        sums = rows.with_columns(pl.col("writes").list.get(label)).group_by(
+            "layer", "head", maintain_order=True
+        )
+        expected = direct.filter(example=example).sort("layer", "head")["value"].to_list()
+        assert sums.agg(pl.col("writes").sum())["writes"].to_list() == pytest.approx(
+            expected, rel=1e-4, abs=1e-5
+        )
+
+
+def test_an_architecture_whose_heads_are_not_followed_has_pages_without_them(
+    words: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise InputError("not known")
+
+    monkeypatch.setattr(flow_page, "find_writes", refuse)
+    saliency, *_, heads = measure_flow_page(
+        tiny_model("llama"), words, shared_prompts([9]), 1, "fixed"
+    )
+    assert not saliency.is_empty()
+    assert heads.is_empty()
+
+
 def test_a_cut_that_changes_nothing_is_an_error(
     words: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,7 +132,7 @@ def test_a_cut_that_changes_nothing_is_an_error(
 
 
 def test_the_query_and_the_layers_of_strongest_flow_are_told(words: Tokenizer) -> None:
-    saliency, shown, _, prompts = shown_tables(words, 2)
+    saliency, shown, *_, prompts = shown_tables(words, 2)
     for prompt, row in zip(
         prompts.iter_rows(named=True), shown.iter_rows(named=True), strict=False
     ):
@@ -95,7 +148,7 @@ def test_the_first_prompts_by_row_that_can_be_run_are_shown(words: Tokenizer) ->
     long = pl.when(pl.col("example") == 0).then(pl.lit("too long"))
     prompts = prompts.with_columns(long.alias("skipped")).reverse()
     model = tiny_model("llama")
-    saliency, shown, _ = measure_flow_page(model, words, prompts, 1, "fixed")
+    saliency, shown, *_ = measure_flow_page(model, words, prompts, 1, "fixed")
     assert shown["example"].to_list() == saliency["example"].unique().to_list() == [1]
     assert shown.schema == frame_schema(SHOWN_PROMPTS)
     (row,) = shown.to_dicts()

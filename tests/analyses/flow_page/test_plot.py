@@ -15,6 +15,7 @@ from anchorflow.analyses.flow_page.plot import (
     ARCS,
     flow_masks,
     flow_pages,
+    heads_data,
     page_data,
     saliency_matrices,
     words_of_groups,
@@ -112,8 +113,8 @@ def test_what_a_page_shows_of_a_small_matrix_equals_values_worked_out_by_hand() 
 
 
 def test_no_more_than_the_strongest_arcs_of_each_flow_are_kept(words: Tokenizer) -> None:
-    saliency, shown, cuts, prompts = shown_tables(words, 1)
-    ((_, html),) = flow_pages(saliency, shown, cuts, prompts, LABELS, COLORS)
+    saliency, shown, cuts, heads, prompts = shown_tables(words, 1)
+    ((_, html),) = flow_pages(saliency, shown, cuts, heads, prompts, LABELS, COLORS)
     (matrix, *_) = saliency_matrices(saliency)
     (prompt,) = prompts.head(1).to_dicts()
     others = np.sort(matrix[flow_masks(prompt)[2]])[::-1]
@@ -124,11 +125,11 @@ def test_no_more_than_the_strongest_arcs_of_each_flow_are_kept(words: Tokenizer)
 
 def hostile_page(words: Tokenizer) -> str:
     """A page whose first tokens are hostile texts."""
-    saliency, shown, cuts, prompts = shown_tables(words, 1)
+    saliency, shown, cuts, heads, prompts = shown_tables(words, 1)
     (texts,) = shown["texts"].to_list()
     texts[: len(HOSTILE)] = HOSTILE
     shown = shown.with_columns(pl.Series("texts", [texts]))
-    ((name, html),) = flow_pages(saliency, shown, cuts, prompts, LABELS, COLORS)
+    ((name, html),) = flow_pages(saliency, shown, cuts, heads, prompts, LABELS, COLORS)
     assert name == "0.html"
     return html
 
@@ -158,7 +159,7 @@ def test_a_page_refers_to_nothing_outside_itself(words: Tokenizer) -> None:
 
 
 def test_the_index_links_every_page_and_escapes_names(words: Tokenizer) -> None:
-    _, shown, _, _ = shown_tables(words, 3)
+    _, shown, *_ = shown_tables(words, 3)
     html = index_page("tiny", shown, {"news": LABELS})
     links = re.findall(r'href="(.*?)"', html)
     assert links == ["news/0/0.html", "news/0/1.html", "news/0/2.html"]
@@ -179,7 +180,7 @@ def test_the_index_links_every_page_and_escapes_names(words: Tokenizer) -> None:
 def test_the_index_says_which_predictions_are_wrong_and_where_flow_is_strongest(
     words: Tokenizer,
 ) -> None:
-    _, shown, _, _ = shown_tables(words, 2)
+    _, shown, *_ = shown_tables(words, 2)
     shown = shown.with_columns(
         label=pl.Series([0, 1], dtype=pl.Int32),
         prediction=pl.Series([0, 2], dtype=pl.Int32),
@@ -201,7 +202,7 @@ def test_the_index_says_which_predictions_are_wrong_and_where_flow_is_strongest(
 def test_typing_keeps_the_rows_in_which_every_word_occurs(
     words: Tokenizer, browser: Any, tmp_path: Path
 ) -> None:
-    _, shown, _, _ = shown_tables(words, 3)
+    _, shown, *_ = shown_tables(words, 3)
     queries = ["rain in June", "a goal in June", "shares fell"]
     shown = shown.with_columns(query=pl.Series(queries))
     path = tmp_path / "index.html"
@@ -228,8 +229,8 @@ def test_typing_keeps_the_rows_in_which_every_word_occurs(
 def test_a_bar_chooses_its_layer_and_the_table_says_what_the_cut_did(
     words: Tokenizer, browser: Any, tmp_path: Path
 ) -> None:
-    saliency, shown, cuts, prompts = shown_tables(words, 1)
-    ((_, html),) = flow_pages(saliency, shown, cuts, prompts, LABELS, COLORS)
+    saliency, shown, cuts, heads, prompts = shown_tables(words, 1)
+    ((_, html),) = flow_pages(saliency, shown, cuts, heads, prompts, LABELS, COLORS)
     data = opened(browser, tmp_path, html)
     assert len(browser.execute_script("return [...document.querySelectorAll('#cuts g')]")) == 9
 
@@ -249,6 +250,54 @@ def test_a_bar_chooses_its_layer_and_the_table_says_what_the_cut_did(
     browser.execute_script("control({ target: document.querySelector('input[value=all]') })")
     assert told() == ["–", "–", "–"]
     assert not complaints(browser)
+
+
+def test_heads_of_a_page_equal_values_worked_out_by_hand() -> None:
+    # One layer of two heads; labels 0 and 2 begin alike, so there are two classes.
+    heads = pl.DataFrame(
+        {
+            "layer": [0] * 6,
+            "head": [0, 0, 0, 1, 1, 1],
+            "token": [0, 1, 2] * 2,
+            "attention": [0.2, 0.5, 0.3, 1.0, 0.0, 0.0],
+            "writes": [[1.0, -1.0], [2.0, -2.0], [-4.0, 4.0], [0.5, -0.5], [0.0, 0.0], [0.0, 0.0]],
+        }
+    )
+    prompt = {"token_groups": [0, 1, 0], "label": 2}
+    found = heads_data(prompt, heads, ["A", "B", "C"])
+    assert found == {
+        "words": ["A or C", "B"],
+        "label": 0,
+        "totals": [[[-1, 1], [0.5, -0.5]]],
+        "read": [
+            [
+                [[1, 0.5, [2, -2]], [2, 0.3, [-4, 4]], [0, 0.2, [1, -1]]],
+                [[0, 1, [0.5, -0.5]], [1, 0, [0, 0]], [2, 0, [0, 0]]],
+            ]
+        ],
+    }
+    assert heads_data(prompt, heads.clear(), ["A", "B", "C"]) is None
+
+
+def test_a_head_s_square_draws_what_it_attends_to_and_tells_what_it_writes(
+    words: Tokenizer, browser: Any, tmp_path: Path
+) -> None:
+    ((_, html),) = flow_pages(*shown_tables(words, 1), LABELS, COLORS)
+    data = opened(browser, tmp_path, html)
+    heads, target = data["heads"], data["target"]
+    squares = browser.find_elements("css selector", "#heads g")
+    assert len(squares) == len(heads["totals"]) * len(heads["totals"][0])
+    squares[-1].click()
+    (layer, head) = browser.execute_script("return [state.layer, state.head]")
+    assert (layer, head) == (len(heads["totals"]) - 1, len(heads["totals"][0]) - 1)
+    read = [row for row in heads["read"][layer][head] if row[0] != target and row[1] > 0]
+    assert drawn(browser) == [[token, target] for token, _, _ in read]
+    details = browser.find_element("id", "details").text
+    assert f"head {layer}.{head}" in details
+    assert f"(token {read[0][0]}): attention {float(f'{read[0][1]:.3g}'):g}"[:-1] in details
+    browser.execute_script("control({ target: document.querySelector('input[value=all]') })")
+    assert drawn(browser) == strongest(data["averages"]["all"], 40)
+    assert complaints(browser) == []
 
 
 def opened(browser: Any, folder: Path, html: str) -> dict[str, Any]:
@@ -276,8 +325,8 @@ def test_sliders_and_flows_choose_the_arcs_and_numbers_of_the_table(
 ) -> None:
     from selenium.webdriver.common.keys import Keys
 
-    saliency, shown, cuts, prompts = shown_tables(words, 1)
-    ((_, html),) = flow_pages(saliency, shown, cuts, prompts, LABELS, COLORS)
+    saliency, shown, cuts, heads, prompts = shown_tables(words, 1)
+    ((_, html),) = flow_pages(saliency, shown, cuts, heads, prompts, LABELS, COLORS)
     data = opened(browser, tmp_path, html)
     (prompt,) = prompts.head(1).to_dicts()
     masks, matrices = flow_masks(prompt), saliency_matrices(saliency)
@@ -315,8 +364,8 @@ def test_focus_and_pointer_tell_a_token_s_numbers(
     from selenium.webdriver import ActionChains
     from selenium.webdriver.common.keys import Keys
 
-    saliency, shown, cuts, prompts = shown_tables(words, 1)
-    ((_, html),) = flow_pages(saliency, shown, cuts, prompts, LABELS, COLORS)
+    saliency, shown, cuts, heads, prompts = shown_tables(words, 1)
+    ((_, html),) = flow_pages(saliency, shown, cuts, heads, prompts, LABELS, COLORS)
     opened(browser, tmp_path, html)
     matrix = saliency_matrices(saliency)[0]
     tokens = browser.find_elements("css selector", ".token")
@@ -349,8 +398,10 @@ def test_focus_and_pointer_tell_a_token_s_numbers(
 def test_every_token_of_a_label_word_is_marked(
     browser: Any, tmp_path: Path, words: Tokenizer
 ) -> None:
-    saliency, shown, cuts, prompts = shown_tables(words, 1)
-    ((_, html),) = flow_pages(saliency, shown, cuts, with_words(prompts, [1, 3, 2]), LABELS, COLORS)
+    saliency, shown, cuts, heads, prompts = shown_tables(words, 1)
+    ((_, html),) = flow_pages(
+        saliency, shown, cuts, heads, with_words(prompts, [1, 3, 2]), LABELS, COLORS
+    )
     opened(browser, tmp_path, html)
     tokens = browser.find_elements("css selector", ".token")
     marked = browser.find_elements("css selector", ".token.label")
@@ -364,7 +415,7 @@ def test_every_token_of_a_label_word_is_marked(
 def test_the_instruction_and_every_field_are_named(
     browser: Any, tmp_path: Path, words: Tokenizer
 ) -> None:
-    saliency, shown, cuts, prompts = shown_tables(words, 1)
+    saliency, shown, cuts, heads, prompts = shown_tables(words, 1)
     paired = prompts.with_columns(
         pl.lit(8, pl.Int32).alias("instruction_end"),  # in place of the first demonstration
         pl.Series("demonstration_starts", [[8, 10, 20]] * len(prompts)),
@@ -372,7 +423,7 @@ def test_the_instruction_and_every_field_are_named(
         pl.Series("field_starts", [[8, 8, 11, 14, 21, 25, 31, 33]] * len(prompts)),
         pl.Series("field_ends", [[8, 8, 14, 18, 25, 28, 33, 36]] * len(prompts)),
     )
-    ((_, html),) = flow_pages(saliency, shown, cuts, paired, LABELS, COLORS)
+    ((_, html),) = flow_pages(saliency, shown, cuts, heads, paired, LABELS, COLORS)
     opened(browser, tmp_path, html)
     tokens = browser.find_elements("css selector", ".token")
     roles = {0: "formatting", 1: "instruction", 12: "premise", 14: "hypothesis"}

@@ -6,7 +6,12 @@ ANALYSIS = Analysis(
     subject="the information-flow pages of {}",
     category=INFORMATION,
     measured=Measured(
-        {"saliency": "token_saliency", "prompts": "shown_prompts", "knockouts": "shown_knockouts"},
+        {
+            "saliency": "token_saliency",
+            "prompts": "shown_prompts",
+            "knockouts": "shown_knockouts",
+            "heads": "shown_heads",
+        },
         first_seed=True,
     ),
     asked_for="flow_page.examples",

@@ -2,7 +2,8 @@
 
 The analysis ``flow`` averages these values; here all of them are kept. Memory is quadratic in the
 length of the prompt, so prompts run one at a time. In addition, each of the three flows is cut in
-single layers, and the change of the prompt's answer is measured.
+single layers, and the change of the prompt's answer is measured; and every head's attention at the
+target is followed to what it writes for which label.
 """
 
 import logging
@@ -11,6 +12,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import polars as pl
 import torch
 from tokenizers import Tokenizer
@@ -20,13 +22,20 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.analyses.flow.measure import ALL, FlowSums, Saliency, label_loss
-from anchorflow.analyses.flow_page.schema import SHOWN_KNOCKOUTS, SHOWN_PROMPTS, TOKEN_SALIENCY
+from anchorflow.analyses.flow_page.schema import (
+    SHOWN_HEADS,
+    SHOWN_KNOCKOUTS,
+    SHOWN_PROMPTS,
+    TOKEN_SALIENCY,
+)
+from anchorflow.analyses.heads.measure import Classes, effects_over_others, record_writes
 from anchorflow.analyses.knockout.measure import Cut
 from anchorflow.config.errors import InputError
 from anchorflow.depth import bands_of
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.cell import Cell
+from anchorflow.model.head_writes import HeadWrites, find_writes
 from anchorflow.model.layers import keep_outputs, resume
 from anchorflow.model.logits import label_logits, target_label_logits
 from anchorflow.model.size import Cost, Prompts
@@ -60,12 +69,12 @@ class TokenSaliency(FlowSums):
 
 
 def cost(prompts: Prompts, _: Mapping[str, Any], depth: int) -> Cost:
-    """Every prompt forward and backward, forward again, and with each flow cut in every layer.
+    """Every prompt forward and backward, forward twice, and with each flow cut in every layer.
 
     Runs with cuts start from the layer that is cut.
     """
     shares = [(depth - first) / depth for _, first, _ in bands_of("single", depth)]
-    return Cost((2 + 3 * sum(shares)) * prompts.whole, prompts.whole, whole=True)
+    return Cost((3 + 3 * sum(shares)) * prompts.whole, prompts.whole, whole=True)
 
 
 def measure_flow_page(
@@ -74,7 +83,7 @@ def measure_flow_page(
     prompts: pl.DataFrame,
     examples: int,
     demonstrations: str = "per_example",
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+) -> tuple[pl.DataFrame, ...]:
     """I_l(i, j) of all tokens j < i in every layer, for the first prompts that fit the context.
 
     Parameters
@@ -89,8 +98,8 @@ def measure_flow_page(
     Returns
     -------
     tuple of DataFrame
-        Columns of ``TOKEN_SALIENCY``, ``SHOWN_PROMPTS``, and ``SHOWN_KNOCKOUTS``, ordered by
-        example.
+        Columns of ``TOKEN_SALIENCY``, ``SHOWN_PROMPTS``, ``SHOWN_KNOCKOUTS``, and ``SHOWN_HEADS``,
+        ordered by example.
 
     Raises
     ------
@@ -102,13 +111,13 @@ def measure_flow_page(
     chosen = taken_together(runnable(prompts, demonstrations).sort("example").head(examples))
     if len(chosen) < examples:
         log.info("Only %d of %d requested prompts can be run.", len(chosen), examples)
-    flows = [pl.DataFrame(schema=frame_schema(TOKEN_SALIENCY))]
-    kept = [pl.DataFrame(schema=frame_schema(SHOWN_PROMPTS))]
-    cuts = [pl.DataFrame(schema=frame_schema(SHOWN_KNOCKOUTS))]
+    tables = (TOKEN_SALIENCY, SHOWN_PROMPTS, SHOWN_KNOCKOUTS, SHOWN_HEADS)
+    found = [tuple(pl.DataFrame(schema=frame_schema(table)) for table in tables)]
+    writing = _writing(model)
     rows_of = {row["example"]: row for row in chosen.iter_rows(named=True)}
     layers: int = model.config.get_text_config().num_hidden_layers
 
-    def measure(batch: Batch) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    def measure(batch: Batch) -> tuple[pl.DataFrame, ...]:
         keys = chosen.select("model", "task", "seed").row(0, named=True)
         keys["example"] = batch.examples[0]
         sink = TokenSaliency(batch, layers)
@@ -132,23 +141,58 @@ def measure_flow_page(
                 "strongest_pq": int(means.s_pq[:, 0].argmax()),
             }
         )
-        flow = keyed(_rows(sink.matrices), keys, TOKEN_SALIENCY)
         cut = cut_flows(model, batch, rows_of[batch.examples[0]])
-        return (
-            flow,
-            keyed(frame, keys, SHOWN_PROMPTS),
-            keyed(cut, keys, SHOWN_KNOCKOUTS),
-        )
+        heads = found[0][3] if writing is None else read_and_written(model, writing, batch)
+        parts = (_rows(sink.matrices), frame, cut, heads)
+        return tuple(keyed(of, keys, table) for of, table in zip(parts, tables, strict=True))
 
     alone = run_batches(chosen, Budget(1), model.device, measure)  # one prompt per batch
     for _, frames in tqdm(alone, total=len(chosen), desc="token saliency", unit="example"):
-        flows.append(frames[0])
-        kept.append(frames[1])
-        cuts.append(frames[2])
-    return (
-        pl.concat(flows).sort("example", "layer", "token"),
-        pl.concat(kept).sort("example"),
-        pl.concat(cuts).sort("example", "edges", "layer"),
+        found.append(frames)
+    return tuple(
+        pl.concat(parts).sort(table.metadata[b"keys"].decode().split())
+        for parts, table in zip(zip(*found, strict=True), tables, strict=True)
+    )
+
+
+def _writing(model: PreTrainedModel) -> HeadWrites | None:
+    """Where heads write, or None for an architecture in which this is not known."""
+    try:
+        return find_writes(model)
+    except InputError as error:
+        log.info("Pages are without single heads. %s", error)
+        return None
+
+
+@torch.no_grad()
+def read_and_written(model: PreTrainedModel, writing: HeadWrites, batch: Batch) -> pl.DataFrame:
+    """What every head reads at the target, and what it writes for which label, by token.
+
+    Parameters
+    ----------
+    batch : Batch
+        The whole prompt alone.
+
+    Returns
+    -------
+    DataFrame
+        Columns layer, head, token, attention, and writes (in logits, by class of labels).
+    """
+    tokens = int(batch.target_rows[0]) + 1
+    members = torch.eye(batch.input_ids.shape[1], device=batch.input_ids.device)[None, :, :tokens]
+    classes = Classes.of(batch.label_tokens.tolist())
+    recorded, scales = record_writes(model, writing, classes, batch, members)
+    writes = effects_over_others(recorded, scales)[0].numpy()  # [L, H, T, C]
+    attention = np.stack([recorded.attention[layer][0].numpy() for layer in range(len(writes))])
+    layer, head, token = np.indices(attention.shape)
+    return pl.DataFrame(
+        {
+            "layer": layer.ravel(),
+            "head": head.ravel(),
+            "token": token.ravel(),
+            "attention": attention.ravel(),
+            "writes": writes.reshape(-1, writes.shape[-1]).tolist(),
+        }
     )
 
 
@@ -266,8 +310,9 @@ def measure(cell: Cell) -> None:
     tokenizer = open_tokenizer(cell.input.tokenizer)
     run = runnable(prompts, spec["demonstrations"]).sort("example").head(spec["examples"])
     model = cell.model(run, cost, spec, batch_tokens=1)  # one prompt at a time
-    saliency, kept, cuts = measure_flow_page(model, tokenizer, prompts, **spec)
+    saliency, kept, cuts, heads = measure_flow_page(model, tokenizer, prompts, **spec)
     settings = cell.described(flow_page=spec)
     cell.write(TOKEN_SALIENCY, saliency, settings, "saliency")
     cell.write(SHOWN_PROMPTS, kept, settings, "prompts")
     cell.write(SHOWN_KNOCKOUTS, cuts, settings, "knockouts")
+    cell.write(SHOWN_HEADS, heads, settings, "heads")

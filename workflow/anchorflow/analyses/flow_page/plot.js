@@ -8,9 +8,10 @@ const WIDEST = 9; // pixels
 const MOST = 200; // arcs at once; the data have this number per flow and view
 const LISTED = 6; // arcs to a token, and from it
 const DASHES = [[2.4, 1], [], [0.7, 1]]; // per flow, in widths of the arc
+const [FOR, AGAINST] = ["#b35806", "#542788"]; // what heads write for, and against, the true label
 const byId = (id) => document.getElementById(id);
 const shown = new Set(data.flows.keys());
-const state = { view: "layer", layer: 0, count: 40, focused: null, hovered: null };
+const state = { view: "layer", layer: 0, head: null, count: 40, focused: null, hovered: null };
 const tokens = [];
 let arcs = [];
 
@@ -159,26 +160,63 @@ function writeBars(flow) {
       fill: cut[1] === null ? "white" : data.flows[flow].color,
     });
     bar.addEventListener("click", () => chooseLayer(layer));
-    bar.addEventListener("keydown", (event) => moveAmongBars(event, svg, layer));
+    bar.addEventListener("keydown", (event) => moveAmong(event, svg, 1));
   });
   element("span", row, `up to ${nats(most)} nats`, "note");
 }
 
-function chooseLayer(layer) {
-  Object.assign(state, { view: "layer", layer });
+// Sums over all tokens of what a head writes for the labels, in words.
+function sumsOfHead(layer, head) {
+  const sums = data.heads.totals[layer][head].map((sum, c) => `${data.heads.words[c]} ${signed(sum)}`);
+  return visible(sums.join(", "));
+}
+
+// A square per layer and head: what the head writes for the true label.
+function writeHeads() {
+  byId("heads").hidden = !data.heads;
+  if (!data.heads) return;
+  const { totals, label } = data.heads;
+  const most = Math.max(...totals.flat().map((sums) => Math.abs(sums[label]))) || 1;
+  const size = Math.max(8, Math.min(22, 700 / totals.length));
+  const grid = { width: size * totals.length, height: size * totals[0].length, role: "group" };
+  const row = element("div", byId("heads"), undefined, "bars");
+  element("span", row, "heads");
+  const svg = drawing("svg", row, { ...grid, "aria-label": "heads, one column per layer" });
+  totals.forEach((heads, layer) => heads.forEach((sums, head) => {
+    const square = drawing("g", svg, {
+      role: "button", "data-layer": layer, "data-head": head, tabindex: layer + head ? -1 : 0,
+    });
+    const name = `head ${layer}.${head}: ${sumsOfHead(layer, head)} logits`;
+    square.setAttribute("aria-label", name);
+    drawing("title", square, {}).textContent = name;
+    drawing("rect", square, {
+      x: layer * size, y: head * size, width: size - 1, height: size - 1, class: "square",
+      fill: sums[label] > 0 ? FOR : AGAINST,
+      "fill-opacity": 0.04 + (0.96 * Math.abs(sums[label])) / most,
+    });
+    square.addEventListener("click", () => chooseLayer(layer, head));
+    square.addEventListener("keydown", (event) => moveAmong(event, svg, heads.length));
+  }));
+  element("span", row, `layers 0 to ${totals.length - 1}; up to ${nats(most)} logits`, "note");
+}
+
+function chooseLayer(layer, head = null) {
+  Object.assign(state, { view: "layer", layer, head });
   byId("layer").value = layer;
   document.querySelector('input[value="layer"]').checked = true;
   draw();
 }
 
-function moveAmongBars(event, svg, layer) {
+// Moves between bars or squares, of which each layer has the given number, one below the other.
+function moveAmong(event, svg, ofLayer) {
   if (event.key === "Enter" || event.key === " ") {
     event.preventDefault();
-    return chooseLayer(layer);
+    return event.currentTarget.dispatchEvent(new Event("click"));
   }
   const bars = [...svg.querySelectorAll("g")];
   const here = bars.indexOf(event.currentTarget);
-  const next = { ArrowLeft: bars[here - 1], ArrowRight: bars[here + 1] }[event.key];
+  const step = { ArrowLeft: -ofLayer, ArrowRight: ofLayer, ArrowUp: -1, ArrowDown: 1 }[event.key];
+  const next = bars[here + (ofLayer > 1 || Math.abs(step) === ofLayer ? step : NaN)];
   if (!next) return undefined;
   event.preventDefault();
   bars[here].setAttribute("tabindex", -1);
@@ -186,13 +224,24 @@ function moveAmongBars(event, svg, layer) {
   return next.focus();
 }
 
-function path(parent, shape, flow, width) {
+function path(parent, shape, flow, width, color = data.flows[flow].color) {
   return drawing("path", parent, {
     d: shape,
-    stroke: data.flows[flow].color,
+    stroke: color,
     "stroke-width": width,
     "stroke-dasharray": DASHES[flow].map((part) => part * Math.max(width, 2.5)).join(" "),
   });
+}
+
+// The chosen head's attention from the target, weakest first.
+function arcsOfHead() {
+  const { read, label } = data.heads;
+  return read[state.layer][state.head]
+    .filter(([from, value]) => from !== data.target && value > 0)
+    .map(([from, value, writes]) => (
+      { flow: 1, from, to: data.target, value, writes, color: writes[label] > 0 ? FOR : AGAINST }
+    ))
+    .slice(0, state.count).reverse();
 }
 
 // The strongest arcs of the selected flows, weakest first so that strong ones lie on top.
@@ -201,6 +250,17 @@ function strongest() {
     shown.has(flow) ? arcsOfFlow.map(([from, to, value]) => ({ flow, from, to, value })) : [],
   );
   return every.sort((a, b) => b.value - a.value).slice(0, state.count).reverse();
+}
+
+function scaleOf(list) {
+  if (state.head !== null) {
+    return `head ${state.layer}.${state.head}: the target's attention to the ${list.length} tokens ` +
+      "to which it attends most; widths are relative to the largest.";
+  }
+  const name = view().name;
+  if (!list.length) return `${name}: no arc of the selected flows is above 0.`;
+  return `${name}: the ${list.length} strongest arcs, of ${nats(list[0].value)} to ` +
+    `${nats(list[list.length - 1].value)} nats; widths are relative to the strongest.`;
 }
 
 // An arc above the tokens if both are on one line, else from below the one to above the other.
@@ -229,8 +289,9 @@ function draw() {
     const single = state.view === "layer";
     row.querySelector(".cut").textContent = single ? toldOfCut(flow, state.layer) : "–";
   });
-  for (const bar of document.querySelectorAll("#cuts g")) {
-    const here = state.view === "layer" && Number(bar.dataset.layer) === state.layer;
+  for (const bar of document.querySelectorAll("#cuts g, #heads g")) {
+    const { layer, head = state.head } = bar.dataset;
+    const here = state.view === "layer" && Number(layer) === state.layer && head == state.head;
     bar.classList.toggle("here", here);
     bar.setAttribute("aria-pressed", here);
   }
@@ -238,7 +299,7 @@ function draw() {
   byId("layer").setAttribute("aria-valuetext", data.layers[state.layer].name);
   byId("count-name").textContent = `${state.count} arcs`;
 
-  const list = strongest();
+  const list = state.head === null ? strongest() : arcsOfHead();
   const widest = list.length ? list[list.length - 1].value : 1;
   document.querySelector("#prompt svg")?.remove();
   const svg = drawing("svg", byId("prompt"), { "aria-hidden": true });
@@ -246,17 +307,23 @@ function draw() {
   const origin = svg.getBoundingClientRect();
   arcs = list.map((arc) => {
     const strength = arc.value / widest;
-    const line = path(svg, shape(arc, origin), arc.flow, Math.max(0.7, WIDEST * strength));
+    const width = Math.max(0.7, WIDEST * strength);
+    const line = path(svg, shape(arc, origin), arc.flow, width, arc.color);
     line.setAttribute("opacity", 0.35 + 0.5 * strength);
     drawing("title", line, {}).textContent =
-      `${quoted(arc.from)} → ${quoted(arc.to)}: ${nats(arc.value)} nats`;
+      `${quoted(arc.from)} → ${quoted(arc.to)}: ${measured(arc)}`;
     return { ...arc, line };
   });
-  byId("scale").textContent = list.length
-    ? `${current.name}: the ${list.length} strongest arcs, of ${nats(list[0].value)} to ` +
-      `${nats(widest)} nats; widths are relative to the strongest.`
-    : `${current.name}: no arc of the selected flows is above 0.`;
+  byId("scale").textContent = scaleOf(list);
   describe();
+}
+
+// An arc's number: saliency, or what a head reads and writes.
+function measured({ value, writes }) {
+  if (!writes) return `${nats(value)} nats`;
+  const most = writes.reduce((best, effect, c) => (Math.abs(effect) > Math.abs(writes[best]) ? c : best), 0);
+  const word = visible(data.heads.words[most]);
+  return `attention ${nats(value)}, writes ${signed(writes[most])} for ${word}`;
 }
 
 function listArcs(title, some, other) {
@@ -264,7 +331,7 @@ function listArcs(title, some, other) {
   element("h3", byId("details"), title);
   const list = element("ol", byId("details"));
   for (const arc of some.slice(0, LISTED)) {
-    element("li", list, `${quoted(arc[other])} (token ${arc[other]}): ${nats(arc.value)} nats`);
+    element("li", list, `${quoted(arc[other])} (token ${arc[other]}): ${measured(arc)}`);
   }
   if (some.length > LISTED) element("p", byId("details"), `and ${some.length - LISTED} weaker ones`);
 }
@@ -278,6 +345,11 @@ function describe() {
     one.classList.remove("linked", "active");
   }
   document.querySelector("#prompt svg").classList.toggle("dimmed", token !== null);
+  if (token === null && state.head !== null) {
+    write("h2", `head ${state.layer}.${state.head}`);
+    write("p", `writes for the labels: ${sumsOfHead(state.layer, state.head)} logits`);
+    return listArcs("Attends most to", [...arcs].reverse(), "from");
+  }
   if (token === null) return write("p", "Point at a token, or focus it, for its values.");
   tokens[token].classList.add("active");
   write("h2", `${token}: ${quoted(token)}`);
@@ -311,12 +383,10 @@ function moveFocus(event) {
 }
 
 function control({ target }) {
+  if (target === byId("layer")) return chooseLayer(Number(target.value));
   if (target === byId("count")) state.count = Number(target.value);
-  else if (target === byId("layer")) {
-    Object.assign(state, { view: "layer", layer: Number(target.value) });
-    document.querySelector('input[value="layer"]').checked = true;
-  } else state.view = target.value;
-  draw();
+  else Object.assign(state, { view: target.value, head: null });
+  return draw();
 }
 
 // Updates the token under the pointer or the focused one, which is then the only tab stop.
@@ -345,5 +415,6 @@ function listen() {
 writeFacts();
 writePrompt();
 writeControls();
+writeHeads();
 listen();
 draw();

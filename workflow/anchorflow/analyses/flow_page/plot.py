@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 
 ARCS = 200  # per flow and view, the most that plot.js draws; keeps pages small
+READ = 10  # tokens per head, those with the most attention
 FLOWS = ("wp", "pq", "ww")
 _NAMES = ("earlier token → label word", "label word → target", "all other pairs")
 _EDGES = ("before_to_label", "label_to_target", "others")  # as in ``SHOWN_KNOCKOUTS``
@@ -29,17 +30,18 @@ def flow_pages(
     saliency: pl.DataFrame,
     kept_prompts: pl.DataFrame,
     cuts: pl.DataFrame,
+    heads: pl.DataFrame,
     prompts: pl.DataFrame,
     labels: Sequence[str],
     colors: Sequence[str],
 ) -> Iterator[tuple[str, str]]:
-    """The pages of all prompts in ``shown``, as pairs of file name and HTML.
+    """The pages of all prompts in ``kept_prompts``, as pairs of file name and HTML.
 
     Parameters
     ----------
-    saliency, kept_prompts, cuts, prompts : DataFrame
-        Tables ``token_saliency``, ``shown_prompts``, ``shown_knockouts``, and ``prompts`` for one
-        model, task, and seed.
+    saliency, kept_prompts, cuts, heads, prompts : DataFrame
+        Tables ``token_saliency``, ``shown_prompts``, ``shown_knockouts``, ``shown_heads``, and
+        ``prompts`` for one model, task, and seed.
     labels : sequence of str
         Label words, in label order.
     colors : sequence of str
@@ -47,9 +49,12 @@ def flow_pages(
     """
     positions = prompts.drop("label")
     for row in kept_prompts.join(positions, on=["demonstrations", "example"]).iter_rows(named=True):
-        of_prompt = saliency.filter(pl.col("example") == row["example"]).sort("layer", "token")
-        of_example = cuts.filter(pl.col("example") == row["example"])
-        data = page_data(row, saliency_matrices(of_prompt), labels, colors, of_example)
+        of_prompt, of_cuts, of_heads = (
+            table.filter(pl.col("example") == row["example"]) for table in (saliency, cuts, heads)
+        )
+        matrices = saliency_matrices(of_prompt.sort("layer", "token"))
+        data = page_data(row, matrices, labels, colors, of_cuts)
+        data["heads"] = heads_data(row, of_heads, labels)
         title = "Information flow: {model}, {task}, seed {seed}, example {example}".format(**row)
         yield f"{row['example']}.html", page(title, data)
 
@@ -171,6 +176,51 @@ def page_data(
             key: _view(name, matrices[chosen].mean(0), masks)
             for key, (name, chosen) in averaged.items()
         },
+    }
+
+
+def heads_data(
+    prompt: Mapping[str, Any], heads: pl.DataFrame, labels: Sequence[str]
+) -> dict[str, Any] | None:
+    """What the heads read and write, as ``plot.js`` reads it; None without heads.
+
+    Parameters
+    ----------
+    prompt : mapping
+        The prompt's row of ``SHOWN_PROMPTS``.
+    heads : DataFrame
+        Table ``shown_heads`` for the prompt.
+
+    Returns
+    -------
+    dict
+        ``words`` of the classes, the true ``label`` among them, and for each layer and head its
+        sums over all tokens by class, in logits, and the ``READ`` tokens with the most attention as
+        [token, attention, effects by class].
+    """
+    if heads.is_empty():
+        return None
+    classes = sorted(set(prompt["token_groups"]))
+    words = words_of_groups(labels, prompt["token_groups"])
+    layers, count = heads["layer"].n_unique(), heads["head"].n_unique()
+    ordered = heads.sort("layer", "head", "token")
+    attention = ordered["attention"].to_numpy().reshape(layers, count, -1)
+    writes = np.array(ordered["writes"].to_list()).reshape(*attention.shape, len(classes))
+    most = np.argsort(-attention, axis=-1, kind="stable")[..., :READ]
+    return {
+        "words": [words[label] for label in classes],
+        "label": classes.index(prompt["token_groups"][prompt["label"]]),
+        "totals": [[_rounded(of_head) for of_head in layer] for layer in writes.sum(2)],
+        "read": [
+            [
+                [
+                    [int(token), *_rounded(alphas[[token]]), _rounded(written[token])]
+                    for token in tokens
+                ]
+                for tokens, alphas, written in zip(*of_layer, strict=True)
+            ]
+            for of_layer in zip(most, attention, writes, strict=True)
+        ],
     }
 
 

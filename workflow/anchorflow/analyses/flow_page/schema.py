@@ -58,3 +58,24 @@ SHOWN_KNOCKOUTS = f.table(
     *f.PREDICTED,
     keys="model task seed example edges layer",
 )
+
+SHOWN_HEADS = f.table(
+    "shown_heads",
+    "one per (example, layer, head, token up to the target), for the examples that have an "
+    "information-flow page; empty if where the model's heads write is not known",
+    *f.CELL,
+    f.EXAMPLE,
+    f.LAYER,
+    f.field("head", pa.int32(), "head, counted from 0"),
+    f.field("token", pa.int32(), "j: the token that the target attends to"),
+    f.field("attention", pa.float32(), "α: the target's attention to the token", "1"),
+    f.field(
+        "writes",
+        pa.list_(pa.float32()),
+        "φ: direct effect of the token through this head on the logit of each class of labels, "
+        "minus the mean of the other classes'; labels whose words begin alike are one class, "
+        "classes are in the order of their first labels",
+        "logits",
+    ),
+    keys="model task seed example layer head token",
+)

@@ -174,16 +174,8 @@ def measure_heads(
 
         def measure(batch: Batch) -> Scored:
             members = _members(batch, rows_of, classes, random)
-            unembedding = model.get_output_embeddings().weight[classes.tokens]
-            directions = [
-                writing.directions(layer, unembedding) for layer in range(len(writing.weights))
-            ]
-            recorded = RecordWrites(directions, batch.target_rows, members)
-            with (
-                intervene(prefix, recorded),
-                writing.observed_scales(batch.target_rows) as scales,
-            ):
-                target_label_logits(model, batch)
+            with intervene(prefix):
+                recorded, scales = record_writes(model, writing, classes, batch, members)
             label = torch.tensor([classes.number[y] for y in batch.labels.tolist()])
             scored = _written(recorded, scales, label) if "writing" in scores else {}
             if "task" in scores:
@@ -251,17 +243,41 @@ def _members(
     return whole
 
 
-def _written(recorded: RecordWrites, scales: Scales, label: Tensor) -> Scored:
-    """Direct effects on the true label's logit, minus the mean of the other labels'."""
+def record_writes(
+    model: PreTrainedModel, writing: HeadWrites, classes: Classes, batch: Batch, members: Tensor
+) -> tuple[RecordWrites, Scales]:
+    """Run a batch once, and record what heads write at the target from groups of tokens.
+
+    Parameters
+    ----------
+    members : [B, K, S]
+        Which keys belong to which of S groups, as for :class:`RecordWrites`.
+    """
+    unembedding = model.get_output_embeddings().weight[classes.tokens]
+    directions = [writing.directions(layer, unembedding) for layer in range(len(writing.weights))]
+    recorded = RecordWrites(directions, batch.target_rows, members)
+    with intervene(recorded), writing.observed_scales(batch.target_rows) as scales:
+        target_label_logits(model, batch)
+    return recorded, scales
+
+
+def effects_over_others(recorded: RecordWrites, scales: Scales) -> Tensor:
+    """Direct effects φ on each class's logit minus the mean of the others', [B, L, H, S, C]."""
     effects = torch.stack(
         [
             effect * scales.before_logits(layer)[:, None, None, None]
             for layer, effect in sorted(recorded.effects.items())
         ],
         1,
-    )  # [B, L, H, S, C]
+    )
     classes = effects.shape[-1]
-    over_others = (effects * classes - effects.sum(-1, keepdim=True)) / (classes - 1)
+    return (effects * classes - effects.sum(-1, keepdim=True)) / (classes - 1)
+
+
+def _written(recorded: RecordWrites, scales: Scales, label: Tensor) -> Scored:
+    """Direct effects on the true label's logit, minus the mean of the other labels'."""
+    over_others = effects_over_others(recorded, scales)
+    classes = over_others.shape[-1]
     at_class = over_others.diagonal(dim1=-2, dim2=-1)  # tokens of a class on its own label
     matched = over_others[..., classes : 2 * classes, :].diagonal(dim1=-2, dim2=-1)
     index = label[:, None, None, None, None].expand(*over_others.shape[:-1], 1)
