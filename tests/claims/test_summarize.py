@@ -605,12 +605,16 @@ def every_table() -> Tables:
     taken = {("keys_values", at, 0): [0.4, 0.6] for at in ("label", "text", "template")}
     probed = measure_probes(states(), 1.0)
     single = cuts([0.1, 0.2, 0.3]).filter(pl.col("edges") != "none")
-    needed = ("label_copy", "function_vector", "prefix_matching")
-    needed += ("task_recognition_share", "task_learning_share")
+    needed = ("label_copy", "task_recognition_share", "task_learning_share")
+    needed += ("function_vector without prefix_matching",)
+    needed += ("prefix_matching without function_vector",)
     without = {(score, control, 0, 0.1): [1, 0] for score in needed for control in (False, True)}
     of_heads = {(layer, 0): [1.0, 2.0] for layer in range(3)}
     return {
-        "heads": heads({"label_copy": of_heads, "prefix_matching": of_heads}),
+        "heads": heads(
+            {"label_copy": of_heads, "prefix_matching": of_heads},
+            {"label_copy": 0.0, "prefix_matching": 0.0},
+        ),
         "ablation": ablation(without, [1, 1], [0, 0]),
         "reweighting_beta": beta({(layer, 0): 0.1 * layer for layer in range(3)}),
         "knockout": pl.concat([knockout(edges, [0.5, 0.5]), single]),

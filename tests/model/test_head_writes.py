@@ -6,7 +6,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import adopt, intervene
+from anchorflow.model.attention_function import Attention, AttentionCall, adopt, intervene
 from anchorflow.model.batches import Batch
 from anchorflow.model.head_writes import FrozenNorm, RecordWrites, find_writes
 from anchorflow.model.layers import decoder_layers
@@ -88,17 +88,33 @@ def test_a_head_writes_the_sum_over_the_tokens_it_attends_to(family: str) -> Non
     """Tokens' parts, from eager attention, times the values behind the projection."""
     model, batch = uneven(family), random_batch([14, 21])
     record, _ = recorded(model, batch)
-    eager = uneven(family, eager=True)
+    seen, eager = _Values(), uneven(family, eager=True)
+    with intervene(seen), torch.no_grad():
+        target_logits(model, batch)
     for row, length in enumerate((14, 21)):
         _, attention = plain_attentions(eager, single(batch, row))
         for layer, effects in record.effects.items():
             by_token = effects[row, :, :length]  # [H, T, C]
-            seen = attention[layer][:, -1] > 0
-            assert (by_token.abs().amax(-1)[~seen] == 0).all()
+            values = seen.values[layer][row, :, :length].float()  # [G, T, D]
+            values = values.repeat_interleave(len(by_token) // len(values), 0)  # [H, T, D]
+            direction = _directions(model, batch, layer)
+            plain = torch.einsum("ht,htd,hdc->htc", attention[layer][:, -1], values, direction)
+            torch.testing.assert_close(by_token, plain, rtol=1e-4, atol=1e-5)
             direction = torch.einsum(
                 "hd,hdc->hc", record.outputs[layer][row], _directions(model, batch, layer)
             )
             torch.testing.assert_close(by_token.sum(1), direction, rtol=1e-4, atol=1e-5)
+
+
+class _Values:
+    """The values that every layer's attention mixes, [B, G, T, D]."""
+
+    def __init__(self) -> None:
+        self.values: dict[int, torch.Tensor] = {}
+
+    def attend(self, call: AttentionCall, attention: Attention) -> torch.Tensor:
+        self.values[call.layer] = call.value
+        return attention(call)
 
 
 def _directions(model: PreTrainedModel, batch: Batch, layer: int) -> torch.Tensor:

@@ -40,6 +40,7 @@ rule write_atlas:
             name: {key: task[key] for key in ("template", "labels")}
             for name, task in config["tasks"].items()
         },
+        confidence=config["statistics"]["confidence"],
     message:
         "Writing the atlas of the heads of {wildcards.model}"
     script:

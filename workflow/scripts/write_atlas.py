@@ -17,4 +17,5 @@ if __name__ == "__main__":
         folder = Path(snakemake.input.model)
         card = read_json(folder / "model.json", remedy=f"delete {folder} and run again")
         summary = read_table(snakemake.input.summary, HEADS_SUMMARY)
-        write_atlas(snakemake.output[0], atlas(summary, card, snakemake.params.prompts))
+        prompts, confidence = snakemake.params.prompts, snakemake.params.confidence
+        write_atlas(snakemake.output[0], atlas(summary, card, prompts, confidence))

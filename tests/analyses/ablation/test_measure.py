@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from torch import Tensor
 
 from anchorflow.analyses.ablation.measure import (
     Chooser,
@@ -14,8 +15,14 @@ from anchorflow.analyses.ablation.measure import (
     settings_of,
 )
 from anchorflow.config.errors import InputError
+from anchorflow.model.attention_function import intervene
+from anchorflow.model.batches import Budget
+from anchorflow.model.head_outputs import RecordOutputs, ReplaceOutputs, means_over_classes
+from anchorflow.model.last_tokens import keep_together
+from anchorflow.model.layers import decoder_layers
+from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.random_draws import generator, halves
-from plain_heads import heads_replaced
+from plain_heads import heads_replaced, projection_of
 from tiny_models import (
     FAMILIES,
     plain_attentions,
@@ -35,14 +42,14 @@ SPEC = {
 }
 
 
-def scored(layers: int, heads: int, examples: int = 4) -> pl.DataFrame:
-    """Scores that grow with the head's number; of layer 0 highest."""
+def scored(layers: int, heads: int, examples: int = 4, first: int = 0) -> pl.DataFrame:
+    """Scores that grow with the head's number; of the layer ``first`` highest."""
     return pl.DataFrame(
         [
             {
                 "model": "tiny", "task": "news", "seed": 0, "score": "label_copy",
                 "example": example, "layer": layer, "head": head,
-                "value": float(head - 10 * layer), "control": 0.0,
+                "value": float(head - 10 * ((layer - first) % layers)), "control": 0.0,
             }
             for example in range(examples)
             for layer in range(layers)
@@ -51,35 +58,38 @@ def scored(layers: int, heads: int, examples: int = 4) -> pl.DataFrame:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_predictions_equal_those_with_outputs_replaced_by_hooks_in_full_prompts(
-    family: str,
+    family: str, layer: int
 ) -> None:
     model, eager = tiny_model(family), tiny_model(family, eager=True)
     table, depth = shared_prompts(QUERIES), model.config.num_hidden_layers
     heads = 4
-    found = measure_ablation(model, table, scored(depth, heads), settings_of(SPEC), 100)
+    scores = scored(depth, heads, first=layer)
+    found = measure_ablation(model, table, scores, settings_of(SPEC), 100)
     (number,) = set(found.filter(by="zero", control=False)["heads"])
-    taken = [heads - 1 - k for k in range(number)]  # all of layer 0, highest first
+    taken = [heads - 1 - k for k in range(number)]  # all of one layer, highest first
+    assert number <= heads
     whole = whole_batch(table)
     one = {example: single(whole, whole.examples.index(example)) for example in range(4)}
     before, outputs = {}, []
     for example in range(4):
-        with heads_replaced(eager, 0, [], 1, None) as seen:
+        with heads_replaced(eager, layer, [], 1, None) as seen:
             before[example] = plain_attentions(eager, one[example])[0].log_softmax(-1)
         outputs.append(seen[0][0, -1].unflatten(-1, (heads, -1)))
-    stacked = torch.stack(outputs)  # [examples, H, D], at the target of layer 0
+    stacked = torch.stack(outputs)  # [examples, H, D], at the target of the layer
     order = whole.examples  # the next prompt is that of the batch
+    labels = [whole.labels[order.index(example)].item() for example in range(4)]
     for row in found.filter(control=False, score="label_copy").iter_rows(named=True):
         example = row["example"]
-        others = [other for other in range(4) if other != example]
         following = order[(order.index(example) + 1) % 4]
         instead = {
-            "mean": stacked[others].mean(0),
+            "mean": _balanced(stacked, labels, example),
             "zero": torch.zeros_like(stacked[0]),
             "other": stacked[following],
         }[row["by"]][None, taken]
-        with heads_replaced(eager, 0, taken, stacked.shape[2], instead):
+        with heads_replaced(eager, layer, taken, stacked.shape[2], instead):
             logits, _ = plain_attentions(eager, one[example])
         probabilities = logits[one[example].label_tokens].softmax(-1)
         np.testing.assert_allclose(row["probabilities"], probabilities, atol=1e-5)
@@ -99,6 +109,62 @@ def test_predictions_equal_those_with_outputs_replaced_by_hooks_in_full_prompts(
         np.testing.assert_allclose(row["probabilities"], probabilities, atol=1e-5)
 
 
+def _balanced(outputs: torch.Tensor, labels: list[int], example: int) -> torch.Tensor:
+    """The mean over labels of mean outputs, without the example's unless alone of its label."""
+    means = []
+    for label in sorted(set(labels)):
+        members = [k for k, of in enumerate(labels) if of == label and k != example]
+        means.append(outputs[members or [example]].mean(0))
+    return torch.stack(means).mean(0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_without_heads_nothing_changes_and_without_all_of_a_layer_its_attention_is_replaced(
+    family: str,
+) -> None:
+    model, eager = tiny_model(family), tiny_model(family, eager=True)
+    table = shared_prompts(QUERIES)
+    prefix = compute_prefix(model, shared_token_ids(table))
+    tokens = keep_together(model, table, prefix, Budget(100))
+    with torch.no_grad(), intervene(tokens):
+        intact = tokens.vocabulary_logits(model)
+        recorded = RecordOutputs()
+        with intervene(recorded):
+            tokens.vocabulary_logits(model)
+        other = {at: of.roll(1, 0) for at, of in recorded.found.items()}
+        with intervene(ReplaceOutputs(other, {})):
+            assert torch.equal(tokens.vocabulary_logits(model), intact)
+        layer = len(other) - 1
+        with intervene(ReplaceOutputs(other, {layer: range(4)})):
+            replaced = tokens.vocabulary_logits(model)
+    whole = whole_batch(table)
+    projection = projection_of(decoder_layers(eager)[layer])
+    for row, example in enumerate(tokens.examples):
+        merged = other[layer][row].flatten()  # all heads side by side, through the projection
+
+        def replace(_: object, __: object, output: Tensor, merged=merged) -> Tensor:
+            changed = output.clone().reshape(-1, output.shape[-1])
+            changed[-1] = projection.forward(merged[None])[0]
+            return changed.reshape(output.shape)
+
+        hook = projection.register_forward_hook(replace)
+        logits, _ = plain_attentions(eager, single(whole, whole.examples.index(example)))
+        hook.remove()
+        np.testing.assert_allclose(replaced[row], logits, atol=1e-4)
+
+
+def test_a_head_that_writes_for_its_prompt_s_class_becomes_neutral() -> None:
+    labels = torch.tensor([0, 1, 2, 1, 1, 0])
+    outputs = torch.eye(3)[labels]
+    torch.testing.assert_close(means_over_classes(outputs, labels), torch.full((6, 3), 1 / 3))
+    numbers = torch.tensor([1.0, 2.0, 3.0, 4.0, 6.0, 5.0])[:, None]
+    # Of the fourth: class 0 (1 + 5) / 2, class 1 without itself (2 + 6) / 2, class 2 alone, 3.
+    assert means_over_classes(numbers, labels)[3].item() == pytest.approx((3 + 4 + 3) / 3)
+    # Of the third, itself, since it is the only one of its class.
+    assert means_over_classes(numbers, labels)[2].item() == pytest.approx((3 + 4 + 3) / 3)
+    assert torch.isnan(means_over_classes(numbers[:1], labels[:1])).all()
+
+
 @pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3"])
 def test_everywhere_equals_outputs_replaced_at_all_tokens(family: str) -> None:
     model, eager = tiny_model(family), tiny_model(family, eager=True)
@@ -107,9 +173,6 @@ def test_everywhere_equals_outputs_replaced_at_all_tokens(family: str) -> None:
     found = measure_ablation(model, table, scored(depth, 4), settings_of(spec), 100)
     taken = [3, 2, 1][: found.filter(by="zero")["heads"][0]]
     whole = whole_batch(table)
-    from anchorflow.model.layers import decoder_layers
-    from plain_heads import projection_of
-
     projection = projection_of(decoder_layers(eager)[0])
     seen: list[torch.Tensor] = []
     hook = projection.register_forward_pre_hook(lambda _, args: seen.append(args[0][0]))
@@ -169,6 +232,21 @@ def test_heads_are_chosen_on_the_other_half_of_the_texts() -> None:
     assert chooser.heads(setting, 1) == {0: [0]}
     with pytest.raises(InputError, match="no head has a direct; add its group to heads"):
         chooser.heads(setting._replace(score="direct"), 0)
+
+
+def test_heads_of_one_score_without_those_of_another() -> None:
+    """Of four heads, copying is highest in 3, 2 and matching in 3, 0; a quarter is one head."""
+    copying = scored(1, 4).cast({"example": pl.Int32})
+    matching = copying.with_columns(
+        score=pl.lit("prefix_matching"),
+        value=pl.col("head").replace_strict({0: 5.0, 1: 1.0, 2: 2.0, 3: 9.0}),
+    )
+    half_of = halves(pl.Series("example", range(4), dtype=pl.Int32), 0)
+    chooser = Chooser(pl.concat([copying, matching]), half_of)
+    quarter = Setting("label_copy without prefix_matching", False, 0, "target", "mean", 0.25)
+    assert chooser.heads(quarter, 0) == {0: [2]}
+    half = quarter._replace(score="prefix_matching without label_copy", share=0.5)
+    assert chooser.heads(half, 0) == {0: [0, 1]}
 
 
 def test_settings_are_all_combinations_but_others_everywhere() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from anchorflow.analyses.ablation.plot import plot_ablation
 from anchorflow.analyses.ablation.schema import ABLATION_SUMMARY
-from anchorflow.analyses.ablation.summarize import area_over_shares, summarize_ablation
+from anchorflow.analyses.ablation.summarize import area_over, summarize_ablation
 from anchorflow.schemas.frames import frame_schema
 from constructed.heads import ablation
 from constructed.interventions import prompts
@@ -37,15 +37,17 @@ def test_draws_are_averaged_and_shares_are_apart() -> None:
     assert means(True, "accuracy") == {0.1: 0.75, 0.2: 1.0}
     assert means(False, "divergence") == {0.1: 0.5, 0.2: 1.0}
     assert means(True, "accuracy_area") == {None: pytest.approx(0.875)}
+    assert means(True, "accuracy_log_area") == {None: pytest.approx(0.875)}
     of_intact = summary().filter(task="news", score="none", measure="accuracy")
     assert of_intact["mean"].item() == 1
 
 
-def test_an_area_is_the_mean_over_the_logarithm_of_the_share() -> None:
-    values = np.array([1.0, 0.0, 0.0])
+def test_an_area_is_the_mean_over_shares_or_their_logarithms() -> None:
+    values, shares = np.array([1.0, 0.0, 0.0]), np.array([0.01, 0.1, 1.0])
     # Between .01 and .1, half of it; from there to 1, nothing; both are one decade.
-    assert area_over_shares(values, np.array([0.01, 0.1, 1.0])) == pytest.approx(0.25)
-    assert area_over_shares(np.array([0.3]), np.array([0.1])) == 0.3
+    assert area_over(values, np.log(shares)) == pytest.approx(0.25)
+    assert area_over(values, shares) == pytest.approx(0.5 * 0.09 / 0.99)
+    assert area_over(np.array([0.3]), np.array([0.1])) == 0.3
 
 
 def test_the_figure_has_a_line_and_random_heads_for_every_score(

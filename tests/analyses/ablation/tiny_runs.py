@@ -23,6 +23,7 @@ SCORED: pl.DataFrame = frame(
             "layer": layer,
             "head": head,
             "value": 1.0 - layer,
+            "control": 0.0,
         }
         for example in range(4)
         for layer in range(3)

@@ -5,9 +5,10 @@ import polars as pl
 import pytest
 
 from anchorflow.analyses.faithfulness.schema import FAITHFULNESS_SUMMARY
-from anchorflow.analyses.faithfulness.summarize import rank_correlations, summarize_faithfulness
+from anchorflow.analyses.faithfulness.summarize import summarize_faithfulness
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
+from anchorflow.statistics.ranks import rank_correlations
 from constructed.interventions import cuts, faithfulness, knockout, prompts
 
 TOLD = {

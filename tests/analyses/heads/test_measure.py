@@ -13,10 +13,13 @@ from anchorflow.analyses.heads.function_vectors import log_odds
 from anchorflow.analyses.heads.measure import SCORES, Classes, measure_heads, random_sequences
 from anchorflow.analyses.transplant.measure import donor_words
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import adopt
+from anchorflow.model.attention_function import Attention, AttentionCall, adopt, intervene
 from anchorflow.model.batches import Batch
+from anchorflow.model.head_writes import find_writes
+from anchorflow.model.layers import decoder_layers
+from anchorflow.model.logits import target_logits
 from anchorflow.random_draws import generator
-from plain_heads import heads_replaced
+from plain_heads import heads_replaced, projection_of
 from tiny_models import (
     FAMILIES,
     VOCABULARY,
@@ -28,6 +31,19 @@ from tiny_models import (
 )
 
 QUERIES = [5, 17, 9]
+
+
+class RecordOutputsAt:
+    """Heads' outputs at one row of each example, [B, H, D] by layer."""
+
+    def __init__(self, rows: torch.Tensor) -> None:
+        self._rows = rows
+        self.found: dict[int, torch.Tensor] = {}
+
+    def attend(self, call: AttentionCall, attention: Attention) -> torch.Tensor:
+        output = attention(call)
+        self.found[call.layer] = output[torch.arange(len(self._rows)), :, self._rows].float()
+        return output
 
 
 def words(size: int = VOCABULARY) -> Tokenizer:
@@ -65,6 +81,7 @@ def test_function_vectors_equal_outputs_replaced_by_hooks_in_full_prompts(family
             row[prompt["label_positions"][k]] = word[0]
     permuted = table.with_columns(pl.Series("token_ids", ids))
     found, control = values(rows, "function_vector"), values(rows, "function_vector", "control")
+    probability = values(rows, "function_vector_probability")
     _, depth, heads = found.shape
     for layer in (0, depth - 1):
         outputs = {}  # at the target, by kind of prompt: [examples, H · D]
@@ -78,30 +95,34 @@ def test_function_vectors_equal_outputs_replaced_by_hooks_in_full_prompts(family
         size = outputs["intact"].shape[1] // heads
         for kind, effects in (("intact", found), ("permuted", control)):
             for example in range(3):
-                others = [other for other in range(3) if other != example]
-                mean = outputs[kind][others].mean(0).unflatten(0, (heads, size))
+                # All three prompts differ in their label, so that each is the mean of its class.
+                mean = outputs[kind].mean(0).unflatten(0, (heads, size))
                 one, label = alone(permuted, example), torch.tensor([example % 3])
                 plain, _ = plain_attentions(eager, one)
                 for head in range(heads):
                     instead = mean[None, [head]]
                     with heads_replaced(eager, layer, [head], size, instead):
                         logits, _ = plain_attentions(eager, one)
-                    both = (side[None, one.label_tokens] for side in (logits, plain))
+                    both = [side[None, one.label_tokens] for side in (logits, plain)]
                     after, before = (log_odds(side, label) for side in both)
                     wanted = (after - before).item()
                     assert effects[example, layer, head] == pytest.approx(wanted, abs=1e-5)
+                    if kind == "intact":
+                        of_label = [side.softmax(-1)[0, example % 3].item() for side in both]
+                        assert probability[example, layer, head] == pytest.approx(
+                            of_label[0] - of_label[1], abs=1e-5
+                        )
 
 
 def test_the_gradient_is_the_limit_of_the_effect() -> None:
-    """For outputs that hardly differ, both are the same: here, all texts are nearly one."""
-    table = shared_prompts([6, 6, 6])
-    ids = [[*row[:-3], 1 + row[-3] % 2, *row[-2:]] for row in [table["token_ids"][0].to_list()] * 3]
-    alike = table.with_columns(pl.Series("token_ids", ids))
-    rows = measured(tiny_model("llama").double(), alike, "function_vector")
+    """Outputs that matter little: with a small output projection, effects become linear."""
+    model = tiny_model("llama").double()
+    for layer in decoder_layers(model):
+        projection_of(layer).weight.data *= 1e-4
+    rows = measured(model, shared_prompts(QUERIES), "function_vector")
     gradient, effect = values(rows, "gradient"), values(rows, "function_vector")
-    large = np.abs(effect).max()
-    assert np.corrcoef(gradient.ravel(), effect.ravel())[0, 1] > 0.8
-    assert np.abs(gradient - effect).max() < large
+    assert np.abs(effect).max() > 1e-6
+    np.testing.assert_allclose(gradient, effect, rtol=0.02, atol=1e-3 * np.abs(effect).max())
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3", "qwen3"])
@@ -203,11 +224,26 @@ def test_random_sequences_repeat_ordinary_tokens_behind_one_bos() -> None:
     assert (random_sequences(model, tokenizer, 5, 1, draws)[0][:, 0] == 5).all()
 
 
-def test_parts_add_up_and_keep_their_sign() -> None:
-    rows = measured(tiny_model("gemma3"), shared_prompts(QUERIES), "writing")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_parts_add_up_to_what_whole_prompts_give_and_keep_their_sign(family: str) -> None:
+    """Parts are measured behind shared demonstrations; the whole from o and W_O, without them."""
+    model, table = tiny_model(family), shared_prompts(QUERIES)
+    rows = measured(model, table, "writing")
     names = ("right", "wrong", "text", "template", "instruction", "first", "query")
     parts = sum(values(rows, f"writes_{name}") for name in names)
-    np.testing.assert_allclose(parts, values(rows, "direct"), atol=1e-6)
+    writing, whole = find_writes(model), whole_batch(table)
+    unembedding = model.get_output_embeddings().weight[whole.label_tokens].float()
+    for example in range(3):
+        one, label = alone(table, example), example % 3
+        recorded = RecordOutputsAt(one.target_rows)
+        with intervene(recorded), writing.observed_scales(one.target_rows) as scales:
+            target_logits(model, one)
+        other = (unembedding.sum(0) - unembedding[label]) / (len(unembedding) - 1)
+        towards = (unembedding[label] - other)[None]
+        for layer, outputs in recorded.found.items():
+            direction = writing.directions(layer, towards)[..., 0]  # [H, D]
+            wanted = (outputs[0] * direction).sum(-1) * scales.before_logits(layer)
+            np.testing.assert_allclose(parts[example, layer], wanted, rtol=1e-4, atol=1e-5)
     for name in ("direct", "label_copy"):  # heads that write against the label are seen as such
         assert values(rows, name).min() < 0 < values(rows, name).max()
 

@@ -11,13 +11,14 @@ from figure_style import figure_of
 
 COPY = {(0, 0): [1.0], (0, 1): [-4.0], (1, 0): [0.5], (1, 1): [0.0]}
 SCORES = {"label_copy": COPY, "direct": COPY}
+ZERO = {"label_copy": 0.0}
 
 
 def test_the_largest_head_is_named_by_its_sign_and_beside_the_twin(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    summary = summarize_heads(heads(SCORES), prompts(), 0.95)
-    twin = heads({"label_copy": {**COPY, (0, 1): [-0.1]}, "direct": COPY}, model="tiny+a")
+    summary = summarize_heads(heads(SCORES, ZERO), prompts(), 0.95)
+    twin = heads({"label_copy": {**COPY, (0, 1): [-0.1]}, "direct": COPY}, ZERO, model="tiny+a")
     figure = figure_of(monkeypatch, plot_heads, summary, untrained=twin)
     titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
     assert titles == [

@@ -42,6 +42,28 @@ def test_halves_that_rank_heads_alike_are_reliable() -> None:
     assert by_score["label_copy"] == pytest.approx(0.8)
 
 
+def test_halves_are_the_same_texts_for_all_seeds() -> None:
+    """With one split per seed, means over seeds would mix all texts into both halves."""
+    rows = heads({"direct": {(0, head): [float(head), -float(head)] for head in range(4)}}, seeds=8)
+    table = summarize_heads(rows, prompts(), 0.95)
+    (mean,) = table.filter(measure="reliability", task="news")["mean"]
+    assert mean == pytest.approx(-1)  # one text ranks the heads upwards, the other downwards
+
+
+def test_a_missing_control_is_no_control_of_zero() -> None:
+    table = summarize_heads(heads(SCORES), prompts(), 0.95)
+    assert table.filter(score="label_copy", measure="difference")["mean"].is_null().all()
+    assert table.filter(score="direct", measure="value")["mean"].is_not_null().all()
+
+
+def test_the_gradient_is_compared_with_the_exact_effect_over_heads() -> None:
+    effects = {(0, head): [float(head), head + 1.0] for head in range(4)}
+    falling = {(0, head): [-float(head), -head - 1.0] for head in range(4)}
+    rows = heads({"function_vector": effects, "gradient": falling}, {"function_vector": 0.0})
+    agreement = summarize_heads(rows, prompts(), 0.95).filter(measure="agreement", task="news")
+    assert agreement.select("score", "layer", "mean").rows() == [("gradient", -1, -1.0)]
+
+
 def test_ranks_that_are_all_alike_agree_with_nothing() -> None:
     import numpy as np
 

@@ -4,9 +4,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anchorflow.claims.claim import NotMeasured, Run
+from anchorflow.claims.claim import NotMeasured, Run, Sampled
+from anchorflow.claims.effects import minus
 from anchorflow.claims.sections import heads as section
 from constructed.heads import ablation, beta, heads
+from constructed.kernel import kernel, predictions
 
 CLAIMS = {claim.name: claim for claim in section.CLAIMS}
 INTACT, ALONE = [1, 1, 1, 1], [0, 1, 0, 1]
@@ -23,15 +25,8 @@ def taken(score: str, heads_of: list[int], random: list[int]) -> dict[tuple, lis
     return {(score, control, 0, share): right for share in SHARES for control, right in both}
 
 
-@pytest.mark.parametrize(
-    ("name", "score"),
-    [
-        ("label_copy_is_needed", "label_copy"),
-        ("learning_chooses_labels", "task_learning_share"),
-        ("recognition_keeps_labels", "task_recognition_share"),
-    ],
-)
-def test_heads_are_needed_if_random_ones_are_not(name: str, score: str) -> None:
+def test_heads_are_needed_if_random_ones_are_not() -> None:
+    name, score = "label_copy_is_needed", "label_copy"
     needed = ablation(taken(score, [0, 0, 0, 1], INTACT), INTACT, ALONE)
     assert effect(name, ablation=needed) == pytest.approx(0.75)
     alike = ablation(taken(score, [0, 0, 1, 1], [1, 1, 0, 0]), INTACT, ALONE)
@@ -50,42 +45,115 @@ def test_where_demonstrations_do_not_help_nothing_is_said() -> None:
     assert effect("label_copy_is_needed", ablation=twin) == pytest.approx(0.75)
 
 
-def test_function_vectors_are_compared_with_induction_heads_and_not_with_random_ones() -> None:
-    of_both = taken("function_vector", [0, 0, 0, 0], INTACT)
-    of_both |= taken("prefix_matching", [0, 1, 0, 1], INTACT)
+@pytest.mark.parametrize(
+    ("name", "score", "instead"),
+    [
+        (
+            "function_vectors_over_induction",
+            "function_vector without prefix_matching",
+            "prefix_matching without function_vector",
+        ),
+        ("learning_chooses_labels", "task_learning_share", "task_recognition_share"),
+        ("recognition_keeps_labels", "task_recognition_share", "task_learning_share"),
+    ],
+)
+def test_two_kinds_of_heads_are_compared_beyond_random_heads_of_their_layers(
+    name: str, score: str, instead: str
+) -> None:
+    of_both = taken(score, [0, 0, 0, 0], INTACT) | taken(instead, [0, 1, 0, 1], INTACT)
     table = ablation(of_both, INTACT, ALONE)
-    assert effect("function_vectors_over_induction", ablation=table) == pytest.approx(0.5)
-    one = ablation(taken("function_vector", [0, 0, 0, 0], INTACT), INTACT, ALONE)
-    with pytest.raises(NotMeasured, match="highest prefix_matching"):
-        effect("function_vectors_over_induction", ablation=one)
+    assert effect(name, ablation=table) == pytest.approx(0.5)
+    # The layers of the first kind matter, whichever heads are taken away there.
+    deep = taken(score, [0, 0, 0, 0], [0, 1, 0, 0]) | taken(instead, [0, 1, 0, 1], INTACT)
+    assert effect(name, ablation=ablation(deep, INTACT, ALONE)) == pytest.approx(-0.25)
+    one = ablation(taken(score, [0, 0, 0, 0], INTACT), INTACT, ALONE)
+    with pytest.raises(NotMeasured, match=f"highest {instead}"):
+        effect(name, ablation=one)
 
 
 PLACES = [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
+ZERO = {"label_copy": 0.0, "prefix_matching": 0.0}
+
+
 def copied(*values: float) -> dict[str, dict[tuple[int, int], list[float]]]:
-    of_heads = dict(zip(PLACES, ([value] * 4 for value in values), strict=True))
-    return {"label_copy": of_heads, "prefix_matching": of_heads}
+    return {"label_copy": dict(zip(PLACES, ([value] * 4 for value in values), strict=True))}
 
 
-def test_a_cancelling_head_is_one_on_other_texts_too() -> None:
-    assert effect("cancelling_heads_exist", heads=heads(copied(1, -3, 0, 2))) == pytest.approx(3)
-    assert effect("cancelling_heads_exist", heads=heads(copied(1, 3, 0.5, 2))) < 0
-    # Noise: the lowest head of one half is not the lowest of the other.
+def test_a_cancelling_head_is_one_with_other_demonstrations_too_and_relative_to_others() -> None:
+    for scale in (1, 100):
+        table = heads(copied(*(scale * of for of in (1, -3, 0, 2))), ZERO)
+        assert effect("cancelling_heads_exist", heads=table) == pytest.approx(3 / 1.5)
+    assert effect("cancelling_heads_exist", heads=heads(copied(1, 3, 0.5, 2), ZERO)) < 0
+    # With every seed's demonstrations another head is the lowest, so none is.
     random = np.random.default_rng(0)
-    noise = {"label_copy": {place: random.normal(size=40).tolist() for place in PLACES}}
-    assert abs(effect("cancelling_heads_exist", heads=heads(noise))) < 0.3
+    chance = []
+    for _ in range(40):
+        seeds = [
+            heads({"label_copy": {(0, h): [random.normal()] for h in range(40)}}, ZERO, 1)
+            for _ in range(3)
+        ]
+        noise = pl.concat(
+            of.with_columns(seed=pl.lit(seed).cast(of.schema["seed"]))
+            for seed, of in enumerate(seeds)
+        )
+        chance.append(effect("cancelling_heads_exist", heads=noise))
+    assert abs(np.mean(chance)) < 0.4
+    with pytest.raises(NotMeasured, match="with other demonstrations"):
+        effect("cancelling_heads_exist", heads=heads(copied(1, -3, 0, 2), ZERO, 1))
+    # The control is the same of matched tokens of the texts, whose lowest head is another one.
+    table = heads(copied(1, -3, 0, 2), ZERO).with_columns(control=pl.col("head") - 0.25)
+    control = CLAIMS["cancelling_heads_exist"].control.measure
+    assert control is not None
+    found = control(Run("news", {"heads": table}, "mask", 1.0)).effect.values[0]
+    assert found == pytest.approx(0.25 / 0.5)
 
 
-def test_weights_are_compared_with_label_copy_over_heads() -> None:
-    tables = {"heads": heads(copied(1, 2, 3, 4))}
+def test_weights_are_compared_with_label_copy_over_heads_of_the_same_layer() -> None:
+    tables = {"heads": heads(copied(1, 2, 3, 4), ZERO)}
     rising = beta(dict(zip(PLACES, (0.1, 0.2, 0.3, 0.4), strict=True)))
     assert effect("beta_where_copied", **tables, reweighting_beta=rising) == pytest.approx(1)
     falling = beta(dict(zip(PLACES, (0.4, 0.3, 0.2, 0.1), strict=True)))
     assert effect("beta_where_copied", **tables, reweighting_beta=falling) == pytest.approx(-1)
+    # Both are higher in the second layer, and opposed within layers.
+    deep = beta(dict(zip(PLACES, (0.2, 0.1, 0.4, 0.3), strict=True)))
+    assert effect("beta_where_copied", **tables, reweighting_beta=deep) == pytest.approx(-1)
     with pytest.raises(NotMeasured, match="does not score heads by label_copy"):
         effect(
             "beta_where_copied",
             heads=heads({"direct": copied(1, 2, 3, 4)["label_copy"]}),
             reweighting_beta=rising,
         )
+
+
+def test_the_control_of_weights_is_compared_although_it_has_sequences_and_no_texts() -> None:
+    """Two sequences of random tokens, of which none has the number of a text."""
+    texts = heads(copied(1, 2, 3, 4), ZERO).with_columns(pl.col("example") + 1000)
+    opposed = {"prefix_matching": dict(zip(PLACES, ([v, v] for v in (4, 3, 2, 1)), strict=True))}
+    table = pl.concat([texts, heads(opposed, ZERO)])
+    rising = beta(dict(zip(PLACES, (0.1, 0.2, 0.3, 0.4), strict=True)))
+    run = Run("news", {"heads": table, "reweighting_beta": rising}, "mask", 1.0)
+    claim = CLAIMS["beta_where_copied"]
+    assert claim.control.measure is not None
+    of_claim, of_control = claim.measure(run), claim.control.measure(run)
+    assert isinstance(of_claim, Sampled)
+    assert of_control.effect.values[0] == pytest.approx(-1)
+    assert minus(of_claim, of_control).effect.values[0] == pytest.approx(2)
+
+
+def test_heads_that_kernel_regression_finds_are_those_that_copy_or_not() -> None:
+    regressions = {  # of four texts, how many are predicted as the model does: 1, 3, 2, 4
+        place: [0] * alike + [1] * (4 - alike)
+        for place, alike in zip(PLACES, (1, 3, 2, 4), strict=True)
+    }
+    tables = {
+        "kernel": pl.concat(kernel(regressions, seed=seed) for seed in range(3)),
+        "kernel_predictions": pl.concat(
+            predictions([0, 0, 0, 0], [0, 1, 0, 1], seed=seed) for seed in range(3)
+        ),
+    }
+    found = effect("reading_heads_write", heads=heads(copied(1, 2, 3, 4), ZERO), **tables)
+    assert found == pytest.approx(1)
+    against = effect("reading_heads_write", heads=heads(copied(2, 1, 4, 3), ZERO), **tables)
+    assert against == pytest.approx(-1)

@@ -78,8 +78,30 @@ class ReplaceOutputs:
         return output
 
 
-def means_over_others(outputs: Tensor) -> Tensor:
-    """The mean of [B, ...] over the other examples; NaN for a single one."""
-    others = len(outputs) - 1
-    total: Tensor = outputs.sum(0, keepdim=True) - outputs
-    return total / others if others else torch.full_like(outputs, torch.nan)
+def means_over_classes(outputs: Tensor, classes: Tensor) -> Tensor:
+    """For every prompt, the mean over classes of the mean outputs of the other prompts of a class.
+
+    Classes count alike. Otherwise a prompt's class would be rarer among the others than among all,
+    and heads that write for their prompt's class would write against it. For the same reason, a
+    prompt that is the only one of its class is itself the mean of this class.
+
+    Parameters
+    ----------
+    outputs : [B, ...]
+    classes : [B]
+        Class of each prompt's true label.
+
+    Returns
+    -------
+    Tensor
+        [B, ...]; NaN for a single prompt.
+    """
+    if len(outputs) == 1:
+        return torch.full_like(outputs, torch.nan)
+    classes = classes.to(outputs.device)
+    same = (classes[:, None] == classes).to(outputs)
+    number = same.sum(1)
+    itself = torch.eye(len(same), device=outputs.device)
+    of_class = torch.where(number[:, None] > 1, same * (1 - itself) / (number - 1).clamp(1), itself)
+    weights = torch.where(same > 0, of_class, 1 / number)
+    return torch.einsum("bo,o...->b...", weights / weights.sum(1, keepdim=True), outputs)

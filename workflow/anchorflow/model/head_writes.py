@@ -251,10 +251,19 @@ class _Trace:
         if layer not in self.written or not args:
             self.unexplained.add(layer)
             return
-        rest = (after.float() - args[0].float() - self.written[layer].float()).flatten()
-        limit = _CLOSE * float(after.float().norm())
-        branches = (b for b in self._branches[layer] if b.numel() == rest.numel())
-        if not any(float((b.float().flatten() - rest).norm()) < limit for b in branches):
+        # Without the first token, whose activations may be massive and hide the others'.
+        after, before, written = (
+            of.reshape(_PROBE_TOKENS, -1)[1:].float()
+            for of in (after, args[0], self.written[layer])
+        )
+        rest = after - before - written
+        limit = _CLOSE * float(after.norm())
+        branches = (
+            branch.reshape(_PROBE_TOKENS, -1)[1:].float()
+            for branch in self._branches[layer]
+            if branch.numel() == args[0].numel()
+        )
+        if not any(float((branch - rest).norm()) < limit for branch in branches):
             self.unexplained.add(layer)
 
     def _note_final(self, module: nn.Module, _: Any, output: Tensor) -> None:

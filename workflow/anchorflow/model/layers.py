@@ -1,7 +1,7 @@
 """The layers of a model: found, run without the head, and resumed from kept outputs."""
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -95,13 +95,18 @@ class Resumed:
 
     def repeated(self, times: int) -> "Resumed":
         """The same for a batch of one example, several times."""
+        return self._with(lambda value: value.expand(times, *value.shape[1:]))
 
-        def several(value: Any) -> Any:
-            return value.expand(times, *value.shape[1:]) if isinstance(value, Tensor) else value
+    def select(self, rows: Tensor) -> "Resumed":
+        """The same for some examples of the batch."""
+        return self._with(lambda value: value[rows.to(value.device)])
+
+    def _with(self, change: Callable[[Tensor], Tensor]) -> "Resumed":
+        def of(value: Any) -> Any:
+            return change(value) if isinstance(value, Tensor) else value
 
         whole = isinstance(self.output, tuple)
-        output = tuple(map(several, self.output)) if whole else several(self.output)
-        return Resumed(self.layer, output)
+        return Resumed(self.layer, tuple(map(of, self.output)) if whole else of(self.output))
 
 
 @contextlib.contextmanager

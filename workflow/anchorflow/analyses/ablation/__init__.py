@@ -18,7 +18,8 @@ _GROUPS = {
 
 def check(config: Mapping[str, Any]) -> None:
     """Refuse to take away heads by scores that are not measured."""
-    for score in config["ablation"]["scores"]:
+    names = [name for s in config["ablation"]["scores"] for name in s.split(" without ")]
+    for score in names:
         group = _GROUPS.get(score, score)
         if group not in config["heads"]["scores"]:
             raise InputError(

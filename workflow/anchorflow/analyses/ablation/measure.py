@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from anchorflow.analyses.ablation.schema import ABLATION
 from anchorflow.analyses.heads.schema import HEADS
-from anchorflow.analyses.heads.summarize import head_matrix, with_difference
+from anchorflow.analyses.heads.summarize import WITHOUT_TEXTS, head_matrix, with_difference
 from anchorflow.arrays import Array
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
@@ -29,19 +29,17 @@ from anchorflow.model.head_outputs import (
     RecordOutputs,
     RecordSums,
     ReplaceOutputs,
-    means_over_others,
+    means_over_classes,
 )
 from anchorflow.model.last_tokens import LastTokens, keep_together
 from anchorflow.model.layers import Resumed, keep_outputs, resume
 from anchorflow.model.logits import check_finite, target_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.token_groups import token_groups
 from anchorflow.random_draws import generator, halves
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS
-
-# Scores that need no texts, so that heads are chosen on all that was measured.
-_WITHOUT_TEXTS = ("prefix_matching", "duplicate", "previous", "gathers", "before")
 
 Heads = dict[int, list[int]]  # by layer
 
@@ -118,8 +116,16 @@ class Chooser:
         self._keys = heads.select("task", "seed").row(0)
 
     def heads(self, setting: Setting, half: int) -> Heads:
-        """By layer; empty if the score is defined for no head."""
-        scores = self._scores(setting.score, 1 - half)
+        """By layer; empty if the score is defined for no head.
+
+        Of the score "a without b", the heads of the highest a among those that are not of the
+        highest b.
+        """
+        score, _, other = setting.score.partition(" without ")
+        scores = self._scores(score, 1 - half).copy()
+        if other:
+            for place in highest(self._scores(other, 1 - half), setting.share):
+                scores[place] = np.nan
         chosen = highest(scores, setting.share)
         if setting.control:
             task, seed = self._keys
@@ -135,7 +141,7 @@ class Chooser:
         """Mean scores [L, H] on one half of the texts."""
         if (score, half) not in self._known:
             rows = with_difference(self._heads.filter(score=score))
-            if score not in _WITHOUT_TEXTS:
+            if score not in WITHOUT_TEXTS:
                 rows = rows.join(self._half_of.filter(half=half), on="example", how="semi")
             if rows.is_empty():
                 raise InputError(
@@ -143,7 +149,9 @@ class Chooser:
                     "measure at least two texts."
                 )
             values = head_matrix(rows, "difference")
-            self._known[score, half] = values.mean(0).reshape(self._shape)
+            # NaN for a head without a value, which is then never chosen.
+            means: Array = np.ma.masked_invalid(values).mean(0).filled(np.nan)
+            self._known[score, half] = means.reshape(self._shape)
         return self._known[score, half]
 
 
@@ -157,8 +165,10 @@ class _Intact:
         with keep_outputs(model, range(depth)) as kept, intervene(tokens, recorded):
             self.logits = tokens.vocabulary_logits(model)
         self._kept: dict[int, Resumed] = kept
+        first_of = torch.tensor(token_groups(tokens.label_tokens.tolist()))
+        classes = first_of[tokens.labels.cpu()]
         self._instead: dict[str, dict[int, Tensor]] = {
-            "mean": {at: means_over_others(of) for at, of in recorded.found.items()},
+            "mean": {at: means_over_classes(of, classes) for at, of in recorded.found.items()},
             "zero": {at: torch.zeros_like(of) for at, of in recorded.found.items()},
             "other": {at: of.roll(-1, 0) for at, of in recorded.found.items()},
         }
@@ -171,19 +181,8 @@ class _Intact:
         if below < 0:
             with intervene(tokens, replaced):
                 return tokens.vocabulary_logits(self._model)
-        with resume(self._model, _some(self._kept[below], rows)), intervene(tokens, replaced):
+        with resume(self._model, self._kept[below].select(rows)), intervene(tokens, replaced):
             return tokens.vocabulary_logits(self._model)
-
-
-def _some(resumed: Resumed, rows: Tensor) -> Resumed:
-    """Some examples of a layer's output."""
-
-    def of(value: Any) -> Any:
-        return value[rows.to(value.device)] if isinstance(value, Tensor) else value
-
-    whole = isinstance(resumed.output, tuple)
-    output = tuple(map(of, resumed.output)) if whole else of(resumed.output)
-    return Resumed(resumed.layer, output)
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from anchorflow.analyses.heads.plot import NAMES
+from anchorflow.analyses.heads.plot import name_of
 from anchorflow.present.style import (
     describe,
     legend_below,
@@ -20,7 +20,7 @@ from anchorflow.present.style import (
 from anchorflow.statistics.by_task import AVERAGE
 
 _MEASURES = {"accuracy": "accuracy", "in_labels": "answers that\nare label words"}
-_TAKEN, _RANDOM, _INTACT = "these heads", "random heads of the same layers", "no head"
+_TAKEN, _RANDOM, _INTACT = "these heads", "random heads of the same layers", "intact"
 
 
 def plot_ablation(
@@ -37,7 +37,7 @@ def plot_ablation(
     taken = averaged.filter(pl.col("share").is_not_null(), pl.col("where") != "none")
     where, by = taken.sort("where", descending=True).row(0, named=True)["where"], taken["by"][0]
     taken = taken.filter(where=where, by=by)
-    scores = [score for score in NAMES if score in set(taken["score"])]
+    scores = taken["score"].unique(maintain_order=True).to_list()
     title = f"Heads taken away ({where}, {by}), " + describe(summary, confidence)
     with small_multiples(style, len(_MEASURES), len(scores), title, share_y=True) as (figure, axes):
         for (measure, name), row in zip(_MEASURES.items(), axes, strict=True):
@@ -57,7 +57,7 @@ def plot_ablation(
                 )
                 panel.minorticks_off()
                 panel.set_ylim(0, 1)
-                panel.set_title(NAMES[score])
+                panel.set_title(name_of(score))
             name_y(row, name)
         for panel in axes[-1]:
             panel.set_xlabel("heads taken away")

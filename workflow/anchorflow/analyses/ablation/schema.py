@@ -7,8 +7,9 @@ from anchorflow.schemas import fields as f
 SCORE = f.field(
     "score",
     pa.string(),
-    "score whose highest heads are taken away, as in the table heads; none: the intact run; alone: "
-    "the intact model without demonstrations",
+    "score whose highest heads are taken away, as in the table heads; a without b: heads of the "
+    "highest a among those that are not of the highest b; none: the intact run; alone: the intact "
+    "model without demonstrations",
 )
 CONTROL = f.field(
     "control", pa.bool_(), "true: instead of these heads, as many random ones of the same layers"
@@ -21,8 +22,9 @@ WHERE = f.field(
 BY = f.field(
     "by",
     pa.string(),
-    "what replaces a head's output: mean, over the task's other prompts (everywhere: over all "
-    "tokens of the seed's prompts); zero; other, that in the next prompt; none",
+    "what replaces a head's output: mean, over the task's other prompts, classes counting alike "
+    "(everywhere: over all tokens of the seed's prompts); zero; other, that in the next prompt; "
+    "none",
 )
 SHARE = f.field("share", pa.float64(), "share of all heads that are taken away", "1")
 
@@ -74,7 +76,8 @@ ABLATION_SUMMARY = f.table(
         "measure",
         pa.string(),
         "accuracy; in_labels, label_mass, divergence: means of these columns; accuracy_area, "
-        "in_labels_area: mean over the logarithm of the share, by the trapezoid rule",
+        "in_labels_area: mean over the share, by the trapezoid rule; accuracy_log_area, "
+        "in_labels_log_area: mean over its logarithm",
     ),
     f.field("mean", pa.float64(), "mean over seeds and draws", "1 or nats"),
     *f.INTERVAL,

@@ -20,7 +20,7 @@ MEASURES = ("accuracy", "in_labels", "label_mass", "divergence")
 AREAS = ("accuracy", "in_labels")
 BOUNDS = {
     **dict.fromkeys(("accuracy", "in_labels", "label_mass"), SHARE),
-    **{f"{measure}_area": SHARE for measure in AREAS},
+    **{f"{measure}_{area}": SHARE for measure in AREAS for area in ("area", "log_area")},
     "divergence": SIZE,
 }
 KINDS = ["score", "control", "where", "by"]
@@ -35,16 +35,16 @@ def ablation_measures(ablation: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def area_over_shares(values: Array, shares: Array) -> Array:
-    """The mean of [..., shares] over the logarithm of the share, by the trapezoid rule.
+def area_over(values: Array, places: Array) -> Array:
+    """The mean of [..., places] over the range of the places, by the trapezoid rule.
 
-    Source: Mueller et al. 2025 (MIB), who average over the share itself.
+    Source: after Mueller et al. 2025 (MIB), who average a circuit's faithfulness over its share of
+    the model. Here single heads are taken away, and what remains is not compared with nothing.
     """
-    if len(shares) == 1:
+    if len(places) == 1:
         alone: Array = values[..., 0]
         return alone
-    logs = np.log(shares)
-    area: Array = np.trapezoid(values, logs, axis=-1) / (logs[-1] - logs[0])
+    area: Array = np.trapezoid(values, places, axis=-1) / (places[-1] - places[0])
     return area
 
 
@@ -75,7 +75,8 @@ def summarize_ablation(
     for (kind), rows in measured.group_by(KINDS, maintain_order=True):
         shares = rows["share"].unique().sort().to_list()
         names = [(share, measure) for measure in MEASURES for share in shares]
-        areas = [f"{measure}_area" for measure in AREAS] if kind[2] != "none" else []
+        areas = [f"{measure}_{area}" for measure in AREAS for area in ("area", "log_area")]
+        areas = areas if kind[2] != "none" else []
         keys = pl.DataFrame(
             {
                 **{
@@ -105,7 +106,10 @@ def _values(rows: pl.DataFrame, shares: list[float], with_areas: bool) -> Array:
     }
     columns = [by_measure[measure] for measure in MEASURES]
     if with_areas:
+        places = np.array(shares)
         columns += [
-            area_over_shares(by_measure[measure], np.array(shares))[:, None] for measure in AREAS
+            area_over(by_measure[measure], at)[:, None]
+            for measure in AREAS
+            for at in (places, np.log(places))
         ]
     return np.concatenate(columns, 1)

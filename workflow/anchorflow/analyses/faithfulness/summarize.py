@@ -2,7 +2,6 @@
 
 import numpy as np
 import polars as pl
-from scipy.stats import rankdata
 
 from anchorflow.analyses.faithfulness.schema import FAITHFULNESS_SUMMARY
 from anchorflow.analyses.knockout.summarize import knockout_measures
@@ -20,6 +19,7 @@ from anchorflow.statistics.by_task import (
     undefined,
 )
 from anchorflow.statistics.estimates import Estimate
+from anchorflow.statistics.ranks import rank_correlations
 
 ESTIMATES = ("saliency", "gradient", "integrated", "attention")
 SIGNED = ("gradient", "integrated")
@@ -27,16 +27,6 @@ MEASURES = ("rank", "sign", "slope")
 BOUNDS = {"rank": CORRELATION, "sign": SHARE}
 SETTING = ["edges", "control", "estimate"]
 _PROMPT = ["seed", "example", "edges", "control", "draw"]
-
-
-def rank_correlations(first: Array, second: Array) -> Array:
-    """Spearman's ρ of each row of two arrays [rows, layers]: [rows]; NaN where one is constant."""
-    ranks = [rankdata(values, axis=1) for values in (first, second)]
-    centered = [values - values.mean(1, keepdims=True) for values in ranks]
-    products = (centered[0] * centered[1]).sum(1)
-    norms = np.sqrt((centered[0] ** 2).sum(1) * (centered[1] ** 2).sum(1))
-    found: Array = np.divide(products, norms, out=np.full(len(norms), np.nan), where=norms > 0)
-    return found
 
 
 def faithfulness_measures(faithfulness: pl.DataFrame, knockout: pl.DataFrame) -> pl.DataFrame:

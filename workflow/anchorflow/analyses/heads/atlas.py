@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.heads.schema import SCORE
+from anchorflow.analyses.heads.schema import DEFINITIONS
 from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.store.replacing import replacing
 
@@ -16,7 +16,10 @@ _KEPT = ("name", "repository", "revision", "sha256", "dtype", "architecture")
 
 
 def atlas(
-    summary: pl.DataFrame, card: Mapping[str, Any], prompts: Mapping[str, Any]
+    summary: pl.DataFrame,
+    card: Mapping[str, Any],
+    prompts: Mapping[str, Any],
+    confidence: float,
 ) -> dict[str, Any]:
     """Every score as layers × heads, averaged over tasks, with intervals.
 
@@ -28,24 +31,31 @@ def atlas(
         The model's ``model.json``.
     prompts : mapping
         Template and label words by task.
+    confidence : float
+        Of the intervals.
 
     Returns
     -------
     dict
-        ``model``, ``prompts``, ``examples``, and ``scores``: of each its definition, and by measure
-        ``mean``, ``low`` and ``high`` as [L][H]; null where undefined.
+        ``model``, ``prompts``, ``tasks``, numbers of ``seeds`` and ``examples``, ``confidence``,
+        and ``scores``: of each its definition and control, and by measure ``mean``, ``low`` and
+        ``high`` as [L][H]; null where undefined.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("layer") >= 0)
-    known = SCORE.metadata[b"description"].decode()
     found: dict[str, Any] = {}
     for (score, measure), rows in averaged.group_by("score", "measure", maintain_order=True):
         ordered, layers = rows.sort("layer", "head"), rows["layer"].n_unique()
         values = {end: _rows(ordered[end].to_list(), layers) for end in ("mean", "low", "high")}
-        entry = found.setdefault(str(score), {"definition": _definition(known, str(score))})
+        entry = found.setdefault(
+            str(score), dict(zip(("definition", "control"), DEFINITIONS[str(score)], strict=True))
+        )
         entry[str(measure)] = values
     return {
         "model": {key: card[key] for key in _KEPT if card.get(key) is not None},
         "prompts": dict(prompts),
+        "tasks": sorted(set(summary["task"]) - {AVERAGE}),
+        "seeds": int(np.max(averaged["seeds"].to_numpy())),
+        "confidence": confidence,
         "examples": int(np.max(averaged["examples"].to_numpy())),
         "scores": found,
     }
@@ -61,12 +71,3 @@ def write_atlas(path: str | Path, content: Mapping[str, Any]) -> None:
 def _rows(values: list[float | None], layers: int) -> list[list[float | None]]:
     heads = len(values) // layers
     return [values[first : first + heads] for first in range(0, len(values), heads)]
-
-
-def _definition(known: str, score: str) -> str:
-    """What the schema says about a score, or about the group that it is named in."""
-    parts = [part.partition(": ") for part in known.split("; ")]
-    for names, _, text in parts:
-        if score in names.split(", "):
-            return text
-    return known

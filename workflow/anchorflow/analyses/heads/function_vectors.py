@@ -2,6 +2,7 @@
 
 The output of a head at the target, averaged over intact prompts with other texts, replaces its
 output in a prompt with permuted label words. If the head carries the task, the answer returns.
+Classes count alike in the mean, see :func:`means_over_classes`.
 """
 
 import polars as pl
@@ -14,7 +15,7 @@ from anchorflow.analyses.transplant.measure import donor_words
 from anchorflow.arrays import Array
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.model.batches import Budget
-from anchorflow.model.head_outputs import RecordOutputs, ReplaceOutputs, means_over_others
+from anchorflow.model.head_outputs import RecordOutputs, ReplaceOutputs, means_over_classes
 from anchorflow.model.last_tokens import LastTokens, keep_together
 from anchorflow.model.layers import Resumed, keep_outputs, resume
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
@@ -44,6 +45,12 @@ def log_odds(logits: Tensor, label: Tensor) -> Tensor:
     return odds
 
 
+def _chances(logits: Tensor, label: Tensor) -> Tensor:
+    """Log-odds and probability of the true label among label words, [2, B]."""
+    true = logits.softmax(-1).gather(1, label[:, None].to(logits.device))[:, 0]
+    return torch.stack([log_odds(logits, label), true])
+
+
 def function_vectors(
     model: PreTrainedModel,
     prompts: pl.DataFrame,
@@ -51,7 +58,7 @@ def function_vectors(
     batch_tokens: int,
     random: Draw,
 ) -> tuple[list[int], dict[str, tuple[Array, Array | None]]]:
-    """Change of the true label's log-odds by every head's mean output, in permuted prompts.
+    """Change of the true label's chances by every head's mean output, in permuted prompts.
 
     Parameters
     ----------
@@ -63,8 +70,9 @@ def function_vectors(
     Returns
     -------
     tuple
-        Test texts, and value and control [B, L, H] of ``function_vector`` and ``gradient``; NaN
-        with a single text, and if no label word can take another's place.
+        Test texts, and value and control [B, L, H] of ``function_vector`` (log-odds),
+        ``function_vector_probability``, and ``gradient``; NaN with a single text, and if no label
+        word can take another's place.
 
     Source: Todd et al. 2024, §2.
     """
@@ -88,29 +96,31 @@ def function_vectors(
     permuted = keep_together(model, altered, compute_prefix(model, token_ids), budget)
     with torch.no_grad():
         of_permuted, logits, kept = _run(model, permuted)
-        before = log_odds(logits, label)
+        before = _chances(logits, label)
         means = [
-            {layer: means_over_others(outputs) for layer, outputs in found.items()}
+            {layer: means_over_classes(outputs, label) for layer, outputs in found.items()}
             for found in (of_intact, of_permuted)
         ]
         effects = torch.stack(
             [
                 torch.stack(
                     [
-                        log_odds(_replaced(model, permuted, mean, kept, layer, head), label)
+                        _chances(_replaced(model, permuted, mean, kept, layer, head), label)
                         - before
                         for layer in range(depth)
                         for head in range(heads)
                     ],
-                    1,
+                    -1,
                 )
                 for mean in means
-            ]
-        ).unflatten(2, (depth, heads))  # [2, B, L, H]
-    value, control = effects.cpu().numpy()
+            ],
+            1,
+        ).unflatten(-1, (depth, heads))  # [2 measures, 2 kinds of prompts, B, L, H]
+    odds, probability = effects.cpu().numpy()
     gradient = _to_first_order(model, permuted, means[0], of_permuted, label)
     return permuted.examples, {
-        "function_vector": (value, control),
+        "function_vector": tuple(odds),
+        "function_vector_probability": tuple(probability),
         "gradient": (gradient.cpu().numpy(), None),
     }
 

@@ -101,6 +101,8 @@ class Classes:
             whole[word, self.number[label]] = 1
             drawn = [token for token in matched or () if start <= token < end]
             whole[drawn, classes + self.number[label]] = 1
+        if matched is None:  # there are too few tokens in the texts, so there is no control
+            whole[:, classes : 2 * classes] = torch.nan
         for token, kind in enumerate(kinds_of(prompt)):
             name = KINDS[kind] if kind >= 0 else "query"  # the target ends the query
             if name != "label":
@@ -140,7 +142,8 @@ def measure_heads(
     Raises
     ------
     InputError
-        If where heads write is not known, see :func:`find_writes`, or there is a single class.
+        If the context has no room for random sequences; and for scores of what heads write, if
+        where they write is not known, see :func:`find_writes`, or there is a single class.
 
     Source: prefix matching, Olsson et al. 2022; task recognition and learning, Yang et al. 2025;
     function vectors, Todd et al. 2024; gathering, Cho et al. 2025.
@@ -157,14 +160,22 @@ def measure_heads(
     def add(names: Sequence[int], scored: Scored) -> None:
         found.extend(_frame(name, names, *both, keys) for name, both in scored.items())
 
+    def numbered(number: int) -> range:
+        """Examples that are no test texts; those of different seeds differ."""
+        return range(keys["seed"] * number, (keys["seed"] + 1) * number)
+
     if "prefix_matching" in scores:
         bos = chosen["token_ids"][0][0]
         ids = random_sequences(model, tokenizer, bos, sequences, random)
-        add(range(sequences), _looks_back(model, *ids, batch_tokens))
+        add(numbered(sequences), _looks_back(model, *ids, batch_tokens))
+    if "function_vector" in scores:
+        add(*function_vectors(model, chosen, measured, batch_tokens, random))
+    if not {"writing", "task", "gathering"} & set(scores):
+        return pl.concat(found).sort("score", "example", "layer", "head")
     first = chosen.row(0, named=True)
     token_ids = shared_token_ids(chosen)
     if "gathering" in scores:
-        add(range(len(first["label_positions"])), _gathers(model, first, token_ids))
+        add(numbered(len(first["label_positions"])), _gathers(model, first, token_ids))
     classes = Classes.of(first["label_tokens"])
     writing = find_writes(model)
     drawn = _vocabulary(model, classes, random)
@@ -189,8 +200,6 @@ def measure_heads(
         ):
             add(batch.examples, scored)
             progress.update(batch.size)
-    if "function_vector" in scores:
-        add(*function_vectors(model, chosen, measured, batch_tokens, random))
     return pl.concat(found).sort("score", "example", "layer", "head")
 
 
@@ -357,12 +366,17 @@ class _RecordAttention:
     def __init__(self, rows: Tensor, weightings: Tensor) -> None:
         self._rows, self._weightings = rows, weightings  # [B, R]; [B, R, K, W]
         self.found: dict[int, Tensor] = {}  # [B, H, R, W]
+        self.even: dict[int, Tensor] = {}  # the same for attention spread evenly
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
         """Record Σ_k α[row, k] w[k]; the layer's output is unchanged."""
         weights = attention_rows(call, self._rows)
         weightings = self._weightings.to(weights.device)
         self.found[call.layer] = torch.einsum("bhrk,brkw->bhrw", weights, weightings).cpu()
+        rows = self._rows.to(weights.device)
+        seen = ~call.hidden_from(rows, slice(0, call.keys)).expand_as(weights)
+        even = seen / seen.sum(-1, keepdim=True)
+        self.even[call.layer] = torch.einsum("bhrk,brkw->bhrw", even, weightings).cpu()
         return attention(call)
 
 
@@ -376,9 +390,9 @@ def _gathers(model: PreTrainedModel, prompt: Mapping[str, Any], token_ids: Seque
         to_texts[0, row, text] = 1
     recorded = _RecordAttention(torch.tensor([rows]), to_texts)
     compute_prefix(model, token_ids, recorded)
-    value = _stacked(recorded.found)[0, ..., 0].permute(2, 0, 1).numpy()  # [R, L, H]
-    even = np.array([len(text) / (row + 1) for row, text in zip(rows, texts, strict=True)])
-    control = np.broadcast_to(even[:, None, None], value.shape)
+    value, control = (
+        _stacked(of)[0, ..., 0].permute(2, 0, 1).numpy() for of in (recorded.found, recorded.even)
+    )  # [R, L, H]
     return {
         "gathers": (value[0::2], control[0::2]),
         "before": (value[1::2], control[1::2]),

@@ -27,6 +27,12 @@ NAMES = {
 }
 
 
+def name_of(score: str) -> str:
+    """A score's name in figures, also that of "a without b"."""
+    first, _, other = score.partition(" without ")
+    return f"{NAMES[first]}\nwithout {NAMES[other]}" if other else NAMES[first]
+
+
 def plot_heads(
     summary: pl.DataFrame,
     style: Mapping[str, Any],

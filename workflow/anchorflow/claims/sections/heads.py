@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from anchorflow.analyses.ablation.summarize import ablation_measures
-from anchorflow.analyses.heads.summarize import head_matrix, ranks_agree, with_difference
+from anchorflow.analyses.heads.summarize import WITHOUT_TEXTS, head_matrix, with_difference
 from anchorflow.analyses.kernel.summarize import head_measures
 from anchorflow.arrays import Array
 from anchorflow.claims.claim import (
@@ -23,11 +23,11 @@ from anchorflow.claims.claim import (
     Run,
     Sampled,
 )
-from anchorflow.claims.effects import difference_by_seed
+from anchorflow.claims.effects import difference_by_seed, minus
 from anchorflow.config.cell_names import is_untrained
-from anchorflow.random_draws import halves
 from anchorflow.statistics.by_task import texts_of
 from anchorflow.statistics.estimates import SeedStatistic, weighted_mean
+from anchorflow.statistics.ranks import rank_correlations
 
 READS = (
     "heads",
@@ -40,11 +40,10 @@ READS = (
 _UNHELPFUL = "demonstrations do not raise accuracy in this task, so heads have nothing to lose"
 
 
-def without_heads(run: Run, score: str, measure: str, instead: str = "") -> Sampled:
-    """A measure without other heads minus that without the heads of the highest scores.
+def without_heads(run: Run, score: str, measure: str) -> Sampled:
+    """A measure without random heads minus that without the heads of the highest scores.
 
-    The mean over all shares. Other heads are random ones of the same layers, or those of the score
-    ``instead``.
+    The mean over all shares. Random heads are of the same layers.
 
     Raises
     ------
@@ -56,21 +55,27 @@ def without_heads(run: Run, score: str, measure: str, instead: str = "") -> Samp
     means = dict(rows.group_by("score").agg(pl.col("accuracy").mean()).iter_rows())
     if means["none"] <= means["alone"] and not is_untrained(rows["model"][0]):
         raise NotMeasured(_UNHELPFUL)
-    taken = rows.filter(pl.col("score").is_in([score, instead or score]))
-    missing = {score, instead or score} - set(taken["score"])
-    if missing:
-        name = min(missing)
+    taken = rows.filter(score=score)
+    if taken.is_empty():
         raise NotMeasured(
-            f"the run does not take away the heads of the highest {name}",
-            f"ablation: {{scores: [{name}]}}",
+            f"the run does not take away the heads of the highest {score}",
+            f"ablation: {{scores: [{score}]}}",
         )
     # At the target, where predictions are made, if the run has it; by the mean, likewise.
     where = "target" if "target" in set(taken["where"]) else taken["where"][0]
     by = "mean" if "mean" in set(taken["by"]) else taken["by"][0]
     common = [{"where": where, "by": by, "share": share} for share in sorted(set(taken["share"]))]
-    less = [{**of, "score": score, "control": False} for of in common]
-    other = {"score": instead or score, "control": not instead}
-    return difference_by_seed(taken, [{**of, **other} for of in common], less, measure)
+    random, highest = ([{**of, "control": control} for of in common] for control in (True, False))
+    return difference_by_seed(taken, random, highest, measure)
+
+
+def without_rather(run: Run, score: str, instead: str, measure: str) -> Sampled:
+    """:func:`without_heads` of one score minus that of another.
+
+    Both against random heads of their own layers, so that the depth of the heads does not count.
+    """
+    first, second = (without_heads(run, name, measure) for name in (score, instead))
+    return minus(first, second)
 
 
 def _of_score(run: Run, score: str) -> dict[int, pl.DataFrame]:
@@ -91,60 +96,78 @@ def _of_score(run: Run, score: str) -> dict[int, pl.DataFrame]:
     return found
 
 
-def cancels(run: Run) -> Sampled:
-    """Minus the label copy of the head that has the lowest on the other half of the texts."""
+def cancels(run: Run, column: str = "value") -> Sampled:
+    """Minus the label copy of one head, over the mean absolute label copy of all heads.
+
+    The head is the one of the lowest with the other seeds' demonstrations. The lowest of many is
+    negative in any network, and relative to the others' it is comparable between networks.
+    """
+    rows_of = _of_score(run, "label_copy")
+    values = {seed: head_matrix(rows, column) for seed, rows in rows_of.items()}
+    means = {seed: of.mean(0) for seed, of in values.items() if not np.isnan(of).any()}
+    if len(means) < 2:
+        raise NotMeasured(
+            "the head is chosen with other demonstrations than those it is scored with",
+            "seeds: [0, 1]",
+        )
     seeds = {}
-    for seed, rows in _of_score(run, "label_copy").items():
-        values = head_matrix(with_difference(rows), "difference")
-        texts = texts_of(rows)
-        half = halves(rows["example"], seed).sort("example")["half"].to_numpy()
-        if len(set(half.tolist())) < 2:
-            continue
-        lowest = [values[half != part].mean(0).argmin() for part in (0, 1)]
-        held_out = np.where(half == 0, values[:, lowest[0]], values[:, lowest[1]])
-        seeds[seed] = SeedStatistic(weighted_mean(-held_out[:, None]), texts)
-    if not seeds:
-        raise NotMeasured("there are no texts to score a head on that it was not chosen on")
+    for seed in means:
+        lowest = int(np.mean([of for other, of in means.items() if other != seed], 0).argmin())
+        statistic = partial(_relative, values[seed], lowest)
+        seeds[seed] = SeedStatistic(statistic, texts_of(rows_of[seed]))
     return Sampled(seeds)
 
 
+def _relative(values: Array, head: int, weights: Array) -> Array:
+    means = weighted_mean(values)(weights)
+    relative: Array = -means[..., [head]] / np.abs(means).mean(-1, keepdims=True)
+    return relative
+
+
 def reads_and_writes(run: Run, measure: str = "agreement") -> Sampled:
-    """Rank correlation over heads of label copy with agreement as kernel regression."""
+    """Rank correlation of label copy with agreement as kernel regression, within layers."""
     kernel = run.rows("kernel").filter(weights="max")
     of_model = run.by_seed("kernel_predictions")
     agreement = {
         seed: head_measures(kernel.filter(seed=seed), rows.sort("example"))[measure].mean(0)
         for seed, rows in of_model.items()
     }
-    return _over_heads(_of_score(run, "label_copy"), agreement)
+    return _over_heads(run, "label_copy", agreement)
 
 
 def fitted_where_copied(run: Run, score: str = "label_copy") -> Sampled:
-    """Rank correlation over heads of a score with β, averaged over demonstrations."""
+    """Rank correlation of a score with β, averaged over demonstrations, within layers."""
     means = {}
     for seed, rows in run.by_seed("reweighting_beta").items():
         of_heads = rows.group_by("layer", "head").agg(pl.col("beta").mean()).sort("layer", "head")
         means[seed] = of_heads["beta"].to_numpy()
-    return _over_heads(_of_score(run, score), means)
+    return _over_heads(run, score, means)
 
 
-def _over_heads(scores: dict[int, pl.DataFrame], others: dict[int, Array]) -> Sampled:
-    """Rank correlation over heads of mean scores with other values of heads, by seed."""
+def _over_heads(run: Run, score: str, others: dict[int, Array]) -> Sampled:
+    """Rank correlation of mean scores with other values of heads, by seed.
+
+    Ranks are compared within layers, since scores of most kinds are high in the same layers. A
+    score that has no texts counts as the same for all texts of label copy.
+    """
     seeds = {}
-    for seed, rows in scores.items():
-        if seed in others:
+    of_texts = _of_score(run, "label_copy")
+    for seed, rows in _of_score(run, score).items():
+        if seed in others and seed in of_texts:
             values = head_matrix(with_difference(rows), "difference")
-            statistic = partial(_agreement, values, others[seed])
-            seeds[seed] = SeedStatistic(statistic, texts_of(rows))
+            texts = texts_of(of_texts[seed])
+            if score in WITHOUT_TEXTS:
+                values = np.broadcast_to(values.mean(0), (len(texts), values.shape[1]))
+            statistic = partial(_agreement, values, others[seed], rows["layer"].n_unique())
+            seeds[seed] = SeedStatistic(statistic, texts)
     if not seeds:
         raise NotMeasured("heads are scored for other seeds than those of what is compared")
     return Sampled(seeds)
 
 
-def _agreement(values: Array, others: Array, weights: Array) -> Array:
+def _agreement(values: Array, others: Array, layers: int, weights: Array) -> Array:
     means = weighted_mean(values)(weights)
-    both = np.concatenate([means, np.broadcast_to(others, means.shape)], -1)
-    return ranks_agree(both)
+    return rank_correlations(means, np.broadcast_to(others, means.shape), layers)[..., None]
 
 
 _SUBTRACTED = "random heads of the same layers, already subtracted in the effect"
@@ -169,11 +192,14 @@ CLAIMS: tuple[Claim, ...] = (
         "cancelling_heads_exist",
         "Some heads write against the labels that they attend to",
         "[H] §1",
-        "minus the label copy, beyond matched tokens of the texts, of the head with the lowest, "
-        "chosen on the other half of the texts",
-        "logits",
+        "minus the label copy of the head with the lowest, chosen with other demonstrations, over "
+        "the mean absolute label copy of all heads",
+        "1",
         cancels,
-        Control("matched tokens of the texts, already subtracted in the effect"),
+        Control(
+            "matched tokens of the texts in place of label words",
+            partial(cancels, column="control"),
+        ),
         UNTRAINED,
         DISCRIMINATING,
         place=1,
@@ -183,14 +209,15 @@ CLAIMS: tuple[Claim, ...] = (
         "function_vectors_over_induction",
         "Function-vector heads matter more than induction heads",
         "[H] §2",
-        "accuracy without the heads of the highest prefix matching minus that without the heads of "
-        "the highest function-vector effect, over all shares of heads",
+        "accuracy lost without the heads of the highest function-vector effect minus that lost "
+        "without those of the highest prefix matching, each beyond random heads of the same layers "
+        "and without heads that are both, over all shares of heads",
         "accuracy",
         partial(
-            without_heads,
-            score="function_vector",
+            without_rather,
+            score="function_vector without prefix_matching",
+            instead="prefix_matching without function_vector",
             measure="accuracy",
-            instead="prefix_matching",
         ),
         Control("induction heads, already subtracted in the effect"),
         UNTRAINED,
@@ -201,11 +228,17 @@ CLAIMS: tuple[Claim, ...] = (
         "recognition_keeps_labels",
         "Task-recognition heads keep answers among the labels",
         "[H] §3",
-        "share of answers that are label words without random heads of the same layers minus that "
-        "without the heads of the highest task recognition, over all shares of heads",
+        "share of answers that are label words: what is lost without the heads of the highest task "
+        "recognition minus what is lost without those of the highest task learning, each beyond "
+        "random heads of the same layers, over all shares of heads",
         "share of answers",
-        partial(without_heads, score="task_recognition_share", measure="in_labels"),
-        Control(_SUBTRACTED),
+        partial(
+            without_rather,
+            score="task_recognition_share",
+            instead="task_learning_share",
+            measure="in_labels",
+        ),
+        Control("task-learning heads, already subtracted in the effect"),
         UNTRAINED,
         DISCRIMINATING,
         figure="ablation",
@@ -214,11 +247,17 @@ CLAIMS: tuple[Claim, ...] = (
         "learning_chooses_labels",
         "Task-learning heads choose among the labels",
         "[H] §3",
-        "accuracy without random heads of the same layers minus that without the heads of the "
-        "highest task learning, over all shares of heads",
+        "accuracy lost without the heads of the highest task learning minus that lost without "
+        "those of the highest task recognition, each beyond random heads of the same layers, over "
+        "all shares of heads",
         "accuracy",
-        partial(without_heads, score="task_learning_share", measure="accuracy"),
-        Control(_SUBTRACTED),
+        partial(
+            without_rather,
+            score="task_learning_share",
+            instead="task_recognition_share",
+            measure="accuracy",
+        ),
+        Control("task-recognition heads, already subtracted in the effect"),
         UNTRAINED,
         DISCRIMINATING,
         place=1,
@@ -228,8 +267,8 @@ CLAIMS: tuple[Claim, ...] = (
         "reading_heads_write",
         "Heads that kernel regression finds by their attention are those that copy label words",
         "[H] §4",
-        "rank correlation over heads of label copy with agreement of kernel regression on the head "
-        "with the model",
+        "rank correlation, over heads of the same layer, of label copy with agreement of kernel "
+        "regression on the head with the model",
         "rank correlation",
         reads_and_writes,
         Control(
@@ -244,7 +283,8 @@ CLAIMS: tuple[Claim, ...] = (
         "beta_where_copied",
         "Weights of attention are fitted highest in heads that copy label words",
         "[H] §4",
-        "rank correlation over heads of label copy with β, averaged over demonstrations",
+        "rank correlation, over heads of the same layer, of label copy with β, averaged over "
+        "demonstrations",
         "rank correlation",
         fitted_where_copied,
         Control(

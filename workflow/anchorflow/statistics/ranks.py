@@ -1,0 +1,26 @@
+"""Rank correlations of many pairs at once."""
+
+import numpy as np
+from scipy.stats import rankdata
+
+from anchorflow.arrays import Array
+
+
+def rank_correlations(first: Array, second: Array, blocks: int = 1) -> Array:
+    """Spearman's ρ over the last axis of two arrays [..., n]; NaN where one of them is constant.
+
+    Parameters
+    ----------
+    blocks : int
+        The last axis consists of this many blocks of equal length. Mean ranks of blocks are
+        subtracted, so that only differences within blocks count.
+    """
+    centered = []
+    for values in (first, second):
+        ranks = rankdata(values, axis=-1)
+        of_blocks = ranks.reshape(*ranks.shape[:-1], blocks, -1)
+        centered.append((of_blocks - of_blocks.mean(-1, keepdims=True)).reshape(ranks.shape))
+    products = (centered[0] * centered[1]).sum(-1)
+    norms = np.sqrt((centered[0] ** 2).sum(-1) * (centered[1] ** 2).sum(-1))
+    found: Array = np.divide(products, norms, out=np.full(norms.shape, np.nan), where=norms > 0)
+    return found
