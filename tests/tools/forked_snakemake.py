@@ -3,6 +3,7 @@
 import atexit
 import multiprocessing
 import os
+import socket
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -34,7 +35,10 @@ def _serve_jobs(run: int, package: Path) -> None:
     os.environ.update(fork_server.BEFORE_FORKS)
     status = 0
     try:
-        fork_server.serve(fork_server.listen(str(run)), run)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(fork_server.address(str(run)))
+        listener.listen(128)
+        fork_server.serve(listener, run)
     except SystemExit as end:
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)

@@ -141,6 +141,36 @@ def test_the_scheduler_does_not_wait_in_a_thread_per_finished_job(tmp_path: Path
     assert most["start_jobs_at_any_rate()"] < most["pass"] - 3
 
 
+SAY_LIMIT = f"""
+include: "{UNDOCUMENTED}"
+
+
+onstart:
+    start_jobs_at_any_rate()
+    limiter = workflow.scheduler.job_rate_limiter
+    print("limit:", limiter and (limiter.max_jobs, limiter.timespan))
+
+
+rule all:
+    output:
+        touch("made"),
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "limit"), [((), "None"), (("--max-jobs-per-timespan", "5/2m"), "(5, 120.0)")]
+)
+def test_a_limit_that_the_user_sets_holds(
+    tmp_path: Path, arguments: tuple[str, ...], limit: str
+) -> None:
+    """``workflow.scheduler``: jobs would start faster than the user allows."""
+    (tmp_path / "Snakefile").write_text(SAY_LIMIT, encoding="utf-8")
+    arguments = ("--cores", "1", *arguments)
+    code, printed = run_snakemake(arguments, tmp_path, dict(os.environ), ROOT / "workflow")
+    assert code == 0, printed
+    assert re.findall(r"limit: (.*)", printed) == [limit]
+
+
 LIST_PARAMS = f"""
 import json
 

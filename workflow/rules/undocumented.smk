@@ -50,13 +50,15 @@ def provided(name):
 
 
 def start_jobs_at_any_rate():
-    """Before jobs start, lift the limit to jobs per second, except on clusters.
+    """Before jobs start, lift the default limit to jobs per second, except on clusters.
 
     Each job that ends makes Snakemake's scheduler check once more per second whether the limit still
     holds: after 200 jobs, hundreds of threads do so. A higher limit or a shorter interval would only
     make them check more often.
     """
-    if workflow.local_exec:
+    limiter = workflow.scheduler.job_rate_limiter
+    default = limiter is not None and (limiter.max_jobs, limiter.timespan) == (100, 1)
+    if workflow.local_exec and default:
         workflow.scheduler.job_rate_limiter = None
 
 

@@ -73,7 +73,7 @@ def continue_in_fork(snakemake: Any) -> None:
     with contextlib.suppress(OSError):  # there is a server already
         _start(run)
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as server:
-        server.connect(_address(run))
+        server.connect(address(run))
         if _user(server) != os.getuid():
             return
         socket.send_fds(server, [b"\n"], [0, 1, 2])
@@ -109,7 +109,7 @@ def _end_with(fork: int, replies: Any) -> None:
     os._exit(status)
 
 
-def _address(run: str) -> str:
+def address(run: str) -> str:
     """An abstract address of a socket, which leaves no file behind.
 
     It differs between runs, users, Pythons, copies of this package, and containers.
@@ -125,17 +125,11 @@ def _user(connection: socket.socket) -> int:
     return int(struct.unpack("3i", credentials)[1])
 
 
-def listen(run: str) -> socket.socket:
-    """Where jobs of a run find its server; raises OSError if there is one."""
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(_address(run))
-    listener.listen(128)
-    return listener
-
-
 def _start(run: str) -> None:
     """Start the server of a run; raises OSError if there is one."""
-    with listen(run) as listener:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address(run))
+        listener.listen(128)
         subprocess.Popen(  # -P: modules in the run's folder must not shadow libraries
             [sys.executable, "-P", "-m", __name__, str(listener.fileno()), run],
             env=os.environ | BEFORE_FORKS,
@@ -175,7 +169,9 @@ def _next_job(listener: socket.socket, ended: int) -> tuple[dict[str, Any], list
                 _import_libraries(set(request["modules"]) - imported)
                 imported.update(request["modules"])
                 if request["tokenizer"] is not None:
-                    _read_tokenizer(Path(request["folder"], request["tokenizer"], "tokenizer.json"))
+                    path = Path(request["folder"], request["tokenizer"], "tokenizer.json")
+                    with contextlib.suppress(Exception):  # the job itself reports what is wrong
+                        importlib.import_module(_TOKENIZERS).read_tokenizer(path)
                 if len(os.listdir("/proc/self/task")) > _THREADS:
                     continue  # a fork could wait for a lock of a thread that it lacks
                 if _fork() == 0:
@@ -198,11 +194,6 @@ def _import_libraries(modules: Collection[str]) -> None:
                 del sys.modules[name]
         gc.collect()
         gc.freeze()  # so that collections in forks do not write to, and copy, shared pages
-
-
-def _read_tokenizer(path: Path) -> None:
-    with contextlib.suppress(Exception):  # the job itself reports what is wrong
-        importlib.import_module(_TOKENIZERS).read_tokenizer(path)
 
 
 def _fork() -> int:
