@@ -1,5 +1,7 @@
 """The attention function: causal by itself, honest about what it can't do, the same in bfloat16."""
 
+import inspect
+
 import pytest
 import torch
 from torch import Tensor
@@ -265,3 +267,15 @@ def test_an_intervention_ends_with_its_block_even_after_an_error() -> None:
         raise RuntimeError
     target_logits(model, batch)
     assert seen == [0, 1, 2]
+
+
+def test_architectures_without_an_attention_interface_have_the_method_that_is_replaced() -> None:
+    """The private ``_attn`` of transformers, without which they would keep their own attention."""
+    from transformers.models.gpt_neo.modeling_gpt_neo import GPTNeoSelfAttention
+    from transformers.models.gptj.modeling_gptj import GPTJAttention
+
+    for attention in (GPTJAttention, GPTNeoSelfAttention):
+        assert "self._attn(" in inspect.getsource(attention.forward)
+        assert list(inspect.signature(attention._attn).parameters)[:4] == [
+            "self", "query", "key", "value",
+        ]  # fmt: skip

@@ -65,6 +65,8 @@ def how_shown(kind, name):
     }
 
 
+# Found by a search: rule summarize_{analysis}, rule plot_{analysis}, rule tabulate_{analysis}, such as
+# rule summarize_flow, rule plot_flow, rule tabulate_flow; all of them come from this loop.
 for name, presented in PRESENTED.items():
     if presented.summary:
 

@@ -40,7 +40,7 @@ def check_architecture(name: str, config: PretrainedConfig) -> None:
         reason = "attends in both directions"
     elif getattr(config, "reorder_and_upcast_attn", False):
         reason = "computes attention in its own mixed precision (reorder_and_upcast_attn)"
-    elif not getattr(model_class, "_supports_attention_backend", False):
+    elif not getattr(model_class, "is_backend_compatible", bool)():
         reason = "does not run through transformers' attention interface"
     if reason is not None:
         raise InputError(

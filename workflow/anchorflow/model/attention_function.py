@@ -516,6 +516,11 @@ def _adapted(
 
 
 def _install(module: nn.Module, how: dict[str, Any]) -> None:
+    """Replace ``_attn``, the one private method of transformers that is used here.
+
+    Under another name, the module would go on with its own attention, and no intervention would be
+    seen; a test asks for it by name.
+    """
     module._attn = MethodType(partial(_adapted, **how), module)  # type: ignore[assignment]
 
 
