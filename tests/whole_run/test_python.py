@@ -18,6 +18,7 @@ from checkout import ROOT, Checkout, fresh_checkout
 from documentation import python_examples, run_examples
 from tiny_models import tiny_model
 
+pytestmark = pytest.mark.xdist_group("python")  # one process has the run
 FAMILIES = ("gpt2", "qwen3", "gemma3")
 SECTIONS: dict[str, dict[str, Any]] = {
     "flow": {"demonstrations": "fixed"},

@@ -175,6 +175,7 @@ def test_editing_the_isolation_module_rebuilds_isolation_and_what_follows(
     assert finished_run.planned() == expected
 
 
+@pytest.mark.long
 def test_learning_rates_rebuild_re_weighting_and_what_follows(finished_run: Checkout) -> None:
     finished_run.config["reweighting"] = {"learning_rates": [0.1, 0.01]}
     expected = cells(
@@ -244,6 +245,7 @@ def test_choices_rebuild_retrieval_and_what_follows(finished_run: Checkout) -> N
     assert finished_run.planned() == expected
 
 
+@pytest.mark.long
 def test_texts_of_another_task_rebuild_the_cells_that_show_them(finished_run: Checkout) -> None:
     tasks, seeds, config = ["reviews", "news"], [0, 1], finished_run.config
     config["retrieval"] = {"choices": ["nearest", "other_task"]}
@@ -450,6 +452,7 @@ def test_editing_a_module_of_random_worlds_rebuilds_them_only(finished_run: Chec
     assert finished_run.planned() == {MEASURE["theory"]} | THEORY
 
 
+@pytest.mark.long
 def test_how_many_pages_rebuilds_pages_only(finished_run: Checkout) -> None:
     finished_run.config["flow_page"] = {"examples": 2}
     assert finished_run.planned() == pages(["reviews", "news"])

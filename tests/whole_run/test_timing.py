@@ -1,5 +1,7 @@
 """Timings in a finished run: of the first seed, and little else depends on them."""
 
+import pytest
+
 from checkout import Checkout
 from job_messages import (
     MEASURE,
@@ -7,6 +9,7 @@ from job_messages import (
 )
 
 
+@pytest.mark.long
 def test_timings_are_taken_for_the_first_seed_and_rebuild_nothing_else(
     finished_run: Checkout,
 ) -> None:
