@@ -5,12 +5,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import scipy.stats
 import torch
 from tokenizers import Tokenizer, models
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
 from anchorflow.analyses.heads.function_vectors import log_odds
 from anchorflow.analyses.heads.measure import SCORES, Classes, measure_heads, random_sequences
+from anchorflow.analyses.heads.summarize import with_difference
 from anchorflow.analyses.transplant.measure import donor_words
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, adopt, intervene
@@ -257,6 +259,32 @@ def test_without_training_a_head_writes_into_any_directions_alike() -> None:
         controls.append(values(rows, "task_recognition_share", "control").mean())
     assert np.mean(shares) == pytest.approx(np.sqrt(3 / 32), abs=0.05)
     assert np.mean(shares) == pytest.approx(np.mean(controls), abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "score", ["prefix_matching", "duplicate", "label_copy", "task_recognition_share", "to_right"]
+)
+def test_without_training_scores_do_not_exceed_their_controls(
+    untrained: pl.DataFrame, score: str
+) -> None:
+    """Of one network of every family, the mean over heads; a 99 % interval contains 0."""
+    rows = with_difference(untrained.filter(score=score))
+    of_family = rows.group_by("family").agg(pl.col("difference").mean())["difference"]
+    low, high = scipy.stats.t.interval(
+        0.99, len(of_family) - 1, of_family.mean(), scipy.stats.sem(of_family)
+    )
+    assert low < 0 < high
+    assert of_family.std() > 0
+
+
+@pytest.fixture(scope="module")
+def untrained() -> pl.DataFrame:
+    scores = ["prefix_matching", "writing", "task", "gathering"]
+    table = shared_prompts(QUERIES)
+    return pl.concat(
+        measured(tiny_model(family), table, *scores).with_columns(family=pl.lit(family))
+        for family in FAMILIES
+    )
 
 
 def test_labels_that_begin_alike_are_one_class_and_one_class_is_refused() -> None:
