@@ -30,13 +30,23 @@ def test_works_are_cited_by_analyses_that_there_are() -> None:
 
 def test_bibtex_has_the_software_the_papers_and_what_the_run_uses() -> None:
     gpt = {"source": "hub", "repository": "openai-community/gpt2", "revision": "abc"}
-    printed = bibtex(["flow", "retrieval"], {"gpt2": gpt, "mine": {"source": "local"}})
+    printed = bibtex(["flow", "retrieval"], [("gpt2", gpt), ("mine", {"source": "local"})])
     keys = re.findall(r"^@\w+\{(.*),$", printed, re.MULTILINE)
     assert keys == ["anchorflow", "Han2025", "Liu2022", "Min2022", "Wang2023", "gpt2"]
     assert f"note = {{Version {anchorflow.__version__}}}" in printed
     assert "author = {Chi Han and Ziqi Wang and Han Zhao and Heng Ji}" in printed
     assert "url = {https://huggingface.co/openai-community/gpt2}" in printed
     assert printed.count("{") == printed.count("}")
+
+
+def test_a_model_and_a_task_of_one_name_are_both_cited() -> None:
+    sources = [
+        ("trec", {"source": "hub", "repository": f"owner/{kind}", "revision": "abc"})
+        for kind in ("model", "texts")
+    ]
+    printed = bibtex([], sources)
+    assert "@misc{trec,\n  title = {{owner/model}}" in printed
+    assert "@misc{trec_texts,\n  title = {{owner/texts}}" in printed
 
 
 def test_every_work_that_is_cited_has_its_row() -> None:
