@@ -10,10 +10,11 @@ from anchorflow.document.tables import (
     DICTIONARY_FILE,
     columns_of,
     data_dictionary,
+    in_full,
     keys_of,
     shared_columns,
 )
-from anchorflow.schemas.fields import field
+from anchorflow.schemas.fields import PARTS_OF_CHANGE, field
 from anchorflow.store.all_tables import TABLES
 
 FILES = files_of_tables()
@@ -25,28 +26,48 @@ def test_the_page_is_what_the_schemas_yield() -> None:
     )
 
 
-def test_every_column_stands_in_the_section_of_its_table_with_one_description_on_the_page() -> None:
+def test_columns_of_csv_files_and_queries_stand_in_their_section_with_one_description() -> None:
     page = data_dictionary(TABLES, FILES)
-    _, shared, *sections = page.split("\n## ")
-    assert [section.partition("\n")[0] for section in sections] == list(TABLES)
-    described = {"#shared-columns": described_in(shared)}
-    for section, (table, schema) in zip(sections, TABLES.items(), strict=True):
-        own = described_in(section)
-        named = {  # by the section that describes it
-            link: re.findall(r"`(\w+)`", names)
-            for link, names in re.findall(r"\[\w+\]\((#[\w-]+)\): ([^;.]*)", section)
-        }
-        assert sorted([*own, *(name for names in named.values() for name in names)]) == sorted(
-            schema.names
-        )
-        described[f"#{table}"] = own
-        found = own | {name: described[link][name] for link in named for name in named[link]}
+    _, shared, *sections, _ = page.split("\n## ")
+    full = [name for name in TABLES if in_full(name, FILES[name])]
+    assert [section.partition("\n")[0] for section in sections] == full
+    assert {name for name in TABLES if name.endswith("_summary")} < set(full)
+    assert {"claims", "samples", "predictions", "flow"} < set(full)
+    common = described_in(shared)
+    described = {}
+    for section, table in zip(sections, full, strict=True):
+        schema, own = TABLES[table], described_in(section)
+        also = re.search(r"^Also (.*)\.$", section, re.MULTILINE)
+        parts = re.split(r"(?:; )?as in \[\w+\]\(#(\w+)\): ", also[1] if also else "")
+        found = dict(own)
+        found |= {name: common[name] for name in re.findall(r"`(\w+)`", parts[0])}
+        for link, names in zip(parts[1::2], parts[2::2], strict=True):
+            found |= {name: described[link][name] for name in re.findall(r"`(\w+)`", names)}
+        usual = {"model", "task", "mean", "low", "high", "examples", "seeds"}
+        if table.endswith("_summary") and table not in ("probes_summary", "theory_summary"):
+            found = {name: common[name] for name in usual} | found
+        assert found.keys() == set(schema.names), table
+        described[table] = own
         for column in columns_of(schema):
-            assert found[column.name].endswith(column.description.replace("|", "\\|"))
+            wanted = column.description.split(PARTS_OF_CHANGE)[0]
+            wanted = re.sub(r"^as in the table (segments|places|kernel)", "", wanted)
+            assert wanted.replace("|", "\\|") in found[column.name]
         bold = re.findall(r"\*\*`(\w+)`\*\*", section)
-        assert sorted(bold) == sorted(keys_of(schema))
+        assert {*bold, *usual} >= set(keys_of(schema)) >= set(bold)
         assert all(f"`{pattern}`" in section for pattern in FILES[table])
-    assert "| `attention_label` | float32, probability | A(q, p_k): " in page
+    assert "| part of a demonstration: before_text and before_label (template)" in page
+
+
+def test_every_other_table_has_a_row_with_its_keys_and_files() -> None:
+    page = data_dictionary(TABLES, FILES)
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", page.rpartition("\n## ")[2], re.MULTILINE)
+    assert [name for name, _ in rows] == [n for n in TABLES if not in_full(n, FILES[n])]
+    for name, row in rows:
+        of, keys, files = row.split(" | ")
+        assert f"one per {of}" == TABLES[name].metadata[b"rows"].decode()
+        listed = re.findall(r"`(\w+)`", keys)
+        assert set(keys_of(TABLES[name])) - set(listed) <= {"model", "task", "seed"}
+        assert re.findall("`([^`]+)`", files) == list(FILES[name])
 
 
 def described_in(section: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 ``make docs`` writes it.
 """
 
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -12,10 +13,15 @@ import pyarrow as pa
 from anchorflow.config.stages import files_of_tables
 from anchorflow.document import ROOT
 from anchorflow.document.markdown import page
+from anchorflow.schemas.fields import PARTS_OF_CHANGE
 from anchorflow.store.all_tables import TABLES
 
 DICTIONARY_FILE = ROOT / "docs" / "reference" / "data_dictionary.md"
 _SHARED_FROM = 3  # A column that so many tables describe alike is described once, at the top.
+_QUERIED = ("samples", "predictions", "flow")  # by the documented queries, or by Run.examples
+_FROM_PATH = ("model", "task", "seed")
+_OF_SUMMARIES = ("model", "task", "mean", "low", "high", "examples", "seeds")
+_PARTS = "with its two parts; means of label_mass and in_labels"  # explained at the top
 
 
 class Column(NamedTuple):
@@ -28,33 +34,53 @@ class Column(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A table as the page describes it."""
+    """A table that the page describes in full."""
 
     name: str
     rows: str
     files: Sequence[str]
     keys: Container[str]
-    shared: Sequence[Column]  # described at the top of the page
+    shared: Sequence[Column]  # described at the top of the page, without what all summaries have
     earlier: Mapping[str, Sequence[Column]]  # by the table in whose section they are described
     own: Sequence[Column]
 
 
 def data_dictionary(tables: Mapping[str, pa.Schema], files: Mapping[str, Sequence[str]]) -> str:
-    """The text of the page: columns that many tables share, then a section for each table.
+    """The text of the page: columns that many tables share, a section for each of some, a list.
 
     Parameters
     ----------
     files : mapping
         Path patterns by table name.
     """
-    shared = shared_columns(tables.values())
+    full = {
+        name: _with_descriptions(schema, tables)
+        for name, schema in tables.items()
+        if in_full(name, files[name])
+    }
+    shared = shared_columns(full.values())
     return page(
         "data_dictionary.md",
         shared=shared,
-        sections=_sections(tables, files, shared),
+        sections=_sections(full, files, shared),
+        listed=[
+            [
+                f"`{name}`",
+                _of(schema, "rows").removeprefix("one per "),
+                _keys_in_list(schema),
+                ", ".join(f"`{pattern}`" for pattern in files[name]),
+            ]
+            for name, schema in tables.items()
+            if name not in full
+        ],
         names=_names,
         lines=_lines,
     )
+
+
+def in_full(name: str, files: Iterable[str]) -> bool:
+    """Whether the page describes a table's columns: those in CSV files, and what queries use."""
+    return name in _QUERIED or any(file.endswith(".csv") for file in files)
 
 
 def write() -> None:
@@ -95,6 +121,7 @@ def _sections(
     found = []
     for name, schema in tables.items():
         columns = columns_of(schema)
+        usual = _OF_SUMMARIES if set(_OF_SUMMARIES) <= set(schema.names) else ()
         earlier: dict[str, list[Column]] = {}
         for column in columns:
             if column not in shared and first[column] != name:
@@ -105,12 +132,28 @@ def _sections(
                 _of(schema, "rows"),
                 files[name],
                 keys_of(schema),
-                [column for column in columns if column in shared],
+                [column for column in columns if column in shared and column.name not in usual],
                 earlier,
                 [column for column in columns if column not in shared and first[column] == name],
             )
         )
     return found
+
+
+def _with_descriptions(schema: pa.Schema, tables: Mapping[str, pa.Schema]) -> pa.Schema:
+    """A schema whose columns are described in full, not "as in" a table that is only listed."""
+
+    def described(field: pa.Field) -> pa.Field:
+        text = _of(field, "description").replace(PARTS_OF_CHANGE, _PARTS)
+        if found := re.match(r"as in the table (\w+)", text):
+            text = _of(tables[found[1]].field(field.name), "description") + text[found.end() :]
+        return field.with_metadata({**field.metadata, b"description": text.encode()})
+
+    return pa.schema([described(field) for field in schema], schema.metadata)
+
+
+def _keys_in_list(schema: pa.Schema) -> str:
+    return ", ".join(f"`{key}`" for key in keys_of(schema) if key not in _FROM_PATH)
 
 
 def _of(schema: pa.Schema | pa.Field, entry: str) -> str:
