@@ -23,7 +23,7 @@ _EXAMPLE = '"Review: {text}\\nSentiment:{label}"'
 _EXAMPLE_OF_FIELDS = '"Premise: {premise}\\nHypothesis: {hypothesis}\\nAnswer:{label}"'
 _IN_A_FILE = re.compile(r"/|\.(csv|tsv|jsonl?|ndjson|parquet|arrow)\b")
 OTHER_TASK = "other_task"  # of retrieval.choices
-_TEXTS = {
+SEEDS_AND_TEXTS = {
     "seeds": "The first so many seeds of the run; none: all.",
     "examples": "So many test texts of each seed; none: all.",
 }
@@ -71,7 +71,7 @@ def _write_out_choices(part: Any) -> None:
     if part.pop("x-texts", False):
         part["properties"] |= {
             key: {"description": meaning, "type": "integer", "minimum": 1}
-            for key, meaning in _TEXTS.items()
+            for key, meaning in SEEDS_AND_TEXTS.items()
         }
     items = part.get("items")
     if isinstance(items, dict) and items.pop("x-analyses-of-twins", False):

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from anchorflow.config.configuration import read_schema
+from anchorflow.config.configuration import SEEDS_AND_TEXTS, read_schema
 from anchorflow.config.stages import SHARDED
 from anchorflow.document import ROOT
 from anchorflow.document.markdown import page
@@ -74,6 +74,8 @@ def _inner_rows(part: Mapping[str, Any], prefix: str) -> Iterator[Row]:
         yield Row(f"`{prefix}.<name>`", kind, default, description)
         yield from _inner_rows(named, f"{prefix}.<name>")
     for key, inner in part.get("properties", {}).items():
+        if inner.get("description") == SEEDS_AND_TEXTS.get(key):
+            continue  # of every analysis, so said once
         yield _row(part, key, inner, f"{prefix}.{key}")
         if _is_mapping(inner):
             yield from _inner_rows(inner, f"{prefix}.{key}")
