@@ -12,6 +12,7 @@ import yaml
 from anchorflow.command.entry import main
 from anchorflow.config.places import REPOSITORY
 
+OF_MEMORY = "do not fit into the 1.0 GiB that are available"  # as tests/model/test_memory.py has it
 BAD_TASK = "tasks:\n  mine: {source: local}\n"
 
 
@@ -28,7 +29,7 @@ def test_a_run_s_command_line_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ended(monkeypatch, tmp_path, "init", "mine") == 0
-    run = ["run", "-d", "mine", "--only", "flow,isolation", "--cores", "2", "--profile", "slurm"]
+    run = ["run", "-d", "mine", "--only", "flow, isolation", "--cores", "2", "--profile", "slurm"]
     assert ended(monkeypatch, tmp_path, *run, "--keep-going", "--print") == 0
     printed = capsys.readouterr().out.splitlines()
     assert (
@@ -63,6 +64,11 @@ def test_a_profile_and_partitions_of_one_s_own_are_handed_on(
         (["run", "-d", "mine"], "tasks.mine"),
         (["init", "other", "--revision", "main"], "--revision goes with --model"),
         (["init", "other", "--model", "nowhere"], "nowhere: no such folder"),
+        (["run", "-d", "broken"], "config.yaml: not readable as YAML"),
+        (["cite", "-d", "listed"], "config.yaml: has no keys"),
+        (["init", "mine/config.yaml"], "mine/config.yaml: is a file; name another folder"),
+        (["clean", "-d", "other"], "config.yaml: no such file"),
+        (["clean", "-d", "listed", "--yes"], "no run has begun here; delete results yourself"),
         (["summary", "-d", "mine"], "summary.md: no such file; finish the run first"),
     ],
 )
@@ -75,6 +81,9 @@ def test_bad_input_is_one_sentence_and_the_code_2(
 ) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "config.yaml").write_text(BAD_TASK, encoding="utf-8")
+    for name, text in (("broken", "models: {"), ("listed", "- 1\n")):
+        (tmp_path / name / "results").mkdir(parents=True)
+        (tmp_path / name / "config.yaml").write_text(text, encoding="utf-8")
     assert ended(monkeypatch, tmp_path, *arguments) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("ERROR: ") and said in line
@@ -102,8 +111,10 @@ def test_what_a_run_wrote_is_deleted_on_confirmation(
 ) -> None:
     ended(monkeypatch, tmp_path, "init")
     (tmp_path / "study" / "results").mkdir()
+    (tmp_path / "study" / ".snakemake").mkdir()
+    (tmp_path / "study" / "config.yaml").write_text(BAD_TASK, encoding="utf-8")
     assert ended(monkeypatch, tmp_path, "clean", "-d", "study") == 0
-    assert "To be deleted: results. Confirm with --yes." in capsys.readouterr().out
+    assert "To be deleted: results, .snakemake. Confirm with --yes." in capsys.readouterr().out
     assert (tmp_path / "study" / "results").is_dir()
     assert ended(monkeypatch, tmp_path, "clean", "-d", "study", "--yes") == 0
     assert [path.name for path in (tmp_path / "study").iterdir()] == ["config.yaml"]
@@ -116,12 +127,13 @@ def test_a_model_and_texts_of_one_s_own_are_written_into_the_configuration(
     tiny_model_directory: Path,
 ) -> None:
     lines = [f"text {n},{'bad' if n % 2 else 'good'}" for n in range(20)]
-    (tmp_path / "mine.csv").write_text("\n".join(["text,label", *lines]), encoding="utf-8")
-    of_mine = ["--model", str(tiny_model_directory), "--train", "mine.csv"]
+    (tmp_path / "my texts.csv").write_text("\n".join(["text,label", *lines]), encoding="utf-8")
+    of_mine = ["--model", str(tiny_model_directory), "--train", "my texts.csv"]
     template = ["--template", "Text: {text}\\nMood:{label}", "--labels", "Sad,Glad"]
     assert ended(monkeypatch, tmp_path, "init", "study", *of_mine, *template) == 0
     config = yaml.safe_load((tmp_path / "study/config.yaml").read_text(encoding="utf-8"))
-    (task,) = config["tasks"].values()
+    ((name, task),) = config["tasks"].items()
+    assert name == "my_texts"
     assert task["template"] == "Text: {text}\nMood:{label}"
     assert (task["labels"], task["values"]) == ([" Sad", " Glad"], ["bad", "good"])
     assert pl.read_parquet(tmp_path / "study/test.parquet").height == 4
@@ -158,7 +170,12 @@ def test_answers_are_printed_and_works_cited(
 def test_check_and_report_call_snakemake(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    ended(monkeypatch, tmp_path, "init", "a study")
+    assert "anchorflow run -d 'a study'." in capsys.readouterr().out
     ended(monkeypatch, tmp_path, "init")
+    done = subprocess.CompletedProcess([], 0)
+    monkeypatch.setattr("anchorflow.command.app.subprocess.run", lambda *_, **__: done)
+    assert ended(monkeypatch, tmp_path, "check", "-d", "study", "-n") == 0  # nothing to estimate
     assert ended(monkeypatch, tmp_path, "check", "-d", "study", "--print") == 0
     assert shlex.split(capsys.readouterr().out.splitlines()[-1])[-2:] == ["--", "prompts"]
     assert ended(monkeypatch, tmp_path, "report", "-d", "study", "--print") == 0
@@ -173,6 +190,7 @@ def test_check_and_report_call_snakemake(
         ("ERROR: results: no space left on the device; free some space and run again.", 1),
         ("ERROR: memory ran out (out of memory); choose a smaller model.", 1),
         ("ERROR: example 3: its prompt of 900 tokens does not fit into memory even alone.", 1),
+        (f"ERROR: models.tiny: 2.0 GiB of weights in float32 {OF_MEMORY} in main memory.", 1),
         ("Traceback (most recent call last):", 1),
     ],
 )

@@ -6,7 +6,13 @@ import polars as pl
 import pytest
 import yaml
 
-from anchorflow.command.configure import Texts, model_settings, task_settings, write_configuration
+from anchorflow.command.configure import (
+    Texts,
+    model_settings,
+    name_of,
+    task_settings,
+    write_configuration,
+)
 from anchorflow.config.errors import InputError
 
 TEMPLATE = "Text: {text}\nLabel:{label}"
@@ -34,6 +40,40 @@ def test_a_fifth_of_the_texts_of_every_label_are_test_texts(tmp_path: Path) -> N
     }
 
 
+def test_copies_of_a_text_are_not_in_both_parts(tmp_path: Path) -> None:
+    texts = [f"text {n}" for n in (*range(10), *range(10))]
+    frame = pl.DataFrame({"text": texts, "label": ["no", "yes"] * 10})
+    frame.write_csv(tmp_path / "mine.csv")
+    _, parts = task_settings(Texts(tmp_path / "mine.csv", None), TEMPLATE, None, tmp_path)
+    train, test = (parts[f"{name}.parquet"]["text"].to_list() for name in ("train", "test"))
+    assert (len(train), len(test)) == (16, 2)  # both copies of eight texts, and two others once
+    assert not set(train) & set(test)
+
+
+def test_integers_in_a_csv_file_are_sorted_as_numbers(tmp_path: Path) -> None:
+    file = written(tmp_path / "mine.csv", [10, 2, 0, 1])
+    settings, _ = task_settings(Texts(file, file), TEMPLATE, ["A", "B", "C", "D"], tmp_path)
+    assert settings["values"] == ["0", "1", "2", "10"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "kept", "word"),
+    [(": {label}", ":{label}", " no"), (":\n{label}", ":\n{label}", "no")],
+)
+def test_a_label_word_follows_one_white_space(
+    ending: str, kept: str, word: str, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "mine.csv", ["no", "yes"])
+    settings, _ = task_settings(Texts(file, file), "{text}\nLabel" + ending, None, tmp_path)
+    assert settings["template"] == "{text}\nLabel" + kept
+    assert settings["labels"][0] == word
+
+
+def test_names_of_files_are_made_names_of_tasks() -> None:
+    assert name_of("my texts (old)", "texts") == "my_texts_old"
+    assert name_of("评论", "texts") == "texts"
+
+
 def test_files_are_named_from_the_run_s_folder(tmp_path: Path) -> None:
     train, test = (written(tmp_path / f"{name}.csv", [0, 1], "class") for name in ("a", "b"))
     texts = Texts(train, test, "text", "class")
@@ -57,6 +97,11 @@ def test_other_label_words_stand_for_the_values_in_alphabetical_order(tmp_path: 
         (Texts(Path("mine.csv"), None, "body"), None, "no column body, only text, label; name"),
         (Texts(Path("other.csv"), None), None, "other.csv: no such file"),
         (Texts(Path("gaps.csv"), None), None, r"gaps\.csv: row 2 has no text or no label"),
+        (Texts(Path("empty.csv"), None), None, r"empty\.csv: the file holds no rows"),
+        (Texts(Path("mine.csv"), None), None, r"mine\.csv: the label no needs two different"),
+        (Texts(Path("mine.csv"), Path("third.csv")), None, r"no text in mine\.csv has the label ma"),
+        (Texts(Path("mine.csv"), None, "label"), None, "label is the column of labels"),
+        (Texts(Path("lists.parquet"), None), None, r"column label holds List.*, not labels"),
     ],
 )
 def test_texts_that_do_not_fit_are_refused(
@@ -69,6 +114,9 @@ def test_texts_that_do_not_fit_are_refused(
     monkeypatch.chdir(tmp_path)
     written(Path("mine.csv"), ["no", "yes"])
     written(Path("gaps.csv"), ["no", None, "yes"])
+    written(Path("empty.csv"), [])
+    written(Path("third.csv"), ["no", "yes", "maybe"])
+    pl.DataFrame({"text": ["a", "b"], "label": [[0], [1]]}).write_parquet("lists.parquet")
     with pytest.raises(InputError, match=said):
         task_settings(texts, TEMPLATE, labels, tmp_path)
 
@@ -80,6 +128,8 @@ def test_models_are_folders_or_pinned(tmp_path: Path) -> None:
     assert local == {"source": "local", "path": "../model"}
     hub = {"source": "hub", "repository": "owner/name", "revision": "abc"}
     assert model_settings("owner/name", "abc", study) == hub
+    with pytest.raises(InputError, match="--revision: .*model is a folder, which has none"):
+        model_settings(str(tmp_path / "model"), "abc", study)
     with pytest.raises(InputError, match="owner/name: a model of the Hub needs its revision"):
         model_settings("owner/name", None, study)
     with pytest.raises(InputError, match="/nowhere: no such folder"):
@@ -95,6 +145,9 @@ def test_a_configuration_is_written_once_and_only_if_it_is_valid(
     task = {"source": "local", "train": "train.parquet", "test": "test.parquet"}
     task |= {"template": TEMPLATE, "labels": [" no", " yes"]}
     models = {"tiny": model_settings(str(tiny_model_directory), None, folder)}
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="file: is a file; name another folder"):
+        write_configuration(tmp_path / "file" / "study", models, {"mine": task}, parts)
     with pytest.raises(InputError, match="template"):
         write_configuration(folder, models, {"mine": {**task, "template": "{label}"}}, parts)
     assert not folder.exists()

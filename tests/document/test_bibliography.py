@@ -30,7 +30,7 @@ def test_works_are_cited_by_analyses_that_there_are() -> None:
 
 def test_bibtex_has_the_software_the_papers_and_what_the_run_uses() -> None:
     gpt = {"source": "hub", "repository": "openai-community/gpt2", "revision": "abc"}
-    printed = bibtex(["flow", "retrieval"], {"gpt2": gpt, "mine": {"source": "local"}})
+    printed = bibtex(["flow", "retrieval"], [("gpt2", gpt), ("mine", {"source": "local"})])
     keys = re.findall(r"^@\w+\{(.*),$", printed, re.MULTILINE)
     assert keys == ["anchorflow", "Han2025", "Liu2022", "Min2022", "Wang2023", "gpt2"]
     assert f"note = {{Version {anchorflow.__version__}}}" in printed

@@ -17,13 +17,13 @@ from typing import Annotated, Any
 
 import polars as pl
 import typer
-import yaml
 
 from anchorflow.command.configure import (
     CONFIGURATION,
     TEMPLATE,
     Texts,
     model_settings,
+    name_of,
     packaged,
     task_settings,
     write_configuration,
@@ -31,7 +31,7 @@ from anchorflow.command.configure import (
 from anchorflow.config.configuration import asked, complete_configuration
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import REPOSITORY, WORKFLOW
-from anchorflow.config.repeated_keys import check_keys
+from anchorflow.config.repeated_keys import read_configuration
 from anchorflow.config.stages import PRESENTED
 from anchorflow.document.bibliography import bibtex
 from anchorflow.summary.page import for_terminal
@@ -50,8 +50,9 @@ Folder = Annotated[
 Print = Annotated[bool, typer.Option("--print", help="Print the command line instead.")]
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 _WRITTEN = ("results", "logs", ".snakemake", "report.html")
+_MARKS = (".snakemake", "results/manifest.json")  # one of which every run writes
 # Parts of jobs' sentences that are not about the input.
-_OF_THE_MACHINE = ("no space left on the device", "memory ran out", "does not fit into memory")
+_OF_THE_MACHINE = ("no space left on the device", "memory ran out", "fit into memory", "fit into the ")
 
 
 @app.command()
@@ -89,7 +90,7 @@ def init(
         raise InputError(f"{without[0]} goes with --train; name the file of training texts.")
     models = {"gemma-3-270m": packaged("models", "gemma-3-270m")}
     if model is not None:
-        models = {Path(model).resolve().name: model_settings(model, revision, folder)}
+        models = {name_of(Path(model).resolve().name, "model"): model_settings(model, revision, folder)}
     tasks = {"reviews": packaged("tasks", "reviews")}
     parts: dict[str, pl.DataFrame] = {}
     if train is not None:
@@ -97,12 +98,13 @@ def init(
         words = None if labels is None else labels.split(",")
         pattern = (template or TEMPLATE).replace("\\n", "\n")  # as one types it in a shell
         settings, parts = task_settings(texts, pattern, words, folder)
-        tasks = {train.name.partition(".")[0]: settings}
+        tasks = {name_of(train.name.partition(".")[0], "texts"): settings}
     path = write_configuration(folder, models, tasks, parts)
     for task in tasks.values():
         for value, word in zip(task.get("values", ()), task["labels"], strict=False):
             print(f"The label {value} has the label word {word!r}.")
-    print(f"Written: {path}. Next: anchorflow check -d {folder}; anchorflow run -d {folder}.")
+    there = shlex.quote(str(folder))
+    print(f"Written: {path}. Next: anchorflow check -d {there}; anchorflow run -d {there}.")
 
 
 @app.command(context_settings=_PASSED_ON)
@@ -112,6 +114,8 @@ def check(context: typer.Context, folder: Folder = Path(), just_print: Print = F
     _snakemake(
         ["--cores", "1", "--quiet", "rules", "progress", *context.args, "--", "prompts"], just_print
     )
+    if {"-n", "--dry-run", "--dryrun"} & set(context.args):
+        return  # there are no prompts to estimate from
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(message)s")
     from anchorflow.command.estimate import log_estimates  # imports torch, so late
 
@@ -134,7 +138,7 @@ def run(
     """Run the workflow; further arguments are Snakemake's."""
     known = None if profile is None else _folder_of_profile(profile)
     config = _enter(folder)
-    names = only.split(",") if only else []
+    names = [name.strip() for name in only.split(",")] if only else []
     if unknown := set(names) - PRESENTED.keys():
         raise InputError(
             f"--only: no analysis {', '.join(sorted(unknown))}; there are {', '.join(PRESENTED)}."
@@ -170,7 +174,7 @@ def cite(folder: Folder = Path()) -> None:
     """Print BibTeX of this software and of the works, models, and data sets that a run uses."""
     config = _enter(folder)
     used = [name for name, shown in PRESENTED.items() if _is_asked_for(shown.asked_for, config)]
-    print(bibtex(used, {**config["models"], **config["tasks"]}))
+    print(bibtex(used, [*config["models"].items(), *config["tasks"].items()]))
 
 
 @app.command()
@@ -179,11 +183,15 @@ def clean(
     yes: Annotated[bool, typer.Option(help="Delete them.")] = False,
 ) -> None:
     """Delete all that the run wrote, but not its configuration and texts."""
-    _enter(folder)
+    _move_to(folder)
     there = [name for name in _WRITTEN if Path(name).exists()]
     if not yes:
         print(f"To be deleted: {', '.join(there) or 'nothing'}. Confirm with --yes.")
         return
+    if there and not any(Path(mark).exists() for mark in _MARKS):
+        raise InputError(
+            f"{folder}: no run has begun here; delete {' and '.join(there)} yourself if you want."
+        )
     for name in there:
         if Path(name).is_dir() and not Path(name).is_symlink():
             shutil.rmtree(name)
@@ -193,11 +201,11 @@ def clean(
 
 def _folder_of_profile(name: str) -> Path:
     """A folder of one's own, or one that comes with the workflow."""
-    packaged = REPOSITORY / "profiles"
-    for folder in (Path(name), packaged / name):
+    profiles = REPOSITORY / "profiles"
+    for folder in (Path(name), profiles / name):
         if folder.is_dir():
             return folder.resolve()
-    there = ", ".join(sorted(folder.name for folder in packaged.iterdir()))
+    there = ", ".join(sorted(folder.name for folder in profiles.iterdir()))
     raise InputError(f"--profile: {name} is neither a folder nor one of {there}; correct it.")
 
 
@@ -206,13 +214,17 @@ def _is_asked_for(key: str, config: Mapping[str, Any]) -> bool:
     return not key or bool(config[section][asked_key])
 
 
-def _enter(folder: Path) -> dict[str, Any]:
-    """Make a run's folder the current one, and check its configuration."""
+def _move_to(folder: Path) -> None:
+    """Make a run's folder the current one."""
     if not (folder / CONFIGURATION).is_file():
         raise InputError(f"{folder / CONFIGURATION}: no such file; write one with anchorflow init.")
     os.chdir(folder)
-    check_keys(CONFIGURATION)
-    config: dict[str, Any] = yaml.safe_load(Path(CONFIGURATION).read_text(encoding="utf-8"))
+
+
+def _enter(folder: Path) -> dict[str, Any]:
+    """Make a run's folder the current one, and check its configuration."""
+    _move_to(folder)
+    config = read_configuration(CONFIGURATION)
     complete_configuration(config, WORKFLOW / "schemas" / "config.schema.yaml")
     return config
 

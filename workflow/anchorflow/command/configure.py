@@ -57,6 +57,9 @@ def write_configuration(
     InputError
         If the folder has one, or the new one would be refused; then nothing is written.
     """
+    for file in (folder, *folder.parents):
+        if file.is_file():
+            raise InputError(f"{file}: is a file; name another folder.")
     for file in (folder / name for name in (CONFIGURATION, *parts)):
         if file.exists():
             raise InputError(f"{file}: exists; move it away, or name another folder.")
@@ -95,6 +98,8 @@ def _as_yaml(part: Mapping[str, Mapping[str, Any]]) -> str:
 def model_settings(model: str, revision: str | None, folder: Path) -> dict[str, Any]:
     """The entry under ``models`` for a folder that transformers wrote, or a model of the Hub."""
     if Path(model).is_dir():
+        if revision is not None:
+            raise InputError(f"--revision: {model} is a folder, which has none; leave it out.")
         return {"source": "local", "path": os.path.relpath(model, folder)}
     if not _HUB.fullmatch(model):
         raise InputError(
@@ -107,6 +112,11 @@ def model_settings(model: str, revision: str | None, folder: Path) -> dict[str, 
             "--revision with a commit."
         )
     return {"source": "hub", "repository": model, "revision": revision}
+
+
+def name_of(written: str, otherwise: str) -> str:
+    """The name of a file or folder as that of a task or model, which has no spaces."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", written).strip("._-")[:64] or otherwise
 
 
 def packaged(section: str, name: str) -> dict[str, Any]:
@@ -122,11 +132,14 @@ def task_settings(
     """The entry under ``tasks`` for files of texts, and files to write for it.
 
     These are parts of the training file, if there is no other for tests. Label words are the values
-    of the label column if none are given. Others stand for the sorted values, in order.
+    of the label column if none are given. Others stand for the sorted values, in order. They begin
+    with a space, which the template then does not end with, unless they have a line of their own.
     """
     rows = _rows(texts.train, texts)
-    values = rows["label"].unique().sort().to_list()
-    words = [f" {value}" for value in values] if labels is None else _with_space(labels)
+    values = _sorted(rows["label"].unique())
+    space = "" if template.endswith("\n{label}") else " "
+    template = re.sub(r" +\{label\}$", "{label}", template)
+    words = [f"{space}{str(word).strip()}" for word in (values if labels is None else labels)]
     if len(words) != len(values):
         raise InputError(
             f"{texts.train}: {len(values)} values in the column {texts.label_column} "
@@ -135,9 +148,16 @@ def task_settings(
     settings: dict[str, Any] = {"source": "local", "template": template, "labels": words}
     parts = {}
     if texts.test is None:
-        parts = _split(rows)
+        parts = _split(rows, texts.train)
         settings |= {name.partition(".")[0]: name for name in parts}
     else:
+        known = set(map(str, values))
+        for value in _rows(texts.test, texts)["label"]:
+            if str(value) not in known:
+                raise InputError(
+                    f"{texts.test}: no text in {texts.train} has the label {value}; add some "
+                    "there, or remove it here."
+                )
         files = {"train": texts.train, "test": texts.test}
         settings |= {split: os.path.relpath(file, folder) for split, file in files.items()}
         columns = {"text": texts.text_column, "label": texts.label_column}
@@ -148,13 +168,19 @@ def task_settings(
     return settings, parts
 
 
-def _with_space(labels: Sequence[str]) -> list[str]:
-    """Label words follow a colon in the template, so they begin with a space."""
-    return [f" {label.strip()}" for label in labels]
+def _sorted(values: pl.Series) -> list[Any]:
+    """By number if all are integers, which a CSV file has as text."""
+    numbers = values.cast(pl.String).cast(pl.Int64, strict=False)
+    return values.gather((values if numbers.null_count() else numbers).arg_sort()).to_list()
 
 
 def _rows(file: Path, texts: Texts) -> pl.DataFrame:
     """The texts and labels of a file, in columns of these names."""
+    if texts.text_column == texts.label_column:
+        raise InputError(
+            f"--text-column: {texts.text_column} is the column of labels; name that of the texts, "
+            "or another with --label-column."
+        )
     wanted = {texts.text_column: "text", texts.label_column: "label"}
     source = read_file(file, list(wanted), texts.label_column)
     if lacking := [name for name in wanted if name not in source.columns]:
@@ -165,13 +191,33 @@ def _rows(file: Path, texts: Texts) -> pl.DataFrame:
     rows = source.rows.rename(wanted)
     for row in rows.with_row_index().filter(pl.any_horizontal(pl.all().is_null()))["index"]:
         raise InputError(f"{file}: row {row + 1} has no text or no label; complete or remove it.")
+    if rows.is_empty():
+        raise InputError(f"{file}: the file holds no rows; texts are needed.")
+    kind = rows["label"].dtype
+    if not (kind.is_integer() or kind in (pl.String, pl.Categorical, pl.Enum, pl.Boolean)):
+        raise InputError(
+            f"{file}: column {texts.label_column} holds {kind}, not labels; name another with "
+            "--label-column."
+        )
     return rows
 
 
-def _split(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Draw a fifth of each label's texts, about 1000 in all at most, as test texts."""
-    share = min(_TEST_SHARE, _MOST_TEST_TEXTS / len(rows))
+def _split(rows: pl.DataFrame, file: Path) -> dict[str, pl.DataFrame]:
+    """Draw a fifth of each label's texts, about 1000 in all at most, as test texts.
+
+    Copies of them are in neither part.
+    """
     drawn = rows.sample(fraction=1, shuffle=True, seed=0)
+    distinct = drawn.unique("text", keep="first", maintain_order=True)
+    counts = dict(distinct["label"].value_counts().iter_rows())
+    for label in _sorted(rows["label"].unique()):
+        if counts.get(label, 0) < 2:
+            raise InputError(
+                f"{file}: the label {label} needs two different texts, one of them for tests; add "
+                "some, or name a file of tests with --test."
+            )
+    share = min(_TEST_SHARE, _MOST_TEST_TEXTS / len(distinct))
     place = pl.int_range(pl.len()).over("label")
-    is_test = place < (pl.len().over("label") * share).ceil()
-    return {"train.parquet": drawn.filter(~is_test), "test.parquet": drawn.filter(is_test)}
+    test = distinct.filter(place < (pl.len().over("label") * share).ceil())
+    train = drawn.filter(~pl.col("text").is_in(test["text"].implode()))
+    return {"train.parquet": train, "test.parquet": test}

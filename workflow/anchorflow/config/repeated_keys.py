@@ -36,3 +36,16 @@ def check_keys(path: str | Path) -> None:
     """
     with contextlib.suppress(yaml.YAMLError), open(path, encoding="utf-8") as file:
         yaml.load(file, _Loader)
+
+
+def read_configuration(path: str | Path) -> dict[str, Any]:
+    """The mapping in a configuration file; raises InputError if there is none."""
+    try:
+        check_keys(path)
+        found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: not readable as YAML ({reason}); correct it.") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: has no keys; write some, or make one with anchorflow init.")
+    return found

@@ -1,7 +1,7 @@
 """Works that the project cites: docs/reference/bibliography.md, and BibTeX of what a run used."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +41,13 @@ def write() -> None:
     BIBLIOGRAPHY_FILE.write_text(bibliography(), encoding="utf-8")
 
 
-def bibtex(analyses: Collection[str], sources: Mapping[str, Mapping[str, Any]]) -> str:
+def bibtex(analyses: Collection[str], sources: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
     """BibTeX of this software, of the works behind some analyses, and of models and data sets.
 
     Parameters
     ----------
-    sources : mapping
-        Entries of ``models`` and ``tasks`` by name; those from the Hub are cited.
+    sources : iterable of (name, settings)
+        Entries of ``models`` and ``tasks``; those from the Hub are cited.
     """
     software = {
         "author": "{The anchorflow authors}",
@@ -67,7 +67,7 @@ def bibtex(analyses: Collection[str], sources: Mapping[str, Mapping[str, Any]]) 
             "url": work["url"],
         }
         entries.append(_entry("misc", work["work"].replace(" et al. ", ""), fields))
-    for name, source in sources.items():
+    for name, source in sources:
         if source["source"] == "hub":
             fields = {
                 "title": f"{{{source['repository']}}}",
