@@ -92,6 +92,50 @@ def test_settings_are_checked_like_those_of_the_configuration(
         getattr(classifier, method)(TEXTS[:1], [0], **settings)
 
 
+@pytest.mark.parametrize("key", ["seeds", "examples"])
+def test_numbers_of_seeds_and_texts_are_those_given(
+    key: str, classifier: InContextClassifier
+) -> None:
+    with pytest.raises(InputError, match=f"isolation.{key}: here, all texts that are given are m"):
+        classifier.isolate(TEXTS, [0, 1, 0, 1], **{key: 1})
+
+
+def test_a_figure_is_written_to_every_file(classifier: InContextClassifier, tmp_path: Path) -> None:
+    flow = classifier.flow(TEXTS, [0, 1, 0, 1])
+    flow.plot(tmp_path / "a.PNG", tmp_path / "b.png", tmp_path / "c.svg", resolution=50)
+    assert (tmp_path / "a.PNG").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert (tmp_path / "c.svg").is_file()
+
+
+@pytest.mark.parametrize(
+    ("names", "style", "said"),
+    [
+        (
+            ["a.png", "b.foo"],
+            {},
+            "b.foo: its name ends in no format of figures; choose one of .*pdf",
+        ),
+        (["a.png", "b"], {}, "b: its name ends in no format"),
+        ([], {}, 'there is no file to write the figure to; name one, such as "flow.pdf"'),
+        (["a.png"], {"fontsize": 7}, 'figures.fontsize: unknown key .did you mean "font_size"'),
+        (["a.png"], {"font_size": "7"}, "figures.font_size: '7' is not of type 'number'"),
+        (["a.png"], {"tasks": ["other"]}, r"figures.tasks: other is not among tasks \(task\)"),
+        (["a.png"], {"formats": ["svg"]}, "figures.formats: here, names of files say their form"),
+    ],
+)
+def test_figures_that_can_t_be_drawn_are_told_and_nothing_is_written(
+    names: list[str],
+    style: dict[str, Any],
+    said: str,
+    classifier: InContextClassifier,
+    tmp_path: Path,
+) -> None:
+    flow = classifier.flow(TEXTS, [0, 1, 0, 1])
+    with pytest.raises(InputError, match=said):
+        flow.plot(*(tmp_path / name for name in names), **style)
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_readme_s_example_runs(
     tiny_model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,7 +99,11 @@ def test_other_label_words_stand_for_the_values_in_alphabetical_order(tmp_path: 
         (Texts(Path("gaps.csv"), None), None, r"gaps\.csv: row 2 has no text or no label"),
         (Texts(Path("empty.csv"), None), None, r"empty\.csv: the file holds no rows"),
         (Texts(Path("mine.csv"), None), None, r"mine\.csv: the label no needs two different"),
-        (Texts(Path("mine.csv"), Path("third.csv")), None, r"no text in mine\.csv has the label ma"),
+        (
+            Texts(Path("mine.csv"), Path("third.csv")),
+            None,
+            r"no text in mine\.csv has the label ma",
+        ),
         (Texts(Path("mine.csv"), None, "label"), None, "label is the column of labels"),
         (Texts(Path("lists.parquet"), None), None, r"column label holds List.*, not labels"),
     ],
@@ -128,7 +132,7 @@ def test_models_are_folders_or_pinned(tmp_path: Path) -> None:
     assert local == {"source": "local", "path": "../model"}
     hub = {"source": "hub", "repository": "owner/name", "revision": "abc"}
     assert model_settings("owner/name", "abc", study) == hub
-    with pytest.raises(InputError, match="--revision: .*model is a folder, which has none"):
+    with pytest.raises(InputError, match=r"--revision: .*model is a folder, which has none"):
         model_settings(str(tmp_path / "model"), "abc", study)
     with pytest.raises(InputError, match="owner/name: a model of the Hub needs its revision"):
         model_settings("owner/name", None, study)

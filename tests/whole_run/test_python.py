@@ -132,6 +132,9 @@ def test_the_results_of_a_run_are_read_without_untrained_networks(
     with pytest.raises(InputError, match="accuracy has no figure that is drawn from its summary"):
         results.figure("accuracy", tmp_path / "accuracy.pdf")
     assert (tmp_path / "flow.pdf").read_bytes().startswith(b"%PDF")
+    results.figure("flow", tmp_path / "same.pdf")  # with untrained networks, as in the run
+    of_run = finished_run.folder / "results" / "figures" / "flow" / "tiny.pdf"
+    assert (tmp_path / "same.pdf").read_bytes() == of_run.read_bytes()
 
 
 def test_the_documentation_s_example_reads_a_run(

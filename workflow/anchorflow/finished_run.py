@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Collection, Mapping
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,10 @@ import polars as pl
 import yaml
 
 from anchorflow.config.cell_names import is_untrained
-from anchorflow.config.configuration import complete_configuration
+from anchorflow.config.configuration import complete_configuration, twins_of
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import WORKFLOW
-from anchorflow.config.stages import STAGES, table_at
+from anchorflow.config.stages import STAGES, seeds_of, table_at
 from anchorflow.measurement import plot_summary
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.checksums import read_json
@@ -115,7 +116,18 @@ class Run:
         chosen = model or models[0]
         if chosen not in models:
             raise InputError(f"the run has no model {chosen}, only {', '.join(models)}.")
-        plot_summary(analysis, summary.filter(model=chosen), self._config, paths, **style)
+        of_model, config = summary.filter(model=chosen), self._config
+
+        def twins(stage: str) -> pl.DataFrame:
+            """The stage's table for the untrained twins of the model."""
+            ((_, table, pattern),) = STAGES[stage].files()
+            seeds = seeds_of(stage, config, "untrained")
+            cells = product(twins_of(chosen, config), config["tasks"], seeds)
+            inner = pattern.removeprefix("results/")
+            files = [inner.format(model=twin, task=task, seed=seed) for twin, task, seed in cells]
+            return read_tables([self.results / file for file in files], TABLES[table])
+
+        plot_summary(analysis, of_model, config, paths, twins, **style)
 
     @cached_property
     def _config(self) -> Mapping[str, Any]:

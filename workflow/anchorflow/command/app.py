@@ -52,7 +52,12 @@ _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 _WRITTEN = ("results", "logs", ".snakemake", "report.html")
 _MARKS = (".snakemake", "results/manifest.json")  # one of which every run writes
 # Parts of jobs' sentences that are not about the input.
-_OF_THE_MACHINE = ("no space left on the device", "memory ran out", "fit into memory", "fit into the ")
+_OF_THE_MACHINE = (
+    "no space left on the device",
+    "memory ran out",
+    "fit into memory",
+    "fit into the ",
+)
 
 
 @app.command()
@@ -90,7 +95,9 @@ def init(
         raise InputError(f"{without[0]} goes with --train; name the file of training texts.")
     models = {"gemma-3-270m": packaged("models", "gemma-3-270m")}
     if model is not None:
-        models = {name_of(Path(model).resolve().name, "model"): model_settings(model, revision, folder)}
+        models = {
+            name_of(Path(model).resolve().name, "model"): model_settings(model, revision, folder)
+        }
     tasks = {"reviews": packaged("tasks", "reviews")}
     parts: dict[str, pl.DataFrame] = {}
     if train is not None:
