@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from anchorflow.analyses.compression.measure import observe
-from anchorflow.classifier import InContextClassifier
+from anchorflow.classifier import InContextClassifier, Names
 from anchorflow.config.errors import InputError
 from anchorflow.fitted_weights import FittedWeights
 from anchorflow.kept_positions import METHODS
-from anchorflow.model.attention_function import intervene
+from anchorflow.model.attention_function import AttentionCall, intervene, plain_attention
+from anchorflow.model.eager_comparison import check_against_eager
 from documentation import python_examples, run_examples
 from out_of_memory import limit
 from tiny_models import FAMILIES, PlainCompression, tiny_model
@@ -57,6 +58,43 @@ def test_a_device_that_is_not_tested_is_refused_by_name(tiny_model_directory: Pa
     model, tokenizer = loaded(tiny_model_directory)
     with pytest.raises(InputError, match="the device meta, which lacks float64 or is not tested"):
         InContextClassifier(model.to("meta"), tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS)
+
+
+def test_architectures_that_no_test_compares_are_compared_when_given(
+    tiny_model_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[str] = []
+
+    def compare(name: str, folder: str) -> dict[str, float]:
+        compared.append(name)
+        return check_against_eager(name, folder)
+
+    monkeypatch.setattr("anchorflow.classifier.check_against_eager", compare)
+    _, tokenizer = loaded(tiny_model_directory)
+    granite = AutoConfig.for_model(
+        "granite",
+        **{**FAMILIES["llama"][1], "vocab_size": 1200, "attention_multiplier": 0.3},
+    )
+
+    def given(model: Any, name: str) -> None:
+        InContextClassifier(
+            model, tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS, names=Names(model=name)
+        )
+
+    for family in FAMILIES:
+        given(tiny_model(family, vocabulary=1200), family)
+    assert not compared
+    given(AutoModelForCausalLM.from_config(granite), "other")
+    assert compared == ["other"]
+
+    def wrong(call: AttentionCall) -> torch.Tensor:
+        return plain_attention(replace(call, scaling=call.scaling * 1.02))
+
+    monkeypatch.setattr("anchorflow.model.eager_comparison.plain_attention", wrong)
+    with pytest.raises(
+        InputError, match=r"models\.other: the attention of granite is not reproduc"
+    ):
+        given(AutoModelForCausalLM.from_config(granite), "other")
 
 
 def test_python_needs_no_module_of_windows_or_the_workflow() -> None:
