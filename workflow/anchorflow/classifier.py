@@ -271,7 +271,7 @@ class InContextClassifier:
         Raises
         ------
         InputError
-            As :meth:`fit`.
+            As ``fit``.
         """
         prompts = self._labeled(texts, labels)
         rows = measure_flow(self.model, prompts, batch_tokens, "fixed")
@@ -280,7 +280,7 @@ class InContextClassifier:
     def attention(
         self, texts: Sequence[str], labels: Sequence[int], batch_tokens: int = 1024
     ) -> Measurement:
-        """AUCROC_l and R_l of the target's attention to label words ([A] §2.3); as :meth:`flow`."""
+        """AUCROC_l and R_l of the target's attention to label words ([A] §2.3); as ``flow``."""
         prompts = self._labeled(texts, labels)
         rows, predictions = measure_attention(self.model, self._tokenizer, prompts, batch_tokens)
         return self._measured("attention", attention=rows, predictions=predictions, prompts=prompts)
@@ -294,7 +294,7 @@ class InContextClassifier:
         batch_tokens: int = 1024,
         **settings: Any,
     ) -> Measurement:
-        """Predictions with label words or other tokens isolated ([A] §2.2); as :meth:`flow`.
+        """Predictions with label words or other tokens isolated ([A] §2.2); as ``flow``.
 
         Parameters
         ----------
@@ -327,7 +327,7 @@ class InContextClassifier:
         batch_tokens: int = 1024,
         **settings: Any,
     ) -> Measurement:
-        """Predictions with classes of edges of attention cut, or random ones; as :meth:`flow`.
+        """Predictions with classes of edges of attention cut, or random ones; as ``flow``.
 
         ``settings`` are as in the section ``knockout`` of the configuration, such as ``layers``.
         """
@@ -347,7 +347,7 @@ class InContextClassifier:
         batch_tokens: int = 1024,
         **settings: Any,
     ) -> Measurement:
-        """Predictions with vectors from a prompt with other label words; as :meth:`flow`.
+        """Predictions with vectors from a prompt with other label words; as ``flow``.
 
         ``settings`` are as in the section ``transplant`` of the configuration, such as ``what``.
         """
