@@ -100,7 +100,7 @@ def test_architectures_that_no_test_compares_are_compared_when_given(
 def test_python_needs_no_module_of_windows_or_the_workflow() -> None:
     program = (
         "import sys, transformers, psutil; from torch import nn\n"
-        "missing = ('resource', 'fcntl', 'datasets', 'snakemake')\n"
+        "missing = ('resource', 'fcntl', 'datasets', 'snakemake', 'gguf')\n"
         "sys.modules.update(dict.fromkeys(missing))\n"
         "import anchorflow; anchorflow.InContextClassifier, anchorflow.Run"
     )
