@@ -66,7 +66,7 @@ def bibtex(analyses: Collection[str], sources: Iterable[tuple[str, Mapping[str, 
             "year": work["work"].rpartition(" ")[2],
             "url": work["url"],
         }
-        entries.append(_entry("misc", work["work"].replace(" et al. ", ""), fields))
+        entries.append(_entry("misc", _key(work["work"]), fields))
     names = set()
     for name, source in sources:
         if source["source"] == "hub":
@@ -79,6 +79,12 @@ def bibtex(analyses: Collection[str], sources: Iterable[tuple[str, Mapping[str, 
             entries.append(_entry("misc", f"{name}_texts" if name in names else name, fields))
             names.add(name)
     return "\n".join(entries)
+
+
+def _key(work: str) -> str:
+    """The first author and the year, as in Han2025."""
+    names = work.split()
+    return names[0].rstrip(",") + names[-1]
 
 
 def _entry(kind: str, key: str, fields: Mapping[str, str]) -> str:
