@@ -7,7 +7,10 @@ from anchorflow.config.stages import PRESENTED
 from anchorflow.document import ROOT
 from anchorflow.document.bibliography import BIBLIOGRAPHY_FILE, bibliography, bibtex, works
 
-CITED = re.compile(r"[A-Z][a-z]+ et al\.,? \d{4}")
+NAME = "[A-Z][a-z]+"
+CITED = re.compile(  # not a date, as in 26 Jul 2024
+    rf"(?<!\w)(?<!\d )((?:{NAME}, )*{NAME}(?: et al\.,?| and {NAME})?) \(?((?:1[89]|20)\d\d)\b"
+)
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",
@@ -32,7 +35,11 @@ def test_bibtex_has_the_software_the_papers_and_what_the_run_uses() -> None:
     gpt = {"source": "hub", "repository": "openai-community/gpt2", "revision": "abc"}
     printed = bibtex(["flow", "retrieval"], [("gpt2", gpt), ("mine", {"source": "local"})])
     keys = re.findall(r"^@\w+\{(.*),$", printed, re.MULTILINE)
-    assert keys == ["anchorflow", "Han2025", "Liu2022", "Min2022", "Wang2023", "gpt2"]
+    assert keys == [
+        "anchorflow",
+        *("Cameron2011", "Han2025", "Liu2022", "Min2022", "Satterthwaite1946", "Wang2023"),
+        "gpt2",
+    ]
     assert f"note = {{Version {anchorflow.__version__}}}" in printed
     assert "author = {Chi Han and Ziqi Wang and Han Zhao and Heng Ji}" in printed
     assert "url = {https://huggingface.co/openai-community/gpt2}" in printed
@@ -61,7 +68,9 @@ def test_every_work_that_is_cited_has_its_row() -> None:
         for file in files - {BIBLIOGRAPHY_FILE}
         if file.suffix in (".md", ".py", ".yaml", ".rst", ".smk")
     )
-    cited = {found.replace(",", "") for text in texts for found in CITED.findall(text)}
+    cited = {
+        f"{names.removesuffix(',')} {year}" for text in texts for names, year in CITED.findall(text)
+    }
     rows = [work["work"] for work in works()]
     assert len(rows) == len(set(rows))
     assert set(rows) == cited

@@ -153,6 +153,7 @@ RUN = Results(
         ("value", ["accuracy", "seeds"], {"task": "news"}, "3"),
         ("value", ["timing", "way"], {"milliseconds": 150.5}, "full"),
         ("count", ["accuracy"], {"measure": "f1"}, "2"),
+        ("count", ["accuracy"], {"measure": ["f1", "accuracy"], "task": ["news", ""]}, "2"),
         ("count", ["accuracy"], {}, "4"),
         (
             "rows",

@@ -66,7 +66,7 @@ def bibtex(analyses: Collection[str], sources: Iterable[tuple[str, Mapping[str, 
             "year": work["work"].rpartition(" ")[2],
             "url": work["url"],
         }
-        entries.append(_entry("misc", work["work"].replace(" et al. ", ""), fields))
+        entries.append(_entry("misc", _key(work["work"]), fields))
     names = set()
     for name, source in sources:
         if source["source"] == "hub":
@@ -85,6 +85,12 @@ def _title(text: str) -> str:
     """A title whose capitals stay, with what LaTeX would interpret escaped."""
     escaped = re.sub(r"[_&%#$]", r"\\\g<0>", text)
     return f"{{{escaped}}}"
+
+
+def _key(work: str) -> str:
+    """The first author and the year, as in Han2025."""
+    names = work.split()
+    return names[0].rstrip(",") + names[-1]
 
 
 def _entry(kind: str, key: str, fields: Mapping[str, str]) -> str:

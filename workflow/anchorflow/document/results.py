@@ -20,6 +20,7 @@ import polars as pl
 import yaml
 
 from anchorflow.analyses.flow.plot import plot_flow
+from anchorflow.claims.summarize import load_claims
 from anchorflow.config.cell_names import is_untrained
 from anchorflow.config.configuration import complete_configuration
 from anchorflow.config.errors import InputError
@@ -156,7 +157,8 @@ def results_page(results: Results) -> tuple[str, Results]:
         If the template quotes what the run does not have.
     """
     quoting = Quoting(results)
-    text = page("results.md", **quoting.functions())
+    asked = [claim.name for claim in load_claims() if claim.question]
+    text = page("results.md", asked=asked, **quoting.functions())
     quoted = quoting.quoted()
     digest = hashlib.sha256("".join(quoted_files(quoted).values()).encode()).hexdigest()
     return f"{text}\n<!-- SHA-256 of the files in docs/results: {digest} -->\n", quoted
@@ -165,8 +167,8 @@ def results_page(results: Results) -> tuple[str, Results]:
 class Quoting:
     """The functions that the template calls; records what they quote.
 
-    ``name`` is a table. The conditions are values of columns, "" for an empty cell; a row matches
-    if it has all of them.
+    ``name`` is a table. The conditions are values of columns, "" for an empty cell, or lists of
+    values, of which a row has to have one; a row matches if it meets all of them.
     """
 
     def __init__(self, results: Results) -> None:
@@ -251,13 +253,20 @@ class Quoting:
         table = self._results.tables.get(name)
         if not table:
             raise QuotingError(f"there is no table {name}.")
-        wanted = {column: str(value) for column, value in conditions.items()}
+        wanted = {
+            column: [str(of) for of in (value if isinstance(value, list) else [value])]
+            for column, value in conditions.items()
+        }
         unknown = {*wanted, *columns} - table[0].keys()
         if unknown:
             raise QuotingError(f"{name} has no column {', '.join(sorted(unknown))}.")
-        places = [place for place, row in enumerate(table) if wanted.items() <= row.items()]
+        places = [
+            place
+            for place, row in enumerate(table)
+            if all(row[column] in values for column, values in wanted.items())
+        ]
         if not places or (only_one and len(places) > 1):
-            said = ", ".join(f"{column}={value}" for column, value in wanted.items())
+            said = ", ".join(f"{column}={' or '.join(of)}" for column, of in wanted.items())
             raise QuotingError(f"{len(places)} rows of {name} have {said}.")
         self._rows.setdefault(name, set()).update(places)
         self._columns.setdefault(name, set()).update(wanted, columns)
