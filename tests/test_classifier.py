@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from anchorflow.analyses.compression.measure import observe
-from anchorflow.classifier import InContextClassifier
+from anchorflow.classifier import InContextClassifier, Names
 from anchorflow.config.errors import InputError
 from anchorflow.fitted_weights import FittedWeights
 from anchorflow.kept_positions import METHODS
-from anchorflow.model.attention_function import intervene
+from anchorflow.model.attention_function import AttentionCall, intervene, plain_attention
+from anchorflow.model.eager_comparison import check_against_eager
 from documentation import python_examples, run_examples
 from out_of_memory import limit
 from tiny_models import FAMILIES, PlainCompression, tiny_model
@@ -59,10 +60,47 @@ def test_a_device_that_is_not_tested_is_refused_by_name(tiny_model_directory: Pa
         InContextClassifier(model.to("meta"), tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS)
 
 
+def test_architectures_that_no_test_compares_are_compared_when_given(
+    tiny_model_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[str] = []
+
+    def compare(name: str, folder: str) -> dict[str, float]:
+        compared.append(name)
+        return check_against_eager(name, folder)
+
+    monkeypatch.setattr("anchorflow.classifier.check_against_eager", compare)
+    _, tokenizer = loaded(tiny_model_directory)
+    granite = AutoConfig.for_model(
+        "granite",
+        **{**FAMILIES["llama"][1], "vocab_size": 1200, "attention_multiplier": 0.3},
+    )
+
+    def given(model: Any, name: str) -> None:
+        InContextClassifier(
+            model, tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS, names=Names(model=name)
+        )
+
+    for family in FAMILIES:
+        given(tiny_model(family, vocabulary=1200), family)
+    assert not compared
+    given(AutoModelForCausalLM.from_config(granite), "other")
+    assert compared == ["other"]
+
+    def wrong(call: AttentionCall) -> torch.Tensor:
+        return plain_attention(replace(call, scaling=call.scaling * 1.02))
+
+    monkeypatch.setattr("anchorflow.model.eager_comparison.plain_attention", wrong)
+    with pytest.raises(
+        InputError, match=r"models\.other: the attention of granite is not reproduc"
+    ):
+        given(AutoModelForCausalLM.from_config(granite), "other")
+
+
 def test_python_needs_no_module_of_windows_or_the_workflow() -> None:
     program = (
         "import sys, transformers, psutil; from torch import nn\n"
-        "missing = ('resource', 'fcntl', 'datasets', 'snakemake')\n"
+        "missing = ('resource', 'fcntl', 'datasets', 'snakemake', 'gguf')\n"
         "sys.modules.update(dict.fromkeys(missing))\n"
         "import anchorflow; anchorflow.InContextClassifier, anchorflow.Run"
     )
@@ -90,6 +128,50 @@ def test_settings_are_checked_like_those_of_the_configuration(
 ) -> None:
     with pytest.raises(InputError, match=said):
         getattr(classifier, method)(TEXTS[:1], [0], **settings)
+
+
+@pytest.mark.parametrize("key", ["seeds", "examples"])
+def test_numbers_of_seeds_and_texts_are_those_given(
+    key: str, classifier: InContextClassifier
+) -> None:
+    with pytest.raises(InputError, match=f"isolation.{key}: here, all texts that are given are m"):
+        classifier.isolate(TEXTS, [0, 1, 0, 1], **{key: 1})
+
+
+def test_a_figure_is_written_to_every_file(classifier: InContextClassifier, tmp_path: Path) -> None:
+    flow = classifier.flow(TEXTS, [0, 1, 0, 1])
+    flow.plot(tmp_path / "a.PNG", tmp_path / "b.png", tmp_path / "c.svg", resolution=50)
+    assert (tmp_path / "a.PNG").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert (tmp_path / "c.svg").is_file()
+
+
+@pytest.mark.parametrize(
+    ("names", "style", "said"),
+    [
+        (
+            ["a.png", "b.foo"],
+            {},
+            "b.foo: its name ends in no format of figures; choose one of .*pdf",
+        ),
+        (["a.png", "b"], {}, "b: its name ends in no format"),
+        ([], {}, 'there is no file to write the figure to; name one, such as "flow.pdf"'),
+        (["a.png"], {"fontsize": 7}, 'figures.fontsize: unknown key .did you mean "font_size"'),
+        (["a.png"], {"font_size": "7"}, "figures.font_size: '7' is not of type 'number'"),
+        (["a.png"], {"tasks": ["other"]}, r"figures.tasks: other is not among tasks \(task\)"),
+        (["a.png"], {"formats": ["svg"]}, "figures.formats: here, names of files say their form"),
+    ],
+)
+def test_figures_that_can_t_be_drawn_are_told_and_nothing_is_written(
+    names: list[str],
+    style: dict[str, Any],
+    said: str,
+    classifier: InContextClassifier,
+    tmp_path: Path,
+) -> None:
+    flow = classifier.flow(TEXTS, [0, 1, 0, 1])
+    with pytest.raises(InputError, match=said):
+        flow.plot(*(tmp_path / name for name in names), **style)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_readme_s_example_runs(

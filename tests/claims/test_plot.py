@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from anchorflow.claims.plot import legend_of_verdicts, plot_claims, plot_effect
 from constructed.verdicts import DECIDED, claims_table
-from figure_style import STYLE
+from figure_style import STYLE, figure_of
 
 
 def marks(claim: str) -> dict[str, list[float]]:
@@ -35,6 +35,15 @@ def test_the_figure_takes_every_verdict(claim: str, tmp_path: Path) -> None:
     }
     plot_claims(claims_table(decided=decided), STYLE, 0.9, {"png": tmp_path / "figure.png"})
     assert (tmp_path / "figure.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(("asked", "inches"), [(4.0, 4.0), (9.0, 6.8)])
+def test_the_figure_is_no_wider_than_asked_for_or_a_page(
+    asked: float, inches: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = claims_table(decided={"flow_early": DECIDED["flow_early"]})
+    figure = figure_of(monkeypatch, plot_claims, table, style={**STYLE, "width": asked})
+    assert figure.get_figwidth() == pytest.approx(inches)
 
 
 def test_control_and_untrained_network_stand_beside_the_effect() -> None:

@@ -17,6 +17,7 @@ from anchorflow.config.places import REPOSITORY
 from anchorflow.model.memory import check_conversion
 from tiny_models import GIANT
 
+OF_MEMORY = "do not fit into the 1.0 GiB that are available"  # as tests/model/test_memory.py has it
 BAD_TASK = "tasks:\n  mine: {source: local}\n"
 
 
@@ -194,6 +195,7 @@ def test_check_and_report_call_snakemake(
         ("ERROR: results: no space left on the device; free some space and run again.", 1),
         ("ERROR: memory ran out (out of memory); choose a smaller model.", 1),
         ("ERROR: example 3: its prompt of 900 tokens does not fit into memory even alone.", 1),
+        (f"ERROR: models.tiny: 2.0 GiB of weights in float32 {OF_MEMORY} in main memory.", 1),
         ("Traceback (most recent call last):", 1),
     ],
 )

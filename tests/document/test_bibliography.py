@@ -56,6 +56,11 @@ def test_a_model_and_a_task_of_one_name_are_both_cited() -> None:
     assert "@misc{trec_texts,\n  title = {{owner/texts}}" in printed
 
 
+def test_names_of_the_hub_are_titles_in_latex() -> None:
+    mine = {"source": "hub", "repository": "me/my_set&50%", "revision": "abc"}
+    assert r"title = {{me/my\_set\&50\%}}," in bibtex([], [("mine", mine)])
+
+
 def test_every_work_that_is_cited_has_its_row() -> None:
     files = {file for pages in PAGES for file in ROOT.glob(pages) if file.is_file()}
     texts = (

@@ -25,7 +25,8 @@ def test_every_page_with_an_example_has_its_test() -> None:
     names = (page.relative_to(ROOT).as_posix() for page in pages)
     assert {name for name in names if python_examples(name)} == TESTS.keys()
     for page, test in TESTS.items():
-        assert f'"{page}"' in (ROOT / test).read_text(encoding="utf-8")
+        source = (ROOT / test).read_text(encoding="utf-8")
+        assert f'_examples("{page}")' in source  # of python_examples or another reader
 
 
 def test_a_file_of_the_papers_texts_is_made_and_its_sum_printed(

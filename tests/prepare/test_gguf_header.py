@@ -1,12 +1,15 @@
 """The quick reader of GGUF headers against gguf's own."""
 
+import sys
 from pathlib import Path
 
 import gguf
 import numpy as np
 import pytest
 
+from anchorflow.config.errors import InputError
 from anchorflow.prepare.gguf_header import QuickReader
+from anchorflow.prepare.model_sources import model_directory
 
 
 @pytest.fixture
@@ -56,3 +59,14 @@ def test_long_arrays_take_no_call_for_each_element(
     QuickReader(file)
     assert calls.count(gguf.GGUFValueType.FLOAT32) == 0
     assert calls.count(gguf.GGUFValueType.STRING) == 1  # the architecture's name
+
+
+def test_without_gguf_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    monkeypatch.delitem(sys.modules, "anchorflow.prepare.gguf_header")
+    said = r"models\.tiny: the package gguf, .* is not installed; run pip install 'anchorflow\[work"
+    with (
+        pytest.raises(InputError, match=said),
+        model_directory("tiny", {"source": "gguf", "files": []}, weights=False),
+    ):
+        pass

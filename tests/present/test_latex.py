@@ -7,7 +7,11 @@ from anchorflow.present.latex import latex_table
 
 def test_a_table_has_rules_and_its_cells_are_escaped() -> None:
     frame = pl.DataFrame(
-        {"label_words": ["50% & β", "a\\b {c}"], "seeds": [3, 4], "holds": ["✓", "–"]}
+        {
+            "label_words": ["50% & β", "a\\b {c}", "α → β"],
+            "seeds": [3, 4, None],
+            "holds": ["✓", "–", "≤ 1"],
+        }
     )
     text = latex_table("Title", "How to\nread it.", frame, {"More": pl.DataFrame({"x": ["#1"]})})
     assert text.splitlines() == [
@@ -19,6 +23,7 @@ def test_a_table_has_rules_and_its_cells_are_escaped() -> None:
         r"\midrule",
         r"50\% \& $\beta$ & 3 & $\checkmark$ \\",
         r"a\textbackslash{}b \{c\} & 4 & -- \\",
+        r"$\alpha$ $\rightarrow$ $\beta$ & -- & $\leq$ 1 \\",
         r"\bottomrule",
         r"\end{tabular}",
         "% How to",

@@ -7,6 +7,7 @@ import pytest
 from matplotlib.lines import Line2D
 from PIL import Image
 
+from anchorflow.config.errors import InputError
 from anchorflow.present.style import (
     PAGE,
     chance_levels,
@@ -54,6 +55,17 @@ def test_panels_beyond_a_page_s_width_continue_below(
         assert sorted(set(rows)) == [2 * line for line in range(lines)]  # the second row between
         name_y(axes[1], "second")
         assert sum(panel.get_ylabel() == "second" for panel in axes[1]) == lines
+
+
+def test_a_font_that_is_not_installed_is_refused() -> None:
+    with small_multiples({**STYLE, "font": "DejaVu Serif"}, 1, 1, "title"):
+        pass
+    said = "figures.font: No Such Font is not installed; install it, name another, or leave it out"
+    with (
+        pytest.raises(InputError, match=said),
+        small_multiples({**STYLE, "font": "No Such Font"}, 1, 1, "title"),
+    ):
+        pass
 
 
 def test_a_guess_is_right_once_in_as_many_labels_averaged_over_tasks() -> None:

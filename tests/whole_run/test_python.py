@@ -127,12 +127,20 @@ def test_the_results_of_a_run_are_read_without_untrained_networks(
     assert examples.height == 2 * 2 * finished_run.config["test_examples"]
     first = examples.filter(task="news", seed=1).row(0, named=True)
     assert first["text"] and len(first["demonstration_texts"]) == 4
+    words = finished_run.config["tasks"]["news"]["labels"]
+    assert first["label_word"] == words[first["label"]]
+    assert first["predicted_word"] == words[first["prediction"]]
+    assert results.table("samples").height == results.table("samples").unique().height > 0
+    assert set(results.table("texts")["task"]) == set(finished_run.config["tasks"])
     accuracy = results.summary("accuracy").filter(task="news", measure="accuracy")["mean"].item()
     assert examples.filter(task="news")["correct"].mean() == pytest.approx(accuracy)
     results.figure("flow", tmp_path / "flow.pdf", font_size=7)
     with pytest.raises(InputError, match="accuracy has no figure that is drawn from its summary"):
         results.figure("accuracy", tmp_path / "accuracy.pdf")
     assert (tmp_path / "flow.pdf").read_bytes().startswith(b"%PDF")
+    results.figure("flow", tmp_path / "same.pdf")  # with untrained networks, as in the run
+    of_run = finished_run.folder / "results" / "figures" / "flow" / "tiny.pdf"
+    assert (tmp_path / "same.pdf").read_bytes() == of_run.read_bytes()
 
 
 def test_the_documentation_s_example_reads_a_run(
@@ -152,6 +160,7 @@ def test_the_documentation_s_example_reads_a_run(
     [
         (lambda run: run.table("cutoff"), "cutoff: no results; the run has not measured this"),
         (lambda run: run.table("attention"), "no table ''; its tables are attention, predictions"),
+        (lambda run: run.table("flows"), "flows has no tables; choose one of texts, samples, pro"),
         (lambda run: run.summary("flows"), "flows: no results"),
         (lambda run: run.figure("flow", "x.png", model="other"), "no model other, only tiny"),
         (lambda run: run.figure("flow", "x.png"), r"config\.yaml: no such file; name the run"),

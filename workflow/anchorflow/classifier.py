@@ -1,7 +1,9 @@
 """In-context classification with your own model, without the workflow."""
 
 import contextlib
+import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,14 +31,17 @@ from anchorflow.model.architectures import check_architecture
 from anchorflow.model.attention_function import adopt, intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.beta_fit import Descent
+from anchorflow.model.eager_comparison import check_against_eager
 from anchorflow.model.last_tokens import keep_all_but_last, keep_together
 from anchorflow.model.layers import positions_from
+from anchorflow.model.opening import MODEL_CARD
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.prepare.prompts import build_prompts
 from anchorflow.prepare.template import SEPARATOR, Template
 from anchorflow.prepare.tokenizer import context_of
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
+from anchorflow.store.checksums import fingerprints, write_json
 
 
 class Names(NamedTuple):
@@ -48,6 +53,25 @@ class Names(NamedTuple):
 
 
 _UNNAMED = Names()
+
+# Types of models that tests compare with eager attention (docs/reference/models.md); any other is
+# compared when it is given, as the workflow compares every model.
+_TESTED = {"gpt2", "gptj", "gpt_neo", "gpt_neox", "opt", "llama", "mistral", "qwen2", "qwen3"}
+_TESTED |= {"gemma2", "gemma3_text", "phi3", "olmo2"}
+
+
+def _compare_with_eager(name: str, model: PreTrainedModel) -> None:
+    """Compare a copy of the model, in a temporary folder, with itself under eager attention."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        card = {
+            "name": name,
+            "dtype": str(model.dtype).removeprefix("torch."),
+            "architecture": model.config.model_type,
+            "files": fingerprints(Path(folder).glob("*.safetensors*")),
+        }
+        write_json(Path(folder, MODEL_CARD), card)
+        check_against_eager(name, folder)
 
 
 class InContextClassifier:
@@ -78,7 +102,9 @@ class InContextClassifier:
     ------
     InputError
         If the architecture is not supported, the tokenizer gives no character offsets, the
-        template lacks a placeholder, the separator is empty, or a label is out of range.
+        template lacks a placeholder, the separator is empty, or a label is out of range; or if the
+        model, of an architecture that is not among the tested ones, differs from itself with eager
+        attention, for which its weights are written to a temporary folder.
         Texts have one field; a template with others than ``{text}`` is refused.
     """
 
@@ -111,6 +137,8 @@ class InContextClassifier:
             )
         if not tokenizer.is_fast:
             raise InputError("the tokenizer gives no character offsets; load a fast one.")
+        if model.config.get_text_config().model_type not in _TESTED:
+            _compare_with_eager(names.model, model)
         adopt(model)
         self.model = model.eval().requires_grad_(False)
         self.labels = tuple(labels)
@@ -243,7 +271,7 @@ class InContextClassifier:
         Raises
         ------
         InputError
-            As :meth:`fit`.
+            As ``fit``.
         """
         prompts = self._labeled(texts, labels)
         rows = measure_flow(self.model, prompts, batch_tokens, "fixed")
@@ -252,7 +280,7 @@ class InContextClassifier:
     def attention(
         self, texts: Sequence[str], labels: Sequence[int], batch_tokens: int = 1024
     ) -> Measurement:
-        """AUCROC_l and R_l of the target's attention to label words ([A] §2.3); as :meth:`flow`."""
+        """AUCROC_l and R_l of the target's attention to label words ([A] §2.3); as ``flow``."""
         prompts = self._labeled(texts, labels)
         rows, predictions = measure_attention(self.model, self._tokenizer, prompts, batch_tokens)
         return self._measured("attention", attention=rows, predictions=predictions, prompts=prompts)
@@ -266,7 +294,7 @@ class InContextClassifier:
         batch_tokens: int = 1024,
         **settings: Any,
     ) -> Measurement:
-        """Predictions with label words or other tokens isolated ([A] §2.2); as :meth:`flow`.
+        """Predictions with label words or other tokens isolated ([A] §2.2); as ``flow``.
 
         Parameters
         ----------
@@ -299,7 +327,7 @@ class InContextClassifier:
         batch_tokens: int = 1024,
         **settings: Any,
     ) -> Measurement:
-        """Predictions with classes of edges of attention cut, or random ones; as :meth:`flow`.
+        """Predictions with classes of edges of attention cut, or random ones; as ``flow``.
 
         ``settings`` are as in the section ``knockout`` of the configuration, such as ``layers``.
         """
@@ -319,7 +347,7 @@ class InContextClassifier:
         batch_tokens: int = 1024,
         **settings: Any,
     ) -> Measurement:
-        """Predictions with vectors from a prompt with other label words; as :meth:`flow`.
+        """Predictions with vectors from a prompt with other label words; as ``flow``.
 
         ``settings`` are as in the section ``transplant`` of the configuration, such as ``what``.
         """

@@ -1,8 +1,10 @@
 """The results of a run, in Python."""
 
 import contextlib
+import re
 from collections.abc import Collection, Mapping
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,10 @@ import polars as pl
 import yaml
 
 from anchorflow.config.cell_names import is_untrained
-from anchorflow.config.configuration import complete_configuration
+from anchorflow.config.configuration import complete_configuration, twins_of
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import WORKFLOW
-from anchorflow.config.stages import STAGES, table_at
+from anchorflow.config.stages import STAGES, seeds_of, table_at
 from anchorflow.measurement import plot_summary
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.checksums import read_json
@@ -32,8 +34,8 @@ class Run:
     results : path
         The run's folder ``results``.
     configuration : path, optional
-        The run's configuration file, which :meth:`figure` needs; by default, ``config.yaml`` or
-        ``config/config.yaml`` beside the folder.
+        The run's configuration file, which ``figure`` and ``examples`` need; by default,
+        ``config.yaml`` or ``config/config.yaml`` beside the folder.
 
     Raises
     ------
@@ -67,18 +69,27 @@ class Run:
         file : str
             Which of the analysis's tables, if it has several, such as ``predictions``.
         """
-        files = list(STAGES[analysis].tables) if analysis in STAGES else [""]
-        if file not in files:
-            known = ", ".join(filter(None, files)) or "one, without a name"
+        patterns = (
+            {name: path for name, _, path in STAGES[analysis].files()} if analysis in STAGES else {}
+        )
+        if patterns and file not in patterns:
+            known = ", ".join(filter(None, patterns)) or "one, without a name"
             raise InputError(f"{analysis} has no table {file!r}; its tables are {known}.")
-        return self._read(analysis, f"*/*/*/{file}.parquet" if file else "*/*/*.parquet")
+        if not patterns:
+            raise InputError(
+                f"{analysis} has no tables; choose one of "
+                f"{', '.join(name for name, stage in STAGES.items() if any(stage.files()))}."
+            )
+        inner = patterns[file].removeprefix(f"results/{analysis}/")
+        return self._read(analysis, re.sub(r"\{\w+\}", "*", inner))
 
     def examples(self) -> pl.DataFrame:
         """One row per test text, with its demonstrations and the model's prediction.
 
         Columns ``model``, ``task``, ``seed``, ``example``, ``text``, ``label``, ``prediction``,
-        ``correct``, ``probability`` (of the prediction), ``demonstration_texts``, and
-        ``demonstration_labels``. Labels are indices of label words.
+        ``correct``, ``probability`` (of the prediction), ``demonstration_texts``,
+        ``demonstration_labels``, ``label_word``, and ``predicted_word``. Labels are indices of the
+        configuration's label words, which the last two columns show.
         """
         keys = ["task", "seed", "example"]
         texts = self._read("samples", "*/*.parquet").filter(demonstrations="fixed")
@@ -86,12 +97,28 @@ class Run:
         rows = self.table("attention", "predictions").join(
             texts.select(*keys, *shown), on=keys, how="inner", maintain_order="left"
         )
+        tasks = self._config["tasks"].items()
+        named = [
+            (task, index, word) for task, of in tasks for index, word in enumerate(of["labels"])
+        ]
+        words = pl.DataFrame(
+            named,
+            {"task": pl.String, "index": rows["label"].dtype, "word": pl.String},
+            orient="row",
+        )
+        for index, name in (("label", "label_word"), ("prediction", "predicted_word")):
+            of_index = words.rename({"index": index, "word": name})
+            rows = rows.cast({index: rows["label"].dtype}).join(
+                of_index, on=["task", index], how="left", maintain_order="left"
+            )
         return rows.select(
             *("model", *keys, "text", "label", "prediction"),
             correct=pl.col("prediction") == pl.col("label"),
             probability=pl.col("probabilities").list.get(pl.col("prediction")),
             demonstration_texts="demonstration_texts",
             demonstration_labels="demonstration_labels",
+            label_word="label_word",
+            predicted_word="predicted_word",
         )
 
     def figure(
@@ -115,7 +142,18 @@ class Run:
         chosen = model or models[0]
         if chosen not in models:
             raise InputError(f"the run has no model {chosen}, only {', '.join(models)}.")
-        plot_summary(analysis, summary.filter(model=chosen), self._config, paths, **style)
+        of_model, config = summary.filter(model=chosen), self._config
+
+        def twins(stage: str) -> pl.DataFrame:
+            """The stage's table for the untrained twins of the model."""
+            ((_, table, pattern),) = STAGES[stage].files()
+            seeds = seeds_of(stage, config, "untrained")
+            cells = product(twins_of(chosen, config), config["tasks"], seeds)
+            inner = pattern.removeprefix("results/")
+            files = [inner.format(model=twin, task=task, seed=seed) for twin, task, seed in cells]
+            return read_tables([self.results / file for file in files], TABLES[table])
+
+        plot_summary(analysis, of_model, config, paths, twins, **style)
 
     @cached_property
     def _config(self) -> Mapping[str, Any]:

@@ -51,7 +51,7 @@ class FittedWeights:
 
     @classmethod
     def load(cls, path: str | Path) -> "FittedWeights":
-        """Read what :meth:`save` wrote.
+        """Read what ``save`` wrote.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """What an analysis found for one model and one set of demonstrations, in Python."""
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
@@ -9,16 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from matplotlib.backend_bases import FigureCanvasBase
 
-from anchorflow.config.configuration import check_section, default_settings
+from anchorflow.config.configuration import check_section, check_shown, default_settings
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import WORKFLOW
 from anchorflow.config.presented_settings import settings_named
 from anchorflow.config.registry import load
-from anchorflow.config.stages import PRESENTED, folder_of
+from anchorflow.config.stages import PRESENTED, folder_of, null_stages
 from anchorflow.present.style import of_tasks
 
 _SCHEMA = WORKFLOW / "schemas" / "config.schema.yaml"
+_OF_RUNS = {  # keys that say something of a run alone
+    "seeds": "all texts that are given are measured",
+    "examples": "all texts that are given are measured",
+    "formats": "names of files say their formats",
+}
 
 
 @cache
@@ -30,6 +36,9 @@ def defaults() -> Mapping[str, Any]:
 def section(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """A section of the configuration with these keys; an :class:`InputError` if it is not valid."""
     check_section(name, given, _SCHEMA)
+    for key in given:
+        if key in _OF_RUNS:
+            raise InputError(f"{name}.{key}: here, {_OF_RUNS[key]}; leave it out.")
     return {**defaults()[name], **given}
 
 
@@ -72,7 +81,7 @@ class Measurement:
         return summary
 
     def plot(self, *paths: str | Path, **style: Any) -> None:
-        """Write the figure to files such as ``flow.pdf`` or ``flow.png``.
+        """Write the figure to one or more files such as ``flow.pdf`` or ``flow.png``.
 
         ``style`` replaces entries of ``figures`` in the configuration, such as ``font_size``.
         """
@@ -91,20 +100,37 @@ def plot_summary(
     summary: pl.DataFrame,
     config: Mapping[str, Any],
     paths: tuple[str | Path, ...],
+    untrained: Callable[[str], pl.DataFrame] | None = None,
     **style: Any,
 ) -> None:
-    """Plot a summary with the settings of a configuration, in a style that may differ."""
+    """Plot a summary with the settings of a configuration, in a style that may differ.
+
+    Parameters
+    ----------
+    untrained : callable, optional
+        The table of a stage for the untrained twins, for figures that show them.
+    """
     declared = PRESENTED[analysis].figure if analysis in PRESENTED else None
     if declared is None or declared.reads:
         raise InputError(f"{analysis} has no figure that is drawn from its summary alone.")
+    known = sorted(FigureCanvasBase.get_supported_filetypes())
+    kinds = [Path(path).suffix.removeprefix(".").lower() for path in paths]
+    if not paths:
+        raise InputError('there is no file to write the figure to; name one, such as "flow.pdf".')
+    for path, kind in zip(paths, kinds, strict=True):
+        if kind not in known:
+            raise InputError(
+                f"{path}: its name ends in no format of figures; choose one of {', '.join(known)}."
+            )
+    section("figures", style)
+    check_shown(style.get("tasks", ()), config["tasks"])
     plot = getattr(load(folder_of(analysis), "plot"), f"plot_{analysis}")
     look = {**config["figures"], **style}
     parts = settings_named(declared.settings, config).values()
-    known = {key: value for part in parts for key, value in part.items()}
-    known["confidence"] = config["statistics"]["confidence"]
-    plot(
-        summary=of_tasks(summary, look),
-        style=look,
-        paths={Path(path).suffix.removeprefix("."): path for path in paths},
-        **{key: value for key, value in known.items() if key in signature(plot).parameters},
-    )
+    settings = {key: value for part in parts for key, value in part.items()}
+    settings["confidence"] = config["statistics"]["confidence"]
+    if untrained and declared.untrained in null_stages("untrained", config["controls"]):
+        settings["untrained"] = of_tasks(untrained(declared.untrained), look)
+    taken = {key: value for key, value in settings.items() if key in signature(plot).parameters}
+    for path, kind in zip(paths, kinds, strict=True):  # files may have the same format
+        plot(summary=of_tasks(summary, look), style=look, paths={kind: path}, **taken)

@@ -19,7 +19,7 @@ from anchorflow.claims.verdicts import (
     UNDECIDED,
     VERDICTS,
 )
-from anchorflow.present.style import describe, save, small_multiples
+from anchorflow.present.style import PAGE, describe, save, small_multiples
 from anchorflow.statistics.by_task import AVERAGE
 
 # Verdicts also differ by marker and fill, so that they can be distinguished in grayscale.
@@ -28,7 +28,6 @@ _AGAINST = {"control": ("control_effect", "|"), "untrained network": ("null_effe
 _MARKS = ("effect", "control", "null")
 _HEAD = "effect, control, null"
 _LIMITS = (-1.05, 1.05)  # effects that are larger, in other units, are at the edge
-_WIDTH = 6.8  # inches, of a printed page
 
 
 def plot_claims(
@@ -55,7 +54,7 @@ def plot_claims(
     )
     with small_multiples(style, 1, 1, title) as (figure, ((axes,),)):
         line = 3.6 * style["font_size"] / 72  # inches
-        figure.set_size_inches(_WIDTH, (len(claims) + 5) * line)
+        figure.set_size_inches(min(PAGE, style.get("width", PAGE)), (len(claims) + 5) * line)
         axes.set_xlim(*_LIMITS)
         for place, name in enumerate(claims):
             rows = asked.filter(pl.col("claim") == name)

@@ -3,7 +3,7 @@
 import difflib
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,11 +127,7 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
             )
     for name, encoder in config["encoder"]["further"].items():
         _check_encoder(f"encoder.further.{name}.path", encoder["path"])
-    if lacking := [task for task in config["figures"]["tasks"] if task not in config["tasks"]]:
-        raise InputError(
-            f"figures.tasks: {lacking[0]} is not among tasks ({', '.join(config['tasks'])}); "
-            "correct it, or leave it out."
-        )
+    check_shown(config["figures"]["tasks"], config["tasks"])
     if config["scoring"] == "first_token" and config["word_score"] != "sum":
         raise InputError(
             f"word_score: {config['word_score']} is for whole words, but scoring is first_token; "
@@ -152,6 +148,15 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
         raise InputError(
             f"compute.examples_per_shard: {per_shard} makes {shards} shards of test_examples "
             f"({examples}), more than {MOST_SHARDS}; choose more examples per shard."
+        )
+
+
+def check_shown(shown: Sequence[str], tasks: Collection[str]) -> None:
+    """Refuse a task in ``figures.tasks`` that the run does not have."""
+    if lacking := [task for task in shown if task not in tasks]:
+        raise InputError(
+            f"figures.tasks: {lacking[0]} is not among tasks ({', '.join(tasks)}); correct it, or "
+            "leave it out."
         )
 
 

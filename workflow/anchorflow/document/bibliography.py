@@ -61,7 +61,7 @@ def bibtex(analyses: Collection[str], sources: Iterable[tuple[str, Mapping[str, 
             continue
         fields = {
             "author": re.sub(r", | and ", " and ", work["authors"]),
-            "title": f"{{{work['title']}}}",
+            "title": _title(work["title"]),
             "howpublished": work.get("venue", ""),
             "year": work["work"].rpartition(" ")[2],
             "url": work["url"],
@@ -71,7 +71,7 @@ def bibtex(analyses: Collection[str], sources: Iterable[tuple[str, Mapping[str, 
     for name, source in sources:
         if source["source"] == "hub":
             fields = {
-                "title": f"{{{source['repository']}}}",
+                "title": _title(source["repository"]),
                 "note": f"Revision {source['revision']}",
                 "url": f"https://huggingface.co/{source['repository']}",
             }
@@ -79,6 +79,12 @@ def bibtex(analyses: Collection[str], sources: Iterable[tuple[str, Mapping[str, 
             entries.append(_entry("misc", f"{name}_texts" if name in names else name, fields))
             names.add(name)
     return "\n".join(entries)
+
+
+def _title(text: str) -> str:
+    """A title whose capitals stay, with what LaTeX would interpret escaped."""
+    escaped = re.sub(r"[_&%#$]", r"\\\g<0>", text)
+    return f"{{{escaped}}}"
 
 
 def _key(work: str) -> str:

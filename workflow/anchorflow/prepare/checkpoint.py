@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import gguf
 import torch
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
@@ -177,6 +176,8 @@ def check_gguf_tensors(name: str, model: PreTrainedModel, file: Path) -> None:
     InputError
         Naming a tensor that was left out.
     """
+    import gguf  # which the Python API does without
+
     reader = gguf.GGUFReader(str(file))
     stored = {tensor.name: int(tensor.n_elements) for tensor in reader.tensors}
     placed = {id(tensor): tensor.numel() for tensor in model.state_dict(keep_vars=True).values()}

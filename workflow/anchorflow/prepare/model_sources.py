@@ -12,7 +12,6 @@ from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError, disk_is_full, is_out_of_memory
 from anchorflow.config.named_files import local_model, packaged
-from anchorflow.prepare.gguf_header import quickly_read
 from anchorflow.prepare.quantization import ENTRIES
 
 _CONFIGURATION_FILES = ["*.json", "*.txt", "*.model", "*.jinja"]
@@ -36,11 +35,18 @@ def model_directory(
     Raises
     ------
     InputError
-        If the source is not available or fails its checksum.
+        If the source is not available or fails its checksum, or if what reads it is not installed.
     """
     transformers_logging.disable_progress_bar()
     source = settings["source"]
     if source == "gguf":
+        try:
+            from anchorflow.prepare.gguf_header import quickly_read
+        except ModuleNotFoundError:
+            raise InputError(
+                f"models.{name}: the package gguf, which reads its file, is not installed; run "
+                "pip install 'anchorflow[workflow]'."
+            ) from None
         with tempfile.TemporaryDirectory() as temporary, quickly_read():
             _join_parts(name, settings, Path(temporary) / "model.gguf")
             yield Path(temporary), {"gguf_file": "model.gguf"}

@@ -18,6 +18,10 @@ _ESCAPED = {
     "✗": r"$\times$",
     "−": "$-$",
     "×": r"$\times$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "→": r"$\rightarrow$",
+    "α": r"$\alpha$",
     "β": r"$\beta$",
     "ρ": r"$\rho$",
     "Σ": r"$\Sigma$",
@@ -57,7 +61,8 @@ def _tabular(title: str, frame: pl.DataFrame) -> list[str]:
 
 
 def _row(values: Sequence[object]) -> str:
-    return f"{' & '.join(_escaped(str(value)) for value in values)} \\\\"
+    cells = ("–" if value is None else str(value) for value in values)
+    return f"{' & '.join(map(_escaped, cells))} \\\\"
 
 
 def _escaped(text: str) -> str:

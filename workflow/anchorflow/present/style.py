@@ -15,10 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
 from anchorflow.arrays import Array
+from anchorflow.config.errors import InputError
 from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.store.replacing import replacing
 
@@ -60,7 +62,13 @@ def small_multiples(
         ``figures`` of the configuration; keys of its title, width, and font may be missing.
     share, share_y : bool
         Whether all panels have the same x axis, and those side by side the same y axis.
+
+    Raises
+    ------
+    InputError
+        If the font is not installed.
     """
+    _check_font(style.get("font"))
     lines = -(-columns // _ABREAST)  # of the page, for each row
     abreast = -(-columns // lines)
     width = min(style["panel_width"], style.get("width", PAGE) / abreast)
@@ -100,6 +108,17 @@ def small_multiples(
             yield figure, [row[:columns] for row in axes]
         finally:
             plt.close(figure)
+
+
+def _check_font(name: str | None) -> None:
+    """Refuse a font in place of which matplotlib would take its own."""
+    try:
+        if name:
+            findfont(name, fallback_to_default=False)
+    except ValueError:
+        raise InputError(
+            f"figures.font: {name} is not installed; install it, name another, or leave it out."
+        ) from None
 
 
 def of_tasks(rows: pl.DataFrame, style: Mapping[str, Any]) -> pl.DataFrame:
