@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -116,6 +117,9 @@ def _list_kind(part: Mapping[str, Any]) -> str:
     least, most = part.get("minItems", 0), part.get("maxItems")
     count = f"{least} " if least == most else f"at least {least} " if least > 1 else ""
     distinct = "distinct " if part.get("uniqueItems") else ""
+    choices, words = part["items"].get("enum"), re.findall(r"\w+", part.get("description", ""))
+    if choices and set(choices) <= set(words):
+        return f"list of {count}{distinct}choices"
     return f"list of {count}{distinct}values ({_kind(part['items'])})"
 
 
