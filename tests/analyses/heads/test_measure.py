@@ -12,7 +12,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
 from anchorflow.analyses.heads.function_vectors import log_odds
 from anchorflow.analyses.heads.measure import SCORES, Classes, measure_heads, random_sequences
-from anchorflow.analyses.heads.summarize import with_difference
+from anchorflow.analyses.heads.summarize import summarize_heads, with_difference
 from anchorflow.analyses.transplant.measure import donor_words
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, adopt, intervene
@@ -125,6 +125,15 @@ def test_the_gradient_is_the_limit_of_the_effect() -> None:
     gradient, effect = values(rows, "gradient"), values(rows, "function_vector")
     assert np.abs(effect).max() > 1e-6
     np.testing.assert_allclose(gradient, effect, rtol=0.02, atol=1e-3 * np.abs(effect).max())
+
+
+def test_function_vectors_of_a_single_text_are_undefined_and_can_be_summarized() -> None:
+    table = shared_prompts(QUERIES)
+    rows = measure_heads(tiny_model("llama"), words(), table, ["function_vector"], 4, 100, [1])
+    assert set(rows["score"]) == {"function_vector", "function_vector_probability", "gradient"}
+    assert rows["value"].is_null().all()
+    summary = summarize_heads(rows, table, 0.95)
+    assert summary.filter(measure="agreement")["mean"].is_null().all()
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3", "qwen3"])

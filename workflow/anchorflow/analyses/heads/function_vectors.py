@@ -87,7 +87,11 @@ def function_vectors(
     depth, heads = len(of_intact), of_intact[0].shape[1]
     if changed is None or intact.size < 2:
         nothing = torch.full((intact.size, depth, heads), torch.nan).numpy()
-        return intact.examples, {"function_vector": (nothing, nothing)}
+        names = ("function_vector", "function_vector_probability")
+        return intact.examples, {
+            **dict.fromkeys(names, (nothing, nothing)),
+            "gradient": (nothing, None),
+        }
     for demonstration, word in changed.items():
         start = prompt["label_positions"][demonstration]
         token_ids[start : start + len(word)] = word
