@@ -26,8 +26,6 @@ NOT_IN_A_SMALL_RUN = {
     "claims/plot_comparison.py",
     "scripts/plot_comparison.py",
     "scripts/write_atlas.py",
-    "model/head_outputs.py",
-    "model/head_writes.py",
     "scripts/gather.py",
     "scripts/prepare_further_embeddings.py",
     "scripts/prepare_rare_words.py",

@@ -158,7 +158,7 @@ rule all:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "limit"), [((), "None"), (("--max-jobs-per-timespan", "5/2m"), "(5, 120.0)")]
+    ("arguments", "limit"), [((), "None"), (("--max-jobs-per-timespan", "5/2s"), "(5, 2.0)")]
 )
 def test_a_limit_that_the_user_sets_holds(
     tmp_path: Path, arguments: tuple[str, ...], limit: str

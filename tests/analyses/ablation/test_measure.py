@@ -217,6 +217,8 @@ def test_random_heads_are_others_of_the_same_layers_as_far_as_there_are() -> Non
     assert sorted(drawn)[:2] == [(0, 0), (0, 3)]
     assert [layer for layer, _ in drawn] == [0, 0, 3]
     assert drawn[2][1] != 0
+    for draw in range(8):  # head 2 belongs to the kind that the chosen ones are without
+        assert random_like([(0, 1)], 3, generator(draw, "test"), [(0, 2), (1, 0)]) == [(0, 0)]
     most = random_like([(0, 0), (0, 1), (0, 2)], 4, generator(0, "test"))
     assert len(set(most)) == 3 and (0, 3) in most
 

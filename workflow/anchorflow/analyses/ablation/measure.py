@@ -94,14 +94,21 @@ def highest(scores: Array, share: float) -> list[tuple[int, int]]:
 
 
 def random_like(
-    chosen: Sequence[tuple[int, int]], heads: int, random: np.random.Generator
+    chosen: Sequence[tuple[int, int]],
+    heads: int,
+    random: np.random.Generator,
+    excluded: Sequence[tuple[int, int]] = (),
 ) -> list[tuple[int, int]]:
-    """As many random heads of the same layers, others than the chosen ones as far as there are."""
+    """As many random heads of the same layers, others than the chosen ones as far as there are.
+
+    Those that are excluded from the choice are drawn only after all others.
+    """
     drawn = []
     for layer in sorted({layer for layer, _ in chosen}):
         of_layer = [head for at, head in chosen if at == layer]
-        others = random.permutation(np.setdiff1d(np.arange(heads), of_layer)).tolist()
-        others += random.permutation(of_layer).tolist()
+        last = [head for at, head in excluded if at == layer]
+        others = random.permutation(np.setdiff1d(np.arange(heads), of_layer + last)).tolist()
+        others += random.permutation(last).tolist() + random.permutation(of_layer).tolist()
         drawn += [(layer, head) for head in others[: len(of_layer)]]
     return drawn
 
@@ -123,15 +130,15 @@ class Chooser:
         """
         score, _, other = setting.score.partition(" without ")
         scores = self._scores(score, 1 - half).copy()
-        if other:
-            for place in highest(self._scores(other, 1 - half), setting.share):
-                scores[place] = np.nan
+        excluded = highest(self._scores(other, 1 - half), setting.share) if other else []
+        for place in excluded:
+            scores[place] = np.nan
         chosen = highest(scores, setting.share)
         if setting.control:
             task, seed = self._keys
             purpose = (setting.score, str(setting.share), half, setting.draw)
             random = generator(seed, task_of(task), "ablation", *purpose)
-            chosen = random_like(chosen, self._shape[1], random)
+            chosen = random_like(chosen, self._shape[1], random, excluded)
         found: Heads = {}
         for layer, head in chosen:
             found.setdefault(layer, []).append(head)

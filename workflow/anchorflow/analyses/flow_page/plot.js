@@ -213,10 +213,11 @@ function moveAmong(event, svg, ofLayer) {
     event.preventDefault();
     return event.currentTarget.dispatchEvent(new Event("click"));
   }
+  if (ofLayer === 1 && /Up|Down/.test(event.key)) return undefined;
   const bars = [...svg.querySelectorAll("g")];
   const here = bars.indexOf(event.currentTarget);
   const step = { ArrowLeft: -ofLayer, ArrowRight: ofLayer, ArrowUp: -1, ArrowDown: 1 }[event.key];
-  const next = bars[here + (ofLayer > 1 || Math.abs(step) === ofLayer ? step : NaN)];
+  const next = bars[here + step];
   if (!next) return undefined;
   event.preventDefault();
   bars[here].setAttribute("tabindex", -1);

@@ -162,7 +162,8 @@ def measure_heads(
 
     def numbered(number: int) -> range:
         """Examples that are no test texts; those of different seeds differ."""
-        return range(keys["seed"] * number, (keys["seed"] + 1) * number)
+        first = keys["seed"] % 2**20 * number  # seeds may be as large as the column's integers
+        return range(first, first + number)
 
     if "prefix_matching" in scores:
         bos = chosen["token_ids"][0][0]
