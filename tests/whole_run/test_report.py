@@ -57,6 +57,12 @@ def least_of(section: str, key: str) -> Any:
     return 2 if part["type"] == "integer" else part["items"]["enum"][:1]
 
 
+def without_network(patch: pytest.MonkeyPatch) -> None:
+    for proxy in ("http_proxy", "https_proxy", "all_proxy"):
+        for name in (proxy, proxy.upper()):
+            patch.setenv(name, "http://127.0.0.1:9")  # nobody listens: fetching would fail
+
+
 @pytest.fixture(scope="module")
 def reports(
     _finished: Checkout, tmp_path_factory: pytest.TempPathFactory
@@ -70,9 +76,7 @@ def reports(
     shutil.copytree(_finished.folder, folder, symlinks=True)
     run = Checkout(folder, yaml.safe_load(yaml.safe_dump(_finished.config)))
     with pytest.MonkeyPatch.context() as patch:
-        for proxy in ("http_proxy", "https_proxy", "all_proxy"):
-            for name in (proxy, proxy.upper()):
-                patch.setenv(name, "http://127.0.0.1:9")  # nobody listens: fetching would fail
+        without_network(patch)
         run.snakemake("--report", "one.html")
         run.config["models"]["twin"] = run.config["models"]["tiny"]
         run.config["tasks"]["reviews"]["label_words"] = {"symbols": [" A", " B"]}
@@ -226,9 +230,14 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 
 @pytest.mark.parametrize("kind", ["one", pytest.param("folder", marks=pytest.mark.long)])
 def test_figures_tables_and_captions_can_be_read(
-    kind: str, reports: dict[str, Path], finished_run: Checkout, reader: Reader
+    kind: str,
+    reports: dict[str, Path],
+    finished_run: Checkout,
+    reader: Reader,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if kind == "folder":
+        without_network(monkeypatch)
         finished_run.snakemake("--report", "folder.zip")
         with zipfile.ZipFile(finished_run.folder / "folder.zip") as archive:
             archive.extractall(finished_run.folder)

@@ -42,7 +42,9 @@ def model_directory(
     if source == "gguf":
         try:
             from anchorflow.prepare.gguf_header import quickly_read
-        except ModuleNotFoundError:
+        except ModuleNotFoundError as error:
+            if error.name != "gguf":
+                raise
             raise InputError(
                 f"models.{name}: the package gguf, which reads its file, is not installed; run "
                 "pip install 'anchorflow[workflow]'."
