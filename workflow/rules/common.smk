@@ -26,7 +26,7 @@ from anchorflow.config.named_files import files_of_texts
 from anchorflow.config.places import PACKAGE, REPOSITORY, WORKFLOW
 from anchorflow.config.presented_settings import settings_named, without_texts
 from anchorflow.config.registry import entries
-from anchorflow.config.repeated_keys import check_keys
+from anchorflow.config.as_written import check_keys
 from anchorflow.config.shards import gathered, shard_names
 from anchorflow.config.analysis import MODEL, WORLDS
 from anchorflow.config.stages import (

@@ -31,6 +31,9 @@ def texts_spec(wildcards):
         "columns",
         "labels",
         "values",
+        "quoting",
+        "repeated",
+        "invisible",
     )
     known = {key: task[key] for key in keys if key in task}
     return {**known, "train_examples": config["train_examples"]}
@@ -247,6 +250,7 @@ def described_run(wildcards):
         "models": names["model"],
         "labels": {name: task["labels"] for name, task in config["tasks"].items()},
         "seeds": names["seed"],
+        "test_examples": config["test_examples"],
         "demonstrations": config["demonstrations_per_label"],
         "twins": untrained["model"],
         "compared": null_stages("untrained", config["controls"]),

@@ -10,6 +10,12 @@ SUMMARIZED = {
 rule write_summary:
     input:
         FINAL_FIGURES + FINAL_TABLES,
+        texts=expand("results/texts/{task}.parquet", task=config["tasks"]),
+        samples=expand(
+            "results/samples/{task}/{seed}.parquet",
+            task=config["tasks"],
+            seed=config["seeds"],
+        ),
         **SUMMARIZED,
     output:
         costs="results/tables/costs.csv",

@@ -4,8 +4,8 @@ from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
-from anchorflow.prepare.texts import SPLITS, read_hub_texts, read_texts
-from anchorflow.schemas.texts import TEXTS
+from anchorflow.prepare.texts import read_hub_texts, read_texts
+from anchorflow.schemas.texts import SPLITS, TEXTS
 from anchorflow.store.job import job
 from anchorflow.store.parquet import write_frame
 

@@ -50,7 +50,7 @@ def test_training_texts_that_are_test_texts_too_are_left_out() -> None:
     texts = corpus(same=True)
     samples = samples_of(texts)
     tested = set(samples["text"])
-    for per_label in (3, 4, 5):
+    for per_label in (2, 3, 4):
         training = kind(draw_auxiliary(texts, samples, LABELS, per_label, None, {}), "training")
         assert not set(training["text"]) & tested
 

@@ -28,10 +28,10 @@ from anchorflow.command.configure import (
     task_settings,
     write_configuration,
 )
+from anchorflow.config.as_written import read_configuration
 from anchorflow.config.configuration import asked, complete_configuration
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import REPOSITORY, WORKFLOW
-from anchorflow.config.repeated_keys import read_configuration
 from anchorflow.config.stages import PRESENTED
 from anchorflow.document.bibliography import bibtex
 from anchorflow.summary.page import for_terminal
@@ -110,7 +110,7 @@ def init(
 
 @app.command(context_settings=_PASSED_ON)
 def check(context: typer.Context, folder: Folder = Path(), just_print: Print = False) -> None:
-    """Check the configuration, the texts and the prompts, and estimate memory and time."""
+    """Check configuration, texts and prompts, say how they are read, and what a run takes."""
     config = _enter(folder)
     _snakemake(
         ["--cores", "1", "--quiet", "rules", "progress", *context.args, "--", "prompts"], just_print
@@ -118,8 +118,9 @@ def check(context: typer.Context, folder: Folder = Path(), just_print: Print = F
     if {"-n", "--dry-run", "--dryrun"} & set(context.args):
         return  # there are no prompts to estimate from
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(message)s")
-    from anchorflow.command.estimate import log_estimates  # imports torch, so late
+    from anchorflow.command.estimate import log_estimates, log_texts  # import torch, so late
 
+    log_texts(config)
     log_estimates(config)
 
 

@@ -1,4 +1,4 @@
-"""What a run will take, before any weights are read: memory and time for each model."""
+"""What a run measures and takes, before any weights are read: texts, prompts, memory and time."""
 
 import logging
 from collections.abc import Mapping
@@ -12,10 +12,48 @@ from anchorflow.model.cost import estimate_of_run
 from anchorflow.model.devices import choose_device
 from anchorflow.model.memory import check_job
 from anchorflow.model.size import Cost, Size
+from anchorflow.model.tokenizer import open_tokenizer
+from anchorflow.prepare.described_texts import described_texts, drawn_texts, remarks
 from anchorflow.schemas.prompts import PROMPTS
-from anchorflow.store.parquet import read_tables
+from anchorflow.schemas.samples import SAMPLES
+from anchorflow.schemas.texts import TEXTS
+from anchorflow.store.parquet import read_table, read_tables
 
 log = logging.getLogger(__name__)
+
+
+_TOKENS = 6  # at the beginning of a prompt
+
+
+def log_texts(config: Mapping[str, Any]) -> None:
+    """Log how the texts of each task were read, and how its prompts begin for each model.
+
+    The run's prompts have been built.
+    """
+    for task, settings in config["tasks"].items():
+        texts = read_table(f"results/texts/{task}.parquet", TEXTS)
+        labels, seeds = settings["labels"], config["seeds"]
+        samples = [Path(f"results/samples/{task}/{seed}.parquet") for seed in seeds]
+        sizes = len(seeds), config["test_examples"], config["demonstrations_per_label"]
+        log.info("%s:", task)
+        for line in (
+            *described_texts(texts, labels),
+            f"drawn: {drawn_texts(read_tables(samples, SAMPLES))}",
+            *(f"note: {remark}" for remark in remarks(texts, labels, *sizes)),
+            *(
+                f"a prompt of {model} begins with {_beginning(model, task, seeds[0])}"
+                for model in config["models"]
+            ),
+        ):
+            log.info("  %s.", line)
+
+
+def _beginning(model: str, task: str, seed: int) -> str:
+    """The first tokens of a prompt, each in quotes."""
+    prompts = read_table(f"results/prompts/{model}/{task}/{seed}.parquet", PROMPTS)
+    tokenizer = open_tokenizer(Path("results/tokenizers") / model)
+    ids = prompts["token_ids"][0][:_TOKENS]
+    return " ".join(repr(tokenizer.decode([token], skip_special_tokens=False)) for token in ids)
 
 
 def log_estimates(config: Mapping[str, Any]) -> None:

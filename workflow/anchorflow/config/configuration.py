@@ -3,6 +3,7 @@
 import difflib
 import hashlib
 import re
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from jsonschema.exceptions import ValidationError
 
 from anchorflow.config.cell_names import OWN, SHUFFLED, cell_name, task_of, twin_name, words_of
 from anchorflow.config.errors import InputError
+from anchorflow.config.look_alikes import INVISIBLE, code_points, spellings
 from anchorflow.config.named_files import encoder_folder, files_of_texts, local_model
 from anchorflow.config.registry import entries, summary_of
 from anchorflow.config.stages import ANALYSES
@@ -400,6 +402,19 @@ def _check_words(key: str, words: Sequence[str]) -> None:
         raise InputError(
             f"{key}: {words} must be distinct words; spaces alone do not distinguish them."
         )
+    _check_looks(key, words)
+
+
+def _check_looks(key: str, words: Sequence[Any]) -> None:
+    """Refuse words that a reader, and a file's author, can't tell apart."""
+    first: dict[str, str] = {}
+    for word in map(str, words):
+        other = first.setdefault(unicodedata.normalize("NFC", INVISIBLE.sub("", word)), word)
+        if other != word:
+            raise InputError(
+                f'{key}: "{other}" and "{word}" look alike; the characters outside ASCII are '
+                f"{code_points(other)} and {code_points(word)}; write one of them otherwise."
+            )
 
 
 def _check_names(key: str, names: Sequence[str]) -> None:
@@ -470,11 +485,13 @@ def _check_task(key: str, task: Mapping[str, Any]) -> None:
             f"{key}.values: {len(values)} values for {len(task['labels'])} label words; "
             "give one value per label word, in the same order."
         )
-    if values is not None and len({str(value) for value in values}) < len(values):
+    written = [spelling for value in values or () for spelling in spellings(value)]
+    if values is not None and len({*written}) < len(written):
         raise InputError(
             f"{key}.values: {values} are not distinct when compared as text; give each label its "
             "own value."
         )
+    _check_looks(f"{key}.values", values or ())
     for split in ("train", "test"):
         if task["source"] == "hub" and _IN_A_FILE.search(task[split]):
             raise InputError(

@@ -1,6 +1,8 @@
 """Files and folders named in the configuration, also inside installed packages (package:file)."""
 
+import contextlib
 import importlib.util
+import json
 import os
 from pathlib import Path
 
@@ -54,7 +56,8 @@ def local_model(name: str, path: str) -> Path:
 def files_of_texts(key: str, path: str) -> list[str]:
     """The file of texts at ``path``, or the files in the folder there, sorted by name.
 
-    Hidden files are left out.
+    Hidden files are left out. A folder that the library ``datasets`` wrote with ``save_to_disk``
+    lists its files itself.
 
     Parameters
     ----------
@@ -66,6 +69,13 @@ def files_of_texts(key: str, path: str) -> list[str]:
     InputError
         If there is none, or a folder in the folder.
     """
+    if _has(Path(path), "dataset_dict.json"):
+        raise InputError(
+            f"{key}: {path} holds several splits of a data set; name one of its folders, as in "
+            f"{Path(path) / 'train'}."
+        )
+    if _has(Path(path), "state.json"):
+        return _saved_files(key, Path(path))
     if os.path.isfile(path):
         return [str(Path(path))]
     if not os.path.isdir(path):
@@ -80,6 +90,18 @@ def files_of_texts(key: str, path: str) -> list[str]:
             "folders away, or name one file."
         )
     return [str(file) for file in inside]
+
+
+def _saved_files(key: str, folder: Path) -> list[str]:
+    """The files of a data set that ``save_to_disk`` wrote, in its order."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        listed = json.loads((folder / "state.json").read_text(encoding="utf-8"))["_data_files"]
+        files = [folder / file["filename"] for file in listed]
+        if files and all(file.is_file() for file in files):
+            return [str(file) for file in files]
+    raise InputError(
+        f"{key}: {folder} is not a complete data set of save_to_disk; save it there again."
+    )
 
 
 def encoder_folder(path: str, key: str = "encoder.path") -> Path:

@@ -55,8 +55,7 @@ def read_splits(
     datasets.disable_progress_bars()
     with _fetching(name, task):
         commit = _commit(task)
-        texts = [column for column in wanted if column != task["columns"]["label"]]
-        with _cache(commit, texts) as folder:
+        with _cache(commit, wanted) as folder:
             builder = datasets.load_dataset_builder(
                 f"hf://datasets/{task['repository']}",  # or a folder of that name would be taken
                 task.get("subset"),
@@ -64,17 +63,17 @@ def read_splits(
                 cache_dir=str(folder),
             )
             _check_splits(name, task, _split_names(builder))
-            _keep_texts(builder.config, texts)
+            _keep_texts(builder.config, wanted)
             if not Path(builder.cache_dir, "dataset_info.json").is_file():
                 builder.download_and_prepare()
             return {split: _source(name, task, builder, split, wanted) for split in _SPLITS}, commit
 
 
-def _keep_texts(config: datasets.BuilderConfig, texts: Sequence[str]) -> None:
-    """Keep texts of CSV files as written; pandas would read "NA" as a missing value."""
+def _keep_texts(config: datasets.BuilderConfig, columns: Sequence[str]) -> None:
+    """Keep CSV files as written; pandas would read "NA" as missing, and "01" as a number."""
     if hasattr(config, "keep_default_na"):
         config.keep_default_na = config.na_filter = False
-        config.converters = dict.fromkeys(texts, str)
+        config.converters = dict.fromkeys(columns, str)
 
 
 @contextlib.contextmanager
@@ -113,12 +112,12 @@ def _commit(task: Mapping[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def _cache(commit: str, texts: Sequence[str]) -> Iterator[Path]:
+def _cache(commit: str, kept: Sequence[str]) -> Iterator[Path]:
     """The folder in which the library prepares a commit, with these columns kept as written.
 
     If it can't be written, a temporary one with links to what has been prepared.
     """
-    columns = hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:8]
+    columns = hashlib.sha256(json.dumps(kept).encode()).hexdigest()[:8]
     folder = Path(datasets.config.HF_DATASETS_CACHE) / "revisions" / commit / columns
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
@@ -163,4 +162,4 @@ def _source(
     feature = rows.features.get(task["columns"]["label"])
     classes = feature.names if isinstance(feature, datasets.ClassLabel) else None
     there = [column for column in rows.column_names if column in wanted]
-    return Source(where, rows.column_names, rows.select_columns(there).to_polars(), True, classes)
+    return Source(where, rows.column_names, rows.select_columns(there).to_polars(), classes)

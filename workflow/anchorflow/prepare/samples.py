@@ -1,12 +1,12 @@
 """Samples: test texts, and the demonstrations of each of them."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from anchorflow.config.errors import InputError
+from anchorflow.prepare.same_texts import compared, distinct
 from anchorflow.random_draws import generator
 
 PROTOCOLS = ("per_example", "fixed")
@@ -41,32 +41,52 @@ def draw_samples(
     Raises
     ------
     InputError
-        If a label has fewer training texts than demonstrations.
+        If a label has too few training texts, or all test texts are demonstrations.
     """
     task = texts["task"][0]
-    train = texts.filter(pl.col("split") == "train")
-    test = texts.filter(pl.col("split") == "test")
+    train = distinct(texts, "train")
+    text_of = dict(zip(train["row"], train["text"], strict=True))
+    label_of = dict(zip(train["row"], train["label"], strict=True))
     by_label = [
         train.filter(pl.col("label") == label)["row"].to_numpy() for label in range(len(labels))
     ]
-    for word, rows in zip(labels, by_label, strict=True):
-        if len(rows) < demonstrations_per_label:
-            raise InputError(
-                f'tasks.{task}.train: the label "{word.strip()}" has {len(rows)} training texts, '
-                f"but demonstrations_per_label is {demonstrations_per_label}; add texts "
-                "or lower it."
-            )
+
+    def draw(without: int | None, *purpose: str | int) -> list[int]:
+        random = generator(seed, task, *purpose)
+        drawn = []
+        for word, rows in zip(labels, by_label, strict=True):
+            others = rows[rows != without] if without is not None else rows
+            if len(others) < demonstrations_per_label:
+                apart = "" if without is None else " apart from a test text"
+                raise InputError(
+                    f'tasks.{task}.train: the label "{word.strip()}" has {len(others)} training '
+                    f"texts{apart}, but demonstrations_per_label is {demonstrations_per_label}; "
+                    "add texts or lower it."
+                )
+            drawn.append(random.choice(others, demonstrations_per_label, replace=False))
+        mixed: list[int] = random.permutation(np.concatenate(drawn)).tolist()
+        return mixed
+
+    fixed = draw(None, "fixed demonstrations")
+    test = distinct(texts, "test", apart_from=[text_of[row] for row in fixed])
     chosen = generator(seed, task, "test texts").permutation(len(test))[:test_examples]
     queries = test[np.sort(chosen)]
-    text_of = dict(zip(train["row"], train["text"], strict=True))
-    label_of = dict(zip(train["row"], train["label"], strict=True))
+    if queries.is_empty():
+        raise InputError(
+            f"tasks.{task}.test: with seed {seed}, every test text is a demonstration; add others."
+        )
+    known = dict(zip(train.select(compared()).to_series(), train["row"], strict=True))
+    itself = [known.get(text) for text in queries.select(compared()).to_series()]
     draws = {
-        "per_example": _draws(by_label, demonstrations_per_label, queries["row"], seed, task),
-        "fixed": _draws(by_label, demonstrations_per_label, None, seed, task),
+        "per_example": [
+            draw(row, "demonstrations", example)
+            for row, example in zip(itself, queries["row"], strict=True)
+        ],
+        "fixed": [fixed] * len(queries),
     }
     parts = []
     for protocol in PROTOCOLS:
-        drawn = [next(draws[protocol]).tolist() for _ in range(len(queries))]
+        drawn = draws[protocol]
         parts.append(
             queries.select(
                 "task",
@@ -111,21 +131,3 @@ def with_shuffled_labels(samples: pl.DataFrame) -> pl.DataFrame:
         dtype=pl.List(pl.Int32),
     )
     return samples.with_columns(labels)
-
-
-def _draws(
-    by_label: list[np.ndarray], per_label: int, examples: pl.Series | None, seed: int, task: str
-) -> Iterator[np.ndarray]:
-    """Demonstration rows, prompt by prompt; the same for all if ``examples`` is None."""
-
-    def draw(*purpose: str | int) -> np.ndarray:
-        random = generator(seed, task, *purpose)
-        rows = [random.choice(rows, per_label, replace=False) for rows in by_label]
-        return random.permutation(np.concatenate(rows))
-
-    if examples is None:
-        fixed = draw("fixed demonstrations")
-        while True:
-            yield fixed
-    for example in examples.to_list():
-        yield draw("demonstrations", example)

@@ -1,11 +1,14 @@
 """Files of texts, read as written: no text is taken for a number or a missing value."""
 
 import bz2
+import contextlib
+import csv
 import gzip
 import io
 import json
 import lzma
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +24,22 @@ _UNPACK: dict[str, Callable[[bytes], bytes]] = {
     ".xz": lzma.decompress,
     ".zst": lambda packed: pa.input_stream(io.BytesIO(packed), compression="zstd").read(),
 }
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_JSON = (".json", ".jsonl", ".ndjson")
+_ARROW = (".parquet", ".arrow")
+_SPREADSHEETS = (".xlsx", ".xls", ".ods")
+# Byte order marks; that of UTF-32 begins with that of UTF-16.
+_MARKS = {
+    b"\xef\xbb\xbf": "utf-8-sig",
+    b"\xff\xfe\0\0": "utf-32",
+    b"\0\0\xfe\xff": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+}
+DOUBLE, NONE = "double", "none"  # how a file quotes
+_BY_DEFAULT = {".csv": DOUBLE, ".tsv": NONE}  # as RFC 4180, and as tab-separated files mostly are
+
+csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a text may be a book
 
 
 class Source(NamedTuple):
@@ -28,12 +47,11 @@ class Source(NamedTuple):
 
     where: str  # its name, with which error sentences begin
     columns: Sequence[str]  # all columns
-    rows: pl.DataFrame  # with the wanted columns that exist
-    typed: bool  # False for CSV and TSV, whose values are all text
-    classes: Sequence[str] | None  # names of the label column's classes, where it has any
+    rows: pl.DataFrame  # with the wanted columns that exist; those of CSV and TSV are all text
+    classes: Any = None  # names of the label column's classes, as they are given
 
 
-def read_file(path: Path, wanted: Sequence[str], label: str) -> Source:
+def read_file(path: Path, wanted: Sequence[str], label: str, quoting: str | None = None) -> Source:
     """Read a file of texts.
 
     Parameters
@@ -44,36 +62,42 @@ def read_file(path: Path, wanted: Sequence[str], label: str) -> Source:
         The columns to read; whether they are there is for the caller to check.
     label : str
         The column of labels, whose classes are looked up.
+    quoting : str, optional
+        Of CSV and TSV: ``double`` if quotation marks enclose fields and are doubled within (RFC
+        4180), ``none`` if every line is a row and quotation marks are characters as others. By
+        default, ``double`` for CSV and ``none`` for TSV.
 
     Raises
     ------
     InputError
-        For a file that is not there, or can't be read.
+        For a file that is not there, can't be read, or whose quotation marks can be read in two
+        ways that give different numbers of rows.
     """
     suffix = path.with_suffix("").suffix if path.suffix in _UNPACK else path.suffix
-    if suffix not in _READ:
-        raise InputError(
-            f"{path}: texts are read from {', '.join(_READ)} files; convert it to one."
-        )
+    if suffix not in (known := (*_SEPARATORS, *_JSON, *_ARROW)):
+        remedy = "convert it to one"
+        if suffix in _SPREADSHEETS:
+            remedy = "export the sheet as CSV in UTF-8"
+        raise InputError(f"{path}: texts are read from {', '.join(known)} files; {remedy}.")
     if not path.is_file():
         raise InputError(f"{path}: no such file; correct the path in the configuration.")
-    classes = None
     try:
         content = path.read_bytes()
         if path.suffix in _UNPACK:
             content = _UNPACK[path.suffix](content)
-        found = _READ[suffix](content.removeprefix(b"\xef\xbb\xbf"))  # a byte order mark
-        if isinstance(found, pa.Table):
-            columns, classes = found.column_names, _class_names(found.schema, label)
-            table = found.select([name for name in columns if name in wanted])
-            table.validate(full=True)  # or polars panics at bytes that are no UTF-8
-            frame = pl.DataFrame(table)
-        elif isinstance(found, pl.DataFrame):
-            columns = found.columns
-            frame = found.select(name for name in columns if name in wanted)
-        else:
-            columns = list(dict.fromkeys(key for row in found for key in row))
-            frame = pl.DataFrame([_column(found, name) for name in columns if name in wanted])
+        if suffix in _ARROW:
+            return _of_table(path, _READ_ARROW[suffix](content), wanted, label)
+        text = _decoded(content)
+        if suffix in _JSON:
+            columns, rows = _json_rows(text)
+            found = [_column(rows, name) for name in columns if name in wanted]
+            return Source(str(path), columns, pl.DataFrame(found))
+        columns, written = _separated_rows(path, text, _SEPARATORS[suffix], suffix, quoting)
+        places = [place for place, name in enumerate(columns) if name in wanted]
+        frame = {columns[place]: [row[place] or None for row in written] for place in places}
+        return Source(str(path), columns, pl.DataFrame(frame, dict.fromkeys(frame, pl.String)))
+    except InputError:
+        raise
     except Exception as error:  # damaged files raise errors of many libraries
         if disk_is_full(error) or is_out_of_memory(error):
             raise
@@ -83,28 +107,125 @@ def read_file(path: Path, wanted: Sequence[str], label: str) -> Source:
             f"{path}: not a readable {suffix[1:]} file ({reason}); {remedy}, or replace it with an "
             "intact copy."
         ) from None
-    return Source(str(path), columns, frame, suffix not in (".csv", ".tsv"), classes)
 
 
-def _read_csv(content: bytes) -> pl.DataFrame:
-    return pl.read_csv(content, infer_schema=False)
+def _decoded(content: bytes) -> str:
+    """The text of a file in UTF-8, or in another form of Unicode that a mark announces."""
+    for mark, encoding in _MARKS.items():
+        if content.startswith(mark):
+            return content.decode(encoding)
+    if b"\0" in content[:2]:
+        raise ValueError("it seems to be UTF-16 without a byte order mark, so save it as UTF-8")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        byte = content[error.start : error.start + 1]
+        perhaps = f', which Windows-1252 reads as "{byte.decode("cp1252", "replace")}"'
+        raise ValueError(
+            f"line {line} has the byte 0x{byte.hex()}{perhaps}, so it is not in UTF-8; save it so"
+        ) from None
 
 
-def _read_tsv(content: bytes) -> pl.DataFrame:
-    return pl.read_csv(content, separator="\t", infer_schema=False)
+def _separated_rows(
+    path: Path, text: str, separator: str, suffix: str, quoting: str | None
+) -> tuple[list[str], list[list[str]]]:
+    """The header and the rows of a CSV or TSV file, whose lines are rows unless it quotes.
 
-
-def _read_json(content: bytes) -> list[dict[str, Any]]:
-    """The objects of a JSON list, or of JSON lines."""
-    text = content.decode().strip()
-    if not text:
+    Raises
+    ------
+    InputError
+        If ``quoting`` is not given and the other way to read also gives complete rows, but not as
+        many.
+    ValueError
+        If a row has more or fewer fields than the header.
+    """
+    lines = list(io.StringIO(text, newline=""))
+    used = quoting or _BY_DEFAULT[suffix]
+    numbered = list(_numbered_rows(lines, separator, used))
+    if not numbered:
         raise ValueError("it is empty")
-    rows = [text] if text.startswith("[") else [line for line in text.split("\n") if line.strip()]
-    read = [json.loads(row, object_pairs_hook=_object) for row in rows]
-    for row, found in enumerate(objects := read[0] if text.startswith("[") else read, 1):
+    (_, _, header), *rows = numbered
+    if quoting is None:
+        other = rows
+        if used == NONE and '"' in text:
+            with contextlib.suppress(ValueError, csv.Error):
+                other = list(_numbered_rows(lines, separator, DOUBLE))[1:]
+        for first, last, _ in rows if used == DOUBLE else other:
+            parts = lines[first - 1 : last]
+            if len(parts) > 1 and all(part.count(separator) + 1 == len(header) for part in parts):
+                raise InputError(
+                    f"{path}: lines {first} to {last} are one row if their quotation marks enclose "
+                    f"a text, and {len(parts)} rows if these belong to the texts; write "
+                    f'"quoting: {DOUBLE}" in the task for one, "quoting: {NONE}" for '
+                    f"{len(parts)}, or correct them."
+                )
+    return header, [row for _, _, row in rows]
+
+
+def _numbered_rows(
+    lines: Sequence[str], separator: str, quoting: str
+) -> Iterator[tuple[int, int, list[str]]]:
+    """First and last line (from 1) and fields of each row, the header first."""
+    reader = csv.reader(
+        lines,
+        delimiter=separator,
+        quoting=csv.QUOTE_MINIMAL if quoting == DOUBLE else csv.QUOTE_NONE,
+        strict=True,
+    )
+    first, fields = 1, 0
+    try:
+        for row in reader:
+            fields = fields or len(row)
+            if len(row) not in (0, fields):
+                quoted = '"' in "".join(row) and quoting == NONE
+                remedy = f'; "quoting: {DOUBLE}" in the task if texts are quoted' if quoted else ""
+                raise ValueError(f"line {first} has {len(row)} fields, the header {fields}{remedy}")
+            if row:  # no empty line
+                yield first, reader.line_num, row
+            first = reader.line_num + 1
+    except csv.Error as error:
+        if "unexpected end" in str(error):
+            raise ValueError(
+                f'line {first} opens a quotation mark that is never closed; write "quoting: '
+                f'{NONE}" in the task if it belongs to the text'
+            ) from None
+        raise ValueError(f"line {first}: {error}") from None
+
+
+def _json_rows(text: str) -> tuple[list[str], Sequence[Mapping[str, Any]]]:
+    """Columns and rows of a list of objects, of objects by lines, or of columns by name."""
+    if not (text := text.strip()):
+        raise ValueError("it is empty")
+    try:
+        whole = json.loads(text, object_pairs_hook=_object)
+    except json.JSONDecodeError:
+        if text.startswith("["):
+            raise
+        lines = [line for line in text.split("\n") if line.strip()]
+        whole = [json.loads(line, object_pairs_hook=_object) for line in lines]
+    if isinstance(whole, dict):
+        whole = _rows_of_columns(whole)
+    if not isinstance(whole, list):
+        raise ValueError("it holds no objects")
+    for row, found in enumerate(whole, 1):
         if not isinstance(found, dict):
             raise ValueError(f"row {row} is not an object")
-    return objects
+    return list(dict.fromkeys(key for row in whole for key in row)), whole
+
+
+def _rows_of_columns(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The rows of columns by name, each a list or, as pandas writes them, a mapping by row."""
+    if all(isinstance(column, dict) for column in found.values()):
+        (names, *others) = [list(column) for column in found.values()] or [[]]
+        if any(other != names for other in others):
+            raise ValueError("its columns have different rows")
+        found = {name: list(column.values()) for name, column in found.items()}
+    if not all(isinstance(column, list) for column in found.values()):
+        return [found]  # one row
+    if len({len(column) for column in found.values()}) > 1:
+        raise ValueError("its columns differ in length")
+    return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -123,6 +244,13 @@ def _column(rows: Sequence[Mapping[str, Any]], name: str) -> pl.Series:
     return pl.Series(name, values, strict=True)
 
 
+def _of_table(path: Path, table: pa.Table, wanted: Sequence[str], label: str) -> Source:
+    found = table.select([name for name in table.column_names if name in wanted])
+    found.validate(full=True)  # or polars panics at bytes that are no UTF-8
+    classes = _class_names(table.schema, label)
+    return Source(str(path), table.column_names, pl.DataFrame(found), classes)
+
+
 def _read_parquet(content: bytes) -> pa.Table:
     return pq.read_table(pa.BufferReader(content))
 
@@ -134,21 +262,10 @@ def _read_arrow(content: bytes) -> pa.Table:
         return pa.ipc.open_stream(content).read_all()
 
 
-_READ: dict[str, Callable[[bytes], pl.DataFrame | pa.Table | list[dict[str, Any]]]] = {
-    ".csv": _read_csv,
-    ".tsv": _read_tsv,
-    ".json": _read_json,
-    ".jsonl": _read_json,
-    ".ndjson": _read_json,
-    ".parquet": _read_parquet,
-    ".arrow": _read_arrow,
-}
+_READ_ARROW = {".parquet": _read_parquet, ".arrow": _read_arrow}
 
 
-def _class_names(schema: pa.Schema, label: str) -> Sequence[str] | None:
+def _class_names(schema: pa.Schema, label: str) -> Any:
     """Names of the label column's classes, where the library ``datasets`` wrote them."""
     described = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-    names: Sequence[str] | None = (
-        described.get("info", {}).get("features", {}).get(label, {}).get("names")
-    )
-    return names
+    return described.get("info", {}).get("features", {}).get(label, {}).get("names")

@@ -8,16 +8,20 @@ from typing import Any
 import polars as pl
 
 from anchorflow.config.errors import InputError
+from anchorflow.config.look_alikes import INVISIBLE
 from anchorflow.config.text_fields import FIELD_SEPARATOR, fields_of
 from anchorflow.prepare.hub_texts import read_splits
+from anchorflow.prepare.labels import labels_of
+from anchorflow.prepare.same_texts import with_invisible, without_repeated
 from anchorflow.prepare.text_files import Source, read_file
 from anchorflow.random_draws import generator
+from anchorflow.schemas.texts import SPLITS
 
 log = logging.getLogger(__name__)
 
-SPLITS = ("train", "test")
-
 _LEAST_OF_LABEL = 100  # training texts of a rare label, which its share would leave too few
+
+_NOTHING_SEEN = r"^[\s\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*$"  # white space and invisible characters
 
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 
@@ -32,8 +36,8 @@ def read_texts(
     name : str
         The task's name, for error sentences and the ``task`` column.
     task : mapping
-        ``columns``, ``labels`` and optionally ``values`` and ``train_examples``, as in the
-        configuration.
+        ``columns``, ``labels`` and optionally ``values``, ``quoting``, ``repeated``, ``invisible``
+        and ``train_examples``, as in the configuration.
     files : mapping
         Path of each split's file, or paths of several, whose rows follow each other.
 
@@ -48,15 +52,13 @@ def read_texts(
         For an unreadable file, a missing column, an empty text, or a label that is not one of the
         task's; names the file and the row.
     """
-    splits = {}
+    column, sources = task["columns"]["label"], []
     for split in SPLITS:
         given = files[split]
-        frames = []
         for path in [given] if isinstance(given, str | Path) else given:
-            source = read_file(Path(path), _wanted(task), task["columns"]["label"])
-            frames.append(_checked(name, task, source))
-        splits[split] = pl.concat(frames)
-    return _table(name, splits, task.get("train_examples"))
+            source = read_file(Path(path), _wanted(task), column, task.get("quoting"))
+            sources.append((split, source))
+    return _table(name, task, sources)
 
 
 def read_hub_texts(name: str, task: Mapping[str, Any]) -> tuple[pl.DataFrame, str]:
@@ -84,8 +86,7 @@ def read_hub_texts(name: str, task: Mapping[str, Any]) -> tuple[pl.DataFrame, st
         reached.
     """
     sources, commit = read_splits(name, task, _wanted(task))
-    splits = {split: _checked(name, task, source) for split, source in sources.items()}
-    return _table(name, splits, task.get("train_examples")), commit
+    return _table(name, task, list(sources.items())), commit
 
 
 def _wanted(task: Mapping[str, Any]) -> list[str]:
@@ -102,8 +103,20 @@ def _roles(task: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [*of_fields, ("label", columns["label"])]
 
 
-def _table(name: str, splits: Mapping[str, pl.DataFrame], most: int | None) -> pl.DataFrame:
-    splits = {**splits, "train": drawn_of_labels(splits["train"], most, name)}
+def _table(
+    name: str, task: Mapping[str, Any], sources: Sequence[tuple[str, Source]]
+) -> pl.DataFrame:
+    checked = [_checked_rows(name, task, source) for _, source in sources]
+    labels = labels_of(name, task, checked)
+    parts: dict[str, list[pl.DataFrame]] = {split: [] for split in SPLITS}
+    for (split, _), source, of_source in zip(sources, checked, labels, strict=True):
+        texts = _joined(task, source)
+        label = pl.Series("label", of_source, dtype=pl.Int32)
+        parts[split].append(pl.DataFrame({"text": texts, "label": label}))
+    splits = without_repeated(
+        name, {split: pl.concat(frames) for split, frames in parts.items()}, task
+    )
+    splits["train"] = drawn_of_labels(splits["train"], task.get("train_examples"), name)
     return pl.concat(
         frame.select(
             pl.lit(name).alias("task"),
@@ -138,26 +151,18 @@ def drawn_of_labels(train: pl.DataFrame, most: int | None, name: str) -> pl.Data
     return drawn.drop("order")
 
 
-def _checked(name: str, task: Mapping[str, Any], source: Source) -> pl.DataFrame:
-    """The rows of one source: columns text and label, the index of the label."""
-    roles = _roles(task)
-    frame = _rows(name, roles, source)
-    texts = _joined(frame, task["columns"], source)
-    labels = _labels(name, task, frame[task["columns"]["label"]], source)
-    return pl.DataFrame({"text": texts, "label": pl.Series(labels, dtype=pl.Int32)})
-
-
-def _joined(frame: pl.DataFrame, columns: Mapping[str, Any], source: Source) -> pl.Series:
+def _joined(task: Mapping[str, Any], source: Source) -> pl.Series:
     """The texts: columns of a field are joined by a space, fields by ``FIELD_SEPARATOR``."""
+    columns = task["columns"]
     fields = fields_of(columns)
-    parts = frame.select(
+    parts = source.rows.select(
         pl.concat_str(
             [pl.col(column).cast(pl.String) for column in _listed(columns[field])], separator=" "
         ).alias(field)
         for field in fields
     )
     for field, part in zip(fields, parts, strict=True):
-        empty = (part.is_null() | (part.str.strip_chars().str.len_chars() == 0)).arg_true()
+        empty = (part.is_null() | part.str.contains(_NOTHING_SEEN)).arg_true()
         if len(empty):
             raise InputError(
                 f"{source.where}: row {empty[0] + 1} has an empty {field} ({len(empty)} in all); "
@@ -168,34 +173,30 @@ def _joined(frame: pl.DataFrame, columns: Mapping[str, Any], source: Source) -> 
                 f"{source.where}: row {found[0] + 1} has the character U+001F in its {field}, "
                 "which separates fields; remove it."
             )
-    return parts.select(pl.concat_str(pl.all(), separator=FIELD_SEPARATOR)).to_series()
+    if task.get("invisible") == "strip":
+        parts = parts.select(pl.all().str.replace_all(INVISIBLE.pattern, "").str.strip_chars())
+    texts = parts.select(pl.concat_str(pl.all(), separator=FIELD_SEPARATOR)).to_series()
+    if task.get("invisible") == "refuse" and len(found := with_invisible(texts).arg_true()):
+        raise InputError(
+            f"{source.where}: row {found[0] + 1} has invisible characters or white space around "
+            f'its text ({len(found)} in all); remove them, or leave that to "invisible: strip".'
+        )
+    return texts
 
 
 def _listed(columns: str | Sequence[str]) -> list[str]:
     return [columns] if isinstance(columns, str) else list(columns)
 
 
-def _rows(name: str, roles: Sequence[tuple[str, str]], source: Source) -> pl.DataFrame:
+def _checked_rows(name: str, task: Mapping[str, Any], source: Source) -> Source:
+    """A source that has rows, and text and labels in its columns."""
+    roles = _roles(task)
     if source.columns:
         _check_names(name, roles, source)
     if source.rows.is_empty():
         raise InputError(f"{source.where}: the file holds no rows; texts are needed.")
-    frame = source.rows
-    if not source.typed:
-        frame = frame.select(_typed(column) for column in frame)
-    _check_kinds(name, roles, frame.schema, source)
-    return frame
-
-
-def _typed(column: pl.Series) -> pl.Series:
-    """The column as integers, other numbers, or truth values if all entries are; else as text."""
-    written = column.set(column == "", None)
-    numbers = written.cast(pl.Int64, strict=False), written.cast(pl.Float64, strict=False)
-    truth = written.replace_strict({"true": True, "false": False}, default=None)
-    for values in (*numbers, truth.cast(pl.Boolean)):
-        if values.null_count() == written.null_count() < len(written):
-            return values
-    return written
+    _check_kinds(name, roles, source)
+    return source
 
 
 def _check_names(name: str, roles: Sequence[tuple[str, str]], source: Source) -> None:
@@ -206,20 +207,23 @@ def _check_names(name: str, roles: Sequence[tuple[str, str]], source: Source) ->
                 f'{source.where}: there is no column "{column}" (it has '
                 f"{', '.join(source.columns)}); set {key}."
             )
-        if f"{column}_duplicated_0" in source.columns:  # polars' name for a second one
+        if list(source.columns).count(column) > 1:
             raise InputError(
                 f'{source.where}: several columns are called "{column}"; rename one, or set {key}.'
             )
 
 
-def _check_kinds(
-    name: str, roles: Sequence[tuple[str, str]], kinds: Mapping[str, Any], source: Source
-) -> None:
+def _check_kinds(name: str, roles: Sequence[tuple[str, str]], source: Source) -> None:
     for role, column in roles:
-        kind, key = kinds[column], f"tasks.{name}.columns.{role}"
+        values, key = source.rows[column], f"tasks.{name}.columns.{role}"
+        kind: Any = values.dtype
         if role != "label" and kind not in (*_TEXT, pl.Null):
             raise InputError(
                 f'{source.where}: column "{column}" holds {kind}, not text; set {key}.'
+            )
+        if role != "label" and _are_numbers(values):
+            raise InputError(
+                f'{source.where}: column "{column}" holds numbers alone, not text; set {key}.'
             )
         if kind.is_nested() or kind == pl.Binary:
             raise InputError(
@@ -227,72 +231,7 @@ def _check_kinds(
             )
 
 
-def _labels(name: str, task: Mapping[str, Any], column: pl.Series, source: Source) -> Sequence[int]:
-    words = [word.strip() for word in task["labels"]]
-    index: dict[Any, int]
-    if source.classes is not None:
-        index = _classes(name, task, source.where, source.classes)
-    elif task.get("values") is not None:
-        index = {str(value): label for label, value in enumerate(task["values"])}
-    elif column.dtype.is_integer():
-        index = _indices(name, words, source.where)
-    elif column.dtype == pl.Boolean:
-        index = {word.capitalize(): label for label, word in enumerate(words)}
-    else:
-        index = {word: label for label, word in enumerate(words)}
-    labels = []
-    for row, value in enumerate(column.to_list()):
-        if value is None or str(value) not in index:
-            raise InputError(
-                f"{source.where}: row {row + 1} has the label {value!r}, which is none of "
-                f"{', '.join(index)}; correct it, or set tasks.{name}.labels and "
-                f"tasks.{name}.values."
-            )
-        labels.append(index[str(value)])
-    return labels
-
-
-def _indices(name: str, words: Sequence[str], where: str) -> dict[Any, int]:
-    index = {str(label): label for label in range(len(words))}
-    if any(index.get(word, label) != label for label, word in enumerate(words)):
-        raise InputError(
-            f"{where}: the labels are integers, which could be {', '.join(words)} or their "
-            f"indices; set tasks.{name}.values."
-        )
-    return index
-
-
-def _classes(
-    name: str, task: Mapping[str, Any], where: str, classes: Sequence[str]
-) -> dict[Any, int]:
-    """The index of each class's label word: that in ``values``, by name or number, or its own."""
-    named = f"the label column's classes are {', '.join(classes)}"
-    words = [word.strip() for word in task["labels"]]
-    if task.get("values") is None:
-        if len(classes) != len(words):
-            raise InputError(
-                f"{where}: {named}, {len(classes)} for {len(words)} label words; give one word per "
-                f"class in tasks.{name}.labels, or the words' classes in tasks.{name}.values."
-            )
-        label_of = {word.casefold(): label for label, word in enumerate(words)}
-        for label, known in enumerate(classes):
-            if label_of.get(known.casefold(), label) != label:
-                raise InputError(
-                    f'{where}: {named}, in this order, so "{known}" would get the label word '
-                    f'"{words[label]}"; give tasks.{name}.labels in the same order, or set '
-                    f"tasks.{name}.values."
-                )
-        return _indices(name, words, where)
-    numbers = {known: number for number, known in enumerate(classes)}
-    numbers = {str(number): number for number in range(len(classes))} | numbers
-    index = {}
-    for label, value in enumerate(task["values"]):
-        # Not isinstance: True is no class number.
-        number = value if type(value) is int else numbers.get(str(value), -1)
-        if not 0 <= number < len(classes) or str(number) in index:
-            raise InputError(
-                f"{where}: {named}, but {value!r} in tasks.{name}.values is none of them or "
-                "repeats one; give the name or number of one class per label word."
-            )
-        index[str(number)] = label
-    return index
+def _are_numbers(texts: pl.Series) -> bool:
+    """Whether a column of texts is probably another one, such as that of row numbers."""
+    written = texts.cast(pl.String).drop_nulls()
+    return len(written) > 0 and written.cast(pl.Float64, strict=False).null_count() == 0

@@ -4,6 +4,8 @@ import pyarrow as pa
 
 from anchorflow.schemas import fields as f
 
+SPLITS = ("train", "test")
+
 TEXTS = f.table(
     "texts",
     "one per text of the task's train and test split",

@@ -5,7 +5,9 @@ from typing import Any
 
 import polars as pl
 
+from anchorflow.prepare.described_texts import drawn_texts, of_labels, remarks
 from anchorflow.present.page import cell
+from anchorflow.schemas.texts import SPLITS
 from anchorflow.statistics.by_task import AVERAGE
 
 # Accuracies by column: the summary that has it, and its rows.
@@ -114,6 +116,29 @@ def described(run: Mapping[str, Any]) -> list[str]:
         "unless an analysis states otherwise.",
         f"Untrained networks: {twins}.",
     ]
+
+
+def texts_described(
+    texts: pl.DataFrame, samples: pl.DataFrame, run: Mapping[str, Any]
+) -> list[str]:
+    """The texts of each task, how many of them were drawn, and what could mislead about them.
+
+    Parameters
+    ----------
+    texts, samples : DataFrame
+        ``TEXTS`` and ``SAMPLES`` of all tasks and seeds.
+    run : mapping
+        As in :func:`described`, with ``test_examples``.
+    """
+    said = []
+    for task, labels in run["labels"].items():
+        of_task = texts.filter(task=task)
+        counts = [f"{split}, {of_labels(of_task.filter(split=split), labels)}" for split in SPLITS]
+        drawn = drawn_texts(samples.filter(task=task))
+        said.append(f"Texts of {task}: {'; '.join(counts)}. Drawn: {drawn}.")
+        sizes = len(run["seeds"]), run["test_examples"], run["demonstrations"]
+        said += [f"{task}: {remark}." for remark in remarks(of_task, labels, *sizes)]
+    return said
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from anchorflow.summary.answers import LEGEND, questions, surprises
-from anchorflow.summary.facts import ACCURACY_NOTE, accuracies, described, gains
+from anchorflow.summary.facts import ACCURACY_NOTE, accuracies, described, gains, texts_described
 from anchorflow.summary.page import Section
 
 _COST_NOTE = (
@@ -28,7 +28,7 @@ def sections_of(
     ----------
     tables : mapping
         The run's summaries of all models, by the names of their analyses; ``claims`` and
-        ``accuracy`` are required.
+        ``accuracy`` are required, and ``texts`` and ``samples`` of all tasks and seeds.
     run : mapping
         As in :func:`described`; also the paths of ``figures``, by analysis.
     spent : DataFrame
@@ -43,7 +43,12 @@ def sections_of(
             table=accuracies(tables, run["labels"]),
             note=ACCURACY_NOTE,
         ),
-        Section("What was run", described(run), in_whole_seconds(spent), _COST_NOTE),
+        Section(
+            "What was run",
+            [*described(run), *texts_described(tables["texts"], tables["samples"], run)],
+            in_whole_seconds(spent),
+            _COST_NOTE,
+        ),
     ]
 
 

@@ -14,6 +14,7 @@ import polars as pl
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.locating import Tokenizer, build_prompt
 from anchorflow.prepare.prompts import PromptBuilder
+from anchorflow.prepare.same_texts import distinct
 from anchorflow.prepare.template import Template
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
@@ -51,10 +52,7 @@ def draw_rounds(
         If a label has no training text.
     """
     task, seed = fixed["task"][0], fixed["seed"][0]
-    # A text that occurs twice in the data counts once, so that no prompt repeats it.
-    free = texts.filter(
-        pl.col("split") == "train", ~pl.col("text").is_in(fixed["text"].implode())
-    ).unique("text", keep="first", maintain_order=True)
+    free = distinct(texts, "train", apart_from=fixed["text"])
     random = generator(seed, task, "kernel demonstrations")
     by_label = []
     for label, word in enumerate(labels):

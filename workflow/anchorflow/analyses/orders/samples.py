@@ -7,6 +7,7 @@ import polars as pl
 
 from anchorflow.analyses.kernel.samples import with_demonstrations, with_first
 from anchorflow.prepare.prompts import PromptBuilder
+from anchorflow.prepare.same_texts import distinct
 from anchorflow.random_draws import generator
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ def build_arranged(
 def _log_overlap(kernel: pl.DataFrame, texts: pl.DataFrame) -> None:
     """Log the largest share of a label's training texts in one prompt, which draws share too."""
     labels = pl.Series(kernel["demonstration_labels"][0].to_list())
-    free = _free(kernel, texts)
+    free = distinct(texts, "train", apart_from=kernel["text"])
     share = max(
         int((labels == label).sum()) / len(free.filter(pl.col("label") == label))
         for label in labels.unique()
@@ -57,13 +58,6 @@ def _log_overlap(kernel: pl.DataFrame, texts: pl.DataFrame) -> None:
         "the same share.",
         100 * share,
     )
-
-
-def _free(kernel: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
-    """The distinct training texts that are not also test texts."""
-    return texts.filter(
-        pl.col("split") == "train", ~pl.col("text").is_in(kernel["text"].implode())
-    ).unique("text", keep="first", maintain_order=True)
 
 
 def arranged_samples(kernel: pl.DataFrame, texts: pl.DataFrame, count: int) -> pl.DataFrame:
@@ -92,7 +86,7 @@ def arranged_samples(kernel: pl.DataFrame, texts: pl.DataFrame, count: int) -> p
             for name, many in (("row", "rows"), ("text", "texts"), ("label", "labels"))
         }
     )
-    free = _free(kernel, texts)
+    free = distinct(texts, "train", apart_from=kernel["text"])
     wanted = original["label"].value_counts().sort("label").rows()
     arranged = []
     for number in range(count):

@@ -28,6 +28,7 @@ from threadpoolctl import threadpool_limits
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.config.text_fields import FIELD_SEPARATOR
+from anchorflow.prepare.same_texts import compared, compared_texts, distinct
 from anchorflow.prepare.samples import with_shuffled_labels
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
@@ -205,7 +206,7 @@ def texts_for(
         for row in other.filter(pl.col("split") == "train").sort("row").iter_rows(named=True)
     ]
     written = pl.DataFrame(rows, schema=frame_schema(TEXTS)).drop_nulls("text")
-    found = written.join(texts, on="text", how="anti", maintain_order="left")
+    found = distinct(written, "train", apart_from=texts["text"])
     name, source = texts["task"][0], other["task"][0]
     log.info("Texts of another task are drawn from %d training texts of %s.", len(found), source)
     if len(found) < demonstrations:
@@ -269,12 +270,13 @@ def choose_demonstrations(
         elif choice == "random_labels":
             shuffled = with_shuffled_labels(fixed)["demonstration_labels"][0].to_list()
             of_seed[choice] = {"demonstration_labels": shuffled}
-    train = texts.filter(pl.col("split") == "train").sort("row")
-    of_train, of_test = vectors(embeddings, "train"), vectors(embeddings, "test")
+    train = distinct(texts, "train")
+    of_train, of_test = vectors(embeddings, "train")[train["row"]], vectors(embeddings, "test")
+    forms = train.select(compared()).to_series()
     rows = []
     for sample in fixed.iter_rows(named=True):
         similarity = cosine(of_train, of_test[sample["example"]])
-        similarity[(train["text"] == sample["text"]).to_numpy()] = np.nan
+        similarity[(forms == compared_texts([sample["text"]])[0]).to_numpy()] = np.nan
         for choice in choices:
             per_label = choice == "nearest_per_label"
             demonstrations = of_seed.get(choice) or _nearest_to(
@@ -340,13 +342,7 @@ def _by_centers(
     InputError
         If a label has fewer different training texts than demonstrations.
     """
-    test = texts.filter(pl.col("split") == "test")
-    train = (
-        texts.filter(pl.col("split") == "train")
-        .join(test, on="text", how="anti")
-        .sort("row")
-        .unique(["text", "label"], keep="first", maintain_order=True)
-    )
+    train = distinct(texts, "train", apart_from=texts.filter(pl.col("split") == "test")["text"])
     of_train = vectors(embeddings, "train")
     found: dict[int, list[int]] = {}
     for label, count in sorted(Counter(first["demonstration_labels"]).items()):

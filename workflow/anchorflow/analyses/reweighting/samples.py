@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from anchorflow.config.errors import InputError
+from anchorflow.prepare.same_texts import distinct
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
@@ -84,9 +85,7 @@ def _draw_training(
     """Row, text and label of the training texts, label by label."""
     first = fixed.row(0, named=True)
     used = [*fixed["text"], *first["demonstration_texts"]]
-    free = texts.filter(pl.col("split") == "train", ~pl.col("text").is_in(used)).unique(
-        "text", keep="first", maintain_order=True
-    )
+    free = distinct(texts, "train", apart_from=used)
     random = generator(first["seed"], first["task"], "training texts")
     parts = []
     for label, word in enumerate(labels):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from anchorflow.config.as_written import check_keys
 from anchorflow.config.errors import InputError
-from anchorflow.config.repeated_keys import check_keys
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,7 @@ def test_a_key_that_stands_twice_is_told(tmp_path: Path, text: str, told: str) -
         '{\n\t"a": 1\n}',
     ],
 )
-def test_a_file_without_repeated_keys_is_accepted_anchors_and_all(
-    tmp_path: Path, text: str
-) -> None:
+def test_a_file_without_as_written_is_accepted_anchors_and_all(tmp_path: Path, text: str) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(text, encoding="utf-8")
     check_keys(path)

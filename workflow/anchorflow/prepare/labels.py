@@ -1,0 +1,243 @@
+"""Labels of texts, from what their column holds: label words, values, indices, or named classes.
+
+What a file holds as text is compared as text: "01" is neither 1 nor "1". Integers are indices of
+label words only where all of the task's labels are between 0 and the last index and 0 occurs.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from anchorflow.config.errors import InputError
+from anchorflow.config.look_alikes import code_points, looks, spellings
+from anchorflow.prepare.text_files import Source
+
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # as Python writes it
+_WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]*)\.0+")
+_YES, _NO = ("true", "yes"), ("false", "no")
+_SHOWN = 12  # values in a sentence
+
+Index = Mapping[str, int]  # labels by how their values are written
+
+
+def labels_of(name: str, task: Mapping[str, Any], sources: Sequence[Source]) -> list[list[int]]:
+    """The label of every row of each source of a task, as an index of its label words.
+
+    Parameters
+    ----------
+    name : str
+        The task's name, for error sentences.
+    task : mapping
+        ``columns``, ``labels`` and optionally ``values``.
+    sources : sequence of Source
+        All of the task's sources: whether integers are indices depends on all of them.
+
+    Raises
+    ------
+    InputError
+        If a label is missing, none of the task's, or could be one or another; names the file and
+        the row, and the line to write.
+    """
+    words = [word.strip() for word in task["labels"]]
+    held = [{*source.rows[task["columns"]["label"]]} - {None} for source in sources]
+    labels = []
+    for source, values in zip(sources, held, strict=True):
+        # One file may have words and another one numbers, and 0 may be in another file than 1.
+        numeric = _are_numbers(values, len(words))
+        found = {v for other in held if _are_numbers(other, len(words)) == numeric for v in other}
+        if source.classes is not None:
+            index = _of_classes(name, task, source)
+        elif task.get("values") is not None:
+            index = _of_values(task["values"])
+        else:
+            index = _without_values(name, words, found, source.where)
+        labels.append(_indices(name, task, source, found, index))
+    return labels
+
+
+def _are_numbers(values: set[Any], labels: int) -> bool:
+    return all(isinstance(v, bool) or _number(v, labels) is not None for v in values)
+
+
+def _of_values(values: Sequence[Any]) -> Index:
+    return {s: label for label, value in enumerate(values) for s in spellings(value)}
+
+
+def _without_values(name: str, words: Sequence[str], found: set[Any], where: str) -> Index:
+    """The index of words themselves, or of the integers that stand for them."""
+    by_word = {word: label for label, word in enumerate(words)}
+    if any(isinstance(value, str) and value in by_word for value in found):
+        return by_word
+    if found and all(isinstance(value, bool) for value in found):
+        return _of_truth(name, words, where)
+    numbers = {value: _number(value, len(words)) for value in found}
+    integers = {number for number in numbers.values() if number is not None}
+    if 0 not in integers or None in numbers.values():
+        return by_word
+    meant = [_as_number(word) for word in words]
+    if any(number not in (None, label) for label, number in enumerate(meant)):
+        raise InputError(
+            f"{where}: the labels are integers, which could be {', '.join(words)} or their "
+            f'indices; under tasks.{name}, write "{_line(_in_order(meant, integers))}" for the '
+            f'words, or "{_line(list(range(len(words))))}" for indices.'
+        )
+    known = {str(value): label for value, label in numbers.items() if label is not None}
+    within = {written: label for written, label in known.items() if 0 <= label < len(words)}
+    return {str(label): label for label in range(len(words))} | within
+
+
+def _of_truth(name: str, words: Sequence[str], where: str) -> Index:
+    """Truth values as words of these names, or as 0 and 1 of two labels."""
+    folded = [word.casefold() for word in words]
+    if {*folded} >= {"true", "false"}:
+        return {"True": folded.index("true"), "False": folded.index("false")}
+    if len(words) != 2 or folded[0] in _YES or folded[1] in _NO:
+        raise InputError(
+            f"{where}: the labels are true and false, and the label words {', '.join(words)}; "
+            f'write which of them stands for which, as in "{_line([True, False])}" under '
+            f"tasks.{name}."
+        )
+    return {"False": 0, "True": 1}
+
+
+def _number(value: Any, labels: int) -> int | None:
+    """The integer that a value is, if it could be an index; whole floats only of two labels."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    written = str(value)
+    if _INTEGER.fullmatch(written):
+        return int(written)
+    whole = _WHOLE_FLOAT.fullmatch(written)
+    return int(whole[1]) if whole and labels == 2 else None
+
+
+def _as_number(word: str) -> float | None:
+    try:
+        return float(word)
+    except ValueError:
+        return None
+
+
+def _in_order(meant: Sequence[float | None], integers: set[int]) -> list[Any]:
+    """The integers that words are as numbers; in increasing order if they are not."""
+    return [int(n) for n in meant if n is not None] if {*meant} >= integers else sorted(integers)
+
+
+def _indices(
+    name: str, task: Mapping[str, Any], source: Source, found: set[Any], index: Index
+) -> list[int]:
+    column = source.rows[task["columns"]["label"]]
+    known = {value: _label(value, index) for value in {*column}}
+    if None in known.values():
+        values = column.to_list()
+        row = next(row for row, value in enumerate(values) if known[value] is None)
+        words = [word.strip() for word in task["labels"]]
+        raise InputError(
+            f"{source.where}: row {row + 1} has the label {values[row]!r}, which is none of "
+            f"{', '.join(index)}{_remedy(name, values[row], words, found)}."
+        )
+    return [label for value in column if (label := known[value]) is not None]
+
+
+def _label(value: Any, index: Index) -> int | None:
+    """The label of a value, however it is written; a missing value is no label."""
+    if value is None:
+        return None
+    return next((index[written] for written in spellings(value) if written in index), None)
+
+
+def _remedy(name: str, value: Any, words: Sequence[str], found: set[Any]) -> str:
+    """What to do about a value that is no label, with the line to copy where one is likely."""
+    alike = next((word for word in words if looks(word) == looks(str(value))), "")
+    if isinstance(value, str) and alike.upper() not in ("", value.upper()):
+        return (
+            f', although it looks like "{alike}": it has {code_points(value)}, the label word '
+            f"{code_points(alike)}; correct one of them"
+        )
+    values = None if value is None else _likely_values(found, words, alike)
+    if values is None:
+        return (
+            f"; correct it, or set tasks.{name}.labels and tasks.{name}.values (the column holds "
+            f"{_excerpt(found)})"
+        )
+    other = ""
+    if values[0] == 1 and len(words) not in (_number(known, 2) for known in found):
+        other = f', or "{_line(list(range(len(words))))}" if the first is 0'
+    return (
+        f'; if they stand for the label words in this order, write "{_line(values)}" under '
+        f"tasks.{name}{other}"
+    )
+
+
+def _likely_values(found: set[Any], words: Sequence[str], alike: str) -> list[Any] | None:
+    """What probably stands for each label word: itself in another case, or numbers in order."""
+    seen = {looks(str(value)): value for value in found}
+    if alike and all(looks(word) in seen for word in words):
+        return [seen[looks(word)] for word in words]
+    if {*seen} == {"false", "true"} and len(words) == len(found):
+        return [seen["false"], seen["true"]]
+    integers = [_number(value, len(words)) or 0 for value in found]
+    if min(integers, default=0) == 1 and max(integers) <= len(words):
+        return list(range(1, len(words) + 1))
+    if len(found) != len(words) or None in map(_as_number, map(str, found)):
+        return None
+    ordered = sorted(found, key=lambda value: float(value))
+    return [int(v) if _INTEGER.fullmatch(str(v)) else str(v) for v in ordered]
+
+
+def _excerpt(found: set[Any]) -> str:
+    listed = sorted(map(str, found))
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return ", ".join(listed[:_SHOWN]) + more
+
+
+def _line(values: Sequence[Any]) -> str:
+    """A line for the configuration; characters outside ASCII are escaped."""
+    return f"values: {json.dumps(values)}"
+
+
+def _of_classes(name: str, task: Mapping[str, Any], source: Source) -> Index:
+    """The label of each class's number: that in ``values``, by name or number, or its own."""
+    where, classes, words = source.where, source.classes, [w.strip() for w in task["labels"]]
+    if not _are_names(classes):
+        raise InputError(
+            f"{where}: the names of the label column's classes, {classes!r}, are not distinct "
+            "texts; write the file again with correct ones, or with names in place of numbers."
+        )
+    named = f"the label column's classes are {', '.join(classes)}"
+    if task.get("values") is None:
+        if len(classes) != len(words):
+            raise InputError(
+                f"{where}: {named}, {len(classes)} for {len(words)} label words; give one word per "
+                f"class in tasks.{name}.labels, or the words' classes in tasks.{name}.values."
+            )
+        label_of = {word.casefold(): label for label, word in enumerate(words)}
+        for label, known in enumerate(classes):
+            if label_of.get(known.casefold(), label) != label:
+                raise InputError(
+                    f'{where}: {named}, in this order, so "{known}" would get the label word '
+                    f'"{words[label]}"; give tasks.{name}.labels in the same order, or set '
+                    f"tasks.{name}.values."
+                )
+        return {str(label): label for label in range(len(words))}
+    numbers = {known: number for number, known in enumerate(classes)}
+    numbers = {str(number): number for number in range(len(classes))} | numbers
+    index: dict[str, int] = {}
+    for label, value in enumerate(task["values"]):
+        # Not isinstance: True is no class number.
+        number = value if type(value) is int else numbers.get(str(value), -1)
+        if not 0 <= number < len(classes) or str(number) in index:
+            raise InputError(
+                f"{where}: {named}, but {value!r} in tasks.{name}.values is none of them or "
+                "repeats one; give the name or number of one class per label word."
+            )
+        index[str(number)] = label
+    return index
+
+
+def _are_names(classes: Any) -> bool:
+    listed = isinstance(classes, list) and all(isinstance(known, str) for known in classes)
+    return listed and len({*classes}) == len(classes) > 0
