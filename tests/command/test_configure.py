@@ -145,7 +145,8 @@ def test_a_configuration_is_written_once_and_only_if_it_is_valid(
 ) -> None:
     folder = tmp_path / "study"
     texts = pl.DataFrame({"text": ["a", "b"], "label": ["no", "yes"]})
-    parts = {"train.parquet": texts, "test.parquet": texts}
+    others = texts.with_columns(pl.col("text") + " apart")
+    parts = {"train.parquet": texts, "test.parquet": others}
     task = {"source": "local", "train": "train.parquet", "test": "test.parquet"}
     task |= {"template": TEMPLATE, "labels": [" no", " yes"]}
     models = {"tiny": model_settings(str(tiny_model_directory), None, folder)}
@@ -154,12 +155,14 @@ def test_a_configuration_is_written_once_and_only_if_it_is_valid(
         write_configuration(tmp_path / "file" / "study", models, {"mine": task}, parts)
     with pytest.raises(InputError, match="template"):
         write_configuration(folder, models, {"mine": {**task, "template": "{label}"}}, parts)
+    with pytest.raises(InputError, match="mine.test: with seed 0, every test text is a demonst"):
+        write_configuration(folder, models, {"mine": task}, dict.fromkeys(parts, texts))
     assert not folder.exists()
     path = write_configuration(folder, models, {"mine": task}, parts)
     config = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert config["tasks"]["mine"] == task
     assert {"flow", "isolation", "controls"} <= config.keys()
-    assert pl.read_parquet(folder / "test.parquet").equals(texts)
+    assert pl.read_parquet(folder / "test.parquet").equals(others)
     with pytest.raises(InputError, match=r"config\.yaml: exists; move it away, or name another"):
         write_configuration(folder, models, {"mine": task}, parts)
 
@@ -171,7 +174,8 @@ def test_a_name_that_yaml_reads_otherwise_is_quoted(
     task = {"source": "local", "train": "train.parquet", "test": "test.parquet"}
     task |= {"template": TEMPLATE, "labels": [" no", " yes"]}
     models = {"1e5": model_settings(str(tiny_model_directory), None, tmp_path / "study")}
-    parts = {"train.parquet": texts, "test.parquet": texts}
+    others = texts.with_columns(pl.col("text") + " apart")
+    parts = {"train.parquet": texts, "test.parquet": others}
     path = write_configuration(tmp_path / "study", models, {"no": task}, parts)
     config = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert (list(config["models"]), list(config["tasks"])) == (["1e5"], ["no"])

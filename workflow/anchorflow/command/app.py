@@ -75,6 +75,9 @@ def init(
     ] = None,
     text_column: Annotated[str | None, typer.Option(help="The texts' column.")] = None,
     label_column: Annotated[str | None, typer.Option(help="The labels' column.")] = None,
+    quoting: Annotated[
+        str | None, typer.Option(help="Of CSV and TSV files: double or none, as in the task's key.")
+    ] = None,
 ) -> None:
     """Write a configuration: of your model or a small one, on your texts or on movie reviews."""
     if revision is not None and model is None:
@@ -85,6 +88,7 @@ def init(
         "--labels": labels,
         "--text-column": text_column,
         "--label-column": label_column,
+        "--quoting": quoting,
     }
     if train is None and (without := [name for name, given in of_texts.items() if given]):
         raise InputError(f"{without[0]} goes with --train; name the file of training texts.")
@@ -95,7 +99,9 @@ def init(
     tasks = {"reviews": packaged("tasks", "reviews")}
     parts: dict[str, pl.DataFrame] = {}
     if train is not None:
-        texts = Texts(train, test, text_column or "text", label_column or "label")
+        if quoting not in (None, "double", "none"):
+            raise InputError(f"--quoting: {quoting} is neither double nor none; write one of them.")
+        texts = Texts(train, test, text_column or "text", label_column or "label", quoting)
         words = None if labels is None else labels.split(",")
         pattern = (template or TEMPLATE).replace("\\n", "\n")  # as one types it in a shell
         settings, parts = task_settings(texts, pattern, words, folder)

@@ -14,8 +14,13 @@ import yaml
 
 from anchorflow.config.configuration import complete_configuration
 from anchorflow.config.errors import InputError
+from anchorflow.config.named_files import files_of_texts
 from anchorflow.config.places import REPOSITORY, WORKFLOW
+from anchorflow.prepare.same_texts import compared, compared_texts
+from anchorflow.prepare.samples import draw_samples
 from anchorflow.prepare.text_files import read_file
+from anchorflow.prepare.texts import read_texts
+from anchorflow.schemas.texts import SPLITS
 from anchorflow.store.replacing import replacing
 
 CONFIGURATION = "config.yaml"
@@ -37,6 +42,7 @@ class Texts(NamedTuple):
     test: Path | None  # or some of the training texts
     text_column: str = "text"
     label_column: str = "label"
+    quoting: str | None = None  # of CSV and TSV files
 
 
 def write_configuration(
@@ -55,7 +61,8 @@ def write_configuration(
     Raises
     ------
     InputError
-        If the folder has one, or the new one would be refused; then nothing is written.
+        If the folder has one, or the new one or its texts would be refused; then nothing is
+        written.
     """
     for file in (folder, *folder.parents):
         if file.is_file():
@@ -73,7 +80,9 @@ def write_configuration(
             part.write_parquet(folder / name)
         with contextlib.chdir(folder):  # where its paths start
             schema = WORKFLOW / "schemas" / "config.schema.yaml"
-            complete_configuration(yaml.safe_load(text), schema)
+            config = yaml.safe_load(text)
+            complete_configuration(config, schema)
+            _check_texts(config)
     except BaseException:
         for name in parts:
             (folder / name).unlink(missing_ok=True)
@@ -83,6 +92,19 @@ def write_configuration(
     with replacing(folder / CONFIGURATION) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return folder / CONFIGURATION
+
+
+def _check_texts(config: Mapping[str, Any]) -> None:
+    """Read the texts of local tasks and draw from them, as a run does."""
+    sizes = config["test_examples"], config["demonstrations_per_label"]
+    for name, task in config["tasks"].items():
+        if task["source"] == "local":
+            files = {
+                split: files_of_texts(f"tasks.{name}.{split}", task[split]) for split in SPLITS
+            }
+            texts = read_texts(name, task, files)
+            for seed in config["seeds"]:
+                draw_samples(texts, seed, task["labels"], *sizes)
 
 
 def _as_yaml(part: Mapping[str, Mapping[str, Any]]) -> str:
@@ -162,6 +184,7 @@ def task_settings(
         settings |= {split: os.path.relpath(file, folder) for split, file in files.items()}
         columns = {"text": texts.text_column, "label": texts.label_column}
         settings |= {} if columns == _COLUMNS else {"columns": columns}
+        settings |= {} if texts.quoting is None else {"quoting": texts.quoting}
     names = {str(value) for value in values}
     if names != {word.strip() for word in words} or any(name.isdigit() for name in names):
         settings["values"] = values
@@ -182,7 +205,7 @@ def _rows(file: Path, texts: Texts) -> pl.DataFrame:
             "or another with --label-column."
         )
     wanted = {texts.text_column: "text", texts.label_column: "label"}
-    source = read_file(file, list(wanted), texts.label_column)
+    source = read_file(file, list(wanted), texts.label_column, texts.quoting)
     if lacking := [name for name in wanted if name not in source.columns]:
         raise InputError(
             f"{file}: no column {' and '.join(lacking)}, only {', '.join(source.columns)}; name "
@@ -208,7 +231,7 @@ def _split(rows: pl.DataFrame, file: Path) -> dict[str, pl.DataFrame]:
     Copies of them are in neither part.
     """
     drawn = rows.sample(fraction=1, shuffle=True, seed=0)
-    distinct = drawn.unique("text", keep="first", maintain_order=True)
+    distinct = drawn.filter(compared().is_first_distinct())
     counts = dict(distinct["label"].value_counts().iter_rows())
     for label in _sorted(rows["label"].unique()):
         if counts.get(label, 0) < 2:
@@ -219,5 +242,5 @@ def _split(rows: pl.DataFrame, file: Path) -> dict[str, pl.DataFrame]:
     share = min(_TEST_SHARE, _MOST_TEST_TEXTS / len(distinct))
     place = pl.int_range(pl.len()).over("label")
     test = distinct.filter(place < (pl.len().over("label") * share).ceil())
-    train = drawn.filter(~pl.col("text").is_in(test["text"].implode()))
+    train = drawn.filter(~compared().is_in(compared_texts(test["text"]).implode()))
     return {"train.parquet": train, "test.parquet": test}

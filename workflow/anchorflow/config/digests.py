@@ -36,8 +36,14 @@ NOT_COUNTING = (
     "__init__.py",  # the package's docstring, version, and where its public names are
 )
 DECLARATION = re.compile(r"(analyses|analyses/\w+|claims)/__init__.py")  # of analyses
-# Exceptions: names of cells seed random draws, separators are part of texts, shards select them.
-COUNTING = ("config/cell_names.py", "config/text_fields.py", "config/shards.py")
+# Exceptions: names of cells seed random draws, separators are part of texts, shards select them,
+# and characters that are not seen are stripped.
+COUNTING = (
+    "config/cell_names.py",
+    "config/text_fields.py",
+    "config/shards.py",
+    "config/look_alikes.py",
+)
 
 _PAGE_PARTS = (".html", ".css", ".js")  # same stem and folder as a module
 _DESCRIPTIONS = {"description", "unit", "rows"}  # in the metadata of columns and tables

@@ -175,7 +175,7 @@ def _remedy(name: str, value: Any, words: Sequence[str], found: set[Any]) -> str
 def _likely_values(found: set[Any], words: Sequence[str], alike: str) -> list[Any] | None:
     """What probably stands for each label word: itself in another case, or numbers in order."""
     seen = {looks(str(value)): value for value in found}
-    if alike and all(looks(word) in seen for word in words):
+    if alike and len(seen) == len(found) and all(looks(word) in seen for word in words):
         return [seen[looks(word)] for word in words]
     if {*seen} == {"false", "true"} and len(words) == len(found):
         return [seen["false"], seen["true"]]

@@ -158,7 +158,7 @@ def _separated_rows(
                     f"{path}: lines {first} to {last} are one row if their quotation marks enclose "
                     f"a text, and {len(parts)} rows if these belong to the texts; write "
                     f'"quoting: {DOUBLE}" in the task for one, "quoting: {NONE}" for '
-                    f"{len(parts)}, or correct them."
+                    f"{len(parts)}, or correct them (anchorflow init: --quoting)."
                 )
     return header, [row for _, _, row in rows]
 
