@@ -155,7 +155,7 @@ def test_a_configuration_is_written_once_and_only_if_it_is_valid(
         write_configuration(tmp_path / "file" / "study", models, {"mine": task}, parts)
     with pytest.raises(InputError, match="template"):
         write_configuration(folder, models, {"mine": {**task, "template": "{label}"}}, parts)
-    with pytest.raises(InputError, match="mine.test: with seed 0, every test text is a demonst"):
+    with pytest.raises(InputError, match="with seed 0, every test text is a demonstration"):
         write_configuration(folder, models, {"mine": task}, dict.fromkeys(parts, texts))
     assert not folder.exists()
     path = write_configuration(folder, models, {"mine": task}, parts)

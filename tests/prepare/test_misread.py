@@ -17,7 +17,7 @@ from anchorflow.config.configuration import complete_configuration
 from anchorflow.config.errors import InputError
 from anchorflow.config.named_files import files_of_texts
 from anchorflow.config.places import WORKFLOW
-from anchorflow.prepare.described_texts import described_texts, drawn_texts, remarks
+from anchorflow.prepare.described_texts import described_texts, distinct_draws, remarks
 from anchorflow.prepare.samples import draw_samples
 from anchorflow.prepare.texts import read_texts
 
@@ -332,7 +332,7 @@ def test_copies_are_drawn_once() -> None:
     )
     samples = draw_samples(texts, 0, list(WORDS), 16, 1)
     assert samples.filter(demonstrations="fixed")["text"].to_list() == ["fine", "poor"]
-    assert drawn_texts(samples) == "2 test texts in 1 seed, all distinct"
+    assert distinct_draws(samples) == "2 test texts in 1 seed, all distinct"
     assert remarks(texts, WORDS, 3, 16, 1) == [
         "the 3 train texts are 2 distinct ones, which are drawn once; row 3 ('good') repeats",
         "the 4 test texts are 2 distinct ones, which are drawn once; row 2 ('fine ') repeats",

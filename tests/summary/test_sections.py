@@ -177,12 +177,31 @@ def test_the_page_is_written_for_a_browser_and_for_a_terminal(tmp_path: Any) -> 
         "models": ["tiny"],
         "labels": {"news": [" x", " y"]},
         "seeds": ["0", "1"],
+        "test_examples": 2,
         "demonstrations": 1,
         "twins": ["tiny+initialized-0"],
         "compared": ["flow"],
         "figures": FIGURES,
     }
-    tables = {"claims": claims_table(), "accuracy": accuracy(("news", "average"))}
+    texts = pl.DataFrame(
+        [
+            ("news", "train", 0, "good", 1),
+            ("news", "train", 1, "bad", 0),
+            ("news", "test", 0, "new", 1),
+            ("news", "test", 1, "good ", 1),
+        ],
+        ["task", "split", "row", "text", "label"],
+        orient="row",
+    )
+    samples = pl.DataFrame(
+        {"task": "news", "seed": [0, 1], "demonstrations": "fixed", "example": [0, 0]}
+    )
+    tables = {
+        "claims": claims_table(),
+        "accuracy": accuracy(("news", "average")),
+        "texts": texts,
+        "samples": samples,
+    }
     paths = {kind: tmp_path / f"summary.{kind}" for kind in ("md", "html")}
     spent = costs(tables, USAGE, ["tiny+initialized-0"])
     write_summary(paths, "Summary", sections_of(tables, run, spent, 0.95))
@@ -194,6 +213,11 @@ def test_the_page_is_written_for_a_browser_and_for_a_terminal(tmp_path: Any) -> 
     ]
     assert '<a href="figures/flow/tiny.png">flow</a>' in html
     assert html.count("<tr>") == 1 + len([c for c in DECIDED if asked(c)]) + 1 + 1 + 1 + 4
+    assert (
+        "Texts of news: train, x 1, y 1; test, x 0, y 2. "
+        "Drawn: 2 test texts in 2 seeds, 1 of them distinct."
+    ) in html
+    assert "news: all test texts have the label y." in html
     shown = for_terminal(markdown)
     assert max(map(len, shown.splitlines())) <= WIDTH
     assert "QUESTIONS AND ANSWERS" in shown

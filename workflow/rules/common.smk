@@ -12,6 +12,7 @@ if (Path(folder_of_rules()).parent / "anchorflow").is_dir():
     sys.path.insert(0, str(Path(folder_of_rules()).parent))
 
 from anchorflow.config import configuration, digests
+from anchorflow.config.as_written import check_keys
 from anchorflow.config.cell_names import UNTRAINED, base_of, is_untrained, task_of
 from anchorflow.config.configuration import (
     complete_configuration,
@@ -26,7 +27,6 @@ from anchorflow.config.named_files import files_of_texts
 from anchorflow.config.places import PACKAGE, REPOSITORY, WORKFLOW
 from anchorflow.config.presented_settings import settings_named, without_texts
 from anchorflow.config.registry import entries
-from anchorflow.config.as_written import check_keys
 from anchorflow.config.shards import gathered, shard_names
 from anchorflow.config.analysis import MODEL, WORLDS
 from anchorflow.config.stages import (

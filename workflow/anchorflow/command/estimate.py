@@ -13,7 +13,7 @@ from anchorflow.model.devices import choose_device
 from anchorflow.model.memory import check_job
 from anchorflow.model.size import Cost, Size
 from anchorflow.model.tokenizer import open_tokenizer
-from anchorflow.prepare.described_texts import described_texts, drawn_texts, remarks
+from anchorflow.prepare.described_texts import described_texts, distinct_draws, remarks
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.schemas.texts import TEXTS
@@ -38,7 +38,7 @@ def log_texts(config: Mapping[str, Any]) -> None:
         log.info("%s:", task)
         for line in (
             *described_texts(texts, labels),
-            f"drawn: {drawn_texts(read_tables(samples, SAMPLES))}",
+            f"drawn: {distinct_draws(read_tables(samples, SAMPLES))}",
             *(f"note: {remark}" for remark in remarks(texts, labels, *sizes)),
             *(
                 f"a prompt of {model} begins with {_beginning(model, task, seeds[0])}"

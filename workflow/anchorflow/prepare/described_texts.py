@@ -102,7 +102,7 @@ def remarks(
     return said
 
 
-def drawn_texts(samples: pl.DataFrame) -> str:
+def distinct_draws(samples: pl.DataFrame) -> str:
     """How many test texts all seeds have, and how many of them are distinct.
 
     Parameters

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from anchorflow.prepare.described_texts import drawn_texts, of_labels, remarks
+from anchorflow.prepare.described_texts import distinct_draws, of_labels, remarks
 from anchorflow.present.page import cell
 from anchorflow.schemas.texts import SPLITS
 from anchorflow.statistics.by_task import AVERAGE
@@ -134,7 +134,7 @@ def texts_described(
     for task, labels in run["labels"].items():
         of_task = texts.filter(task=task)
         counts = [f"{split}, {of_labels(of_task.filter(split=split), labels)}" for split in SPLITS]
-        drawn = drawn_texts(samples.filter(task=task))
+        drawn = distinct_draws(samples.filter(task=task))
         said.append(f"Texts of {task}: {'; '.join(counts)}. Drawn: {drawn}.")
         sizes = len(run["seeds"]), run["test_examples"], run["demonstrations"]
         said += [f"{task}: {remark}." for remark in remarks(of_task, labels, *sizes)]
