@@ -10,13 +10,13 @@ SUMMARIZED = {
 rule write_summary:
     input:
         FINAL_FIGURES + FINAL_TABLES,
+        **SUMMARIZED,
         texts=expand("results/texts/{task}.parquet", task=config["tasks"]),
         samples=expand(
             "results/samples/{task}/{seed}.parquet",
             task=config["tasks"],
             seed=config["seeds"],
         ),
-        **SUMMARIZED,
     output:
         costs="results/tables/costs.csv",
         md="results/summary.md",
