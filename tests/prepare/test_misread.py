@@ -353,8 +353,8 @@ def test_overlaps_contradictions_and_single_classes_are_counted() -> None:
         "1 training text of 5 is among the test texts, as row 1 ('good'); no test text is among "
         'its own demonstrations, and "repeated: drop" leaves them out',
         "the 5 train texts are 4 distinct ones, which are drawn once; row 4 ('flat jokes') repeats",
-        "2 train texts stand there with two labels, as row 3 ('flat jokes'); the first one counts, "
-        'and "repeated: drop" leaves them out',
+        "2 train texts stand there with two labels, as row 3 ('flat jokes'); one of them counts "
+        'in a draw, and "repeated: drop" leaves them out',
         "1 test text with invisible characters or white space around them, as row 1 ('good '); "
         '"invisible: strip" removes these',
         "all test texts have the label Positive",

@@ -76,7 +76,7 @@ def remarks(
         if two := int(found.two_labels[split].sum()):
             said.append(
                 f"{_number(two, f'{split} text')} stand there with two labels, as "
-                f"{_first(frame, found.two_labels[split])}; the first one counts, and "
+                f"{_first(frame, found.two_labels[split])}; one of them counts in a draw, and "
                 '"repeated: drop" leaves them out'
             )
         marked = with_invisible(frame["text"])

@@ -8,6 +8,7 @@ import polars as pl
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.same_texts import compared, distinct
 from anchorflow.random_draws import generator
+from anchorflow.schemas.texts import SPLITS
 
 PROTOCOLS = ("per_example", "fixed")
 
@@ -44,43 +45,39 @@ def draw_samples(
         If a label has too few training texts, or all test texts are demonstrations.
     """
     task = texts["task"][0]
-    train = distinct(texts, "train")
-    text_of = dict(zip(train["row"], train["text"], strict=True))
-    label_of = dict(zip(train["row"], train["label"], strict=True))
-    by_label = [
-        train.filter(pl.col("label") == label)["row"].to_numpy() for label in range(len(labels))
-    ]
+    texts = texts.with_columns(compared().alias("form"))
+    train, test = (texts.filter(split=split) for split in SPLITS)
+    once = distinct(train, "train")
+    rows = {row["row"]: row for row in train.iter_rows(named=True)}
 
-    def draw(without: int | None, *purpose: str | int) -> list[int]:
+    def draw(query: str | None, *purpose: str | int) -> list[int]:
         random = generator(seed, task, *purpose)
-        drawn = []
-        for word, rows in zip(labels, by_label, strict=True):
-            others = rows[rows != without] if without is not None else rows
-            if len(others) < demonstrations_per_label:
-                apart = "" if without is None else " apart from a test text"
-                raise InputError(
-                    f'tasks.{task}.train: the label "{word.strip()}" has {len(others)} training '
-                    f"texts{apart}, but demonstrations_per_label is {demonstrations_per_label}; "
-                    "add texts or lower it."
-                )
-            drawn.append(random.choice(others, demonstrations_per_label, replace=False))
-        mixed: list[int] = random.permutation(np.concatenate(drawn)).tolist()
-        return mixed
+        others = once if query is None else once.filter(pl.col("form") != query)
+        _check_counts(others, labels, demonstrations_per_label, query)
+        drawn: list[int] = []
+        # From all texts, as if none repeated; anew from distinct ones if the query or a copy is
+        # among them, so that copies elsewhere in the data change no draw.
+        for pool in (train, others):
+            by_label = [pool.filter(label=label)["row"].to_numpy() for label in range(len(labels))]
+            chosen = [random.choice(of, demonstrations_per_label, replace=False) for of in by_label]
+            drawn = random.permutation(np.concatenate(chosen)).tolist()
+            forms = {rows[row]["form"] for row in drawn}
+            if len(forms) == len(drawn) and query not in forms:
+                break
+        return drawn
 
     fixed = draw(None, "fixed demonstrations")
-    test = distinct(texts, "test", apart_from=[text_of[row] for row in fixed])
-    chosen = generator(seed, task, "test texts").permutation(len(test))[:test_examples]
-    queries = test[np.sort(chosen)]
+    shown = [rows[row]["form"] for row in fixed]
+    order = generator(seed, task, "test texts").permutation(len(test))
+    queries = distinct(test[order], "test", apart_from=shown)[:test_examples].sort("row")
     if queries.is_empty():
         raise InputError(
             f"tasks.{task}.test: with seed {seed}, every test text is a demonstration; add others."
         )
-    known = dict(zip(train.select(compared()).to_series(), train["row"], strict=True))
-    itself = [known.get(text) for text in queries.select(compared()).to_series()]
     draws = {
         "per_example": [
-            draw(row, "demonstrations", example)
-            for row, example in zip(itself, queries["row"], strict=True)
+            draw(form, "demonstrations", example)
+            for form, example in queries.select("form", "row").iter_rows()
         ],
         "fixed": [fixed] * len(queries),
     }
@@ -96,15 +93,28 @@ def draw_samples(
                 "text",
                 "label",
                 pl.Series("demonstration_rows", drawn, dtype=pl.List(pl.Int32)),
-                pl.Series("demonstration_texts", [[text_of[r] for r in row] for row in drawn]),
+                pl.Series("demonstration_texts", [[rows[r]["text"] for r in row] for row in drawn]),
                 pl.Series(
                     "demonstration_labels",
-                    [[label_of[r] for r in row] for row in drawn],
+                    [[rows[r]["label"] for r in row] for row in drawn],
                     dtype=pl.List(pl.Int32),
                 ),
             )
         )
     return pl.concat(parts)
+
+
+def _check_counts(train: pl.DataFrame, labels: list[str], wanted: int, query: str | None) -> None:
+    """Raise InputError if a label has fewer distinct training texts than demonstrations."""
+    counts = dict(train["label"].value_counts().iter_rows())
+    for label, word in enumerate(labels):
+        if counts.get(label, 0) < wanted:
+            apart = "" if query is None else " apart from a test text"
+            raise InputError(
+                f'tasks.{train["task"][0]}.train: the label "{word.strip()}" has '
+                f"{counts.get(label, 0)} training texts{apart}, but demonstrations_per_label is "
+                f"{wanted}; add texts or lower it."
+            )
 
 
 def with_shuffled_labels(samples: pl.DataFrame) -> pl.DataFrame:
