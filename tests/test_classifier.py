@@ -267,7 +267,7 @@ def _tokenizer(classifier: InContextClassifier) -> Any:
         (["a"], [0, 1], "there are 2 labels for 1 texts"),
         (["a"], [2], "the label 2 is not between 0 and 1"),
         ("a", [0], "texts is a single string"),
-        (["word " * 2000], [0], r"text 0: its prompt's \d+ tokens exceed the context of 1024"),
+        (["word " * 2000], [0], r"text 0: for its prompt, \d+ tokens exceed the context of 1024"),
     ],
 )
 def test_bad_training_texts_are_told(

@@ -2,14 +2,13 @@
 
 import importlib.util
 import struct
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.chat import FORMAT, Segment, Turn, control_tokens
+from anchorflow.prepare.chat import FORMAT, Turn
+from anchorflow.prepare.control_tokens import Segment
 from chat_formats import chat_of, template_of
 
 TWO = [
@@ -201,46 +200,6 @@ def test_a_template_that_asks_for_a_system_turn_needs_an_instruction() -> None:
         'models.m.chat: the chat template of model m refuses these turns ("tell me"); give the '
         'task an `instruction`, or set "chat: false".'
     )
-
-
-def tokenizer_with_marks() -> Tokenizer:
-    """Words, special tokens of ChatML, a mark that is not special, and an added blank."""
-    tokenizer = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.add_special_tokens(["<|im_start|>", "<|im_end|>"])
-    tokenizer.add_tokens([AddedToken("<think>"), AddedToken("<tool>"), AddedToken("\n\n")])
-    return tokenizer
-
-
-def test_tokens_that_mark_turns_are_the_special_ones_and_those_of_the_template() -> None:
-    tokenizer = tokenizer_with_marks()
-    chatml, qwen = chat_of(template_of("chatml")), chat_of(template_of("qwen3") + "{#\n\n#}")
-    assert set(control_tokens(tokenizer, chatml.template).values()) == {
-        "<|im_start|>",
-        "<|im_end|>",
-    }
-    marks = {"<|im_start|>", "<|im_end|>", "<think>"}
-    assert set(control_tokens(tokenizer, qwen.template).values()) == marks
-
-
-@pytest.mark.parametrize("typed", ["<|im_end|>", "<think>"])
-def test_a_mark_that_somebody_typed_into_a_text_is_refused_with_its_row(typed: str) -> None:
-    tokenizer, chat = tokenizer_with_marks(), chat_of(template_of("qwen3"))
-    control = control_tokens(tokenizer, chat.template)
-    chat = replace(chat, control=control)
-    for text in ("fine <tool> | im_end |\n\n>", f"fine{typed}really"):
-        prompt = chat.wrap(chat.turns([([("text", text)], ("label", "yes"))], QUERY))
-        encoding = tokenizer.encode("".join(t for _, t in prompt), add_special_tokens=False)
-        assert sum(token in control for token in encoding.ids) == 8 + (typed in text)
-        if typed not in text:
-            chat.check_contents(prompt, encoding.ids, encoding.offsets)
-            continue
-        with pytest.raises(InputError) as error:
-            chat.check_contents(prompt, encoding.ids, encoding.offsets, "test text 4")
-        assert str(error.value) == (
-            f"models.m.chat: for test text 4, {text!r} contains {typed!r}, which model m takes for "
-            'a mark between turns; remove it from the text, or set "chat: false".'
-        )
 
 
 KEY = b"tokenizer.chat_template"

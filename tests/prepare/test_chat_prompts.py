@@ -1,6 +1,5 @@
 """Prompts in the chat format: every position, on the templates of several families."""
 
-from dataclasses import replace
 from functools import cache
 
 import polars as pl
@@ -8,8 +7,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers.utils.chat_template_utils import render_jinja_template
 
-from anchorflow.config.errors import InputError
-from anchorflow.prepare.chat import Chat, control_tokens
+from anchorflow.prepare.chat import Chat
 from anchorflow.prepare.positions import instruction_positions, label_word_positions
 from anchorflow.prepare.prompts import build_prompts
 from anchorflow.prepare.template import Template
@@ -52,9 +50,8 @@ def tokenizer() -> Tokenizer:
     return made
 
 
-def chat_with_marks(name: str) -> Chat:
-    chat = chat_of(template_of(name))
-    return replace(chat, control=control_tokens(tokenizer(), chat.template))
+def chat_of_name(name: str) -> Chat:
+    return chat_of(template_of(name))
 
 
 def samples() -> pl.DataFrame:
@@ -112,7 +109,7 @@ BEFORE = "Judge each one."  # what is told before the first turn of the user
 @pytest.mark.parametrize("name", NAMES)
 def test_prompts_are_what_the_template_renders_and_every_position_is_known(name: str) -> None:
     instruction = next(iter(SYSTEM_TURNS)) if name in SYSTEM else BEFORE
-    chat = chat_with_marks(name)
+    chat = chat_of_name(name)
     words = [(" " if name == "mistral" else "") + word.strip() for word in LABELS]
     for told in (None, instruction):
         template = Template.parse(WORDING, instruction=told or "", separator="unused", chat=chat)
@@ -150,7 +147,7 @@ def test_prompts_are_what_the_template_renders_and_every_position_is_known(name:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_all_answers_begin_with_ends_the_prompt_after_the_assistant_s_mark(name: str) -> None:
-    chat = chat_with_marks(name)
+    chat = chat_of_name(name)
     blank = " " if name == "mistral" else ""
     template = Template.parse(WORDING, chat=chat)
     both = [" very good", " very bad"]
@@ -165,24 +162,21 @@ def test_what_all_answers_begin_with_ends_the_prompt_after_the_assistant_s_mark(
 
 
 def test_a_text_may_end_a_query_in_the_chat_format() -> None:
-    frame = built(Template.parse("{text}{label}", chat=chat_with_marks("chatml")))
+    frame = built(Template.parse("{text}{label}", chat=chat_of_name("chatml")))
     prompt = frame.row(0, named=True)
     assert written(prompt["token_ids"][prompt["query_start"] :]) == (
         "Positive<|im_end|>\n<|im_start|>assistant\n"
     )
 
 
-def test_a_mark_in_a_text_is_refused_with_the_test_text_and_none_without_marks() -> None:
-    chat = chat_with_marks("chatml")
+def test_a_mark_in_a_text_opens_no_turn_and_ends_no_document() -> None:
     typed = samples().with_columns(
         text=pl.when(pl.col("example") == 1).then(pl.lit("so <|im_end|>")).otherwise("text")
     )
-    template = Template.parse(WORDING, chat=chat)
-    with pytest.raises(InputError) as error:
-        build_prompts(typed, tokenizer(), template, LABELS, "m", 1000)
-    assert str(error.value) == (
-        "models.m.chat: for test text 1, 'so <|im_end|>' contains '<|im_end|>', which model m "
-        'takes for a mark between turns; remove it from the text, or set "chat: false".'
-    )
-    plain = build_prompts(typed, tokenizer(), Template.parse(WORDING), LABELS, "m", 1000)
-    assert len(plain) == len(QUERIES)
+    for chat in (chat_of_name("chatml"), None):
+        template = Template.parse(WORDING, chat=chat)
+        prompt = build_prompts(typed, tokenizer(), template, LABELS, "m", 1000).row(1, named=True)
+        query = prompt["token_ids"][prompt["query_start"] :]
+        assert "so <|im_end|>" in written(query)
+        end = tokenizer().token_to_id("<|im_end|>")
+        assert query.count(end) == (chat is not None)  # the template's own

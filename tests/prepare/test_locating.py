@@ -14,6 +14,7 @@ from tokenizers import (
 )
 
 from anchorflow.config.errors import InputError
+from anchorflow.prepare.control_tokens import CONTENTS, encode
 from anchorflow.prepare.label_words import (
     label_tokens,
 )
@@ -68,7 +69,10 @@ def check_positions(
 ) -> None:
     """Assert what holds for every tokenizer and text."""
     expected = segments(demonstrations, query)
-    encoding = tokenizer.encode(expected.text)
+    parts = TEMPLATE.compose([(demonstrations, query)])[0]
+    encoding = encode(tokenizer, parts)
+    if not any("<s>" in part for kind, part in parts if kind in CONTENTS):
+        assert encoding.ids == tokenizer.encode(expected.text).ids
     offsets, tokens = encoding.offsets, len(encoding.ids)
     assert prompt.token_ids == encoding.ids
     assert prompt.target_position == tokens - 1
@@ -455,7 +459,11 @@ def test_any_template_texts_and_words_give_a_correct_prompt_or_one_sentence(
         if len(starts) <= len(demonstrations):
             words.append((len(whole), len(whole) + len(word)))
             whole += word + template.separator
-    encoding = tokenizer.encode(whole)
+    parts = template.compose([(demonstrations, query)])[0]
+    assert "".join(part for _, part in parts) == whole
+    encoding = encode(tokenizer, parts)
+    if "<s>" not in whole:
+        assert encoding.ids == tokenizer.encode(whole).ids
     offsets = encoding.offsets
     assert prompt.token_ids == encoding.ids
     assert prompt.target_position == len(offsets) - 1

@@ -22,6 +22,9 @@ class Known:
         self._ids = {f" {word}": 100_000 + k for k, word in enumerate(known)}
         self._unknown = unknown
 
+    def get_added_tokens_decoder(self) -> dict[int, object]:
+        return {}
+
     def encode(self, text: str, /) -> StubEncoding:
         ids, offsets = [], []
         for first, last in self._words.encode(text).offsets:

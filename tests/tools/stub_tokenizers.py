@@ -25,6 +25,9 @@ class StubTokenizer:
         offsets = [match.span() for match in matches]
         return StubEncoding([0] * self._bos + ids, [(0, 0)] * self._bos + offsets)
 
+    def get_added_tokens_decoder(self) -> dict[int, Any]:
+        return {}
+
 
 class Decoder:
     """As much of a tokenizer as predictions need."""

@@ -38,7 +38,7 @@ from anchorflow.model.opening import MODEL_CARD
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.prepare.prompts import build_prompts
 from anchorflow.prepare.template import SEPARATOR, Template
-from anchorflow.prepare.tokenizer import context_of
+from anchorflow.prepare.tokenizer import chat_template_of, context_of
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.store.checksums import fingerprints, write_json
@@ -148,6 +148,8 @@ class InContextClassifier:
         self._check_labels([label for _, label in self.demonstrations])
         self.template = template
         self.instruction, self.separator = instruction, separator
+        chat = chat_template_of(tokenizer)
+        self._chat_template = chat.source if chat else ""
         self._tokenizer = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -428,7 +430,10 @@ class InContextClassifier:
         )
         context = context_of(self.model.config.get_text_config())
         template = Template.parse(
-            self.template, instruction=self.instruction, separator=self.separator
+            self.template,
+            instruction=self.instruction,
+            separator=self.separator,
+            chat_template=self._chat_template,
         )
         prompts = build_prompts(
             samples, self._tokenizer, template, self.labels, self.names.model, context
@@ -437,7 +442,8 @@ class InContextClassifier:
         if not too_long.is_empty():
             example, reason = too_long.select("example", "skipped").row(0)
             raise InputError(
-                f"text {example}: its prompt's {reason}; shorten it, or give fewer demonstrations."
+                f"text {example}: for its prompt, {reason}; shorten it, or give fewer or other "
+                "demonstrations."
             )
         return runnable(prompts, "fixed")
 

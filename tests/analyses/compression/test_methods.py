@@ -59,6 +59,9 @@ class Words:
             Regex(r" ?[A-Za-z]+|.|\n"), behavior="isolated"
         )
 
+    def get_added_tokens_decoder(self) -> dict[int, object]:
+        return {}
+
     def encode(self, text: str, /) -> object:
         return self._tokenizer.encode(text)
 

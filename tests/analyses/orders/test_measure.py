@@ -82,7 +82,7 @@ def test_a_shard_has_the_rows_of_its_texts_and_long_prompts_are_logged(
     with caplog.at_level(logging.WARNING):
         measured = measure_orders(model, long, 200)
     assert len(measured) == len(whole) - 1
-    assert "1 prompts are skipped" in caplog.text
+    assert "1 of 9 prompts of orders and draws are skipped; the first one: too long" in caplog.text
     none = measure_orders(model, prompts.with_columns(skipped=pl.lit("too long")), 200)
     assert none.schema == frame_schema(ORDERS)
     assert none.is_empty()

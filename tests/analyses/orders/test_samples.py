@@ -91,7 +91,9 @@ class Builder:
     def build(self, samples: pl.DataFrame) -> pl.DataFrame:
         tokens = pl.col("demonstration_texts").list.join("").str.len_chars()
         return samples.with_columns(
-            skipped=pl.when(tokens > self._context).then(pl.lit("too long"))
+            tokens=tokens,
+            context=self._context,
+            skipped=pl.when(tokens > self._context).then(pl.lit("too long")),
         )
 
 

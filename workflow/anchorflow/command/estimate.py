@@ -52,7 +52,7 @@ def _beginning(model: str, task: str, seed: int) -> str:
     """The first tokens of a prompt, each in quotes."""
     prompts = read_table(f"results/prompts/{model}/{task}/{seed}.parquet", PROMPTS)
     tokenizer = open_tokenizer(Path("results/tokenizers") / model)
-    ids = prompts["token_ids"][0][:_TOKENS]
+    ids = prompts["token_ids"].drop_nulls()[0][:_TOKENS]  # one at least has tokens
     return " ".join(repr(tokenizer.decode([token], skip_special_tokens=False)) for token in ids)
 
 

@@ -137,6 +137,19 @@ def runnable(prompts: pl.DataFrame, protocol: str) -> pl.DataFrame:
     return prompts.filter(pl.col("demonstrations") == protocol, pl.col("skipped").is_null())
 
 
+def log_skipped(prompts: pl.DataFrame, what: str) -> None:
+    """Warn of prompts that are not run, with the first reason."""
+    reasons = prompts["skipped"].drop_nulls()
+    if len(reasons):
+        log.warning(
+            "%d of %d prompts %s are skipped; the first one: %s.",
+            len(reasons),
+            len(prompts),
+            what,
+            reasons[0],
+        )
+
+
 def among(prompts: pl.DataFrame, examples: Collection[int] | None) -> pl.DataFrame:
     """The prompts of these test texts; all prompts if ``examples`` is None."""
     if examples is None:

@@ -76,11 +76,19 @@ def read_chat_template(folder: str | Path, key: str, model: str) -> ChatTemplate
     InputError
         If the model came without one, or a file is missing or damaged.
     """
-    if CHAT_TEMPLATE not in _check_files(folder):
+    found = find_chat_template(folder)
+    if found is None:
         raise InputError(
             f"{key}: model {model} has no chat template, so it was probably not trained on "
             'conversations; choose another model, or set "chat: false".'
         )
+    return found
+
+
+def find_chat_template(folder: str | Path) -> ChatTemplate | None:
+    """The chat template in a folder, if the model came with one; raises InputError if damaged."""
+    if CHAT_TEMPLATE not in _check_files(folder):
+        return None
     found = read_json(Path(folder) / CHAT_TEMPLATE, remedy=f"delete {folder} and run again")
     return ChatTemplate(found["source"], found["special_tokens"])
 

@@ -19,22 +19,21 @@ encoded without adding any (``add_special_tokens=False``), as ``apply_chat_templ
 
 import functools
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import tokenizers
 from jinja2 import TemplateError
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.tokenizer import ChatTemplate, open_tokenizer, read_chat_template
+from anchorflow.model.tokenizer import ChatTemplate, read_chat_template
+from anchorflow.prepare.control_tokens import Segment
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-Segment = tuple[str, str]  # what it is, and its text
 FORMAT = "format"  # what the template writes around contents
 ANSWER = "answer"  # what every answer begins with
 
@@ -49,20 +48,6 @@ _TRIAL = "<b>Aé & 'b'</b>\\n \"c\" {{ d }}\n\n\te\n  f."
 _CHANGES = "writes different text around different contents"
 
 _EXCERPT = 60  # characters
-
-
-class AddedToken(Protocol):
-    """A token that a tokenizer cuts out of a text before anything else."""
-
-    content: str
-    special: bool
-
-
-class Tokenizer(Protocol):
-    """What is needed of a tokenizer, such as ``tokenizers.Tokenizer``."""
-
-    def get_added_tokens_decoder(self) -> Mapping[int, AddedToken]:
-        """The added tokens by their ids."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +89,6 @@ class Chat:
         Whether an instruction becomes a turn of its own, with the role ``system``.
     blank : str
         The spaces that the template writes between the end of a prompt and an answer.
-    control : mapping
-        Tokens that mark turns, by id, see :func:`control_tokens`.
     """
 
     key: str
@@ -113,7 +96,6 @@ class Chat:
     template: ChatTemplate
     takes_system: bool
     blank: str = ""
-    control: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     def open(cls, folder: str | Path, key: str, model: str) -> "Chat":
@@ -124,9 +106,7 @@ class Chat:
         InputError
             If the model has no chat template, or one that prompts can't be made with.
         """
-        template = read_chat_template(folder, key, model)
-        control = control_tokens(open_tokenizer(folder), template)
-        return replace(cls.of(template, key, model), control=control)
+        return cls.of(read_chat_template(folder, key, model), key, model)
 
     @classmethod
     def of(cls, template: ChatTemplate, key: str, model: str) -> "Chat":
@@ -221,47 +201,6 @@ class Chat:
             [*self._segments(turns, frames[kind], place), *begun]
             for turns, kind, place in zip(prompts, roles, where or [""] * len(prompts), strict=True)
         ]
-
-    def check_contents(
-        self,
-        segments: Sequence[Segment],
-        ids: Sequence[int],
-        offsets: Sequence[tuple[int, int]],
-        where: str = "",
-    ) -> None:
-        """Check that no content of a prompt was read as a control token.
-
-        Parameters
-        ----------
-        segments : sequence of segments
-            A prompt as :meth:`wrap` gives it.
-        ids, offsets : sequence
-            The tokens of the joined segments, and the characters that each covers.
-        where : str
-            A name for the prompt, for the error sentence.
-
-        Raises
-        ------
-        InputError
-            If one was, as in a review that contains ``<|im_end|>``.
-        """
-        contents, reached = [], 0
-        for kind, text in segments:
-            if text and kind != FORMAT:
-                contents.append((reached, reached + len(text), text))
-            reached += len(text)
-        ends = [end for _, end, _ in contents]
-        for token, (first, last) in zip(ids, offsets, strict=True):
-            if token not in self.control or first == last:
-                continue
-            # The first content that ends after the token's first character.
-            begin, _, text = next(iter(contents[bisect_right(ends, first) :]), (last, 0, ""))
-            if begin < last:
-                raise InputError(
-                    f"{self.key}: {_of(where)}{_excerpt(text)} contains {self.control[token]!r}, "
-                    f"which model {self.model} takes for a mark between turns; remove it from the "
-                    'text, or set "chat: false".'
-                )
 
     def _rendered(self, roles: Sequence[str], contents: Sequence[str], where: str = "") -> str:
         """What the template writes, up to where the assistant's next turn begins."""
@@ -380,18 +319,6 @@ def _renderer() -> "PreTrainedTokenizerBase":
     from transformers import PreTrainedTokenizerFast
 
     return PreTrainedTokenizerFast(tokenizer_object=tokenizers.Tokenizer(tokenizers.models.BPE()))
-
-
-def control_tokens(tokenizer: Tokenizer, template: ChatTemplate) -> dict[int, str]:
-    """Tokens that mark turns, by id: special ones, and others that a chat template names.
-
-    Added tokens of white space alone, which some tokenizers have, are ordinary text.
-    """
-    return {
-        token: added.content
-        for token, added in tokenizer.get_added_tokens_decoder().items()
-        if added.special or (added.content.strip() and added.content in template.source)
-    }
 
 
 def _stripped(segments: Sequence[Segment]) -> tuple[Segment, ...]:

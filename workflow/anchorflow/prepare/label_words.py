@@ -12,7 +12,8 @@ import polars as pl
 from anchorflow.config.cell_names import labels_key, task_of, words_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.token_groups import token_groups
-from anchorflow.prepare.locating import PromptError, Tokenizer, build_prompt, locate
+from anchorflow.prepare.control_tokens import Tokenizer
+from anchorflow.prepare.locating import PromptError, build_prompt, locate
 from anchorflow.prepare.random_words import UNKNOWN, leading_space, words_in_order
 from anchorflow.prepare.template import Template
 

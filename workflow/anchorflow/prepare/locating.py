@@ -6,33 +6,12 @@ the template's own words and label words.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.chat import Segment
+from anchorflow.prepare.control_tokens import CONTENTS, Segment, Tokenizer, encode
 from anchorflow.prepare.template import Template
-
-
-class Encoding(Protocol):
-    """A tokenized text."""
-
-    @property
-    def ids(self) -> list[int]:
-        """Token ids, including special tokens such as BOS."""
-
-    @property
-    def offsets(self) -> list[tuple[int, int]]:
-        """First character of each token and the character after its last; equal if it has none."""
-
-
-class Tokenizer(Protocol):
-    """What is needed of a tokenizer, such as ``tokenizers.Tokenizer`` or a stub in a test."""
-
-    @property
-    def encode(self) -> Callable[..., Encoding]:
-        """Tokenize a text, without truncation; ``add_special_tokens=False`` adds no BOS."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +34,6 @@ class Prompt:
 
 class PromptError(InputError):
     """A prompt in which a label word has no tokens of its own."""
-
-
-_CONTENTS = ("field", "label", "instruction")  # kinds of segments that are no formatting
 
 
 @dataclass
@@ -143,17 +119,13 @@ def build_prompt(
     return locate(tokenizer, template, template.compose([(demonstrations, query)])[0])
 
 
-def locate(
-    tokenizer: Tokenizer, template: Template, segments: Sequence[Segment], where: str = ""
-) -> Prompt:
+def locate(tokenizer: Tokenizer, template: Template, segments: Sequence[Segment]) -> Prompt:
     """Tokenize a prompt and locate every segment.
 
     Parameters
     ----------
     segments : sequence of segments
         The whole prompt, as :meth:`Template.compose` gives it.
-    where : str
-        A name for the prompt, such as ``test text 3``, for error sentences.
 
     Raises
     ------
@@ -161,18 +133,14 @@ def locate(
         If a label word does not begin with a token of its own or is merged with the whole query, or
         the tokenizer makes no tokens of the prompt or ends it with a special one.
     InputError
-        If the tokenizer takes a content for a mark between the turns of a chat.
+        If a content has a control token that the tokenizer can't read as text.
     """
     whole = _Text()
     whole.add(*segments)
     # A demonstration begins with the template's first piece, and so does the query.
     start_segments = whole.of_kind("template", "field")[:: len(template.pieces)]
 
-    if template.chat:  # the chat template writes BOS itself
-        encoding = tokenizer.encode(whole.text, add_special_tokens=False)
-        template.chat.check_contents(segments, encoding.ids, encoding.offsets, where)
-    else:
-        encoding = tokenizer.encode(whole.text)
+    encoding = encode(tokenizer, segments, template.chat_template, template.chat is not None)
     offsets = whole.with_leading_spaces(encoding.offsets)
     segments_of = whole.segments_of(offsets)
     if not segments_of:
@@ -223,7 +191,7 @@ def locate(
         format_positions=[
             t
             for t, covered in enumerate(segments_of)
-            if not any(whole.spans[s][0] in _CONTENTS for s in covered)
+            if not any(whole.spans[s][0] in CONTENTS for s in covered)
         ],
         demonstration_starts=begins[:-1],
         demonstration_ends=begins[1:],

@@ -7,6 +7,8 @@ In the chat format, the model's chat template writes the text between demonstrat
 :mod:`anchorflow.prepare.chat`.
 """
 
+import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,18 +18,22 @@ import polars as pl
 
 from anchorflow.config.cell_names import labels_key
 from anchorflow.config.errors import InputError
-from anchorflow.model.tokenizer import open_tokenizer, read_architecture
+from anchorflow.model.tokenizer import find_chat_template, open_tokenizer, read_architecture
 from anchorflow.prepare.chat import Chat
+from anchorflow.prepare.control_tokens import Segment, Tokenizer
 from anchorflow.prepare.label_words import (
     drawn_label_words,
     warn_of_label_words,
     with_distinct_labels,
     word_tokens,
 )
-from anchorflow.prepare.locating import PromptError, Tokenizer, locate
+from anchorflow.prepare.locating import PromptError, locate
 from anchorflow.prepare.template import PromptTexts, Template
+from anchorflow.prepare.wording import check_wording_tokens, separators_to_try, unknown_parts
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
+
+log = logging.getLogger(__name__)
 
 
 def build_prompts(
@@ -44,7 +50,8 @@ def build_prompts(
 
     The common beginning of all label words becomes part of the template, see
     :func:`with_distinct_labels`. A prompt is never truncated; one that is longer than the model's
-    context of ``context`` tokens is kept as a row with the reason in ``skipped``.
+    context of ``context`` tokens is kept as a row with the reason in ``skipped``. So is one in
+    which a label word has not the tokens that are scored; it has no tokens and no positions.
 
     Parameters
     ----------
@@ -61,9 +68,11 @@ def build_prompts(
     Raises
     ------
     InputError
-        If the label words can't be distinguished, or one has no tokens of its own in a prompt.
+        If the label words can't be distinguished, or have other tokens in all prompts than those
+        that are scored; proposes a separator that works.
     """
     task = task or str(samples["task"][0])
+    check_wording_tokens(task, tokenizer, template, labels, model)
     template, labels = with_distinct_labels(task, tokenizer, template, labels, model, whole_words)
     words = word_tokens(task, tokenizer, template, labels, model, whole_words)
     warn_of_label_words(task, tokenizer, template, labels, words, model)
@@ -73,34 +82,77 @@ def build_prompts(
         for texts, of_texts, query in columns.iter_rows()
     ]
     where = [f"test text {example}" for example in samples["example"]]
+    composed = template.compose(contents, where)
     rows = []
-    for sample, segments, place in zip(
-        samples.iter_rows(named=True), template.compose(contents, where), where, strict=True
-    ):
-        try:
-            prompt = locate(tokenizer, template, segments, place)
-        except PromptError as error:
-            raise InputError(
-                f"{labels_key(task)}: for model {model} and {place}, {error}"
-            ) from None
-        length = len(prompt.token_ids)
+    for sample, segments in zip(samples.iter_rows(named=True), composed, strict=True):
+        of_label = [words[label] for label in sample["demonstration_labels"]]
+        prompt, reason = _located(tokenizer, template, segments, of_label)
+        length = len(prompt["token_ids"]) if prompt else None
+        if length and length > context:
+            reason = f"{length} tokens exceed the context of {context}"
         rows.append(
             {
                 "model": model,
                 "task": task,
                 **{key: sample[key] for key in ("seed", "demonstrations", "example", "label")},
                 "tokens": length,
-                "skipped": f"{length} tokens exceed the context of {context}"
-                if length > context
-                else None,
+                "skipped": reason,
                 "context": context,
-                **vars(prompt),
+                **prompt,
                 "demonstration_labels": sample["demonstration_labels"],
                 "label_tokens": [word[0] for word in words],
                 "word_tokens": words,
             }
         )
+    unlocated = [row["skipped"] for row in rows if row["tokens"] is None]
+    if rows and len(unlocated) == len(rows):
+        others = [(other, other.compose(contents[:1])[0]) for other in separators_to_try(template)]
+        of_label = [words[label] for label in samples["demonstration_labels"][0]]
+        works = (o for o, segments in others if _located(tokenizer, o, segments, of_label)[0])
+        remedy = next((f'; "separator: {json.dumps(o.separator)}" works' for o in works), "")
+        raise InputError(
+            f"{labels_key(task)}: for model {model} and {where[0]}, {unlocated[0]}{remedy}."
+        )
+    if unlocated:
+        log.warning(
+            "%s: for model %s, %d of %d prompts are skipped: %s.",
+            task,
+            model,
+            len(unlocated),
+            len(rows),
+            unlocated[0],
+        )
+    unknown = sum(bool(unknown_parts(tokenizer, template, segments)) for segments in composed)
+    if unknown:
+        log.warning(
+            "%s: for model %s, %d of %d prompts have characters that the tokenizer doesn't know.",
+            task,
+            model,
+            unknown,
+            len(rows),
+        )
     return pl.DataFrame(rows, schema=frame_schema(PROMPTS))
+
+
+def _located(
+    tokenizer: Tokenizer,
+    template: Template,
+    segments: Sequence[Segment],
+    words: Sequence[Sequence[int]],
+) -> tuple[dict[str, Any], str | None]:
+    """A prompt whose label words have these tokens; or nothing, and the reason."""
+    try:
+        prompt = locate(tokenizer, template, segments)
+    except PromptError as error:
+        return {}, str(error).rstrip(".")
+    spans = zip(prompt.label_positions, prompt.label_ends, words, strict=True)
+    for place, (first, end, word) in enumerate(spans, 1):
+        if prompt.token_ids[first:end] != list(word):
+            return {}, (
+                f"the label word of demonstration {place} has other tokens than those that are "
+                "scored, because of the text after it"
+            )
+    return vars(prompt), None
 
 
 @dataclass(frozen=True)
@@ -142,8 +194,10 @@ class PromptBuilder:
         """
         parts = {name: wording[name] for name in ("fields", "instruction", "separator")}
         chat = Chat.open(folder, wording["chat"], model) if wording["chat"] else None
-        tokenizer = open_tokenizer(folder)
-        template = Template.parse(wording["template"], **parts, chat=chat)
+        tokenizer, source = open_tokenizer(folder), find_chat_template(folder)
+        template = Template.parse(
+            wording["template"], **parts, chat=chat, chat_template=source.source if source else ""
+        )
         labels: Sequence[str] = wording["labels"]
         if "drawn" in wording:
             cell, seed = wording["drawn"]

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from anchorflow.config.text_fields import FIELD_SEPARATOR, TEXT
-from anchorflow.prepare.chat import Chat, Segment
+from anchorflow.prepare.chat import Chat
+from anchorflow.prepare.control_tokens import Segment
 
 SEPARATOR = "\n"  # between demonstrations, if the task names no other
 
@@ -24,6 +25,7 @@ class Template:
     separator: str = SEPARATOR
     chat: Chat | None = None  # writes the text around demonstrations, instead of the separator
     answer: str = ""  # in a chat, what every answer begins with
+    chat_template: str = ""  # the model's, in any format: what it names is no text
 
     @classmethod
     def parse(
@@ -33,6 +35,7 @@ class Template:
         instruction: str = "",
         separator: str = SEPARATOR,
         chat: Chat | None = None,
+        chat_template: str = "",
     ) -> "Template":
         r"""Split ``"Review: {text}\nSentiment:{label}"`` at its placeholders.
 
@@ -44,7 +47,11 @@ class Template:
         placeholder = rf"\{{({'|'.join(map(re.escape, fields))})\}}"
         parts = re.split(placeholder, template.removesuffix("{label}"))
         pieces = (("field" if i % 2 else "template", part) for i, part in enumerate(parts))
-        return cls(tuple(pieces), tuple(fields), instruction, separator, chat)
+        if chat:
+            chat_template = chat.template.source
+        return cls(
+            tuple(pieces), tuple(fields), instruction, separator, chat, chat_template=chat_template
+        )
 
     @property
     def field_names(self) -> list[str]:

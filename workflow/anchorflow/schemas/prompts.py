@@ -6,8 +6,8 @@ from anchorflow.schemas import fields as f
 
 PROMPTS = f.table(
     "prompts",
-    "one per (demonstration protocol, test example); prompts that are too long are marked as "
-    "skipped",
+    "one per (demonstration protocol, test example); prompts that are too long, or whose label "
+    "words have other tokens than are scored, are marked as skipped; the latter have no tokens",
     *f.CELL,
     f.PROTOCOL,
     f.EXAMPLE,

@@ -9,7 +9,7 @@ _NOTE = (
     "majority: accuracy of always predicting the most frequent true label. label_mass: "
     "probability, over the whole vocabulary, that the next token is the first of a label word; "
     "in_labels: share of texts whose likeliest next token is the first of a label word. skipped: "
-    "prompts that exceed the model's context and are not run."
+    "prompts that are not run, mostly since they exceed the model's context."
 )
 
 

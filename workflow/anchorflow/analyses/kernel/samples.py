@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.locating import Tokenizer, build_prompt
+from anchorflow.prepare.control_tokens import Tokenizer, encode
+from anchorflow.prepare.locating import build_prompt
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.prepare.same_texts import distinct
 from anchorflow.prepare.template import Template
@@ -193,7 +194,7 @@ def without_template(
     """
     rows = []
     for query, text in zip(queries.iter_rows(named=True), texts, strict=True):
-        token_ids = tokenizer.encode(text).ids
+        token_ids = encode(tokenizer, [("field", text)]).ids
         length = len(token_ids)
         if not length:
             raise InputError(

@@ -16,7 +16,14 @@ from anchorflow.analyses.kernel.measure import predictions_of_heads
 from anchorflow.analyses.orders.samples import build_arranged
 from anchorflow.analyses.orders.schema import ORDERS
 from anchorflow.model.answers import label_predictions
-from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.batches import (
+    Batch,
+    Budget,
+    among,
+    log_skipped,
+    run_batches,
+    runnable,
+)
 from anchorflow.model.cell import Cell
 from anchorflow.model.logits import target_label_logits
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
@@ -67,9 +74,7 @@ def measure_orders(
     budget, parts = Budget(batch_tokens), [pl.DataFrame(schema=frame_schema(ORDERS))]
     prompts = taken_together(prompts)
     run = among(prompts.filter(pl.col("skipped").is_null()), examples)
-    skipped = len(among(prompts, examples)) - len(run)
-    if skipped:
-        log.warning("%d prompts are skipped: they exceed the model's context.", skipped)
+    log_skipped(among(prompts, examples), "of orders and draws")
     with tqdm(total=len(run), desc="orders", unit="prompt", mininterval=1) as progress:
         for name in prompts["demonstrations"].unique(maintain_order=True):
             whole = runnable(prompts, name)

@@ -29,7 +29,7 @@ def build_arranged(
     for per_label in range(every, 0, -1):
         fewer = with_first(kernel, per_label * classes)
         prompts = builder.build(arranged_samples(fewer, texts, count))
-        skipped = prompts.filter(pl.col("skipped").is_not_null())
+        skipped = prompts.filter(pl.col("tokens") > pl.col("context"))
         original = skipped.filter(demonstrations=f"{ORDER}-0")
         if set(skipped["example"]) == set(original["example"]):
             break

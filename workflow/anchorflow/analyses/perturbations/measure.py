@@ -15,7 +15,14 @@ from transformers import PreTrainedModel
 from anchorflow.analyses.perturbations.schema import PERTURBATIONS, PERTURBED_TEXTS
 from anchorflow.analyses.perturbations.texts import perturbed_samples
 from anchorflow.model.answers import predictions_of
-from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.batches import (
+    Batch,
+    Budget,
+    among,
+    log_skipped,
+    run_batches,
+    runnable,
+)
 from anchorflow.model.cell import Cell
 from anchorflow.model.intervened_runs import answers_of_runs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
@@ -76,12 +83,7 @@ def measure_perturbations(
     words = Words.scored(prompts, scoring)
     prompts = leave_room(prompts, words)
     every = prompts.filter(pl.col("skipped").is_null())
-    if len(every) < len(prompts):
-        log.warning(
-            "%d of %d prompts with perturbed texts are skipped: they exceed the model's context.",
-            len(prompts) - len(every),
-            len(prompts),
-        )
+    log_skipped(prompts, "with perturbed texts")
     run = among(every, examples)
     columns = ("example", "label", *(field.name for field in f.SCORED))
     parts = [among(untouched, examples).select(pl.lit(UNTOUCHED).alias("perturbation"), *columns)]

@@ -26,7 +26,14 @@ from anchorflow.analyses.retrieval.samples import (
 )
 from anchorflow.analyses.retrieval.schema import RETRIEVAL
 from anchorflow.model.answers import predictions_of
-from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.batches import (
+    Batch,
+    Budget,
+    among,
+    log_skipped,
+    run_batches,
+    runnable,
+)
 from anchorflow.model.cell import Cell
 from anchorflow.model.intervened_runs import answers_of_runs
 from anchorflow.model.size import Cost, Prompts
@@ -124,13 +131,7 @@ def measure_retrieval(
     words = Words.scored(prompts, scoring)
     prompts = leave_room(prompts, words)
     run = prompts.filter(pl.col("skipped").is_null())
-    if len(run) < len(prompts):
-        log.warning(
-            "%d of %d prompts with chosen demonstrations are skipped: they exceed the model's "
-            "context.",
-            len(prompts) - len(run),
-            len(prompts),
-        )
+    log_skipped(prompts, "with chosen demonstrations")
     parts = [
         random.select(
             pl.lit(RANDOM).alias("choice"),

@@ -22,7 +22,14 @@ from anchorflow.analyses.reweighting.schema import DESCENT, LEARNING_RATES, REWE
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Intervention
-from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.batches import (
+    Batch,
+    Budget,
+    among,
+    log_skipped,
+    run_batches,
+    runnable,
+)
 from anchorflow.model.beta_fit import Fit, Step, answers_under, fit_reweighting, label_scores
 from anchorflow.model.cell import Cell
 from anchorflow.model.last_tokens import LastTokens, keep_all_but_last, keep_together
@@ -219,12 +226,7 @@ def _require_training(prompts: pl.DataFrame, labels: Sequence[str]) -> None:
     """Warn of training texts that are too long; raise InputError if a label has only such."""
     training = prompts.filter(pl.col("demonstrations") == "training")
     short = training.filter(pl.col("skipped").is_null())
-    if len(short) < len(training):
-        log.warning(
-            "%d of %d training texts are left out: their prompts exceed the model's context.",
-            len(training) - len(short),
-            len(training),
-        )
+    log_skipped(training, "with training texts")
     for label, word in enumerate(labels):
         if label not in short["label"]:
             raise InputError(

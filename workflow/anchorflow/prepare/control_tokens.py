@@ -1,0 +1,195 @@
+"""Control tokens, such as ``<bos>``: a template writes them; in contents they are plain text.
+
+A text that contains the characters of a control token would end a document or open a turn, in the
+middle of a prompt. Where that happens, the prompt is encoded by a copy of the tokenizer that knows
+its control tokens by private names, which the text around contents is written with. Names are as
+long as the tokens, so that no position moves.
+"""
+
+import functools
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import tokenizers
+
+from anchorflow.config.errors import InputError
+
+Segment = tuple[str, str]  # what it is, and its text
+CONTENTS = ("field", "label", "instruction")  # kinds of segments that are no formatting
+
+# Control tokens that some tokenizers do not mark as special.
+_FORMS = re.compile(r"<\|.*\|>|<｜.*｜>|[<\[]unused\d+[>\]]")
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # stands for a byte of an unknown character
+_PRIVATE = 0xF0000  # the first of 65,534 characters of private use
+
+
+class AddedToken(Protocol):
+    """A token that a tokenizer cuts out of a text before anything else."""
+
+    content: str
+    special: bool
+
+
+class Encoding(Protocol):
+    """A tokenized text."""
+
+    @property
+    def ids(self) -> list[int]:
+        """Token ids, including special tokens such as BOS."""
+
+    @property
+    def offsets(self) -> list[tuple[int, int]]:
+        """First character of each token and the character after its last; equal if it has none."""
+
+
+class Tokenizer(Protocol):
+    """What is needed of a tokenizer, such as ``tokenizers.Tokenizer`` or a stub in a test."""
+
+    @property
+    def encode(self) -> Callable[..., Encoding]:
+        """Tokenize a text, without truncation; ``add_special_tokens=False`` adds no BOS."""
+
+    def __hash__(self) -> int:
+        """Of the object, since copies of it are kept."""
+
+    def get_added_tokens_decoder(self) -> Mapping[int, Any]:
+        """The added tokens by their ids, see :class:`AddedToken`."""
+
+
+@functools.lru_cache(maxsize=8)
+def control_tokens(tokenizer: Tokenizer, chat_template: str = "") -> Mapping[int, str]:
+    """Tokens that are no text, by id: special ones, those a chat template names, reserved ones.
+
+    Added tokens of white space alone are ordinary text, and those of bytes stand for characters.
+    """
+    return {
+        token: added.content
+        for token, added in tokenizer.get_added_tokens_decoder().items()
+        if added.content.strip()
+        and not _BYTE.fullmatch(added.content)
+        and (added.special or added.content in chat_template or _FORMS.fullmatch(added.content))
+    }
+
+
+def unknown_token(tokenizer: Tokenizer) -> int | None:
+    """The token that stands for characters which a tokenizer doesn't know, if it has one."""
+    if not isinstance(tokenizer, tokenizers.Tokenizer):
+        return None
+    name = getattr(tokenizer.model, "unk_token", None) or "<unk>"  # Unigram's has no attribute
+    return tokenizer.token_to_id(name)
+
+
+def encode(
+    tokenizer: Tokenizer,
+    segments: Sequence[Segment],
+    chat_template: str = "",
+    in_chat: bool = False,
+) -> Encoding:
+    """Tokenize joined segments, of which those of :data:`CONTENTS` are plain text.
+
+    The prompt begins with BOS once if the tokenizer adds one, also if the template writes it.
+
+    Parameters
+    ----------
+    chat_template : str
+        The model's chat template, which may name control tokens; without it, those are text.
+    in_chat : bool
+        Whether the segments are a chat, whose template writes all special tokens itself.
+
+    Raises
+    ------
+    InputError
+        If a content has a control token, and the tokenizer can't be renamed.
+    """
+    text = "".join(part for _, part in segments)
+    control = control_tokens(tokenizer, chat_template)
+    encoding = _encode_once(tokenizer, text, control, in_chat)
+    unknown = unknown_token(tokenizer)
+    found = _in_contents(segments, encoding, control, unknown)
+    if found is None:
+        return encoding
+    try:
+        names = _private_names(control)
+        written = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
+        text = "".join(
+            part if kind in CONTENTS else written.sub(lambda match: names[match[0]], part)
+            for kind, part in segments
+        )
+        renamed = _renamed(tokenizer, chat_template)
+        encoding = _encode_once(renamed, text, control, in_chat)
+    except Exception:  # of the library, for models that it can't rename
+        encoding = _encode_once(tokenizer, text, control, in_chat)
+    if _in_contents(segments, encoding, control, unknown) is not None:
+        raise InputError(
+            f"{found!r} in a text or an instruction is a control token for this tokenizer, which "
+            "can't read it as text; remove it there."
+        )
+    return encoding
+
+
+def _encode_once(
+    tokenizer: Tokenizer, text: str, control: Mapping[int, str], in_chat: bool
+) -> Encoding:
+    """Tokenize a text that may begin with BOS already, which is then not added."""
+    if in_chat:
+        return tokenizer.encode(text, add_special_tokens=False)
+    encoding = tokenizer.encode(text)
+    begin = encoding.ids[:2]
+    if len(begin) == 2 and begin[0] == begin[1] and begin[0] in control:
+        first, last = encoding.offsets[0]
+        return tokenizer.encode(text, add_special_tokens=False) if first == last else encoding
+    return encoding
+
+
+def _in_contents(
+    segments: Sequence[Segment],
+    encoding: Encoding,
+    control: Mapping[int, str],
+    unknown: int | None,
+) -> str | None:
+    """A control token that covers characters of a content; None if there is none.
+
+    The unknown token counts where a content has its name, not where it stands for a character.
+    """
+    text = "".join(part for _, part in segments)
+    begins, ends, reached = [], [], 0
+    for kind, part in segments:
+        if part and kind in CONTENTS:
+            begins.append(reached)
+            ends.append(reached + len(part))
+        reached += len(part)
+    for token, (first, last) in zip(encoding.ids, encoding.offsets, strict=True):
+        named = token != unknown or text[first:last].strip() == control.get(token)
+        if token in control and first < last and named:
+            following = bisect_right(ends, first)  # the first content that ends after its begin
+            if following < len(ends) and begins[following] < last:
+                return control[token]
+    return None
+
+
+def _private_names(control: Mapping[int, str]) -> dict[str, str]:
+    return {
+        written: chr(_PRIVATE + place) * len(written)
+        for place, written in enumerate(control.values())
+    }
+
+
+@functools.lru_cache(maxsize=2)  # a copy of a large vocabulary takes seconds
+def _renamed(tokenizer: Tokenizer, chat_template: str) -> tokenizers.Tokenizer:
+    """A copy of a tokenizer whose control tokens have private names, and the same ids."""
+    names = _private_names(control_tokens(tokenizer, chat_template))
+    assert isinstance(tokenizer, tokenizers.Tokenizer)
+    described = json.loads(tokenizer.to_str())
+    model = described["model"]
+    for added in described["added_tokens"]:
+        added["content"] = names.get(added["content"], added["content"])
+    if isinstance(model["vocab"], dict):
+        model["vocab"] = {names.get(part, part): token for part, token in model["vocab"].items()}
+    else:  # Unigram's, with scores
+        model["vocab"] = [[names.get(part, part), score] for part, score in model["vocab"]]
+    if model.get("unk_token") in names:
+        model["unk_token"] = names[model["unk_token"]]
+    return tokenizers.Tokenizer.from_str(json.dumps(described))
