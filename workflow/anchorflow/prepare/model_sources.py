@@ -104,6 +104,8 @@ def reading(name: str, directory: Path) -> Iterator[None]:
     """Report a damaged or incomplete model directory in one sentence."""
     try:
         yield
+    except InputError:
+        raise
     except Exception as error:  # damaged files raise errors of many libraries
         if disk_is_full(error) or is_out_of_memory(error):
             raise

@@ -11,6 +11,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.architectures import check_architecture
 from anchorflow.model.memory import weight_bytes
 from anchorflow.model.tokenizer import ARCHITECTURE, CHAT_TEMPLATE, TOKENIZER, ChatTemplate
+from anchorflow.prepare.faithful_tokenizer import check_faithful, check_within
 from anchorflow.prepare.model_sources import model_directory, reading, without_origin
 from anchorflow.prepare.quantization import quantization_of
 from anchorflow.store.checksums import fingerprints, write_json
@@ -34,8 +35,9 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
     Raises
     ------
     InputError
-        If the source is not available, the tokenizer gives no character offsets, the architecture
-        is not supported, or the weights are quantized in a format that is not dequantized.
+        If the source is not available, the tokenizer gives no character offsets or other tokens
+        than the source describes, the architecture is not supported, or the weights are quantized
+        in a format that is not dequantized.
     """
     with model_directory(name, settings, weights=False) as (directory, gguf):
         with reading(name, directory):
@@ -51,6 +53,14 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
                 f"models.{name}: its tokenizer gives no character offsets, which locate positions; "
                 "choose a model with a fast tokenizer (tokenizer.json)."
             )
+        with reading(name, directory):
+            if gguf:
+                from anchorflow.prepare.gguf_tokenizer import follow  # where gguf is installed
+
+                if follow(name, directory / gguf["gguf_file"], tokenizer.backend_tokenizer):
+                    tokenizer.add_bos_token = True
+            check_faithful(name, directory, config, tokenizer)
+        check_within(name, config, tokenizer.backend_tokenizer)
         with replacing(folder) as temporary:
             temporary.mkdir()
             without_origin(config).save_pretrained(temporary)
