@@ -119,12 +119,14 @@ def test_mistral_s_regular_expression_is_repaired_only_if_the_folder_says_so(
     tmp_path: Path, tiny_model_directory: Path
 ) -> None:
     """Transformers repairs vocabularies of more than 100,000 tokens of these architectures."""
-    made = qwen2()
-    made.add_special_tokens([f"<|{n}|>" for n in range(100_000)])
+    words = [*pre_tokenizers.ByteLevel.alphabet(), *(f"{n}" * 2 for n in range(100_000))]
+    made = Tokenizer(models.BPE({word: n for n, word in enumerate(words)}, []))
+    made.pre_tokenizer = qwen2().pre_tokenizer
     named = "PreTrainedTokenizerFast"
     source = folder_with(tiny_model_directory, tmp_path / "m", made, tokenizer_class=named)
     path = source / "config.json"
     config = json.loads(path.read_text("utf-8")) | {"model_type": "mistral"}
+    config["vocab_size"] = len(words)
     config.pop("transformers_version", None)
     path.write_text(json.dumps(config | {"architectures": ["MistralForCausalLM"]}), "utf-8")
     settings = {"source": "local", "path": str(source)}

@@ -161,6 +161,20 @@ def test_a_local_model_is_watched(finished_run: Checkout) -> None:
     assert cells([PROMPT, *MODEL], ["reviews", "news"], [0, 1]) <= finished_run.planned()
 
 
+@pytest.mark.parametrize("kind", ["texts", "model"])
+def test_a_file_that_is_replaced_by_an_older_one_is_seen(finished_run: Checkout, kind: str) -> None:
+    """``cp -p``, ``mv``, ``rsync -a`` and archives keep the time stamps of what they copy."""
+    if kind == "texts":
+        path, message = finished_run.folder / "data/news_train.csv", "Reading and checking the"
+        content = path.read_bytes().replace(b"a", b"e", 1)
+    else:
+        path, message = finished_run.folder / "models/tiny/model.safetensors", "Resolving the wei"
+        content = path.read_bytes()[:-1] + b"\1"
+    path.write_bytes(content)
+    os.utime(path, (1, 1))
+    assert any(planned.startswith(message) for planned in finished_run.planned())
+
+
 def test_isolated_layers_rebuild_isolation_and_what_follows(finished_run: Checkout) -> None:
     finished_run.config["isolation"]["layers"] = [2, 1]
     expected = cells(["isolation"], ["reviews", "news"], [0, 1]) | ISOLATION | CLAIMS

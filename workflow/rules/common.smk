@@ -19,6 +19,7 @@ from anchorflow.config.configuration import (
     label_word_sets,
     listed,
 )
+from anchorflow.config.contents import contents_of
 from anchorflow.config.errors import InputError
 from anchorflow.config.text_fields import fields_of
 from anchorflow.config.folders import make_writable

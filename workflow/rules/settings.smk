@@ -36,7 +36,10 @@ def texts_spec(wildcards):
         "invisible",
     )
     known = {key: task[key] for key in keys if key in task}
-    return {**known, "train_examples": config["train_examples"]}
+    files = text_files(wildcards).values()
+    listed = [f for part in files for f in ([part] if isinstance(part, str) else part)]
+    contents = contents_of(listed)
+    return {**known, "train_examples": config["train_examples"], "contents": contents}
 
 
 def samples_spec(wildcards):
@@ -98,20 +101,23 @@ def section(name, *without):
 def further_encoders_spec(wildcards):
     """Paths by name, refused if there is none; temperatures belong to another stage."""
     further = asked("encoder.further")
-    return {name: encoder["path"] for name, encoder in further.items()}
+    paths = {name: encoder["path"] for name, encoder in further.items()}
+    return {"paths": paths, "contents": contents_of(further_encoder_files(wildcards))}
 
 
 def encoder_spec(wildcards):
     """The encoder that embeddings depend on; the temperature belongs to another stage."""
-    return {"path": config["encoder"]["path"]}
+    contents = contents_of(encoder_files(wildcards))
+    return {"path": config["encoder"]["path"], "contents": contents}
 
 
 def source_spec(wildcards):
     """Where a model comes from; its memory, which only schedulers use, rebuilds nothing."""
     settings = model_settings(wildcards)
-    return {
+    kept = {
         key: settings[key] for key in settings if key not in ("memory", "dtype", "chat")
     }
+    return {**kept, "contents": contents_of(model_files(wildcards))}
 
 
 def weights_spec(wildcards):

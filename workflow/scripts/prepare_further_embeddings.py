@@ -18,5 +18,5 @@ if __name__ == "__main__":
         torch.set_num_threads(snakemake.threads)
         texts = read_table(snakemake.input.texts, TEXTS)
         device = choose_device(snakemake.config["compute"]["device"])
-        embedded, encoders = embed_with_further(texts, snakemake.params.spec, device)
+        embedded, encoders = embed_with_further(texts, snakemake.params.spec["paths"], device)
         write_frame(snakemake.output[0], FURTHER_EMBEDDINGS, embedded, {"encoders": encoders})
