@@ -1,4 +1,4 @@
-"""What watched files hold, for jobs that depend on it: a replaced file may have an older time stamp.
+"""What watched files hold, for jobs that depend on it: a new file may have an older time stamp.
 
 Snakemake compares time stamps, which ``cp -p``, ``mv``, ``rsync -a`` and archives keep. Digests are
 therefore among the ``params`` of the rules that read such files.
