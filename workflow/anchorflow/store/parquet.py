@@ -5,8 +5,10 @@ the versions of the software that computed them.
 """
 
 import contextlib
+import hashlib
 import importlib.metadata
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,6 +21,8 @@ from anchorflow.config.errors import InputError
 from anchorflow.store.replacing import replacing
 
 SCHEMA_VERSION = 1
+CONTENT = b"content_sha256"  # of all bytes before the footer, in the footer's metadata
+_MAGIC = b"PAR1"
 REMEDY = "delete it and run again to rebuild it."
 _SOFTWARE = (
     *("anchorflow", "torch", "transformers", "tokenizers", "sentence-transformers"),
@@ -65,7 +69,7 @@ def write_table(
         "software": json.dumps(software_versions()),
     }
     table = pa.table(arrays, schema=schema.with_metadata(metadata))
-    with replacing(path) as temporary, table_writer(temporary, table.schema) as writer:
+    with replacing(path) as temporary, digested_writer(temporary, table.schema) as writer:
         rows = rows_per_group(schema)
         for start in range(0, max(1, len(table)), rows):
             writer.write_table(table.slice(start, rows).combine_chunks())
@@ -84,6 +88,64 @@ def table_writer(path: str | Path | BinaryIO, schema: pa.Schema) -> pq.ParquetWr
     return pq.ParquetWriter(
         path, schema, compression="zstd", version="2.6", write_page_checksum=True
     )
+
+
+class _Digested:
+    """A file that is written once, from begin to end, with a digest of its bytes so far."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.digest = file, hashlib.sha256()
+
+    def write(self, content: bytes) -> int:
+        self.digest.update(content)
+        return self._file.write(content)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def close(self) -> None:
+        """Close nothing: the file is its opener's."""
+
+
+@contextlib.contextmanager
+def digested_writer(path: str | Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    """A :func:`table_writer` of a file whose footer has a digest of all bytes before it.
+
+    Checksums of pages leave out the pages' headers, which say how many values a page has.
+    """
+    with open(path, "wb") as file:
+        digested = _Digested(file)
+        with table_writer(pa.PythonFile(digested, mode="w"), schema) as writer:
+            yield writer
+            content = digested.digest.hexdigest()
+            writer.add_key_value_metadata({CONTENT: content.encode()})
+
+
+def _check_content(path: str | Path, footer: pq.FileMetaData) -> None:
+    """Raise ValueError if a file's bytes, or what its footer says of them, are not as written."""
+    groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
+    pages = sum(g.column(c).total_compressed_size for g in groups for c in range(g.num_columns))
+    with open(path, "rb") as file:
+        file.seek(-8, os.SEEK_END)
+        end = file.tell() - int.from_bytes(file.read(4), "little")
+        # "PAR1" is before the pages. Rows are counted twice.
+        if len(_MAGIC) + pages != end or sum(g.num_rows for g in groups) != footer.num_rows:
+            raise ValueError("its footer describes other pages")
+        file.seek(0)
+        digest, left = hashlib.sha256(), end
+        while block := file.read(min(2**20, left)):
+            digest.update(block)
+            left -= len(block)
+    written = (footer.metadata or {}).get(CONTENT)  # which files of earlier versions lack
+    if written is not None and digest.hexdigest().encode() != written:
+        raise ValueError("its content is not the one that was written")
 
 
 def _as_array(values: Any, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
@@ -133,8 +195,10 @@ def table_file(path: str | Path, what: str) -> Iterator[pq.ParquetFile]:
     """
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            if b"table" not in (file.schema_arrow.metadata or {}):
+            metadata = file.schema_arrow.metadata or {}
+            if b"table" not in metadata:
                 raise ValueError("it does not say of which table")
+            _check_content(path, file.metadata)
             yield file
     except FileNotFoundError:
         raise InputError(f"{path}: the {what} is missing; run the workflow to build it.") from None
