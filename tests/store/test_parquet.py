@@ -167,16 +167,17 @@ def test_several_files_are_read_one_below_the_other(texts: Path) -> None:
 
 
 def test_no_flipped_bit_of_a_file_changes_what_is_read(tmp_path: Path) -> None:
-    """Neither in pages and their headers, nor in the footer, of which some bits mean nothing."""
+    """In no page, no page's header, and not in the footer, of which some readers crash."""
     schema = f.table("t", "r", f.field("a", f.INDICES, "x"), keys="a")
     path = tmp_path / "t.parquet"
     write_table(path, schema, {"a": [[1, 2, 3]] * 40 + [[], [4]]}, {})
     written, whole = path.read_bytes(), read_table(path, schema)
-    footer = len(written) - 8 - int.from_bytes(written[-8:-4], "little")
-    for bit in range(8 * len(written)):
+    seal = written.rfind(b"SHA-256")
+    for bit in range(0, 8 * len(written), 5):  # all bits of bytes in turn
         path.write_bytes(flipped(written, bit))
-        try:
+        if seal <= bit // 8 < seal + 37:  # a seal that is none leaves the rest as it is
             assert read_table(path, schema).equals(whole)
-            assert bit >= 8 * footer
-        except InputError as error:
-            assert str(error).endswith(REMEDY)
+            continue
+        with pytest.raises(InputError) as error:
+            read_table(path, schema)
+        assert str(error.value).endswith(REMEDY)

@@ -11,8 +11,8 @@ from anchorflow.store.all_tables import TABLES
 from anchorflow.store.parquet import (
     REMEDY,
     check_schema,
-    digested_writer,
     rows_per_group,
+    sealed_writer,
     table_file,
 )
 from anchorflow.store.replacing import replacing
@@ -50,7 +50,7 @@ def gather(shards: Sequence[str | Path], path: str | Path, rows: int | None = No
                 )
     schema = schema.with_metadata(metadata[0])
     rows = rows or rows_per_group(schema)
-    with replacing(path) as temporary, digested_writer(temporary, schema) as writer:
+    with replacing(path) as temporary, sealed_writer(temporary, schema) as writer:
         for group in _in_groups(_batches(shards, schema, min(READ, rows)), schema, rows):
             writer.write_table(group)
 

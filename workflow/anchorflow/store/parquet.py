@@ -21,8 +21,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.store.replacing import replacing
 
 SCHEMA_VERSION = 1
-CONTENT = b"content_sha256"  # of all bytes before the footer, in the footer's metadata
-_MAGIC = b"PAR1"
+_SEAL = b"SHA-256 without this and the digest: "
 REMEDY = "delete it and run again to rebuild it."
 _SOFTWARE = (
     *("anchorflow", "torch", "transformers", "tokenizers", "sentence-transformers"),
@@ -69,7 +68,7 @@ def write_table(
         "software": json.dumps(software_versions()),
     }
     table = pa.table(arrays, schema=schema.with_metadata(metadata))
-    with replacing(path) as temporary, digested_writer(temporary, table.schema) as writer:
+    with replacing(path) as temporary, sealed_writer(temporary, table.schema) as writer:
         rows = rows_per_group(schema)
         for start in range(0, max(1, len(table)), rows):
             writer.write_table(table.slice(start, rows).combine_chunks())
@@ -90,61 +89,40 @@ def table_writer(path: str | Path | BinaryIO, schema: pa.Schema) -> pq.ParquetWr
     )
 
 
-class _Digested:
-    """A file that is written once, from begin to end, with a digest of its bytes so far."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self.digest = file, hashlib.sha256()
-
-    def write(self, content: bytes) -> int:
-        self.digest.update(content)
-        return self._file.write(content)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    @property
-    def closed(self) -> bool:
-        return self._file.closed
-
-    def close(self) -> None:
-        """Close nothing: the file is its opener's."""
-
-
 @contextlib.contextmanager
-def digested_writer(path: str | Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-    """A :func:`table_writer` of a file whose footer has a digest of all bytes before it.
+def sealed_writer(path: str | Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    """A :func:`table_writer` of a file with a digest of all its bytes, between pages and footer.
 
-    Checksums of pages leave out the pages' headers, which say how many values a page has.
+    Checksums of pages leave out the pages' headers, which say how many values a page has, and the
+    footer has none. Readers of Parquet look at neither side of the footer, so they skip the digest.
     """
-    with open(path, "wb") as file:
-        digested = _Digested(file)
-        with table_writer(pa.PythonFile(digested, mode="w"), schema) as writer:
-            yield writer
-            content = digested.digest.hexdigest()
-            writer.add_key_value_metadata({CONTENT: content.encode()})
-
-
-def _check_content(path: str | Path, footer: pq.FileMetaData) -> None:
-    """Raise ValueError if a file's bytes, or what its footer says of them, are not as written."""
-    groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
-    pages = sum(g.column(c).total_compressed_size for g in groups for c in range(g.num_columns))
-    with open(path, "rb") as file:
-        file.seek(-8, os.SEEK_END)
-        end = file.tell() - int.from_bytes(file.read(4), "little")
-        # "PAR1" is before the pages. Rows are counted twice.
-        if len(_MAGIC) + pages != end or sum(g.num_rows for g in groups) != footer.num_rows:
-            raise ValueError("its footer describes other pages")
+    with table_writer(path, schema) as writer:
+        yield writer
+    with open(path, "r+b") as file:
+        start = _footer_start(file)
         file.seek(0)
-        digest, left = hashlib.sha256(), end
-        while block := file.read(min(2**20, left)):
-            digest.update(block)
-            left -= len(block)
-    written = (footer.metadata or {}).get(CONTENT)  # which files of earlier versions lack
-    if written is not None and digest.hexdigest().encode() != written:
+        digest = hashlib.file_digest(file, "sha256").digest()
+        file.seek(start)
+        footer = file.read()
+        file.seek(start)
+        file.write(_SEAL + digest + footer)
+
+
+def _footer_start(file: BinaryIO) -> int:
+    """Where a Parquet file's footer begins, whose length is before the last four bytes."""
+    file.seek(-8, os.SEEK_END)
+    return file.tell() - int.from_bytes(file.read(4), "little")
+
+
+def _check_seal(path: str | Path) -> None:
+    """Raise ValueError if a file's bytes are not those that :func:`sealed_writer` wrote."""
+    with open(path, "rb") as file:
+        content = file.read()
+    place = content.rfind(_SEAL)
+    if place < 0:
+        return  # of an earlier version
+    begin, end = content[:place], content[place + len(_SEAL) :]
+    if hashlib.sha256(begin + end[32:]).digest() != end[:32]:
         raise ValueError("its content is not the one that was written")
 
 
@@ -194,11 +172,10 @@ def table_file(path: str | Path, what: str) -> Iterator[pq.ParquetFile]:
         If it is missing, or found to be damaged in the block.
     """
     try:
+        _check_seal(path)  # first, since a damaged footer can end the process
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            metadata = file.schema_arrow.metadata or {}
-            if b"table" not in metadata:
+            if b"table" not in (file.schema_arrow.metadata or {}):
                 raise ValueError("it does not say of which table")
-            _check_content(path, file.metadata)
             yield file
     except FileNotFoundError:
         raise InputError(f"{path}: the {what} is missing; run the workflow to build it.") from None
