@@ -10,7 +10,7 @@ import pytest
 import yaml
 from transformers import AutoConfig
 
-from anchorflow.command.app import _input_is_at_fault
+from anchorflow.command.app import _environment, _input_is_at_fault
 from anchorflow.command.entry import main
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import REPOSITORY
@@ -245,3 +245,35 @@ def test_without_its_libraries_the_command_names_the_extra(
         main()
     assert end.value.code == 2
     assert "run pip install 'anchorflow[workflow]'." in capsys.readouterr().err
+
+
+def test_a_lock_is_told_with_the_command_that_removes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Snakemake leaves it where a run is killed, and has it where one is active."""
+    ended(monkeypatch, tmp_path, "init")
+    locks = tmp_path / "study" / ".snakemake" / "locks"
+    locks.mkdir(parents=True)
+    (locks / "0.input.lock").write_text("x", encoding="utf-8")
+    assert ended(monkeypatch, tmp_path, "run", "-d", "study") == 2
+    there = str(tmp_path / "study")
+    assert capsys.readouterr().err == (
+        f"ERROR: {there}: another run is active in this folder, or a killed one left its lock; "
+        f"wait for it, or if there is none, remove the lock: anchorflow run -d {there} --unlock.\n"
+    )
+    assert ended(monkeypatch, tmp_path, "run", "-d", "study", "--unlock") == 0
+    assert not locks.exists()
+
+
+def test_where_home_has_no_cache_the_run_s_folder_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert "XDG_CACHE_HOME" not in _environment()
+    monkeypatch.setenv("HOME", "/dev/null")
+    assert _environment()["XDG_CACHE_HOME"] == str(tmp_path / ".snakemake" / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert _environment()["XDG_CACHE_HOME"] == str(tmp_path / "cache")

@@ -69,3 +69,20 @@ def test_models_that_predict_no_next_token_are_refused(kind: str) -> None:
 def test_gpt2_with_attention_in_mixed_precision_is_refused() -> None:
     sentence = refused("gpt2", reorder_and_upcast_attn=True)
     assert "the architecture gpt2 computes attention in its own mixed precision" in sentence
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("llama4_text", "attends in chunks"),
+        ("recurrent_gemma", "mixes attention with recurrent layers"),
+        ("ctrl", "computes attention outside transformers' attention interface"),
+        ("deepseek_v32", "selects keys by a sparse indexer"),
+        ("glm_moe_dsa", "selects keys by a sparse indexer"),
+    ],
+)
+def test_models_that_are_not_adapted_are_refused_by_their_configuration(
+    kind: str, reason: str
+) -> None:
+    with pytest.raises(InputError, match=f"models.m: the architecture {kind} {reason}"):
+        check_architecture("m", AutoConfig.for_model(kind))

@@ -11,7 +11,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.checkpoint import Stored, check_gguf_tensors, check_tensors, stored_tensors
+from anchorflow.prepare.checkpoint import (
+    Stored,
+    check_gguf_tensors,
+    check_tensors,
+    check_tied,
+    stored_tensors,
+)
 from tiny_models import FAMILIES, tiny_model
 
 Headers = dict[str, Stored]
@@ -174,6 +180,26 @@ def test_adapters_beside_the_weights_are_told(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text("{}", encoding="utf-8")
     with pytest.raises(InputError, match=r"has adapters \(adapter_config\.json\), which are not"):
         stored_tensors("tiny", tmp_path)
+
+
+@pytest.mark.parametrize(("family", "head"), [("llama", "lm_head"), ("gpt2", "lm_head")])
+def test_another_head_than_the_tied_one_is_told(family: str, head: str, tmp_path: Path) -> None:
+    model = tiny_model(family)
+    model.config.tie_word_embeddings = True
+    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    embedding = model.get_input_embeddings().weight.detach()
+    for stored, refused in ((embedding.clone(), False), (embedding + 1, True)):
+        save_file(
+            {**weights, f"{head}.weight": stored.contiguous()}, tmp_path / "model.safetensors"
+        )
+        if not refused:
+            check_tied("tiny", model.config, tmp_path)
+            continue
+        said = f'stores another head, {head}.weight; write "tie_word_embeddings": false into'
+        with pytest.raises(InputError, match=said):
+            check_tied("tiny", model.config, tmp_path)
+        model.config.tie_word_embeddings = False
+        check_tied("tiny", model.config, tmp_path)
 
 
 NAMES = {

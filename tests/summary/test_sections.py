@@ -175,7 +175,7 @@ def test_time_is_added_up_by_analysis_with_that_of_untrained_networks() -> None:
 def test_the_page_is_written_for_a_browser_and_for_a_terminal(tmp_path: Any) -> None:
     run = {
         "models": ["tiny"],
-        "labels": {"news": [" x", " y"]},
+        "labels": {"news": [" x*`", " y"]},
         "seeds": ["0", "1"],
         "test_examples": 2,
         "demonstrations": 1,
@@ -214,9 +214,11 @@ def test_the_page_is_written_for_a_browser_and_for_a_terminal(tmp_path: Any) -> 
     assert '<a href="figures/flow/tiny.png">flow</a>' in html
     assert html.count("<tr>") == 1 + len([c for c in DECIDED if asked(c)]) + 1 + 1 + 1 + 4
     assert (
-        "Texts of news: train, x 1, y 1; test, x 0, y 2. "
+        "Texts of news: train, x*` 1, y 1; test, x*` 0, y 2. "
         "Drawn: 2 test texts in 2 seeds, 1 of them distinct."
     ) in html
+    assert r"- Tasks: news (x\*\`, y)." in markdown
+    assert "Tasks: news (x*`, y)." in for_terminal(markdown)
     assert "news: all test texts have the label y." in html
     shown = for_terminal(markdown)
     assert max(map(len, shown.splitlines())) <= WIDTH

@@ -119,6 +119,11 @@ class InContextClassifier:
         separator: str = SEPARATOR,
         names: Names = _UNNAMED,
     ) -> None:
+        if hasattr(model, "merge_and_unload"):
+            raise InputError(
+                "the model is a PeftModel, whose adapters are not followed; merge them into its "
+                "weights: model = model.merge_and_unload()."
+            )
         check_architecture(names.model, model.config)
         self.names = names
         named = [name for name in placeholders(template) if name not in ("text", "label")]

@@ -22,7 +22,7 @@ from anchorflow.config.configuration import (
 from anchorflow.config.contents import contents_of
 from anchorflow.config.errors import InputError
 from anchorflow.config.text_fields import fields_of
-from anchorflow.config.folders import make_writable
+from anchorflow.config.folders import check_interpreter, make_writable
 from anchorflow.config.job_environment import share_with_jobs
 from anchorflow.config.named_files import files_of_texts
 from anchorflow.config.places import PACKAGE, REPOSITORY, WORKFLOW
@@ -60,6 +60,7 @@ except InputError as error:
 # every job. It still does so with --no-hooks, and if another workflow uses this one as a module.
 onstart:
     try:
+        check_interpreter(sys.executable)
         for folder in ("results", "logs"):
             make_writable(Path(folder))
     except InputError as error:

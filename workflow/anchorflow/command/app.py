@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +35,8 @@ from anchorflow.config.places import REPOSITORY, WORKFLOW
 from anchorflow.config.stages import PRESENTED
 from anchorflow.document.bibliography import bibtex
 from anchorflow.summary.page import for_terminal
+
+_DRY = {"-n", "--dry-run", "--dryrun"}
 
 app = typer.Typer(
     help="How a language model learns from the examples in its prompt.",
@@ -121,7 +123,7 @@ def check(context: typer.Context, folder: Folder = Path(), just_print: Print = F
     _snakemake(
         ["--cores", "1", "--quiet", "rules", "progress", *context.args, "--", "prompts"], just_print
     )
-    if {"-n", "--dry-run", "--dryrun"} & set(context.args):
+    if _DRY & {*context.args}:
         return  # there are no prompts to estimate from
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(message)s")
     from anchorflow.command.estimate import log_estimates, log_texts  # import torch, so late
@@ -250,9 +252,35 @@ def _snakemake(arguments: list[str], just_print: bool) -> None:
     if just_print:
         print(shlex.join(["cd", str(Path.cwd())]), "&&", shlex.join(command))
         raise typer.Exit
+    _check_lock(arguments)
     started = time.time() - 0.1  # the times of files lag behind the clock by up to a tick
-    if subprocess.run(command, check=False).returncode:
+    if subprocess.run(command, check=False, env=_environment()).returncode:
         raise typer.Exit(2 if _input_is_at_fault(started) else 1)
+
+
+def _check_lock(arguments: Sequence[str]) -> None:
+    """Raise InputError if Snakemake would refuse this folder, which another run may be using."""
+    locks = Path(".snakemake/locks")
+    asked = {"--unlock", *_DRY} & {*arguments}
+    if not asked and locks.is_dir() and any(locks.iterdir()):
+        there = shlex.quote(str(Path.cwd()))
+        raise InputError(
+            f"{there}: another run is active in this folder, or a killed one left its lock; wait "
+            f"for it, or if there is none, remove the lock: anchorflow run -d {there} --unlock."
+        )
+
+
+def _environment() -> dict[str, str]:
+    """The environment for Snakemake, with a folder for its cache if there is none in HOME."""
+    known = os.environ.get("XDG_CACHE_HOME")
+    cache = Path(known) if known else Path(os.path.expanduser("~")) / ".cache"
+    try:
+        (cache / "snakemake").mkdir(parents=True, exist_ok=True)
+        if os.access(cache / "snakemake", os.W_OK):
+            return dict(os.environ)
+    except OSError:
+        pass
+    return {**os.environ, "XDG_CACHE_HOME": str(Path.cwd() / ".snakemake" / "cache")}
 
 
 def _input_is_at_fault(since: float) -> bool:

@@ -33,3 +33,12 @@ def make_writable(folder: Path) -> None:
     raise InputError(
         f"{folder}: nothing can be written there ({reason}); {remedy}, or run in another folder."
     )
+
+
+def check_interpreter(executable: str) -> None:
+    """Raise InputError if Snakemake can't run scripts with a Python, since its path has blanks."""
+    if len(executable.split()) > 1:
+        raise InputError(
+            f"{executable}: Snakemake runs no scripts with a Python whose path has blanks; install "
+            "anchorflow into an environment elsewhere, as in python3 -m venv ~/anchorflow."
+        )

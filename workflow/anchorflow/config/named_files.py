@@ -45,6 +45,12 @@ def local_model(name: str, path: str) -> Path:
         If it is not a model directory.
     """
     directory = Path(path)
+    if _has(directory, "adapter_config.json") and not _has(directory, "config.json"):
+        raise InputError(
+            f"models.{name}.path: {path!r} has adapters without their model; merge them in Python "
+            "with peft's AutoPeftModelForCausalLM.from_pretrained(path).merge_and_unload(), save "
+            "that and its tokenizer with save_pretrained(folder), and name the folder."
+        )
     if not _has(directory, "config.json"):
         raise InputError(
             f"models.{name}.path: {path!r} is not a model directory (it has no config.json); "

@@ -13,6 +13,14 @@ from anchorflow.config.errors import InputError
 # Compute attention outside transformers' attention interface; we adapt them to ours.
 ADAPTED = ("gptj", "gpt_neo")
 
+# Have attention that is not adapted yet, for which our attention function is wrong or fails.
+NOT_ADAPTED = {
+    "llama4": "attends in chunks, with scaled queries",
+    "llama4_text": "attends in chunks, with scaled queries",
+    "recurrent_gemma": "mixes attention with recurrent layers",
+    "ctrl": "computes attention outside transformers' attention interface",
+}
+
 # Attend in both directions, but are not in transformers' list of masked language models.
 ENCODERS = ("bert-generation",)
 
@@ -38,6 +46,10 @@ def check_architecture(name: str, config: PretrainedConfig) -> None:
         pass
     elif type(config) in MODEL_FOR_MASKED_LM_MAPPING or config.model_type in ENCODERS:
         reason = "attends in both directions"
+    elif config.model_type in NOT_ADAPTED:
+        reason = NOT_ADAPTED[config.model_type]
+    elif getattr(config.get_text_config(), "index_topk", None):
+        reason = "selects keys by a sparse indexer"
     elif getattr(config, "reorder_and_upcast_attn", False):
         reason = "computes attention in its own mixed precision (reorder_and_upcast_attn)"
     elif not getattr(model_class, "is_backend_compatible", bool)():

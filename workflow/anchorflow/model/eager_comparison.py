@@ -247,5 +247,6 @@ def _check_finite(name: str, *states: Tensor) -> None:
     if not all(bool(torch.isfinite(state).all()) for state in states):
         raise InputError(
             f"models.{name}: its logits are not finite on a random prompt; replace its weights "
-            'with a complete copy, or try "dtype: float32".'
+            'with a complete copy, or try "dtype: bfloat16" or "dtype: float32", which overflow '
+            "later than float16."
         )

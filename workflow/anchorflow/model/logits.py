@@ -179,7 +179,7 @@ def check_finite(logits: Tensor, examples: Sequence[int], reweighted: bool = Fal
         weights = ", or lower the learning rate of re-weighting" if reweighted else ""
         raise InputError(
             f"the model gives logits that are not finite for example {examples[0]} or its "
-            f'neighbors; try "dtype: float32" for it{weights}.'
+            f'neighbors; try "dtype: float32" for it, or bfloat16 instead of float16{weights}.'
         )
 
 

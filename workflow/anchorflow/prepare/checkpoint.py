@@ -124,6 +124,38 @@ def check_tensors(
     _check_once(name, model, tensors, where)
 
 
+def check_tied(name: str, config: PretrainedConfig, directory: Path) -> None:
+    """Check that a model that ties its head to its embedding stores no other head.
+
+    Raises
+    ------
+    InputError
+        If it does: the head would be left out.
+    """
+    if not config.get_text_config().tie_word_embeddings:
+        return
+    with torch.device("meta"):
+        skeleton = AutoModelForCausalLM.from_config(config)
+    places = {id(module): f"{place}.weight" for place, module in skeleton.named_modules()}
+    wanted = [
+        places.get(id(part))
+        for part in (skeleton.get_input_embeddings(), skeleton.get_output_embeddings())
+    ]
+    found: dict[str | None, torch.Tensor] = {}
+    for file in _weight_files(directory):
+        with safe_open(directory / file, "pt") as stored:
+            names = {tensor: tensor for tensor in stored.keys()}  # noqa: SIM118 (no mapping)
+            names |= {f"{skeleton.base_model_prefix}.{tensor}": tensor for tensor in names}
+            found |= {key: stored.get_tensor(names[key]) for key in wanted if key in names}
+    tensors = list(found.values())
+    if len(tensors) == 2 and not torch.equal(*tensors):
+        raise InputError(
+            f"models.{name}: its config.json ties the head to the embedding (tie_word_embeddings), "
+            f"but {directory} stores another head, {wanted[1]}; write "
+            '"tie_word_embeddings": false into config.json to use it, or remove that tensor.'
+        )
+
+
 def check_used(name: str, model: PreTrainedModel, unused: Collection[str], where: Path) -> None:
     """Raise InputError if tensors are left out, except of layers that predict further tokens."""
     last = len(decoder_layers(model))

@@ -23,6 +23,7 @@ from anchorflow.model.tokenizer import read_architecture
 from anchorflow.prepare.checkpoint import (
     check_gguf_tensors,
     check_tensors,
+    check_tied,
     check_used,
     stored_tensors,
 )
@@ -104,6 +105,7 @@ def _weights_of(
     with reading(name, directory):
         stored_config = AutoConfig.from_pretrained(directory, trust_remote_code=False)
     quantization, tensors = quantization_of(name, stored_config), stored_tensors(name, directory)
+    check_tied(name, config, directory)
     if quantization is None:
         check_unquantized(name, tensors)
         check_tensors(name, config, tensors, directory)

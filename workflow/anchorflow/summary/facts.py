@@ -9,6 +9,7 @@ from anchorflow.prepare.described_texts import distinct_draws, of_labels, remark
 from anchorflow.present.page import cell
 from anchorflow.schemas.texts import SPLITS
 from anchorflow.statistics.by_task import AVERAGE
+from anchorflow.summary.page import BACKTICK
 
 # Accuracies by column: the summary that has it, and its rows.
 _ACCURACIES = {
@@ -109,13 +110,14 @@ def described(run: Mapping[str, Any]) -> list[str]:
     twins = "none"
     if run["twins"]:
         twins = f"{', '.join(run['twins'])}; in {', '.join(run['compared']) or 'no analysis'}"
-    return [
+    said = [
         f"Models: {', '.join(run['models'])}.",
         f"Tasks: {tasks}.",
         f"Seeds: {', '.join(run['seeds'])}. Demonstrations per label: {run['demonstrations']}, "
         "unless an analysis states otherwise.",
         f"Untrained networks: {twins}.",
     ]
+    return [sentence.replace("`", BACKTICK) for sentence in said]
 
 
 def texts_described(
@@ -138,7 +140,7 @@ def texts_described(
         said.append(f"Texts of {task}: {'; '.join(counts)}. Drawn: {drawn}.")
         sizes = len(run["seeds"]), run["test_examples"], run["demonstrations"]
         said += [f"{task}: {remark}." for remark in remarks(of_task, labels, *sizes)]
-    return said
+    return [sentence.replace("`", BACKTICK) for sentence in said]
 
 
 def _listed(words: Sequence[str]) -> str:

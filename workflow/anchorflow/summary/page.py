@@ -42,8 +42,10 @@ _SCRIPT = """<script>
 if (!location.pathname.endsWith("/summary.html") || location.pathname.includes("/data/"))
   for (const link of document.links) link.outerHTML = link.innerHTML;
 </script>"""
+BACKTICK = "\ue000"  # one that is in a text, and begins no code
 _LINK = re.compile(r"\[([^]]*)\]\(((?:figures|tables)/[^)]*)\)")
 _CODE = re.compile(r"`([^`]*)`")
+_LITERAL = re.compile(r"\\([\\`*<])")  # what Markdown would read otherwise, as escaped here
 _SIGNS = {"✓": "holds", "✗": "fails", "?": "unclear"}
 
 
@@ -70,16 +72,25 @@ def _markdown(title: str, sections: Iterable[Section]) -> str:
     lines = [f"# {title}"]
     for section in sections:
         lines += ["", f"## {section.title}"]
-        lines += ["", *(f"- {sentence}" for sentence in section.sentences)] * bool(
+        lines += ["", *(f"- {_literal(sentence)}" for sentence in section.sentences)] * bool(
             section.sentences
         )
         if section.table is not None:
             frame = section.table.with_columns(
-                pl.all().str.replace(r"\n(.*)", "<br><small>$1</small>")
+                pl.all()
+                .map_elements(_literal, pl.String)
+                .str.replace(r"\n(.*)", "<br><small>$1</small>")
             )
             lines += ["", *markdown_lines(frame)]
-        lines += ["", section.note] * bool(section.note)
+        lines += ["", _literal(section.note)] * bool(section.note)
     return "\n".join([*lines, ""])
+
+
+def _literal(text: str) -> str:
+    """Text for Markdown, in which only links and code are marked."""
+    parts = re.split(r"(\[[^]]*\]\((?:figures|tables)/[^)]*\)|`[^`]*`)", text)
+    parts[::2] = [re.sub(r"([\\`*<])", r"\\\1", part) for part in parts[::2]]
+    return "".join(parts).replace(BACKTICK, r"\`")
 
 
 def _html(title: str, sections: Iterable[Section]) -> str:
@@ -124,12 +135,13 @@ def _cell(column: str, value: str) -> str:
 
 def _inline(text: str) -> str:
     linked = _LINK.sub(r'<a href="\2">\1</a>', escape(text))
-    return _CODE.sub(r"<code>\1</code>", linked)
+    return _CODE.sub(r"<code>\1</code>", linked).replace(BACKTICK, "`")
 
 
 def for_terminal(markdown: str) -> str:
     """A page's Markdown for a terminal of ``WIDTH`` columns: no links, figures or details."""
     plain = re.sub(r"<br><small>.*?</small>", "", _LINK.sub(r"\1", markdown)).replace(r"\|", "¦")
+    plain = _LITERAL.sub(r"\1", plain)
     lines: list[str] = []
     rows: list[list[str]] = []
     for line in [*plain.splitlines(), ""]:
