@@ -20,7 +20,7 @@ from anchorflow.config.cell_names import labels_key
 from anchorflow.config.errors import InputError
 from anchorflow.model.tokenizer import find_chat_template, open_tokenizer, read_architecture
 from anchorflow.prepare.chat import Chat
-from anchorflow.prepare.control_tokens import Segment, Tokenizer
+from anchorflow.prepare.control_tokens import Segment, Tokenizer, unknown_token
 from anchorflow.prepare.label_words import (
     drawn_label_words,
     warn_of_label_words,
@@ -122,7 +122,11 @@ def build_prompts(
             len(rows),
             unlocated[0],
         )
-    unknown = sum(bool(unknown_parts(tokenizer, template, segments)) for segments in composed)
+    unknown = sum(
+        unknown_token(tokenizer) in (row.get("token_ids") or ())
+        and bool(unknown_parts(tokenizer, template, segments))
+        for row, segments in zip(rows, composed, strict=True)
+    )
     if unknown:
         log.warning(
             "%s: for model %s, %d of %d prompts have characters that the tokenizer doesn't know.",
