@@ -334,13 +334,13 @@ def test_copies_are_drawn_once() -> None:
     assert samples.filter(demonstrations="fixed")["text"].to_list() == ["fine", "poor"]
     assert distinct_draws(samples) == "2 test texts in 1 seed, all distinct"
     assert remarks(texts, WORDS, 3, 16, 1) == [
-        "the 3 train texts are 2 distinct ones, which are drawn once; row 3 ('good') repeats",
+        "the 3 training texts are 2 distinct ones, which are drawn once; row 3 ('good') repeats",
         "the 4 test texts are 2 distinct ones, which are drawn once; row 2 ('fine ') repeats",
         "1 test text with invisible characters or white space around them, as row 2 ('fine '); "
         '"invisible: strip" removes these',
         "Negative has 1 training text, so every seed has the same demonstrations of it",
         "Positive has 1 training text, so every seed has the same demonstrations of it",
-        "16 test texts are asked for (test_examples), but there are 2, so every seed has the same",
+        "16 test texts are asked for (test_examples), but there are 2, so every seed takes all",
     ]
 
 
@@ -352,8 +352,9 @@ def test_overlaps_contradictions_and_single_classes_are_counted() -> None:
     assert remarks(texts, WORDS, 1, 2, 1) == [
         "1 training text of 5 is among the test texts, as row 1 ('good'); no test text is among "
         'its own demonstrations, and "repeated: drop" leaves them out',
-        "the 5 train texts are 4 distinct ones, which are drawn once; row 4 ('flat jokes') repeats",
-        "2 train texts stand there with two labels, as row 3 ('flat jokes'); one of them counts "
+        "the 5 training texts are 4 distinct ones, which are drawn once; row 4 ('flat jokes') "
+        "repeats",
+        "2 training texts stand there with two labels, as row 3 ('flat jokes'); one of them counts "
         'in a draw, and "repeated: drop" leaves them out',
         "1 test text with invisible characters or white space around them, as row 1 ('good '); "
         '"invisible: strip" removes these',
@@ -364,7 +365,7 @@ def test_overlaps_contradictions_and_single_classes_are_counted() -> None:
 def test_texts_are_described_by_label_length_and_first_texts() -> None:
     texts = texts_of([("good", 1), ("very bad", 0)], [("a much longer text " * 5, 1)])
     assert described_texts(texts, WORDS) == [
-        "2 train texts (Negative 1, Positive 1)",
+        "2 training texts (Negative 1, Positive 1)",
         "1 test text (Negative 0, Positive 1)",
         "shortest text: 'good'",
         f"longest text: {('a much longer text ' * 5)[:60] + '…'!r}",

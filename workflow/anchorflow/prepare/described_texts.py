@@ -9,6 +9,7 @@ from anchorflow.prepare.same_texts import distinct, repeated_texts, with_invisib
 from anchorflow.schemas.texts import SPLITS
 
 _EXCERPT = 60  # characters of a text
+_NAMES = {"train": "training text", "test": "test text"}  # of a split's texts
 
 
 def described_texts(texts: pl.DataFrame, labels: Sequence[str]) -> list[str]:
@@ -26,7 +27,7 @@ def described_texts(texts: pl.DataFrame, labels: Sequence[str]) -> list[str]:
     first = [(word, texts.filter(label=label)["text"]) for label, word in enumerate(labels)]
     return (
         [
-            f"{_number(len(texts.filter(split=split)), f'{split} text')} ({listed})"
+            f"{_number(len(texts.filter(split=split)), _NAMES[split])} ({listed})"
             for split, listed in counts.items()
         ]
         + [
@@ -70,19 +71,19 @@ def remarks(
         kept = frame.filter(~found.copies[split])
         if len(kept) < len(frame):
             said.append(
-                f"the {_number(len(frame), f'{split} text')} are {len(kept)} distinct ones, which "
+                f"the {_number(len(frame), _NAMES[split])} are {len(kept)} distinct ones, which "
                 f"are drawn once; {_first(frame, found.copies[split])} repeats"
             )
         if two := int(found.two_labels[split].sum()):
             said.append(
-                f"{_number(two, f'{split} text')} stand there with two labels, as "
+                f"{_number(two, _NAMES[split])} stand there with two labels, as "
                 f"{_first(frame, found.two_labels[split])}; one of them counts in a draw, and "
                 '"repeated: drop" leaves them out'
             )
         marked = with_invisible(frame["text"])
         if marked.any():
             said.append(
-                f"{_number(int(marked.sum()), f'{split} text')} with invisible characters or white "
+                f"{_number(int(marked.sum()), _NAMES[split])} with invisible characters or white "
                 f'space around them, as {_first(frame, marked)}; "invisible: strip" removes these'
             )
     for label, word in enumerate(labels):
@@ -97,7 +98,7 @@ def remarks(
     if len(test) < wanted:
         said.append(
             f"{wanted} test texts are asked for (test_examples), but there are {len(test)}, so "
-            "every seed has the same"
+            "every seed takes all"
         )
     return said
 
