@@ -67,7 +67,7 @@ def test_braces_blanks_quotes_and_shell_words_are_planned_and_read_as_they_stand
     del task["corpus"]
     path = 'data//it\'s "a" $(touch hacked); `touch hacked` & | > *[1].csv'
     labels = [" {model}", " {wildcards.seed}", " %s {0}", " $x$ | <b>"]
-    rows = {"text": ["a {task}", "b", "c", "d"] * 8, "label": [0, 1, 2, 3] * 8}
+    rows = {"text": [f"a {{task}} {i}" for i in range(32)], "label": [0, 1, 2, 3] * 8}
     pl.DataFrame(rows).write_csv(checkout.folder / path)
     template = "{model} $(touch hacked) {{text}} %s {0} ={label}"
     task |= {"source": "local", "train": path, "test": path, "labels": labels, "template": template}

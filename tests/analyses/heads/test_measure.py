@@ -108,7 +108,8 @@ def test_function_vectors_equal_outputs_replaced_by_hooks_in_full_prompts(family
                     both = [side[None, one.label_tokens] for side in (logits, plain)]
                     after, before = (log_odds(side, label) for side in both)
                     wanted = (after - before).item()
-                    assert effects[example, layer, head] == pytest.approx(wanted, abs=1e-5)
+                    # Two differences of log odds; rounding reached 1.0e-5 on another processor.
+                    assert effects[example, layer, head] == pytest.approx(wanted, abs=5e-5)
                     if kind == "intact":
                         of_label = [side.softmax(-1)[0, example % 3].item() for side in both]
                         assert probability[example, layer, head] == pytest.approx(
