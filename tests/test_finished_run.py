@@ -14,7 +14,14 @@ from anchorflow.store.checksums import write_json
 from anchorflow.store.parquet import write_frame
 from constructed.rows import frame
 
-ROW = {"method": "vanilla", "measure": "accuracy", "mean": 0.5, "examples": 10, "seeds": 2}
+ROW = {
+    "method": "vanilla",
+    "measure": "accuracy",
+    "mean": 0.5,
+    "examples": 10,
+    "texts": 5,
+    "seeds": 2,
+}
 
 
 def test_what_is_no_longer_in_the_run_is_not_read(tmp_path: Path) -> None:

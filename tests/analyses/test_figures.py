@@ -54,7 +54,7 @@ def by_layer(schema: Any, *keys: dict[str, str]) -> pl.DataFrame:
     """A summary whose values are all alike, with one row per layer for each of ``keys``."""
     rows = [
         {"model": "m", "task": task, "layer": layer, **key, "mean": 0.4, "low": 0.3, "high": 0.5}
-        | {"examples": 6, "seeds": 2, "skipped": 0, "unpredicted": 0}
+        | {"examples": 6, "texts": 3, "seeds": 2, "skipped": 0, "unpredicted": 0}
         for task in ("one", "average")
         for layer in LAYERS
         for key in keys

@@ -43,7 +43,7 @@ def test_columns_of_csv_files_and_queries_stand_in_their_section_with_one_descri
         found |= {name: common[name] for name in re.findall(r"`(\w+)`", parts[0])}
         for link, names in zip(parts[1::2], parts[2::2], strict=True):
             found |= {name: described[link][name] for name in re.findall(r"`(\w+)`", names)}
-        usual = {"model", "task", "mean", "low", "high", "examples", "seeds"}
+        usual = {"model", "task", "mean", "low", "high", "examples", "texts", "seeds"}
         if table.endswith("_summary") and table not in ("probes_summary", "theory_summary"):
             found = {name: common[name] for name in usual} | found
         assert found.keys() == set(schema.names), table

@@ -333,6 +333,8 @@ def test_copies_are_drawn_once() -> None:
     samples = draw_samples(texts, 0, list(WORDS), 16, 1)
     assert samples.filter(demonstrations="fixed")["text"].to_list() == ["fine", "poor"]
     assert distinct_draws(samples) == "2 test texts in 1 seed, all distinct"
+    drawn = [draw_samples(texts, seed, list(WORDS), 16, 1)["example"] for seed in range(8)]
+    assert {tuple(rows.unique().sort()) for rows in drawn} == {(0, 3)}  # a text has one row
     assert remarks(texts, WORDS, 3, 16, 1) == [
         "the 3 training texts are 2 distinct ones, which are drawn once; row 3 ('good') repeats",
         "the 4 test texts are 2 distinct ones, which are drawn once; row 2 ('fine ') repeats",

@@ -67,7 +67,7 @@ def test_three_seeds_have_the_interval_of_student_s_t_on_their_means() -> None:
     row = summarized({"news": THREE_SEEDS})["news"]
     assert row["mean"] == 3
     assert ends(row) == around(3, T_2 * (7 / 3) ** 0.5)
-    assert (row["examples"], row["seeds"]) == (3, 3)
+    assert (row["examples"], row["texts"], row["seeds"]) == (3, 3, 3)
 
 
 def test_a_single_seed_has_the_interval_over_its_texts() -> None:
@@ -81,6 +81,7 @@ def test_texts_that_seeds_share_add_the_covariance_of_the_seeds_means() -> None:
     shared = summarized({"news": {0: {4: 1.0, 8: 3.0}, 1: {4: 2.0, 8: 6.0}}})["news"]
     assert shared["mean"] == 3
     assert ends(shared) == around(3, T_1 * (1 + 2) ** 0.5)
+    assert (shared["examples"], shared["texts"]) == (4, 2)
     own = summarized({"news": {0: {4: 1.0, 8: 3.0}, 1: {5: 2.0, 9: 6.0}}})["news"]
     assert ends(own) == around(3, T_1)
 

@@ -124,7 +124,7 @@ def accuracy(tasks: tuple[str, ...]) -> pl.DataFrame:
         for task in tasks
         for name, m in (("accuracy", 0.75), ("majority", 0.5))
     ]
-    return pl.DataFrame(rows).with_columns(examples=pl.lit(12), seeds=pl.lit(3))
+    return pl.DataFrame(rows).with_columns(examples=pl.lit(12), texts=pl.lit(6), seeds=pl.lit(3))
 
 
 def test_chance_stands_beside_accuracies_and_what_was_not_measured_has_no_column() -> None:
@@ -162,13 +162,13 @@ USAGE = pl.DataFrame(
 
 
 def test_time_is_added_up_by_analysis_with_that_of_untrained_networks() -> None:
-    tables = {"flow": pl.DataFrame({"seeds": [3, 3], "examples": [12, 36]})}
+    tables = {"flow": pl.DataFrame({"seeds": [3, 3], "examples": [12, 36], "texts": [4, 8]})}
     table = costs(tables, USAGE, ["tiny+initialized-0"])
     assert table.rows() == [
-        ("flow", 3, 36, 23.0, 9.0, 20.0, 3),
-        ("preparation", None, None, 4.0, 0.0, 5.0, 1),
-        ("flow_page", None, None, 1.0, 0.0, 1.0, 1),
-        ("all", None, None, 28.0, 9.0, 26.0, 5),
+        ("flow", 3, 36, 8, 23.0, 9.0, 20.0, 3),
+        ("preparation", None, None, None, 4.0, 0.0, 5.0, 1),
+        ("flow_page", None, None, None, 1.0, 0.0, 1.0, 1),
+        ("all", None, None, None, 28.0, 9.0, 26.0, 5),
     ]
 
 

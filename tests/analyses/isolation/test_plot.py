@@ -39,6 +39,7 @@ def loyalty(counts: list[int], isolated: tuple[str, ...] = ("label", "random")) 
             "low": 0.4,
             "high": 0.6,
             "examples": 6,
+            "texts": 3,
             "seeds": 2,
             "draws": 1,
             "skipped": 0,

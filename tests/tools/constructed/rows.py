@@ -10,7 +10,7 @@ from anchorflow.schemas.frames import frame_schema
 
 KEYS = {"model": "tiny", "task": "news", "seed": 0, "example": 0, "draw": 0}
 
-INTERVAL = (0.25, 0.125, 0.5, 10, 2)  # mean, low, high, examples, seeds
+INTERVAL = (0.25, 0.125, 0.5, 10, 5, 2)  # mean, low, high, examples, texts, seeds
 CELL = "0.25 [0.12, 0.50]"  # which shows it
 
 

@@ -54,6 +54,7 @@ def retention_of(tasks: list[str]) -> pl.DataFrame:
             "low": 0.4,
             "high": 0.9,
             "examples": 6,
+            "texts": 3,
             "seeds": 2,
             "draws": 1,
             "skipped": 0,

@@ -116,6 +116,7 @@ def claims_table(model: str = "tiny", decided: dict[str, dict[str, Any]] = DECID
             "control": claim.control.description,
             "null": claim.null,
             "examples": 28,
+            "texts": 14,
             "seeds": 4,
             **decided[claim.name],
         }

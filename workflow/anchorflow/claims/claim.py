@@ -118,6 +118,11 @@ class Sampled:
         """Examples, or pairs of the same example, summed over seeds."""
         return sum(len(texts) for _, texts in self.by_seed.values())
 
+    @property
+    def texts(self) -> int:
+        """Distinct texts among the examples."""
+        return len({int(text) for _, texts in self.by_seed.values() for text in texts})
+
 
 @dataclass(frozen=True)
 class Timed:

@@ -46,6 +46,7 @@ class Measured:
 
     comparisons: tuple[Comparison, ...] = ()
     examples: int = 0
+    texts: int | None = 0
     seeds: int = 0
     timed: Timed | None = None
     reasons: tuple[str, ...] = field(default=())  # why something is not measured or is left out
@@ -64,7 +65,7 @@ def measure_claim(claim: Claim, run: Run) -> Measured:
     except NotMeasured as why:
         return Measured(reasons=(str(why),), remedies=_remedy(why.remedy))
     if isinstance(effect, Timed):
-        return Measured(examples=effect.runs, seeds=1, timed=effect)
+        return Measured(examples=effect.runs, texts=None, seeds=1, timed=effect)
     comparisons = [Comparison(EFFECT, "", _rounded(effect.effect))]
     reasons: list[str] = []
     remedies: tuple[str, ...] = ()
@@ -79,6 +80,7 @@ def measure_claim(claim: Claim, run: Run) -> Measured:
     return Measured(
         tuple(comparisons),
         effect.examples,
+        effect.texts,
         len(effect.by_seed),
         reasons=tuple(reasons),
         remedies=remedies,
@@ -154,6 +156,7 @@ def over_tasks(of_tasks: dict[str, Measured]) -> Measured:
         low, high = (min(each.low for each in timed), max(each.high for each in timed))
         overall = Measured(
             examples=sum(each.runs for each in timed),
+            texts=None,
             seeds=1,
             timed=Timed(value, low, high, sum(each.runs for each in timed)),
         )
@@ -204,6 +207,7 @@ def _average(measured: Sequence[Measured]) -> Measured:
     return Measured(
         tuple(comparisons),
         sum(each.examples for each in measured),
+        sum(each.texts or 0 for each in measured),
         max(each.seeds for each in measured),
     )
 
@@ -230,6 +234,7 @@ class Decision:
     p_value: float | None = None
     p_corrected: float | None = None
     examples: int = 0
+    texts: int | None = 0
     seeds: int = 0
     interval: str | None = None
     effect_mark: str = MISSING
@@ -254,7 +259,7 @@ def decide(claim: Claim, measured: Measured, confidence: float) -> Decision:
     remedy = "; ".join(measured.remedies) or None
     if not measured.is_measured:
         return Decision(reason=because, remedy=remedy)
-    counts: dict[str, Any] = {"examples": measured.examples, "seeds": measured.seeds}
+    counts: dict[str, Any] = {key: getattr(measured, key) for key in ("examples", "texts", "seeds")}
     if measured.timed is not None:
         timed = measured.timed
         mark = _mark((timed.low, timed.high))
@@ -331,7 +336,7 @@ def _p_value(comparison: Comparison) -> float:
 
 def _columns(measured: Measured, ends: Sequence[Ends]) -> Decision:
     """Values and intervals; of several twins, the one that the effect exceeds least clearly."""
-    decision = Decision(examples=measured.examples, seeds=measured.seeds)
+    decision = Decision(examples=measured.examples, texts=measured.texts, seeds=measured.seeds)
     closest = (len(_ORDER), np.inf)
     for comparison, (low, high) in zip(measured.comparisons, ends, strict=True):
         value = _known(float(comparison.value.values[0]))

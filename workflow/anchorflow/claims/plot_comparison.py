@@ -10,7 +10,15 @@ from matplotlib.axes import Axes
 from anchorflow.claims.comparison import isolated_depths, over_depth
 from anchorflow.claims.plot import legend_of_verdicts, marks_and_verdict, plot_effect
 from anchorflow.claims.summarize import QUARTILES, Claim, Depth, load_claims
-from anchorflow.present.style import DASHES, MARKERS, PAGE, plot_line, save, small_multiples
+from anchorflow.present.style import (
+    DASHES,
+    MARKERS,
+    PAGE,
+    plot_line,
+    sample_size,
+    save,
+    small_multiples,
+)
 from anchorflow.statistics.by_task import AVERAGE
 
 _THIRDS = (0, 1 / 3, 2 / 3, 1)
@@ -158,6 +166,10 @@ def _share_heights(axes: Sequence[Axes]) -> None:
 
 
 def _counted(claim: Claim, rows: pl.DataFrame) -> str:
-    counts = rows.filter(task=AVERAGE)["examples"].unique().sort()
-    what = "timed batches" if claim.rule == QUARTILES else "examples"
-    return f"{' and '.join(str(count) for count in counts)} {what} per model"
+    timed = claim.rule == QUARTILES
+    of_models = rows.filter(task=AVERAGE).sort("examples", "texts")
+    counts = dict.fromkeys(
+        f"{row['examples']} timed batches" if timed else sample_size(row)
+        for row in of_models.iter_rows(named=True)
+    )
+    return f"{' and '.join(counts)} per model"

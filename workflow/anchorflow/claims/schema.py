@@ -100,6 +100,7 @@ CLAIMS = f.table(
         "examples, or pairs of the same example, summed over seeds; for time, batches timed",
         "examples, or batches",
     ),
+    f.field("texts", pa.int32(), "distinct texts among the examples; null for time", "texts"),
     f.field("seeds", pa.int32(), "seeds averaged; over tasks, the maximum of the tasks", "seeds"),
     f.field(
         "interval",

@@ -20,7 +20,7 @@ DICTIONARY_FILE = ROOT / "docs" / "reference" / "data_dictionary.md"
 _SHARED_FROM = 3  # A column that so many tables describe alike is described once, at the top.
 _QUERIED = ("samples", "predictions", "flow")  # by the documented queries, or by Run.examples
 _FROM_PATH = ("model", "task", "seed")
-_OF_SUMMARIES = ("model", "task", "mean", "low", "high", "examples", "seeds")
+_OF_SUMMARIES = ("model", "task", "mean", "low", "high", "examples", "texts", "seeds")
 _PARTS = "with its two parts; means of label_mass and in_labels"  # explained at the top
 
 

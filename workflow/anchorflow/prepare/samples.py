@@ -69,7 +69,9 @@ def draw_samples(
     fixed = draw(None, "fixed demonstrations")
     shown = [rows[row]["form"] for row in fixed]
     order = generator(seed, task, "test texts").permutation(len(test))
-    queries = distinct(test[order], "test", apart_from=shown)[:test_examples].sort("row")
+    # The first of equal texts, so that a row is one text, whatever the seed.
+    allowed = distinct(test, "test", apart_from=shown)["row"].implode()
+    queries = test[order].filter(pl.col("row").is_in(allowed))[:test_examples].sort("row")
     if queries.is_empty():
         raise InputError(
             f"tasks.{task}.test: with seed {seed}, every test text is a demonstration; add others."

@@ -237,11 +237,17 @@ def tasks_in_order(summary: pl.DataFrame) -> list[str]:
     return tasks if len(tasks) == 1 else [*tasks, AVERAGE]
 
 
+def sample_size(row: Mapping[str, Any]) -> str:
+    """Examples, distinct texts among them, and seeds of a row of a summary."""
+    examples, texts, seeds = row["examples"], row["texts"], row["seeds"]
+    distinct = "" if texts is None else f" of {texts} text{'s' * (texts != 1)}"
+    return f"{examples} examples{distinct} over {seeds} seed{'s' * (seeds != 1)}"
+
+
 def describe(summary: pl.DataFrame, confidence: float, marks: str = "bands") -> str:
     """Model, sample size, and meaning of the ``marks``, for the title of a figure."""
     total = summary.filter(pl.col("task") == AVERAGE).row(0, named=True)
-    examples, seeds = total["examples"], total["seeds"]
-    size = f"{examples} examples over {seeds} seed{'s' * (seeds != 1)}; " if examples else ""
+    size = f"{sample_size(total)}; " if total["examples"] else ""
     return f"{total['model']}: {size}{marks} are {confidence:.0%} intervals"
 
 

@@ -55,6 +55,7 @@ INTERVAL = (
     field("low", pa.float64(), "lower end of the interval", "as mean"),
     field("high", pa.float64(), "upper end of the interval", "as mean"),
     field("examples", pa.int32(), "examples averaged, summed over seeds", "examples"),
+    field("texts", pa.int32(), "distinct texts among the examples", "texts"),
     field("seeds", pa.int32(), "seeds averaged", "seeds"),
 )
 _PREDICTION = field("prediction", pa.int32(), "label with the highest probability")

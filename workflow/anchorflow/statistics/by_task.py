@@ -202,7 +202,7 @@ def summary_rows(
     bounds: Mapping[str, tuple[float, float]] | None = None,
     by: str = "measure",
 ) -> pl.DataFrame:
-    """One row per task and key, with mean, interval, and counts of examples and seeds.
+    """One row per task and key, with mean, interval, and counts of examples, texts and seeds.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def summary_rows(
     keys : DataFrame
         K rows: the key columns of each value.
     source : DataFrame
-        The measured rows, for counting examples and seeds.
+        The measured rows, for counting examples, texts and seeds.
     bounds : mapping, optional
         Least and greatest possible value by entry of the key column ``by``; others have none.
     """
@@ -230,6 +230,7 @@ def summary_rows(
                 pl.Series("low", low).fill_nan(None),
                 pl.Series("high", high).fill_nan(None),
                 pl.lit(rows.select("task", "seed", "example").n_unique()).alias("examples"),
+                pl.lit(rows.select("task", "example").n_unique()).alias("texts"),
                 pl.lit(rows["seed"].n_unique()).alias("seeds"),
             )
         )

@@ -154,8 +154,9 @@ def costs(
 ) -> pl.DataFrame:
     """One row per analysis, the most expensive first: seeds, test texts, and seconds of its jobs.
 
-    Columns ``analysis``, ``seeds`` and ``test_texts`` (null where it has none), ``cpu_seconds``,
-    those of untrained networks among them in ``untrained_cpu_seconds``, ``seconds``, and ``jobs``.
+    Columns ``analysis``, ``seeds``, ``test_texts`` and ``distinct_texts`` (null where it has none),
+    ``cpu_seconds``, those of untrained networks among them in ``untrained_cpu_seconds``,
+    ``seconds``, and ``jobs``.
 
     Parameters
     ----------
@@ -180,16 +181,19 @@ def costs(
     rows = pl.concat([summed.sort("cpu_seconds", "analysis", descending=True), total])
     sizes = pl.DataFrame(
         [(name, *_size(tables.get(name))) for name in rows["analysis"]],
-        schema={"analysis": pl.String, "seeds": pl.Int64, "test_texts": pl.Int64},
+        schema={
+            "analysis": pl.String,
+            **dict.fromkeys(("seeds", "test_texts", "distinct_texts"), pl.Int64),
+        },
         orient="row",
     )
     return sizes.join(rows, "analysis", maintain_order="left")
 
 
 def _size(summary: pl.DataFrame | None) -> tuple[Any, ...]:
-    """Seeds, and test texts summed over tasks and seeds, as far as a summary has them."""
+    """Seeds, test texts and distinct ones, as far as a summary has them."""
     known = [] if summary is None else summary.columns
     return tuple(
         summary[column].max() if summary is not None and column in known else None
-        for column in ("seeds", "examples")
+        for column in ("seeds", "examples", "texts")
     )

@@ -56,9 +56,12 @@ def in_whole_seconds(spent: pl.DataFrame) -> pl.DataFrame:
     """Costs in whole seconds, with the titles of a page."""
     titles = {
         "test_texts": "test texts",
+        "distinct_texts": "distinct texts",
         "cpu_seconds": "CPU seconds",
         "untrained_cpu_seconds": "untrained",
         "seconds": "seconds of jobs",
     }
-    whole = spent.with_columns(pl.col(pl.Float64).round().cast(pl.Int64)).rename(titles)
+    whole = spent.with_columns(pl.col(pl.Float64).round().cast(pl.Int64)).rename(
+        titles, strict=False
+    )
     return whole.cast(pl.String).fill_null("–")

@@ -15,5 +15,5 @@ _NOTE = (
 
 def tabulate_accuracy(summary: pl.DataFrame) -> Page:
     """The measures side by side, one row per model and task."""
-    table = pivoted(summary, ("model", "task", "examples", "seeds", "skipped"), "measure")
+    table = pivoted(summary, ("model", "task", "examples", "texts", "seeds", "skipped"), "measure")
     return Page("Accuracy of in-context learning", _NOTE, table.fill_null("–"))

@@ -149,6 +149,7 @@ def _distances(confusion: pl.DataFrame, summarized: pl.DataFrame) -> pl.DataFram
         task=pl.lit(summarized["task"][0]),
         measure=pl.lit("distance"),
         examples=pl.lit(summarized["examples"][0]),
+        texts=pl.lit(summarized["texts"][0]),
     )
 
 

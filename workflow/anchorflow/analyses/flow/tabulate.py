@@ -20,7 +20,7 @@ _NOTE = (
     "the label word's demonstration, other label words, the instruction (0 without one), the rest "
     "of earlier demonstrations, and the prompt's first token."
 )
-_INDEX = ("model", "task", "examples", "skipped", "layer")
+_INDEX = ("model", "task", "examples", "texts", "skipped", "layer")
 
 
 def tabulate_flow(summary: pl.DataFrame) -> Page:

@@ -37,9 +37,9 @@ def atlas(
     Returns
     -------
     dict
-        ``model``, ``prompts``, ``tasks``, numbers of ``seeds`` and ``examples``, ``confidence``,
-        and ``scores``: of each its definition and control, and by measure ``mean``, ``low`` and
-        ``high`` as [L][H]; null where undefined.
+        ``model``, ``prompts``, ``tasks``, numbers of ``seeds``, ``examples`` and ``texts``,
+        ``confidence``, and ``scores``: of each its definition and control, and by measure ``mean``,
+        ``low`` and ``high`` as [L][H]; null where undefined.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("layer") >= 0)
     found: dict[str, Any] = {}
@@ -57,6 +57,7 @@ def atlas(
         "seeds": int(np.max(averaged["seeds"].to_numpy())),
         "confidence": confidence,
         "examples": int(np.max(averaged["examples"].to_numpy())),
+        "texts": int(np.max(averaged["texts"].to_numpy())),
         "scores": found,
     }
 

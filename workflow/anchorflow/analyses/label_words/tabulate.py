@@ -36,6 +36,6 @@ def tabulate_label_words(summary: pl.DataFrame) -> Page:
     counts = summary.filter(pl.col("measure") == "accuracy")
     cells = pivoted(summary.filter(pl.col("measure").is_in(measures)), index, "measure")
     present = [measure for measure in measures if measure in cells.columns]
-    counted = cells.join(counts.select(*index, "examples", "skipped"), on=index)
-    table = counted.select(*index, "examples", "skipped", *present).fill_null("–")
+    counted = cells.join(counts.select(*index, "examples", "texts", "skipped"), on=index)
+    table = counted.select(*index, "examples", "texts", "skipped", *present).fill_null("–")
     return Page("Own and other label words", _NOTE, table)
