@@ -19,16 +19,18 @@ def test_accuracy_has_one_row_per_model_and_task() -> None:
         pl.DataFrame(rows, schema=frame_schema(ACCURACY_SUMMARY), orient="row")
     ).table
     assert table.columns == [
-        *("model", "task", "examples", "seeds", "skipped", "accuracy", "majority")
+        *("model", "task", "examples", "texts", "seeds", "skipped", "accuracy", "majority")
     ]
     assert table.rows() == [
-        (model, task, 10, 2, 3, CELL, CELL) for model in ("a", "b") for task in ("news", "average")
+        (model, task, 10, 5, 2, 3, CELL, CELL)
+        for model in ("a", "b")
+        for task in ("news", "average")
     ]
 
 
 def test_a_task_without_a_value_shows_dashes_in_its_own_row() -> None:
     rows = [
-        ("a", "news", "accuracy", None, None, None, 0, 0, 24),
+        ("a", "news", "accuracy", None, None, None, 0, 0, 0, 24),
         ("a", "average", "accuracy", *INTERVAL, 24),
     ]
     table = tabulate_accuracy(

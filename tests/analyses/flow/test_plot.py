@@ -24,7 +24,7 @@ def summary(
     for task, layer, (flow, scale) in product(tasks, range(2), measures()):
         last = layer == 1 and flow == "into_share"
         mean = None if last else first + layer / 4
-        rows.append((model, task, layer, flow, scale, mean, mean, mean, 3, 1, 0))
+        rows.append((model, task, layer, flow, scale, mean, mean, mean, 3, 3, 1, 0))
     return pl.DataFrame(rows, schema=frame_schema(FLOW_SUMMARY), orient="row")
 
 
