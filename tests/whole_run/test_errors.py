@@ -188,4 +188,4 @@ def test_prompts_longer_than_the_context_are_skipped_counted_and_shown(
     assert accuracy.filter(task="news")["skipped"].unique().to_list() == [skipped]
     assert accuracy.filter(task="news")["examples"].unique().to_list() == [6 - skipped]
     table = (checkout.folder / "results/tables/accuracy.md").read_text(encoding="utf-8")
-    assert f"| tiny | news | {6 - skipped} | 1 | {skipped} |" in table
+    assert f"| tiny | news | {6 - skipped} | {6 - skipped} | 1 | {skipped} |" in table
