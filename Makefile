@@ -15,7 +15,7 @@ help:
 	@echo "make run      install into $(VENV), run the default workflow, print its answers"
 	@echo "make report   collect the run's figures and tables in report.html"
 	@echo "make install  install into $(VENV) only"
-	@echo "make test     also install the development tools, then lint, type-check and test (12 minutes)"
+	@echo "make test     also install the development tools, then lint, type-check and test (12 to 25 minutes)"
 	@echo "make test-all also run the tests that compare and kill whole runs (25 minutes)"
 	@echo "make docs     write the generated pages of the documentation"
 	@echo "make site     build the documentation's site in the folder site"
