@@ -254,12 +254,13 @@ def test_a_lock_is_told_with_the_command_that_removes_it(
     ended(monkeypatch, tmp_path, "init")
     locks = tmp_path / "study" / ".snakemake" / "locks"
     locks.mkdir(parents=True)
-    (locks / "0.input.lock").write_text("x", encoding="utf-8")
-    assert ended(monkeypatch, tmp_path, "run", "-d", "study") == 2
+    (locks / "0.output.lock").write_text("results/texts/reviews.parquet", encoding="utf-8")
+    assert ended(monkeypatch, tmp_path, "check", "-d", "study") == 2
     there = str(tmp_path / "study")
     assert capsys.readouterr().err == (
         f"ERROR: {there}: another run is active in this folder, or a killed one left its lock; "
-        f"wait for it, or if there is none, remove the lock: anchorflow run -d {there} --unlock.\n"
+        "wait for it, and only if none is active, remove the lock: "
+        f"anchorflow run -d {there} --unlock.\n"
     )
     assert ended(monkeypatch, tmp_path, "run", "-d", "study", "--unlock") == 0
     assert not locks.exists()
@@ -275,5 +276,6 @@ def test_where_home_has_no_cache_the_run_s_folder_has_one(
     assert "XDG_CACHE_HOME" not in _environment()
     monkeypatch.setenv("HOME", "/dev/null")
     assert _environment()["XDG_CACHE_HOME"] == str(tmp_path / ".snakemake" / "cache")
+    assert "HF_HOME" not in _environment()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert _environment()["XDG_CACHE_HOME"] == str(tmp_path / "cache")

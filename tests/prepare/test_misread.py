@@ -46,10 +46,10 @@ def numbered(*labels: int) -> list[tuple[str, int]]:
     return [(chr(97 + row), label) for row, label in enumerate(labels)]
 
 
-def with_classes(names: Any) -> bytes:
+def with_classes(names: Any, labels: Sequence[int] = (1, 0)) -> bytes:
     features = {"label": {"names": names, "_type": "ClassLabel"}}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
-    table = pa.table({"text": ["a", "b"], "label": [1, 0]}).replace_schema_metadata(metadata)
+    table = pa.table({"text": ["a", "b"], "label": labels}).replace_schema_metadata(metadata)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     return sink.getvalue().to_pybytes()
@@ -98,6 +98,33 @@ CASES = {
     ),
     "CSV with doubled marks": Misread('text,label\n"a ""b"" c",Positive\n', [('a "b" c', 1)]),
     "CSV with Mac's line ends": Misread("text,label\ra,Positive\rb,Negative\r", numbered(1, 0)),
+    "TSV whose fields are all in marks": Misread(
+        'text\tlabel\n"a ""b"" c"\tPositive\nd\t"Negative"\n',
+        'all quotation marks enclose fields, the first in line 2; write "quoting: double"',
+        "tsv",
+    ),
+    "TSV whose header is in marks": Misread(
+        '"text"\t"label"\na\tPositive\n', "enclose fields, the first in line 1; write", "tsv"
+    ),
+    "TSV whose fields are all in marks, as its key says": Misread(
+        'text\tlabel\n"a"\tPositive\n', [('"a"', 1)], "tsv", more=[("quoting", "none")]
+    ),
+    "CSV with semicolons": Misread(
+        "text;label\na;Positive\n", "seem to be separated by ';'; write it with ',' instead"
+    ),
+    "a suffix in capitals": Misread(rows("Positive", "Negative"), numbered(1, 0), "CSV"),
+    "JSON lines with a broken one": Misread(
+        '{"text": "a", "label": "Positive"}\n\n{"text": "b", "label: 1}\n',
+        r"\(line 3, column \d+: ",
+        "jsonl",
+    ),
+    "texts that are numbers": Misread("text,label\n42,Positive\n", [("42", 1)]),
+    "texts that are numbers, beside row numbers": Misread(
+        "id,text,label\n7,42,Positive\n", r'"text" holds numbers alone, and .* \(id, text, label\)'
+    ),
+    "texts that are numbers, as JSON says": Misread(
+        '{"id": 7, "text": "42", "label": "Positive"}\n', [("42", 1)], "jsonl"
+    ),
     "TSV with a missing label": Misread("text\tlabel\na\n", "line 2 has 1 fields", "tsv"),
     # Labels as they are written.
     "words with leading zeros": Misread(
@@ -123,6 +150,34 @@ CASES = {
     ),
     "values that are times": Misread(
         rows("1:30", "2:30"), numbered(0, 1), more=[("values", ["1:30", "2:30"])]
+    ),
+    "values in the user's order, as other numbers": Misread(
+        rows("0.0", "1.0"),
+        r'"values: \["1.0", "0.0"\]"',
+        more=[("values", [1, 0])],
+        labels=FIVE[:2],
+    ),
+    "values in the user's order, as truth": Misread(
+        '{"text": "a", "label": true}\n{"text": "b", "label": false}\n',
+        r'"values: \[true, false\]"',
+        "jsonl",
+        more=[("values", [1, 0])],
+    ),
+    "values in the user's order, in another case": Misread(
+        rows("neg", "pos"), r'"values: \["pos", "neg"\]"', more=[("values", ["POS", "NEG"])]
+    ),
+    "a label that is not a number": Misread(
+        '{"text": "a", "label": 0.0}\n{"text": "b", "label": NaN}\n',
+        "row 2 has the label None",
+        "jsonl",
+    ),
+    "a label with white space": Misread(
+        rows("Positive ", "Negative"), 'looks like "Positive": it has white space around it'
+    ),
+    "a class of -1": Misread(
+        with_classes(["Negative", "Positive"], [1, -1]),
+        "row 2 has the label -1, .* a class of -1 means that there is no label",
+        "parquet",
     ),
     "indices": Misread(rows(1, 0, 1), numbered(1, 0, 1)),
     "ratings without the highest": Misread(
@@ -194,6 +249,14 @@ CASES = {
     "marks that are stripped": Misread(
         "text,label\n go\u200bod \u202e,Positive\n", [("good", 1)], more=[("invisible", "strip")]
     ),
+    "marks that end a line": Misread(
+        "text,label\nso\u2028good\x0bfilm\x85,Positive\n",
+        [("so good film", 1)],
+        more=[("invisible", "strip")],
+    ),
+    "a text that strips to nothing": Misread(
+        "text,label\n\u2065,Positive\n", "row 1 has an empty text", more=[("invisible", "strip")]
+    ),
     "marks that are refused": Misread(
         "text,label\na,Positive\n b,Negative\n",
         'row 2 has invisible characters .* "invisible: strip"',
@@ -207,7 +270,7 @@ CASES = {
     ),
     "copies that are dropped": Misread(
         "text,label\na,Positive\ne\u0301,Negative\na ,Positive\n\u00e9,Negative\n",
-        [("a", 1), ("e\u0301", 0)],
+        r'reviews.train: "repeated: drop" leaves none of 4 texts, as all of them are test texts',
         more=[("repeated", "drop")],
     ),
 }
@@ -228,6 +291,27 @@ def test_an_input_is_read_right_or_refused_in_one_sentence(case: Misread, tmp_pa
         return
     frame = read_texts("reviews", task, files).filter(split="test")
     assert frame.select("text", "label").rows() == list(case.right)
+
+
+def test_one_line_is_not_proposed_for_words_and_numbers(tmp_path: Path) -> None:
+    files = {split: tmp_path / f"{split}.csv" for split in ("train", "test")}
+    files["train"].write_text(rows("Positive", "Negative"), encoding="utf-8")
+    files["test"].write_text(rows(1, 2), encoding="utf-8")
+    task = {"columns": {"text": "text", "label": "label"}, "labels": WORDS}
+    with pytest.raises(InputError, match=r"label '1', .* hold labels of another kind"):
+        read_texts("reviews", task, files)
+
+
+def test_copies_are_dropped_and_the_first_of_each_is_kept(tmp_path: Path) -> None:
+    files = {split: tmp_path / f"{split}.csv" for split in ("train", "test")}
+    files["train"].write_text(
+        "text,label\na,Positive\ne\u0301,Negative\na ,Positive\n\u00e9,Negative\nx,Positive\n",
+        encoding="utf-8",
+    )
+    files["test"].write_text("text,label\nx,Positive\n", encoding="utf-8")
+    task = {"columns": {"text": "text", "label": "label"}, "labels": WORDS, "repeated": "drop"}
+    frame = read_texts("reviews", task, files)
+    assert frame["text"].to_list() == ["a", "e\u0301", "x"]
 
 
 @pytest.mark.parametrize("zero", ["train", "test"])
@@ -272,6 +356,8 @@ def test_a_saved_data_set_is_read_by_its_parts_and_class_names(tmp_path: Path) -
         ("labels: [2020-01-01, x]", 'YAML reads 2020-01-01 as timestamp; .*: "2020-01-01"'),
         ('labels: [" a", " b"]\n    values: [007, 008]', 'YAML reads 007 as int; .*: "007"'),
         ('labels: [" a", " b"]\n    values: [1.50, x]', 'YAML reads 1.50 as float; .*: "1.50"'),
+        ('labels: [" a", " b"]\n    values: [2024-13-01, x]', "YAML reads 2024-13-01 as"),
+        ('labels: [" a", " b"]\n    note: 2024-13-01', "not readable as YAML"),
         ('labels: [" \u212a", " K"]', r"look alike; .* U\+212A and ASCII"),
         ('labels: [" caf\u00e9", " cafe\u0301"]', r"look alike; .* U\+00E9 and U\+0301"),
         ('labels: [" a", " a\u200b"]', r"look alike; .* ASCII and U\+200B"),
@@ -336,9 +422,9 @@ def test_copies_are_drawn_once() -> None:
     drawn = [draw_samples(texts, seed, list(WORDS), 16, 1)["example"] for seed in range(8)]
     assert {tuple(rows.unique().sort()) for rows in drawn} == {(0, 3)}  # a text has one row
     assert remarks(texts, WORDS, 3, 16, 1) == [
-        "the 3 training texts are 2 distinct ones, which are drawn once; row 3 ('good') repeats",
-        "the 4 test texts are 2 distinct ones, which are drawn once; row 2 ('fine ') repeats",
-        "1 test text with invisible characters or white space around them, as row 2 ('fine '); "
+        "the 3 training texts are 2 distinct ones, which are drawn once; 'good' repeats",
+        "the 4 test texts are 2 distinct ones, which are drawn once; 'fine ' repeats",
+        "1 test text with invisible characters or white space around them, as 'fine '; "
         '"invisible: strip" removes these',
         "Negative has 1 training text, so every seed has the same demonstrations of it",
         "Positive has 1 training text, so every seed has the same demonstrations of it",
@@ -352,13 +438,12 @@ def test_overlaps_contradictions_and_single_classes_are_counted() -> None:
         [("good ", 1), ("new", 1)],
     )
     assert remarks(texts, WORDS, 1, 2, 1) == [
-        "1 training text of 5 is among the test texts, as row 1 ('good'); no test text is among "
+        "1 training text of 5 is among the test texts, as 'good'; no test text is among "
         'its own demonstrations, and "repeated: drop" leaves them out',
-        "the 5 training texts are 4 distinct ones, which are drawn once; row 4 ('flat jokes') "
-        "repeats",
-        "2 training texts stand there with two labels, as row 3 ('flat jokes'); one of them counts "
+        "the 5 training texts are 4 distinct ones, which are drawn once; 'flat jokes' repeats",
+        "2 training texts stand there with two labels, as 'flat jokes'; one of them counts "
         'in a draw, and "repeated: drop" leaves them out',
-        "1 test text with invisible characters or white space around them, as row 1 ('good '); "
+        "1 test text with invisible characters or white space around them, as 'good '; "
         '"invisible: strip" removes these',
         "all test texts have the label Positive",
     ]

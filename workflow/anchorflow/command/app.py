@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -252,21 +252,21 @@ def _snakemake(arguments: list[str], just_print: bool) -> None:
     if just_print:
         print(shlex.join(["cd", str(Path.cwd())]), "&&", shlex.join(command))
         raise typer.Exit
-    _check_lock(arguments)
     started = time.time() - 0.1  # the times of files lag behind the clock by up to a tick
     if subprocess.run(command, check=False, env=_environment()).returncode:
+        _check_lock()
         raise typer.Exit(2 if _input_is_at_fault(started) else 1)
 
 
-def _check_lock(arguments: Sequence[str]) -> None:
-    """Raise InputError if Snakemake would refuse this folder, which another run may be using."""
+def _check_lock() -> None:
+    """Raise InputError if a lock is there after Snakemake failed, which removes its own."""
     locks = Path(".snakemake/locks")
-    asked = {"--unlock", *_DRY} & {*arguments}
-    if not asked and locks.is_dir() and any(locks.iterdir()):
+    if locks.is_dir() and any(locks.iterdir()):
         there = shlex.quote(str(Path.cwd()))
         raise InputError(
             f"{there}: another run is active in this folder, or a killed one left its lock; wait "
-            f"for it, or if there is none, remove the lock: anchorflow run -d {there} --unlock."
+            "for it, and only if none is active, remove the lock: "
+            f"anchorflow run -d {there} --unlock."
         )
 
 
@@ -280,7 +280,10 @@ def _environment() -> dict[str, str]:
             return dict(os.environ)
     except OSError:
         pass
-    return {**os.environ, "XDG_CACHE_HOME": str(Path.cwd() / ".snakemake" / "cache")}
+    moved = {**os.environ, "XDG_CACHE_HOME": str(Path.cwd() / ".snakemake" / "cache")}
+    if (cache / "huggingface").is_dir():  # what was downloaded stays where it is
+        moved.setdefault("HF_HOME", str(cache / "huggingface"))
+    return moved
 
 
 def _input_is_at_fault(since: float) -> bool:

@@ -113,8 +113,14 @@ def _as_yaml(part: Mapping[str, Mapping[str, Any]]) -> str:
     lines = [f"{section}:"]
     for name, settings in entries.items():
         lines.append(f"  {yaml.safe_dump(name).splitlines()[0]}:")  # quoted if it has to be
-        lines += [f"    {key}: {json.dumps(v, ensure_ascii=False)}" for key, v in settings.items()]
+        lines += [f"    {key}: {_as_json(value)}" for key, value in settings.items()]
     return "\n".join([*lines, ""])
+
+
+def _as_json(value: Any) -> str:
+    """JSON that is YAML too, which does not allow some characters that are not seen."""
+    written = json.dumps(value, ensure_ascii=False)
+    return re.sub("[\x7f-\x9f\u2028\u2029\ufeff]", lambda sign: f"\\u{ord(sign[0]):04x}", written)
 
 
 def model_settings(model: str, revision: str | None, folder: Path) -> dict[str, Any]:
@@ -211,11 +217,16 @@ def _rows(file: Path, texts: Texts) -> pl.DataFrame:
             f"{file}: no column {' and '.join(lacking)}, only {', '.join(source.columns)}; name "
             "them with --text-column and --label-column."
         )
-    rows = source.rows.rename(wanted)
+    for name in wanted:
+        if list(source.columns).count(name) > 1:
+            raise InputError(f"{file}: several columns are called {name}; rename the others.")
+    rows = source.rows.rename(wanted).fill_nan(None)
     for row in rows.with_row_index().filter(pl.any_horizontal(pl.all().is_null()))["index"]:
         raise InputError(f"{file}: row {row + 1} has no text or no label; complete or remove it.")
     if rows.is_empty():
         raise InputError(f"{file}: the file holds no rows; texts are needed.")
+    if rows["label"].dtype.is_float() and (rows["label"] % 1 == 0).all():
+        rows = rows.with_columns(pl.col("label").cast(pl.Int64))
     kind = rows["label"].dtype
     if not (kind.is_integer() or kind in (pl.String, pl.Categorical, pl.Enum, pl.Boolean)):
         raise InputError(

@@ -57,7 +57,8 @@ def check_keys(path: str | Path) -> None:
         If one has, or a label word or value would become a number, a truth value, a date, or
         nothing; names the key and its line.
     """
-    with contextlib.suppress(yaml.YAMLError), open(path, encoding="utf-8") as file:
+    # ValueError is of a date or a number that can't be one.
+    with contextlib.suppress(yaml.YAMLError, ValueError), open(path, encoding="utf-8") as file:
         yaml.load(file, _Loader)
 
 
@@ -66,7 +67,7 @@ def read_configuration(path: str | Path) -> dict[str, Any]:
     try:
         check_keys(path)
         found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # also of bytes that are no UTF-8
         reason = " ".join(str(error).split())
         raise InputError(f"{path}: not readable as YAML ({reason}); correct it.") from None
     if not isinstance(found, dict):

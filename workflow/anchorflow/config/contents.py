@@ -9,12 +9,13 @@ import hashlib
 import os
 from collections.abc import Iterable
 
-_WHOLE = 2**24  # bytes; larger files are read in part, so that planning takes no longer
-_PARTS, _PART = 256, 4096  # of a larger file, evenly spaced, and its end
+_WEIGHTS = (".safetensors", ".bin", ".gguf")  # read in part, so that planning takes no longer
+_WHOLE = 2**24  # bytes; no file is read in part that has fewer
+_PARTS, _PART = 256, 4096  # of larger weights, evenly spaced, and their end
 
 
 def contents_of(files: Iterable[str | os.PathLike[str]]) -> dict[str, str]:
-    """Size and digest of each file's bytes by its path; of large ones, of 1 MiB spread over it."""
+    """Size and digest of each file's bytes by its path; of weights, of 1 MiB spread over them."""
     return {os.fspath(file): _content(os.fspath(file)) for file in files}
 
 
@@ -22,8 +23,8 @@ def contents_of(files: Iterable[str | os.PathLike[str]]) -> dict[str, str]:
 def _content(path: str) -> str:
     size, digest = os.path.getsize(path), hashlib.sha256()
     with open(path, "rb") as file:
-        if size <= _WHOLE:
-            digest.update(file.read())
+        if size <= _WHOLE or not path.endswith(_WEIGHTS):
+            digest = hashlib.file_digest(file, "sha256")
         else:
             for part in range(_PARTS):
                 file.seek(part * (size - _PART) // (_PARTS - 1))

@@ -10,6 +10,8 @@ INVISIBLE = re.compile(
     "[\0-\x08\x0b\x0c\x0e-\x1e\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
 )
 
+SEPARATING = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # those that end a line or a part
+
 
 def looks(word: str) -> str:
     """What is seen of a word, without its case: compatible characters and composition are one."""

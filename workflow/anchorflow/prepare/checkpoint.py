@@ -124,6 +124,10 @@ def check_tensors(
     _check_once(name, model, tensors, where)
 
 
+# What to do first if a sentence says that a file has to change.
+OF_HUB = ' (for a model of the Hub, in a copy of that folder, named with "source: local")'
+
+
 def check_tied(name: str, config: PretrainedConfig, directory: Path) -> None:
     """Check that a model that ties its head to its embedding stores no other head.
 
@@ -152,7 +156,8 @@ def check_tied(name: str, config: PretrainedConfig, directory: Path) -> None:
         raise InputError(
             f"models.{name}: its config.json ties the head to the embedding (tie_word_embeddings), "
             f"but {directory} stores another head, {wanted[1]}; write "
-            '"tie_word_embeddings": false into config.json to use it, or remove that tensor.'
+            '"tie_word_embeddings": false into config.json to use it, or remove that tensor'
+            f"{OF_HUB}."
         )
 
 

@@ -162,6 +162,10 @@ def _in_contents(
             ends.append(reached + len(part))
         reached += len(part)
     for token, (first, last) in zip(encoding.ids, encoding.offsets, strict=True):
+        # The name alone: some tokens take the white space beside it, which is no control token.
+        at = text.find(control[token], first, last) if token in control else -1
+        if at >= 0:
+            first, last = at, at + len(control[token])
         named = token != unknown or text[first:last].strip() == control.get(token)
         if token in control and first < last and named:
             following = bisect_right(ends, first)  # the first content that ends after its begin

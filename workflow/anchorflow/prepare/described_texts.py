@@ -130,8 +130,7 @@ def excerpt(text: str) -> str:
 
 
 def _first(texts: pl.DataFrame, which: pl.Series) -> str:
-    row = which.arg_true()[0]
-    return f"row {row + 1} ({excerpt(texts['text'][row])})"
+    return excerpt(texts["text"][which.arg_true()[0]])
 
 
 def _number(count: int, what: str) -> str:

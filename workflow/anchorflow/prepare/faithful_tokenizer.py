@@ -14,6 +14,7 @@ from transformers import AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBas
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.tokenizer import TOKENIZER
+from anchorflow.prepare.checkpoint import OF_HUB
 from anchorflow.prepare.control_tokens import control_tokens
 
 CONFIGURATION = "tokenizer_config.json"
@@ -60,7 +61,7 @@ def check_faithful(
                     f"models.{name}: its tokenizer is loaded as {type(tokenizer).__name__}, which "
                     f"makes other tokens than {path} does, as of {text[:20]!r}; if that file is "
                     f'right, write "tokenizer_class": "PreTrainedTokenizerFast" into '
-                    f"{directory / CONFIGURATION}."
+                    f"{directory / CONFIGURATION}{OF_HUB}."
                 )
 
 
@@ -118,5 +119,5 @@ def _repaired(name: str, directory: Path, config: PretrainedConfig, said: dict[s
     raise InputError(
         f"models.{name}: transformers takes the regular expression in {directory / TOKENIZER} for "
         f'a wrong one of Mistral\'s; write "fix_mistral_regex": true into '
-        f"{directory / CONFIGURATION} to repair it, or false to keep it."
+        f"{directory / CONFIGURATION} to repair it, or false to keep it{OF_HUB}."
     )

@@ -4,9 +4,10 @@ What a file holds as text is compared as text: "01" is neither 1 nor "1". Intege
 label words only where all of the task's labels are between 0 and the last index and 0 occurs.
 """
 
+import functools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from anchorflow.config.errors import InputError
@@ -40,6 +41,7 @@ def labels_of(name: str, task: Mapping[str, Any], sources: Sequence[Source]) -> 
         the row, and the line to write.
     """
     words = [word.strip() for word in task["labels"]]
+    apart = task.get("values") or words  # in the order of the labels
     held = [{*source.rows[task["columns"]["label"]]} - {None} for source in sources]
     labels = []
     for source, values in zip(sources, held, strict=True):
@@ -52,7 +54,9 @@ def labels_of(name: str, task: Mapping[str, Any], sources: Sequence[Source]) -> 
             index = _of_values(task["values"])
         else:
             index = _without_values(name, words, found, source.where)
-        labels.append(_indices(name, task, source, found, index))
+        alike = all(_are_numbers(other, len(words)) == numeric for other in held)
+        remedy = functools.partial(_remedy, name, source, words, apart, found, alike)
+        labels.append(_indices(task, source, index, remedy))
     return labels
 
 
@@ -114,10 +118,10 @@ def _number(value: Any, labels: int) -> int | None:
     return int(whole[1]) if whole and labels == 2 else None
 
 
-def _as_number(word: str) -> float | None:
+def _as_number(value: Any) -> float | None:
     try:
-        return float(word)
-    except ValueError:
+        return float(value)
+    except (TypeError, ValueError):
         return None
 
 
@@ -127,17 +131,16 @@ def _in_order(meant: Sequence[float | None], integers: set[int]) -> list[Any]:
 
 
 def _indices(
-    name: str, task: Mapping[str, Any], source: Source, found: set[Any], index: Index
+    task: Mapping[str, Any], source: Source, index: Index, remedy: Callable[[Any], str]
 ) -> list[int]:
     column = source.rows[task["columns"]["label"]]
     known = {value: _label(value, index) for value in {*column}}
     if None in known.values():
         values = column.to_list()
         row = next(row for row, value in enumerate(values) if known[value] is None)
-        words = [word.strip() for word in task["labels"]]
         raise InputError(
             f"{source.where}: row {row + 1} has the label {values[row]!r}, which is none of "
-            f"{', '.join(index)}{_remedy(name, values[row], words, found)}."
+            f"{', '.join(index)}{remedy(values[row])}."
         )
     return [label for value in column if (label := known[value]) is not None]
 
@@ -149,20 +152,36 @@ def _label(value: Any, index: Index) -> int | None:
     return next((index[written] for written in spellings(value) if written in index), None)
 
 
-def _remedy(name: str, value: Any, words: Sequence[str], found: set[Any]) -> str:
-    """What to do about a value that is no label, with the line to copy where one is likely."""
-    alike = next((word for word in words if looks(word) == looks(str(value))), "")
+def _remedy(
+    name: str,
+    source: Source,
+    words: Sequence[str],
+    apart: Sequence[Any],
+    found: set[Any],
+    is_alike: bool,
+    value: Any,
+) -> str:
+    """What to do about a value that is no label, with the line to copy where one is likely.
+
+    ``is_alike`` says whether all files of the task hold words, or all numbers: one line can't serve
+    both.
+    """
+    if source.classes is not None:
+        return "; a class of -1 means that there is no label, so name a split that has labels"
+    alike = next((str(word) for word in apart if looks(str(word)) == looks(str(value))), "")
     if isinstance(value, str) and alike.upper() not in ("", value.upper()):
-        return (
-            f', although it looks like "{alike}": it has {code_points(value)}, the label word '
-            f"{code_points(alike)}; correct one of them"
-        )
-    values = None if value is None else _likely_values(found, words, alike)
+        difference = f"{code_points(value)}, the label word {code_points(alike)}"
+        if value.strip().upper() == alike.upper():
+            difference = "white space around it"
+        return f', although it looks like "{alike}": it has {difference}; correct one of them'
+    values = None if value is None else _likely_values(found, words, apart)
     if values is None:
         return (
             f"; correct it, or set tasks.{name}.labels and tasks.{name}.values (the column holds "
             f"{_excerpt(found)})"
         )
+    if not is_alike:
+        return "; correct it, as other files of this task hold labels of another kind"
     other = ""
     if values[0] == 1 and len(words) not in (_number(known, 2) for known in found):
         other = f', or "{_line(list(range(len(words))))}" if the first is 0'
@@ -172,20 +191,34 @@ def _remedy(name: str, value: Any, words: Sequence[str], found: set[Any]) -> str
     )
 
 
-def _likely_values(found: set[Any], words: Sequence[str], alike: str) -> list[Any] | None:
+def _likely_values(found: set[Any], words: Sequence[str], apart: Sequence[Any]) -> list[Any] | None:
     """What probably stands for each label word: itself in another case, or numbers in order."""
-    seen = {looks(str(value)): value for value in found}
-    if alike and len(seen) == len(found) and all(looks(word) in seen for word in words):
-        return [seen[looks(word)] for word in words]
-    if {*seen} == {"false", "true"} and len(words) == len(found):
-        return [seen["false"], seen["true"]]
+    for same in (_looks_of, _as_number):
+        seen = {same(value): value for value in found} | {None: None}
+        alike = [seen.get(same(value)) for value in apart]
+        if len(seen) - 1 == len(found) == len(apart) and None not in alike:
+            return [_plain(value) for value in alike]
+    if apart is not words:
+        return None
+    if {looks(str(value)) for value in found} == {"false", "true"} and len(words) == len(found):
+        return sorted(found, key=_looks_of)
     integers = [_number(value, len(words)) or 0 for value in found]
     if min(integers, default=0) == 1 and max(integers) <= len(words):
         return list(range(1, len(words) + 1))
-    if len(found) != len(words) or None in map(_as_number, map(str, found)):
+    if len(found) != len(words) or None in map(_as_number, found):
         return None
-    ordered = sorted(found, key=lambda value: float(value))
-    return [int(v) if _INTEGER.fullmatch(str(v)) else str(v) for v in ordered]
+    return [_plain(value) for value in sorted(found, key=float)]
+
+
+def _looks_of(value: Any) -> str:
+    return looks(str(value))
+
+
+def _plain(value: Any) -> Any:
+    """A value as one writes it: integers and truth values without quotation marks."""
+    if isinstance(value, bool):
+        return value
+    return int(value) if _INTEGER.fullmatch(str(value)) else str(value)
 
 
 def _excerpt(found: set[Any]) -> str:

@@ -79,7 +79,7 @@ def without_repeated(
     Raises
     ------
     InputError
-        For ``refuse``, if a text repeats.
+        For ``refuse``, if a text repeats; for ``drop``, if no text remains in a split.
     """
     wanted = task.get("repeated", "keep")
     if wanted == "keep":
@@ -97,4 +97,9 @@ def without_repeated(
                 '"repeated: drop".'
             )
         kept[split] = frame.filter(~bad)
+        if kept[split].is_empty():
+            raise InputError(
+                f'tasks.{name}.{split}: "repeated: drop" leaves none of {len(frame)} texts, as all '
+                "of them are test texts, or have two labels; add others."
+            )
     return kept

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -38,6 +39,7 @@ _MARKS = {
 }
 DOUBLE, NONE = "double", "none"  # how a file quotes
 _BY_DEFAULT = {".csv": DOUBLE, ".tsv": NONE}  # as RFC 4180, and as tab-separated files mostly are
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')  # a field, as RFC 4180 has it
 
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a text may be a book
 
@@ -47,8 +49,9 @@ class Source(NamedTuple):
 
     where: str  # its name, with which error sentences begin
     columns: Sequence[str]  # all columns
-    rows: pl.DataFrame  # with the wanted columns that exist; those of CSV and TSV are all text
+    rows: pl.DataFrame  # with the wanted columns that exist
     classes: Any = None  # names of the label column's classes, as they are given
+    all_text: bool = False  # whether numbers are text too, as in CSV and TSV
 
 
 def read_file(path: Path, wanted: Sequence[str], label: str, quoting: str | None = None) -> Source:
@@ -71,9 +74,10 @@ def read_file(path: Path, wanted: Sequence[str], label: str, quoting: str | None
     ------
     InputError
         For a file that is not there, can't be read, or whose quotation marks can be read in two
-        ways that give different numbers of rows.
+        ways.
     """
-    suffix = path.with_suffix("").suffix if path.suffix in _UNPACK else path.suffix
+    unpack = _UNPACK.get(path.suffix.lower())
+    suffix = (path if unpack is None else path.with_suffix("")).suffix.lower()
     if suffix not in (known := (*_SEPARATORS, *_JSON, *_ARROW)):
         remedy = "convert it to one"
         if suffix in _SPREADSHEETS:
@@ -82,9 +86,7 @@ def read_file(path: Path, wanted: Sequence[str], label: str, quoting: str | None
     if not path.is_file():
         raise InputError(f"{path}: no such file; correct the path in the configuration.")
     try:
-        content = path.read_bytes()
-        if path.suffix in _UNPACK:
-            content = _UNPACK[path.suffix](content)
+        content = path.read_bytes() if unpack is None else unpack(path.read_bytes())
         if suffix in _ARROW:
             return _of_table(path, _READ_ARROW[suffix](content), wanted, label)
         text = _decoded(content)
@@ -95,7 +97,8 @@ def read_file(path: Path, wanted: Sequence[str], label: str, quoting: str | None
         columns, written = _separated_rows(path, text, _SEPARATORS[suffix], suffix, quoting)
         places = [place for place, name in enumerate(columns) if name in wanted]
         frame = {columns[place]: [row[place] or None for row in written] for place in places}
-        return Source(str(path), columns, pl.DataFrame(frame, dict.fromkeys(frame, pl.String)))
+        texts = pl.DataFrame(frame, dict.fromkeys(frame, pl.String))
+        return Source(str(path), columns, texts, all_text=True)
     except InputError:
         raise
     except Exception as error:  # damaged files raise errors of many libraries
@@ -136,9 +139,9 @@ def _separated_rows(
     ------
     InputError
         If ``quoting`` is not given and the other way to read also gives complete rows, but not as
-        many.
+        many, or all quotation marks enclose fields of a file that is taken not to quote.
     ValueError
-        If a row has more or fewer fields than the header.
+        If a row has more or fewer fields than the header, or fields are separated otherwise.
     """
     lines = list(io.StringIO(text, newline=""))
     used = quoting or _BY_DEFAULT[suffix]
@@ -146,7 +149,18 @@ def _separated_rows(
     if not numbered:
         raise ValueError("it is empty")
     (_, _, header), *rows = numbered
+    if len(header) == 1 and (others := [sign for sign in ",;\t|" if sign in header[0]]):
+        raise ValueError(
+            f"its fields seem to be separated by {others[0]!r}; write it with {separator!r} instead"
+        )
+    marked = [(first, field) for first, _, row in numbered for field in row if '"' in field]
     if quoting is None:
+        if used == NONE and marked and all(_QUOTED.fullmatch(field) for _, field in marked):
+            raise InputError(
+                f"{path}: all quotation marks enclose fields, the first in line {marked[0][0]}; "
+                f'write "quoting: {DOUBLE}" in the task if they do not belong to the texts, '
+                f'"quoting: {NONE}" if they do (anchorflow init: --quoting).'
+            )
         other = rows
         if used == NONE and '"' in text:
             with contextlib.suppress(ValueError, csv.Error):
@@ -195,15 +209,18 @@ def _numbered_rows(
 
 def _json_rows(text: str) -> tuple[list[str], Sequence[Mapping[str, Any]]]:
     """Columns and rows of a list of objects, of objects by lines, or of columns by name."""
-    if not (text := text.strip()):
+    if not text.strip():
         raise ValueError("it is empty")
     try:
         whole = json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError:
-        if text.startswith("["):
+        if text.lstrip().startswith("["):
             raise
-        lines = [line for line in text.split("\n") if line.strip()]
-        whole = [json.loads(line, object_pairs_hook=_object) for line in lines]
+        whole = [
+            _json_line(number, line)
+            for number, line in enumerate(text.split("\n"), 1)
+            if line.strip()
+        ]
     if isinstance(whole, dict):
         whole = _rows_of_columns(whole)
     if not isinstance(whole, list):
@@ -212,6 +229,13 @@ def _json_rows(text: str) -> tuple[list[str], Sequence[Mapping[str, Any]]]:
         if not isinstance(found, dict):
             raise ValueError(f"row {row} is not an object")
     return list(dict.fromkeys(key for row in whole for key in row)), whole
+
+
+def _json_line(number: int, line: str) -> Any:
+    try:
+        return json.loads(line, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {number}, column {error.colno}: {error.msg}") from None
 
 
 def _rows_of_columns(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:

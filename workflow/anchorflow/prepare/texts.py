@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from anchorflow.config.errors import InputError
-from anchorflow.config.look_alikes import INVISIBLE
+from anchorflow.config.look_alikes import INVISIBLE, SEPARATING
 from anchorflow.config.text_fields import FIELD_SEPARATOR, fields_of
 from anchorflow.prepare.hub_texts import read_splits
 from anchorflow.prepare.labels import labels_of
@@ -161,6 +161,9 @@ def _joined(task: Mapping[str, Any], source: Source) -> pl.Series:
         ).alias(field)
         for field in fields
     )
+    if task.get("invisible") == "strip":
+        spaced = pl.all().str.replace_all(SEPARATING.pattern, " ")
+        parts = parts.select(spaced.str.replace_all(INVISIBLE.pattern, "").str.strip_chars())
     for field, part in zip(fields, parts, strict=True):
         empty = (part.is_null() | part.str.contains(_NOTHING_SEEN)).arg_true()
         if len(empty):
@@ -173,8 +176,6 @@ def _joined(task: Mapping[str, Any], source: Source) -> pl.Series:
                 f"{source.where}: row {found[0] + 1} has the character U+001F in its {field}, "
                 "which separates fields; remove it."
             )
-    if task.get("invisible") == "strip":
-        parts = parts.select(pl.all().str.replace_all(INVISIBLE.pattern, "").str.strip_chars())
     texts = parts.select(pl.concat_str(pl.all(), separator=FIELD_SEPARATOR)).to_series()
     if task.get("invisible") == "refuse" and len(found := with_invisible(texts).arg_true()):
         raise InputError(
@@ -196,7 +197,8 @@ def _checked_rows(name: str, task: Mapping[str, Any], source: Source) -> Source:
     if source.rows.is_empty():
         raise InputError(f"{source.where}: the file holds no rows; texts are needed.")
     _check_kinds(name, roles, source)
-    return source
+    # As JSON and Parquet write a missing number.
+    return source._replace(rows=source.rows.fill_nan(None))
 
 
 def _check_names(name: str, roles: Sequence[tuple[str, str]], source: Source) -> None:
@@ -221,9 +223,10 @@ def _check_kinds(name: str, roles: Sequence[tuple[str, str]], source: Source) ->
             raise InputError(
                 f'{source.where}: column "{column}" holds {kind}, not text; set {key}.'
             )
-        if role != "label" and _are_numbers(values):
+        if role != "label" and _may_be_another(source, values):
             raise InputError(
-                f'{source.where}: column "{column}" holds numbers alone, not text; set {key}.'
+                f'{source.where}: column "{column}" holds numbers alone, and there are others '
+                f"({', '.join(source.columns)}); set {key}, or leave the others out of the file."
             )
         if kind.is_nested() or kind == pl.Binary:
             raise InputError(
@@ -231,7 +234,8 @@ def _check_kinds(name: str, roles: Sequence[tuple[str, str]], source: Source) ->
             )
 
 
-def _are_numbers(texts: pl.Series) -> bool:
+def _may_be_another(source: Source, texts: pl.Series) -> bool:
     """Whether a column of texts is probably another one, such as that of row numbers."""
     written = texts.cast(pl.String).drop_nulls()
-    return len(written) > 0 and written.cast(pl.Float64, strict=False).null_count() == 0
+    numbers = len(written) > 0 and written.cast(pl.Float64, strict=False).null_count() == 0
+    return source.all_text and len(source.columns) > source.rows.width and numbers
