@@ -277,5 +277,9 @@ def test_where_home_has_no_cache_the_run_s_folder_has_one(
     monkeypatch.setenv("HOME", "/dev/null")
     assert _environment()["XDG_CACHE_HOME"] == str(tmp_path / ".snakemake" / "cache")
     assert "HF_HOME" not in _environment()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "read_only"))
+    (tmp_path / "read_only" / "huggingface").mkdir(parents=True)
+    (tmp_path / "read_only" / "snakemake").touch()  # so that no folder can be made there
+    assert _environment()["HF_HOME"] == str(tmp_path / "read_only" / "huggingface")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert _environment()["XDG_CACHE_HOME"] == str(tmp_path / "cache")

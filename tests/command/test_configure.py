@@ -106,6 +106,8 @@ def test_other_label_words_stand_for_the_values_in_alphabetical_order(tmp_path: 
         ),
         (Texts(Path("mine.csv"), None, "label"), None, "label is the column of labels"),
         (Texts(Path("lists.parquet"), None), None, r"column label holds List.*, not labels"),
+        (Texts(Path("twice.csv"), None), None, r"twice\.csv: several columns are called label"),
+        (Texts(Path("quoted.tsv"), None), None, r"enclose fields, .* \(anchorflow init: --quoting"),
     ],
 )
 def test_texts_that_do_not_fit_are_refused(
@@ -121,8 +123,18 @@ def test_texts_that_do_not_fit_are_refused(
     written(Path("empty.csv"), [])
     written(Path("third.csv"), ["no", "yes", "maybe"])
     pl.DataFrame({"text": ["a", "b"], "label": [[0], [1]]}).write_parquet("lists.parquet")
+    Path("twice.csv").write_text("text,label,label\na,no,0\nb,yes,1\n", encoding="utf-8")
+    Path("quoted.tsv").write_text('"text"\t"label"\n"a"\t"no"\n', encoding="utf-8")
     with pytest.raises(InputError, match=said):
         task_settings(texts, TEMPLATE, labels, tmp_path)
+
+
+def test_whole_floats_are_labels(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    rows = (f'{{"text": "text {row}", "label": {row % 2}.0}}' for row in range(20))
+    file.write_text("\n".join(rows), encoding="utf-8")
+    settings, _ = task_settings(Texts(file, None), TEMPLATE, ["bad", "good"], tmp_path)
+    assert settings["values"] == [0, 1]
 
 
 def test_models_are_folders_or_pinned(tmp_path: Path) -> None:
@@ -167,15 +179,17 @@ def test_a_configuration_is_written_once_and_only_if_it_is_valid(
         write_configuration(folder, models, {"mine": task}, parts)
 
 
-def test_a_name_that_yaml_reads_otherwise_is_quoted(
+def test_names_and_characters_that_yaml_reads_otherwise_are_quoted(
     tmp_path: Path, tiny_model_directory: Path
 ) -> None:
     texts = pl.DataFrame({"text": ["a", "b"], "label": ["no", "yes"]})
     task = {"source": "local", "train": "train.parquet", "test": "test.parquet"}
-    task |= {"template": TEMPLATE, "labels": [" no", " yes"]}
+    unseen = "\x7f{text}\x85\u2028\ufeff:{label}"
+    task |= {"template": unseen, "labels": [" no", " yes"]}
     models = {"1e5": model_settings(str(tiny_model_directory), None, tmp_path / "study")}
     others = texts.with_columns(pl.col("text") + " apart")
     parts = {"train.parquet": texts, "test.parquet": others}
     path = write_configuration(tmp_path / "study", models, {"no": task}, parts)
     config = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert (list(config["models"]), list(config["tasks"])) == (["1e5"], ["no"])
+    assert config["tasks"]["no"]["template"] == unseen

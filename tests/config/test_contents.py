@@ -1,4 +1,4 @@
-"""Digests of watched files, which are read in part if they are large."""
+"""Digests of watched files, of which large weights are read in part."""
 
 import os
 from pathlib import Path
@@ -18,6 +18,16 @@ def test_small_files_are_read_whole_and_time_stamps_do_not_count(tmp_path: Path)
     os.utime(path, (1, 1))
     assert content_of(path) == first
     path.write_bytes(b"a" * 4999 + b"b")
+    assert content_of(path) != first
+
+
+def test_large_texts_are_read_whole(tmp_path: Path) -> None:
+    path, size = tmp_path / "texts.csv", 2**24 + 2**20
+    path.write_bytes(bytes(size))
+    first = content_of(path)
+    with open(path, "r+b") as file:
+        file.seek(size // 2 + 5000)
+        file.write(b"\1")
     assert content_of(path) != first
 
 

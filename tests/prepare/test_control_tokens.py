@@ -85,6 +85,15 @@ def samples(texts: Sequence[str], shown: Sequence[tuple[str, int]]) -> pl.DataFr
     return pl.DataFrame(rows, schema=frame_schema(SAMPLES))
 
 
+def test_white_space_that_a_control_token_takes_is_no_control_token() -> None:
+    """Phi-3's <|assistant|> takes what follows it, such as the blank of a label word."""
+    made = with_marks(models.WordLevel({"?": 0, "Positive": 1}, "?"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    made.add_special_tokens([AddedToken("<|assistant|>", rstrip=True)])
+    encoding = encode(made, [("text", "<|assistant|>"), ("label", " Positive")])
+    assert encoding.ids[-2:] == [made.token_to_id("<|assistant|>"), 1]
+
+
 def test_control_tokens_are_special_or_named_by_the_chat_template_or_of_a_known_form() -> None:
     tokenizer = with_marks(models.WordLevel({"?": 0}, unk_token="?"))
     tokenizer.add_tokens([AddedToken("<|call|>"), AddedToken("<unused7>"), AddedToken("<b>")])
