@@ -106,6 +106,13 @@ def test_other_label_words_stand_for_the_values_in_alphabetical_order(tmp_path: 
         ),
         (Texts(Path("mine.csv"), None, "label"), None, "label is the column of labels"),
         (Texts(Path("lists.parquet"), None), None, r"column label holds List.*, not labels"),
+        (Texts(Path("ids.csv"), None, "id"), None, r"column id holds numbers, or no text; name"),
+        (
+            Texts(Path("lines.jsonl"), None, "id"),
+            None,
+            r"column id holds numbers, or no text; name",
+        ),
+        (Texts(Path("huge.jsonl"), None), None, r"column label holds Float64, not labels"),
         (Texts(Path("twice.csv"), None), None, r"twice\.csv: several columns are called label"),
         (Texts(Path("quoted.tsv"), None), None, r"enclose fields, .* \(anchorflow init: --quoting"),
     ],
@@ -123,6 +130,10 @@ def test_texts_that_do_not_fit_are_refused(
     written(Path("empty.csv"), [])
     written(Path("third.csv"), ["no", "yes", "maybe"])
     pl.DataFrame({"text": ["a", "b"], "label": [[0], [1]]}).write_parquet("lists.parquet")
+    line = '{"id": 7, "text": "a", "label": 1e300}'
+    Path("lines.jsonl").write_text(line, encoding="utf-8")
+    Path("huge.jsonl").write_text(line, encoding="utf-8")
+    Path("ids.csv").write_text("id,text,label\n7,a,no\n8,b,yes\n", encoding="utf-8")
     Path("twice.csv").write_text("text,label,label\na,no,0\nb,yes,1\n", encoding="utf-8")
     Path("quoted.tsv").write_text('"text"\t"label"\n"a"\t"no"\n', encoding="utf-8")
     with pytest.raises(InputError, match=said):

@@ -85,13 +85,26 @@ def samples(texts: Sequence[str], shown: Sequence[tuple[str, int]]) -> pl.DataFr
     return pl.DataFrame(rows, schema=frame_schema(SAMPLES))
 
 
-def test_white_space_that_a_control_token_takes_is_no_control_token() -> None:
-    """Phi-3's <|assistant|> takes what follows it, such as the blank of a label word."""
-    made = with_marks(models.WordLevel({"?": 0, "Positive": 1}, "?"))
+def test_white_space_of_a_text_or_label_belongs_to_no_control_token_that_takes_it() -> None:
+    """Phi-3's control tokens take what white space follows them."""
+    known = ("?", "Positive", "good", "film", ":")
+    made = Tokenizer(models.WordLevel({word: n for n, word in enumerate(known)}, "?"))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    made.add_special_tokens([AddedToken("<|assistant|>", rstrip=True)])
-    encoding = encode(made, [("text", "<|assistant|>"), ("label", " Positive")])
-    assert encoding.ids[-2:] == [made.token_to_id("<|assistant|>"), 1]
+    made.add_special_tokens(
+        [AddedToken(f"<|{who}|>", rstrip=True) for who in ("user", "assistant")]
+    )
+    template = Template.parse("<|user|>{text}<|assistant|>{label}")
+    prompt = build_prompt(made, template, [(" good film", " Positive")], " film")
+    of_demonstration = ["<|user|>", "good", "film", "<|assistant|>", "Positive"]
+    assert [made.id_to_token(token) for token in prompt.token_ids] == [
+        *of_demonstration,
+        "<|user|>",
+        "film",
+        "<|assistant|>",
+    ]
+    assert (prompt.label_positions, prompt.label_ends) == ([4], [5])
+    assert prompt.format_positions == [0, 3, 5, 7]
+    assert (prompt.field_starts, prompt.field_ends) == ([1, 6], [3, 7])
 
 
 def test_control_tokens_are_special_or_named_by_the_chat_template_or_of_a_known_form() -> None:

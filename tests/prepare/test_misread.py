@@ -110,7 +110,7 @@ CASES = {
         'text\tlabel\n"a"\tPositive\n', [('"a"', 1)], "tsv", more=[("quoting", "none")]
     ),
     "CSV with semicolons": Misread(
-        "text;label\na;Positive\n", "seem to be separated by ';'; write it with ',' instead"
+        "text;label\nwell, a;Positive\n", "seem to be separated by ';'; write it with ',' instead"
     ),
     "a suffix in capitals": Misread(rows("Positive", "Negative"), numbered(1, 0), "CSV"),
     "JSON lines with a broken one": Misread(
@@ -159,7 +159,7 @@ CASES = {
     ),
     "values in the user's order, as truth": Misread(
         '{"text": "a", "label": true}\n{"text": "b", "label": false}\n',
-        r'"values: \[true, false\]"',
+        r'"values: \[true, false\]" under tasks\.reviews\.$',
         "jsonl",
         more=[("values", [1, 0])],
     ),
@@ -173,6 +173,21 @@ CASES = {
     ),
     "a label with white space": Misread(
         rows("Positive ", "Negative"), 'looks like "Positive": it has white space around it'
+    ),
+    "a class without a word": Misread(
+        with_classes(["neg", "neu", "pos"], [1, 0]),
+        r"row 1 has the label 1, which is none of 0, 2; correct it, or set",
+        "parquet",
+        more=[("values", ["neg", "pos"])],
+    ),
+    "truth values for one and zero": Misread(
+        '{"text": "a", "label": true}\n{"text": "b", "label": false}\n',
+        r'which of them stands for which, as in "values: \[true, false\]"',
+        "jsonl",
+        labels=[" 1", " 0"],
+    ),
+    "words of truth for yes and no": Misread(
+        rows("true", "false"), r'"values: \["true", "false"\]"', labels=[" Yes", " No"]
     ),
     "a class of -1": Misread(
         with_classes(["Negative", "Positive"], [1, -1]),

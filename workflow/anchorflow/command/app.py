@@ -254,7 +254,8 @@ def _snakemake(arguments: list[str], just_print: bool) -> None:
         raise typer.Exit
     started = time.time() - 0.1  # the times of files lag behind the clock by up to a tick
     if subprocess.run(command, check=False, env=_environment()).returncode:
-        _check_lock()
+        if not {"--unlock", *_DRY} & {*arguments}:  # which take no lock
+            _check_lock()
         raise typer.Exit(2 if _input_is_at_fault(started) else 1)
 
 
@@ -281,7 +282,7 @@ def _environment() -> dict[str, str]:
     except OSError:
         pass
     moved = {**os.environ, "XDG_CACHE_HOME": str(Path.cwd() / ".snakemake" / "cache")}
-    if (cache / "huggingface").is_dir():  # what was downloaded stays where it is
+    if os.path.isdir(cache / "huggingface"):  # what was downloaded stays where it is
         moved.setdefault("HF_HOME", str(cache / "huggingface"))
     return moved
 

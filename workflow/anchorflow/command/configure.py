@@ -19,7 +19,7 @@ from anchorflow.config.places import REPOSITORY, WORKFLOW
 from anchorflow.prepare.same_texts import compared, compared_texts
 from anchorflow.prepare.samples import draw_samples
 from anchorflow.prepare.text_files import read_file
-from anchorflow.prepare.texts import read_texts
+from anchorflow.prepare.texts import TEXT_KINDS, may_be_another, read_texts
 from anchorflow.schemas.texts import SPLITS
 from anchorflow.store.replacing import replacing
 
@@ -225,7 +225,13 @@ def _rows(file: Path, texts: Texts) -> pl.DataFrame:
         raise InputError(f"{file}: row {row + 1} has no text or no label; complete or remove it.")
     if rows.is_empty():
         raise InputError(f"{file}: the file holds no rows; texts are needed.")
-    if rows["label"].dtype.is_float() and (rows["label"] % 1 == 0).all():
+    if rows["text"].dtype not in TEXT_KINDS or may_be_another(source, rows["text"]):
+        raise InputError(
+            f"{file}: column {texts.text_column} holds numbers, or no text; name that of the texts "
+            f"with --text-column ({', '.join(source.columns)})."
+        )
+    whole = rows["label"].dtype.is_float() and rows["label"].is_between(-(2**53), 2**53).all()
+    if whole and (rows["label"] % 1 == 0).all():
         rows = rows.with_columns(pl.col("label").cast(pl.Int64))
     kind = rows["label"].dtype
     if not (kind.is_integer() or kind in (pl.String, pl.Categorical, pl.Enum, pl.Boolean)):

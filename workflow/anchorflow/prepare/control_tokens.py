@@ -11,7 +11,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import tokenizers
 
@@ -43,6 +43,13 @@ class Encoding(Protocol):
     @property
     def offsets(self) -> list[tuple[int, int]]:
         """First character of each token and the character after its last; equal if it has none."""
+
+
+class Tokens(NamedTuple):
+    """A tokenized text whose tokens cover their own characters, as :class:`Encoding` has them."""
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
 
 
 class Tokenizer(Protocol):
@@ -87,7 +94,7 @@ def encode(
     segments: Sequence[Segment],
     chat_template: str = "",
     in_chat: bool = False,
-) -> Encoding:
+) -> Tokens:
     """Tokenize joined segments, of which those of :data:`CONTENTS` are plain text.
 
     The prompt begins with BOS once if the tokenizer adds one, also if the template writes it.
@@ -108,9 +115,9 @@ def encode(
     control = control_tokens(tokenizer, chat_template)
     encoding = _encode_once(tokenizer, text, control, in_chat)
     unknown = unknown_token(tokenizer)
-    found = _in_contents(segments, encoding, control, unknown)
+    tokens, found = _in_contents(segments, encoding, control, unknown)
     if found is None:
-        return encoding
+        return tokens
     try:
         names = _private_names(control)
         written = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
@@ -122,12 +129,13 @@ def encode(
         encoding = _encode_once(renamed, text, control, in_chat)
     except Exception:  # of the library, for models that it can't rename
         encoding = _encode_once(tokenizer, text, control, in_chat)
-    if _in_contents(segments, encoding, control, unknown) is not None:
+    tokens, remaining = _in_contents(segments, encoding, control, unknown)
+    if remaining is not None:
         raise InputError(
             f"{found!r} in a text or an instruction is a control token for this tokenizer, which "
             "can't read it as text; remove it there."
         )
-    return encoding
+    return tokens
 
 
 def _encode_once(
@@ -144,15 +152,13 @@ def _encode_once(
     return encoding
 
 
-def _in_contents(
-    segments: Sequence[Segment],
-    encoding: Encoding,
-    control: Mapping[int, str],
-    unknown: int | None,
-) -> str | None:
-    """A control token that covers characters of a content; None if there is none.
+def _located(
+    segments: Sequence[Segment], encoding: Encoding, control: Mapping[int, str]
+) -> tuple[Tokens, list[int]]:
+    """Tokens with their offsets, and which of them are control tokens that cover contents.
 
-    The unknown token counts where a content has its name, not where it stands for a character.
+    Some control tokens take the white space beside them. That of a content belongs to none of them,
+    so they cover their own name alone.
     """
     text = "".join(part for _, part in segments)
     begins, ends, reached = [], [], 0
@@ -161,17 +167,39 @@ def _in_contents(
             begins.append(reached)
             ends.append(reached + len(part))
         reached += len(part)
-    for token, (first, last) in zip(encoding.ids, encoding.offsets, strict=True):
-        # The name alone: some tokens take the white space beside it, which is no control token.
-        at = text.find(control[token], first, last) if token in control else -1
-        if at >= 0:
-            first, last = at, at + len(control[token])
-        named = token != unknown or text[first:last].strip() == control.get(token)
-        if token in control and first < last and named:
-            following = bisect_right(ends, first)  # the first content that ends after its begin
-            if following < len(ends) and begins[following] < last:
-                return control[token]
-    return None
+
+    def in_content(first: int, last: int) -> bool:
+        following = bisect_right(ends, first)  # the first content that ends after its begin
+        return first < last and following < len(ends) and begins[following] < last
+
+    offsets, covering = list(encoding.offsets), []
+    for place, token in enumerate(encoding.ids):
+        if token in control and in_content(*offsets[place]):
+            at = text.find(control[token], *offsets[place])
+            if at >= 0:
+                offsets[place] = at, at + len(control[token])
+            if in_content(*offsets[place]):
+                covering.append(place)
+    return Tokens(list(encoding.ids), offsets), covering
+
+
+def _in_contents(
+    segments: Sequence[Segment],
+    encoding: Encoding,
+    control: Mapping[int, str],
+    unknown: int | None,
+) -> tuple[Tokens, str | None]:
+    """The tokens, and a control token that covers characters of a content, if there is one.
+
+    The unknown token counts where a content has its name, not where it stands for a character.
+    """
+    text = "".join(part for _, part in segments)
+    tokens, covering = _located(segments, encoding, control)
+    for place in covering:
+        token, (first, last) = tokens.ids[place], tokens.offsets[place]
+        if token != unknown or text[first:last].strip() == control[token]:
+            return tokens, control[token]
+    return tokens, None
 
 
 def _private_names(control: Mapping[int, str]) -> dict[str, str]:

@@ -162,4 +162,6 @@ def _source(
     feature = rows.features.get(task["columns"]["label"])
     classes = feature.names if isinstance(feature, datasets.ClassLabel) else None
     there = [column for column in rows.column_names if column in wanted]
-    return Source(where, rows.column_names, rows.select_columns(there).to_polars(), classes)
+    all_text = hasattr(builder.config, "keep_default_na")  # of CSV, see above
+    found = rows.select_columns(there).to_polars()
+    return Source(where, rows.column_names, found, classes, all_text)

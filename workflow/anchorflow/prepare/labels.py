@@ -96,13 +96,19 @@ def _of_truth(name: str, words: Sequence[str], where: str) -> Index:
     folded = [word.casefold() for word in words]
     if {*folded} >= {"true", "false"}:
         return {"True": folded.index("true"), "False": folded.index("false")}
-    if len(words) != 2 or folded[0] in _YES or folded[1] in _NO:
+    if len(words) != 2 or _begins_with_yes(words):
         raise InputError(
             f"{where}: the labels are true and false, and the label words {', '.join(words)}; "
             f'write which of them stands for which, as in "{_line([True, False])}" under '
             f"tasks.{name}."
         )
     return {"False": 0, "True": 1}
+
+
+def _begins_with_yes(words: Sequence[str]) -> bool:
+    """Whether the first word is more likely to stand for true than the second."""
+    first, last = (word.casefold() for word in (words[0], words[-1]))
+    return first in _YES or last in _NO or (first, last) == ("1", "0")
 
 
 def _number(value: Any, labels: int) -> int | None:
@@ -166,7 +172,7 @@ def _remedy(
     ``is_alike`` says whether all files of the task hold words, or all numbers: one line can't serve
     both.
     """
-    if source.classes is not None:
+    if source.classes is not None and value == -1:
         return "; a class of -1 means that there is no label, so name a split that has labels"
     alike = next((str(word) for word in apart if looks(str(word)) == looks(str(value))), "")
     if isinstance(value, str) and alike.upper() not in ("", value.upper()):
@@ -182,8 +188,8 @@ def _remedy(
         )
     if not is_alike:
         return "; correct it, as other files of this task hold labels of another kind"
-    other = ""
-    if values[0] == 1 and len(words) not in (_number(known, 2) for known in found):
+    other, numbers = "", {_number(known, 2) for known in found}
+    if apart is words and values == list(range(1, len(words) + 1)) and len(words) not in numbers:
         other = f', or "{_line(list(range(len(words))))}" if the first is 0'
     return (
         f'; if they stand for the label words in this order, write "{_line(values)}" under '
@@ -201,7 +207,7 @@ def _likely_values(found: set[Any], words: Sequence[str], apart: Sequence[Any]) 
     if apart is not words:
         return None
     if {looks(str(value)) for value in found} == {"false", "true"} and len(words) == len(found):
-        return sorted(found, key=_looks_of)
+        return sorted(found, key=_looks_of, reverse=_begins_with_yes(words))
     integers = [_number(value, len(words)) or 0 for value in found]
     if min(integers, default=0) == 1 and max(integers) <= len(words):
         return list(range(1, len(words) + 1))

@@ -145,15 +145,17 @@ def _separated_rows(
     """
     lines = list(io.StringIO(text, newline=""))
     used = quoting or _BY_DEFAULT[suffix]
-    numbered = list(_numbered_rows(lines, separator, used))
-    if not numbered:
+    numbered = _numbered_rows(lines, separator, used)
+    if (head := next(numbered, None)) is None:
         raise ValueError("it is empty")
-    (_, _, header), *rows = numbered
-    if len(header) == 1 and (others := [sign for sign in ",;\t|" if sign in header[0]]):
+    header = head[-1]
+    others = [sign for sign in ",;\t|" if sign != separator and sign in header[0]]
+    if len(header) == 1 and others:
         raise ValueError(
             f"its fields seem to be separated by {others[0]!r}; write it with {separator!r} instead"
         )
-    marked = [(first, field) for first, _, row in numbered for field in row if '"' in field]
+    rows = list(numbered)
+    marked = [(line, field) for line, _, row in (head, *rows) for field in row if '"' in field]
     if quoting is None:
         if used == NONE and marked and all(_QUOTED.fullmatch(field) for _, field in marked):
             raise InputError(

@@ -23,7 +23,7 @@ _LEAST_OF_LABEL = 100  # training texts of a rare label, which its share would l
 
 _NOTHING_SEEN = r"^[\s\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*$"  # white space and invisible characters
 
-_TEXT = (pl.String, pl.Categorical, pl.Enum)
+TEXT_KINDS = (pl.String, pl.Categorical, pl.Enum)
 
 
 def read_texts(
@@ -219,11 +219,11 @@ def _check_kinds(name: str, roles: Sequence[tuple[str, str]], source: Source) ->
     for role, column in roles:
         values, key = source.rows[column], f"tasks.{name}.columns.{role}"
         kind: Any = values.dtype
-        if role != "label" and kind not in (*_TEXT, pl.Null):
+        if role != "label" and kind not in (*TEXT_KINDS, pl.Null):
             raise InputError(
                 f'{source.where}: column "{column}" holds {kind}, not text; set {key}.'
             )
-        if role != "label" and _may_be_another(source, values):
+        if role != "label" and may_be_another(source, values):
             raise InputError(
                 f'{source.where}: column "{column}" holds numbers alone, and there are others '
                 f"({', '.join(source.columns)}); set {key}, or leave the others out of the file."
@@ -234,7 +234,7 @@ def _check_kinds(name: str, roles: Sequence[tuple[str, str]], source: Source) ->
             )
 
 
-def _may_be_another(source: Source, texts: pl.Series) -> bool:
+def may_be_another(source: Source, texts: pl.Series) -> bool:
     """Whether a column of texts is probably another one, such as that of row numbers."""
     written = texts.cast(pl.String).drop_nulls()
     numbers = len(written) > 0 and written.cast(pl.Float64, strict=False).null_count() == 0
