@@ -20,8 +20,8 @@ UNTRAINED = "the same network, untrained"
 
 COMPARED = (
     "interval: supported if the effect, its difference from the control and that from the null are "
-    "above 0, after Holm's correction within the family; not supported if the interval of one of "
-    "them is at or below 0"
+    "above 0, after the correction for all claims; untrained too if only that from the null is at "
+    "or below 0; not supported if another is; mixed if tasks are on both sides of 0"
 )
 QUARTILES = (
     "quartiles: supported if the anchors' upper one is below the lower one of what they are "
@@ -193,5 +193,5 @@ class Claim(NamedTuple):
 
     @property
     def family(self) -> str:
-        """Paper and section, as in ``[A] §3.2``: the claims that are corrected together."""
+        """Paper and section, as in ``[A] §3.2``."""
         return self.source.partition(",")[0]

@@ -1,10 +1,11 @@
 """Decisions on a claim: its effect, what it has to exceed, and the verdict with its reason."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from anchorflow.claims.claim import UNTRAINED, Claim, NotMeasured, Run, Sampled, Timed
 from anchorflow.claims.effects import minus
@@ -12,6 +13,7 @@ from anchorflow.claims.verdicts import (
     FAILS,
     HOLDS,
     MISSING,
+    MIXED,
     NONE,
     NOT_COMPARED,
     NOT_MEASURED,
@@ -19,6 +21,7 @@ from anchorflow.claims.verdicts import (
     SUPPORTED,
     UNCLEAR,
     UNDECIDED,
+    UNTRAINED_TOO,
 )
 from anchorflow.statistics.estimates import Estimate, average
 
@@ -48,6 +51,7 @@ class Measured:
     examples: int = 0
     texts: int | None = 0
     seeds: int = 0
+    draws: tuple[tuple[str, ...], ...] = ()  # names of the seeds of each task
     timed: Timed | None = None
     reasons: tuple[str, ...] = field(default=())  # why something is not measured or is left out
     remedies: tuple[str, ...] = ()  # lines of configuration that would measure what is missing
@@ -82,6 +86,7 @@ def measure_claim(claim: Claim, run: Run) -> Measured:
         effect.examples,
         effect.texts,
         len(effect.by_seed),
+        (tuple(map(str, effect.by_seed)),),
         reasons=tuple(reasons),
         remedies=remedies,
     )
@@ -162,12 +167,16 @@ def over_tasks(of_tasks: dict[str, Measured]) -> Measured:
         )
     else:
         overall = _average([tested[task] for task in defined])
+    draws = [
+        tuple(f"{seed} of {task}" for of in tested[task].draws for seed in of) for task in defined
+    ]
     lacks = [task for task in of_tasks if task not in defined]
     reasons = dict.fromkeys(reason for task in defined for reason in of_tasks[task].reasons)
     some = {each.what for task in defined for each in of_tasks[task].comparisons}
     without_null = NULL in some - {each.what for each in overall.comparisons}
     return replace(
         overall,
+        draws=tuple(draws),
         remedies=_remedies(of_tasks[task] for task in defined),
         reasons=(
             *reasons,
@@ -247,13 +256,13 @@ class Decision:
 
 
 def decide(claim: Claim, measured: Measured, confidence: float) -> Decision:
-    """Effect, intervals, marks and verdict, before the correction within the claim's family.
+    """Effect, intervals, marks and verdict, before the correction over the run's claims.
 
     An effect at or below 0 refutes a claim, whatever its control and null; so does a difference
-    from one of these. Where an interval contains 0, the claim is undecided; a control or null that
-    was not measured counts only where everything else holds. With one seed, nothing is decided. A
-    claim that lacks a comparison has no p value: it cannot be supported, so the correction does not
-    count it.
+    from its control. If only the difference from the null is at or below 0, the claim holds for an
+    untrained network too. Where an interval contains 0, the claim is undecided; a control or null
+    that was not measured counts only where everything else holds. With one seed, or hardly more
+    texts than seeds, nothing is decided.
     """
     because = "; ".join(measured.reasons) or None
     remedy = "; ".join(measured.remedies) or None
@@ -280,21 +289,33 @@ def decide(claim: Claim, measured: Measured, confidence: float) -> Decision:
     marked: dict[str, Any] = {f"{what}_mark": mark for what, mark in marks.items()}
     decision = replace(_columns(measured, ends), **marked)
     undefined = None if _is_defined(measured) else f"undefined: {claim.undefined}"
-    if effect.one_seed:
+    if effect.one_seed or effect.few_texts:
         for name, mark in marked.items():
             marked[name] = UNCLEAR if mark in (HOLDS, FAILS) else mark
+        decision = replace(decision, **marked)
+    if effect.one_seed:
         return replace(
             decision,
-            **marked,
             interval="test texts",
             reason=_joined(undefined, ONE_SEED, because),
             remedy="seeds: [0, 1, 2, 3]",
         )
     if undefined:
         return replace(decision, verdict=UNDECIDED, reason=_joined(undefined, because))
+    if effect.few_texts:
+        few = f"too few texts: {decision.texts} distinct ones in {decision.seeds} seeds"
+        return replace(
+            decision,
+            verdict=UNDECIDED,
+            interval=_BOTH,
+            reason=_joined(few, because),
+            remedy="test_examples: 16",
+        )
     fails = [EFFECT] if marks[EFFECT] == FAILS else [w for w in marks if marks[w] == FAILS]
     verdict = (
-        NOT_SUPPORTED
+        UNTRAINED_TOO
+        if fails == [NULL] and marks[EFFECT] == HOLDS and marks[CONTROL] in (HOLDS, NONE)
+        else NOT_SUPPORTED
         if fails
         else UNDECIDED
         if UNCLEAR in marks.values()
@@ -302,18 +323,18 @@ def decide(claim: Claim, measured: Measured, confidence: float) -> Decision:
         if MISSING in marks.values()
         else SUPPORTED
     )
-    complete = MISSING not in marks.values()
     return replace(
         decision,
-        p_value=max(map(_p_value, measured.comparisons)) if complete else None,
-        interval="seeds and test texts",
+        p_value=_p_value(measured.comparisons, MISSING not in marks.values()),
+        interval=_BOTH,
         verdict=verdict,
         fails=", ".join(fails) or None,
-        reason=_joined(_failed(measured, ends), because),
+        reason=_joined(_failed(measured, ends), _carried(measured), because),
         remedy=remedy if verdict == NOT_COMPARED else None,
     )
 
 
+_BOTH = "seeds and test texts"  # what an interval covers
 Ends = tuple[float, float]
 
 
@@ -325,13 +346,35 @@ def _ends(comparison: Comparison, one_seed: bool, confidence: float) -> Ends:
     return float(low[0]), float(high[0])
 
 
-def _p_value(comparison: Comparison) -> float:
-    """Two-sided, of "it is 0"; 1 if not above 0, or with fewer than two seeds of a task."""
-    above = float(comparison.value.values[0]) > 0
-    if not above or comparison.value.one_seed:
-        return 1.0
-    p_value = float(comparison.value.p_value()[0])
-    return 1.0 if np.isnan(p_value) else p_value
+def _p_value(comparisons: Sequence[Comparison], is_complete: bool) -> float | None:
+    """Of a claim's verdict, two-sided; None if a comparison is missing that could support it.
+
+    All comparisons have to be above 0, so the largest p value counts (Berger 1982). If one is below
+    0, it may refute the claim, so the smallest of those below 0 counts, times their number
+    (Bonferroni).
+    """
+    signs = [float(comparison.value.values[0]) for comparison in comparisons]
+    found = [
+        1.0 if comparison.value.one_seed else float(comparison.value.p_value()[0])
+        for comparison in comparisons
+    ]
+    known = [1.0 if np.isnan(p_value) else p_value for p_value in found]
+    against = [p_value for p_value, sign in zip(known, signs, strict=True) if not sign > 0]
+    if against:
+        return min(1.0, len(comparisons) * min(against))
+    return max(known) if is_complete else None
+
+
+def _carried(measured: Measured) -> str | None:
+    """The seed without which less than half of the effect remains."""
+    effect = measured.comparisons[0].value
+    total = float(effect.values[0])
+    for stratum, names in zip(effect.strata, measured.draws, strict=True):
+        without = stratum.made(stratum.without_seed)[:, 0]
+        for name, rest in zip(names, without, strict=True):
+            if rest * np.sign(total) < abs(total) / 2:
+                return f"without seed {name}, less than half of the effect remains"
+    return None
 
 
 def _columns(measured: Measured, ends: Sequence[Ends]) -> Decision:
@@ -429,28 +472,54 @@ def _joined(*reasons: str | None) -> str | None:
     return "; ".join(reason for reason in reasons if reason) or None
 
 
-def corrected(decisions: Sequence[Decision], confidence: float, family: str) -> list[Decision]:
-    """Holm's correction of the p values of one family's claims, and of their verdicts.
+def corrected(decisions: Sequence[Decision], confidence: float) -> list[Decision]:
+    """Verdicts of which, of all that are decided in a run, few are expected to be false.
 
-    The p value of a claim is the largest of those of its comparisons, all of which have to hold.
+    p values of all claims that may be supported or refuted are corrected together, for their false
+    discovery rate. A verdict that does not remain is undecided.
 
-    Source: Holm 1979; for the largest, Berger 1982 (intersection-union tests).
+    Source: Benjamini and Hochberg 1995.
     """
-    tested = [d for d in decisions if d.p_value is not None]
-    order = sorted(tested, key=lambda decision: decision.p_value or 0.0)
-    reached, adjusted = 0.0, {}
-    for place, decision in enumerate(order):
-        reached = max(reached, min(1.0, (len(order) - place) * (decision.p_value or 0.0)))
-        adjusted[id(decision)] = reached
+    tested = [d.p_value for d in decisions if d.p_value is not None]
+    adjusted = iter(stats.false_discovery_control(tested) if tested else ())
     result = []
     for decision in decisions:
-        if id(decision) not in adjusted:
+        if decision.p_value is None:
             result.append(decision)
             continue
-        p_corrected = adjusted[id(decision)]
+        p_corrected = float(next(adjusted))
         changed = replace(decision, p_corrected=p_corrected)
-        if decision.verdict == SUPPORTED and p_corrected > 1 - confidence:
-            because = f"not after Holm's correction for the {len(order)} claims of {family}"
-            changed = replace(changed, verdict=UNDECIDED, reason=_joined(because, decision.reason))
+        if decision.verdict in _DECIDED and p_corrected > 1 - confidence:
+            because = f"not after the correction for the run's {len(tested)} claims"
+            changed = replace(
+                changed, verdict=UNDECIDED, fails=None, reason=_joined(because, decision.reason)
+            )
         result.append(changed)
     return result
+
+
+_DECIDED = (SUPPORTED, UNTRAINED_TOO, NOT_SUPPORTED)
+
+
+def with_disagreement(overall: Decision, of_tasks: Mapping[str, Decision]) -> Decision:
+    """The decision over tasks, mixed where one task's interval is above 0 and another's is not.
+
+    This holds for the effect, or for its difference from control or null.
+    """
+    for what in (EFFECT, CONTROL, NULL):
+        marks = {task: getattr(decision, f"{what}_mark") for task, decision in of_tasks.items()}
+        above, not_above = (
+            ", ".join(task for task, mark in marks.items() if mark == wanted)
+            for wanted in (HOLDS, FAILS)
+        )
+        if above and not_above and overall.interval == _BOTH:
+            said = f"tasks disagree: {_ABOVE[what]} for {above}, not for {not_above}"
+            return replace(overall, verdict=MIXED, fails=None, reason=_joined(said, overall.reason))
+    return overall
+
+
+_ABOVE = {
+    EFFECT: "the effect is above 0",
+    CONTROL: "it is above its control",
+    NULL: "it is above an untrained network",
+}

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from anchorflow.claims.verdicts import (
+    MIXED,
     NOT_COMPARED,
     NOT_MEASURED,
     NOT_SUPPORTED,
@@ -17,15 +18,24 @@ from anchorflow.claims.verdicts import (
     SIGNS_EXPLAINED,
     SUPPORTED,
     UNDECIDED,
+    UNTRAINED_TOO,
     VERDICTS,
 )
 from anchorflow.present.style import PAGE, describe, save, small_multiples
 from anchorflow.statistics.by_task import AVERAGE
 
 # Verdicts also differ by marker and fill, so that they can be distinguished in grayscale.
-_MARKERS = {SUPPORTED: "o", NOT_SUPPORTED: "s", UNDECIDED: "D", NOT_COMPARED: "v"}
+_MARKERS = {
+    SUPPORTED: "o",
+    UNTRAINED_TOO: "P",
+    MIXED: "X",
+    NOT_SUPPORTED: "s",
+    UNDECIDED: "D",
+    NOT_COMPARED: "v",
+}
 _AGAINST = {"control": ("control_effect", "|"), "untrained network": ("null_effect", "x")}
 _MARKS = ("effect", "control", "null")
+_COLORED = (SUPPORTED, NOT_SUPPORTED, UNDECIDED)  # others are gray
 _HEAD = "effect, control, null"
 _LIMITS = (-1.05, 1.05)  # effects that are larger, in other units, are at the edge
 
@@ -128,8 +138,8 @@ _AGAINST_LOOK: dict[str, Any] = {"color": "0.2", "markersize": 5, "markeredgewid
 
 
 def _look(verdict: str, style: Mapping[str, Any]) -> dict[str, Any]:
-    color = [*style["colors"], "0.45"][list(_MARKERS).index(verdict)]
-    face = color if verdict in (SUPPORTED, NOT_SUPPORTED) else "white"
+    color = dict(zip(_COLORED, style["colors"], strict=False)).get(verdict, "0.45")
+    face = color if verdict in (SUPPORTED, UNTRAINED_TOO, NOT_SUPPORTED) else "white"
     return {"color": color, "markerfacecolor": face, "markersize": 5}
 
 

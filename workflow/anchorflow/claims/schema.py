@@ -11,7 +11,7 @@ CLAIMS = f.table(
     f.field("claim", pa.string(), "name of the claim"),
     f.field("statement", pa.string(), "the claim in words"),
     f.field("source", pa.string(), "paper and section of the claim"),
-    f.field("family", pa.string(), "paper and section, whose claims are corrected together"),
+    f.field("family", pa.string(), "paper and section"),
     f.field(
         "form",
         pa.string(),
@@ -88,12 +88,18 @@ CLAIMS = f.table(
     f.field(
         "p_value",
         pa.float64(),
-        "the largest two-sided p value of effect, difference from control, and difference from "
-        "null; 1 if one of them is not above 0, or has no interval; null if one was not measured, "
-        "for one seed, and for time",
+        "two-sided p value of effect, difference from control, and difference from null: the "
+        "largest if all are above 0, otherwise the smallest of those that are not, times the "
+        "number of differences; null if one was not measured that could support the claim, for "
+        "one seed, too few texts, and time",
         "1",
     ),
-    f.field("p_corrected", pa.float64(), "p_value after Holm's correction within the family", "1"),
+    f.field(
+        "p_corrected",
+        pa.float64(),
+        "p_value after the correction of Benjamini and Hochberg for all claims of this task",
+        "1",
+    ),
     f.field(
         "examples",
         pa.int32(),
@@ -121,14 +127,17 @@ CLAIMS = f.table(
     f.field(
         "verdict",
         pa.string(),
-        "supported; not supported, as one of the three fails; undecided, as an interval contains 0 "
-        "or Holm's correction leaves no decision; not compared, as a control or null is missing; "
-        "not measured, or with one seed",
+        "supported; untrained too, as only the difference from the untrained network fails; mixed, "
+        "as one task is above 0 and another is not, in one of the three; not supported, as one of "
+        "the three fails; undecided, as an interval contains 0, the correction leaves no decision, "
+        "or there are too few texts; not compared, as a control or null is missing; not measured, "
+        "or with one seed",
     ),
     f.field(
         "fails",
         pa.string(),
-        "for not supported: which of effect, control and null fail; null otherwise",
+        "for not supported and untrained too: which of effect, control and null fail; null "
+        "otherwise",
     ),
     f.field(
         "reason",

@@ -20,7 +20,14 @@ from anchorflow.claims.claim import (
     Isolated,
     Run,
 )
-from anchorflow.claims.decision import Decision, corrected, decide, measure_claim, over_tasks
+from anchorflow.claims.decision import (
+    Decision,
+    corrected,
+    decide,
+    measure_claim,
+    over_tasks,
+    with_disagreement,
+)
 from anchorflow.claims.schema import CLAIMS
 from anchorflow.config import registry
 from anchorflow.config.cell_names import OWN, SHUFFLED, Words, cell_name
@@ -152,12 +159,13 @@ def summarize_claims(
         of_tasks = measured[claim.name]
         for task, known in {**of_tasks, AVERAGE: over_tasks(of_tasks)}.items():
             decisions[claim.name][task] = decide(claim, known, confidence)
-    for family in dict.fromkeys(claim.family for claim in claims):
-        names = [claim.name for claim in claims if claim.family == family]
-        for task in (*runs, AVERAGE):
-            related = [decisions[name][task] for name in names]
-            for name, each in zip(names, corrected(related, confidence, family), strict=True):
-                decisions[name][task] = each
+    for task in (*runs, AVERAGE):
+        of_run = corrected([of_claim[task] for of_claim in decisions.values()], confidence)
+        for of_claim, decision in zip(decisions.values(), of_run, strict=True):
+            of_claim[task] = decision
+    for of_claim in decisions.values():
+        of_tasks = {task: of_claim[task] for task in runs}
+        of_claim[AVERAGE] = with_disagreement(of_claim[AVERAGE], of_tasks)
     rows = [
         {"task": task, **_declared(claim, task), **vars(decision)}
         for claim in claims

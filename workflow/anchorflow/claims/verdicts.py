@@ -1,8 +1,25 @@
 """Verdicts on claims, and marks of what they compare; ``claims/decision.py`` has the rules."""
 
-SUPPORTED, NOT_SUPPORTED, UNDECIDED = "supported", "not supported", "undecided"
+SUPPORTED, UNTRAINED_TOO, MIXED = "supported", "untrained too", "mixed"
+NOT_SUPPORTED, UNDECIDED = "not supported", "undecided"
 NOT_COMPARED, NOT_MEASURED = "not compared", "not measured"
-VERDICTS = (SUPPORTED, NOT_SUPPORTED, UNDECIDED, NOT_COMPARED, NOT_MEASURED)  # as they are sorted
+VERDICTS = (  # as they are sorted
+    SUPPORTED,
+    UNTRAINED_TOO,
+    MIXED,
+    NOT_SUPPORTED,
+    UNDECIDED,
+    NOT_COMPARED,
+    NOT_MEASURED,
+)
+SIGN_OF = {
+    SUPPORTED: "✓",
+    UNTRAINED_TOO: "○",
+    MIXED: "±",
+    NOT_SUPPORTED: "✗",
+    UNDECIDED: "?",
+    NOT_COMPARED: "…",
+}
 
 # Of an effect, and of its differences from control and null.
 HOLDS, FAILS, UNCLEAR, MISSING, NONE = "holds", "fails", "unclear", "missing", "none"

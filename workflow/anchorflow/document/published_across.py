@@ -11,12 +11,13 @@ from anchorflow.analyses.reweighting.published import table_1
 from anchorflow.claims.summarize import load_claims
 from anchorflow.claims.verdicts import (
     FAILS,
-    NOT_COMPARED,
+    MIXED,
     NOT_MEASURED,
     NOT_SUPPORTED,
+    SIGN_OF,
     SUPPORTED,
     UNCLEAR,
-    UNDECIDED,
+    UNTRAINED_TOO,
 )
 from anchorflow.document.markdown import page
 from anchorflow.document.published_run import MEASURES, PAPERS, Published, readable
@@ -83,6 +84,7 @@ def _claims(run: Published) -> dict[str, dict[str, Any]]:
 _GROUPS = (
     "Supported in every model",
     "Supported in some models",
+    "Also true without training, or different by task, and supported in no model",
     "Not supported in some models, supported in none",
     "Undecided, or not compared",
 )
@@ -93,17 +95,16 @@ def _group(verdicts: Sequence[str | None]) -> str:
         return _GROUPS[0]
     if SUPPORTED in verdicts:
         return _GROUPS[1]
-    return _GROUPS[2] if NOT_SUPPORTED in verdicts else _GROUPS[3]
-
-
-_SIGNS = {SUPPORTED: "✓", NOT_SUPPORTED: "✗", UNDECIDED: "?", NOT_COMPARED: "…"}
+    if {UNTRAINED_TOO, MIXED} & {*verdicts}:
+        return _GROUPS[2]
+    return _GROUPS[3] if NOT_SUPPORTED in verdicts else _GROUPS[4]
 
 
 def _verdict(row: Mapping[str, Any] | None) -> str:
     """Verdict and effect; below, differences that are not above 0."""
     if row is None or row["effect"] is None:
         return "–"
-    lines = [f"{_SIGNS.get(row['verdict'], '–')} {_number(row)}"]
+    lines = [f"{SIGN_OF.get(row['verdict'], '–')} {_number(row)}"]
     for part, name in (("control", "control"), ("null", "untrained")):
         if row[f"{part}_mark"] in (FAILS, UNCLEAR):
             difference = cell(*(row[f"over_{part}{end}"] for end in ("", "_low", "_high")))

@@ -4,8 +4,9 @@ A seed draws demonstrations and test texts. The variance of an estimate is that 
 degrees of freedom of the number of seeds minus 1, so that few seeds give wide intervals. Where
 seeds share test texts, the covariance due to these is a second component, and the squares of the
 two half-widths are added. Tasks are fixed effects: the variances of a component are added over
-tasks, and their degrees of freedom combined as in Satterthwaite (1946). ``benchmarks/coverage.py``
-measures the coverage of these intervals.
+tasks, and their degrees of freedom combined as in Satterthwaite (1946). Where no text differs from
+any other, the interval is that of a rare difference. ``benchmarks/coverage.py`` measures the
+coverage of these intervals.
 """
 
 from collections.abc import Callable, Sequence
@@ -162,6 +163,18 @@ class Estimate:
         """Whether every task has a single draw of demonstrations, so that only texts vary."""
         return all(len(stratum.texts) < 2 for stratum in self.strata)
 
+    @property
+    def few_texts(self) -> bool:
+        """Whether a task has too few texts to tell what they vary by from what its seeds do.
+
+        Less than two texts per seed, or less distinct ones than seeds.
+        """
+        return any(
+            sum(map(len, stratum.texts)) < 2 * len(stratum.texts)
+            or len(np.unique(np.concatenate(stratum.texts))) < len(stratum.texts)
+            for stratum in self.strata
+        )
+
     @cached_property
     def _components(self) -> Components:
         """The components of the variance, added up over tasks."""
@@ -179,10 +192,26 @@ class Estimate:
         wider of the two would cover too often where seeds do not differ.
         """
         if self.one_seed:
-            return _t_width([self._components.within_seeds], error)
-        least = _t_width([self._components.within_seeds], np.minimum(2 * error, 1))
-        widest: Array = np.maximum(_t_width(self._components[:2], error), least)
-        return widest  # NaN if either is
+            width = _t_width([self._components.within_seeds], error)
+        else:
+            least = _t_width([self._components.within_seeds], np.minimum(2 * error, 1))
+            width = np.maximum(_t_width(self._components[:2], error), least)  # NaN if either is
+        return np.where(width == 0, self._width_without_differences(error), width)
+
+    def _width_without_differences(self, error: Array) -> Array:
+        """Half of the width, [K], where no text differs: of values between -1 and 1.
+
+        If one of N texts differed by 1, as in the next experiment one may, t standard errors would
+        be about t / N. A share of texts above -ln(error) / N would hardly show in none of them
+        (the rule of three). The greater of the two is divided by N + 2, as in Agresti and Coull
+        (1998).
+        """
+        texts = sum(len(np.unique(np.concatenate(stratum.texts))) for stratum in self.strata)
+        draws = sum(len(stratum.texts) - 1 for stratum in self.strata)
+        freedom = max(texts - len(self.strata) if self.one_seed else draws, 1)
+        with np.errstate(divide="ignore"):
+            width: Array = np.maximum(stats.t.isf(error / 2, freedom), -np.log(error))
+        return width / (texts + 2)
 
 
 def _t_width(variances: Sequence[Variance], error: Array) -> Array:

@@ -20,6 +20,8 @@ LEGEND = (
 )
 _ANSWERS = {
     "supported": "Yes",
+    "untrained too": "Yes, but untrained too",
+    "mixed": "Tasks disagree",
     "not supported": "No",
     "undecided": "Undecided",
     "not compared": "Not compared",
@@ -100,6 +102,8 @@ def _answer(row: Row) -> str:
     """The answer with a short reason, and on a second line what would decide it."""
     verdict = row["verdict"]
     marks = {part: row[f"{part}_mark"] for part in _FAILS}
+    if verdict == "mixed":
+        return str(row["reason"]).partition(";")[0].capitalize()
     if verdict == "not supported":
         named = {**_FAILS, **(_ALSO_TRUE if marks["effect"] == HOLDS else {})}
         return f"No: {', '.join(named[part] for part in named if marks[part] == FAILS)}"
