@@ -70,6 +70,8 @@ def test_every_mark_is_in_the_legend() -> None:
     markers = {str(line.get_marker()): line.get_label() for line in legend_of_verdicts(STYLE)}
     assert markers == {
         "o": "supported",
+        "P": "untrained too",
+        "X": "mixed",
         "s": "not supported",
         "D": "undecided",
         "v": "not compared",

@@ -26,6 +26,7 @@ from anchorflow.claims.decision import (
     decide,
     measure_claim,
     over_tasks,
+    with_disagreement,
 )
 from anchorflow.claims.effects import mean_of_examples, minus
 from anchorflow.claims.plot import plot_claims
@@ -36,6 +37,7 @@ from anchorflow.claims.verdicts import (
     FAILS,
     HOLDS,
     MISSING,
+    MIXED,
     NONE,
     NOT_COMPARED,
     NOT_MEASURED,
@@ -43,6 +45,7 @@ from anchorflow.claims.verdicts import (
     SUPPORTED,
     UNCLEAR,
     UNDECIDED,
+    UNTRAINED_TOO,
     VERDICTS,
 )
 from anchorflow.config import registry
@@ -82,11 +85,13 @@ NAN = float("nan")
 # 4.303 (Student's t with two degrees of freedom) times 0.1 / √3 on either side.
 Values = Mapping[int, Sequence[float]]
 HALF = float(stats.t.isf(0.025, 2)) * 0.1 / np.sqrt(3)
+TEXTS = 100  # of each seed
+LEAST = float(stats.t.isf(0.025, 2)) / (3 * TEXTS + 2)  # half an interval where no text differs
 
 
 def seeds(*means: float) -> Values:
-    """Seeds with these means, each of two texts of its own that do not differ."""
-    return {seed: [mean, mean] for seed, mean in enumerate(means)}
+    """Seeds with these means, each of texts of its own that do not differ."""
+    return {seed: [mean] * TEXTS for seed, mean in enumerate(means)}
 
 
 def sampled(values: Values, shared: bool = False) -> Sampled:
@@ -139,19 +144,21 @@ def decided(effect: Values, control: Values | None = None, **twins: Values) -> D
         ((0.1, 0.2, 0.3), UNDECIDED, "the effect is not clearly above 0"),
         ((-0.3, -0.2, -0.1), UNDECIDED, "the effect is not clearly above 0"),
         ((-0.4, -0.3, -0.2), NOT_SUPPORTED, "the effect is not above 0"),
-        ((0.0, 0.0, 0.0), NOT_SUPPORTED, "the effect is not above 0"),
+        ((-0.1, -0.1, -0.1), NOT_SUPPORTED, "the effect is not above 0"),
+        ((0.0, 0.0, 0.0), UNDECIDED, "the effect is not clearly above 0"),
     ],
 )
 def test_an_effect_has_to_be_above_0(
     means: Sequence[float], verdict: str, reason: str | None
 ) -> None:
     found = decided(seeds(*means))
-    mean, half = means[1], HALF if means[0] != means[1] else 0
+    mean, half = means[1], HALF if means[0] != means[1] else LEAST
     assert (found.verdict, found.reason) == (verdict, reason)
     assert (found.effect, found.low, found.high) == pytest.approx((mean, mean - half, mean + half))
-    assert (found.examples, found.seeds, found.interval) == (6, 3, "seeds and test texts")
-    p_value = 2 * stats.t.sf(mean / (0.1 / np.sqrt(3)), 2) if mean > 0 else 1.0
-    assert found.p_value == pytest.approx(p_value)
+    assert (found.examples, found.seeds) == (3 * TEXTS, 3)
+    assert found.interval == "seeds and test texts"
+    deviations = abs(mean) / (0.1 / np.sqrt(3) if half == HALF else 1 / (3 * TEXTS + 2))
+    assert found.p_value == pytest.approx(2 * stats.t.sf(deviations, 2))
 
 
 @pytest.mark.parametrize(
@@ -159,14 +166,15 @@ def test_an_effect_has_to_be_above_0(
     [
         # The effect is 0.5, 0.6, 0.7; 0.2 above what has its ups and downs, always.
         ((0.3, 0.4, 0.5), (0.3, 0.4, 0.5), SUPPORTED, None),
-        ((0.5, 0.6, 0.7), (0.3, 0.4, 0.5), NOT_SUPPORTED, "also true of its control"),
-        ((0.3, 0.4, 0.5), (0.5, 0.6, 0.7), NOT_SUPPORTED, "also true of an untrained network"),
-        ((0.3, 0.4, 0.5), (0.9, 1.0, 1.1), NOT_SUPPORTED, "also true of an untrained network"),
+        ((0.7, 0.8, 0.9), (0.3, 0.4, 0.5), NOT_SUPPORTED, "also true of its control"),
+        ((0.5, 0.6, 0.7), (0.3, 0.4, 0.5), UNDECIDED, "not clearly above its control"),
+        ((0.3, 0.4, 0.5), (0.5, 0.6, 0.7), UNDECIDED, "not clearly above an untrained network"),
+        ((0.3, 0.4, 0.5), (0.9, 1.0, 1.1), UNTRAINED_TOO, "also true of an untrained network"),
         ((0.4, 0.4, 0.4), (0.3, 0.4, 0.5), UNDECIDED, "not clearly above its control"),
         ((0.3, 0.4, 0.5), (0.4, 0.4, 0.4), UNDECIDED, "not clearly above an untrained network"),
         (
             (0.4, 0.4, 0.4),
-            (0.5, 0.6, 0.7),
+            (0.7, 0.8, 0.9),
             NOT_SUPPORTED,
             "also true of an untrained network; not clearly above its control",
         ),
@@ -184,10 +192,10 @@ def test_an_effect_has_to_be_above_its_control_and_an_untrained_network(
         (control, found.over_control_low, found.over_control_high),
         (twin, found.over_null_low, found.over_null_high),
     ):
-        half = HALF if means[0] == means[1] else 0  # paired by seed, so what both have cancels
+        half = HALF if means[0] == means[1] else LEAST  # paired by seed: what both have cancels
         assert (low, high) == pytest.approx((0.6 - means[1] - half, 0.6 - means[1] + half))
     assert found.p_value is not None
-    assert (found.p_value < 0.05) == (verdict == SUPPORTED)
+    assert (found.p_value < 0.05) == (verdict != UNDECIDED)
     # The sentence says in words what the marks say.
     marks = {"control": found.control_mark, "null": found.null_mark}
     named = {"control": "its control", "null": "an untrained network"}
@@ -211,7 +219,8 @@ def test_differences_are_paired_by_text() -> None:
     control = {seed: [text - 1 for text in of_seed] for seed, of_seed in values.items()}
     difference = minus(sampled(values, shared=True), sampled(control, shared=True)).effect
     low, high = difference.interval(0.95)
-    assert (low[0], high[0]) == pytest.approx((1, 1))
+    least = stats.t.isf(0.025, 2) / (3 + 2)  # of three texts, which all seeds share
+    assert (low[0], high[0]) == pytest.approx((1 - least, 1 + least))
     low, high = sampled(values, shared=True).effect.interval(0.95)
     assert low[0] < 0 < high[0]
 
@@ -320,8 +329,8 @@ def test_of_several_twins_the_one_that_is_exceeded_least_clearly_decides() -> No
     assert (found.verdict, found.null_effect) == (SUPPORTED, pytest.approx(0.5))
     unclear = decided(effect, first=high, second=vague, third=low)  # 0.3 ± 0.248, and 0.1 ± 0
     assert unclear.null_effect == pytest.approx(0.3)
-    as_high = decided(effect, first=low, second=effect)
-    assert (as_high.verdict, as_high.null_effect) == (NOT_SUPPORTED, pytest.approx(0.6))
+    higher = decided(effect, first=low, second=seeds(0.7, 0.8, 0.9))
+    assert (higher.verdict, higher.null_effect) == (UNTRAINED_TOO, pytest.approx(0.8))
     alone = decided(effect, first=low, second={0: [0.1, 0.1]})
     assert (alone.verdict, alone.over_null_low) == (UNDECIDED, None)
 
@@ -335,9 +344,9 @@ def test_a_difference_is_that_of_the_seeds_in_common_and_not_of_the_two_numbers(
 
 
 def test_what_is_not_clearly_above_0_is_not_true_of_a_control_too() -> None:
-    unclear = decided(seeds(0.1, 0.2, 0.3), twin=seeds(0.2, 0.3, 0.4))
+    unclear = decided(seeds(0.1, 0.2, 0.3), twin=seeds(0.4, 0.5, 0.6))
     assert unclear.reason == "not above an untrained network; the effect is not clearly above 0"
-    held = decided(seeds(0.5, 0.6, 0.7), twin=seeds(0.5, 0.6, 0.7))
+    held = decided(seeds(0.5, 0.6, 0.7), twin=seeds(0.7, 0.8, 0.9))
     assert held.reason == "also true of an untrained network"
 
 
@@ -372,7 +381,28 @@ def test_an_undefined_effect_is_inconclusive_and_said() -> None:
 def test_no_difference_is_not_taken_for_one_by_rounding() -> None:
     third = 1 / 3
     found = decided(seeds(*[third] * 3), seeds(*[0.1 + 0.2 + third - 0.3] * 3))
-    assert (found.verdict, found.reason) == (NOT_SUPPORTED, "also true of its control")
+    assert (found.over_control_low, found.over_control_high) == pytest.approx((-LEAST, LEAST))
+
+
+def test_a_text_per_seed_or_fewer_texts_than_seeds_earn_no_verdict() -> None:
+    """Two seeds of one text each, both 1, would otherwise be all but certain."""
+    alone = decided({0: [1.0], 1: [1.0]})
+    assert (alone.verdict, alone.effect_mark, alone.p_value) == (UNDECIDED, UNCLEAR, None)
+    assert alone.reason == "too few texts: 2 distinct ones in 2 seeds"
+    claim = claim_of({})._replace(
+        measure=lambda run: sampled({seed: [1.0, 1.0] for seed in range(3)}, shared=True)
+    )
+    shared = decide(claim, measure_claim(claim, run_of()), 0.95)
+    assert shared.reason == "too few texts: 2 distinct ones in 3 seeds"
+
+
+def test_a_seed_that_carries_the_effect_is_named() -> None:
+    found = decided({0: [0.1, 0.12] * 9, 1: [0.1, 0.12] * 9, 2: [0.9, 0.92] * 9})
+    assert found.reason == (
+        "the effect is not clearly above 0; without seed 2, less than half of the effect remains"
+    )
+    tasks = claim_of({"one": {0: [0.0, 0.1], 1: [0.9, 1.0]}, "other": {0: [0.0, 0.1], 1: [0.1, 0]}})
+    assert "without seed 1 of one, less than half" in (over(tasks, "one", "other").reason or "")
 
 
 # --- several tasks -------------------------------------------------------------------------------
@@ -406,14 +436,14 @@ def test_tasks_weigh_alike_and_their_variances_add_up() -> None:
     found = over(claim, "one", "other")
     assert found.effect == pytest.approx(0.6)
     assert (found.low, found.high) == pytest.approx((0.6 - HALF / 2, 0.6 + HALF / 2))
-    assert (found.examples, found.seeds, found.reason) == (6 + 18, 3, None)
+    assert (found.examples, found.seeds, found.reason) == (3 * TEXTS + 18, 3, None)
 
 
 def test_tasks_without_an_effect_are_named() -> None:
     claim = claim_of({"one": seeds(0.3, 0.3, 0.3), "other": seeds(NAN, NAN, NAN)})
     found = over(claim, "one", "other", "third")
     assert (found.effect, found.verdict) == (pytest.approx(0.3), SUPPORTED)
-    assert (found.reason, found.examples) == ("without other, third", 6)
+    assert (found.reason, found.examples) == ("without other, third", 3 * TEXTS)
     assert over(claim, "one").reason == "the run has one task"
     none = over(claim, "third", "fourth")
     assert (none.verdict, none.reason) == (NOT_MEASURED, "the run lacks it")
@@ -460,26 +490,48 @@ def test_times_are_no_samples() -> None:
 # --- families ------------------------------------------------------------------------------------
 
 
-def test_holm_s_correction_equals_the_values_worked_out_by_hand() -> None:
-    p_values = [0.02, None, 0.01, 0.4, 0.03, 0.021]
+def test_the_correction_of_a_run_s_claims_equals_the_values_worked_out_by_hand() -> None:
+    p_values = [0.02, None, 0.01, 0.4, 0.045, 0.021]
+    verdicts = [SUPPORTED, UNDECIDED, NOT_SUPPORTED, UNDECIDED, SUPPORTED, UNTRAINED_TOO]
     decisions = [
-        Decision(p_value=p, verdict=SUPPORTED if p is not None and p < 0.05 else UNDECIDED)
-        for p in p_values
+        Decision(p_value=p, verdict=verdict) for p, verdict in zip(p_values, verdicts, strict=True)
     ]
-    found = corrected(decisions, 0.95, "[A] §1")
-    # In order 0.01 · 5, 0.02 · 4, then 0.021 · 3 and 0.03 · 2, which are less than that; 0.4 · 1.
-    expected = [0.08, None, 0.05, 0.4, 0.08, 0.08]
+    found = corrected(decisions, 0.95)
+    # In order 0.01 · 5 / 1, 0.02 · 5 / 2, 0.021 · 5 / 3, which is less than both, 0.045 · 5 / 4.
+    expected = [0.035, None, 0.035, 0.4, 0.05625, 0.035]
     assert [each.p_corrected for each in found] == [
         None if p is None else pytest.approx(p) for p in expected
     ]
-    lost = "not after Holm's correction for the 5 claims of [A] §1"
-    assert [each.reason for each in found] == [lost, None, None, None, lost, lost]
-    assert [each.verdict == SUPPORTED for each in found] == [False, False, True, *[False] * 3]
+    lost = "not after the correction for the run's 5 claims"
+    assert [each.reason for each in found] == [None, None, None, None, lost, None]
+    assert [each.verdict for each in found] == [*verdicts[:4], UNDECIDED, verdicts[5]]
+    assert corrected([Decision()], 0.95) == [Decision()]
 
 
-def test_corrected_p_values_are_at_most_1() -> None:
-    found = corrected([Decision(p_value=p, verdict=UNDECIDED) for p in (0.6, 0.7)], 0.95, "a")
-    assert [each.p_corrected for each in found] == [1.0, 1.0]
+def test_refutations_have_p_values_for_as_many_chances_as_they_had() -> None:
+    """The smallest of those below 0, times three; of what is above 0, the largest."""
+    below = decided(seeds(0.5, 0.6, 0.7), seeds(0.7, 0.8, 0.9), twin=seeds(0.1, 0.2, 0.3))
+    assert below.p_value == pytest.approx(3 * 2 * stats.t.sf(0.2 * (3 * TEXTS + 2), 2))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "verdict", "reason"),
+    [
+        (0.7, -0.3, MIXED, "tasks disagree: the effect is above 0 for one, not for other"),
+        (0.7, 0.3, SUPPORTED, None),
+        (0.7, 0.0, SUPPORTED, None),  # no difference in a few hundred texts refutes nothing
+    ],
+)
+def test_tasks_that_exclude_each_other_are_not_averaged_to_a_verdict(
+    one: float, other: float, verdict: str, reason: str | None
+) -> None:
+    claim = claim_of({"one": seeds(one, one, one), "other": seeds(other, other, other)})
+    of_tasks = {
+        task: decide(claim, measure_claim(claim, run_of(task=task)), 0.95)
+        for task in ("one", "other")
+    }
+    found = with_disagreement(over(claim, "one", "other"), of_tasks)
+    assert (found.verdict, found.reason) == (verdict, reason)
 
 
 def varied(strength: float) -> Tables:
@@ -494,24 +546,17 @@ def varied(strength: float) -> Tables:
     return {"flow": pl.concat(parts)}
 
 
-def test_claims_are_corrected_within_their_family_and_task() -> None:
+def test_all_claims_of_a_task_are_corrected_together() -> None:
     even = flows_and_controls([(0.3, 0.3, 0.4)] * 2, [(0.3, 0.3, 0.4)] * 2)
     tables = {**varied(0.05), **isolation({("label", "first"): [1], ("random", "first"): [3]})}
     twin = {**even, **isolation({("label", "first"): [3], ("random", "first"): [3]})}
-    summary = summarize(tables, [twin])
-    tested = summary.filter(pl.col("p_value").is_not_null())
-    families = tested.filter(task="news").group_by("family").len()
-    assert dict(families.iter_rows())["[A] §2.1"] >= 4
-    assert dict(families.iter_rows())["[A] §2.2"] == 1
-    for _, related in tested.group_by("family", "task"):
-        ordered = related.sort("p_value")
-        factors = np.arange(len(ordered), 0, -1)
-        holm = np.minimum(np.maximum.accumulate(ordered["p_value"].to_numpy() * factors), 1)
-        assert ordered["p_corrected"].to_list() == pytest.approx(holm.tolist())
-        beyond = ordered.filter(pl.col("p_corrected") > 0.05)
+    tested = summarize(tables, [twin]).filter(pl.col("p_value").is_not_null())
+    assert tested.filter(task="news")["family"].n_unique() > 1
+    for _, related in tested.group_by("task"):
+        corrected_together = stats.false_discovery_control(related["p_value"].to_numpy())
+        assert related["p_corrected"].to_list() == pytest.approx(corrected_together.tolist())
+        beyond = related.filter(pl.col("p_corrected") > 0.05)
         assert SUPPORTED not in beyond["verdict"].to_list()
-    alone = of_claim(summary, "isolation_label_over_random")
-    assert alone["p_corrected"] == alone["p_value"]
 
 
 # --- all claims ----------------------------------------------------------------------------------
@@ -701,7 +746,7 @@ def test_a_task_without_prompts_is_not_tested_and_named_by_the_average() -> None
         "no prompt fits the model's context",
     )
     average = of_claim(summary, "isolation_label_over_random", "average")
-    assert average["reason"] == "also true of an untrained network; without poems"
+    assert average["reason"] == "not clearly above an untrained network; without poems"
 
 
 def test_nothing_to_summarize_is_said() -> None:
@@ -810,15 +855,15 @@ def test_the_page_counts_verdicts_by_family_and_says_what_is_compared(
     rows = {row["claim"]: row for row in shown.iter_rows(named=True)}
     early, late = rows["flow_early"], rows["flow_late"]
     assert (early["verdict"], early["because"]) == (SUPPORTED, "without poems")
-    assert (early["effect"], early["over null"]) == ("0.50 [0.50, 0.50]", "0.50 [0.50, 0.50]")
-    assert (late["verdict"], late["over null"]) == (NOT_SUPPORTED, "0.00 [0.00, 0.00]")
-    assert late["because"] == "null; also true of an untrained network; without poems"
-    assert (early["marks"], late["marks"]) == ("✓ ✓ ✓", "✓ ✓ ✗")
+    assert (early["effect"], early["over null"]) == ("0.50 [0.40, 0.60]", "0.50 [0.40, 0.60]")
+    assert (late["verdict"], late["over null"]) == (UNDECIDED, "0.00 [-0.10, 0.10]")
+    assert late["because"] == "not clearly above an untrained network; without poems"
+    assert (early["marks"], late["marks"]) == ("✓ ✓ ✓", "✓ ✓ ?")
     families = page.further["Verdicts by family"].filter(
         model="tiny", family="[A] §2.1", form=PAPER
     )
     assert families.row(0, named=True)[SUPPORTED] == 2
-    assert families.row(0, named=True)[NOT_SUPPORTED] == 2
+    assert families.row(0, named=True)[UNDECIDED] == 2
     told = page.further["What is compared"]
     assert told["claim"].to_list() == [claim.name for claim in load_claims()]
     assert len(page.further["Verdicts by task"]) == 2 * len(load_claims())

@@ -173,6 +173,32 @@ def test_seeds_that_agree_by_chance_leave_the_variance_between_texts() -> None:
     )
 
 
+def test_where_no_text_differs_the_interval_is_that_of_a_rare_difference() -> None:
+    # Three seeds of two texts: t, with 2 degrees of freedom, over 6 + 2. Shared texts count once.
+    same, shared = of_means([1, 1], [1, 1], [1, 1]), [[0, 1]] * 3
+    assert half_width(same) == pytest.approx(4.302653 / 8)
+    assert half_width(of_means([1, 1], [1, 1], [1, 1], texts=shared)) == pytest.approx(4.302653 / 4)
+    assert same.p_value()[0] == pytest.approx(2 * stats.t.sf(8, 2))
+    # Of ten seeds, t is 2.26, but a share of 3.00 / 20 would hardly show in none of 20 texts.
+    assert half_width(of_means(*[[0, 0]] * 10)) == pytest.approx(-np.log(0.05) / 22)
+    # Of one seed, and of two tasks whose degrees of freedom add up.
+    assert half_width(of_means([0] * 4)) == pytest.approx(stats.t.isf(0.025, 3) / 6)
+    tasks = average([same, of_means([1, 1], [1, 1], [1, 1])])
+    assert half_width(tasks) == pytest.approx(-np.log(0.05) / 14)
+    # Rounding is no difference, and what has no unit in which a text differs has no width.
+    third = of_means([1 / 3] * 2, [1 / 3] * 2, [0.1 + 0.2 + 1 / 3 - 0.3] * 2)
+    assert half_width(third) == pytest.approx(4.302653 / 8)
+    low, high = same.interval(0.95, change=0)
+    assert (low[0], high[0]) == (1, 1)
+
+
+def test_too_few_texts_are_those_that_do_not_outnumber_the_seeds() -> None:
+    assert of_means([1], [2]).few_texts
+    assert of_means([1, 2], [2, 3], [3, 4], texts=[[0, 1]] * 3).few_texts
+    assert not of_means([1, 2], [2, 3], [3, 4], texts=[[0, 1], [1, 2], [0, 2]]).few_texts
+    assert average([of_means([1, 2], [2, 3]), of_means([1], [2])]).few_texts
+
+
 def test_what_shared_texts_add_is_the_variance_between_texts() -> None:
     # Seed 1 adds 1 to every text. Means 3 and 4: variance of their mean 1/2 · 1/2 = 1/4. The
     # texts' variance is 9 in both, so that of the mean of three 3, with 2 degrees of freedom.

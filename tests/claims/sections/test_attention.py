@@ -36,7 +36,7 @@ def test_attention_tells_answers_late(
 @pytest.mark.parametrize("claim", KINDS)
 def test_a_network_that_always_answers_the_same_is_no_null(claim: str) -> None:
     tables = deep_tables(KINDS[claim]["holds"], KINDS[claim]["even"], SEEDS)
-    untrained = deep_tables(KINDS[claim]["even"], KINDS[claim]["even"], SEEDS, predictions=[1] * 9)
+    untrained = deep_tables(KINDS[claim]["even"], KINDS[claim]["even"], SEEDS, predictions=[1] * 27)
     found = judged(claim, tables, untrained)
     said = "undefined for tiny+initialized-0: in no seed does the model predict two labels"
     expect(found, 0.5, "not compared", said, control=0.0)
@@ -49,7 +49,7 @@ def test_a_network_that_always_answers_the_same_is_no_null(claim: str) -> None:
 
 @pytest.mark.parametrize("claim", KINDS)
 def test_a_model_that_always_answers_the_same_has_no_effect(claim: str) -> None:
-    tables = deep_tables(KINDS[claim]["holds"], KINDS[claim]["even"], SEEDS, predictions=[1] * 9)
+    tables = deep_tables(KINDS[claim]["holds"], KINDS[claim]["even"], SEEDS, predictions=[1] * 27)
     found = judged(claim, tables)
     said = "undefined: in no seed does the model predict two labels"
     expect(found, None, "undecided", said)

@@ -57,7 +57,7 @@ def tables_of_landing(own: str, before: str) -> Tables:
             "tokens": TOKENS[segment],
             "width": 0.2,
         }
-        for cell in cells(examples=4)
+        for cell in cells(examples=200)
         for layer in (0, 1)
         for head in (0, 1)
         for segment in segment_names(["text"])
@@ -109,7 +109,7 @@ def test_two_layers_have_no_middle() -> None:
     assert (found["verdict"], found["reason"]) == ("not measured", said)
 
 
-CORRELATION = {"holds": 0.5, "even": 0.0, "fails": -0.25}
+CORRELATION = {"holds": 0.5, "even": 0.0, "fails": -0.75}
 
 
 def tables_of_similarity(own: str) -> Tables:
@@ -342,4 +342,4 @@ def test_a_head_that_answers_always_the_same_as_the_model_does_needs_no_pairing(
     tables = kernel({(0, 0): 2, (0, 1): 0}, {(0, 0): 0, (0, 1): 2}, told=[1] * HEAD_TEXTS)
     found = judged("heads_need_pairing", tables, tables_of_pairing("fails"))
     assert found["effect"] == found["control_effect"] == 0.5
-    assert (found["verdict"], found["reason"]) == ("not supported", "also true of its control")
+    assert (found["verdict"], found["reason"]) == ("undecided", "not clearly above its control")

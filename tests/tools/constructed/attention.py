@@ -83,7 +83,7 @@ def deep_tables(
     kinds: Sequence[str],
     others: Sequence[str],
     seeds: Sequence[int],
-    predictions: Sequence[int] = tuple(range(3)) * 3,
+    predictions: Sequence[int] = tuple(range(3)) * 9,
 ) -> dict[str, pl.DataFrame]:
     """Attention towards a demonstration of each of three labels, predictions, and prompts."""
     labels = range(3)

@@ -13,7 +13,7 @@ from anchorflow.analyses.compression.schema import COMPRESSION
 from anchorflow.analyses.isolation.schema import ISOLATION
 from anchorflow.analyses.kernel.schema import COUNTS, KERNEL
 from anchorflow.claims.summarize import summarize_claims
-from anchorflow.claims.verdicts import NOT_SUPPORTED, SUPPORTED
+from anchorflow.claims.verdicts import NOT_SUPPORTED, SUPPORTED, UNDECIDED
 from anchorflow.config.cell_names import Words
 from anchorflow.random_draws import halves
 from anchorflow.schemas.embeddings import EMBEDDINGS
@@ -31,16 +31,17 @@ LAYERS = 6  # two early, two in the middle, two late
 TWINS = ("tiny+initialized-0", "tiny+shuffled-0")
 
 # What own data, control, and untrained network are like, and what is then said of the claim. With
-# "even" there is no effect.
-_NO_EFFECT = "the effect is not above 0"
-_OF_CONTROL, _OF_TWIN = "also true of its control", "also true of an untrained network"
+# "even" there is no effect in any text, which a few texts do not prove.
+_NO_EFFECT, _UNCLEAR = "the effect is not above 0", "the effect is not clearly above 0"
+_LIKE_CONTROL = "not clearly above its control"
+_LIKE_TWIN = "not clearly above an untrained network"
 WITH_BOTH = (
     ("own", "control", "twin", "verdict", "reason"),
     [
         ("holds", "even", "even", SUPPORTED, None),
         ("fails", "even", "even", NOT_SUPPORTED, _NO_EFFECT),
-        ("holds", "holds", "even", NOT_SUPPORTED, _OF_CONTROL),
-        ("holds", "even", "holds", NOT_SUPPORTED, _OF_TWIN),
+        ("holds", "holds", "even", UNDECIDED, _LIKE_CONTROL),
+        ("holds", "even", "holds", UNDECIDED, _LIKE_TWIN),
     ],
 )
 WITH_CONTROL = (
@@ -48,7 +49,7 @@ WITH_CONTROL = (
     [
         ("holds", "even", SUPPORTED, None),
         ("fails", "even", NOT_SUPPORTED, _NO_EFFECT),
-        ("holds", "holds", NOT_SUPPORTED, _OF_CONTROL),
+        ("holds", "holds", UNDECIDED, _LIKE_CONTROL),
     ],
 )
 # Where the effect is the difference from the control, it is not above 0 if that is as high.
@@ -56,16 +57,16 @@ WITH_TWIN = (
     ("own", "twin", "verdict", "reason"),
     [
         ("holds", "even", SUPPORTED, None),
-        ("even", "even", NOT_SUPPORTED, _NO_EFFECT),
+        ("even", "even", UNDECIDED, f"{_UNCLEAR}; {_LIKE_TWIN}"),
         ("fails", "even", NOT_SUPPORTED, _NO_EFFECT),
-        ("holds", "holds", NOT_SUPPORTED, _OF_TWIN),
+        ("holds", "holds", UNDECIDED, _LIKE_TWIN),
     ],
 )
 ALONE = (
     ("own", "verdict", "reason"),
     [
         ("holds", SUPPORTED, None),
-        ("even", NOT_SUPPORTED, _NO_EFFECT),
+        ("even", UNDECIDED, _UNCLEAR),
         ("fails", NOT_SUPPORTED, _NO_EFFECT),
     ],
 )

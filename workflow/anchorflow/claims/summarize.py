@@ -164,8 +164,8 @@ def summarize_claims(
         for of_claim, decision in zip(decisions.values(), of_run, strict=True):
             of_claim[task] = decision
     for of_claim in decisions.values():
-        of_tasks = {task: of_claim[task] for task in runs}
-        of_claim[AVERAGE] = with_disagreement(of_claim[AVERAGE], of_tasks)
+        by_task = {task: of_claim[task] for task in runs}
+        of_claim[AVERAGE] = with_disagreement(of_claim[AVERAGE], by_task)
     rows = [
         {"task": task, **_declared(claim, task), **vars(decision)}
         for claim in claims

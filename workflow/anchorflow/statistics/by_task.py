@@ -218,10 +218,11 @@ def summary_rows(
     within = bounds or {}
     named: Sequence[Any] = keys[by].to_list() if within else [None] * len(keys)
     least, most = np.array([within.get(name, _ANY) for name in named]).reshape(-1, 2).T
+    change = np.isfinite(least) & np.isfinite(most)  # others have no unit in which a text differs
     parts = []
     for task, of_task in estimates.items():
         rows = source if task == AVERAGE else source.filter(pl.col("task") == task)
-        low, high = of_task.interval(confidence)
+        low, high = of_task.interval(confidence, change.astype(float))
         low, high = (np.clip(end, least, most) for end in (low, high))
         parts.append(
             keys.with_columns(

@@ -137,12 +137,18 @@ class Estimate:
             function(self.values), tuple(stratum.map(function) for stratum in self.strata)
         )
 
-    def interval(self, confidence: float) -> tuple[Array, Array]:
+    def interval(self, confidence: float, change: float | Array = 1) -> tuple[Array, Array]:
         """Lower and upper ends, each [K]; NaN where a task has a value in fewer than two seeds.
 
         With a single seed, the interval is over its texts, as if demonstrations were fixed.
+
+        Parameters
+        ----------
+        change : float or [K]
+            By how much a text that differs would change its value, for values that are the same in
+            all texts and seeds; 1 for shares and their differences.
         """
-        half = self._half_width(np.full(self.values.shape, 1 - confidence))
+        half = self._half_width(np.full(self.values.shape, 1 - confidence), change)
         return self.values - half, self.values + half
 
     def p_value(self) -> Array:
@@ -184,7 +190,7 @@ class Estimate:
             return Components(unknown, unknown, unknown)
         return Components(*(_satterthwaite(variances) for variances in zip(*parts, strict=True)))
 
-    def _half_width(self, error: Array) -> Array:
+    def _half_width(self, error: Array, change: float | Array = 1) -> Array:
         """Half of the width of the interval with error rates [K], each variance by its own t.
 
         The variance between few seeds can be 0 by chance. The interval is therefore at least as
@@ -196,10 +202,12 @@ class Estimate:
         else:
             least = _t_width([self._components.within_seeds], np.minimum(2 * error, 1))
             width = np.maximum(_t_width(self._components[:2], error), least)  # NaN if either is
-        return np.where(width == 0, self._width_without_differences(error), width)
+        # Equal values differ by rounding; a statistic that never varies has no other width.
+        same = width <= 1e-9 * np.abs(self.values) + 1e-12 * np.asarray(change)
+        return np.where(same, change * self._width_without_differences(error), width)
 
     def _width_without_differences(self, error: Array) -> Array:
-        """Half of the width, [K], where no text differs: of values between -1 and 1.
+        """Half of the width, [K], where no text differs, but may by 1.
 
         If one of N texts differed by 1, as in the next experiment one may, t standard errors would
         be about t / N. A share of texts above -ln(error) / N would hardly show in none of them

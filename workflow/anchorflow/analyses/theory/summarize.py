@@ -116,7 +116,7 @@ def _rows(
     confidence: float,
     published: Mapping[int | None, float],
 ) -> list[dict[str, object]]:
-    low, high = estimated.interval(confidence)
+    low, high = estimated.interval(confidence, change=float(measure in _LARGEST))
     if measure in _LARGEST:
         low, high = (np.clip(end, 0, _LARGEST[measure]) for end in (low, high))
     ends = {"mean": estimated.values, "low": low, "high": high}
