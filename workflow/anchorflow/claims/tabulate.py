@@ -15,8 +15,8 @@ _NOTE = (
     + SIGNS_EXPLAINED
     + ". supported: all that is needed is above 0. untrained too: only the difference from the "
     "untrained network is not. mixed: one task is above 0 and another is not. not supported: "
-    "effect or control fails, as the column says. undecided: an interval contains 0. not compared: a "
-    "control or null that the claim needs is missing. not measured: the run lacks it, or has one "
+    "effect or control fails, as the column says. undecided: an interval contains 0. not compared: "
+    "a control or null that the claim needs is missing. not measured: the run lacks it, or has one "
     "seed. Verdicts of all claims are corrected together, so that few of those that are decided, "
     "for or against, are expected to be false (Benjamini and Hochberg 1995); others are undecided. "
     "Tasks are fixed effects: verdicts hold for these tasks. Claims about time are supported "
