@@ -37,7 +37,8 @@ def test_bibtex_has_the_software_the_papers_and_what_the_run_uses() -> None:
     keys = re.findall(r"^@\w+\{(.*),$", printed, re.MULTILINE)
     assert keys == [
         "anchorflow",
-        *("Cameron2011", "Han2025", "Liu2022", "Min2022", "Satterthwaite1946", "Wang2023"),
+        *("Agresti1998", "Cameron2011", "Han2025", "Liu2022", "Min2022", "Satterthwaite1946"),
+        "Wang2023",
         "gpt2",
     ]
     assert f"note = {{Version {anchorflow.__version__}}}" in printed
