@@ -110,10 +110,12 @@ def test_skipped_prompts_are_counted_once_with_fresh_demonstrations() -> None:
     assert summary.filter(pl.col("task") == "poems")["mean"].is_null().all()
 
 
-def test_equal_examples_have_an_interval_without_width() -> None:
+def test_equal_examples_have_the_width_of_a_rare_difference_of_shares_alone() -> None:
     rows = summarize().filter(pl.col("flow").is_in(FLOWS), pl.col("task") == "reviews")
-    assert rows["low"].to_list() == pytest.approx(rows["mean"].to_list(), rel=1e-12)
-    assert rows["high"].to_list() == pytest.approx(rows["mean"].to_list(), rel=1e-12)
+    absolute, share = (rows.filter(scale=scale) for scale in ("absolute", "proportion"))
+    assert absolute["low"].to_list() == pytest.approx(absolute["mean"].to_list(), rel=1e-12)
+    assert absolute["high"].to_list() == pytest.approx(absolute["mean"].to_list(), rel=1e-12)
+    assert (share["high"] - share["low"]).min() > 0.5
 
 
 def interval(values: Values, scale: str) -> list[float]:

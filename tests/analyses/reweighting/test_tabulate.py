@@ -26,5 +26,5 @@ def test_skipped_prompts_stand_behind_the_accuracy() -> None:
     )
     table = tabulate_reweighting(summary).table.filter(pl.col("method") == "many")
     accuracy = table.filter(pl.col("measure") == "accuracy")["news"].item()
-    assert accuracy == "1.00 [1.00, 1.00] (2 skipped)"
+    assert accuracy == "1.00 [0.00, 1.00] (2 skipped)"
     assert "skipped" not in table.filter(pl.col("measure") == "macro_f1")["news"].item()
