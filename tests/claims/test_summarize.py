@@ -175,7 +175,7 @@ def test_an_effect_has_to_be_above_0(
         (
             (0.4, 0.4, 0.4),
             (0.7, 0.8, 0.9),
-            NOT_SUPPORTED,
+            UNTRAINED_TOO,
             "also true of an untrained network; not clearly above its control",
         ),
     ],

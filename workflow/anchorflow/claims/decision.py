@@ -314,7 +314,7 @@ def decide(claim: Claim, measured: Measured, confidence: float) -> Decision:
     fails = [EFFECT] if marks[EFFECT] == FAILS else [w for w in marks if marks[w] == FAILS]
     verdict = (
         UNTRAINED_TOO
-        if fails == [NULL] and marks[EFFECT] == HOLDS and marks[CONTROL] in (HOLDS, NONE)
+        if fails == [NULL] and marks[EFFECT] == HOLDS
         else NOT_SUPPORTED
         if fails
         else UNDECIDED

@@ -107,6 +107,8 @@ def _answer(row: Row) -> str:
     if verdict == "not supported":
         named = {**_FAILS, **(_ALSO_TRUE if marks["effect"] == HOLDS else {})}
         return f"No: {', '.join(named[part] for part in named if marks[part] == FAILS)}"
+    if verdict == "undecided" and str(row["reason"]).startswith("not after the correction"):
+        return f"Undecided: {row['reason'].partition(';')[0]}"
     if verdict == "undecided":
         unclear = [text for part, text in _UNCLEAR.items() if marks[part] == "unclear"]
         return f"Undecided: {', '.join(unclear) or row['reason']}"
