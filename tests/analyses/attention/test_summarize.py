@@ -10,6 +10,7 @@ from anchorflow.analyses.attention.schema import ATTENTION, ATTENTION_SUMMARY
 from anchorflow.analyses.attention.summarize import (
     class_scores,
     cumulative_share,
+    graded_auc,
     summarize_attention,
 )
 from anchorflow.config.errors import InputError
@@ -198,3 +199,33 @@ def test_other_tokens_have_an_auc_beside_that_of_label_words() -> None:
     summary = summarize_attention(**tables, confidence=0.95)
     assert column(summary, "auc", "news") == [0.5, 1.0, 0.0]
     assert column(summary, "auc_other", "news") == [1.0, 0.0, 1.0]
+
+
+def test_graded_scores_of_three_texts_equal_the_values_worked_out_by_hand() -> None:
+    """Of a model that always gives the same answer, whose AUCROC_l is undefined."""
+    probabilities = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3]]
+    predictions = predictions_table([0, 0, 0], 2).sort("example")
+    predictions = predictions.with_columns(probabilities=pl.Series(probabilities))
+    # Attention to label 0 orders the pairs of texts rightly, twice of three times, and never.
+    to_first = np.array([[0.3, 0.3, 0.1], [0.2, 0.1, 0.2], [0.1, 0.2, 0.3]])  # [examples, layers]
+    attention = np.stack([to_first, 0.4 - to_first], -1)[:, :, None]
+    auc = graded_auc(attention_table(attention, [0, 1]), predictions)
+    assert auc(np.ones((1, 3)))[0].tolist() == pytest.approx([1, 2 / 3, 0])
+    # Without the second text, or with it twice, which adds no pair with itself.
+    assert auc(np.array([[1, 0, 1], [1, 2, 1]]))[:, 1].tolist() == pytest.approx([1, 3 / 5])
+    same = predictions.with_columns(probabilities=pl.Series([[0.5, 0.5]] * 3))
+    assert np.isnan(graded_auc(attention_table(attention, [0, 1]), same)(np.ones((1, 3)))).all()
+
+
+def test_graded_scores_of_unrelated_attention_are_one_half() -> None:
+    random = np.random.default_rng(0)
+    means = []
+    for _ in range(30):
+        attention = random.random((12, 2, 1, 3))
+        predictions = predictions_table([0] * 12, 3).sort("example")
+        predictions = predictions.with_columns(
+            probabilities=pl.Series(random.dirichlet([1, 1, 1], 12).tolist())
+        )
+        auc = graded_auc(attention_table(attention, [0, 1, 2]), predictions)
+        means.append(auc(np.ones((1, 12)))[0])
+    assert np.mean(means) == pytest.approx(0.5, abs=0.03)

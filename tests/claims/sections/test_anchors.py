@@ -11,6 +11,7 @@ from anchorflow.analyses.reweighting.schema import REWEIGHTING
 from anchorflow.analyses.timing.schema import TIMING
 from anchorflow.claims.summarize import load_claims
 from anchorflow.schemas.predictions import PREDICTIONS
+from anchorflow.schemas.prompts import PROMPTS
 from constructed.claims import (
     ALONE,
     EXAMPLES,
@@ -74,11 +75,11 @@ OTHERS = {
     "label_only": [2],
 }
 
-# By claim, what is lost where it is not loyal: 2 of 8 of the likeliest words stay, and not 5 of 5.
+# By claim, what is lost where it is not loyal: 1 of 7 of the likeliest words stays, and not 4 of 4.
 NAMES = {
     "anchors_over_text": 1.0,
     "anchors_over_random": 1.0,
-    "anchors_over_random_words": 3 / 4,
+    "anchors_over_random_words": 6 / 7,
 }
 
 EFFECTS_RETENTION = {"holds": 0.5, "even": 0.0, "fails": -0.5}
@@ -88,7 +89,10 @@ DRAWS = [3, *[0] * 10, *[2] * 7, 1, 2]
 
 
 def tables_of_retention(anchors: str) -> Tables:
-    return compression({"hidden_anchor": ANCHORS[anchors], **OTHERS})
+    """Of the likeliest words, 1 is a label word's first token, and so does not count."""
+    places = {"token_ids": [9, 1, 9], "label_positions": [1], "skipped": None}
+    prompts = frame([{"task": "news", "seed": 0, "demonstrations": "fixed", **places}], PROMPTS)
+    return {**compression({"hidden_anchor": ANCHORS[anchors], **OTHERS}), "prompts": prompts}
 
 
 @cache

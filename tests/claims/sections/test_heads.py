@@ -1,6 +1,5 @@
 """Claims on attention heads: where each holds, and where it fails."""
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -40,9 +39,6 @@ def test_where_demonstrations_do_not_help_nothing_is_said() -> None:
     table = ablation(taken("label_copy", [0, 0, 0, 1], INTACT), INTACT, INTACT)
     with pytest.raises(NotMeasured, match="demonstrations do not raise accuracy in this task"):
         effect("label_copy_is_needed", ablation=table)
-    # Nor do they in an untrained network, which is what the effect has to exceed all the same.
-    twin = table.with_columns(model=pl.lit("tiny+initialized-0"))
-    assert effect("label_copy_is_needed", ablation=twin) == pytest.approx(0.75)
 
 
 @pytest.mark.parametrize(
@@ -81,33 +77,17 @@ def copied(*values: float) -> dict[str, dict[tuple[int, int], list[float]]]:
     return {"label_copy": dict(zip(PLACES, ([value] * 4 for value in values), strict=True))}
 
 
-def test_a_cancelling_head_is_one_with_other_demonstrations_too_and_relative_to_others() -> None:
-    for scale in (1, 100):
-        table = heads(copied(*(scale * of for of in (1, -3, 0, 2))), ZERO)
-        assert effect("cancelling_heads_exist", heads=table) == pytest.approx(3 / 1.5)
-    assert effect("cancelling_heads_exist", heads=heads(copied(1, 3, 0.5, 2), ZERO)) < 0
-    # With every seed's demonstrations another head is the lowest, so none is.
-    random = np.random.default_rng(0)
-    chance = []
-    for _ in range(40):
-        seeds = [
-            heads({"label_copy": {(0, h): [random.normal()] for h in range(40)}}, ZERO, 1)
-            for _ in range(3)
-        ]
-        noise = pl.concat(
-            of.with_columns(seed=pl.lit(seed).cast(of.schema["seed"]))
-            for seed, of in enumerate(seeds)
-        )
-        chance.append(effect("cancelling_heads_exist", heads=noise))
-    assert abs(np.mean(chance)) < 0.4
-    with pytest.raises(NotMeasured, match="with other demonstrations"):
-        effect("cancelling_heads_exist", heads=heads(copied(1, -3, 0, 2), ZERO, 1))
-    # The control is the same of matched tokens of the texts, whose lowest head is another one.
-    table = heads(copied(1, -3, 0, 2), ZERO).with_columns(control=pl.col("head") - 0.25)
-    control = CLAIMS["cancelling_heads_exist"].control.measure
-    assert control is not None
-    found = control(Run("news", {"heads": table}, "mask", 1.0)).effect.values[0]
-    assert found == pytest.approx(0.25 / 0.5)
+def test_heads_that_write_against_labels_are_compared_with_those_against_matched_tokens() -> None:
+    """The lowest of many heads is below 0 in any network, so their share is what counts."""
+    table = heads(copied(1, -3, 0, -2), ZERO).with_columns(control=pl.col("head") - 0.25)
+    assert effect("cancelling_heads_exist", heads=table) == pytest.approx(2 / 4 - 2 / 4)
+    alike = table.with_columns(control=pl.col("value"))
+    assert effect("cancelling_heads_exist", heads=alike) == 0
+    fewer = table.with_columns(control=pl.col("layer") + 1.0)
+    assert effect("cancelling_heads_exist", heads=fewer) == pytest.approx(2 / 4)
+    # A head without a value counts on neither side.
+    gone = pl.when(pl.col("head") == 1).then(None).otherwise(pl.col("value"))
+    assert effect("cancelling_heads_exist", heads=fewer.with_columns(value=gone)) == 0
 
 
 def test_weights_are_compared_with_label_copy_over_heads_of_the_same_layer() -> None:

@@ -31,7 +31,7 @@ def check(config: Mapping[str, Any]) -> None:
 ANALYSIS = Analysis(
     subject="predictions of {} without some of its heads",
     category=CAUSES,
-    measured=Measured(twins=True),
+    measured=Measured(),
     summary=Summary({"ablation": "ablation", "prompts": "prompts"}),
     figure=Presented("Heads taken away"),
     table=Presented("Heads taken away"),

@@ -16,7 +16,7 @@ from anchorflow.statistics.by_task import (
     summary_table,
     texts_of,
 )
-from anchorflow.statistics.estimates import SeedStatistic, one_vs_one_auc
+from anchorflow.statistics.estimates import SeedStatistic, mean_where_defined, one_vs_one_auc
 
 MEASURES = ("auc", "cumulative", "auc_other")
 BOUNDS = {"auc": SHARE, "auc_other": SHARE}
@@ -118,12 +118,59 @@ def auc_of_predictions(
 
     Source: Wang et al. 2023, §2.3.
     """
-    groups = predictions["token_groups"][0].to_list()
-    number = {first: place for place, first in enumerate(sorted(set(groups)))}
-    class_of = {label: number[first] for label, first in enumerate(groups)}
-    classes = attention.with_columns(pl.col("label").replace(class_of))
+    classes, class_of = _classes(attention, predictions)
     predicted = predictions.sort("example")["prediction"].replace(class_of)
-    return one_vs_one_auc(class_scores(classes, len(number)), predicted.to_numpy().astype(np.int64))
+    scores = class_scores(classes, len(set(class_of.values())))
+    return one_vs_one_auc(scores, predicted.to_numpy().astype(np.int64))
+
+
+def graded_auc(attention: pl.DataFrame, predictions: pl.DataFrame) -> Callable[[Array], Array]:
+    """How well :func:`class_scores` order texts by the classes' probabilities.
+
+    For each class, the share of pairs of texts of which the one with the higher probability has the
+    higher score, half of those with equal scores; then the mean over classes. As
+    :func:`auc_of_predictions`, but defined where a model always gives the same answer; 0.5 if
+    scores and probabilities are independent.
+
+    Parameters
+    ----------
+    attention, predictions : DataFrame
+        Tables ``attention`` and ``predictions`` for one model, task, and seed.
+
+    Returns
+    -------
+    function
+        Maps the examples' weights [R, examples] to [R, L]; NaN where no probabilities differ.
+    """
+    classes, number = _classes(attention, predictions)
+    scores = class_scores(classes, len(set(number.values())))  # [examples, L, C]
+    of_labels = np.stack(predictions.sort("example")["probabilities"].to_list())
+    probabilities = np.zeros((len(of_labels), scores.shape[2]))
+    np.add.at(probabilities.T, list(number.values()), of_labels[:, list(number)].T)
+    higher = probabilities[:, None] > probabilities[None]  # [examples, examples, C]
+
+    def statistic(weights: Array) -> Array:
+        shares = np.full((len(weights), *scores.shape[1:]), np.nan)
+        for place in range(scores.shape[2]):
+            pairs = ((weights @ higher[..., place]) * weights).sum(1)
+            for layer in range(scores.shape[1]):  # one at a time, since pairs may be many
+                score = scores[:, layer, place]
+                won = (score[:, None] > score[None]) + 0.5 * (score[:, None] == score[None])
+                total = ((weights @ (won * higher[..., place])) * weights).sum(1)
+                np.divide(total, pairs, out=shares[:, layer, place], where=pairs > 0)
+        return mean_where_defined(shares, 2)
+
+    return statistic
+
+
+def _classes(
+    attention: pl.DataFrame, predictions: pl.DataFrame
+) -> tuple[pl.DataFrame, dict[int, int]]:
+    """Attention with classes in place of labels, and the class of each label."""
+    groups = predictions["token_groups"][0].to_list()
+    numbers = {first: place for place, first in enumerate(sorted(set(groups)))}
+    class_of = {label: numbers[first] for label, first in enumerate(groups)}
+    return attention.with_columns(pl.col("label").replace(class_of)), class_of
 
 
 def summarize_attention(

@@ -1,11 +1,16 @@
-"""AUCROC_l: how well attention to the label words predicts the model's answer ([A] §2.3)."""
+"""How well attention to the label words predicts the model's answer ([A] §2.3).
+
+AUCROC_l of [A] needs answers of several labels, which an untrained network rarely gives. Claims are
+therefore about its graded form, which takes the labels' probabilities in place of the answer and is
+0.5 for any attention that has nothing to do with them.
+"""
 
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
-from anchorflow.analyses.attention.summarize import auc_of_predictions, to_other_tokens
+from anchorflow.analyses.attention.summarize import graded_auc, to_other_tokens
 from anchorflow.arrays import Array
 from anchorflow.claims.claim import UNTRAINED, Claim, Control, Curve, Depth, Run, Sampled
 from anchorflow.claims.effects import mean_of_layers, several_layers
@@ -20,11 +25,11 @@ READS = (
 )
 
 
-TELLS_NOTHING = "in no seed does the model predict two labels"
+TELLS_NOTHING = "in no seed do the labels' probabilities differ between texts"
 
 
 def of_auc(run: Run, effect: Callable[[Array], Array], others: bool = False) -> Sampled:
-    """An effect of AUCROC_l in each seed, [R, L] to [R, 1].
+    """An effect of the graded AUCROC_l in each seed, [R, L] to [R, 1].
 
     ``others`` takes the mean attention to the other tokens of each demonstration in place of that
     to its label word.
@@ -35,7 +40,7 @@ def of_auc(run: Run, effect: Callable[[Array], Array], others: bool = False) -> 
     seeds = {}
     for seed, rows in run.by_seed("attention").items():
         attention = to_other_tokens(rows, prompts[seed]) if others else rows
-        auc = auc_of_predictions(attention, predictions[seed])
+        auc = graded_auc(attention, predictions[seed])
         seeds[seed] = SeedStatistic(partial(_effect_of, auc, effect), texts_of(predictions[seed]))
     return Sampled(seeds)
 
@@ -83,8 +88,9 @@ CLAIMS: tuple[Claim, ...] = (
         "Attention to the label words predicts the model's answer better in late than in early "
         "layers",
         "[A] §2.3",
-        "AUCROC_l, last third minus first third of the layers",
-        "AUC",
+        "share of pairs of texts of which that with more attention to a label's words gives the "
+        "label a higher probability, last third minus first third of the layers",
+        "share of pairs",
         partial(of_auc, effect=rise),
         other_tokens(rise),
         UNTRAINED,
@@ -99,8 +105,9 @@ CLAIMS: tuple[Claim, ...] = (
         "Attention to the label words gains most of its predictive power in the upper half of the "
         "layers",
         "[A] §2.3",
-        "mean AUCROC_l - 0.5 over the upper half of the layers minus that over the lower half",
-        "AUC",
+        "share of pairs of texts of which that with more attention to a label's words gives the "
+        "label a higher probability, upper half minus lower half of the layers",
+        "share of pairs",
         partial(of_auc, effect=late_gain),
         other_tokens(late_gain),
         UNTRAINED,

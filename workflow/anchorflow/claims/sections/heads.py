@@ -23,10 +23,9 @@ from anchorflow.claims.claim import (
     Run,
     Sampled,
 )
-from anchorflow.claims.effects import difference_by_seed, minus
-from anchorflow.config.cell_names import is_untrained
+from anchorflow.claims.effects import difference_by_seed, mean_of_examples, minus
 from anchorflow.statistics.by_task import texts_of
-from anchorflow.statistics.estimates import SeedStatistic, weighted_mean
+from anchorflow.statistics.estimates import SeedStatistic, mean_where_defined, weighted_mean
 from anchorflow.statistics.ranks import rank_correlations
 
 READS = (
@@ -37,6 +36,7 @@ READS = (
     "reweighting_beta",
 )
 
+AT_CHANCE = "none, since an untrained network answers by chance and can lose nothing"
 _UNHELPFUL = "demonstrations do not raise accuracy in this task, so heads have nothing to lose"
 
 
@@ -48,12 +48,11 @@ def without_heads(run: Run, score: str, measure: str) -> Sampled:
     Raises
     ------
     NotMeasured
-        If the run takes none of them away, or demonstrations do not help the model. Those of an
-        untrained network help by chance alone, and it is compared in either case.
+        If the run takes none of them away, or demonstrations do not help the model.
     """
     rows = ablation_measures(run.rows("ablation"))
     means = dict(rows.group_by("score").agg(pl.col("accuracy").mean()).iter_rows())
-    if means["none"] <= means["alone"] and not is_untrained(rows["model"][0]):
+    if means["none"] <= means["alone"]:
         raise NotMeasured(_UNHELPFUL)
     taken = rows.filter(score=score)
     if taken.is_empty():
@@ -96,32 +95,17 @@ def _of_score(run: Run, score: str) -> dict[int, pl.DataFrame]:
     return found
 
 
-def cancels(run: Run, column: str = "value") -> Sampled:
-    """Minus the label copy of one head, over the mean absolute label copy of all heads.
+def negative_heads(run: Run) -> Sampled:
+    """Share of heads with negative label copy minus that at matched tokens of the texts.
 
-    The head is the one of the lowest with the other seeds' demonstrations. The lowest of many is
-    negative in any network, and relative to the others' it is comparable between networks.
+    Of heads that attend to neither, none is negative.
     """
-    rows_of = _of_score(run, "label_copy")
-    values = {seed: head_matrix(rows, column) for seed, rows in rows_of.items()}
-    means = {seed: of.mean(0) for seed, of in values.items() if not np.isnan(of).any()}
-    if len(means) < 2:
-        raise NotMeasured(
-            "the head is chosen with other demonstrations than those it is scored with",
-            "seeds: [0, 1]",
-        )
     seeds = {}
-    for seed in means:
-        lowest = int(np.mean([of for other, of in means.items() if other != seed], 0).argmin())
-        statistic = partial(_relative, values[seed], lowest)
-        seeds[seed] = SeedStatistic(statistic, texts_of(rows_of[seed]))
+    for seed, rows in _of_score(run, "label_copy").items():
+        copied, matched = (head_matrix(rows, column) for column in ("value", "control"))
+        difference = np.where(np.isnan(copied + matched), np.nan, copied < 0) - (matched < 0)
+        seeds[seed] = mean_of_examples(rows, mean_where_defined(difference, 1))
     return Sampled(seeds)
-
-
-def _relative(values: Array, head: int, weights: Array) -> Array:
-    means = weighted_mean(values)(weights)
-    relative: Array = -means[..., [head]] / np.abs(means).mean(-1, keepdims=True)
-    return relative
 
 
 def reads_and_writes(run: Run, measure: str = "agreement") -> Sampled:
@@ -183,23 +167,20 @@ CLAIMS: tuple[Claim, ...] = (
         "accuracy",
         partial(without_heads, score="label_copy", measure="accuracy"),
         Control(_SUBTRACTED),
-        UNTRAINED,
+        AT_CHANCE,
         DISCRIMINATING,
         figure="ablation",
         question="Are the heads that copy label words needed?",
     ),
     Claim(
         "cancelling_heads_exist",
-        "Some heads write against the labels that they attend to",
+        "Heads that write against the labels that they attend to are more than by chance",
         "[H] §1",
-        "minus the label copy of the head with the lowest, chosen with other demonstrations, over "
-        "the mean absolute label copy of all heads",
-        "1",
-        cancels,
-        Control(
-            "matched tokens of the texts in place of label words",
-            partial(cancels, column="control"),
-        ),
+        "share of heads with negative label copy minus that with matched tokens of the texts in "
+        "place of label words",
+        "share of heads",
+        negative_heads,
+        Control("matched tokens of the texts, already subtracted in the effect"),
         UNTRAINED,
         DISCRIMINATING,
         place=1,
@@ -220,7 +201,7 @@ CLAIMS: tuple[Claim, ...] = (
             measure="accuracy",
         ),
         Control("induction heads, already subtracted in the effect"),
-        UNTRAINED,
+        AT_CHANCE,
         DISCRIMINATING,
         figure="ablation",
     ),
@@ -239,7 +220,7 @@ CLAIMS: tuple[Claim, ...] = (
             measure="in_labels",
         ),
         Control("task-learning heads, already subtracted in the effect"),
-        UNTRAINED,
+        AT_CHANCE,
         DISCRIMINATING,
         figure="ablation",
     ),
@@ -258,7 +239,7 @@ CLAIMS: tuple[Claim, ...] = (
             measure="accuracy",
         ),
         Control("task-recognition heads, already subtracted in the effect"),
-        UNTRAINED,
+        AT_CHANCE,
         DISCRIMINATING,
         place=1,
         figure="ablation",
