@@ -1,5 +1,6 @@
 """Samples: test texts, and the demonstrations of each of them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -119,11 +120,31 @@ def _check_counts(train: pl.DataFrame, labels: list[str], wanted: int, query: st
             )
 
 
-def with_shuffled_labels(samples: pl.DataFrame) -> pl.DataFrame:
-    """The samples with the labels of each prompt's demonstrations in a random order.
+def deranged(labels: Sequence[int], random: np.random.Generator) -> list[int]:
+    """The labels in another order, so that each place has another label than before.
 
-    All orders are equally likely, including the original one. Fixed demonstrations have one order
-    per seed, others one per test text.
+    A random order would leave two labels as they are in every other draw. Labels are sorted, in a
+    random order, and rotated by a random number of places that leaves no label in its block.
+
+    Raises
+    ------
+    ValueError
+        If a label has more than half of the places.
+    """
+    count, most = len(labels), max(map(list(labels).count, labels))
+    if 2 * most > count:
+        raise ValueError("a label has more than half of the demonstrations")
+    place_of = random.permutation(max(labels) + 1)  # of each label
+    order = sorted(random.permutation(count).tolist(), key=lambda place: place_of[labels[place]])
+    shift = int(random.integers(most, count - most + 1))
+    found = dict(zip(order, [*order[shift:], *order[:shift]], strict=True))
+    return [labels[found[place]] for place in range(count)]
+
+
+def with_shuffled_labels(samples: pl.DataFrame) -> pl.DataFrame:
+    """The samples with labels exchanged between each prompt's demonstrations, as :func:`deranged`.
+
+    Fixed demonstrations have one exchange per seed, others one per test text.
 
     Parameters
     ----------
@@ -134,8 +155,7 @@ def with_shuffled_labels(samples: pl.DataFrame) -> pl.DataFrame:
     def shuffle(row: dict[str, Any]) -> list[int]:
         of_prompt = () if row["demonstrations"] == "fixed" else (row["example"],)
         random = generator(row["seed"], row["task"], "shuffled labels", *of_prompt)
-        shuffled: list[int] = random.permutation(row["demonstration_labels"]).tolist()
-        return shuffled
+        return deranged(row["demonstration_labels"], random)
 
     labels = pl.Series(
         "demonstration_labels",

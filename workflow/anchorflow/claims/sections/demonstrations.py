@@ -190,7 +190,8 @@ CLAIMS: tuple[Claim, ...] = (
         "labels_inform",
         "Answers depend on the labels of the demonstrations",
         "[K] §4.1",
-        "accuracy with true labels of the demonstrations minus that with shuffled labels, paired",
+        "accuracy with true labels of the demonstrations minus that with labels exchanged so that "
+        "each has another one, paired",
         "accuracy",
         labels_over_shuffled,
         Control("shuffled labels, already subtracted in the effect"),
