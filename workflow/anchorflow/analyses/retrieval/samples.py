@@ -10,8 +10,8 @@ demonstrations, all but the last in the same order, so that only the texts diffe
 embeddings, one per cluster, with one cluster per demonstration of the label.
 ``outlying``: of each label, the texts farthest from the nearest of those centers.
 ``other_task``: texts of another task of the run, drawn at random, under this task's label words.
-``random_labels``: the random demonstrations, with their labels shuffled among them (Min et al.
-2022).
+``random_labels``: the random demonstrations, with their labels exchanged so that each has another
+one (after Min et al. 2022).
 """
 
 import logging
