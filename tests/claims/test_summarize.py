@@ -62,6 +62,7 @@ from constructed.attention import deep_tables
 from constructed.claims import (
     Row,
     Tables,
+    attention_and_similarity,
     cells,
     compression,
     encoder,
@@ -671,6 +672,7 @@ def every_table() -> Tables:
         **compression({**{method: [2] for method in methods}, "hidden_random": [2] * 20}),
         **deep_tables(["even"] * 6, ["even"] * 6, (0, 1, 2)),
         **kernel({(layer, 0): 2 for layer in range(3)}),
+        **attention_and_similarity([0.1, 0.3], [0.1, 0.2], [(layer, 0) for layer in range(3)]),
         **encoder(2, 4),
         "timing": timings_of("news", 8.0),
         "reweighting": reweighting.predictions_of("m", "news", 3),

@@ -8,8 +8,8 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from anchorflow.analyses.kernel.measure import correlations
 from anchorflow.config.stages import MEASURED, SHARDED
+from anchorflow.statistics.ranks import correlations
 from checkout import Checkout
 from job_messages import (
     TWIN,

@@ -24,6 +24,7 @@ from constructed.claims import (
     WITH_TWIN,
     Tables,
     agreement_of_constant,
+    attention_and_similarity,
     cells,
     disagrees,
     encoder,
@@ -114,14 +115,26 @@ CORRELATION = {"holds": 0.5, "even": 0.0, "fails": -0.75}
 
 def tables_of_similarity(own: str) -> Tables:
     """Another head agrees less, and has another correlation."""
-    return kernel({(0, 0): 2, (0, 1): 4}, None, {(0, 0): 0.9, (0, 1): CORRELATION[own]})
+    found = kernel({(0, 0): 2, (0, 1): 4}, None, {(0, 0): 0.9, (0, 1): CORRELATION[own]})
+    return {**found, **attention_and_similarity([0.0, 0.5, 0.0], [0.1, 0.2, 0.3], [(0, 0), (0, 1)])}
 
 
 @pytest.mark.parametrize(*WITH_TWIN)
 def test_weights_follow_similarity(own: str, twin: str, verdict: str, reason: str | None) -> None:
     both = tables_of_similarity(own), tables_of_similarity(twin)
     found = judged("weights_follow_similarity", *both)
-    expect(found, CORRELATION[own], verdict, reason, twin=CORRELATION[twin])
+    if own == "even":  # nor is it above its control
+        reason = (reason or "").replace("; ", "; not clearly above its control; ")
+    expect(found, CORRELATION[own], verdict, reason, 0.0, CORRELATION[twin])
+
+
+def test_attention_that_is_the_same_for_every_text_earns_its_correlation_as_well() -> None:
+    tables = {
+        **tables_of_similarity("holds"),
+        **attention_and_similarity([0.1, 0.3, 0.2], [0.1, 0.2, 0.3], [(0, 0), (0, 1)]),
+    }
+    found = judged("weights_follow_similarity", tables, tables_of_similarity("even"))
+    expect(found, 0.5, "undecided", "not clearly above its control", 0.5, 0.0)
 
 
 def test_texts_without_a_correlation_do_not_count() -> None:

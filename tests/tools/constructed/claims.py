@@ -11,7 +11,7 @@ import pytest
 
 from anchorflow.analyses.compression.schema import COMPRESSION
 from anchorflow.analyses.isolation.schema import ISOLATION
-from anchorflow.analyses.kernel.schema import COUNTS, KERNEL
+from anchorflow.analyses.kernel.schema import COUNTS, KERNEL, KERNEL_ATTENTION, SIMILARITY
 from anchorflow.claims.summarize import summarize_claims
 from anchorflow.claims.verdicts import NOT_SUPPORTED, SUPPORTED, UNDECIDED
 from anchorflow.config.cell_names import Words
@@ -313,6 +313,26 @@ def kernel(
         for weights in ("label", "max")
     ]
     return {"kernel": frame(rows, KERNEL), "kernel_predictions": model_predictions(told)}
+
+
+def attention_and_similarity(
+    attention: Sequence[float], similarity: Sequence[float], heads: Sequence[tuple[int, int]]
+) -> Tables:
+    """All texts attend to the same demonstrations, and are similar to the same."""
+    of_heads = [
+        {**cell, "layer": layer, "head": head, "attention_max": attention}
+        for cell in cells(examples=HEAD_TEXTS)
+        for layer, head in heads
+    ]
+    of_texts = [
+        {**cell, "demonstration": place, "similarity": value}
+        for cell in cells(examples=HEAD_TEXTS)
+        for place, value in enumerate(similarity)
+    ]
+    return {
+        "kernel_attention": frame(of_heads, KERNEL_ATTENTION),
+        "similarity": frame(of_texts, SIMILARITY),
+    }
 
 
 def disagrees(example: int, every: int) -> bool:

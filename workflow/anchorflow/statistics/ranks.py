@@ -1,4 +1,4 @@
-"""Rank correlations of many pairs at once."""
+"""Correlations of many pairs at once, of ranks and of values."""
 
 import numpy as np
 from scipy.stats import rankdata
@@ -24,3 +24,20 @@ def rank_correlations(first: Array, second: Array, blocks: int = 1) -> Array:
     norms = np.sqrt((centered[0] ** 2).sum(-1) * (centered[1] ** 2).sum(-1))
     found: Array = np.divide(products, norms, out=np.full(norms.shape, np.nan), where=norms > 0)
     return found
+
+
+def correlations(weights: Array, similarity: Array) -> Array:
+    """Pearson's correlation over the last axis, broadcast over the others.
+
+    NaN where an input is constant, and for fewer than three values: two always give ±1.
+    """
+    if similarity.shape[-1] < 3:
+        return np.full(np.broadcast_shapes(weights.shape, similarity.shape)[:-1], np.nan)
+    a = weights - weights.mean(-1, keepdims=True)
+    b = similarity - similarity.mean(-1, keepdims=True)
+    scale = np.sqrt((a**2).sum(-1) * (b**2).sum(-1))
+    covariance = (a * b).sum(-1)
+    # Rounding leaves a constant row deviations from its mean, so its range is checked too.
+    varies = (np.ptp(weights, -1) > 0) & (np.ptp(similarity, -1) > 0) & (scale > 0)
+    r: Array = np.divide(covariance, scale, out=np.full(scale.shape, np.nan), where=varies)
+    return r

@@ -59,6 +59,7 @@ from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.schemas.texts import TEXTS
+from anchorflow.statistics.ranks import correlations
 
 WEIGHTS = ("max", "label", "mean")  # how attention to a demonstration's tokens becomes one weight
 
@@ -117,23 +118,6 @@ def kernel_predictions(estimates: Array) -> NDArray[np.int64]:
     """The label of the largest estimate [..., C]: [...], int; -1 where an estimate is undefined."""
     unknown = np.isnan(estimates).any(-1)
     return np.where(unknown, -1, np.nan_to_num(estimates).argmax(-1))
-
-
-def correlations(weights: Array, similarity: Array) -> Array:
-    """Pearson's correlation over the last axis, broadcast over the others.
-
-    NaN where an input is constant, and for fewer than three values: two always give ±1.
-    """
-    if similarity.shape[-1] < 3:
-        return np.full(np.broadcast_shapes(weights.shape, similarity.shape)[:-1], np.nan)
-    a = weights - weights.mean(-1, keepdims=True)
-    b = similarity - similarity.mean(-1, keepdims=True)
-    scale = np.sqrt((a**2).sum(-1) * (b**2).sum(-1))
-    covariance = (a * b).sum(-1)
-    # Rounding leaves a constant row deviations from its mean, so its range is checked too.
-    varies = (np.ptp(weights, -1) > 0) & (np.ptp(similarity, -1) > 0) & (scale > 0)
-    r: Array = np.divide(covariance, scale, out=np.full(scale.shape, np.nan), where=varies)
-    return r
 
 
 def cost(prompts: Prompts, _: Mapping[str, Any], __: int) -> Cost:

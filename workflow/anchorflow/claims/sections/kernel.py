@@ -23,11 +23,14 @@ from anchorflow.claims.encoder import encoder_agreement
 from anchorflow.claims.heads import NO_OTHERS, candidates
 from anchorflow.depth import first_third, last_third
 from anchorflow.statistics.by_task import texts_of
-from anchorflow.statistics.estimates import SeedStatistic, weighted_mean
+from anchorflow.statistics.estimates import SeedStatistic, mean_where_defined, weighted_mean
+from anchorflow.statistics.ranks import correlations
 
 READS = (
     "segments",
     "kernel",
+    "kernel_attention",
+    "similarity",
     "kernel_predictions",
     "probes",
     "prompts",
@@ -85,6 +88,29 @@ def similarity_followed(run: Run) -> Sampled:
     """Pearson's correlation of weights with similarity, for the head chosen on other texts."""
     heads = candidates(run)
     return heads.held_out(heads.correlation, heads.best())
+
+
+def similarity_of_others(run: Run) -> Sampled:
+    """As :func:`similarity_followed`, with the weights of the other texts, the mean over them.
+
+    Weights that are the same for every test text may go along with similarity, too: some
+    demonstrations attract more attention and are similar to all texts.
+    """
+    heads, similarity = candidates(run), run.by_seed("similarity")
+    found = {}
+    for seed, rows in run.by_seed("kernel_attention").items():
+        of_texts = similarity[seed].sort("example", "demonstration")
+        texts = of_texts["example"].n_unique()
+        ordered = rows.sort("example", "layer", "head")["attention_max"]
+        weights = np.stack(ordered.to_list()).astype(float)
+        weights = weights.reshape(texts, -1, weights.shape[-1])  # [texts, heads, demonstrations]
+        similar = of_texts["similarity"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        similar = similar.reshape(texts, 1, -1)
+        others = [correlations(np.roll(weights, shift, 0), similar) for shift in range(1, texts)]
+        found[seed] = mean_where_defined(
+            np.stack(others or [np.full(weights.shape[:2], np.nan)]), 0
+        )
+    return heads.held_out(found, heads.best())
 
 
 def gathered(run: Run, source: str, target: str) -> Sampled:
@@ -216,7 +242,7 @@ CLAIMS: tuple[Claim, ...] = (
         "correlation of attention with similarity over demonstrations, for the held-out best head",
         "Pearson's r",
         similarity_followed,
-        Control("weights assigned to other demonstrations, whose correlation is 0 on average"),
+        Control("the attention of other test texts in place of a text's", similarity_of_others),
         undefined=f"{NO_OTHERS}, or similarity does not vary",
         null=UNTRAINED,
         figure="kernel",
