@@ -646,7 +646,7 @@ def every_table() -> Tables:
     others = {"target_text": [1.0] * 6, "target_template": [1.0] * 6}
     sides = {(p, s): [2] for p in ("label", "random", "before", "after") for s in ("first", "last")}
     methods = ("hidden_anchor", "text_anchor", "format_only", "label_only")
-    edges = {("label_to_target", control, 0): [0.4, 0.6] for control in (False, True)}
+    edges = {(name, False, 0): [0.4, 0.6] for name in ("label_to_target", "equal_to_target")}
     told = {name: [0.1, 0.2, 0.3] for name in ("saliency", "gradient", "integrated", "attention")}
     taken = {("keys_values", at, 0): [0.4, 0.6] for at in ("label", "text", "template")}
     probed = measure_probes(states(), 1.0)

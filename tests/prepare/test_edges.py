@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anchorflow.prepare.edges import CLASSES, NEAREST, edges_of, matched_edges
+from anchorflow.prepare.edges import CLASSES, NEAREST, edges_of, matched_edges, random_ranks
 from constructed.wordy import wordy_prompts
 
 # Three demonstrations, "start text : label separator", then the query, whose last token is the
@@ -94,3 +94,13 @@ def test_random_edges_of_the_last_rows_count_keys_from_the_prompt_s_first_token(
     edges = edges_of(PROMPT, "label_to_target")
     drawn = matched_edges(edges[24:], np.random.default_rng(3))
     assert (matched_edges(edges, np.random.default_rng(3))[24:] == drawn).all()
+
+
+def test_every_other_earlier_key_of_a_row_with_edges_has_a_rank() -> None:
+    edges = edges_of(PROMPT, "label_to_target")
+    ranks = random_ranks(edges[24:], np.random.default_rng(0))
+    others = [key for key in range(26) if key not in (4, 11, 12, 13, 21, 22)]
+    assert np.flatnonzero(ranks[2]).tolist() == others
+    assert sorted(ranks[2][others]) == list(range(1, len(others) + 1))
+    assert not ranks[:2].any()
+    assert (random_ranks(edges[24:], np.random.default_rng(1)) != ranks).any()

@@ -13,6 +13,7 @@ from anchorflow.analyses.knockout.measure import (
     CellEdges,
     Cut,
     Setting,
+    as_heavy,
     measure_knockout,
     settings_of,
 )
@@ -20,9 +21,17 @@ from anchorflow.config.errors import InputError
 from anchorflow.depth import bands_of
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.model.logits import target_logits
-from anchorflow.prepare.edges import CLASSES, edges_of
+from anchorflow.prepare.edges import AS_HEAVY, CLASSES, edges_of, random_ranks
+from anchorflow.random_draws import generator
 from constructed.wordy import wordy_prompts
-from tiny_models import FAMILIES, PlainCut, shared_prompts, tiny_model, whole_batch
+from tiny_models import (
+    FAMILIES,
+    PlainCut,
+    full_attention,
+    shared_prompts,
+    tiny_model,
+    whole_batch,
+)
 from whole_vocabulary import assert_in_vocabulary, assert_same_but_for_rounding
 
 SHARED = 24  # tokens of the demonstrations of wordy_prompts
@@ -80,6 +89,76 @@ def test_every_cut_equals_attention_matrices_cut_in_full(
         )
         assert rows["top_tokens"].to_list() == logits.topk(4).indices.tolist()
         assert_in_vocabulary(rows, logits, full.label_tokens.tolist())
+
+
+class PlainHeavy(PlainCut):
+    """Attention matrices in full, of which keys are cut one by one until they hold as much."""
+
+    def __init__(self, labels: Tensor, ranks: Tensor, layers: range, variant: str) -> None:
+        super().__init__(torch.zeros_like(labels), layers, variant)
+        self._labels, self._ranks = labels, ranks
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        scores, hidden, _ = full_attention(call)
+        mean = scores.masked_fill(hidden, -torch.inf).softmax(-1).mean(1)  # over heads
+        self._edges = torch.zeros_like(self._labels)
+        for row, token in self._labels.any(2).nonzero().tolist():
+            wanted, reached = float(mean[row, token][self._labels[row, token]].sum()), 0.0
+            for rank in range(1, int(self._ranks[row, token].max()) + 1):
+                (key,) = (self._ranks[row, token] == rank).nonzero()[0].tolist()
+                weight = float(mean[row, token, key])
+                if reached + weight / 2 <= wanted and wanted > 0:
+                    self._edges[row, token, key] = True
+                reached += weight
+        return super().attend(call, attention)
+
+
+@pytest.mark.parametrize("variant", ["mask", "zero"])
+@pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3"])
+def test_other_keys_of_equal_attention_are_those_of_attention_written_out(
+    family: str, variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, table = tiny_model(family), wordy_prompts([5, 17, 9], "fixed")
+    settings = settings_of([AS_HEAVY], ["single", "all"], 1, model.config.num_hidden_layers)
+    assert not any(setting.control for setting in settings)
+    monkeypatch.setattr(knockout, "_ROW_ELEMENTS", 200)  # several chunks
+    measured = measure_knockout(model, table, settings, variant, 4, 50)
+    full, rows = whole_batch(table), {row["example"]: row for row in table.iter_rows(named=True)}
+    labels = torch.zeros(full.size, *2 * [full.input_ids.shape[1]], dtype=torch.bool)
+    ranks = labels.long()
+    for place, example in enumerate(full.examples):
+        edges = edges_of(rows[example], "label_to_target")
+        random = generator(
+            rows[example]["seed"], rows[example]["task"], "knockout", AS_HEAVY, example
+        )
+        size = len(edges)
+        labels[place, :size, :size] = torch.from_numpy(edges)
+        ranks[place, SHARED:size, :size] = torch.from_numpy(random_ranks(edges[SHARED:], random))
+    for setting in settings:
+        with intervene(PlainHeavy(labels, ranks, setting.cut_layers, variant)):
+            scores = target_logits(model, full)[torch.tensor(full.examples).argsort()]
+        found = torch.tensor(rows_of(measured, setting)["probabilities"].to_list())
+        expected = scores[:, full.label_tokens].softmax(-1)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+        # A label word may lie outside a window, and then holds no attention.
+        assert rows_of(measured, setting)["cut"].sum() > 0
+
+
+def test_keys_are_taken_in_the_order_of_their_ranks_until_they_hold_as_much_attention() -> None:
+    attention = torch.tensor([[[[0.3, 0.1, 0.2, 0.05, 0.35]]]])
+    edges = torch.tensor([[[True, False, False, False, False]]])
+
+    def taken(ranks: list[int]) -> list[int]:
+        (found,) = as_heavy(attention, edges, torch.tensor([[ranks]]))[0]
+        return found.nonzero().flatten().tolist()
+
+    assert taken([0, 1, 2, 3, 4]) == [1, 2]  # 0.3 in all
+    assert taken([0, 4, 3, 2, 1]) == [4]  # 0.35, of which more than half was needed
+    assert taken([0, 1, 3, 2, 4]) == [1, 2, 3]  # 0.15 and 0.2, of which 0.15 was needed
+    assert taken([0, 1, 0, 2, 0]) == [1, 3]  # there is no more
+    assert (
+        as_heavy(attention, torch.zeros_like(edges), torch.tensor([[[0, 1, 2, 3, 4]]])).sum() == 0
+    )
 
 
 def test_without_windows_every_edge_of_a_class_is_cut_once_per_layer() -> None:

@@ -31,7 +31,7 @@ def test_changes_are_against_the_unmodified_run_and_draws_are_averaged() -> None
     assert means(table, False) == pytest.approx(
         {
             "loss_change": 0,
-            "loss_size": log(2),
+            "log_odds_change": 0,
             "probability_change": 0,
             "label_loyalty": 0,
             "word_loyalty": 1 / 3,
@@ -48,7 +48,7 @@ def test_changes_are_against_the_unmodified_run_and_draws_are_averaged() -> None
     assert means(table, True) == pytest.approx(
         {
             "loss_change": (log(2) / 2 - log(2)) / 2,
-            "loss_size": (log(2) / 2 + log(2)) / 2,
+            "log_odds_change": (-log(3) / 2 + log(3)) / 2,
             "probability_change": (-1 / 8 + 1 / 4) / 2,
             "label_loyalty": 1 / 4,
             "word_loyalty": (2 / 3 + 1 / 3) / 2,

@@ -1,5 +1,7 @@
 """Claims on interventions: what is told from random tokens, and from no training."""
 
+from math import log
+
 import pytest
 
 from anchorflow.claims.claim import NotMeasured, Run
@@ -10,7 +12,7 @@ CLAIMS = {claim.name: claim for claim in causes.CLAIMS}
 
 PLAIN_CUT = [0.5, 0.5, 0.5]
 
-EDGES, RANDOM = ("label_to_target", False, 0), ("label_to_target", True, 0)
+EDGES, HEAVY = ("label_to_target", False, 0), ("equal_to_target", False, 0)
 
 
 def effect_cut(
@@ -20,20 +22,23 @@ def effect_cut(
     return float(CLAIMS["cutting_label_words"].measure(run).effect.values[0])
 
 
-def test_it_holds_where_only_cutting_label_words_changes_the_loss_in_whatever_direction() -> None:
-    assert effect_cut({EDGES: [0.25, 0.25, 0.9], RANDOM: PLAIN_CUT}) > 0.5
+def test_it_holds_where_cutting_label_words_alone_makes_the_true_label_less_likely() -> None:
+    assert effect_cut({EDGES: [0.25, 0.25, 0.25], HEAVY: PLAIN_CUT}) == pytest.approx(log(3))
+    # What changes answers in both directions alike is not needed for them.
+    assert effect_cut({EDGES: [0.25, 0.75, 0.5], HEAVY: PLAIN_CUT}) == pytest.approx(0)
 
 
-def test_it_fails_where_random_edges_change_as_much() -> None:
-    assert effect_cut({EDGES: [0.25, 0.25, 0.5], RANDOM: [0.5, 0.25, 0.25]}) == pytest.approx(0)
-    assert effect_cut({EDGES: PLAIN_CUT, RANDOM: [0.25, 0.25, 0.25]}) < -0.5
+def test_it_fails_where_as_much_other_attention_changes_as_much() -> None:
+    assert effect_cut({EDGES: [0.25, 0.25, 0.5], HEAVY: [0.5, 0.25, 0.25]}) == pytest.approx(0)
+    assert effect_cut({EDGES: PLAIN_CUT, HEAVY: [0.25, 0.25, 0.25]}) < -0.5
 
 
-def test_it_is_not_tested_without_random_edges_or_the_last_third() -> None:
-    with pytest.raises(NotMeasured, match="random edges in place of these"):
-        effect_cut({EDGES: PLAIN_CUT})
+def test_it_is_not_tested_without_other_edges_of_equal_attention_or_the_last_third() -> None:
+    random = ("label_to_target", True, 0)
+    with pytest.raises(NotMeasured, match="does not cut equal_to_target in the last third"):
+        effect_cut({EDGES: PLAIN_CUT, random: PLAIN_CUT})
     with pytest.raises(NotMeasured, match="label_to_target in the last third"):
-        effect_cut({EDGES: PLAIN_CUT, RANDOM: PLAIN_CUT}, ("single", 2, 1))
+        effect_cut({EDGES: PLAIN_CUT, HEAVY: PLAIN_CUT}, ("single", 2, 1))
 
 
 OWN, DONOR = [0.25, 0.25, 0.25], [0.75, 0.5, 0.75]

@@ -30,6 +30,8 @@ CLASSES: Mapping[str, str] = {
     "others": "between all other pairs of tokens (S_ww)",
 }
 WHOLE_ROWS = ("before_to_label", "others")  # leave hardly any other edges in their rows to draw
+# In place of label_to_target: random keys of the same row that hold as much of its attention.
+AS_HEAVY = "equal_to_target"
 NEAREST = 4  # keys at about the same distance, of which one is drawn in place of an edge's key
 
 
@@ -75,6 +77,22 @@ def edges_of(prompt: Mapping[str, Any], name: str) -> Edges:
         for start, word in zip(starts, words, strict=True):
             edges[word, start : word[0]] = of_kind[start : word[0]]
     return edges & earlier
+
+
+def random_ranks(edges: Edges, random: np.random.Generator) -> NDArray[np.int64]:
+    """Random ranks, from 1, of the other earlier keys of each row with edges; 0 elsewhere.
+
+    Parameters
+    ----------
+    edges : [rows, keys], bool
+        Row r belongs to the token at position ``keys - rows + r``.
+    """
+    rows, keys = edges.shape
+    ranks: NDArray[np.int64] = np.zeros(edges.shape, np.int64)
+    for row in np.flatnonzero(edges.any(1)):
+        others = np.flatnonzero(~edges[row, : keys - rows + row])
+        ranks[row, others] = 1 + random.permutation(len(others))
+    return ranks
 
 
 def matched_edges(edges: Edges, random: np.random.Generator) -> Edges:

@@ -34,7 +34,15 @@ from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.token_groups import token_groups
 from anchorflow.model.word_scores import FIRST_TOKEN
-from anchorflow.prepare.edges import CLASSES, WHOLE_ROWS, Edges, edges_of, matched_edges
+from anchorflow.prepare.edges import (
+    AS_HEAVY,
+    CLASSES,
+    WHOLE_ROWS,
+    Edges,
+    edges_of,
+    matched_edges,
+    random_ranks,
+)
 from anchorflow.random_draws import generator
 from anchorflow.schemas.prompts import PROMPTS
 
@@ -76,11 +84,17 @@ class Cut:
         The layers in which they are cut, counted from 0.
     variant : str
         ``mask`` hides the keys before the softmax; ``zero`` sets their weights to 0 after it.
+    ranks : [1 or B, T, K], int, optional
+        Cut other keys than those of ``edges``, in the order of their ranks, as many as hold the
+        same attention in this layer (see :func:`as_heavy`).
     """
 
-    def __init__(self, edges: Tensor, layers: Collection[int], variant: str) -> None:
+    def __init__(
+        self, edges: Tensor, layers: Collection[int], variant: str, ranks: Tensor | None = None
+    ) -> None:
         (self._rows,) = edges.any(2).any(0).nonzero(as_tuple=True)
         self._edges = edges[:, self._rows]
+        self._ranks = None if ranks is None else ranks[:, self._rows]
         self._layers, self._variant = layers, variant
         self.count: Tensor | int = 0  # [B]: visible edges that were cut, over all layers
         self.reached: set[int] = set()  # layers whose attention passed through here
@@ -100,9 +114,15 @@ class Cut:
         rows, edges = self._rows.to(output.device), self._edges.to(output.device)
         size, heads = output.shape[:2]
         step = max(1, _ROW_ELEMENTS // (size * heads * call.keys))
-        for some, cut in zip(rows.split(step), edges.split(step, 1), strict=True):
+        every = (
+            [None] * len(rows.split(step)) if self._ranks is None else self._ranks.split(step, 1)
+        )
+        for some, cut, of_some in zip(rows.split(step), edges.split(step, 1), every, strict=True):
+            ranks = None if of_some is None else of_some.to(output.device)
             at_rows = some.expand(size, -1)
             visible = ~call.hidden_from(at_rows, slice(0, call.keys))[:, 0]
+            if ranks is not None:
+                cut = as_heavy(attention_rows(call, at_rows), cut & visible, ranks * visible)
             gone = cut & visible  # [B, R, K]
             if self._variant == "mask":
                 weights = attention_rows(call, at_rows, cut)
@@ -116,6 +136,33 @@ class Cut:
             self.changed |= not torch.equal(now, before)
             output = output.index_copy(2, some, now)
         return output
+
+
+def as_heavy(attention: Tensor, edges: Tensor, ranks: Tensor) -> Tensor:
+    """Other keys, in the order of their ranks, that hold about as much attention as some.
+
+    The key at which the sum reaches that of ``edges`` is taken if at least half of its attention is
+    needed.
+
+    Parameters
+    ----------
+    attention : [B, H, R, K]
+        Weights of attention, of which the mean over heads counts.
+    edges : [B, R, K], bool
+    ranks : [B, R, K], int
+        From 1; 0 for keys that are not taken.
+
+    Returns
+    -------
+    [B, R, K], bool
+    """
+    mean = attention.mean(1)
+    wanted = (mean * edges).sum(-1, keepdim=True)
+    last = ranks.max() + 1
+    order = torch.where(ranks > 0, ranks, last).argsort(-1)
+    sums = (mean * (ranks > 0)).gather(-1, order)
+    taken = (sums.cumsum(-1) - sums / 2 <= wanted) & (wanted > 0)
+    return torch.zeros_like(edges).scatter(-1, order, taken) & (ranks > 0)
 
 
 def settings_of(
@@ -141,7 +188,7 @@ def settings_of(
         Setting(name, control, draw, *band)
         for name in classes
         for control, draw in kinds
-        if not (control and name in WHOLE_ROWS)
+        if not (control and name in (*WHOLE_ROWS, AS_HEAVY))
         for band in bands
     ]
 
@@ -222,7 +269,8 @@ class CellEdges:
         key = (name, draw, example)
         if key not in self._known:
             prompt = self._first if example is None else self._prompts[example]
-            whole, shared = edges_of(prompt, name), self._shared
+            of_class = "label_to_target" if name == AS_HEAVY else name
+            whole, shared = edges_of(prompt, of_class), self._shared
             edges = whole[:shared, :shared] if example is None else whole[shared:]
             if draw is not None:
                 purpose: list[str | int] = [task_of(prompt["task"]), "knockout", name, draw]
@@ -248,6 +296,19 @@ class CellEdges:
             of_query = torch.from_numpy(self.of_query(name, draw, example))
             edges[row, : of_query.shape[0], : of_query.shape[1]] = of_query
         return edges
+
+    def ranks_of_batch(self, name: str, batch: Batch) -> Tensor | None:
+        """Random ranks of the keys that take the place of edges, [B, T, P + T]; mostly None."""
+        if name != AS_HEAVY:
+            return None
+        size, tokens = batch.input_ids.shape
+        ranks = torch.zeros(size, tokens, batch.prefix_tokens + tokens, dtype=torch.long)
+        for row, example in enumerate(batch.examples):
+            prompt, edges = self._prompts[example], self.of_query(name, None, example)
+            random = generator(prompt["seed"], task_of(prompt["task"]), "knockout", name, example)
+            of_row = torch.from_numpy(random_ranks(edges, random))
+            ranks[row, : of_row.shape[0], : of_row.shape[1]] = of_row
+        return ranks
 
     def of_whole(self, name: str, draw: int | None, batch: Batch) -> Tensor:
         """Edges of whole prompts, [B, T, T], bool."""
@@ -308,7 +369,7 @@ class _Runs(Interventions[Setting]):
                     "Not cut: %s%s. Prompts of task %s have no such pair of tokens "
                     "(knockout.classes).",
                     "random edges in place of those " if control else "edges ",
-                    CLASSES[name],
+                    CLASSES.get(name, name),
                     self._task,
                 )
         return [s for s in settings if (s.edges, s.control) not in lacking]
@@ -339,10 +400,10 @@ class _Runs(Interventions[Setting]):
 
         def of_batch(batch: Batch) -> IntervenedRun:
             of_query = self._edges.of_batch(setting.edges, draw, batch)
-            on_words = partial(self._cut_as_target, of_query, setting, batch)
-            return IntervenedRun(
-                prefix, start, (Cut(of_query, setting.cut_layers, self._variant),), on_words
-            )
+            ranks = self._edges.ranks_of_batch(setting.edges, batch)
+            on_words = partial(self._cut_as_target, of_query, ranks, setting, batch)
+            cut = Cut(of_query, setting.cut_layers, self._variant, ranks)
+            return IntervenedRun(prefix, start, (cut,), on_words)
 
         return of_batch
 
@@ -394,16 +455,20 @@ class _Runs(Interventions[Setting]):
                 )
 
     def _cut_as_target(
-        self, edges: Tensor, setting: Setting, batch: Batch, rows: int
+        self, edges: Tensor, ranks: Tensor | None, setting: Setting, batch: Batch, rows: int
     ) -> tuple[Cut]:
         """The target's cut, applied to the ``rows`` tokens of a label word that follow it.
 
         These tokens predict the rest of the word and must not see more than the target does.
         """
         at = batch.target_rows.cpu()[:, None, None].expand(-1, rows, edges.shape[2])
-        uncut = torch.zeros(batch.size, rows, rows, dtype=torch.bool)
-        cut = torch.cat([edges.gather(1, at), uncut], 2)
-        return (Cut(cut, setting.cut_layers, self._variant),)
+
+        def at_words(of_target: Tensor) -> Tensor:
+            uncut = torch.zeros(batch.size, rows, rows, dtype=of_target.dtype)
+            return torch.cat([of_target.gather(1, at), uncut], 2)
+
+        given = None if ranks is None else at_words(ranks)
+        return (Cut(at_words(edges), setting.cut_layers, self._variant, given),)
 
 
 def measure(cell: Cell) -> None:

@@ -1,4 +1,4 @@
-"""Change of the loss when edges of attention are cut, by class of edges and by layer."""
+"""Change of the answer when edges of attention are cut, by class of edges and by layer."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +35,7 @@ NAMES = {
 }
 _THIRDS = ("first", "middle", "last")
 _CUT, _RANDOM = "these edges cut", "equally many random edges in the same rows cut"
+_HEAVY = "random edges with as much attention cut"
 
 
 def plot_knockout(
@@ -49,7 +50,9 @@ def plot_knockout(
     bars stand for thirds of the layers, or for all layers.
     """
     averaged = summary.filter(
-        pl.col("task") == AVERAGE, pl.col("measure") == "loss_size", pl.col("mean").is_not_null()
+        pl.col("task") == AVERAGE,
+        pl.col("measure") == "log_odds_change",
+        pl.col("mean").is_not_null(),
     )
     bands = set(averaged["band"])
     plotted = ("single",) if "single" in bands else _THIRDS if bands & {*_THIRDS} else ("all",)
@@ -62,36 +65,47 @@ def plot_knockout(
     with small_multiples(style, 1, len(classes), title) as (figure, (panels,)):
         for panel, name in zip(panels, classes, strict=True):
             of_class = averaged.filter(edges=name)
-            cut, drawn = (of_class.filter(control=control) for control in (False, True))
+            parts = {
+                _CUT: of_class.filter(control=False),
+                _RANDOM: of_class.filter(control=True),
+            }
+            if name == "label_to_target" and with_controls(style):
+                parts[_HEAVY] = averaged.filter(edges="equal_to_target")
+            known = {name: rows for name, rows in parts.items() if not rows.is_empty()}
             if plotted == ("single",):
-                _plot_lines(panel, cut, drawn, style["colors"][0])
+                _plot_lines(panel, known, style["colors"][0])
             else:
-                _plot_bars(panel, cut, drawn, style["colors"][0], plotted)
+                _plot_bars(panel, known, style["colors"][0], plotted)
             panel.axhline(0, color="0.6", linewidth=0.6, zorder=0)
             panel.set_title(NAMES[name])
             panel.set_xlabel("layer" if plotted == ("single",) else "layers")
-        name_y(panels, "absolute change\nof the loss (nats)")
+        name_y(panels, "change of the true\nlabel's log odds (nats)")
         legend_below(figure, *panels[0].get_legend_handles_labels())
         save(figure, paths)
 
 
-def _plot_lines(axes: Axes, cut: pl.DataFrame, drawn: pl.DataFrame, color: str) -> None:
-    plot_line(axes, cut, color, 0, _CUT)
-    if drawn.is_empty():
-        return
-    rows = drawn.sort("layer")
-    axes.fill_between(
-        rows["layer"], rows["low"], rows["high"], color="0.4", alpha=0.15, linewidth=0
-    )
-    axes.plot(rows["layer"], rows["mean"], **thin(1), label=_RANDOM)
+def _plot_lines(axes: Axes, parts: Mapping[str, pl.DataFrame], color: str) -> None:
+    for order, (name, rows) in enumerate(parts.items()):
+        if name == _CUT:
+            plot_line(axes, rows, color, 0, name)
+            continue
+        by_layer = rows.sort("layer")
+        axes.fill_between(
+            by_layer["layer"],
+            by_layer["low"],
+            by_layer["high"],
+            color="0.4",
+            alpha=0.15,
+            linewidth=0,
+        )
+        axes.plot(by_layer["layer"], by_layer["mean"], **thin(order), label=name)
 
 
 def _plot_bars(
-    axes: Axes, cut: pl.DataFrame, drawn: pl.DataFrame, color: str, bands: tuple[str, ...]
+    axes: Axes, parts: Mapping[str, pl.DataFrame], color: str, bands: tuple[str, ...]
 ) -> None:
-    for order, (rows, look, name) in enumerate(((cut, color, _CUT), (drawn, "0.6", _RANDOM))):
-        if rows.is_empty():
-            continue
-        places = [bands.index(band) + 0.4 * order - 0.2 for band in rows["band"]]
-        plot_bars(axes, rows, places, order, look, name)
+    looks = {_CUT: color, _RANDOM: "0.6", _HEAVY: "0.8"}
+    for order, (name, rows) in enumerate(parts.items()):
+        places = [bands.index(band) + 0.27 * (order - 1) for band in rows["band"]]
+        plot_bars(axes, rows, places, order, looks[name], name)
     axes.set_xticks(range(len(bands)), bands)

@@ -64,8 +64,8 @@ KNOCKOUT_SUMMARY = f.table(
     f.field(
         "measure",
         pa.string(),
-        "effect of the cut: loss_change and probability_change, for the true label; loss_size, "
-        "its absolute value; label_loyalty, word_loyalty, and accuracy_change, as in "
+        "effect of the cut: loss_change, log_odds_change and probability_change, for the true "
+        "label; label_loyalty, word_loyalty, and accuracy_change, as in "
         "isolation_summary; " + f.PARTS_OF_CHANGE,
     ),
     f.field("mean", pa.float64(), "mean over seeds and draws", "nats or 1"),

@@ -7,7 +7,6 @@ from anchorflow.statistics import accuracy_change as change
 from anchorflow.statistics.by_task import (
     DIFFERENCE,
     SHARE,
-    SIZE,
     over_tasks,
     require_examples,
     summary_rows,
@@ -18,7 +17,7 @@ from anchorflow.statistics.loyalty import estimate_settings, with_loyalty
 
 MEASURES = (
     "loss_change",
-    "loss_size",
+    "log_odds_change",
     "probability_change",
     "label_loyalty",
     "word_loyalty",
@@ -26,7 +25,6 @@ MEASURES = (
     *change.VOCABULARY,
 )
 BOUNDS = {
-    "loss_size": SIZE,
     "probability_change": DIFFERENCE,
     **dict.fromkeys(("label_loyalty", "word_loyalty"), SHARE),
     **change.BOUNDS,
@@ -38,8 +36,8 @@ _EXAMPLE = ["seed", "example"]
 def knockout_measures(knockout: pl.DataFrame) -> pl.DataFrame:
     """The measures of every prediction with a cut, relative to the unmodified run.
 
-    ``loss_change`` is the change of the true label's cross-entropy, in nats, ``loss_size`` its
-    absolute value, and ``probability_change`` the change of the true label's probability.
+    ``loss_change`` is the change of the true label's cross-entropy, in nats, ``log_odds_change``
+    that of its log odds among the label words, and ``probability_change`` that of its probability.
     The others are those of :func:`with_loyalty`.
 
     Parameters
@@ -61,13 +59,19 @@ def knockout_measures(knockout: pl.DataFrame) -> pl.DataFrame:
         "draw",
         *SETTING,
         (pl.col("loss") - pl.col("loss_before")).alias("loss_change"),
-        (pl.col("loss") - pl.col("loss_before")).abs().alias("loss_size"),
+        (_log_odds("loss") - _log_odds("loss_before")).alias("log_odds_change"),
         ((-pl.col("loss")).exp() - (-pl.col("loss_before")).exp()).alias("probability_change"),
         "label_loyalty",
         "word_loyalty",
         *change.CHANGES,
         *change.VOCABULARY,
     )
+
+
+def _log_odds(loss: str) -> pl.Expr:
+    """Of the probability whose negative logarithm is the loss; near 1, at most 27.6."""
+    kept = pl.col(loss).clip(1e-12)
+    return -kept - (1 - (-kept).exp()).log()
 
 
 def summarize_knockout(

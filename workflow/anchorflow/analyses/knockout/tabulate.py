@@ -8,9 +8,10 @@ from anchorflow.present.plain import averaged_rows, without_details
 _NOTE = (
     "Means over tasks and seeds with intervals over seeds, texts, and draws of random edges; "
     "demonstrations are fixed per seed. Attention along a class of edges or, as a control, along "
-    "the same number of random edges in the same rows is cut in the layers named: the first, "
-    "middle, or last third, or all. loss_change and probability_change refer to the true label; "
-    "loss_size is the absolute change of the loss; label_loyalty, the share of unchanged "
+    "the same number of random edges in the same rows is cut; in equal_to_target, attention from "
+    "the target to random tokens other than label words, as many as hold as much of it. Layers are "
+    "the first, middle, or last third, or all. loss_change and probability_change refer to the "
+    "true label; log_odds_change is that of its log odds; label_loyalty, the share of unchanged "
     "predictions; word_loyalty, the Jaccard similarity of the most likely tokens; in_labels: share "
     "of texts whose likeliest next token is the first of a label word. results/tables/knockout.csv "
     "has every task and every single layer."

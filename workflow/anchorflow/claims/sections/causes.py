@@ -18,7 +18,7 @@ from anchorflow.claims.claim import (
     Run,
     Sampled,
 )
-from anchorflow.claims.effects import UNCHANGED, difference_by_seed, minus
+from anchorflow.claims.effects import UNCHANGED, difference_by_seed, minus, rows_with
 from anchorflow.depth import last_third
 from anchorflow.statistics.by_task import ratio_of_seed
 from anchorflow.statistics.estimates import Statistic
@@ -31,23 +31,27 @@ READS = (
 )
 
 
-def cut_over_random(run: Run) -> Sampled:
-    """Absolute change of the loss with S_pq's edges cut minus with random ones, last third."""
+def cut_over_as_heavy(run: Run) -> Sampled:
+    """Log odds lost with S_pq's edges cut minus with others of equal attention, last third.
+
+    Raises
+    ------
+    NotMeasured
+        If the run does not cut both.
+    """
     changes = knockout_measures(run.rows("knockout"))
-    edges, random = (
-        {"edges": "label_to_target", "band": "last", "control": control}
-        for control in (False, True)
+    labels, others = (
+        {"edges": edges, "band": "last", "control": False}
+        for edges in ("label_to_target", "equal_to_target")
     )
-    for setting, lacking in (
-        (edges, "label_to_target in the last third (knockout.classes, knockout.layers)"),
-        (random, "random edges in place of these (knockout.draws)"),
-    ):
-        if changes.filter(pl.col(name) == value for name, value in setting.items()).is_empty():
+    for setting in (labels, others):
+        if rows_with(changes, setting).is_empty():
             raise NotMeasured(
-                f"the run does not cut {lacking}",
-                "knockout: {classes: [label_to_target], layers: [thirds], draws: 1}",
+                f"the run does not cut {setting['edges']} in the last third (knockout.classes, "
+                "knockout.layers)",
+                "knockout: {classes: [label_to_target, equal_to_target], layers: [thirds]}",
             )
-    return difference_by_seed(changes, [edges], [random], "loss_size")
+    return difference_by_seed(changes, [others], [labels], "log_odds_change")
 
 
 _OTHERS = ("text", "template")
@@ -126,14 +130,14 @@ def seen_over_random(run: Run) -> Sampled:
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "cutting_label_words",
-        "In late layers, cutting the target's attention to label words changes the answer more "
-        "than cutting its attention to random tokens",
+        "In late layers, the answer needs the target's attention to label words more than as much "
+        "attention to other tokens",
         "[A] §2",
-        "absolute change of the loss with the target's attention to label words cut, minus that "
-        "with its attention to equally many random keys near them cut, last third of the layers",
+        "decrease of the true label's log odds with the target's attention to label words cut "
+        "minus that with as much attention to random other tokens cut, last third of the layers",
         "nats",
-        cut_over_random,
-        Control("random keys of the same row, already subtracted in the effect"),
+        cut_over_as_heavy,
+        Control("random keys of equal attention, already subtracted in the effect"),
         UNTRAINED,
         DISCRIMINATING,
         place=1,
