@@ -6,6 +6,7 @@ import pytest
 
 from anchorflow.analyses.reweighting.baselines import FOLDER, Observed, baseline, draw_inputs
 from anchorflow.analyses.reweighting.baselines.attention_regression import attention_regression
+from anchorflow.analyses.reweighting.baselines.bias_removed import without_bias
 from anchorflow.analyses.reweighting.baselines.calibrated import CONTENT_FREE, calibrated
 from anchorflow.analyses.reweighting.baselines.domain_calibrated import inputs
 from anchorflow.config import registry
@@ -125,6 +126,7 @@ def observed(texts: int = 5, classes: int = 3, inputs: int = 3) -> Observed:
         random.uniform(0, 1, (texts, 8)),
         random.uniform(0, 1, (4 * classes, 8)),
         np.tile(np.arange(classes), 4),
+        random.dirichlet(even, 4 * classes),
         random.dirichlet(even, inputs),
     )
 
@@ -137,6 +139,17 @@ def test_every_baseline_says_what_it_is_and_answers_with_probabilities(name: str
     answers = baseline(name).predict(observed())
     assert answers.shape == (5, 3)
     np.testing.assert_allclose(answers.sum(1), 1)
+
+
+def test_without_bias_what_a_text_says_of_labels_counts_beyond_what_other_texts_do() -> None:
+    """Log probabilities of the unscored texts are on average those of .8 and .2."""
+    unscored = np.array([[0.8, 0.2], [0.8, 0.2]])
+    found = without_bias(np.array([[0.8, 0.2], [0.6, 0.4]]), unscored)
+    assert found[0] == pytest.approx([0.5, 0.5])
+    assert found[1] == pytest.approx([(0.6 / 0.8) / (0.6 / 0.8 + 2), 2 / (0.6 / 0.8 + 2)])
+    # The mean is that of logarithms: of .5 and .125, .25.
+    halved = without_bias(np.array([[0.5, 0.25]]), np.array([[0.5, 0.25], [0.125, 0.25]]))
+    assert halved[0] == pytest.approx([2 / 3, 1 / 3])
 
 
 def test_baselines_take_their_part_of_what_is_observed() -> None:

@@ -34,7 +34,13 @@ def prompts_with(protocols: dict[str, int], classes: int = 3) -> pl.DataFrame:
 
 
 SPEC = {
-    "baselines": ["calibrated", "domain_calibrated", "batch_calibrated", "attention_regression"],
+    "baselines": [
+        "bias_removed",
+        "calibrated",
+        "domain_calibrated",
+        "batch_calibrated",
+        "attention_regression",
+    ],
     "learning_rates": [0.1],
     "further_rates": [],
     "epochs": 2,
@@ -63,6 +69,7 @@ def test_baselines_equal_a_plain_computation_on_full_prompts() -> None:
         ("calibrated", test / free.mean(0)),
         ("domain_calibrated", test / random_words.mean(0)),
         ("batch_calibrated", test / test.mean(0)),
+        ("bias_removed", test / np.exp(np.log(plain[5:11]).mean(0))),
         ("many", many),
     ):
         ours = measured.filter(pl.col("method") == method).sort("example")
@@ -73,7 +80,7 @@ def test_baselines_equal_a_plain_computation_on_full_prompts() -> None:
         logits = torch.stack(of_vocabulary[begin:end])
         assert_in_vocabulary(ours, logits, full.label_tokens.tolist())
     of_baselines = measured.filter(pl.col("method").is_in(SPEC["baselines"]))
-    assert of_baselines.select("label_mass", "in_labels").null_count().row(0) == (20, 20)
+    assert of_baselines.select("label_mass", "in_labels").null_count().row(0) == (25, 25)
     labels = prompts["label"].to_numpy()[5:11]
     regression = attention_regression(np.stack(features[5:11]), labels)
     ours = measured.filter(pl.col("method") == "attention_regression").sort("example")

@@ -42,9 +42,20 @@ BESIDE = {"reweighting_over_vanilla": "vanilla", "reweighting_over_many": "many"
 def test_reweighting_over(
     own: str, verdict: str, reason: str | None, claim: str, other: str
 ) -> None:
-    right = {"reweighted": REWEIGHTED[own], other: 2}
+    right = {"reweighted": REWEIGHTED[own], other: 2, "bias_removed": 2}
     found = judged(claim, {"reweighting": answered(right, "method", REWEIGHTING)})
-    expect(found, EFFECTS_OF_WEIGHTS[own], verdict, reason)
+    control = 0.0 if claim == "reweighting_over_vanilla" else None
+    if own == "even" and control is not None:
+        reason = f"{reason}; not clearly above its control"
+    expect(found, EFFECTS_OF_WEIGHTS[own], verdict, reason, control)
+
+
+def test_what_removing_a_preference_for_labels_gains_is_not_counted_for_the_weights() -> None:
+    right = {"reweighted": 3, "vanilla": 1, "bias_removed": 3}
+    found = judged(
+        "reweighting_over_vanilla", {"reweighting": answered(right, "method", REWEIGHTING)}
+    )
+    expect(found, 0.5, "undecided", "not clearly above its control", 0.5)
 
 
 @pytest.mark.parametrize(("claim", "other"), BESIDE.items())

@@ -7,10 +7,11 @@ from anchorflow.schemas.prompts import PROMPTS
 from constructed.rows import frame
 
 TRUTH = [0, 0, 1, 1]
-BASELINES = ("calibrated", "attention_regression")
+BASELINES = ("bias_removed", "calibrated", "attention_regression")
 ANSWERS = {
     "vanilla": [0, 1, 0, 1],
     "many": [0, 0, 0, 1],
+    "bias_removed": [0, 1, 0, 1],
     "calibrated": [1, 1, 0, 0],
     "attention_regression": [0, 1, 0, 1],
     "reweighted": [0, 0, 1, 1],

@@ -15,13 +15,15 @@ from anchorflow.summary.page import BACKTICK
 _ACCURACIES = {
     "most frequent label": ("accuracy", {"measure": "majority"}),
     "plain": ("accuracy", {"measure": "accuracy"}),
+    "bias removed": ("reweighting", {"measure": "accuracy", "method": "bias_removed"}),
     "re-weighted": ("reweighting", {"measure": "accuracy", "method": "reweighted"}),
     "from anchors": ("compression", {"measure": "accuracy", "method": "hidden_anchor"}),
     "nearest texts": ("retrieval", {"measure": "accuracy", "choice": "nearest"}),
 }
 ACCURACY_NOTE = (
     "chance: 1 / number of labels; most frequent label: always answering the one that is most "
-    "frequent among the test texts; plain: in-context learning as usual; re-weighted: with fitted "
+    "frequent among the test texts; plain: in-context learning as usual; bias removed: without "
+    "each label's mean log probability over the training texts; re-weighted: with fitted "
     "weights of the attention to label words; from anchors: with the keys and values of label "
     "words and template only; nearest texts: with the most similar training texts as "
     "demonstrations. Ways may have been measured on different numbers of texts; see below."

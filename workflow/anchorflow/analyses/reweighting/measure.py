@@ -171,7 +171,7 @@ def measure_reweighting(
             progress.update(batch.size)
         whole = _whole(parts)
         ways, vanilla = dict(whole.ways), whole.ways["vanilla"].probabilities
-        _, features = read(model, learned, words)
+        training_texts, features = read(model, learned, words)
         known = learned.labels.cpu().numpy()
         for name, input_prompts in inputs.items():
             found = _plain(
@@ -182,7 +182,14 @@ def measure_reweighting(
                 progress,
                 words,
             )
-            observed = Observed(vanilla, whole.attention, features, known, found.probabilities)
+            observed = Observed(
+                vanilla,
+                whole.attention,
+                features,
+                known,
+                training_texts.probabilities,
+                found.probabilities,
+            )
             ways[name] = _Way(_finite(name, baseline(name).predict(observed)))
         predicted = [
             _predictions(way, whole.examples, whole.labels, found) for way, found in ways.items()

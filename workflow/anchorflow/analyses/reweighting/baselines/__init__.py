@@ -33,6 +33,7 @@ class Observed(NamedTuple):
     attention: Array  # [T, A], their attention to the label words
     features: Array  # [M, A], the same for each training text
     labels: NDArray[np.int64]  # [M], of the training texts; each class at least once
+    training: Array  # [M, C], label probabilities of the training texts
     inputs: Array  # [F, C], label probabilities of the baseline's own inputs
 
 
