@@ -640,9 +640,9 @@ def every_table() -> Tables:
         if choice not in ("random", "nearest")
     ]
     flat = {
-        name: [1.0] * 6
-        for name in ("s_wp", "s_pq", "s_ww", "s_wp_text", "s_pq_text", "s_ww_text", "s_wp_before")
+        name: [1.0] * 6 for name in ("s_wp", "s_pq", "s_ww", "s_wp_text", "s_pq_text", "s_ww_text")
     }
+    flat |= {f"own_{name}": [1.0] * 6 for name in ("label", "text", "before")}
     others = {"target_text": [1.0] * 6, "target_template": [1.0] * 6}
     sides = {(p, s): [2] for p in ("label", "random", "before", "after") for s in ("first", "last")}
     methods = ("hidden_anchor", "text_anchor", "format_only", "label_only")

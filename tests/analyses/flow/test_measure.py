@@ -199,7 +199,12 @@ def test_fixed_demonstrations_give_the_same_table_with_and_without_sharing(
     assert shared.shape == (12, len(FLOW))
     keys = ["example", "layer"]
     assert shared.select(keys).equals(plain.select(keys))
-    drawn = {"s_wp_text", "s_pq_text", "s_ww_text"}  # anew for every example, if they are
+    drawn = {
+        "s_wp_text",
+        "s_pq_text",
+        "s_ww_text",
+        "own_text",
+    }  # anew for every example, if they are
     absent = {"target_instruction", "into_instruction"}
     for name in set(FLOW.names[5:]) - drawn - absent:
         assert shared[name].to_list() == pytest.approx(plain[name].to_list(), rel=1e-4, abs=1e-12)
@@ -256,6 +261,18 @@ def pair_by_pair(matrix: Tensor, prompt: dict[str, Any]) -> dict[str, float | No
     pairs = sum(map(sum, words))
     for name, of_source in sources.items():
         measured[f"wp_{name}"] = mean(of_source, pairs) or 0
+    texts = [span & groups["text"] for span in spans]
+    placed = {"label": labels, **{name: set(matched[name] or ()) for name in ("text", "before")}}
+    for name, positions in placed.items():
+        own = {
+            (i, j)
+            for i in positions
+            for span, tokens in zip(spans, texts, strict=True)
+            if i in span
+            for j in tokens
+            if j < i
+        }
+        measured[f"own_{name}"] = mean(own)
     for name in ("label", "text", "instruction"):
         rows = [sum(saliency[i][:i]) / i for i in groups[name]]
         measured[f"into_{name}"] = sum(rows) / len(rows) if rows else None
@@ -331,11 +348,14 @@ def test_columns_of_a_9_by_9_matrix_equal_the_values_worked_out_by_hand() -> Non
         "wp_instruction": 0,
         "wp_rest": (61 + 62) / 9,
         "wp_first": (30 + 60) / 9,
+        "own_label": (31 + 64) / 2,
+        "own_before": (21 + 54) / 2,
         "into_label": (93 / 3 + 375 / 6) / 2,
         "into_text": (10 / 1 + 166 / 4) / 2,
     }
     absent = {name for name, value in columns.items() if math.isnan(value)}
-    assert absent == {"target_instruction", "into_instruction"}
+    # A text of one token has no earlier one.
+    assert absent == {"target_instruction", "into_instruction", "own_text"}
     assert {name: columns[name] for name in by_hand} == pytest.approx(by_hand, rel=1e-12)
     assert set(columns) == set(by_hand) | absent
 

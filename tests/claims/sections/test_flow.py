@@ -71,9 +71,9 @@ EFFECTS_INTO = {"holds": 0.25, "even": 0.0, "fails": -0.25}
 def tables_of_into(own: str, before: str = "even") -> Tables:
     """Flows into label words, and into the tokens before them; late, the other way round."""
     columns = {
-        "s_wp": by_third(INTO[own], 9, 1 / INTO[own]),
-        "s_wp_before": by_third(INTO[before], 9, 1 / INTO[before]),
-        "s_wp_text": by_third(1, 1, 1),
+        "own_label": by_third(INTO[own], 9, 1 / INTO[own]),
+        "own_before": by_third(INTO[before], 9, 1 / INTO[before]),
+        "own_text": by_third(1, 1, 1),
     }
     return {"flow": flow(columns)}
 
@@ -88,10 +88,12 @@ def test_flow_into_label_words(
 
 def test_a_text_without_tokens_of_its_own_does_not_count() -> None:
     tables = tables_of_into("holds")
-    without = pl.when(pl.col("example") % 4 == 0).then(None).otherwise(pl.col("s_wp_text"))
+    without = pl.when(pl.col("example") % 4 == 0).then(None).otherwise(pl.col("own_text"))
     # In others, as much flows into the label word as into a token of the text.
-    even = pl.when(pl.col("example") % 4 == 1).then(pl.col("s_wp_text")).otherwise(pl.col("s_wp"))
-    changed = tables["flow"].with_columns(s_wp=even, s_wp_text=without)
+    even = (
+        pl.when(pl.col("example") % 4 == 1).then(pl.col("own_text")).otherwise(pl.col("own_label"))
+    )
+    changed = tables["flow"].with_columns(own_label=even, own_text=without)
     found = judged("flow_into_label_words", {"flow": changed}, tables_of_into("even"))
     assert found["effect"] == pytest.approx((0 + 0.25 + 0.25) / 3)
     assert found["seeds"] == len(SEEDS)
@@ -99,7 +101,7 @@ def test_a_text_without_tokens_of_its_own_does_not_count() -> None:
 
 def test_where_no_text_has_tokens_nothing_is_said() -> None:
     rows = tables_of_into("holds")["flow"]
-    changed = rows.with_columns(s_wp_text=pl.lit(None, pl.Float64))
+    changed = rows.with_columns(own_text=pl.lit(None, pl.Float64))
     found = judged("flow_into_label_words", {"flow": changed}, tables_of_into("even"))
     expect(found, None, "undecided", "undefined: no example has a value")
 

@@ -136,7 +136,8 @@ def expect(
 
 
 READ_BY_CLAIMS = (
-    *(f"s_{name}{ending}" for ending in ("", "_text", "_before") for name in ("wp", "pq", "ww")),
+    *(f"s_{name}{ending}" for ending in ("", "_text") for name in ("wp", "pq", "ww")),
+    *(f"own_{name}" for name in ("label", "text", "before")),
     "target_text",
     "target_template",
 )

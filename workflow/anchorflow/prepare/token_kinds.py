@@ -4,6 +4,7 @@ The first token of a prompt (BOS, or the first token of demonstration 0) draws a
 first, whatever it is; so it is a kind of its own.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -14,7 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from anchorflow.prepare.positions import instruction_positions, label_word_tokens
+from anchorflow.prepare.positions import (
+    instruction_positions,
+    label_word_tokens,
+    text_tokens,
+)
 
 KINDS = ("label", "template", "text", "instruction", "first", "query")
 SOURCES = ("text", "template", "labels", "instruction", "rest", "first")
@@ -77,6 +82,10 @@ class TokenKinds:
     sources: Tensor  # [B, M, T], int8, index into SOURCES as seen from these tokens
     matched: Mapping[str, Tensor]  # [B, M]; all absent for prompts without such positions
 
+    # By ``label`` and the names of matched positions, [B, M, T], bool: earlier tokens of the text
+    # of the same demonstration.
+    own_text: Mapping[str, Tensor]
+
     @classmethod
     def of(
         cls,
@@ -91,12 +100,32 @@ class TokenKinds:
         for row, (prompt, of_prompt) in enumerate(zip(prompts, kinds, strict=True)):
             of_rows = torch.from_numpy(np.stack(sources_of(prompt, of_prompt)))
             sources[row, : len(of_rows), : len(of_prompt)] = of_rows
+        found: dict[str, Sequence[Sequence[int]]] = {
+            name: [row or [] for row in of_name] for name, of_name in matched.items()
+        }
         return cls(
             padded([kind.tolist() for kind in kinds]).to(torch.int8),
             padded(rows),
             sources,
-            {name: padded([row or [] for row in found]) for name, found in matched.items()},
+            {name: padded(of_name) for name, of_name in found.items()},
+            {
+                name: own_texts(prompts, of, tokens)
+                for name, of in (found | {"label": rows}).items()
+            },
         )
+
+
+def own_texts(
+    prompts: Sequence[Mapping[str, Any]], positions: Sequence[Sequence[int]], tokens: int
+) -> Tensor:
+    """Which tokens of its demonstration's text precede each position, [B, M, T], bool."""
+    own = torch.zeros(len(prompts), max(map(len, positions)), tokens, dtype=torch.bool)
+    for row, (prompt, of_prompt) in enumerate(zip(prompts, positions, strict=True)):
+        texts = text_tokens(prompt)
+        for place, position in enumerate(of_prompt):
+            text = texts[bisect_right(prompt["demonstration_starts"], position) - 1]
+            own[row, place, [token for token in text if token < position]] = True
+    return own
 
 
 def padded(rows: Sequence[Sequence[int]]) -> Tensor:

@@ -46,6 +46,7 @@ from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS
 
 MATCHED = ("text", "before", "after")
+FROM_OWN_TEXT = ("label", "text", "before")  # of which the saliency of their own text is measured
 KINDS_INTO = ("label", "text", "instruction")
 
 
@@ -192,23 +193,29 @@ class FlowSums:
 
 
 class ControlSums(FlowSums):
-    """A sink that also accumulates the saliency of label words by its source."""
+    """A sink that also accumulates saliency by its source, and of matched positions' own texts."""
 
     def __init__(self, batch: Batch, kinds: TokenKinds) -> None:
         super().__init__(batch)
         self._kinds = kinds
-        present = (kinds.label_rows != ABSENT).nonzero()
-        self._example = present[:, 0]  # of each of the R label rows of the batch
-        self._row = kinds.label_rows[present[:, 0], present[:, 1]]
-        self._source = kinds.sources[present[:, 0], present[:, 1]].to(batch.input_ids.device)
-        self._by_source: dict[int, Tensor] = {}  # layer to [R, sources]
+        positions = {**kinds.matched, "label": kinds.label_rows}
+        present = {name: (positions[name] != ABSENT).nonzero() for name in FROM_OWN_TEXT}
+        of_labels, device = present["label"], batch.input_ids.device
+        self._example = torch.cat([at[:, 0] for at in present.values()])  # of R rows, labels first
+        self._row = torch.cat([positions[n][at[:, 0], at[:, 1]] for n, at in present.items()])
+        self._group = torch.repeat_interleave(torch.tensor([len(at) for at in present.values()]))
+        self._own = torch.cat([kinds.own_text[n][at[:, 0], at[:, 1]] for n, at in present.items()])
+        source = torch.full(self._own.shape, ABSENT, dtype=torch.int8)
+        source[: len(of_labels)] = kinds.sources[of_labels[:, 0], of_labels[:, 1]]
+        self._source, self._own_keys = source.to(device), self._own.to(device)
+        self._by_source: dict[int, Tensor] = {}  # layer to [R, sources and own text]
 
     def take(
         self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = ALL
     ) -> None:
         """Add a chunk, without its diagonal."""
         super().take(layer, rows, keys, saliency, examples)
-        shape = (len(self._row), len(SOURCES))
+        shape = (len(self._row), len(SOURCES) + 1)
         sums = _kept(self._by_source, layer, shape, saliency)
         first = examples.start or 0
         inside = (self._row >= rows.start) & (self._row < rows.stop)
@@ -223,6 +230,8 @@ class ControlSums(FlowSums):
         for order in range(len(SOURCES)):
             of_source = picked.masked_fill(source != order, 0)
             sums[found, order] = of_source.sum(-1, dtype=torch.float64)
+        own = self._own_keys.to(saliency.device)[found, keys]
+        sums[found, len(SOURCES)] = (picked * own).sum(-1, dtype=torch.float64)
 
     def columns(self, layers: int) -> dict[str, Tensor]:
         """All measured columns of ``FLOW``, each [L, B], float64, in nats; NaN where undefined.
@@ -245,9 +254,15 @@ class ControlSums(FlowSums):
             columns[f"target_{name}"] = (target_rows * tokens).sum(-1) / tokens.sum(-1)
         # The pairs of S_wp, so that the parts of S_wp add up to it.
         pairs = kinds.label_rows.clamp(min=0).sum(-1)
-        by_source = torch.stack([self._by_source[layer].cpu() for layer in range(layers)])
-        sums = torch.zeros(layers, self._batch.size, len(SOURCES), dtype=torch.float64)
-        sums.index_add_(1, self._example, by_source)
+        every = torch.stack([self._by_source[layer].cpu() for layer in range(layers)])
+        sums = torch.zeros(layers, self._batch.size, every.shape[2], dtype=torch.float64)
+        sums.index_add_(1, self._example, every)
+        for order, name in enumerate(FROM_OWN_TEXT):
+            of_name = self._group == order
+            own = torch.zeros(layers + 1, self._batch.size, dtype=torch.float64)
+            own[:layers].index_add_(1, self._example[of_name], every[:, of_name, len(SOURCES)])
+            own[layers].index_add_(0, self._example[of_name], self._own[of_name].sum(1).double())
+            columns[f"own_{name}"] = own[:layers] / own[layers]  # per pair
         for order, name in enumerate(SOURCES):
             columns[f"wp_{name}"] = sums[..., order] / pairs
         # The first token receives nothing; 1 in place of its 0 earlier tokens avoids 0/0.

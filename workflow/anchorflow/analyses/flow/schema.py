@@ -34,6 +34,12 @@ _SOURCES = {
     "first": "the prompt's first token",
 }
 
+_FROM_OWN_TEXT = {
+    "label": "its label word",
+    "text": "later ones of random tokens of the same text, as many as the label word has",
+    "before": "the token before its label word",
+}
+
 _INTO = {
     "label": "tokens of label words",
     "text": "tokens of the demonstrations' texts",
@@ -70,6 +76,15 @@ FLOW = f.table(
     *(
         f.field(f"wp_{source}", pa.float64(), f"part of s_wp from {tokens}", "nats")
         for source, tokens in _SOURCES.items()
+    ),
+    *(
+        f.field(
+            f"own_{name}",
+            pa.float64(),
+            f"mean significance from the tokens of a demonstration's text to {tokens}",
+            "nats",
+        )
+        for name, tokens in _FROM_OWN_TEXT.items()
     ),
     *(
         f.field(

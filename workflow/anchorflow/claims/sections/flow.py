@@ -125,14 +125,18 @@ def share_from(columns: Mapping[str, Array], source: str) -> Array:
 
 
 def into_label_words(run: Run, matched: str = "") -> Sampled:
-    """Share of S_wp in its sum with S_wp of one random token of each text, minus 0.5."""
-    into = f"s_wp{matched}"
+    """Share of the flow from a text to its label word in its sum with that to its own tokens.
+
+    Minus 0.5; flows are per pair of tokens. Most of S_wp comes from the template and from earlier
+    demonstrations, which says nothing of a label word's own text.
+    """
+    into = f"own{matched or '_label'}"
 
     def values(columns: Mapping[str, Array]) -> Array:
-        share = share_of(columns, into, ("s_wp_text",))
+        share = share_of(columns, into, ("own_text",))
         return mean_where_defined(share[:, first_third(share.shape[1])], 1) - 0.5
 
-    return of_layers(run, (into, "s_wp_text"), values)
+    return of_layers(run, (into, "own_text"), values)
 
 
 def from_label_words(run: Run, matched: str = "") -> Sampled:
@@ -205,10 +209,11 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "flow_into_label_words",
-        "In early layers, more information flows into a label word than into a token of its text",
+        "In early layers, more information of a text flows into its label word than into its own "
+        "tokens",
         "[A] §2.1",
-        "share of S_wp in its sum with that of random text tokens, minus 0.5, first third of the "
-        "layers",
+        "share of the flow from a text to its label word in its sum with that to later tokens of "
+        "the text, per pair of tokens, minus 0.5, first third of the layers",
         OF_TWO,
         into_label_words,
         BEFORE.of(into_label_words),
