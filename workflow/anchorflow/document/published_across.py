@@ -70,7 +70,6 @@ def _learnt(claims: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     return page(
         "learnt.md",
         effects=lambda claim: quoted(claim, _number),
-        controls=lambda claim: quoted(claim, lambda row: cell(row["control_effect"], None, None)),
         untrained=lambda claim: quoted(claim, lambda row: cell(-row["over_null"], None, None)),
     )
 
