@@ -55,7 +55,7 @@ def test_control_and_untrained_network_stand_beside_the_effect() -> None:
         "|": [0.125],
         "x": [0.0],
     }
-    assert marks("flow_late")["s"] == [0.5]
+    assert marks("flow_late")["P"] == [0.5]
     assert marks("flow_late")["x"] == [0.75]
     assert marks("flow_into_label_words") == {".": [0.25], "None": [-0.125, 0.625], "D": [0.25]}
 

@@ -14,7 +14,7 @@ SCORES = {"label_copy": COPY, "direct": COPY}
 ZERO = {"label_copy": 0.0}
 
 
-def test_the_largest_head_is_named_by_its_sign_and_beside_the_twin(
+def test_the_largest_head_above_0_is_named_and_beside_the_twin(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     summary = summarize_heads(heads(SCORES, ZERO), prompts(), 0.95)
@@ -22,11 +22,16 @@ def test_the_largest_head_is_named_by_its_sign_and_beside_the_twin(
     figure = figure_of(monkeypatch, plot_heads, summary, untrained=twin)
     titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
     assert titles == [
-        "direct effect\n-4.00 at 0.1",
-        "label copy\n-4.00 at 0.1",
-        "untrained: -4.00 at 0.1",
-        "untrained: 1.00 at 0.0",
+        "direct effect\n1.00 at layer 0, head 0",
+        "label copy\n1.00 at layer 0, head 0",
+        "untrained: 1.00 at layer 0, head 0",
+        "untrained: 1.00 at layer 0, head 0",
     ]
     assert figure.get_figwidth() <= PAGE
+    bars = [axes.get_xlabel() for axes in figure.axes if not axes.get_title()]
+    assert bars == ["logits"] * 2
+    below = {"label_copy": {place: [-1.0] for place in COPY}}
+    none = figure_of(monkeypatch, plot_heads, summarize_heads(heads(below, ZERO), prompts(), 0.95))
+    assert none.axes[0].get_title() == "label copy\nnone above 0"
     alone = figure_of(monkeypatch, plot_heads, summary)
     assert len([axes for axes in alone.axes if axes.get_title()]) == 2

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from matplotlib.container import BarContainer
+from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.figure import Figure
 
 from anchorflow.analyses.transplant import plot
@@ -45,9 +45,11 @@ def test_every_panel_ends_with_what_all_layers_do(
     centers = [[patch.get_x() + patch.get_width() / 2 for patch in bar] for bar in bars]
     assert centers == [pytest.approx([0, 1, 2])] * 2 + [pytest.approx([0, 1])]
     assert [tick.get_text() for tick in upper[0].get_xticklabels()] == ["0", "1", "2"]
-    (marks,) = (m for m in upper[0].lines if m.get_label() == "equally many text tokens")
-    assert len(marks.get_xdata()) == 3
-    assert marks.get_linestyle() == "None"  # three points joined would look like a curve
+    (marks,) = (m for m in upper[0].containers if m.get_label() == "equally many text tokens")
+    assert isinstance(marks, ErrorbarContainer)
+    assert len(marks.lines[0].get_xdata()) == 3
+    assert marks.lines[0].get_linestyle() == "None"  # joined, they would look like a curve
+    assert marks.has_yerr
 
 
 def test_what_was_not_taken_has_no_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

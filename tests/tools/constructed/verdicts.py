@@ -37,7 +37,7 @@ ALSO_UNTRAINED = {
     "p_value": 1.0,
     "p_corrected": 1.0,
     "null_mark": "fails",
-    "verdict": "not supported",
+    "verdict": "untrained too",
     "fails": "null",
     "reason": "also true of an untrained network",
 }

@@ -21,7 +21,7 @@ from anchorflow.claims.verdicts import (
     UNTRAINED_TOO,
     VERDICTS,
 )
-from anchorflow.present.style import PAGE, describe, save, small_multiples
+from anchorflow.present.style import PAGE, save, small_multiples
 from anchorflow.statistics.by_task import AVERAGE
 
 # Verdicts also differ by marker and fill, so that they can be distinguished in grayscale.
@@ -35,9 +35,10 @@ _MARKERS = {
 }
 _AGAINST = {"control": ("control_effect", "|"), "untrained network": ("null_effect", "x")}
 _MARKS = ("effect", "control", "null")
-_COLORED = (SUPPORTED, NOT_SUPPORTED, UNDECIDED)  # others are gray
+_COLORED = (SUPPORTED, NOT_SUPPORTED)  # others are gray
 _HEAD = "effect, control, null"
-_LIMITS = (-1.05, 1.05)  # effects that are larger, in other units, are at the edge
+_LIMITS = (-1.05, 1.05)  # of shares and their differences; arrows stand for what is beyond
+_OTHER_UNITS = {"nats": "nats", "time with hidden_anchor": "ratio of times, minus 1"}
 
 
 def plot_claims(
@@ -48,44 +49,62 @@ def plot_claims(
 ) -> None:
     """Plot the claims of the table ``claims`` that answer a question, of one model.
 
-    Supported ones come first. Averages have intervals, and small dots are tasks; a triangle at the
-    edge marks a value outside. Claims that were not measured are only listed.
+    Supported ones come first; those in other units than shares have axes of their own below.
+    Averages have intervals, and small dots are tasks; an arrow at the edge marks what lies outside.
+    Claims that were not measured are only listed.
     """
     asked = summary.filter(pl.col("question").is_not_null())
     average = asked.filter(pl.col("task") == AVERAGE)
     order = pl.col("verdict").replace_strict({name: n for n, name in enumerate(VERDICTS)})
     measured = average.filter(pl.col("verdict") != NOT_MEASURED)
-    claims = average.sort(order, maintain_order=True)["claim"].to_list()
-    # The title counts the examples of the claim that has most.
-    counted = summary.sort("examples", descending=True, maintain_order=True)
+    ordered = average.sort(order, maintain_order=True).with_columns(
+        of=pl.col("unit").replace_strict(_OTHER_UNITS, default="share")
+    )
+    panels = {of: ordered.filter(of=of) for of in ("share", *_OTHER_UNITS.values())}
+    panels = {of: rows for of, rows in panels.items() if not rows.is_empty()}
     title = (
         f"Which claims hold, averaged over {summary['task'].n_unique() - 1} tasks,\n"
-        f"{describe(counted, confidence, 'error bars')}"
+        f"{summary['model'][0]}; error bars are {confidence:.0%} intervals"
     )
-    with small_multiples(style, 1, 1, title) as (figure, ((axes,),)):
+    with small_multiples(style, len(panels), 1, title, share=False) as (figure, axes):
         line = 3.6 * style["font_size"] / 72  # inches
-        figure.set_size_inches(min(PAGE, style.get("width", PAGE)), (len(claims) + 5) * line)
-        axes.set_xlim(*_LIMITS)
-        for place, name in enumerate(claims):
-            rows = asked.filter(pl.col("claim") == name)
-            plot_effect(axes, rows, place, style)
-        small = 0.85 * style["font_size"]
-        questions = dict(average.select("claim", "question").iter_rows())
-        axes.set_yticks(
-            range(len(claims)), [fill(questions[name], 42) for name in claims], fontsize=small
-        )
-        axes.set_ylim(len(claims) - 0.5, -1.5)
-        named = [average.row(by_predicate=pl.col("claim") == name, named=True) for name in claims]
-        _name_right(axes, named, 0.8 * style["font_size"])
-        axes.axvline(0, color="0.6", linewidth=0.6, zorder=0)
-        axes.grid(axis="y", linewidth=0.3, color="0.85")
-        axes.set_xlabel(f"effect, above 0 where the answer is yes\n{SIGNS_EXPLAINED}")
+        lines = [len(rows) + 0.5 * (of == "share") for of, rows in panels.items()]
+        height = (sum(lines) + 3 + 1.7 * len(panels)) * line
+        figure.set_size_inches(min(PAGE, style.get("width", PAGE)), height)
+        grid = axes[0][0].get_gridspec()
+        assert grid is not None  # of subplots
+        grid.set_height_ratios(lines)
+        for (of, rows), (panel,) in zip(panels.items(), axes, strict=True):
+            _plot_panel(panel, asked, rows, of, style)
+        axes[-1][0].set_xlabel(f"{axes[-1][0].get_xlabel()}\n{SIGNS_EXPLAINED}")
         figure.legend(
             handles=legend_of_verdicts(style, measured["verdict"].unique().to_list()),
             loc="outside lower center",
             ncols=4,
         )
         save(figure, paths)
+
+
+def _plot_panel(
+    axes: Axes, asked: pl.DataFrame, rows: pl.DataFrame, of: str, style: Mapping[str, Any]
+) -> None:
+    """The claims of one unit, whose averages are ``rows``, in their order."""
+    if of == "share":
+        axes.set_xlim(*_LIMITS)
+    else:
+        ends = pl.concat([rows[name] for name in ("effect", "low", "high")]).drop_nulls()
+        reach = 1.15 * max([0.1, *ends.abs()])
+        axes.set_xlim(-reach, reach)
+    for place, name in enumerate(rows["claim"]):
+        plot_effect(axes, asked.filter(pl.col("claim") == name), place, style)
+    small = 0.85 * style["font_size"]
+    axes.set_yticks(range(len(rows)), [fill(q, 42) for q in rows["question"]], fontsize=small)
+    axes.set_ylim(len(rows) - 0.5, -1 if of == "share" else -0.5)
+    _name_right(axes, rows.rows(named=True), 0.8 * style["font_size"], of == "share")
+    axes.axvline(0, color="0.6", linewidth=0.6, zorder=0)
+    axes.grid(axis="y", linewidth=0.3, color="0.85")
+    unit = "share or difference of shares" if of == "share" else of
+    axes.set_xlabel(f"effect ({unit}), above 0 where the answer is yes")
 
 
 def plot_effect(axes: Axes, rows: pl.DataFrame, place: int, style: Mapping[str, Any]) -> None:
@@ -101,22 +120,36 @@ def plot_effect(axes: Axes, rows: pl.DataFrame, place: int, style: Mapping[str, 
     look = _look(row["verdict"], style)
     if row["low"] is not None:
         axes.plot([row["low"], row["high"]], [place] * 2, color=look["color"], linewidth=1)
+        for end in (row["low"], row["high"]):
+            if not _within(axes, end):
+                _plot_point(axes, end, place, "", {"color": look["color"], "markersize": 4})
     _plot_point(axes, row["effect"], place, _MARKERS[row["verdict"]], look)
     for column, marker in _AGAINST.values():
         if row[column] is not None:
             _plot_point(axes, row[column], place, marker, _AGAINST_LOOK)
 
 
-def _name_right(axes: Axes, rows: list[dict[str, Any]], size: float) -> None:
+def _name_right(axes: Axes, rows: list[dict[str, Any]], size: float, with_head: bool) -> None:
     """Write the marks of effect, control and null, and the verdict, right of the axes."""
     right = axes.twinx()
     right.set_ylim(axes.get_ylim())
     marks = ("  ".join(SIGNS[row[f"{what}_mark"]] for what in _MARKS) for row in rows)
-    lines = [f"{signs}   {row['verdict']}" for signs, row in zip(marks, rows, strict=True)]
-    names = [_HEAD, *lines]
-    right.set_yticks(range(-1, len(rows)), names, fontsize=size, fontfamily="DejaVu Sans Mono")
-    right.tick_params(length=0)
+    lines = [
+        f"{signs}   {row['verdict']}\n{_measured_on(row)}"
+        for signs, row in zip(marks, rows, strict=True)
+    ]
+    head: dict[float, str] = {-0.75: _HEAD} if with_head else {}
+    names = head | {float(place): name for place, name in enumerate(lines)}
+    right.set_yticks([*names], [*names.values()], fontsize=size, fontfamily="DejaVu Sans Mono")
+    right.tick_params(length=0, pad=8)  # arrows at the edge need room
     right.spines["right"].set_visible(False)
+
+
+def _measured_on(row: Mapping[str, Any]) -> str:
+    """Distinct texts and seeds of a row; batches, for time."""
+    if row["texts"] is None:
+        return f"{row['examples']} batches"
+    return f"{row['texts']} texts, {row['seeds']} seeds" if row["texts"] else ""
 
 
 def marks_and_verdict(row: Mapping[str, Any]) -> str:
@@ -129,9 +162,14 @@ def _plot_point(
     axes: Axes, effect: float, place: float, marker: str, look: Mapping[str, Any]
 ) -> None:
     low, high = axes.get_xlim()
-    if not low <= effect <= high:
+    if not _within(axes, effect):
         marker = "<" if effect < low else ">"
     axes.plot(min(max(effect, low), high), place, marker, clip_on=False, **look)
+
+
+def _within(axes: Axes, value: float) -> bool:
+    low, high = axes.get_xlim()
+    return low <= value <= high
 
 
 _AGAINST_LOOK: dict[str, Any] = {"color": "0.2", "markersize": 5, "markeredgewidth": 0.9}

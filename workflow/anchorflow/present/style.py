@@ -238,10 +238,11 @@ def tasks_in_order(summary: pl.DataFrame) -> list[str]:
 
 
 def sample_size(row: Mapping[str, Any]) -> str:
-    """Examples, distinct texts among them, and seeds of a row of a summary."""
+    """Test texts, distinct ones among them, and seeds of a row of a summary."""
     examples, texts, seeds = row["examples"], row["texts"], row["seeds"]
-    distinct = "" if texts is None else f" of {texts} text{'s' * (texts != 1)}"
-    return f"{examples} examples{distinct} over {seeds} seed{'s' * (seeds != 1)}"
+    distinct = "" if texts is None or texts == examples else f" ({texts} distinct)"
+    several = "" if examples == 1 else "s"
+    return f"{examples} test text{several}{distinct} over {seeds} seed{'s' * (seeds != 1)}"
 
 
 def describe(summary: pl.DataFrame, confidence: float, marks: str = "bands") -> str:

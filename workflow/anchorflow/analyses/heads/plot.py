@@ -27,6 +27,18 @@ NAMES = {
 }
 
 
+_UNITS = {  # of the difference from the control
+    "prefix_matching": "attention",
+    "direct": "logits",
+    "label_copy": "logits",
+    "task_recognition_share": "share of what is written",
+    "task_learning_share": "share of what is written",
+    "gathers": "attention",
+    "to_right": "share of attention",
+    "function_vector": "nats",
+}
+
+
 def name_of(score: str) -> str:
     """A score's name in figures, also that of "a without b"."""
     first, _, other = score.partition(" without ")
@@ -43,7 +55,7 @@ def plot_heads(
     """Plot ``HEADS_SUMMARY`` for one model, averaged over tasks, minus the scores' controls.
 
     One column per score: the model above, its untrained twins below. A circle marks the head of the
-    largest absolute value, which is named above the panel.
+    largest value above 0, which is named above the panel.
 
     Parameters
     ----------
@@ -58,7 +70,7 @@ def plot_heads(
             [layers_by_heads(_means(untrained.filter(score=score))) for score in scores]
         )
     total = describe(summary.sort("examples", descending=True), confidence).partition(";")[0]
-    title = f"Scores of attention heads minus their controls (circle: largest),\n{total}"
+    title = f"Scores of attention heads minus their controls (circle: largest above 0),\n{total}"
     with small_multiples(style, len(matrices), len(scores), title) as (figure, axes):
         for column, score in enumerate(scores):
             panels = [row[column] for row in axes]
@@ -72,6 +84,7 @@ def plot_heads(
             panels[-1].set_xlabel("head")
             bar = figure.colorbar(image, ax=panels, location="bottom", pad=0.02, aspect=20)
             bar.locator = MaxNLocator(2)
+            bar.set_label(_UNITS.get(score, "score minus control"))
         for row in axes:
             row[0].set_ylabel("layer")
         save(figure, paths)
@@ -91,14 +104,17 @@ def _means(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _plot_scores(axes: Axes, matrix: Array, limit: float) -> AxesImage:
-    """Plot a value per layer and head, [L, H], and name the one of the largest absolute value."""
+    """Plot a value per layer and head, [L, H], and name the one of the largest value above 0."""
     image = axes.imshow(
         matrix, "PuOr_r", vmin=-limit, vmax=limit, origin="lower", aspect="auto",
         interpolation="nearest",
     )  # fmt: skip
-    layer, head = np.unravel_index(np.nan_to_num(np.abs(matrix)).argmax(), matrix.shape)
-    axes.plot(head, layer, "o", color="white", markeredgecolor="black", markersize=3.5)
-    axes.set_title(f"{matrix[layer, head]:.2f} at {layer}.{head}")
+    layer, head = np.unravel_index(np.nan_to_num(matrix).argmax(), matrix.shape)
+    if matrix[layer, head] > 0:
+        axes.plot(head, layer, "o", color="white", markeredgecolor="black", markersize=3.5)
+        axes.set_title(f"{matrix[layer, head]:.2f} at layer {layer}, head {head}")
+    else:
+        axes.set_title("none above 0")
     number_layers(axes.xaxis)
     number_layers(axes.yaxis)
     return image

@@ -93,9 +93,13 @@ def _plot_bars(axes: Axes, rows: pl.DataFrame, colors: list[str]) -> None:
         places = [place + 0.4 * order - 0.2 for place in range(len(_SIDES))]
         plot_bars(axes, chosen.filter(positions=positions), places, order, colors[order], name)
     for order, (positions, name) in enumerate(_beside(rows).items()):
-        for place, mean in enumerate(chosen.filter(positions=positions)["mean"]):
+        of_positions = chosen.filter(positions=positions)
+        for place, mean in enumerate(of_positions["mean"]):
             ends = [place - 0.2 - BAR / 2, place + 0.2 + BAR / 2]
             axes.plot(ends, [mean, mean], **thin(order), label="" if place else name)
+        look: Any = {"ecolor": "#404040", "elinewidth": 0.6, "capsize": 1.5, "linestyle": "none"}
+        at = [place + 0.43 + 0.04 * order for place in range(len(of_positions))]  # beside the bars
+        axes.errorbar(at, of_positions["mean"], yerr=spread(of_positions), **look)
     axes.set_xticks(range(len(_SIDES)), [f"{side} {nearest}\nlayers" for side in _SIDES])
 
 

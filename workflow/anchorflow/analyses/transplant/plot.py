@@ -16,6 +16,7 @@ from anchorflow.present.style import (
     plot_bars,
     save,
     small_multiples,
+    spread,
 )
 from anchorflow.statistics.by_task import AVERAGE
 
@@ -48,7 +49,7 @@ def plot_transplant(
 ) -> None:
     """Plot the table ``transplant_summary`` of one model for one donor, averaged over tasks.
 
-    Bars over depth, and open marks for the means of controls. The donor is ``permuted`` if both
+    Bars over depth, and open marks for controls beside them. The donor is ``permuted`` if both
     kinds were run.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("mean").is_not_null())
@@ -104,7 +105,8 @@ def _plot_places(axes: Axes, rows: pl.DataFrame, colors: list[str]) -> None:
     for order, (places, name) in enumerate(_OTHERS.items()):
         means = rows.filter(places=places)
         if not means.is_empty():
-            at = [depths.index(depth) + 0.1 * (order - 1) for depth in means["at"]]
+            at = [depths.index(depth) + 0.3 + 0.1 * (order - 1) for depth in means["at"]]
             look: Any = {"color": "black", "markerfacecolor": "white", "linestyle": "none"}
-            axes.plot(at, means["mean"], marker=MARKERS[order], markersize=4, label=name, **look)
+            look |= {"elinewidth": 0.6, "capsize": 1.5, "marker": MARKERS[order], "markersize": 4}
+            axes.errorbar(at, means["mean"], yerr=spread(means), label=name, **look)
     axes.set_xticks(range(len(depths)), [str(depth) for depth in depths])
