@@ -169,7 +169,7 @@ def test_answers_are_printed_and_works_cited(
     assert "yes" in capsys.readouterr().out
     assert ended(monkeypatch, tmp_path, "cite", "-d", "study") == 0
     printed = capsys.readouterr().out
-    assert "@misc{Wang2023," in printed and "@misc{Hao2021," not in printed
+    assert "@inproceedings{Wang2023," in printed and "Hao2021," not in printed
 
 
 def test_check_and_report_call_snakemake(

@@ -2,7 +2,10 @@
 
 import re
 
+import yaml
+
 import anchorflow
+from anchorflow.config.places import WORKFLOW
 from anchorflow.config.stages import PRESENTED
 from anchorflow.document import ROOT
 from anchorflow.document.bibliography import BIBLIOGRAPHY_FILE, bibliography, bibtex, works
@@ -28,12 +31,18 @@ def test_the_page_is_what_the_works_yield() -> None:
 
 
 def test_works_are_cited_by_analyses_that_there_are() -> None:
-    assert {name for work in works() for name in work.get("analyses", ())} <= PRESENTED.keys()
+    used = {name for work in works() for name in work.get("analyses", ())}
+    assert {name.partition(".")[0] for name in used} <= PRESENTED.keys() | {"controls"}
+    schema = yaml.safe_load((WORKFLOW / "schemas/config.schema.yaml").read_text(encoding="utf-8"))
+    for section, key in (name.split(".")[:2] for name in used if "." in name):
+        assert key in schema["properties"][section]["properties"]
 
 
 def test_bibtex_has_the_software_the_papers_and_what_the_run_uses() -> None:
     gpt = {"source": "hub", "repository": "openai-community/gpt2", "revision": "abc"}
-    printed = bibtex(["flow", "retrieval"], [("gpt2", gpt), ("mine", {"source": "local"})])
+    sources = [("gpt2", gpt), ("mine", {"source": "local"})]
+    config = {"retrieval": {"choices": ["nearest"]}, "controls": {"shuffled_labels": True}}
+    printed = bibtex(["flow", "retrieval"], sources, config)
     keys = re.findall(r"^@\w+\{(.*),$", printed, re.MULTILINE)
     assert keys == [
         "anchorflow",
@@ -45,6 +54,15 @@ def test_bibtex_has_the_software_the_papers_and_what_the_run_uses() -> None:
     assert "author = {Chi Han and Ziqi Wang and Han Zhao and Heng Ji}" in printed
     assert "url = {https://huggingface.co/openai-community/gpt2}" in printed
     assert printed.count("{") == printed.count("}")
+    wang = printed.partition("{Wang2023,")[2].partition("}\n\n")[0]
+    assert "@inproceedings{Wang2023," in printed
+    assert "booktitle = {EMNLP 2023},\n  pages = {9840--9855}," in wang
+    assert "doi = {10.18653/v1/2023.emnlp-main.609}," in wang
+    assert "journal = {Biometrics Bulletin}," in printed
+    # A choice that the run does not make is not cited.
+    config = {"retrieval": {"choices": ["outlying"]}, "controls": {"shuffled_labels": False}}
+    fewer = bibtex(["flow", "retrieval"], sources, config)
+    assert "Liu2022" not in fewer and "Min2022" not in fewer
 
 
 def test_a_model_and_a_task_of_one_name_are_both_cited() -> None:
@@ -52,14 +70,14 @@ def test_a_model_and_a_task_of_one_name_are_both_cited() -> None:
         ("trec", {"source": "hub", "repository": f"owner/{kind}", "revision": "abc"})
         for kind in ("model", "texts")
     ]
-    printed = bibtex([], sources)
+    printed = bibtex([], sources, {})
     assert "@misc{trec,\n  title = {{owner/model}}" in printed
     assert "@misc{trec_texts,\n  title = {{owner/texts}}" in printed
 
 
 def test_names_of_the_hub_are_titles_in_latex() -> None:
     mine = {"source": "hub", "repository": "me/my_set&50%", "revision": "abc"}
-    assert r"title = {{me/my\_set\&50\%}}," in bibtex([], [("mine", mine)])
+    assert r"title = {{me/my\_set\&50\%}}," in bibtex([], [("mine", mine)], {})
 
 
 def test_every_work_that_is_cited_has_its_row() -> None:

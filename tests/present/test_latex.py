@@ -13,10 +13,15 @@ def test_a_table_has_rules_and_its_cells_are_escaped() -> None:
             "holds": ["✓", "–", "≤ 1"],
         }
     )
-    text = latex_table("Title", "How to\nread it.", frame, {"More": pl.DataFrame({"x": ["#1"]})})
+    text = latex_table(
+        "Title", "How to\nread it.", frame, {"More & so": pl.DataFrame({"x": ["#1"]})}
+    )
     assert text.splitlines() == [
         r"% Needs \usepackage{booktabs,amssymb}.",
-        "% Title",
+        r"\begin{table}",
+        r"\centering",
+        r"\caption{Title}",
+        r"\label{tab:title}",
         r"\begin{tabular}{lrl}",
         r"\toprule",
         r"label\_words & seeds & holds \\",
@@ -26,10 +31,14 @@ def test_a_table_has_rules_and_its_cells_are_escaped() -> None:
         r"$\alpha$ $\rightarrow$ $\beta$ & -- & $\leq$ 1 \\",
         r"\bottomrule",
         r"\end{tabular}",
+        r"\end{table}",
         "% How to",
         "% read it.",
         "",
-        "% More",
+        r"\begin{table}",
+        r"\centering",
+        r"\caption{More \& so}",
+        r"\label{tab:more-so}",
         r"\begin{tabular}{l}",
         r"\toprule",
         r"x \\",
@@ -37,4 +46,5 @@ def test_a_table_has_rules_and_its_cells_are_escaped() -> None:
         r"\#1 \\",
         r"\bottomrule",
         r"\end{tabular}",
+        r"\end{table}",
     ]

@@ -184,7 +184,7 @@ def cite(folder: Folder = Path()) -> None:
     """Print BibTeX of this software and of the works, models, and data sets that a run uses."""
     config = _enter(folder)
     used = [name for name, shown in PRESENTED.items() if _is_asked_for(shown.asked_for, config)]
-    print(bibtex(used, [*config["models"].items(), *config["tasks"].items()]))
+    print(bibtex(used, [*config["models"].items(), *config["tasks"].items()], config))
 
 
 @app.command()

@@ -12,6 +12,7 @@ from anchorflow.document import ROOT
 from anchorflow.document.markdown import markdown_table
 
 BIBLIOGRAPHY_FILE = ROOT / "docs" / "reference" / "bibliography.md"
+_DOI, _YEAR = "https://doi.org/", re.compile("[0-9]")  # a number in a venue means proceedings
 _HEAD = """\
 # Bibliography
 
@@ -41,13 +42,19 @@ def write() -> None:
     BIBLIOGRAPHY_FILE.write_text(bibliography(), encoding="utf-8")
 
 
-def bibtex(analyses: Collection[str], sources: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
+def bibtex(
+    analyses: Collection[str],
+    sources: Iterable[tuple[str, Mapping[str, Any]]],
+    config: Mapping[str, Any],
+) -> str:
     """BibTeX of this software, of the works behind some analyses, and of models and data sets.
 
     Parameters
     ----------
     sources : iterable of (name, settings)
         Entries of ``models`` and ``tasks``; those from the Hub are cited.
+    config : mapping
+        The whole configuration, for works on single choices of an analysis.
     """
     software = {
         "author": "{The anchorflow authors}",
@@ -57,16 +64,22 @@ def bibtex(analyses: Collection[str], sources: Iterable[tuple[str, Mapping[str, 
     entries = [_entry("software", "anchorflow", software)]
     for work in works():
         used = work.get("analyses", ())
-        if used and not set(used) & set(analyses):
+        if used and not any(_is_used(name, analyses, config) for name in used):
             continue
+        venue, url = work.get("venue", ""), work["url"]
+        kind, place = (
+            ("inproceedings", "booktitle") if _YEAR.search(venue) else ("article", "journal")
+        )
         fields = {
             "author": re.sub(r", | and ", " and ", work["authors"]),
             "title": _title(work["title"]),
-            "howpublished": work.get("venue", ""),
+            place: venue.partition(", pages ")[0],
+            "pages": venue.partition(", pages ")[2].replace("–", "--"),
             "year": work["work"].rpartition(" ")[2],
-            "url": work["url"],
+            "doi": url.removeprefix(_DOI) if url.startswith(_DOI) else "",
+            "url": url,
         }
-        entries.append(_entry("misc", _key(work["work"]), fields))
+        entries.append(_entry(kind if venue else "misc", _key(work["work"]), fields))
     names = set()
     for name, source in sources:
         if source["source"] == "hub":
@@ -79,6 +92,15 @@ def bibtex(analyses: Collection[str], sources: Iterable[tuple[str, Mapping[str, 
             entries.append(_entry("misc", f"{name}_texts" if name in names else name, fields))
             names.add(name)
     return "\n".join(entries)
+
+
+def _is_used(name: str, analyses: Collection[str], config: Mapping[str, Any]) -> bool:
+    """Whether a run has an analysis, or a choice such as ``compression.methods.snapkv``."""
+    section, *key = name.split(".")
+    if section not in (*analyses, "controls"):
+        return False
+    values = config.get(section, {})
+    return not key or (bool(values.get(key[0])) if len(key) == 1 else key[1] in values[key[0]])
 
 
 def _title(text: str) -> str:
@@ -100,7 +122,7 @@ def _entry(kind: str, key: str, fields: Mapping[str, str]) -> str:
 
 def _reference(work: Mapping[str, Any]) -> str:
     venue = work.get("venue", "")
-    if venue:  # a year means proceedings
-        venue = f" {'In ' if re.search(r'[0-9]', venue) else ''}*{venue}*."
+    if venue:
+        venue = f" {'In ' if _YEAR.search(venue) else ''}*{venue}*."
     end = "" if work["title"].endswith("?") else "."
     return f"{work['authors']}. {work['title']}{end}{venue} <{work['url']}>"

@@ -1,5 +1,6 @@
 """A table in LaTeX with the rules of booktabs, for papers."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 import polars as pl
@@ -31,9 +32,9 @@ _ESCAPED = {
 def latex_table(
     title: str, note: str, frame: pl.DataFrame, further: Mapping[str, pl.DataFrame]
 ) -> str:
-    """A table, and further ones by their titles, each in an environment ``tabular``.
+    """A table, and further ones by their titles, each with its title as caption, and a label.
 
-    Titles and the note on how to read the table are comments.
+    The note on how to read the table is a comment.
     """
     parts = [
         "% Needs \\usepackage{booktabs,amssymb}.",
@@ -48,8 +49,13 @@ def latex_table(
 def _tabular(title: str, frame: pl.DataFrame) -> list[str]:
     numbers = frame.select(pl.selectors.numeric()).columns
     alignment = "".join("r" if name in numbers else "l" for name in frame.columns)
+    label = re.sub("[^a-z0-9]+", "-", title.lower()).strip("-")
+    caption = _escaped(title)
     return [
-        f"% {title}",
+        "\\begin{table}",
+        "\\centering",
+        f"\\caption{{{caption}}}",
+        f"\\label{{tab:{label}}}",
         f"\\begin{{tabular}}{{{alignment}}}",
         r"\toprule",
         _row(frame.columns),
@@ -57,6 +63,7 @@ def _tabular(title: str, frame: pl.DataFrame) -> list[str]:
         *(_row(row) for row in frame.iter_rows()),
         r"\bottomrule",
         r"\end{tabular}",
+        r"\end{table}",
     ]
 
 
