@@ -133,7 +133,8 @@ class Run:
         model : str, optional
             Its model; not needed if the run has one.
         style
-            In place of entries of ``figures`` in the configuration, such as ``font_size``.
+            In place of entries of ``figures`` in the configuration, such as ``font_size``. With
+            ``width``, the figure has this width in inches.
         """
         summary = self.summary(analysis)
         models = summary["model"].unique(maintain_order=True).to_list()
@@ -153,6 +154,8 @@ class Run:
             files = [inner.format(model=twin, task=task, seed=seed) for twin, task, seed in cells]
             return read_tables([self.results / file for file in files], TABLES[table])
 
+        if "width" in style:  # all of it, also for a single panel
+            style.setdefault("panel_width", style["width"])
         plot_summary(analysis, of_model, config, paths, twins, **style)
 
     @cached_property

@@ -21,7 +21,7 @@ from anchorflow.claims.verdicts import (
     UNTRAINED_TOO,
     VERDICTS,
 )
-from anchorflow.present.style import PAGE, save, small_multiples
+from anchorflow.present.style import PAGE, legend_below, save, small_multiples
 from anchorflow.statistics.by_task import AVERAGE
 
 # Verdicts also differ by marker and fill, so that they can be distinguished in grayscale.
@@ -76,12 +76,10 @@ def plot_claims(
         grid.set_height_ratios(lines)
         for (of, rows), (panel,) in zip(panels.items(), axes, strict=True):
             _plot_panel(panel, asked, rows, of, style)
-        axes[-1][0].set_xlabel(f"{axes[-1][0].get_xlabel()}\n{SIGNS_EXPLAINED}")
-        figure.legend(
-            handles=legend_of_verdicts(style, measured["verdict"].unique().to_list()),
-            loc="outside lower center",
-            ncols=4,
-        )
+        explained = fill(SIGNS_EXPLAINED, round(90 * _narrow(style)))
+        axes[-1][0].set_xlabel(f"{axes[-1][0].get_xlabel()}\n{explained}")
+        handles = legend_of_verdicts(style, measured["verdict"].unique().to_list())
+        legend_below(figure, handles, [str(handle.get_label()) for handle in handles], 4)
         save(figure, paths)
 
 
@@ -97,14 +95,22 @@ def _plot_panel(
         axes.set_xlim(-reach, reach)
     for place, name in enumerate(rows["claim"]):
         plot_effect(axes, asked.filter(pl.col("claim") == name), place, style)
-    small = 0.85 * style["font_size"]
-    axes.set_yticks(range(len(rows)), [fill(q, 42) for q in rows["question"]], fontsize=small)
+    narrow = _narrow(style)
+    size = style["font_size"] * narrow
+    lines = [fill(question, round(42 * narrow)) for question in rows["question"]]
+    axes.set_yticks(range(len(rows)), lines, fontsize=0.85 * size)
     axes.set_ylim(len(rows) - 0.5, -1 if of == "share" else -0.5)
-    _name_right(axes, rows.rows(named=True), 0.8 * style["font_size"], of == "share")
+    _name_right(axes, rows.rows(named=True), 0.8 * size, of == "share")
     axes.axvline(0, color="0.6", linewidth=0.6, zorder=0)
     axes.grid(axis="y", linewidth=0.3, color="0.85")
     unit = "share or difference of shares" if of == "share" else of
-    axes.set_xlabel(f"effect ({unit}), above 0 where the answer is yes")
+    named = f"effect ({unit}), above 0 where the answer is yes"
+    axes.set_xlabel(fill(named, round(80 * narrow)), fontsize=max(size, 0.8 * style["font_size"]))
+
+
+def _narrow(style: Mapping[str, Any]) -> float:
+    """By how much names beside axes are smaller where a page's size would leave these no room."""
+    return max(0.6, min(1.0, float(style.get("width", PAGE)) / PAGE))
 
 
 def plot_effect(axes: Axes, rows: pl.DataFrame, place: int, style: Mapping[str, Any]) -> None:
