@@ -1,5 +1,6 @@
 """Scores of heads against eager attention, brute force on full prompts, and weights set by hand."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -269,6 +270,19 @@ def test_without_training_a_head_writes_into_any_directions_alike() -> None:
         controls.append(values(rows, "task_recognition_share", "control").mean())
     assert np.mean(shares) == pytest.approx(np.sqrt(3 / 32), abs=0.05)
     assert np.mean(shares) == pytest.approx(np.mean(controls), abs=0.06)
+
+
+def test_what_all_unembeddings_share_is_no_recognition_of_labels() -> None:
+    """It changes all logits alike, and rare tokens have more of it than label words."""
+    model, table = copy.deepcopy(tiny_model("llama")), shared_prompts(QUERIES)
+    assert not model.config.tie_word_embeddings
+    before = measured(model, table, "task").filter(score="task_recognition_share")
+    with torch.no_grad():
+        weight = model.get_output_embeddings().weight
+        weight += 5 * torch.randn(weight.shape[1], generator=torch.Generator().manual_seed(0))
+    after = measured(model, table, "task").filter(score="task_recognition_share")
+    for column in ("value", "control"):
+        assert after[column].to_list() == pytest.approx(before[column].to_list(), abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -321,11 +321,16 @@ def _of_task(
     classes: Classes,
     drawn: Sequence[int],
 ) -> Scored:
-    """Task recognition and task learning, with random tokens' unembeddings as the control."""
+    """Task recognition and task learning, with random tokens' unembeddings as the control.
+
+    The mean over the vocabulary is subtracted from unembeddings. What a head writes along it
+    changes all logits alike, so no probability. Unembeddings share much of it, rare tokens' most.
+    """
     unembedding = model.get_output_embeddings().weight
+    mean = unembedding.mean(0, dtype=torch.float32)
     sides = []
     for tokens in (classes.tokens, drawn):
-        vectors = unembedding[list(tokens)].float()  # [C, hidden]
+        vectors = unembedding[list(tokens)].float() - mean  # [C, hidden]
         basis = torch.linalg.qr(vectors.T)[0]  # [hidden, C]
         of_layers = []
         for layer, outputs in sorted(recorded.outputs.items()):

@@ -40,7 +40,8 @@ DEFINITIONS: dict[str, tuple[str, str | None]] = {
         _MATCHED,
     ),
     "task_recognition": (
-        "length of what the head writes within the span of the label words' unembeddings",
+        "length of what the head writes within the span of the label words' unembeddings, without "
+        "the vocabulary's mean",
         _VOCABULARY,
     ),
     "task_learning": (
