@@ -27,7 +27,7 @@ def test_attention_is_shared_among_segments_and_divided_by_their_tokens() -> Non
 def test_summary_has_segments_and_places_of_every_layer() -> None:
     table = summary()
     assert table.schema == frame_schema(LANDING_SUMMARY)
-    assert len(table) == 3 * 2 * (5 * 4 + PLACES)
+    assert len(table) == 3 * 2 * (5 * 4 + 1 + PLACES)
     places = table.filter(pl.col("task") == AVERAGE, pl.col("place") > 0.9, pl.col("layer") == 1)
     assert places["mean"].to_list() == pytest.approx([0.18, 0.19])
     assert places["segment"].null_count() == 2
@@ -48,4 +48,7 @@ def test_the_average_has_the_segments_that_all_tasks_have() -> None:
     assert means["news"] == pytest.approx(0.4)
     assert means["reviews"] == pytest.approx(0.24 / 0.5)
     assert means[AVERAGE] == pytest.approx((0.4 + 0.48) / 2)
+    whole = dict(table.filter(measure="whole", layer=0).select("task", "mean").iter_rows())
+    assert whole["reviews"] == pytest.approx(0.5 / 0.4 * whole["news"])
+    assert whole[AVERAGE] == pytest.approx((whole["news"] + whole["reviews"]) / 2)
     assert table.filter(pl.col("place").is_not_null()).height == 3 * 2 * PLACES

@@ -14,6 +14,7 @@ from anchorflow.present.style import (
     legend_entries,
     name_y,
     number_layers,
+    plot_line,
     save,
     small_multiples,
     tasks_in_order,
@@ -27,6 +28,7 @@ _SEGMENTS = {
     "label": ("label word", "#D55E00", "-"),
     "after": ("after", "#000000", (0, (1, 1))),
 }
+_WHOLE = "all demonstrations; the rest goes to the first token and the query"
 # Fields that are not named text, in the order in which they first appear.
 _FIELDS = (("#0072B2", "--"), ("#009E73", (0, (5, 1, 1, 1))), ("#CC79A7", (0, (3, 2))))
 _BEFORE_FIELD = ("#999999", ":")
@@ -63,31 +65,36 @@ def plot_landing(
 ) -> None:
     """Plot the table ``landing_summary`` of one model, one column per task.
 
-    Top: attention from the target per token of each segment, by layer. Bottom: attention by place
-    in the demonstrations, all rescaled to one length, relative to each layer's maximum.
+    Top: attention from the target per token of each segment, by layer. Middle: attention to all
+    demonstrations. Bottom: attention by place in the demonstrations, all rescaled to one length,
+    relative to each layer's maximum.
     """
     tasks = tasks_in_order(summary)
     title = "Attention from the target to the demonstrations, averaged over heads,\n"
     title += describe(summary, confidence)
     styles = _styles(summary)
-    with small_multiples(style, 2, len(tasks), title, share=False) as (figure, axes):
+    with small_multiples(style, 3, len(tasks), title, share=False) as (figure, axes):
         for column, task in enumerate(tasks):
             rows = summary.filter(pl.col("task") == task)
-            above, below = axes[0][column], axes[1][column]
+            above, middle, below = (row[column] for row in axes)
             _plot_segments(above, rows.filter(pl.col("measure") == "per_token"), styles)
             above.set_title(task)
-            above.set_xlabel("layer")
+            plot_line(middle, rows.filter(pl.col("measure") == "whole"), "0.2", 0, _WHOLE)
+            middle.set_ylim(0, 1)
+            for panel in (above, middle):
+                panel.set_xlabel("layer")
             image = _plot_places(below, rows)
             below.set_xlabel("place in the\ndemonstration")
         name_y(axes[0], "attention\nper token")
-        name_y(axes[1], "layer")
+        name_y(axes[1], "attention to all\ndemonstrations")
+        name_y(axes[2], "layer")
         handle_of = legend_entries(axes[0])
         legend = {name: handle_of[name] for name, _, _ in styles.values()}
         legend_below(figure, legend.values(), legend, len(_SEGMENTS), handlelength=3)
         figure.set_figheight(figure.get_figheight() + 0.8)  # of the color bar
         bar: Any = {"location": "bottom", "shrink": 0.5, "aspect": 40}
         label = "attention, relative to the layer's maximum"
-        figure.colorbar(image, ax=[*axes[0], *axes[1]], label=label, **bar)
+        figure.colorbar(image, ax=[panel for row in axes for panel in row], label=label, **bar)
         save(figure, paths)
 
 

@@ -19,12 +19,13 @@ from anchorflow.statistics.by_task import (
 )
 
 Measures = Callable[[pl.DataFrame], tuple[pl.DataFrame, Array]]
-MEASURES = ("per_token", "share", "length", "width")
+_OF_SEGMENTS = ("per_token", "share", "length", "width")
+MEASURES = (*_OF_SEGMENTS, "whole")
 BOUNDS = dict.fromkeys(MEASURES, SHARE)
 
 
 def segment_measures(segments: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
-    """Attention to each segment, averaged over heads, for every example of one seed.
+    """Attention to each segment and to all, averaged over heads, for every example of one seed.
 
     Parameters
     ----------
@@ -35,7 +36,8 @@ def segment_measures(segments: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
     -------
     tuple
         Keys (layer, segment, measure) of each value, and the values [examples, keys] in order of
-        examples. Attention per token is NaN for segments without tokens.
+        examples. Attention per token is NaN for segments without tokens; ``whole``, that to all
+        demonstrations, has no segment.
     """
     means = segments.group_by("example", "layer", "segment", maintain_order=True).agg(
         pl.col("attention").cast(pl.Float64).mean(), pl.col("tokens", "width").first()
@@ -47,9 +49,15 @@ def segment_measures(segments: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
         (pl.col("attention") / pl.col("attention").sum().over("example", "layer")).alias("share"),
         (pl.col("tokens") / pl.col("tokens").sum().over("example", "layer")).alias("length"),
     )
-    long = measured.unpivot(
-        MEASURES, index=["example", "layer", "segment"], variable_name="measure"
-    ).sort("example", maintain_order=True)
+    of_segments = measured.unpivot(
+        _OF_SEGMENTS, index=["example", "layer", "segment"], variable_name="measure"
+    )
+    whole = means.group_by("example", "layer", maintain_order=True).agg(
+        pl.lit(None, pl.String).alias("segment"),
+        pl.lit("whole").alias("measure"),
+        pl.col("attention").sum().alias("value"),
+    )
+    long = pl.concat([of_segments, whole]).sort("example", maintain_order=True)
     keys = long.filter(pl.col("example") == long["example"][0]).select(
         "layer", "segment", "measure"
     )
@@ -69,7 +77,10 @@ def place_measures(places: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
 def at_keys(measured: pl.DataFrame, values: Array, keys: pl.DataFrame) -> Array:
     """Values by a task's own keys as [examples, keys], NaN where the task lacks the segment."""
     numbered = measured.with_row_index("column")
-    columns = keys.join(numbered, on=keys.columns, how="left", maintain_order="left")["column"]
+    joined = keys.join(
+        numbered, on=keys.columns, how="left", maintain_order="left", nulls_equal=True
+    )
+    columns = joined["column"]
     whole = np.full((len(values), len(keys)), np.nan)
     whole[:, columns.is_not_null().to_numpy()] = values[:, columns.drop_nulls().to_numpy()]
     return whole
@@ -81,7 +92,9 @@ def _summarized_keys(
     """The keys of each task's rows; those of the average are common to all tasks."""
     common = keys
     for of_task in measured.values():
-        common = common.join(of_task, on=keys.columns, how="semi", maintain_order="left")
+        common = common.join(
+            of_task, on=keys.columns, how="semi", maintain_order="left", nulls_equal=True
+        )
     of_tasks = {**dict.fromkeys(tasks, common), **measured, AVERAGE: common}
     return pl.concat(
         rows.with_columns(pl.lit(task).alias("task")) for task, rows in of_tasks.items()
