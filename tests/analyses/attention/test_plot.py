@@ -19,6 +19,8 @@ def summary() -> pl.DataFrame:
             ("auc", [0.4, 0.75]),
             ("auc_other", [0.5, 0.25]),
             ("cumulative", shares),
+            ("graded", [0.5, 0.75]),
+            ("graded_other", [0.5, 0.5]),
         )
         for layer, mean in enumerate(values)
     ]
@@ -29,7 +31,7 @@ def test_a_share_that_leaves_the_axis_is_said_to_be_undefined(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     figure = figure_of(monkeypatch, plot_attention, summary())
-    lower = figure.axes[3:]
+    lower = figure.axes[3:6]
     named = [[line for line in panel.lines if line.get_label() == "$R_l$"] for panel in lower]
     assert [[values_of(line) for line in lines] for lines in named] == [
         [[0.25, 1.0]],
@@ -51,7 +53,7 @@ def test_ranking_classes_is_compared_with_chance(monkeypatch: pytest.MonkeyPatch
 
 def test_other_tokens_are_drawn_in_gray(monkeypatch: pytest.MonkeyPatch) -> None:
     panel = figure_of(monkeypatch, plot_attention, summary()).axes[0]
-    (gray,) = (line for line in panel.lines if line.get_label() == "AUCROC$_l$ of other tokens")
+    (gray,) = (line for line in panel.lines if line.get_label() == "other tokens")
     assert values_of(gray) == [0.5, 0.25]
     style = {**STYLE, "controls": False}
     panel = figure_of(monkeypatch, plot_attention, summary(), style=style).axes[0]

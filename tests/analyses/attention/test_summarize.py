@@ -199,6 +199,8 @@ def test_other_tokens_have_an_auc_beside_that_of_label_words() -> None:
     summary = summarize_attention(**tables, confidence=0.95)
     assert column(summary, "auc", "news") == [0.5, 1.0, 0.0]
     assert column(summary, "auc_other", "news") == [1.0, 0.0, 1.0]
+    assert column(summary, "graded", "news") == [0.5, 1.0, 0.0]
+    assert column(summary, "graded_other", "news") == [1.0, 0.0, 1.0]
 
 
 def test_graded_scores_of_three_texts_equal_the_values_worked_out_by_hand() -> None:

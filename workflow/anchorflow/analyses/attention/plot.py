@@ -29,29 +29,32 @@ def plot_attention(
     confidence: float,
     paths: Mapping[str, str | Path],
 ) -> None:
-    """Plot ``ATTENTION_SUMMARY`` for one model: AUCROC_l above R_l, one column per task.
+    """Plot ``ATTENTION_SUMMARY`` for one model: AUCROC_l, R_l, and graded, one column per task.
 
-    Below AUCROC_l of label words, in gray, is that of the demonstrations' other tokens.
+    Beside label words, in gray, are the demonstrations' other tokens. What is graded takes labels'
+    probabilities in place of the answer, and is what claims are about.
 
     R_l is a share of the sum of AUCROC_l - 0.5 over layers, and is left out where that is near 0.
     """
     tasks = tasks_in_order(summary)
     title = "Label-word attention as a predictor, " + describe(summary, confidence)
-    with small_multiples(style, 2, len(tasks), title, share_y=True) as (figure, (upper, lower)):
-        for task, aucs, shares in zip(tasks, upper, lower, strict=True):
+    with small_multiples(style, 3, len(tasks), title, share_y=True) as (figure, axes):
+        for task, aucs, shares, graded in zip(tasks, *axes, strict=True):
             rows = summary.filter(task=task)
-            if with_controls(style):
-                others = rows.filter(measure="auc_other")
-                plot_line(aucs, others, "0.45", 2, "AUCROC$_l$ of other tokens")
-            plot_line(aucs, rows.filter(measure="auc"), style["colors"][0], 0, "AUCROC$_l$")
-            plot_chance(aucs, 0.5)
-            aucs.set_ylim(0, 1)
+            for panel, measure in ((aucs, "auc"), (graded, "graded")):
+                if with_controls(style):
+                    others = rows.filter(measure=f"{measure}_other")
+                    plot_line(panel, others, "0.45", 2, "other tokens")
+                plot_line(panel, rows.filter(measure=measure), style["colors"][0], 0, "label words")
+                plot_chance(panel, 0.5)
+                panel.set_ylim(0, 1)
             aucs.set_title(task)
             _plot_shares(shares, rows.filter(measure="cumulative"), style["colors"][1])
-            shares.set_xlabel("layer")
-        name_y(upper, "AUCROC$_l$")
-        name_y(lower, "$R_l$: share of\nall layers' excess")
-        handle_of = legend_entries([*upper, *lower])
+            graded.set_xlabel("layer")
+        name_y(axes[0], "AUCROC$_l$")
+        name_y(axes[1], "$R_l$: share of\nall layers' excess")
+        name_y(axes[2], "AUCROC$_l$, graded by\nlabels' probabilities")
+        handle_of = legend_entries([panel for row in axes for panel in row])
         legend_below(figure, handle_of.values(), handle_of)
         save(figure, paths)
 

@@ -48,7 +48,10 @@ ATTENTION_SUMMARY = f.table(
         "auc: AUCROC_l of label-word attention at the target, which predicts first tokens, against "
         "the model's own predictions, which scoring defines; "
         "cumulative: R_l, the share of all layers' excess AUC reached by layer l; "
-        "auc_other: AUCROC_l of the mean attention to the other tokens of each demonstration",
+        "auc_other: AUCROC_l of the mean attention to the other tokens of each demonstration; "
+        "graded: share of pairs of texts of which that with more attention to a label's words "
+        "gives the label a higher probability, mean over labels; graded_other: the same for other "
+        "tokens",
     ),
     f.field("mean", pa.float64(), "mean over seeds; null if undefined", "1"),
     *f.INTERVAL,

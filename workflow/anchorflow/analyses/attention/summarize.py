@@ -1,6 +1,7 @@
 """How well attention to label words predicts the model's answers, by layer ([A] §2.3, Fig. 5)."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -16,10 +17,19 @@ from anchorflow.statistics.by_task import (
     summary_table,
     texts_of,
 )
-from anchorflow.statistics.estimates import SeedStatistic, mean_where_defined, one_vs_one_auc
+from anchorflow.statistics.estimates import (
+    Estimate,
+    SeedStatistic,
+    Statistic,
+    mean_where_defined,
+    one_vs_one_auc,
+)
 
-MEASURES = ("auc", "cumulative", "auc_other")
-BOUNDS = {"auc": SHARE, "auc_other": SHARE}
+# From the tables attention and predictions of one cell to a statistic of its texts.
+Auc = Callable[[pl.DataFrame, pl.DataFrame], Statistic]
+
+MEASURES = ("auc", "cumulative", "auc_other", "graded", "graded_other")
+BOUNDS = dict.fromkeys(("auc", "auc_other", "graded", "graded_other"), SHARE)
 
 
 def cumulative_share(auc: np.ndarray) -> np.ndarray:
@@ -176,7 +186,7 @@ def _classes(
 def summarize_attention(
     attention: pl.DataFrame, predictions: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
-    """AUCROC_l against the model's own predictions, R_l, and AUCROC_l of other tokens.
+    """AUCROC_l against the model's own predictions, R_l, AUCROC_l of other tokens, graded forms.
 
     Classes that the model never predicts for a task and seed are left out there, and counted.
 
@@ -198,21 +208,28 @@ def summarize_attention(
     require_examples(predictions)
     layers = attention["layer"].n_unique()
 
-    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
-        predicted = predictions.join(rows.select("task", "seed").unique(), on=["task", "seed"])
-        return SeedStatistic(auc_of_predictions(rows, predicted), texts_of(predicted))
+    def of_seed(
+        rows: pl.DataFrame, auc: Auc = auc_of_predictions, others: bool = False
+    ) -> SeedStatistic:
+        cell = rows.select("task", "seed").unique()
+        predicted = predictions.join(cell, on=["task", "seed"])
+        if others:
+            rows = to_other_tokens(rows, prompts.join(cell, on=["task", "seed"]))
+        return SeedStatistic(auc(rows, predicted), texts_of(predicted))
 
-    def of_others(rows: pl.DataFrame) -> SeedStatistic:
-        of_rows = prompts.join(rows.select("task", "seed").unique(), on=["task", "seed"])
-        return of_seed(to_other_tokens(rows, of_rows))
+    def estimated(auc: Auc, others: bool = False) -> dict[str, Estimate]:
+        of_auc = partial(of_seed, auc=auc, others=others)
+        return estimates_by_task(attention, tasks, of_auc, layers)
 
     tasks = attention["task"].unique(maintain_order=True).to_list()
-    aucs = estimates_by_task(attention, tasks, of_seed, layers)
+    aucs = estimated(auc_of_predictions)
     unpredicted = _unpredicted(predictions)
     estimates = {
         "auc": aucs,
         "cumulative": {task: auc.map(cumulative_share) for task, auc in aucs.items()},
-        "auc_other": estimates_by_task(attention, tasks, of_others, layers),
+        "auc_other": estimated(auc_of_predictions, others=True),
+        "graded": estimated(graded_auc),
+        "graded_other": estimated(graded_auc, others=True),
     }
     parts = []
     for measure in MEASURES:

@@ -7,7 +7,8 @@ from anchorflow.present.page import Page, at_depths, pivoted
 _NOTE = (
     "Layers counted from 0, five depths per model. auc: AUCROC_l (0.5 is chance); cumulative: "
     "R_l, the share of all layers' excess over 0.5 that is reached by this layer (– if there is "
-    "no excess); auc_other: AUCROC_l of the demonstrations' other tokens. unpredicted: number of "
+    "no excess); auc_other: AUCROC_l of the demonstrations' other tokens; graded and graded_other: "
+    "the same with labels' probabilities in place of the answer. unpredicted: number of "
     "classes that the model never predicts, which are left out, summed over seeds. "
     "results/tables/attention.csv has every layer."
 )
