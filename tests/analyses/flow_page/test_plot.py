@@ -80,8 +80,10 @@ def test_what_a_page_shows_of_a_small_matrix_equals_values_worked_out_by_hand() 
         "probabilities": [0.25, 0.25, 0.5],
         "texts": list("abcd"),
         "format_positions": [0],
+        "strongest_pq": 1,
     }
     data = page_data(prompt, matrices, LABELS, COLORS, CUTS)
+    assert data["opens"] == 1
     assert (data["fields"], data["instruction_end"]) == (["premise", "hypothesis"], None)
     assert (data["field_starts"], data["field_ends"]) == ([0, 1, 2, 2], [1, 1, 2, 3])
     assert [flow["pairs"] for flow in data["flows"]] == [1, 1, 4]
@@ -293,7 +295,7 @@ def test_a_head_s_square_draws_what_it_attends_to_and_tells_what_it_writes(
     read = [row for row in heads["read"][layer][head] if row[0] != target and row[1] > 0]
     assert drawn(browser) == [[token, target] for token, _, _ in read]
     details = browser.find_element("id", "details").text
-    assert f"head {layer}.{head}" in details
+    assert f"layer {layer}, head {head}" in details
     assert f"(token {read[0][0]}): attention {float(f'{read[0][1]:.3g}'):g}"[:-1] in details
     browser.execute_script("control({ target: document.querySelector('input[value=all]') })")
     assert drawn(browser) == strongest(data["averages"]["all"], 40)

@@ -33,7 +33,9 @@ def index_page(model: str, prompts: pl.DataFrame, labels: Mapping[str, Sequence[
     labels : mapping
         Label words of every task, in label order.
     """
-    rows = [_row(row, labels[row["task"]]) for row in prompts.iter_rows(named=True)]
+    wrong = pl.col("label") != pl.col("prediction")  # last, as they show no learning
+    ordered = prompts.sort(wrong, maintain_order=True)
+    rows = [_row(row, labels[row["task"]]) for row in ordered.iter_rows(named=True)]
     title, style = escape(f"Information flow: {model}"), part("css")
     script = (files("anchorflow.analyses.flow_page") / "index.js").read_text(encoding="utf-8")
     none = "" if rows else "<p>No prompt is short enough for the model.</p>\n"

@@ -11,7 +11,7 @@ const DASHES = [[2.4, 1], [], [0.7, 1]]; // per flow, in widths of the arc
 const [FOR, AGAINST] = ["#b35806", "#542788"]; // what heads write for, and against, the true label
 const byId = (id) => document.getElementById(id);
 const shown = new Set(data.flows.keys());
-const state = { view: "layer", layer: 0, head: null, count: 40, focused: null, hovered: null };
+const state = { view: "layer", layer: data.opens, head: null, count: 40, focused: null, hovered: null };
 const tokens = [];
 let arcs = [];
 
@@ -255,7 +255,7 @@ function strongest() {
 
 function scaleOf(list) {
   if (state.head !== null) {
-    return `head ${state.layer}.${state.head}: the target's attention to the ${list.length} tokens ` +
+    return `layer ${state.layer}, head ${state.head}: the target's attention to the ${list.length} tokens ` +
       "to which it attends most; widths are relative to the largest.";
   }
   const name = view().name;
@@ -347,7 +347,7 @@ function describe() {
   }
   document.querySelector("#prompt svg").classList.toggle("dimmed", token !== null);
   if (token === null && state.head !== null) {
-    write("h2", `head ${state.layer}.${state.head}`);
+    write("h2", `layer ${state.layer}, head ${state.head}`);
     write("p", `writes for the labels: ${sumsOfHead(state.layer, state.head)} logits`);
     return listArcs("Attends most to", [...arcs].reverse(), "from");
   }

@@ -171,6 +171,7 @@ def page_data(
             for name, symbol, color, mask in zip(_NAMES, _SYMBOLS, colors, masks, strict=True)
         ],
         "layers": single,
+        "opens": prompt["strongest_pq"],
         "cuts": [_cuts(cuts.filter(pl.col("edges") == e), prompt, words, layers) for e in _EDGES],
         "averages": {
             key: _view(name, matrices[chosen].mean(0), masks)
