@@ -515,6 +515,14 @@ def test_refutations_have_p_values_for_as_many_chances_as_they_had() -> None:
     assert below.p_value == pytest.approx(3 * 2 * stats.t.sf(0.2 * (3 * TEXTS + 2), 2))
 
 
+def test_what_is_true_without_training_too_is_as_sure_as_that_it_is_true() -> None:
+    """Barely above 0, and clearly below an untrained network."""
+    found = decided(seeds(0.2, 0.35, 0.35), twin=seeds(0.9, 1.05, 1.05))
+    assert found.verdict == UNTRAINED_TOO
+    of_effect = decided(seeds(0.2, 0.35, 0.35)).p_value
+    assert found.p_value == pytest.approx(of_effect)
+
+
 @pytest.mark.parametrize(
     ("one", "other", "verdict", "reason"),
     [

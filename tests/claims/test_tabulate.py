@@ -41,7 +41,7 @@ def test_a_row_has_the_effect_and_what_is_left_of_it_over_control_and_null() -> 
     assert tuple(rows["flow_late"].values())[3:] == (
         "-0.25 [-0.50, 0.00]",
         "✓ ✓ ✗",
-        "not supported",
+        "untrained too",
         "null; also true of an untrained network",
     )
     unclear = rows["flow_into_label_words"]
@@ -71,9 +71,9 @@ def test_verdicts_are_counted_by_family_and_form() -> None:
         (row.pop("family"), row.pop("form")): row
         for row in counts.drop("model").iter_rows(named=True)
     }
-    none = dict.fromkeys(("supported", "not supported", "undecided", "not measured"), 0)
+    none = dict.fromkeys(("supported", "untrained too", "undecided", "not measured"), 0)
     assert named == {
-        ("[A] §2.1", "paper"): {**none, "supported": 1, "not supported": 1},
+        ("[A] §2.1", "paper"): {**none, "supported": 1, "untrained too": 1},
         ("[A] §2.1", "discriminating"): {**none, "undecided": 1},
         ("[A] §2.2", "paper"): {**none, "not measured": 1},
         ("[A] §2.3", "paper"): {**none, "undecided": 1},

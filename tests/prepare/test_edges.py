@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 
+from anchorflow.analyses.knockout.measure import as_heavy
 from anchorflow.prepare.edges import CLASSES, NEAREST, edges_of, matched_edges, random_ranks
 from constructed.wordy import wordy_prompts
 
@@ -96,11 +98,27 @@ def test_random_edges_of_the_last_rows_count_keys_from_the_prompt_s_first_token(
     assert (matched_edges(edges, np.random.default_rng(3))[24:] == drawn).all()
 
 
-def test_every_other_earlier_key_of_a_row_with_edges_has_a_rank() -> None:
+def test_every_other_earlier_key_but_the_first_of_a_row_with_edges_has_a_rank() -> None:
     edges = edges_of(PROMPT, "label_to_target")
     ranks = random_ranks(edges[24:], np.random.default_rng(0))
-    others = [key for key in range(26) if key not in (4, 11, 12, 13, 21, 22)]
+    others = [key for key in range(1, 26) if key not in (4, 11, 12, 13, 21, 22)]
     assert np.flatnonzero(ranks[2]).tolist() == others
     assert sorted(ranks[2][others]) == list(range(1, len(others) + 1))
     assert not ranks[:2].any()
     assert (random_ranks(edges[24:], np.random.default_rng(1)) != ranks).any()
+
+
+def test_keys_of_equal_attention_hold_about_as_much_although_the_first_token_holds_most() -> None:
+    """Were the first token in the order, cutting would end at its place."""
+    edges = edges_of(PROMPT, "label_to_target")[26:]
+    random = np.random.default_rng(0)
+    attention = random.dirichlet(np.full(27, 3.0))
+    attention[0] += attention[1:].sum()  # half of the attention
+    weights = torch.from_numpy(attention / attention.sum()).expand(1, 1, 1, -1)
+    wanted = weights[0, 0, 0][torch.from_numpy(edges[0])].sum()
+    held = []
+    for draw in range(40):
+        ranks = torch.from_numpy(random_ranks(edges, np.random.default_rng(draw)))
+        taken = as_heavy(weights, torch.from_numpy(edges)[None], ranks[None])
+        held.append(weights[0, 0, 0][taken[0, 0]].sum())
+    assert np.mean(held) == pytest.approx(float(wanted), rel=0.05)

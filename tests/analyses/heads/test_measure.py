@@ -273,7 +273,7 @@ def test_without_training_a_head_writes_into_any_directions_alike() -> None:
 
 
 def test_what_all_unembeddings_share_is_no_recognition_of_labels() -> None:
-    """It changes all logits alike, and rare tokens have more of it than label words."""
+    """It changes no probability, and rare tokens have more of it than label words."""
     model, table = copy.deepcopy(tiny_model("llama")), shared_prompts(QUERIES)
     assert not model.config.tie_word_embeddings
     before = measured(model, table, "task").filter(score="task_recognition_share")

@@ -16,7 +16,6 @@ from anchorflow.analyses.retrieval.samples import (
     texts_for,
 )
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.samples import with_shuffled_labels
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
 from constructed.corpus import LABELS, TRAIN, Placed, corpus, fixed_samples
@@ -242,18 +241,19 @@ def test_texts_of_another_task_stand_under_the_random_ones_labels() -> None:
 # --- random labels -------------------------------------------------------------------------------
 
 
-def test_random_labels_are_those_of_the_random_texts_as_the_control_shuffles_them() -> None:
+def test_random_labels_are_those_of_the_random_texts_in_any_order() -> None:
+    """Exchanged labels would say the opposite of two labels, and random ones say nothing."""
     texts, embeddings = corpus()
     orders = set()
-    for seed in range(12):
+    for seed in range(24):
         fixed = fixed_samples([0, 1, 0, 1], seed=seed)
         samples = choose_demonstrations(texts, fixed, embeddings, ["random_labels"], LABELS)
-        same = pl.all().exclude("demonstrations")
-        assert samples.select(same).equals(with_shuffled_labels(fixed).select(same))
-        assert samples["demonstration_texts"].equals(fixed["demonstration_texts"])
+        same = pl.all().exclude("demonstrations", "demonstration_labels")
+        assert samples.select(same).equals(fixed.select(same))
+        assert samples["demonstration_labels"].n_unique() == 1  # one order for a seed
         orders.add(tuple(samples["demonstration_labels"][0]))
         assert sorted(samples["demonstration_labels"][0]) == [0, 0, 1, 1]
-    assert orders == {(1, 0, 1, 0)}  # no text keeps its label
+    assert len(orders) > 4
 
 
 def test_choices_are_made_alike_whatever_else_is_chosen_and_for_part_of_the_test_texts() -> None:

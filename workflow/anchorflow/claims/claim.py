@@ -43,7 +43,7 @@ class NotMeasured(Exception):  # noqa: N818 - an incomplete run is not an error
 
 # Lines of configuration that ask for analyses which runs may leave out, by table.
 _ASKED_FOR = {
-    "knockout": "knockout: {classes: [label_to_target, text_to_label], layers: [thirds]}",
+    "knockout": "knockout: {classes: [label_to_target, equal_to_target], layers: [thirds]}",
     "transplant": "transplant: {places: [label, text, template]}",
     "faithfulness": "faithfulness: {classes: [label_to_target]}",
     "cutoff": "cutoff: {sees: [first, label, random]}",
@@ -61,7 +61,7 @@ class Run:
     variant: str  # of isolation
     temperature: float  # of the sentence encoder's kernel
     untrained: Mapping[str, "Run"] = field(default_factory=dict)  # by the name of the twin
-    # The same tables with the demonstrations' labels shuffled among them.
+    # The same tables with another label for every demonstration.
     shuffled: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     # Predictions with other label words, by the words' name, and all label words by name.
     worded: Mapping[str, pl.DataFrame] = field(default_factory=dict)

@@ -325,7 +325,7 @@ def decide(claim: Claim, measured: Measured, confidence: float) -> Decision:
     )
     return replace(
         decision,
-        p_value=_p_value(measured.comparisons, MISSING not in marks.values()),
+        p_value=_p_value(measured.comparisons, MISSING not in marks.values(), verdict),
         interval=_BOTH,
         verdict=verdict,
         fails=", ".join(fails) or None,
@@ -346,12 +346,13 @@ def _ends(comparison: Comparison, one_seed: bool, confidence: float) -> Ends:
     return float(low[0]), float(high[0])
 
 
-def _p_value(comparisons: Sequence[Comparison], is_complete: bool) -> float | None:
+def _p_value(comparisons: Sequence[Comparison], is_complete: bool, verdict: str) -> float | None:
     """Of a claim's verdict, two-sided; None if a comparison is missing that could support it.
 
     All comparisons have to be above 0, so the largest p value counts (Berger 1982). If one is below
     0, it may refute the claim, so the smallest of those below 0 counts, times their number
-    (Bonferroni).
+    (Bonferroni). That a claim holds for an untrained network too says that its effect is above 0 as
+    well, so the larger of the two counts.
     """
     signs = [float(comparison.value.values[0]) for comparison in comparisons]
     found = [
@@ -361,7 +362,8 @@ def _p_value(comparisons: Sequence[Comparison], is_complete: bool) -> float | No
     known = [1.0 if np.isnan(p_value) else p_value for p_value in found]
     against = [p_value for p_value, sign in zip(known, signs, strict=True) if not sign > 0]
     if against:
-        return min(1.0, len(comparisons) * min(against))
+        found_against = min(1.0, len(comparisons) * min(against))
+        return max(found_against, known[0]) if verdict == UNTRAINED_TOO else found_against
     return max(known) if is_complete else None
 
 

@@ -130,6 +130,13 @@ def _mean_of_settings(settings: Sequence[pl.DataFrame], measure: str) -> pl.Data
     return together.filter(pl.col("settings") == len(settings)).drop("settings")
 
 
+def _remedy(table: str, more: str, less: str) -> str:
+    """The line that asks for the ways of answering of a table; empty if there is none."""
+    if table == "retrieval":
+        return f"retrieval: {{choices: [{', '.join({more, less} - {'random'})}]}}"
+    return "reweighting: {baselines: [bias_removed]}" if more == "bias_removed" else ""
+
+
 def accuracy_over(run: Run, table: str, column: str, more: str, less: str) -> Sampled:
     """Accuracy of one method minus that of another, on the examples that both were run on.
 
@@ -150,8 +157,6 @@ def accuracy_over(run: Run, table: str, column: str, more: str, less: str) -> Sa
         raise NotMeasured(
             f"no example was run with both {more} and {less}: prompts exceed the context, or the "
             "configuration leaves one out",
-            f"retrieval: {{choices: [{', '.join({more, less} - {'random'})}]}}"
-            if table == "retrieval"
-            else "",
+            _remedy(table, more, less),
         )
     return Sampled(seeds)

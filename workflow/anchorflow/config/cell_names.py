@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 Words = Mapping[str, Mapping[str, Sequence[str]]]  # label words by task and by their name
 OWN = "words"  # the name of a task's own label words in tables
-SHUFFLED = "shuffled"  # a task's own label words, its demonstrations' labels shuffled among them
+SHUFFLED = "shuffled"  # a task's own label words, its demonstrations' labels exchanged
 UNTRAINED = ("initialized", "shuffled")  # kinds of twins
 _JOINT = "+"  # no task's or model's name may contain it
 

@@ -9,7 +9,7 @@ from anchorflow.config.analysis import CELL, MODEL, TASK, Analysis
 from anchorflow.config.registry import declared, entries, load, packages
 
 # Conditions under which the papers' claims should not hold: a model's untrained twins, and
-# demonstrations whose labels are shuffled among them.
+# demonstrations whose labels are exchanged among them.
 NULLS = ("untrained", "shuffled")
 SECTIONS = "claims/sections"  # the claims, by sections of the papers
 

@@ -82,6 +82,9 @@ def edges_of(prompt: Mapping[str, Any], name: str) -> Edges:
 def random_ranks(edges: Edges, random: np.random.Generator) -> NDArray[np.int64]:
     """Random ranks, from 1, of the other earlier keys of each row with edges; 0 elsewhere.
 
+    The prompt's first token has none. It draws so much attention that no key after it in the order
+    would be reached.
+
     Parameters
     ----------
     edges : [rows, keys], bool
@@ -91,6 +94,7 @@ def random_ranks(edges: Edges, random: np.random.Generator) -> NDArray[np.int64]
     ranks: NDArray[np.int64] = np.zeros(edges.shape, np.int64)
     for row in np.flatnonzero(edges.any(1)):
         others = np.flatnonzero(~edges[row, : keys - rows + row])
+        others = others[others > 0]
         ranks[row, others] = 1 + random.permutation(len(others))
     return ranks
 

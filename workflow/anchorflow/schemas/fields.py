@@ -162,7 +162,7 @@ CHOICE = field(
     "nearest_per_label: the same for each label; the most similar last; "
     "representative: of each label, those nearest to the centers of k-means clusters; outlying: "
     "those farthest from them; other_task: texts of another task under this task's labels; "
-    "random_labels: those of random, with the labels exchanged so that each has another one",
+    "random_labels: those of random, with their labels in a random order",
 )
 PERTURBATION = field(
     "perturbation",

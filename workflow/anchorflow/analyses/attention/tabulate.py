@@ -9,7 +9,7 @@ _NOTE = (
     "R_l, the share of all layers' excess over 0.5 that is reached by this layer (– if there is "
     "no excess); auc_other: AUCROC_l of the demonstrations' other tokens; graded and graded_other: "
     "the same with labels' probabilities in place of the answer. unpredicted: number of "
-    "classes that the model never predicts, which are left out, summed over seeds. "
+    "classes that the model never predicts, which auc leaves out, summed over seeds. "
     "results/tables/attention.csv has every layer."
 )
 

@@ -323,8 +323,8 @@ def _of_task(
 ) -> Scored:
     """Task recognition and task learning, with random tokens' unembeddings as the control.
 
-    The mean over the vocabulary is subtracted from unembeddings. What a head writes along it
-    changes all logits alike, so no probability. Unembeddings share much of it, rare tokens' most.
+    The mean over the vocabulary is subtracted from unembeddings: the same vector added to all of
+    them changes no probability. Unembeddings share much of it, rare tokens' most.
     """
     unembedding = model.get_output_embeddings().weight
     mean = unembedding.mean(0, dtype=torch.float32)

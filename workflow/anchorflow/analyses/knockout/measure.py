@@ -459,7 +459,8 @@ class _Runs(Interventions[Setting]):
     ) -> tuple[Cut]:
         """The target's cut, applied to the ``rows`` tokens of a label word that follow it.
 
-        These tokens predict the rest of the word and must not see more than the target does.
+        These tokens predict the rest of the word and must not see more than the target does. With
+        ranks, each cuts keys that hold as much of its own attention.
         """
         at = batch.target_rows.cpu()[:, None, None].expand(-1, rows, edges.shape[2])
 

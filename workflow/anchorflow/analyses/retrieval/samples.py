@@ -10,8 +10,8 @@ demonstrations, all but the last in the same order, so that only the texts diffe
 embeddings, one per cluster, with one cluster per demonstration of the label.
 ``outlying``: of each label, the texts farthest from the nearest of those centers.
 ``other_task``: texts of another task of the run, drawn at random, under this task's label words.
-``random_labels``: the random demonstrations, with their labels exchanged so that each has another
-one (after Min et al. 2022).
+``random_labels``: the random demonstrations, with their labels in a random order (Min et al. 2022),
+which says nothing of them; exchanged ones would say the opposite.
 """
 
 import logging
@@ -29,7 +29,6 @@ from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.config.text_fields import FIELD_SEPARATOR
 from anchorflow.prepare.same_texts import compared, compared_texts, distinct
-from anchorflow.prepare.samples import with_shuffled_labels
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
@@ -268,7 +267,8 @@ def choose_demonstrations(
             assert other is not None
             of_seed[choice] = _of_another_task(first, other)
         elif choice == "random_labels":
-            shuffled = with_shuffled_labels(fixed)["demonstration_labels"][0].to_list()
+            random = generator(first["seed"], first["task"], "shuffled labels")
+            shuffled = random.permutation(first["demonstration_labels"]).tolist()
             of_seed[choice] = {"demonstration_labels": shuffled}
     train = distinct(texts, "train")
     of_train, of_test = vectors(embeddings, "train")[train["row"]], vectors(embeddings, "test")

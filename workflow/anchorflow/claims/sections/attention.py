@@ -52,8 +52,8 @@ def _effect_of(auc: Statistic, effect: Callable[[Array], Array], weights: Array)
 def other_tokens(effect: Callable[[Array], Array]) -> Control:
     """The control of an effect of AUCROC_l.
 
-    Assigning label words' attention to other labels would be no control: AUCs averaged over all
-    rotations of the labels, including the identity, are 0.5 for any attention.
+    Assigning label words' attention to other labels would be no control: averaged over all
+    rotations of the labels, including the identity, any attention is near 0.5.
     """
     return Control(
         "the other tokens of each demonstration in place of its label word",
@@ -68,10 +68,10 @@ def rise(auc: Array) -> Array:
 
 
 def late_gain(auc: Array) -> Array:
-    """Σ (AUCROC_l − 0.5) over the upper half of the layers minus that over the lower half.
+    """Σ (A_l − 0.5) over the upper half of the layers minus that over the lower half, A_l graded.
 
     Divided by half of the number of layers; with an odd number, the middle layer is in neither
-    half. R_l is this sum up to l as a share of the total, a ratio of noise where attention predicts
+    half. R_l of AUCROC_l is the sum up to l as a share of the total, noise where attention predicts
     nothing; where the total is above 0, the difference has the sign of 1 - 2 R_{L/2}.
 
     Source: Wang et al. 2023, eq. 5; deep layers are the upper half (footnote 2).
@@ -81,6 +81,8 @@ def late_gain(auc: Array) -> Array:
     undefined = np.isnan(auc).all(-1)
     return np.where(undefined, np.nan, difference)[..., None]
 
+
+_GRADED = Depth("graded AUCROC_l", (Curve("graded AUCROC_l", "attention", {"measure": "graded"}),))
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
@@ -95,7 +97,7 @@ CLAIMS: tuple[Claim, ...] = (
         other_tokens(rise),
         UNTRAINED,
         undefined=TELLS_NOTHING,
-        over_depth=Depth("AUCROC_l", (Curve("AUCROC_l", "attention", {"measure": "auc"}),)),
+        over_depth=_GRADED,
         place=1,
         figure="attention",
         question="Does attention to label words predict the answer, and more so in late layers?",
@@ -112,7 +114,7 @@ CLAIMS: tuple[Claim, ...] = (
         other_tokens(late_gain),
         UNTRAINED,
         undefined=TELLS_NOTHING,
-        over_depth=Depth("R_l", (Curve("R_l", "attention", {"measure": "cumulative"}),)),
+        over_depth=_GRADED,
         place=2,
         figure="attention",
     ),

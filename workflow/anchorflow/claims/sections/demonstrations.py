@@ -230,7 +230,7 @@ CLAIMS: tuple[Claim, ...] = (
         question="Are the most similar texts better demonstrations than random ones?",
     ),
     # Texts of another task are out of distribution, and their labels carry no information. The
-    # control is the loss due to the labels alone, when they are shuffled among the same texts.
+    # control is the loss due to the labels alone, with those of the same texts in a random order.
     Claim(
         "in_distribution_helps",
         "Texts of the task are better demonstrations than texts of another task",

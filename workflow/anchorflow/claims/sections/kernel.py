@@ -97,7 +97,7 @@ def similarity_of_others(run: Run) -> Sampled:
     demonstrations attract more attention and are similar to all texts.
     """
     heads, similarity = candidates(run), run.by_seed("similarity")
-    found = {}
+    best, found = heads.best(), {}
     for seed, rows in run.by_seed("kernel_attention").items():
         of_texts = similarity[seed].sort("example", "demonstration")
         texts = of_texts["example"].n_unique()
@@ -106,11 +106,13 @@ def similarity_of_others(run: Run) -> Sampled:
         weights = weights.reshape(texts, -1, weights.shape[-1])  # [texts, heads, demonstrations]
         similar = of_texts["similarity"].cast(pl.Float64).fill_null(np.nan).to_numpy()
         similar = similar.reshape(texts, 1, -1)
-        others = [correlations(np.roll(weights, shift, 0), similar) for shift in range(1, texts)]
-        found[seed] = mean_where_defined(
-            np.stack(others or [np.full(weights.shape[:2], np.nan)]), 0
-        )
-    return heads.held_out(found, heads.best())
+        found[seed] = np.full(weights.shape[:2], np.nan)
+        for head in best:  # other heads are not asked for
+            of_head = weights[:, [head]]
+            others = [correlations(np.roll(of_head, n, 0), similar) for n in range(1, texts)]
+            if others:
+                found[seed][:, [head]] = mean_where_defined(np.stack(others), 0)
+    return heads.held_out(found, best)
 
 
 def gathered(run: Run, source: str, target: str) -> Sampled:
