@@ -337,7 +337,7 @@ def test_cuts_and_transplants_are_run_if_listed_and_rebuild_no_more_than_they_co
         of_twin = [template.replace("tiny", TWIN) for template in untrained]
         return cells([*templates, *of_twin], tasks, seeds)
 
-    classes = ["label_to_target", "text_to_label"]
+    classes = ["label_to_target", "equal_to_target", "text_to_label"]
     config["knockout"] = {"classes": classes}
     config["faithfulness"] = {"classes": classes[:1], "steps": 1}
     config["cutoff"] = {"sees": ["first", "label", "random"]}

@@ -91,7 +91,7 @@ def measured(folder: Path, name: str, stages: Sequence[str]) -> dict[str, pl.Dat
 def causes(model: PreTrainedModel, prompts: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """What cutting edges, leaving demonstrations out, and transplants do, in ten layers."""
     classes = ["label_to_target"]
-    cuts = knockout.settings_of(classes, ["single", "thirds"], 1, 10)
+    cuts = knockout.settings_of([*classes, "equal_to_target"], ["single", "thirds"], 1, 10)
     left_out = cutoff.settings_of(["label", "random"], 1, 1, 10)
     taken = transplant.settings_of(
         ["label", "text", "template"], ["permuted"], ["keys_values"], 1, 1, 10
@@ -160,7 +160,7 @@ def test_no_claim_is_supported_for_a_network_without_training(
     tmp_path: Path, family: str, kind: str
 ) -> None:
     twins = twins_of(tmp_path, family, kind, DRAWS, "compression", "causes")
-    # As in a run with one twin, and as in one with several; Holm's correction is by family.
+    # As in a run with one twin, and as in one with several; verdicts are corrected over claims.
     one = supported(against(a, [b]) for a, b in permutations(twins, 2))
     all_others = supported(
         against(own, [each for each in twins if each is not own]) for own in twins
