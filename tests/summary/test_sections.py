@@ -47,7 +47,9 @@ def asked(claim: str) -> str:
 
 def test_each_question_has_its_answer_what_it_was_compared_with_and_a_figure() -> None:
     counts, table = questions(claims_table(), FIGURES)
-    assert counts == ["tiny: 6 questions. Yes: 2; No: 1; Undecided: 1; Not measured: 2."]
+    assert counts == [
+        "tiny: 6 questions. Yes: 2; Yes, without training too: 1; Undecided: 1; Not measured: 2."
+    ]
     assert table.columns == [
         *("question", "answer", "effect", "control", "untrained network", "figure"),
     ]
@@ -60,7 +62,7 @@ def test_each_question_has_its_answer_what_it_was_compared_with_and_a_figure() -
     assert early["untrained network"] == "✓ 0.00\ndifference 0.50 [0.38, 0.62]"
     assert early["figure"] == "[flow](figures/flow/tiny.png)"
     late = rows[asked("flow_late")]
-    assert late["answer"] == "No: true of an untrained network too"
+    assert late["answer"] == "Yes, without training too"
     lacking = rows[asked("retrieval_helps")]
     assert lacking["answer"] == "Not measured\n`retrieval: {choices: [nearest]}`"
     assert rows[asked("isolation_label_over_random")]["answer"] == "Not decided by one seed"
@@ -223,5 +225,5 @@ def test_the_page_is_written_for_a_browser_and_for_a_terminal(tmp_path: Any) -> 
     shown = for_terminal(markdown)
     assert max(map(len, shown.splitlines())) <= WIDTH
     assert "QUESTIONS AND ANSWERS" in shown
-    assert re.search(r"No: true of an +.*\n.*untrained network", shown)
+    assert re.search(r"Yes, without +.*\n.*training too", shown)
     assert "figures/" not in shown

@@ -20,7 +20,7 @@ LEGEND = (
 )
 _ANSWERS = {
     "supported": "Yes",
-    "untrained too": "Yes, but untrained too",
+    "untrained too": "Yes, without training too",
     "mixed": "Tasks disagree",
     "not supported": "No",
     "undecided": "Undecided",
@@ -32,7 +32,6 @@ _FAILS = {
     "control": "not more than the control",
     "null": "not more than an untrained network",
 }
-_ALSO_TRUE = {"null": "true of an untrained network too"}  # if the effect itself is above 0
 _UNCLEAR = {
     "effect": "the interval contains 0",
     "control": "not clearly more than the control",
@@ -105,8 +104,7 @@ def _answer(row: Row) -> str:
     if verdict == "mixed":
         return str(row["reason"]).partition(";")[0].capitalize()
     if verdict == "not supported":
-        named = {**_FAILS, **(_ALSO_TRUE if marks["effect"] == HOLDS else {})}
-        return f"No: {', '.join(named[part] for part in named if marks[part] == FAILS)}"
+        return f"No: {', '.join(name for part, name in _FAILS.items() if marks[part] == FAILS)}"
     if verdict == "undecided" and str(row["reason"]).startswith("not after the correction"):
         return f"Undecided: {row['reason'].partition(';')[0]}"
     if verdict == "undecided":
