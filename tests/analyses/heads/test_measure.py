@@ -272,6 +272,21 @@ def test_without_training_a_head_writes_into_any_directions_alike() -> None:
     assert np.mean(shares) == pytest.approx(np.mean(controls), abs=0.06)
 
 
+def test_what_is_recognized_is_what_unembeddings_read_behind_the_final_norm() -> None:
+    """Towards the true label, a head writes its direct effect, up to the norm's scale of a text."""
+    model, table = copy.deepcopy(tiny_model("llama")), shared_prompts(QUERIES)
+    with torch.no_grad():
+        generator = torch.Generator().manual_seed(0)
+        model.model.norm.weight.copy_(
+            torch.rand(model.model.norm.weight.shape, generator=generator)
+        )
+    rows = measured(model, table, "task")
+    towards = values(rows, "task_recognition") * values(rows, "task_learning")
+    direct = values(measured(model, table, "writing"), "direct")
+    ratio = (towards / direct).reshape(len(direct), -1)
+    np.testing.assert_allclose(ratio, ratio[:, :1].repeat(ratio.shape[1], 1), rtol=1e-3)
+
+
 def test_what_all_unembeddings_share_is_no_recognition_of_labels() -> None:
     """It changes no probability, and rare tokens have more of it than label words."""
     model, table = copy.deepcopy(tiny_model("llama")), shared_prompts(QUERIES)

@@ -323,20 +323,22 @@ def _of_task(
 ) -> Scored:
     """Task recognition and task learning, with random tokens' unembeddings as the control.
 
-    The mean over the vocabulary is subtracted from unembeddings: the same vector added to all of
-    them changes no probability. Unembeddings share much of it, rare tokens' most.
+    What is written passes the final norm first, whose gains weigh its dimensions as unembeddings
+    read them. The mean over the vocabulary is subtracted from unembeddings: the same vector added
+    to all of them changes no probability. Unembeddings share much of it, rare tokens' most.
     """
     unembedding = model.get_output_embeddings().weight
-    mean = unembedding.mean(0, dtype=torch.float32)
+    mean, norm = unembedding.mean(0, dtype=torch.float32), writing.final[1]
     sides = []
     for tokens in (classes.tokens, drawn):
         vectors = unembedding[list(tokens)].float() - mean  # [C, hidden]
         basis = torch.linalg.qr(vectors.T)[0]  # [hidden, C]
         of_layers = []
         for layer, outputs in sorted(recorded.outputs.items()):
-            device = writing.weights[layer].device
-            written = writing.written(layer, outputs.to(device))  # [B, H, hidden]
-            written = written * scales.before_residual(layer).to(device)[:, None, None]
+            written = writing.written(layer, outputs.to(writing.weights[layer].device))
+            written = written * scales.before_residual(layer).to(written.device)[:, None, None]
+            written = norm.applied(written.to(norm.gain.device))  # [B, H, hidden]
+            device = written.device
             length = written.norm(dim=-1)
             recognized = (written @ basis.to(device)).norm(dim=-1)
             products = written @ vectors.to(device).T  # [B, H, C]
