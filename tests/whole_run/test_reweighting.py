@@ -22,7 +22,7 @@ def test_an_artifact_holds_every_weight_step_and_prediction(finished_run: Checko
     predictions = pl.read_parquet(folder / "predictions.parquet")
     assert predictions.select("example", "method").is_unique().all()
     many = prompts.filter(pl.col("demonstrations") == "many")
-    assert predictions.shape[0] == 6 * 6 + many["skipped"].null_count()
+    assert predictions.shape[0] == 7 * 6 + many["skipped"].null_count()
     before = pl.read_parquet(
         finished_run.folder / "results/attention/tiny/news/0/predictions.parquet"
     )
