@@ -116,7 +116,7 @@ def test_a_run_is_told_of_in_one_sentence_by_a_process_of_its_own(
     with caplog.at_level(logging.INFO):
         log_run(configuration(**SHALLOW), "gemma-3-270m", resolved)
     (said,) = caplog.messages
-    assert said.startswith("gemma-3-270m: 296 jobs take about ")
+    assert said.startswith("gemma-3-270m: 290 jobs take about ")
     assert " on this machine, one after the other, with 16 texts of about 32 tokens" in said
 
 
