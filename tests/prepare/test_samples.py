@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.samples import PROTOCOLS, deranged, draw_samples, with_shuffled_labels
+from anchorflow.prepare.samples import PROTOCOLS, draw_samples, exchanged, with_shuffled_labels
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
@@ -183,13 +183,13 @@ def test_every_demonstration_gets_another_label_and_all_others_are_as_likely(
     random = np.random.default_rng(0)
     counts = np.zeros((len(labels), max(labels) + 1))
     for _ in range(600):
-        exchanged = deranged(labels, random)
-        assert sorted(exchanged) == sorted(labels)
-        counts[range(len(labels)), exchanged] += 1
+        found = [labels[place] for place in exchanged(labels, random)]
+        assert sorted(found) == sorted(labels)
+        counts[range(len(labels)), found] += 1
     own = counts[range(len(labels)), labels]
     assert not own.any()
     others = 600 / max(labels)
     counts[range(len(labels)), labels] = others
     assert counts == pytest.approx(np.full(counts.shape, others), abs=60)  # 5 σ or more
     with pytest.raises(ValueError, match="more than half"):
-        deranged([0, 0, 1], random)
+        exchanged([0, 0, 1], random)

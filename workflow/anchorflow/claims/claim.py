@@ -44,7 +44,7 @@ class NotMeasured(Exception):  # noqa: N818 - an incomplete run is not an error
 # Lines of configuration that ask for analyses which runs may leave out, by table.
 _ASKED_FOR = {
     "knockout": "knockout: {classes: [label_to_target, equal_to_target], layers: [thirds]}",
-    "transplant": "transplant: {places: [label, text, template]}",
+    "transplant": "transplant: {places: [label, text, template], donors: [other_texts]}",
     "faithfulness": "faithfulness: {classes: [label_to_target]}",
     "cutoff": "cutoff: {sees: [first, label, random]}",
     "heads": "heads: {scores: [prefix_matching, writing, task, gathering]}",

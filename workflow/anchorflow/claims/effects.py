@@ -13,22 +13,29 @@ from anchorflow.statistics.estimates import (
     SeedStatistic,
     mean_where_defined,
     weighted_mean_where_defined,
+    weighted_ratio,
 )
 from anchorflow.statistics.loyalty import mean_of_draws
 
 Setting = Mapping[str, Any]  # column values that select rows
 
-UNCHANGED = "share of predictions unchanged"  # the unit of label loyalty
+EFFECT_RETAINED = "share of the demonstrations' effect"  # the unit of what is retained
 
 
-def mean_of_examples(rows: pl.DataFrame, values: Array) -> SeedStatistic:
+def mean_of_examples(
+    rows: pl.DataFrame, values: Array, wholes: Array | None = None
+) -> SeedStatistic:
     """The statistic "mean of [examples]", examples in the order of :func:`texts_of`.
 
     Examples without a value do not count, so that differences cover examples with both values.
+    Given ``wholes``, the statistic is the sum of the values as a share of that of the wholes.
     """
     texts, defined = texts_of(rows), ~np.isnan(values)
     if defined.any():
         texts, values = texts[defined], values[defined]
+        wholes = None if wholes is None else wholes[defined]
+    if wholes is not None:
+        return SeedStatistic(weighted_ratio(values[:, None], wholes[:, None]), texts)
     return SeedStatistic(weighted_mean_where_defined(values[:, None]), texts)
 
 
@@ -100,33 +107,36 @@ def difference_by_seed(
     Parameters
     ----------
     measured : DataFrame
-        One row per seed, example, draw, and setting.
+        One row per seed, example, draw, and setting. With a column of the measure's name that ends
+        in ``_whole``, which no setting changes, the difference is a share of its sum over texts.
 
     Raises
     ------
     NotMeasured
         If no example has all settings.
     """
-    seeds = {}
+    seeds, whole = {}, f"{measure}_whole"
+    names = [measure, whole] if whole in measured.columns else [measure]
     for rows in per_seed(measured):
         sides = [[rows_with(rows, each) for each in side] for side in (more, less)]
         if any(each.is_empty() for side in sides for each in side):
             continue
-        means = [_mean_of_settings(side, measure) for side in sides]
+        means = [_mean_of_settings(side, names) for side in sides]
         pairs = means[0].join(means[1], on="example", suffix="_less").sort("example")
         if pairs.is_empty():
             continue
         values = (pairs[measure] - pairs[f"{measure}_less"]).to_numpy()
-        seeds[int(rows["seed"][0])] = mean_of_examples(pairs, values)
+        wholes = pairs[whole].to_numpy() if whole in names else None
+        seeds[int(rows["seed"][0])] = mean_of_examples(pairs, values, wholes)
     if not seeds:
         raise NotMeasured("no example was run with both of what is compared")
     return Sampled(seeds)
 
 
-def _mean_of_settings(settings: Sequence[pl.DataFrame], measure: str) -> pl.DataFrame:
-    """Columns example and ``measure``, of the examples that all settings have."""
-    means = pl.concat([mean_of_draws(rows, [measure]) for rows in settings])
-    together = means.group_by("example").agg(pl.col(measure).mean(), pl.len().alias("settings"))
+def _mean_of_settings(settings: Sequence[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:
+    """Columns example and ``names``, of the examples that all settings have."""
+    means = pl.concat([mean_of_draws(rows, names) for rows in settings])
+    together = means.group_by("example").agg(pl.col(names).mean(), pl.len().alias("settings"))
     return together.filter(pl.col("settings") == len(settings)).drop("settings")
 
 

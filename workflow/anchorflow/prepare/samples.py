@@ -120,8 +120,8 @@ def _check_counts(train: pl.DataFrame, labels: list[str], wanted: int, query: st
             )
 
 
-def deranged(labels: Sequence[int], random: np.random.Generator) -> list[int]:
-    """The labels in another order, so that each place has another label than before.
+def exchanged(labels: Sequence[int], random: np.random.Generator) -> list[int]:
+    """For each place, another one that has another label, each place once.
 
     A random order would leave two labels as they are in every other draw. Labels are sorted, in a
     random order, and rotated by a random number of places that leaves no label in its block.
@@ -138,11 +138,11 @@ def deranged(labels: Sequence[int], random: np.random.Generator) -> list[int]:
     order = sorted(random.permutation(count).tolist(), key=lambda place: place_of[labels[place]])
     shift = int(random.integers(most, count - most + 1))
     found = dict(zip(order, [*order[shift:], *order[:shift]], strict=True))
-    return [labels[found[place]] for place in range(count)]
+    return [found[place] for place in range(count)]
 
 
 def with_shuffled_labels(samples: pl.DataFrame) -> pl.DataFrame:
-    """The samples with labels exchanged between each prompt's demonstrations, as :func:`deranged`.
+    """The samples with labels exchanged between each prompt's demonstrations, as :func:`exchanged`.
 
     Fixed demonstrations have one exchange per seed, others one per test text.
 
@@ -155,7 +155,8 @@ def with_shuffled_labels(samples: pl.DataFrame) -> pl.DataFrame:
     def shuffle(row: dict[str, Any]) -> list[int]:
         of_prompt = () if row["demonstrations"] == "fixed" else (row["example"],)
         random = generator(row["seed"], row["task"], "shuffled labels", *of_prompt)
-        return deranged(row["demonstration_labels"], random)
+        labels = row["demonstration_labels"]
+        return [labels[place] for place in exchanged(labels, random)]
 
     labels = pl.Series(
         "demonstration_labels",

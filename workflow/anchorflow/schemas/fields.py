@@ -127,7 +127,8 @@ POSITIONS = field(
     "positions",
     pa.string(),
     "isolated tokens: label, those of label words; random, others of the demonstrations; before "
-    "and after, those next to each label word; text, those of each demonstration's own text; none",
+    "and after, those next to each label word; text, those of each demonstration's own text; none; "
+    "hidden: none, but queries see the prompt's first token and the instruction alone",
 )
 SIDE = field("side", pa.string(), "which layers are isolated: first, last, or none")
 LAYERS = field("layers", pa.int32(), "number of isolated layers", "layers")
@@ -139,11 +140,16 @@ METHOD = field(
     "this learning rate; the others are baselines, described in the configuration reference at "
     "reweighting.baselines",
 )
+RETAINED = (
+    "retained: share of the demonstrations' effect on label probabilities that remains, 1 - Σ D(u, "
+    "i) / Σ D(u, o), with D the Jensen-Shannon divergence of label probabilities and u, i and o "
+    "those of the unmodified run, of the prediction, and without demonstrations; "
+)
 COMPRESSED = field(
     "method",
     pa.string(),
-    "what is kept of the demonstrations; full: everything; text_anchor: formatting and label words "
-    "as text; hidden_random_oracle, hidden_random_top: the most loyal draw of hidden_random, "
+    "what is kept of the demonstrations; full: everything; first_only: the first token; "
+    "text_anchor: formatting and label words as text; hidden_random_oracle, hidden_random_top: the most loyal draw of hidden_random, "
     "chosen on the same examples or on others; reweighted: everything, with re-weighted "
     "attention to label words; reweighted_anchor: hidden_anchor, re-weighted; the others are "
     "methods, described in the configuration reference at compression.methods",

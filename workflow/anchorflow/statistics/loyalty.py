@@ -4,34 +4,48 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
+from scipy.special import rel_entr
 
+from anchorflow.arrays import Array
 from anchorflow.statistics.accuracy_change import ACCURACY, CHANGES, accuracy_changes
 from anchorflow.statistics.by_task import (
     estimate_over_seeds,
     texts_of,
 )
-from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
+from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_ratio
+
+RETAINED = "retained"
+AT_MOST_ALL = (-np.inf, 1.0)  # bounds of what is retained
 
 
-def with_loyalty(rows: pl.DataFrame, untouched: pl.DataFrame) -> pl.DataFrame:
+def with_loyalty(
+    rows: pl.DataFrame, untouched: pl.DataFrame, without: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Add label loyalty, word loyalty, accuracy, and its change to every prediction.
 
     Label loyalty is 1 where the predicted label is that of the unmodified run, else 0. Word loyalty
     is the Jaccard similarity |a ∩ b| / |a ∪ b| of the sets a and b of most likely tokens. The
     change of accuracy and its parts are those of :func:`accuracy_changes`.
 
+    What is retained of the demonstrations' effect is graded: 1 - Σ D(u, i) / Σ D(u, o), with the
+    label probabilities u of the unmodified run, i of the prediction, and o without demonstrations,
+    sums over texts, and D of :func:`jensen_shannon`. Where a model mostly gives one answer, label
+    loyalty is high whatever is changed, and this is not.
+
     Parameters
     ----------
-    rows, untouched : DataFrame
+    rows, untouched, without : DataFrame
         Columns seed, example, label, prediction, probabilities, in_labels, and top_tokens;
-        ``untouched``, the unmodified run, has one row per seed and example.
+        ``untouched``, the unmodified run, and ``without``, that without demonstrations, have one
+        row per seed and example.
 
     Returns
     -------
     DataFrame
-        ``rows`` with these columns and ``was``, the probabilities in the unmodified run.
+        ``rows`` with these columns and, given ``without``, the parts ``retained`` and
+        ``retained_whole`` of that ratio; null if ``without`` has no rows.
 
-    Source: Wang et al. 2023, §2.2.
+    Source: Wang et al. 2023, §2.2, for the two loyalties.
     """
     before = untouched.select(
         *EXAMPLE_KEYS,
@@ -42,7 +56,7 @@ def with_loyalty(rows: pl.DataFrame, untouched: pl.DataFrame) -> pl.DataFrame:
     )
     common = pl.col("top_tokens").list.set_intersection("tokens").list.len()
     either = pl.col("top_tokens").list.set_union("tokens").list.len()
-    return (
+    loyal = (
         rows.join(before, on=EXAMPLE_KEYS)
         .with_columns(
             (pl.col("prediction") == pl.col("before")).cast(pl.Float64).alias("label_loyalty"),
@@ -52,6 +66,36 @@ def with_loyalty(rows: pl.DataFrame, untouched: pl.DataFrame) -> pl.DataFrame:
         )
         .drop("before", "was_in_labels", "tokens")
     )
+    return loyal.drop("was") if without is None else _with_retained(loyal, without).drop("was")
+
+
+def _with_retained(loyal: pl.DataFrame, without: pl.DataFrame) -> pl.DataFrame:
+    """The columns ``retained`` and ``retained_whole``, which add up to the ratio over texts."""
+    if without.is_empty():
+        return loyal.with_columns(**dict.fromkeys(_PARTS, pl.lit(None, pl.Float64)))
+    alone = without.select(*EXAMPLE_KEYS, pl.col("probabilities").alias("alone"))
+    pairs = loyal.join(alone, on=EXAMPLE_KEYS, maintain_order="left")
+    was, now, none = (
+        np.array(pairs[name].to_list(), np.float64).reshape(len(pairs), -1)
+        for name in ("was", "probabilities", "alone")
+    )
+    whole = jensen_shannon(was, none)
+    parts = zip(_PARTS, (whole - jensen_shannon(was, now), whole), strict=True)
+    return pairs.drop("alone").with_columns(pl.Series(name, values) for name, values in parts)
+
+
+_PARTS = (RETAINED, f"{RETAINED}_whole")
+
+
+def jensen_shannon(first: Array, second: Array) -> Array:
+    """Jensen-Shannon divergence of label distributions, in nats: [examples, C] to [examples].
+
+    At most ln 2, so that no single text decides a sum, as with the Kullback-Leibler divergence.
+    """
+    middle = (first + second) / 2
+    parts = rel_entr(first, middle) + rel_entr(second, middle)
+    divergence: Array = np.maximum(parts.sum(-1) / 2, 0)  # rounding can make it negative
+    return divergence
 
 
 def estimate_settings(
@@ -66,28 +110,32 @@ def estimate_settings(
     settings : DataFrame
         The S settings; its columns are among those of ``measured``.
     measures : sequence of str
-        M columns of ``measured``.
+        M columns of ``measured``: means over texts or, of a measure with a column that ends in
+        ``_whole``, the sum as a share of that column's.
 
     Returns
     -------
     Estimate
         [S · M] values.
     """
+    wholes = {name: f"{name}_whole" for name in measures if f"{name}_whole" in measured.columns}
+    columns = [*measures, *wholes.values()]
 
     def of_seed(rows: pl.DataFrame) -> SeedStatistic:
         texts = rows.select(pl.col("example").unique().sort())
-        values = [
-            texts.join(
-                mean_of_draws(chosen, measures), on="example", how="left", maintain_order="left"
-            )
-            .select(measures)
-            .fill_null(np.nan)
-            .to_numpy()
-            for setting in settings.iter_rows(named=True)
-            for chosen in [rows.filter(pl.col(n).eq_missing(value) for n, value in setting.items())]
-        ]
-        statistic = weighted_mean_where_defined(np.concatenate(values, 1))
-        return SeedStatistic(statistic, texts_of(rows))
+        parts, whole_parts = [], []
+        for setting in settings.iter_rows(named=True):
+            chosen = rows.filter(pl.col(n).eq_missing(value) for n, value in setting.items())
+            means = mean_of_draws(chosen, columns)
+            values = texts.join(means, on="example", how="left", maintain_order="left")
+            part = values.select(measures).fill_null(np.nan).to_numpy()
+            whole = (~np.isnan(part)).astype(float)
+            for name, column in wholes.items():
+                whole[:, measures.index(name)] = values[column].fill_null(0).to_numpy()
+            parts.append(np.nan_to_num(part))
+            whole_parts.append(whole)
+        ratio = weighted_ratio(np.concatenate(parts, 1), np.concatenate(whole_parts, 1))
+        return SeedStatistic(ratio, texts_of(rows))
 
     return estimate_over_seeds(measured, of_seed)
 

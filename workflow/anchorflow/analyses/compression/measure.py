@@ -56,6 +56,7 @@ class Setting(NamedTuple):
 
 
 FULL, ANCHOR = Setting("full"), Setting("hidden_anchor")
+FIRST_ONLY = Setting("first_only")  # no demonstrations: all that there is to retain is lost
 TEXT_ANCHOR = "text_anchor"  # runs another text instead of keeping positions, so it has no file
 # Re-weighted settings, by the cache whose predictions they change.
 REWEIGHTED = {FULL: Setting("reweighted"), ANCHOR: Setting("reweighted_anchor")}
@@ -163,7 +164,7 @@ def _as_text(model: PreTrainedModel, demonstrations: Demonstrations) -> Cache:
 
 
 def settings_of(methods: Sequence[str], shares: Sequence[float], draws: int) -> list[Setting]:
-    """All requested settings, of which the first keeps everything.
+    """All requested settings, of which the first keeps everything and the second nothing.
 
     Methods at the number of anchors follow, random ones once per draw, then the sweep of shares.
     """
@@ -178,7 +179,7 @@ def settings_of(methods: Sequence[str], shares: Sequence[float], draws: int) -> 
         for name in methods
         if _declares(name, "ANY_BUDGET")
     ]
-    return [FULL, *at_anchors, *swept]
+    return [FULL, FIRST_ONLY, *at_anchors, *swept]
 
 
 def _declares(name: str, constant: str) -> bool:

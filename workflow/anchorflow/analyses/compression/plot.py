@@ -24,6 +24,7 @@ _LISTED = 7  # methods that the default height of a panel has room for
 _AXES = {
     "label_loyalty": "label loyalty",
     "word_loyalty": "word loyalty",
+    "retained": "effect of the\ndemonstrations retained",
     "accuracy": "accuracy",
 }
 

@@ -15,11 +15,11 @@ from anchorflow.statistics.by_task import (
     summary_table,
 )
 from anchorflow.statistics.estimates import Estimate
-from anchorflow.statistics.loyalty import estimate_settings, with_loyalty
+from anchorflow.statistics.loyalty import AT_MOST_ALL, RETAINED, estimate_settings, with_loyalty
 
 _SHARES = ("label_loyalty", "word_loyalty", "accuracy", "kept_share")
-MEASURES = (*_SHARES, *change.CHANGES, *change.VOCABULARY)
-BOUNDS = {**dict.fromkeys(_SHARES, SHARE), **change.BOUNDS}
+MEASURES = (*_SHARES, RETAINED, *change.CHANGES, *change.VOCABULARY)
+BOUNDS = {**dict.fromkeys(_SHARES, SHARE), RETAINED: AT_MOST_ALL, **change.BOUNDS}
 _SETTING = ["method", "share"]
 
 
@@ -40,14 +40,15 @@ def retention_measures(compression: pl.DataFrame) -> pl.DataFrame:
     DataFrame
         One row per seed, example, method, share, and draw.
     """
-    full = compression.filter(pl.col("method") == "full")
+    full, without = (compression.filter(method=name) for name in ("full", "first_only"))
     shares = compression.with_columns(kept_share=pl.col("kept") / pl.col("shared"))
-    measured = with_loyalty(shares, full).select(
+    measured = with_loyalty(shares, full, without).select(
         "seed",
         "example",
         *_SETTING,
         "draw",
         *MEASURES,
+        f"{RETAINED}_whole",
     )
     random = measured.filter(pl.col("method") == "hidden_random")
     if random.is_empty():

@@ -57,15 +57,29 @@ def confusion_measures(
     return _with_distances(predictions, [confusion])
 
 
-def _with_distances(
-    predictions: pl.DataFrame, kinds: Sequence[pl.DataFrame]
-) -> Callable[[Array], Array]:
-    """As :func:`confusion_measures`, for several kinds of distances: [R, pairs + kinds · L]."""
+def separated_pairs(predictions: pl.DataFrame) -> Callable[[Array], Array]:
+    """AUC of every pair of labels, as a function of the examples' weights: [R, pairs].
+
+    How well the log ratio of two labels' probabilities separates texts of the one from those of
+    the other. A label that is likelier in all texts alike changes no AUC.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        Table ``predictions`` for one model, task, and seed.
+    """
     rows = predictions.sort("example")
     probabilities = np.array(rows["probabilities"].to_list(), dtype=np.float64)
     # Probabilities are float32, so 0 stands for less than the smallest normal number.
     scores = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
-    auc = pairwise_auc(scores, rows["label"].to_numpy())
+    return pairwise_auc(scores, rows["label"].to_numpy())
+
+
+def _with_distances(
+    predictions: pl.DataFrame, kinds: Sequence[pl.DataFrame]
+) -> Callable[[Array], Array]:
+    """As :func:`confusion_measures`, for several kinds of distances: [R, pairs + kinds · L]."""
+    auc = separated_pairs(predictions)
     distances = np.concatenate([_by_layer(kind) for kind in kinds])
 
     def statistic(weights: Array) -> Array:

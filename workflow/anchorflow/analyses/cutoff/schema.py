@@ -41,9 +41,8 @@ CUTOFF_SUMMARY = f.table(
     f.field(
         "measure",
         pa.string(),
-        "accuracy, label_loyalty, word_loyalty, and accuracy_change, as in isolation_summary; "
-        + f.PARTS_OF_CHANGE
-        + "; needed, in rows with layer -1: the "
+        "accuracy, label_loyalty, word_loyalty, retained, and accuracy_change, as in "
+        "isolation_summary; " + f.PARTS_OF_CHANGE + "; needed, in rows with layer -1: the "
         "smallest layer such that 95 % of accuracy and of label loyalty is kept at it and at every "
         "later layer",
     ),

@@ -16,12 +16,18 @@ from anchorflow.statistics.by_task import (
     texts_of,
 )
 from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
-from anchorflow.statistics.loyalty import estimate_settings, mean_of_draws, with_loyalty
+from anchorflow.statistics.loyalty import (
+    AT_MOST_ALL,
+    RETAINED,
+    estimate_settings,
+    mean_of_draws,
+    with_loyalty,
+)
 
-_RETAINED = ("accuracy", "label_loyalty")
-_LOYALTY = (*_RETAINED, "word_loyalty")
-MEASURES = (*_LOYALTY, *change.CHANGES, *change.VOCABULARY)
-BOUNDS = {**dict.fromkeys(_LOYALTY, SHARE), **change.BOUNDS}
+_WATCHED = ("accuracy", "label_loyalty")
+_LOYALTY = (*_WATCHED, "word_loyalty")
+MEASURES = (*_LOYALTY, RETAINED, *change.CHANGES, *change.VOCABULARY)
+BOUNDS = {**dict.fromkeys(_LOYALTY, SHARE), RETAINED: AT_MOST_ALL, **change.BOUNDS}
 KEPT = 0.95  # share of accuracy and of label loyalty above which demonstrations are not needed
 
 
@@ -30,8 +36,9 @@ def cutoff_measures(cutoff: pl.DataFrame) -> pl.DataFrame:
     depth = cutoff["layer"].max()
     # The unmodified run is repeated for every series of cutoffs.
     plain = cutoff.filter(pl.col("layer") == depth).unique(["seed", "example"], maintain_order=True)
-    measured = with_loyalty(cutoff, plain)
-    return measured.select("seed", "example", "draw", "sees", "layer", *MEASURES)
+    measured = with_loyalty(cutoff, plain, cutoff.filter(sees="first", layer=0))
+    whole = f"{RETAINED}_whole"
+    return measured.select("seed", "example", "draw", "sees", "layer", *MEASURES, whole)
 
 
 def layers_needed(accuracy: Array, loyalty: Array, layers: Array) -> Array:
@@ -68,10 +75,10 @@ def needed_of_seed(rows: pl.DataFrame, sees: str) -> SeedStatistic:
     """
     chosen = rows.filter(pl.col("sees") == sees)
     layers = chosen["layer"].unique().sort()
-    curves = [mean_of_draws(chosen.filter(pl.col("layer") == at), _RETAINED) for at in layers]
+    curves = [mean_of_draws(chosen.filter(pl.col("layer") == at), _WATCHED) for at in layers]
     means = [
         weighted_mean_where_defined(np.stack([curve[name].to_numpy() for curve in curves], 1))
-        for name in _RETAINED
+        for name in _WATCHED
     ]
     numbers = layers.to_numpy().astype(float)
 

@@ -32,7 +32,12 @@ from anchorflow.model.layers import keep_outputs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN
-from anchorflow.prepare.positions import label_word_tokens, matched_positions, non_label_positions
+from anchorflow.prepare.positions import (
+    instruction_positions,
+    label_word_tokens,
+    matched_positions,
+    non_label_positions,
+)
 from anchorflow.random_draws import generator
 from anchorflow.schemas.prompts import PROMPTS
 
@@ -55,6 +60,9 @@ class Setting(NamedTuple):
 
 DRAWN = ("random", "text")  # positions that are drawn at random
 UNTOUCHED = Setting("none", "none", 0, "none", 0)
+# Queries see the prompt's first token and the instruction alone: no isolation, and as much as there
+# is to lose.
+HIDDEN = Setting("none", "hidden", 0, "none", 0)
 _WHERE = {
     "before": "between the prompt's first token and its label word",
     "after": "between its label word and the next one, or the target",
@@ -196,7 +204,10 @@ def isolated_positions(
 
 
 def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
-    """Demonstrations and queries once, and in every setting from the first isolated layer on."""
+    """Demonstrations and queries once, and in every setting from the first isolated layer on.
+
+    The queries run once more without the demonstrations.
+    """
     how = (
         spec["variants"],
         spec.get("layers"),
@@ -207,7 +218,7 @@ def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
     )
     shares = [1 - setting.isolated_layers(depth).start / depth for setting in settings_of(*how)]
     copies = 1 + sum(shares)
-    asked = copies - len(shares) / depth  # queries begin one layer later
+    asked = 1 + copies - len(shares) / depth  # queries begin one layer later
     return Cost(copies * prompts.demonstrations + asked * prompts.asked, copies=copies)
 
 
@@ -225,7 +236,8 @@ def measure_isolation(
     Parameters
     ----------
     settings : sequence of Setting
-        From :func:`settings_of`; the unmodified run is always added.
+        From :func:`settings_of`; the unmodified run, and one without the demonstrations, are
+        always added.
 
     Returns
     -------
@@ -246,7 +258,7 @@ def measure_isolation(
         examples,
         scoring=scoring,
         top_tokens=top_tokens,
-        at_once=max(1, len(settings)),
+        at_once=len(settings) + 1,
     )
 
 
@@ -265,8 +277,9 @@ class _Runs(Interventions[Setting]):
         self._model, self._prompt = model, prompts.row(0, named=True)
         self._token_ids = shared_token_ids(prompts)
         self._depth: int = model.config.get_text_config().num_hidden_layers
-        self.settings = self._possible(settings)
-        starts = [setting.isolated_layers(self._depth).start for setting in self.settings]
+        possible = self._possible(settings)
+        self.settings = [*possible, HIDDEN]
+        starts = [setting.isolated_layers(self._depth).start for setting in possible]
         with keep_outputs(model, {start - 1 for start in starts if start > 0}) as kept:
             self.untouched = compute_prefix(model, self._token_ids)
         self._kept = kept
@@ -289,7 +302,11 @@ class _Runs(Interventions[Setting]):
         return [setting for setting in settings if setting.positions not in lacking]
 
     def intervened(self, setting: Setting) -> Callable[[Batch], IntervenedRun]:
-        """The prefix with isolated positions."""
+        """The prefix with isolated positions, or without the demonstrations."""
+        if setting == HIDDEN:
+            seen = torch.tensor(sorted({0, *instruction_positions(self._prompt)}))[None]
+            hidden = self.untouched.keep(dict.fromkeys(self.untouched.layers, seen))
+            return lambda _: IntervenedRun(hidden, 0)
         positions = isolated_positions(setting, self._prompt, len(self._token_ids))
         assert positions is not None
         if max(positions) >= len(self._token_ids):

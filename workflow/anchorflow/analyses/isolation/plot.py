@@ -28,10 +28,12 @@ _AXES = {
     "label_loyalty": "label loyalty",
     "word_loyalty": "word loyalty",
     "accuracy": "accuracy",
-    "divergence": "divergence (nats)",
+    "retained": "effect of the demonstrations\nretained",
 }
 _POSITIONS = {"label": "label words", "random": "random tokens"}
 _BESIDE = {"before": "token before", "after": "token after", "text": "text tokens"}
+_HIDDEN: Any = {"color": "black", "linestyle": (0, (1, 1)), "linewidth": 1}
+_HIDDEN["label"] = "without demonstrations"
 _SIDES = ("first", "last")
 _LAYERS = 5  # as in [A]; bars show the nearest number of layers that was run
 
@@ -54,7 +56,8 @@ def plot_isolation(
         Label words of every task.
     """
     averaged = summary.filter(task=AVERAGE)
-    variants = averaged["variant"].unique(maintain_order=True).to_list()
+    variants = [*dict.fromkeys(averaged["variant"].to_list())]
+    variants = [name for name in variants if name != "none"]  # of the run without demonstrations
     swept = averaged.filter(pl.col("layers") > 0)["layers"].n_unique() > 1
     height = 2 if swept else 1
     title = "Isolation, averaged over tasks, " + describe(summary, confidence, "error bars")
@@ -68,10 +71,13 @@ def plot_isolation(
                 panels = [row[column] for row in axes[height * order :][:height]]
                 _plot_bars(panels[0], rows, style["colors"])
                 panels[0].set_title(f"{name},\n{variant}" if len(variants) > 1 else name)
+                if measure != "retained":  # without demonstrations, nothing is
+                    for hidden in averaged.filter(positions="hidden", measure=measure)["mean"]:
+                        panels[0].axhline(hidden, **_HIDDEN)
                 if swept:
                     _plot_sweep(panels[1], rows, style["colors"])
                 for panel in panels:
-                    panel.set_ylim(bottom=0, top=None if measure == "divergence" else 1.03)
+                    panel.set_ylim(bottom=min(0, panel.get_ylim()[0]), top=1.03)
                     if measure == "accuracy":
                         plot_chance(panel, chance_levels(labels)[AVERAGE])
         of_accuracy = list(_AXES).index("accuracy")

@@ -32,11 +32,10 @@ ISOLATION_SUMMARY = f.table(
         "measure",
         pa.string(),
         "compared with the unmodified run, label_loyalty: share of predictions that stay the same; "
-        "word_loyalty: Jaccard similarity of the most likely tokens; divergence: Kullback-Leibler "
-        "divergence of label distributions; accuracy; accuracy_change: the difference; "
-        + f.PARTS_OF_CHANGE,
+        "word_loyalty: Jaccard similarity of the most likely tokens; accuracy; accuracy_change: "
+        "the difference; " + f.RETAINED + f.PARTS_OF_CHANGE,
     ),
-    f.field("mean", pa.float64(), "mean over seeds", "1, or nats (divergence)"),
+    f.field("mean", pa.float64(), "mean over seeds", "1"),
     *f.INTERVAL,
     f.field("draws", pa.int32(), "draws of random positions averaged; 1 for label words", "draws"),
     f.SKIPPED,

@@ -1,6 +1,5 @@
 """Loyalty of predictions under isolation to those of the unmodified run ([A] §2.2, Fig. 4)."""
 
-import numpy as np
 import polars as pl
 
 from anchorflow.analyses.isolation.schema import ISOLATION_SUMMARY
@@ -14,18 +13,24 @@ from anchorflow.statistics.by_task import (
     summary_table,
 )
 from anchorflow.statistics.estimates import Estimate
-from anchorflow.statistics.loyalty import EXAMPLE_KEYS, estimate_settings, with_loyalty
+from anchorflow.statistics.loyalty import (
+    AT_MOST_ALL,
+    EXAMPLE_KEYS,
+    RETAINED,
+    estimate_settings,
+    with_loyalty,
+)
 
 _LOYALTY = ("label_loyalty", "word_loyalty", "accuracy")
-MEASURES = (*_LOYALTY, "divergence", *change.CHANGES, *change.VOCABULARY)
-BOUNDS = {**dict.fromkeys(_LOYALTY, SHARE), **change.BOUNDS}
+MEASURES = (*_LOYALTY, RETAINED, *change.CHANGES, *change.VOCABULARY)
+BOUNDS = {**dict.fromkeys(_LOYALTY, SHARE), RETAINED: AT_MOST_ALL, **change.BOUNDS}
 _SETTING = ["variant", "positions", "side", "layers"]
 
 
 def summarize_isolation(
     isolation: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
-    """Loyalty, accuracy, and divergence by setting, per task and averaged, with intervals.
+    """Loyalty, accuracy, and what is retained by setting, per task and averaged, with intervals.
 
     Random positions are drawn anew for each seed, so intervals over seeds include their variation.
 
@@ -64,11 +69,7 @@ def summarize_isolation(
 
 
 def loyalty_measures(isolation: pl.DataFrame) -> pl.DataFrame:
-    """The measures of every prediction under isolation, relative to the unmodified run.
-
-    All but one are those of :func:`with_loyalty`. The divergence is KL(u ‖ i) =
-    Σ_c u_c log(u_c / i_c), in nats, of the label distributions of the unmodified run (u) and under
-    isolation (i), with probabilities clipped at the smallest normal float32.
+    """The measures of :func:`with_loyalty` of every prediction but the unmodified run's.
 
     Parameters
     ----------
@@ -78,14 +79,9 @@ def loyalty_measures(isolation: pl.DataFrame) -> pl.DataFrame:
     Returns
     -------
     DataFrame
-        One row per prediction under isolation: seed, example, draw, setting, and measures.
+        One row per prediction: seed, example, draw, setting, and measures.
     """
-    untouched = pl.col("positions") == "none"
-    pairs = with_loyalty(isolation.filter(~untouched), isolation.filter(untouched))
-    was = np.array(pairs["was"].to_list(), dtype=np.float64)
-    now = np.array(pairs["probabilities"].to_list(), dtype=np.float64)
-    tiny = np.finfo(np.float32).tiny
-    divergence = (was * np.log(np.maximum(was, tiny) / np.maximum(now, tiny))).sum(-1)
-    # Rounding can make the divergence of equal distributions negative.
-    measured = pairs.with_columns(pl.Series("divergence", np.maximum(divergence, 0)))
-    return measured.select(*EXAMPLE_KEYS, "draw", *_SETTING, *MEASURES)
+    changed = isolation.filter(pl.col("positions") != "none")
+    untouched, without = (isolation.filter(positions=name) for name in ("none", "hidden"))
+    measured = with_loyalty(changed, untouched, without)
+    return measured.select(*EXAMPLE_KEYS, "draw", *_SETTING, *MEASURES, f"{RETAINED}_whole")

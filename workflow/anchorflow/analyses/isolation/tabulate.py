@@ -12,10 +12,11 @@ _NOTE = (
     "random: other tokens of the demonstrations; before and after: the tokens next to each label "
     "word; text: tokens of each text. label_loyalty: share of predictions that are the same as in "
     "the unmodified run; word_loyalty: Jaccard similarity of the most likely next tokens with "
-    "those of the unmodified run; divergence: Kullback-Leibler divergence of the label "
-    "distribution from that of the unmodified run, in nats; accuracy_change: minus the accuracy of "
-    "the unmodified run; in_labels: share of texts whose likeliest next token is the first of a "
-    "label word. results/tables/isolation.csv has every task."
+    "those of the unmodified run; retained: share of the demonstrations' effect on label "
+    "probabilities that remains, by the Jensen-Shannon divergence; hidden: none is isolated, but "
+    "queries see the prompt's first token and the instruction alone; accuracy_change: minus the "
+    "accuracy of the unmodified run; in_labels: share of texts whose likeliest next token is the "
+    "first of a label word. results/tables/isolation.csv has every task."
 )
 
 

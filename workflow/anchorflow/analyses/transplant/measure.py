@@ -1,15 +1,16 @@
 """Activations of some tokens of the demonstrations, transplanted from one prompt into another.
 
-Donor and recipient have the same texts at the same positions, and different label words. If label
-words carry the answer, transplanting the donor's vectors at label words alone moves the answer to
-the donor's. Queries attend to keys and values, so exchanging these needs no further run of the
-demonstrations; after an exchange of a layer's output, the layers above are run again.
+The donor is as long as the recipient, and has other texts or other label words. If label words
+carry the answer, transplanting the donor's vectors at label words alone moves the answer to the
+donor's. Where the label words are the same, their vectors differ by what they have gathered from
+the texts alone, and those of the texts differ from the first layer on. Queries attend to keys and
+values, so exchanging these needs no further run of the demonstrations; after an exchange of a layer's output, the layers above are run again.
 """
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, cycle, islice
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -32,12 +33,14 @@ from anchorflow.model.layers import Resumed, keep_outputs
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN
-from anchorflow.prepare.positions import label_word_tokens, matched_positions
+from anchorflow.prepare.positions import label_word_tokens, matched_positions, text_tokens
+from anchorflow.prepare.samples import exchanged
 from anchorflow.random_draws import generator
 from anchorflow.schemas.prompts import PROMPTS
 
 log = logging.getLogger(__name__)
 
+OTHER_TEXTS = "other_texts"  # the donor whose label words are the recipient's
 WITH_LABEL_WORDS = ("label", "one_label", "demonstrations")
 
 
@@ -97,13 +100,14 @@ def settings_of(
 def bands_at(what: str, depths: int, depth: int) -> list[tuple[str, int, int]]:
     """Side, first layer, and number of layers of each band of layers that is taken.
 
-    For keys and values: all layers, the middle third, and the first or last l layers for ``depths``
+    For keys and values: all layers, each third, and the first or last l layers for ``depths``
     evenly spaced l. For the residual stream: single layers, the last before each of these l.
     """
     numbers = sorted({round(depth * step / depths) for step in range(1, depths)} - {0})
     if what == "residual":
         return [("at", number - 1, 1) for number in numbers]
     third = max(1, depth // 3)
+    numbers = sorted({*numbers, third} - {depth})
     bands = [("all", 0, depth)]
     if depth > 2 * third:
         bands.append(("middle", third, depth - 2 * third))
@@ -165,6 +169,24 @@ def donor_words(
             return changed
 
 
+def donor_texts(prompt: Mapping[str, Any], random: np.random.Generator) -> dict[int, list[int]]:
+    """The tokens that the donor has in place of each demonstration's text: those of another class.
+
+    Texts are exchanged among the demonstrations, and cut or repeated to the number of tokens of the
+    text that they replace, so that all positions stay.
+
+    Parameters
+    ----------
+    prompt : mapping
+        A row of ``PROMPTS``.
+    random : numpy.random.Generator
+        Draws the exchange.
+    """
+    texts = [[prompt["token_ids"][t] for t in span] for span in text_tokens(prompt)]
+    others = exchanged(prompt["demonstration_labels"], random)
+    return {k: list(islice(cycle(texts[other]), len(texts[k]))) for k, other in enumerate(others)}
+
+
 def places_of(
     prompt: Mapping[str, Any],
     places: str,
@@ -177,7 +199,7 @@ def places_of(
     Parameters
     ----------
     changed : collection of int
-        Demonstrations whose label words differ in the donor.
+        Demonstrations that differ in the donor.
     shared : int
         Number of tokens that all prompts of the cell share.
 
@@ -272,7 +294,8 @@ class _Run(NamedTuple):
 
 class _Donor(NamedTuple):
     run: _Run
-    changed: Mapping[int, list[int]]  # tokens of other label words, by demonstration
+    token_ids: list[int]  # of the shared tokens
+    changed: frozenset[int]  # demonstrations that differ
 
 
 class _Runs(Interventions[Setting]):
@@ -313,9 +336,8 @@ class _Runs(Interventions[Setting]):
         """Whether the donor differs and has such places; if not, warn the first time."""
         key = (setting.donor, setting.draw)
         if key not in self._donors:
-            changed = donor_words(self._prompt, setting.donor, self._random(setting))
-            self._donors[key] = None if changed is None else self._donor(changed)
-            if changed is None:
+            self._donors[key] = self._donor(setting)
+            if self._donors[key] is None:
                 log.warning(
                     "No transplants from %s label words: no two label words of task %s have the "
                     "same number of tokens, so none can replace another (transplant.donors).",
@@ -339,12 +361,21 @@ class _Runs(Interventions[Setting]):
                 )
         return self._places[of_places] is not None
 
-    def _donor(self, changed: Mapping[int, list[int]]) -> _Donor:
+    def _donor(self, setting: Setting) -> _Donor | None:
+        changed: Mapping[int, list[int]] | None
+        if setting.donor == OTHER_TEXTS:
+            spans = text_tokens(self._prompt)
+            changed = donor_texts(self._prompt, self._random(setting))
+        else:
+            spans = label_word_tokens(self._prompt)
+            changed = donor_words(self._prompt, setting.donor, self._random(setting))
+        if changed is None:
+            return None
         token_ids = list(self._token_ids)
-        for k, word in changed.items():
-            start, end = self._prompt["label_positions"][k], self._prompt["label_ends"][k]
-            token_ids[start:end] = word
-        return _Donor(self._run(token_ids), changed)
+        for k, tokens in changed.items():
+            for position, token in zip(spans[k], tokens, strict=True):
+                token_ids[position] = token
+        return _Donor(self._run(token_ids), token_ids, frozenset(changed))
 
     def columns(self, batch: Batch, ran: BatchRun[Setting], plain: Answers) -> Mapping[str, Any]:
         """The number of places at which vectors are taken."""
@@ -399,7 +430,8 @@ class _Runs(Interventions[Setting]):
         return IntervenedRun(prefix, setting.layer + 1)
 
     def _check_differs(self, setting: Setting, differ: bool) -> None:
-        if not differ and setting.places in WITH_LABEL_WORDS:
+        # In the first layer, equal label words have equal vectors whatever the texts are.
+        if not differ and setting.places in WITH_LABEL_WORDS and setting.donor != OTHER_TEXTS:
             raise InputError(
                 f"transplant: {setting.what} at label words of model {self._prompt['model']} do "
                 f"not depend on the words in task {self._task}, layer {setting.layer}; transplants "

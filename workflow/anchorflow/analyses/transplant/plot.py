@@ -30,6 +30,11 @@ _OTHERS = {
     "text": "equally many text tokens",
     "template": "equally many template tokens",
 }
+_DONORS = {
+    "other_texts": "other texts and the same label words",
+    "permuted": "other label words",
+    "drawn": "exchanged label words",
+}
 _PANELS = {
     ("keys_values", "first"): "keys and values of the\nlayers up to …",
     ("keys_values", "last"): "keys and values of the\nlayers from … on",
@@ -49,16 +54,17 @@ def plot_transplant(
 ) -> None:
     """Plot the table ``transplant_summary`` of one model for one donor, averaged over tasks.
 
-    Bars over depth, and open marks for controls beside them. The donor is ``permuted`` if both
-    kinds were run.
+    Bars over depth, and open marks for controls beside them. Of several donors, the first of
+    ``_DONORS`` is shown.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("mean").is_not_null())
-    donors = averaged["donor"].unique().sort(descending=True).to_list()  # permuted, drawn
-    rows = averaged.filter(pl.col("donor") == (donors[0] if donors else ""))
+    donor = next((name for name in _DONORS if name in set(averaged["donor"])), "")
+    rows = averaged.filter(pl.col("donor") == donor)
     whole = rows.filter(pl.col("side") == "all")
     run = set(summary["what"])
     panel_names = {at: name for at, name in _PANELS.items() if at[0] in run} or _PANELS
-    title = "Vectors transplanted from a prompt with other label words, averaged over tasks,\n"
+    title = f"Vectors transplanted from a prompt with {_DONORS.get(donor, 'other label words')}, "
+    title += "averaged over tasks,\n"
     title += (
         describe(summary, confidence, "error bars")
         if len(summary)

@@ -7,8 +7,9 @@ from anchorflow.schemas import fields as f
 DONOR = f.field(
     "donor",
     pa.string(),
-    "the donor prompt, with the same texts; permuted: every class has the label word "
-    "of another class; drawn: the demonstrations' label words are exchanged; none: no transplant",
+    "the donor prompt; other_texts: the demonstrations' texts are exchanged, each for one of "
+    "another class, with the same label words; permuted: every class has the label word of another "
+    "class; drawn: the demonstrations' label words are exchanged; none: no transplant",
 )
 
 WHAT = f.field(

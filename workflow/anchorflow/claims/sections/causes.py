@@ -18,7 +18,7 @@ from anchorflow.claims.claim import (
     Run,
     Sampled,
 )
-from anchorflow.claims.effects import UNCHANGED, difference_by_seed, minus, rows_with
+from anchorflow.claims.effects import EFFECT_RETAINED, difference_by_seed, minus, rows_with
 from anchorflow.depth import last_third
 from anchorflow.statistics.by_task import ratio_of_seed
 from anchorflow.statistics.estimates import Statistic
@@ -57,10 +57,10 @@ def cut_over_as_heavy(run: Run) -> Sampled:
 _OTHERS = ("text", "template")
 
 
-def moved(run: Run, *places: str) -> Sampled:
-    """Share of the way to the donor's probabilities with all keys and values at these places.
+def moved(run: Run, *places: str, side: str = "last") -> Sampled:
+    """Share of the way to the donor's probabilities with keys and values at these places.
 
-    The mean over ``places``, with donors whose label words are permuted.
+    The mean over ``places``, with donors of other texts, in the first or last third of the layers.
 
     Raises
     ------
@@ -68,20 +68,20 @@ def moved(run: Run, *places: str) -> Sampled:
         If the run has none of these places.
     """
     measured = {seed: transplant_measures(rows) for seed, rows in run.by_seed("transplant").items()}
-    settings = [
-        {"donor": "permuted", "what": "keys_values", "places": name, "side": "all"}
-        for name in places
-    ]
     seeds = {}
-    for seed, rows in measured.items():
-        known = set(rows["places"])
-        if not rows.is_empty() and known.issuperset(places):
+    for seed, every in measured.items():
+        rows = every.filter(donor="other_texts", what="keys_values", side=side)
+        depth = int(every["layers"].to_numpy().max(initial=0))  # all layers are taken, too
+        third = max(1, depth // 3)
+        settings = [{"places": name, "layers": third} for name in places]
+        if set(rows.filter(layers=third)["places"]).issuperset(places):
             of_places = ratio_of_seed(rows, settings, ["moved"])
             seeds[seed] = of_places._replace(statistic=partial(_mean, of_places.statistic))
     if not seeds:
         raise NotMeasured(
-            f"the run puts no keys and values of {' and '.join(places)} tokens into other prompts "
-            "(transplant.places), or label words differ in their number of tokens"
+            f"the run puts no keys and values of {' and '.join(places)} tokens of other texts into "
+            "a third of the layers (transplant.places, transplant.donors)",
+            "transplant: {places: [label, text, template], donors: [other_texts]}",
         )
     return Sampled(seeds)
 
@@ -91,9 +91,9 @@ def _mean(statistic: Statistic, weights: Array) -> Array:
     return mean
 
 
-def moved_more(run: Run) -> Sampled:
+def moved_more(run: Run, side: str = "last") -> Sampled:
     """Share moved by label words minus the mean of those moved by text and by template tokens."""
-    return minus(moved(run, "label"), moved(run, *_OTHERS))
+    return minus(moved(run, "label", side=side), moved(run, *_OTHERS, side=side))
 
 
 def rank_of(run: Run, estimate: str = "saliency") -> Sampled:
@@ -116,15 +116,20 @@ def rank_of(run: Run, estimate: str = "saliency") -> Sampled:
 
 
 def seen_over_random(run: Run) -> Sampled:
-    """Label loyalty with label words seen minus with equally many other tokens, last third."""
+    """Retained with label words seen minus with equally many other tokens, last third."""
     rows = run.rows("cutoff")
     depth = int(rows["layer"].to_numpy().max())
     begin = last_third(depth).start
+    if rows.filter(sees="first", layer=0).is_empty():
+        raise NotMeasured(
+            "the run does not leave all demonstrations out (cutoff.sees lacks first)",
+            "cutoff: {sees: [first, label, random]}",
+        )
     layer = rows.filter(pl.col("layer") >= begin)["layer"].to_numpy().min()
     if layer == depth:
         raise NotMeasured("the run leaves no demonstrations out in the last third (cutoff.every)")
     settings = [{"sees": sees, "layer": int(layer)} for sees in ("label", "random")]
-    return difference_by_seed(cutoff_measures(rows), settings[:1], settings[1:], "label_loyalty")
+    return difference_by_seed(cutoff_measures(rows), settings[:1], settings[1:], "retained")
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -144,21 +149,24 @@ CLAIMS: tuple[Claim, ...] = (
         figure="knockout",
         question="In late layers, does the answer need the attention to label words?",
     ),
-    # Not a discriminating form: in an untrained network, little information has spread from the
-    # tokens in which the two prompts differ, so its label words move the answer too.
+    # Donor and recipient have the same label words, whose keys and values differ by what they have
+    # gathered from the texts. In early layers, the texts themselves should carry it.
     Claim(
         "label_words_carry",
-        "Transplanted label words move the answer to the donor's, and other tokens do not",
+        "In late layers, label words carry what the demonstrations' texts say, and other tokens do "
+        "not",
         "[A] §2",
-        "share of the way to the donor's answer with keys and values of its label words, minus "
-        "that with those of equally many text or template tokens, all layers",
+        "share of the way to the answer of a prompt with other texts and the same label words, "
+        "with keys and values of its label words, minus that with those of equally many text or "
+        "template tokens, last third of the layers",
         "share of the way",
         moved_more,
-        Control("equally many text or template tokens, already subtracted in the effect"),
+        Control("the first third of the layers", partial(moved_more, side="first")),
         UNTRAINED,
+        DISCRIMINATING,
         place=2,
         figure="transplant",
-        question="Do label words carry the answer?",
+        question="In late layers, do label words carry what the texts say?",
     ),
     Claim(
         "saliency_orders_layers",
@@ -182,9 +190,9 @@ CLAIMS: tuple[Claim, ...] = (
         "label_words_suffice_late",
         "In late layers, label words suffice in place of demonstrations, and other tokens do not",
         "[A] §2",
-        "label loyalty with only label words seen in the last third of the layers minus that with "
-        "equally many other tokens",
-        UNCHANGED,
+        "effect of the demonstrations retained with only label words seen in the last third of the "
+        "layers minus that with equally many other tokens",
+        EFFECT_RETAINED,
         seen_over_random,
         Control("equally many other tokens, already subtracted in the effect"),
         UNTRAINED,

@@ -1,12 +1,15 @@
 """Effects of the demonstrations' labels, number, texts, and label words ([K] §4)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import polars as pl
 
+from anchorflow.analyses.confusion.summarize import separated_pairs
 from anchorflow.analyses.label_words.summarize import named_labels
 from anchorflow.analyses.retrieval.summarize import majority
+from anchorflow.arrays import Array
 from anchorflow.claims.claim import (
     DISCRIMINATING,
     UNTRAINED,
@@ -16,13 +19,15 @@ from anchorflow.claims.claim import (
     Run,
     Sampled,
 )
-from anchorflow.claims.effects import accuracy_over, difference_by_seed, mean_of_examples
+from anchorflow.claims.effects import accuracy_over, mean_of_examples
 from anchorflow.claims.encoder import encoder_agreement
 from anchorflow.claims.heads import (
     ONE_NUMBER,
     fewer_demonstrations,
 )
 from anchorflow.config.cell_names import OWN
+from anchorflow.statistics.by_task import per_seed, texts_of
+from anchorflow.statistics.estimates import SeedStatistic, Statistic, mean_where_defined
 
 READS = (
     "predictions",
@@ -156,10 +161,11 @@ def _means_nothing(word: str) -> bool:
     return len(word) == 1 or not any(character.isalpha() for character in word)
 
 
-def accuracy_of_kinds(run: Run, more: Sequence[str], less: Sequence[str]) -> Sampled:
-    """Mean accuracy with words of some kinds minus that with words of others, paired by example.
+def separation_by_kinds(run: Run, more: Sequence[str], less: Sequence[str]) -> Sampled:
+    """Mean AUC of label pairs with words of some kinds minus that with others, on the same texts.
 
-    ``OWN`` stands for the task's own words.
+    A preference for one word, in all texts alike, lowers accuracy but no AUC. ``OWN`` stands for
+    the task's own words.
 
     Raises
     ------
@@ -172,17 +178,24 @@ def accuracy_of_kinds(run: Run, more: Sequence[str], less: Sequence[str]) -> Sam
         if not names:
             raise NotMeasured("; ".join(_LACKING[kind] for kind in side))
     answers = {OWN: run.rows("predictions"), **run.worded}
-    measured = pl.concat(
-        answers[name].select(
-            "seed",
-            "example",
-            right=(pl.col("prediction") == pl.col("label")).cast(pl.Float64),
-            words=pl.lit(name),
-        )
-        for name in [*sides[0], *sides[1]]
-    )
-    settings = [[{"words": name} for name in names] for names in sides]
-    return difference_by_seed(measured, settings[0], settings[1], "right")
+    common = run.rows("predictions").select("seed", "example")
+    for name in (*sides[0], *sides[1]):
+        common = common.join(answers[name], on=["seed", "example"], how="semi")
+    seeds = {}
+    for texts in per_seed(common):
+        of = {
+            name: separated_pairs(answers[name].join(texts, on=["seed", "example"], how="semi"))
+            for name in (*sides[0], *sides[1])
+        }
+
+        def difference(weights: Array, of: Mapping[str, Statistic] = of) -> Array:
+            means = [np.mean([of[name](weights) for name in names], 0) for names in sides]
+            return mean_where_defined(means[0] - means[1], 1)[:, None]
+
+        seeds[int(texts["seed"][0])] = SeedStatistic(difference, texts_of(texts))
+    if not seeds:
+        raise NotMeasured("no text was run with all of these words")
+    return Sampled(seeds)
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -245,19 +258,21 @@ CLAIMS: tuple[Claim, ...] = (
         place=2,
         figure="retrieval",
     ),
-    # Demonstrations define what a word stands for, whatever the word. Words without meaning
-    # (symbols or random words) are the control: with them in place of the task's own words, the
-    # disadvantage of permuted or random words remains, but no word names its label.
+    # Demonstrations define what a word stands for, whatever the word. Accuracy would also measure
+    # how much the model prefers one of the words, so labels are compared in pairs. Words without
+    # meaning (symbols or random words) are the control: with them in place of the task's own words,
+    # the disadvantage of permuted or random words remains, but no word names its label.
     Claim(
         "own_words_over_permuted",
-        "Label words that name their labels yield higher accuracy than the same words permuted",
+        "Label words that name their labels separate texts better than the same words permuted",
         "[K] §4.2",
-        "accuracy with the task's own label words minus that with the same words permuted, paired",
-        "accuracy",
-        lambda run: accuracy_of_kinds(run, [OWN], [PERMUTED]),
+        "AUC of label pairs with the task's own label words minus that with the same words "
+        "permuted, mean over pairs",
+        "AUC",
+        lambda run: separation_by_kinds(run, [OWN], [PERMUTED]),
         Control(
             "words without meaning in place of the task's own words",
-            lambda run: accuracy_of_kinds(run, [SYMBOLS, RANDOM], [PERMUTED]),
+            lambda run: separation_by_kinds(run, [SYMBOLS, RANDOM], [PERMUTED]),
         ),
         place=2,
         figure="label_words",

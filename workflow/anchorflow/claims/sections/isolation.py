@@ -1,4 +1,8 @@
-"""Label loyalty in one setting of isolation compared with another ([A] §2.2)."""
+"""What is retained in one setting of isolation compared with another ([A] §2.2).
+
+[A] counts unchanged predictions (label loyalty). Claims are graded, since a network that mostly
+gives one answer has few predictions to change.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -16,7 +20,7 @@ from anchorflow.claims.claim import (
     Run,
     Sampled,
 )
-from anchorflow.claims.effects import UNCHANGED, Setting, difference_by_seed
+from anchorflow.claims.effects import EFFECT_RETAINED, Setting, difference_by_seed
 
 READS = (
     "isolation",
@@ -28,7 +32,7 @@ LAYERS = 5  # N, the number of isolated layers in [A]
 
 
 def isolation_over(run: Run, more: Sequence[Setting], less: Sequence[Setting]) -> Sampled:
-    """Label loyalty in some settings minus that in others, with five layers isolated.
+    """What is retained in some settings minus that in others, with five layers isolated.
 
     Raises
     ------
@@ -50,9 +54,9 @@ def isolation_over(run: Run, more: Sequence[Setting], less: Sequence[Setting]) -
         depth = run.rows("attention")["layer"].n_unique()
         if depth == LAYERS:
             raise NotMeasured("all layers are isolated, so that the first are the last")
-    untouched = rows.filter(pl.col("positions") == "none")
-    measured = loyalty_measures(pl.concat([untouched, five]))
-    return difference_by_seed(measured, more, less, "label_loyalty")
+    others = rows.filter(pl.col("positions").is_in(["none", "hidden"]))
+    measured = loyalty_measures(pl.concat([others, five]))
+    return difference_by_seed(measured, more, less, "retained")
 
 
 _LABEL, _RANDOM, _BEFORE, _AFTER = (
@@ -62,7 +66,7 @@ _LABEL, _RANDOM, _BEFORE, _AFTER = (
 
 
 def first_over_last(run: Run, positions: str = "label") -> Sampled:
-    """Label loyalty with positions isolated in the last five layers minus in the first five."""
+    """Retained with positions isolated in the last five layers minus in the first five."""
     last, first = ({"positions": positions, "side": side} for side in ("last", "first"))
     return isolation_over(run, [last], [first])
 
@@ -70,11 +74,12 @@ def first_over_last(run: Run, positions: str = "label") -> Sampled:
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "isolation_label_over_random",
-        "In early layers, isolating label words changes more predictions than isolating random "
+        "In early layers, isolating label words changes predictions more than isolating random "
         "tokens",
         "[A] §2.2",
-        "label loyalty with random tokens isolated minus that with label words, first 5 layers",
-        UNCHANGED,
+        "effect of the demonstrations retained with random tokens isolated minus that with label "
+        "words, first 5 layers",
+        EFFECT_RETAINED,
         partial(isolation_over, more=[_RANDOM], less=[_LABEL]),
         Control("random tokens of the demonstrations, already subtracted in the effect"),
         UNTRAINED,
@@ -88,12 +93,12 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "isolation_label_over_neighbors",
-        "In early layers, isolating label words changes more predictions than isolating the tokens "
+        "In early layers, isolating label words changes predictions more than isolating the tokens "
         "next to them",
         "[A] §2.2",
-        "label loyalty with the tokens before or after label words isolated, mean of the two, "
-        "minus that with label words, first 5 layers",
-        UNCHANGED,
+        "effect of the demonstrations retained with the tokens before or after label words "
+        "isolated, mean of the two, minus that with label words, first 5 layers",
+        EFFECT_RETAINED,
         partial(isolation_over, more=[_BEFORE, _AFTER], less=[_LABEL]),
         Control("the tokens before and after, already subtracted in the effect"),
         UNTRAINED,
@@ -109,10 +114,11 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "isolation_first_over_last",
-        "Isolating label words changes more predictions in early than in late layers",
+        "Isolating label words changes predictions more in early than in late layers",
         "[A] §2.2",
-        "label loyalty with label words isolated in the last 5 layers minus in the first 5",
-        UNCHANGED,
+        "effect of the demonstrations retained with label words isolated in the last 5 layers "
+        "minus in the first 5",
+        EFFECT_RETAINED,
         first_over_last,
         Control(
             "random tokens in place of the label words",
