@@ -45,9 +45,12 @@ from anchorflow.store.checksums import fingerprints, write_json
 
 
 class Names(NamedTuple):
-    """How a model and a task are called, and the seed of random draws."""
+    """How a model and a task are called, and the seed of random draws.
 
-    model: str = "model"
+    By default, a model has the last part of the name by which it was loaded, or its type's.
+    """
+
+    model: str = ""
     task: str = "task"
     seed: int = 0
 
@@ -124,6 +127,9 @@ class InContextClassifier:
                 "the model is a PeftModel, whose adapters are not followed; merge them into its "
                 "weights: model = model.merge_and_unload()."
             )
+        if not names.model:
+            of_files = Path(str(model.name_or_path or "")).name
+            names = names._replace(model=of_files or str(model.config.model_type))
         check_architecture(names.model, model.config)
         self.names = names
         named = [name for name in placeholders(template) if name not in ("text", "label")]

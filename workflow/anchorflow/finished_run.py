@@ -145,9 +145,10 @@ class Run:
             raise InputError(f"the run has no model {chosen}, only {', '.join(models)}.")
         of_model, config = summary.filter(model=chosen), self._config
 
-        def twins(stage: str) -> pl.DataFrame:
-            """The stage's table for the untrained twins of the model."""
-            ((_, table, pattern),) = STAGES[stage].files()
+        def twins(read: str) -> pl.DataFrame:
+            """A table of the untrained twins of the model, of a stage or of ``stage/file``."""
+            stage, _, file = read.partition("/")
+            table, pattern = {key: found for key, *found in STAGES[stage].files()}[file]
             seeds = seeds_of(stage, config, "untrained")
             cells = product(twins_of(chosen, config), config["tasks"], seeds)
             inner = pattern.removeprefix("results/")

@@ -108,7 +108,8 @@ def plot_summary(
     Parameters
     ----------
     untrained : callable, optional
-        The table of a stage for the untrained twins, for figures that show them.
+        The table of a stage, or of ``stage/file``, for the untrained twins, for figures that show
+        them.
     """
     declared = PRESENTED[analysis].figure if analysis in PRESENTED else None
     if declared is None or declared.reads:
@@ -129,8 +130,10 @@ def plot_summary(
     parts = settings_named(declared.settings, config).values()
     settings = {key: value for part in parts for key, value in part.items()}
     settings["confidence"] = config["statistics"]["confidence"]
-    if untrained and declared.untrained in null_stages("untrained", config["controls"]):
-        settings["untrained"] = of_tasks(untrained(declared.untrained), look)
+    for argument, read in declared.untrained.items():
+        measured = read.partition("/")[0] in null_stages("untrained", config["controls"])
+        if untrained and measured:
+            settings[argument] = of_tasks(untrained(read), look)
     taken = {key: value for key, value in settings.items() if key in signature(plot).parameters}
     for path, kind in zip(paths, kinds, strict=True):  # files may have the same format
         plot(summary=of_tasks(summary, look), style=look, paths={kind: path}, **taken)

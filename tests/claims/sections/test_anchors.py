@@ -73,7 +73,7 @@ def test_without_the_other_nothing_is_compared(claim: str, other: str) -> None:
     rows = answered({"reweighted": 3}, "method", REWEIGHTING)
     found = judged(claim, {"reweighting": rows})
     assert found["verdict"] == "not measured"
-    assert found["reason"].startswith(f"no example was run with both reweighted and {other}")
+    assert found["reason"].startswith(f"no test text was run with both reweighted and {other}")
 
 
 # On how many texts of four anchors are loyal, where every other method is so on two.

@@ -140,7 +140,7 @@ def test_without_random_demonstrations_nothing_is_compared() -> None:
     rows = tables["retrieval"].filter(choice="nearest")
     found = judged("retrieval_helps", {**tables, "retrieval": rows})
     assert found["verdict"] == "not measured"
-    assert found["reason"].startswith("no example was run with both nearest and random")
+    assert found["reason"].startswith("no test text was run with both nearest and random")
 
 
 CLAIM_DISTRIBUTION = "in_distribution_helps"
@@ -177,13 +177,13 @@ def test_what_wrong_labels_cost_by_themselves_is_not_counted_for_the_texts() -> 
 def test_without_shuffled_labels_there_is_an_effect_and_no_verdict() -> None:
     found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(other_task=1))
     assert (found["effect"], found["verdict"]) == (0.5, NOT_COMPARED)
-    assert found["reason"].startswith("its control was not measured: no example was run with both")
+    assert found["reason"].startswith("its control was not measured: no test text was run with")
 
 
 def test_without_texts_of_another_task_nothing_is_compared() -> None:
     found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(random_labels=1))
     assert found["verdict"] == "not measured"
-    assert found["reason"].startswith("no example was run with both random and other_task")
+    assert found["reason"].startswith("no test text was run with both random and other_task")
 
 
 WORDS = {
@@ -260,10 +260,10 @@ def test_representative_helps(own: str, control: str, verdict: str, reason: str 
 def test_without_outlying_ones_there_is_an_effect_and_no_verdict() -> None:
     found = judged(CLAIM_REPRESENTATIVE, tables_of_representative(representative=3))
     assert (found["effect"], found["verdict"]) == (0.5, NOT_COMPARED)
-    assert found["reason"].startswith("its control was not measured: no example was run with both")
+    assert found["reason"].startswith("its control was not measured: no test text was run with")
 
 
 def test_without_representative_ones_nothing_is_compared() -> None:
     found = judged(CLAIM_REPRESENTATIVE, tables_of_representative(outlying=3))
     assert found["verdict"] == "not measured"
-    assert found["reason"].startswith("no example was run with both representative and random")
+    assert found["reason"].startswith("no test text was run with both representative and random")

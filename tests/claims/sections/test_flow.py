@@ -103,7 +103,7 @@ def test_where_no_text_has_tokens_nothing_is_said() -> None:
     rows = tables_of_into("holds")["flow"]
     changed = rows.with_columns(own_text=pl.lit(None, pl.Float64))
     found = judged("flow_into_label_words", {"flow": changed}, tables_of_into("even"))
-    expect(found, None, "undecided", "undefined: no example has a value")
+    expect(found, None, "undecided", "undefined: no test text has a value")
 
 
 # What flows from a token late, where 1 flows from a text token and 3 from a template token, so 2

@@ -179,7 +179,7 @@ class Claim(NamedTuple):
     control: Control
     null: str = ""  # UNTRAINED, or what the control already removes; empty if there is none
     form: str = PAPER
-    undefined: str = "no example has a value"  # why the effect may be undefined
+    undefined: str = "no test text has a value"  # why the effect may be undefined
     rule: str = COMPARED
     over_depth: Depth | tuple[Isolated, ...] | None = None  # None if it is not about layers
     place: int = 0  # order among claims of the same source; ties are ordered by file name

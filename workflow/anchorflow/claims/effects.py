@@ -129,7 +129,7 @@ def difference_by_seed(
         wholes = pairs[whole].to_numpy() if whole in names else None
         seeds[int(rows["seed"][0])] = mean_of_examples(pairs, values, wholes)
     if not seeds:
-        raise NotMeasured("no example was run with both of what is compared")
+        raise NotMeasured("no test text was run with both of what is compared")
     return Sampled(seeds)
 
 
@@ -165,7 +165,7 @@ def accuracy_over(run: Run, table: str, column: str, more: str, less: str) -> Sa
             seeds[int(rows["seed"][0])] = mean_of_examples(pairs, difference)
     if not seeds:
         raise NotMeasured(
-            f"no example was run with both {more} and {less}: prompts exceed the context, or the "
+            f"no test text was run with both {more} and {less}: prompts exceed the context, or the "
             "configuration leaves one out",
             _remedy(table, more, less),
         )

@@ -55,13 +55,14 @@ class Summary:
 class Presented:
     """A figure per model, or a table of all models: its title in the report, and its inputs.
 
-    Without ``reads``, it shows the summary. ``settings`` are as in :class:`Summary`.
+    Without ``reads``, it shows the summary. ``settings`` are as in :class:`Summary`. ``untrained``
+    maps arguments to tables of the model's untrained twins, if their stage is measured there.
     """
 
     title: str
     reads: Mapping[str, str] = field(default_factory=dict)
     settings: tuple[str, ...] = ()
-    untrained: str = ""  # the stage read from untrained twins, if they are measured
+    untrained: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

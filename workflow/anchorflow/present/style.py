@@ -246,10 +246,15 @@ def sample_size(row: Mapping[str, Any]) -> str:
 
 
 def describe(summary: pl.DataFrame, confidence: float, marks: str = "bands") -> str:
-    """Model, sample size, and meaning of the ``marks``, for the title of a figure."""
+    """Model, sample size, and meaning of the ``marks``, for the title of a figure.
+
+    A single text has no intervals, and its figure no marks.
+    """
     total = summary.filter(pl.col("task") == AVERAGE).row(0, named=True)
-    size = f"{sample_size(total)}; " if total["examples"] else ""
-    return f"{total['model']}: {size}{marks} are {confidence:.0%} intervals"
+    parts = [sample_size(total)] if total["examples"] else []
+    if total["examples"] != 1:
+        parts.append(f"{marks} are {confidence:.0%} intervals")
+    return f"{total['model']}: {'; '.join(parts)}"
 
 
 def legend_entries(panels: Iterable[Axes]) -> dict[str, Any]:

@@ -149,8 +149,9 @@ COMPRESSED = field(
     "method",
     pa.string(),
     "what is kept of the demonstrations; full: everything; first_only: the first token; "
-    "text_anchor: formatting and label words as text; hidden_random_oracle, hidden_random_top: the most loyal draw of hidden_random, "
-    "chosen on the same examples or on others; reweighted: everything, with re-weighted "
+    "text_anchor: formatting and label words as text; hidden_random_oracle, hidden_random_top: the "
+    "most loyal draw of hidden_random, chosen on the same examples or on others; reweighted: "
+    "everything, with re-weighted "
     "attention to label words; reweighted_anchor: hidden_anchor, re-weighted; the others are "
     "methods, described in the configuration reference at compression.methods",
 )

@@ -15,6 +15,12 @@ ANALYSIS = Analysis(
             "prompts": "prompts",
         }
     ),
-    figure=Presented("AUCROC and R over the layers (Fig. 5 of [A])"),
+    figure=Presented(
+        "AUCROC and R over the layers (Fig. 5 of [A])",
+        untrained={
+            "untrained": "attention/attention",
+            "untrained_predictions": "attention/predictions",
+        },
+    ),
     table=Presented("AUCROC and R"),
 )

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
+from anchorflow.analyses.attention.summarize import mean_graded
 from anchorflow.present.style import (
     describe,
     legend_below,
@@ -28,14 +29,25 @@ def plot_attention(
     style: Mapping[str, Any],
     confidence: float,
     paths: Mapping[str, str | Path],
+    untrained: pl.DataFrame | None = None,
+    untrained_predictions: pl.DataFrame | None = None,
 ) -> None:
     """Plot ``ATTENTION_SUMMARY`` for one model: AUCROC_l, R_l, and graded, one column per task.
 
-    Beside label words, in gray, are the demonstrations' other tokens. What is graded takes labels'
-    probabilities in place of the answer, and is what claims are about.
+    Beside label words, in gray, are the demonstrations' other tokens, and label words without
+    training. What is graded takes labels' probabilities in place of the answer, and is what claims
+    are about.
 
     R_l is a share of the sum of AUCROC_l - 0.5 over layers, and is left out where that is near 0.
+
+    Parameters
+    ----------
+    untrained, untrained_predictions : DataFrame, optional
+        The tables ``attention`` and ``predictions`` for the model's untrained twins.
     """
+    twins = pl.DataFrame(schema=["task", "layer", "mean"])
+    if with_controls(style) and untrained is not None and untrained_predictions is not None:
+        twins = mean_graded(untrained, untrained_predictions)
     tasks = tasks_in_order(summary)
     title = "Label-word attention as a predictor, " + describe(summary, confidence)
     with small_multiples(style, 3, len(tasks), title, share_y=True) as (figure, axes):
@@ -48,6 +60,10 @@ def plot_attention(
                 plot_line(panel, rows.filter(measure=measure), style["colors"][0], 0, "label words")
                 plot_chance(panel, 0.5)
                 panel.set_ylim(0, 1)
+            for line in twins.filter(task=task).sort("layer").partition_by("task"):
+                graded.plot(
+                    line["layer"], line["mean"], color="0.65", lw=1.0, label="without training"
+                )
             aucs.set_title(task)
             _plot_shares(shares, rows.filter(measure="cumulative"), style["colors"][1])
             graded.set_xlabel("layer")

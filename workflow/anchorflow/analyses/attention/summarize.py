@@ -173,6 +173,30 @@ def graded_auc(attention: pl.DataFrame, predictions: pl.DataFrame) -> Callable[[
     return statistic
 
 
+def mean_graded(attention: pl.DataFrame, predictions: pl.DataFrame) -> pl.DataFrame:
+    """Means of :func:`graded_auc` over models and seeds, per task and over tasks.
+
+    Parameters
+    ----------
+    attention, predictions : DataFrame
+        Tables ``attention`` and ``predictions`` of any models.
+
+    Returns
+    -------
+    DataFrame
+        Columns task, layer, and mean.
+    """
+    cell, parts = ["model", "task", "seed"], []
+    for key, rows in attention.group_by(cell, maintain_order=True):
+        predicted = predictions.filter(**dict(zip(cell, key, strict=True)))
+        (aucs,) = graded_auc(rows, predicted)(np.ones((1, predicted["example"].n_unique())))
+        of_cell = {"task": str(key[1]), "layer": range(len(aucs)), "mean": aucs}
+        parts.append(pl.DataFrame(of_cell).with_columns(pl.col("mean").fill_nan(None)))
+    means = pl.concat(parts).group_by("task", "layer", maintain_order=True).agg(pl.mean("mean"))
+    average = means.group_by("layer", maintain_order=True).agg(pl.mean("mean"))
+    return pl.concat([means, average.select(pl.lit(AVERAGE).alias("task"), "layer", "mean")])
+
+
 def _classes(
     attention: pl.DataFrame, predictions: pl.DataFrame
 ) -> tuple[pl.DataFrame, dict[int, int]]:

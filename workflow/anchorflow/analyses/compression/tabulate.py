@@ -14,10 +14,10 @@ _NOTE = (
     "accuracy with everything kept; in_labels: share of texts whose likeliest next token is the "
     "first of a label word. Without a share, a method keeps the same number of tokens as there are "
     "anchors (formatting and label words), or the tokens that its name states. "
-    "hidden_random_oracle: the random draw of highest label loyalty, chosen on the examples on "
+    "hidden_random_oracle: the random draw of highest label loyalty, chosen on the test texts on "
     "which it is scored, as Hidden_random-top in [A]; hidden_random_top: chosen on the other half "
-    "of the examples. reweighted, reweighted_anchor: attention to the label words is multiplied by "
-    "the fitted exp(β). published: Table 2 of Wang et al. 2023. results/tables/compression.csv has "
+    "of the test texts. reweighted, reweighted_anchor: attention to the label words is multiplied "
+    "by the fitted exp(β). published: Table 2 of Wang et al. 2023. results/tables/compression.csv has "
     "every task."
 )
 

@@ -7,7 +7,7 @@ from anchorflow.statistics.by_task import AVERAGE
 
 _NOTE = (
     "Spearman's rank correlation, over pairs of labels, of two quantities: how well the ratio of "
-    "the two labels' probabilities separates their examples (AUC), and the distance between the "
+    "the two labels' probabilities separates their texts (AUC), and the distance between the "
     "keys of their label words in a layer, all heads as one vector, along the leading principal "
     "components of the target's queries. Means over seeds with intervals over seeds and test "
     "texts; distances are held fixed and pairs taken as given. Tasks with fewer than three labels "

@@ -7,6 +7,8 @@ ANALYSIS = Analysis(
     category=INFORMATION,
     measured=Measured(sharded=True, twins=True),
     summary=Summary({"flow": "flow", "prompts": "prompts"}, ("statistics", "flow")),
-    figure=Presented("Information flow over the layers (Fig. 3 of [A])", untrained="flow"),
+    figure=Presented(
+        "Information flow over the layers (Fig. 3 of [A])", untrained={"untrained": "flow"}
+    ),
     table=Presented("Shares of the information flows"),
 )

@@ -62,7 +62,7 @@ def index_page(model: str, prompts: pl.DataFrame, labels: Mapping[str, Sequence[
 def _row(prompt: Mapping[str, Any], labels: Sequence[str]) -> str:
     words = words_of_groups(labels, prompt["token_groups"])
     link = escape("{task}/{seed}/{example}.html".format(**prompt))
-    name = escape("{task}, seed {seed}, example {example}".format(**prompt))
+    name = escape("{task}, seed {seed}, test text {example}".format(**prompt))
     right = prompt["label"] == prompt["prediction"]
     answer = escape(words[prompt["prediction"]])
     prediction = answer if right else f'<span class="wrong">{answer} (wrong)</span>'

@@ -2,8 +2,9 @@
 
 The analysis ``flow`` averages these values; here all of them are kept. Memory is quadratic in the
 length of the prompt, so prompts run one at a time. In addition, each of the three flows is cut in
-single layers, and the change of the prompt's answer is measured; and every head's attention at the
-target is followed to what it writes for which label.
+single layers, and random attention from the target of the weight of S_pq, and the change of the
+prompt's answer is measured; and every head's attention at the target is followed to what it writes
+for which label.
 """
 
 import logging
@@ -41,14 +42,16 @@ from anchorflow.model.logits import label_logits, target_label_logits
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.token_groups import token_groups
 from anchorflow.model.tokenizer import open_tokenizer
-from anchorflow.prepare.edges import edges_of
+from anchorflow.prepare.edges import AS_HEAVY, edges_of, random_ranks
 from anchorflow.prepare.label_words import taken_together
+from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS
 
 log = logging.getLogger(__name__)
 
 FLOWS = ("before_to_label", "label_to_target", "others")  # S_wp, S_pq, S_ww
+CUTS = (*FLOWS, AS_HEAVY)
 
 
 class TokenSaliency(FlowSums):
@@ -74,7 +77,7 @@ def cost(prompts: Prompts, _: Mapping[str, Any], depth: int) -> Cost:
     Runs with cuts start from the layer that is cut.
     """
     shares = [(depth - first) / depth for _, first, _ in bands_of("single", depth)]
-    return Cost((3 + 3 * sum(shares)) * prompts.whole, prompts.whole, whole=True)
+    return Cost((3 + len(CUTS) * sum(shares)) * prompts.whole, prompts.whole, whole=True)
 
 
 def measure_flow_page(
@@ -199,8 +202,8 @@ def read_and_written(model: PreTrainedModel, writing: HeadWrites, batch: Batch) 
 def cut_flows(model: PreTrainedModel, batch: Batch, prompt: Mapping[str, Any]) -> pl.DataFrame:
     """Effect of cutting all edges of each flow in single layers on the answer to one prompt.
 
-    Layers are the single layers of ``knockout``. The three flows run as one batch, from the cut
-    layer on.
+    In addition, as much attention of the target to random other tokens as S_pq has is cut. Layers
+    are the single layers of ``knockout``. All cuts run as one batch, from the cut layer on.
 
     Parameters
     ----------
@@ -219,19 +222,30 @@ def cut_flows(model: PreTrainedModel, batch: Batch, prompt: Mapping[str, Any]) -
     InputError
         If a cut changes no attention, which rounding in a 16-bit dtype can cause.
     """
-    edges = torch.stack([torch.from_numpy(edges_of(prompt, name)) for name in FLOWS])
+    of_flows = np.stack([edges_of(prompt, name) for name in FLOWS])
+    to_target, none = of_flows[FLOWS.index("label_to_target")], np.zeros_like(of_flows)
+    random = generator(prompt["seed"], prompt["task"], "flow_page", AS_HEAVY, prompt["example"])
+    edges, heavy, ranks = (
+        torch.from_numpy(np.concatenate([first, last[None]]))
+        for first, last in (
+            (of_flows, none[0]),
+            (none, to_target),
+            (none.astype(int), random_ranks(to_target, random)),
+        )
+    )
     depth: int = model.config.get_text_config().num_hidden_layers
     layers = [first for _, first, _ in bands_of("single", depth)]
     with keep_outputs(model, [layer - 1 for layer in layers if layer]) as kept:
         plain = target_label_logits(model, batch)
-    together = repeated(batch, len(FLOWS))
+    together = repeated(batch, len(CUTS))
     labels = together.labels.cpu()
     before = cross_entropy(plain.cpu().double(), labels[:1])
     rows = []
     for layer in layers:
         cut = Cut(edges, [layer], "mask")
-        again = resume(model, kept[layer - 1].repeated(len(FLOWS))) if layer else nullcontext()
-        with intervene(cut), again:
+        random_cut = Cut(heavy, [layer], "mask", ranks)
+        again = resume(model, kept[layer - 1].repeated(len(CUTS))) if layer else nullcontext()
+        with intervene(cut, random_cut), again:
             logits = target_label_logits(model, together).cpu()
         if not cut.changed:
             raise InputError(
@@ -248,7 +262,7 @@ def cut_flows(model: PreTrainedModel, batch: Batch, prompt: Mapping[str, Any]) -
                 "prediction": int(probabilities[row].argmax()),
                 "probabilities": probabilities[row].tolist(),
             }
-            for row, name in enumerate(FLOWS)
+            for row, name in enumerate(CUTS)
         ]
     return pl.DataFrame(rows)
 

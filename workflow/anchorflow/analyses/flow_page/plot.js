@@ -120,10 +120,13 @@ function writeControls() {
     const sample = { width: 60, height: 10, "aria-hidden": true };
     path(drawing("svg", element("td", row), sample), "M0 5H60", index, 3);
     for (const cell of ["mean", "share", "pairs", "cut"]) element("td", row, flow[cell], cell);
-    writeBars(index);
   });
+  data.cuts.forEach((_, index) => writeBars(index));
 }
 
+// What is cut: the flows, and random tokens to which the target attends as much as along S_pq.
+const cutNames = [...data.flows, { symbol: "random", color: "#777" }];
+const mostCut = Math.max(...data.cuts.flat().map((cut) => Math.abs(cut?.[0] ?? 0))) || 1;
 const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${nats(Math.abs(value))}`;
 
 // Effect of cutting a flow in a layer, in words.
@@ -137,15 +140,14 @@ function toldOfCut(flow, layer) {
 // One bar per layer: change of the loss if the flow is cut there.
 function writeBars(flow) {
   const row = element("div", byId("cuts"), undefined, "bars");
-  element("span", row, data.flows[flow].symbol);
+  element("span", row, cutNames[flow].symbol);
   const [width, height] = [Math.max(6, Math.min(24, 560 / data.layers.length)), 44];
-  const most = Math.max(...data.cuts[flow].map((cut) => Math.abs(cut?.[0] ?? 0))) || 1;
   const size = { width: width * data.layers.length, height, role: "group" };
-  const svg = drawing("svg", row, { ...size, "aria-label": `cuts of ${data.flows[flow].symbol}` });
+  const svg = drawing("svg", row, { ...size, "aria-label": `cuts of ${cutNames[flow].symbol}` });
   drawing("path", svg, { d: `M0 ${height / 2}H${size.width}`, stroke: "#bbb" });
   data.cuts[flow].forEach((cut, layer) => {
     if (!cut) return;
-    const long = (Math.abs(cut[0]) / most) * (height / 2 - 1);
+    const long = (Math.abs(cut[0]) / mostCut) * (height / 2 - 1);
     const bar = drawing("g", svg, { role: "button", "data-layer": layer, tabindex: layer ? -1 : 0 });
     const effect = `${data.layers[layer].name}: ${toldOfCut(flow, layer)}`;
     bar.setAttribute("aria-label", effect);
@@ -156,13 +158,14 @@ function writeBars(flow) {
       y: cut[0] > 0 ? height / 2 - long : height / 2,
       width: width - 2,
       height: Math.max(long, 0.5),
-      stroke: data.flows[flow].color,
-      fill: cut[1] === null ? "white" : data.flows[flow].color,
+      stroke: cutNames[flow].color,
+      fill: cut[1] === null ? "white" : cutNames[flow].color,
     });
     bar.addEventListener("click", () => chooseLayer(layer));
     bar.addEventListener("keydown", (event) => moveAmong(event, svg, 1));
   });
-  element("span", row, `up to ${nats(most)} nats`, "note");
+  const own = Math.max(...data.cuts[flow].map((cut) => Math.abs(cut?.[0] ?? 0)));
+  element("span", row, `up to ${nats(own)} nats`, "note");
 }
 
 // Sums over all tokens of what a head writes for the labels, in words.

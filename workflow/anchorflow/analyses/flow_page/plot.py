@@ -22,7 +22,8 @@ ARCS = 200  # per flow and view, the most that plot.js draws; keeps pages small
 READ = 10  # tokens per head, those with the most attention
 FLOWS = ("wp", "pq", "ww")
 _NAMES = ("earlier token → label word", "label word → target", "all other pairs")
-_EDGES = ("before_to_label", "label_to_target", "others")  # as in ``SHOWN_KNOCKOUTS``
+# As in ``SHOWN_KNOCKOUTS``: of the three flows, and of random keys with the attention of S_pq.
+_EDGES = ("before_to_label", "label_to_target", "others", "equal_to_target")
 _SYMBOLS = ("S_wp", "S_pq", "S_ww")
 
 
@@ -55,7 +56,7 @@ def flow_pages(
         matrices = saliency_matrices(of_prompt.sort("layer", "token"))
         data = page_data(row, matrices, labels, colors, of_cuts)
         data["heads"] = heads_data(row, of_heads, labels)
-        title = "Information flow: {model}, {task}, seed {seed}, example {example}".format(**row)
+        title = "Information flow: {model}, {task}, seed {seed}, test text {example}".format(**row)
         yield f"{row['example']}.html", page(title, data)
 
 
@@ -136,7 +137,7 @@ def page_data(
         I_l(i, j), zero on and above the diagonal.
     cuts : DataFrame
         Table ``shown_knockouts`` for the prompt. For each flow and each layer that was cut, the
-        page gets the change of the loss, and the prediction if it changes.
+        page gets the change of the loss, and the prediction if it changes; so for random keys.
     """
     layers, third = len(matrices), max(1, len(matrices) // 3)
     some = "layer" if third == 1 else f"{third} layers"

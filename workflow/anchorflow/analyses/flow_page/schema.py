@@ -49,7 +49,8 @@ SHOWN_KNOCKOUTS = f.table(
     f.field(
         "edges",
         pa.string(),
-        "which edges are cut: before_to_label (S_wp), label_to_target (S_pq), others (S_ww)",
+        "which edges are cut: before_to_label (S_wp), label_to_target (S_pq), others (S_ww), "
+        "equal_to_target (random keys of the target that hold as much attention as S_pq)",
     ),
     f.LAYER,
     f.field(

@@ -7,7 +7,7 @@ ANALYSIS = Analysis(
     category=CAUSES,
     measured=Measured(twins=True),
     summary=Summary({"heads": "heads", "prompts": "prompts"}),
-    figure=Presented("Scores of attention heads", untrained="heads"),
+    figure=Presented("Scores of attention heads", untrained={"untrained": "heads"}),
     table=Presented("The heads of the highest scores"),
     asked_for="heads.scores",
 )

@@ -29,6 +29,6 @@ ANALYSIS = Analysis(
         },
         heavy=True,
     ),
-    figure=Presented("Kernel regression by head", settings=("labels",)),
+    figure=Presented("Kernel regression by head"),
     table=Presented("Kernel regression: best heads"),
 )

@@ -1,6 +1,6 @@
 """How well kernel regression with each head's attention reconstructs predictions, by layer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +9,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
 
-from anchorflow.arrays import Array
 from anchorflow.present.style import (
-    chance_levels,
     describe,
     layers_by_heads,
     number_layers,
@@ -29,37 +27,30 @@ _AXES = {
 
 def plot_kernel(
     summary: pl.DataFrame,
-    labels: Mapping[str, Sequence[str]],
     style: Mapping[str, Any],
     confidence: float,
     paths: Mapping[str, str | Path],
 ) -> None:
     """Plot ``KERNEL_SUMMARY`` for one model, with the largest attention as weights.
 
-    One row per task and one column per measure; a circle marks the best head, which is named above.
-
-    Parameters
-    ----------
-    labels : mapping
-        Label words of every task.
+    One row per task and one column per measure; a circle marks the best head, which is named above,
+    with its interval and what always answering the same would reach.
     """
-    largest = summary.filter(weights="max")
+    largest, constant = (summary.filter(weights=weights) for weights in ("max", "none"))
     tasks = tasks_in_order(summary)
-    # Without the clause on intervals, which heat maps do not have.
-    total = describe(summary, confidence).partition(";")[0]
-    title = f"Kernel regression with the attention of each head (circle: best head),\n{total}"
+    title = "Kernel regression with the attention of each head (circle: best head, with its "
+    title += (
+        f"interval and that of a constant answer),\n{describe(summary, confidence, 'brackets')}"
+    )
     with small_multiples(style, len(tasks), len(_AXES), title) as (figure, axes):
         for column, (measure, (name, colors)) in enumerate(_AXES.items()):
             panels = [row[column] for row in axes]
             of_measure = largest.filter(measure=measure)
             limits = (0.0, 1.0) if measure != "correlation" else _symmetric(of_measure)
             for panel, task in zip(panels, tasks, strict=True):
-                image = _plot_heads(
-                    panel, layers_by_heads(of_measure.filter(task=task)), colors, limits
-                )
-                if measure == "accuracy":
-                    found = panel.get_title()
-                    panel.set_title(f"{found}\nchance {chance_levels(labels)[task]:.2f}")
+                image = _plot_heads(panel, of_measure.filter(task=task), colors, limits)
+                for mean in constant.filter(measure=measure, task=task)["mean"]:
+                    panel.set_title(f"{panel.get_title()}, constant {mean:.2f}")
             panels[-1].set_xlabel("head")
             figure.colorbar(image, ax=panels, label=name, location="top", pad=0.02, aspect=30)
         for row, task in zip(axes, tasks, strict=True):
@@ -67,8 +58,11 @@ def plot_kernel(
         save(figure, paths)
 
 
-def _plot_heads(axes: Axes, matrix: Array, colors: str, limits: tuple[float, float]) -> AxesImage:
-    """Plot a value per layer and head, [L, H], and name the largest."""
+def _plot_heads(
+    axes: Axes, rows: pl.DataFrame, colors: str, limits: tuple[float, float]
+) -> AxesImage:
+    """Plot a value per layer and head, and name the largest with its interval."""
+    matrix = layers_by_heads(rows)
     image = axes.imshow(
         matrix,
         colors,
@@ -81,7 +75,10 @@ def _plot_heads(axes: Axes, matrix: Array, colors: str, limits: tuple[float, flo
     best = np.where(np.isnan(matrix), -np.inf, matrix).argmax()
     layer, head = np.unravel_index(best, matrix.shape)
     axes.plot(head, layer, "o", color="white", markeredgecolor="black", markersize=3.5)
-    axes.set_title(f"{matrix[layer, head]:.2f} in layer {layer}, head {head}")
+    named = f"{matrix[layer, head]:.2f} in layer {layer}, head {head}"
+    for low, high in rows.filter(layer=layer, head=head).select("low", "high").drop_nulls().rows():
+        named += f"\n[{low:.2f}, {high:.2f}]"
+    axes.set_title(named)
     number_layers(axes.xaxis)
     number_layers(axes.yaxis)
     return image

@@ -194,7 +194,12 @@ KERNEL_SUMMARY = f.table(
     *f.OF_TASK,
     f.LAYER,
     f.HEAD,
-    f.WEIGHTS,
+    f.field(
+        "weights",
+        pa.string(),
+        f.KINDS_OF_WEIGHTS + "; none, with layer and head -1: the most frequent answer of the "
+        "model (agreement) or the most frequent label (accuracy) for every text of a seed",
+    ),
     f.field(
         "measure",
         pa.string(),

@@ -2,19 +2,27 @@
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from anchorflow.analyses.kernel.schema import KERNEL_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.statistics.by_task import (
     CORRELATION,
     SHARE,
-    mean_by_task,
+    estimates_by_task,
     require_examples,
     skipped_prompts,
     summary_rows,
     summary_table,
+    texts_of,
 )
-from anchorflow.statistics.estimates import Estimate
+from anchorflow.statistics.estimates import (
+    Estimate,
+    SeedStatistic,
+    Statistic,
+    weighted_mean,
+    weighted_mean_where_defined,
+)
 
 MEASURES = ("agreement", "accuracy", "correlation")
 BOUNDS = {"agreement": SHARE, "accuracy": SHARE, "correlation": CORRELATION}
@@ -149,6 +157,16 @@ def choose_head(scores: Estimate, chosen_on: float = 0.5) -> tuple[Estimate, Est
     )
 
 
+# The place of what always answers the same: no weights, and no head.
+_CONSTANT = {"weights": pl.lit("none"), "layer": pl.lit(-1), "head": pl.lit(-1)}
+
+
+def _most_frequent(labels: NDArray[np.int64]) -> Statistic:
+    """Share of the most frequent label, [R, 1]."""
+    of_label = np.equal.outer(labels, np.unique(labels)).astype(float)
+    return lambda weights: weighted_mean(of_label)(weights).max(1, keepdims=True)
+
+
 def summarize_kernel(
     kernel: pl.DataFrame,
     predictions: pl.DataFrame,
@@ -156,6 +174,8 @@ def summarize_kernel(
     confidence: float,
 ) -> pl.DataFrame:
     """Agreement, accuracy, and correlation of every layer and head, with intervals.
+
+    Beside them stand the agreement and the accuracy of always answering the same.
 
     Parameters
     ----------
@@ -174,16 +194,24 @@ def summarize_kernel(
         If there are no predictions.
     """
     require_examples(predictions)
-    keys = pl.DataFrame({"measure": MEASURES}).join(head_keys(kernel), how="cross")
+    heads = pl.DataFrame({"measure": MEASURES}).join(head_keys(kernel), how="cross")
+    constants = pl.DataFrame({"measure": MEASURES[:2]}).with_columns(**_CONSTANT)
+    keys = pl.concat([heads, constants.select(heads.columns).cast(heads.schema)])
 
-    def of_seed(rows: pl.DataFrame) -> Array:
+    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
         same_cell = rows.select("task", "seed").unique()
-        of_model = predictions.join(same_cell, on=["task", "seed"])
+        of_model = predictions.join(same_cell, on=["task", "seed"]).sort("example")
         measures = head_measures(rows, of_model)
-        return np.concatenate([measures[measure] for measure in MEASURES], 1)
+        means = weighted_mean_where_defined(np.concatenate([measures[m] for m in MEASURES], 1))
+        most = [_most_frequent(of_model[name].to_numpy()) for name in ("prediction", "label")]
+
+        def statistic(weights: Array) -> Array:
+            return np.concatenate([means(weights), *(of(weights) for of in most)], 1)
+
+        return SeedStatistic(statistic, texts_of(of_model))
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
-    estimates = mean_by_task(kernel, tasks, of_seed, len(keys))
+    estimates = estimates_by_task(kernel, tasks, of_seed, len(keys))
     skipped = skipped_prompts(prompts, "kernel")
     counted = summary_rows(estimates, keys, predictions, confidence, BOUNDS).join(
         skipped, on="task", maintain_order="left"

@@ -9,7 +9,7 @@ _NOTE = (
     "Means over seeds with intervals over seeds and texts; all words are run on the same texts, "
     "and the average covers the tasks that have the words. accuracy: share of predictions that "
     "are the word that stands for the true label; accuracy_change: accuracy minus that with the "
-    "task's own words on the same examples; follows_meaning: accuracy if a predicted word counts "
+    "task's own words on the same texts; follows_meaning: accuracy if a predicted word counts "
     "as the label that it names among the own words, for words that are the own ones in another "
     "order. loyalty_label, loyalty_random: share of predictions unchanged when label words, or "
     "random tokens, are isolated in the first layers. auc_late: AUCROC_l, how well the target's "

@@ -9,7 +9,7 @@ _NOTE = (
     "Share of the target's attention to the demonstrations that lands on each of their "
     "segments, averaged over heads and tasks, at five depths. The last row is the segment's share "
     "of the tokens, the value of uniform attention. Means over seeds with intervals over seeds "
-    "and examples. Much of the attention to text may go to single tokens that attract attention "
+    "and test texts. Much of the attention to text may go to single tokens that attract attention "
     "whatever the query; they are narrow stripes in the figure. results/tables/landing.csv has "
     "every layer, task, and place."
 )

@@ -8,7 +8,7 @@ _NOTE = (
     "All methods use the same demonstrations, as many as the token budget allows; agreement is "
     "with the model's predictions. head: kernel regression on the attention of one head, the "
     "largest to any token of each demonstration; the head of highest agreement, chosen on the "
-    "same examples (chosen here, as in [K] §5.2) or on others (held out, as in §5.5). encoder: "
+    "same texts (chosen here, as in [K] §5.2) or on others (held out, as in §5.5). encoder: "
     "kernel regression with the sentence encoder; encoder logistic: logistic regression on its "
     "embeddings; other rows: kernel regression with the further encoder of that name. Means over "
     "seeds with intervals over seeds and texts. published: Table 2 of Han et al. 2025, with "

@@ -19,7 +19,7 @@ _NOTE = (
     "with the test text's label; majority: accuracy of the demonstrations' most frequent label, "
     "the last of several, without a model; in_labels: share of texts whose likeliest next token is "
     "the first of a label word; accuracy_gain: accuracy minus that with random, paired by "
-    "example. Texts identical to the test text are excluded from nearest ones, and texts "
+    "text. Texts identical to the test text are excluded from nearest ones, and texts "
     "identical to any test text from representative and outlying ones. Prompts that exceed the "
     "context are skipped; pairs with a skipped prompt do not count in the gain."
 )

@@ -1,6 +1,7 @@
 """exp(β) by layer and head: which attention to label words re-weighting raises or lowers."""
 
 from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from matplotlib.ticker import NullLocator
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.present.style import name_y, number_layers, save, small_multiples
+from anchorflow.statistics.estimates import mean_where_defined
+from anchorflow.statistics.ranks import correlations
 
 _COLORS = "PuOr_r"  # color-blind safe; white at 1
 
@@ -35,10 +38,22 @@ def mean_factors(beta: pl.DataFrame) -> Array:
     return factors
 
 
+def agreement_of_seeds(beta: pl.DataFrame) -> float:
+    """Mean over pairs of seeds of Pearson's correlation of their β over layers and heads.
+
+    NaN for a single seed, and where β is the same in all heads.
+    """
+    of_seeds = [
+        np.log(mean_factors(beta.filter(seed=seed))).ravel() for seed in beta["seed"].unique()
+    ]
+    pairs = [float(correlations(a, b)) for a, b in combinations(of_seeds, 2)]
+    return float(mean_where_defined(np.array(pairs), 0)) if pairs else np.nan
+
+
 def plot_reweighting(
     beta: pl.DataFrame, style: Mapping[str, Any], paths: Mapping[str, str | Path]
 ) -> None:
-    """Plot the table ``beta`` of one model, one panel per task.
+    """Plot the table ``beta`` of one model, one panel per task, with how alike its seeds are.
 
     Raises
     ------
@@ -71,7 +86,9 @@ def plot_reweighting(
                 origin="lower",
                 interpolation="nearest",
             )
-            panel.set_title(task)
+            stable = agreement_of_seeds(beta.filter(task=task))
+            alike = "" if np.isnan(stable) else f"\nr between seeds: {stable:.2f}"
+            panel.set_title(f"{task}{alike}")
             panel.set_xlabel("head")
             number_layers(panel.xaxis)
             number_layers(panel.yaxis)

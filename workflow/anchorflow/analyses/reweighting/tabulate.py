@@ -12,10 +12,10 @@ _NOTE = (
     "best on held-out training texts if there are several; reweighted_0.1 and so on: with this "
     "learning rate (0.01 is that of [A], App. H); all others are the baselines that "
     "the configuration reference describes under reweighting.baselines. gain: minus vanilla, "
-    "paired by example; in_labels: share of texts whose likeliest next token is the first of a "
+    "paired by text; in_labels: share of texts whose likeliest next token is the first of a "
     "label word. "
     "Where prompts of a method exceed the context and are skipped, its values and gains cover the "
-    "remaining examples; it has an average only if it was run on every task. published: Table 1 of "
+    "remaining texts; it has an average only if it was run on every task. published: Table 1 of "
     "[A], Wang et al. 2023."
 )
 

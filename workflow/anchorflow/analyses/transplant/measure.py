@@ -4,7 +4,8 @@ The donor is as long as the recipient, and has other texts or other label words.
 carry the answer, transplanting the donor's vectors at label words alone moves the answer to the
 donor's. Where the label words are the same, their vectors differ by what they have gathered from
 the texts alone, and those of the texts differ from the first layer on. Queries attend to keys and
-values, so exchanging these needs no further run of the demonstrations; after an exchange of a layer's output, the layers above are run again.
+values, so exchanging these needs no further run of the demonstrations; after an exchange of a
+layer's output, the layers above are run again.
 """
 
 import logging
@@ -41,6 +42,12 @@ from anchorflow.schemas.prompts import PROMPTS
 log = logging.getLogger(__name__)
 
 OTHER_TEXTS = "other_texts"  # the donor whose label words are the recipient's
+_NO_DONOR = (
+    "No transplants from %s label words: no two label words of task %s have the same number of "
+    "tokens, so none can replace another (transplant.donors).",
+    "No transplants from %s: a label has more than half of the demonstrations of task %s, so that "
+    "not every text can be exchanged for one of another class (transplant.donors).",
+)
 WITH_LABEL_WORDS = ("label", "one_label", "demonstrations")
 
 
@@ -169,7 +176,9 @@ def donor_words(
             return changed
 
 
-def donor_texts(prompt: Mapping[str, Any], random: np.random.Generator) -> dict[int, list[int]]:
+def donor_texts(
+    prompt: Mapping[str, Any], random: np.random.Generator
+) -> dict[int, list[int]] | None:
     """The tokens that the donor has in place of each demonstration's text: those of another class.
 
     Texts are exchanged among the demonstrations, and cut or repeated to the number of tokens of the
@@ -181,9 +190,17 @@ def donor_texts(prompt: Mapping[str, Any], random: np.random.Generator) -> dict[
         A row of ``PROMPTS``.
     random : numpy.random.Generator
         Draws the exchange.
+
+    Returns
+    -------
+    dict of int to list of int, or None
+        Tokens by demonstration; None if a label has more than half of the demonstrations.
     """
+    labels = prompt["demonstration_labels"]
+    if 2 * max(map(labels.count, labels)) > len(labels):
+        return None
     texts = [[prompt["token_ids"][t] for t in span] for span in text_tokens(prompt)]
-    others = exchanged(prompt["demonstration_labels"], random)
+    others = exchanged(labels, random)
     return {k: list(islice(cycle(texts[other]), len(texts[k]))) for k, other in enumerate(others)}
 
 
@@ -338,12 +355,7 @@ class _Runs(Interventions[Setting]):
         if key not in self._donors:
             self._donors[key] = self._donor(setting)
             if self._donors[key] is None:
-                log.warning(
-                    "No transplants from %s label words: no two label words of task %s have the "
-                    "same number of tokens, so none can replace another (transplant.donors).",
-                    setting.donor,
-                    self._task,
-                )
+                log.warning(_NO_DONOR[setting.donor == OTHER_TEXTS], setting.donor, self._task)
         donor = self._donors[key]
         if donor is None or setting.places == "none":
             return donor is not None

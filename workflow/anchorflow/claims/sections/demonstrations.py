@@ -121,7 +121,7 @@ def vote_over_random(run: Run, choice: str) -> Sampled:
             of_model = (pairs["prediction"] == pairs["label"]).cast(pl.Float64)
             seeds[seed] = mean_of_examples(pairs, (of_vote - of_model).to_numpy())
     if not seeds:
-        raise NotMeasured(f"no example was run with both {choice} and random demonstrations")
+        raise NotMeasured(f"no test text was run with both {choice} and random demonstrations")
     return Sampled(seeds)
 
 
