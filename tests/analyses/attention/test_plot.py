@@ -5,7 +5,9 @@ import pytest
 
 from anchorflow.analyses.attention.plot import plot_attention
 from anchorflow.analyses.attention.schema import ATTENTION_SUMMARY
+from anchorflow.analyses.attention.summarize import mean_graded
 from anchorflow.schemas.frames import frame_schema
+from constructed.attention import deep_tables
 from figure_style import STYLE, figure_of, level_of_chance, values_of
 
 SHARES = {"news": [0.25, 1.0], "reviews": [-7.0, 1.0], "average": [0.2, 1.0]}
@@ -58,3 +60,19 @@ def test_other_tokens_are_drawn_in_gray(monkeypatch: pytest.MonkeyPatch) -> None
     style = {**STYLE, "controls": False}
     panel = figure_of(monkeypatch, plot_attention, summary(), style=style).axes[0]
     assert "AUCROC$_l$ of other tokens" not in [line.get_label() for line in panel.lines]
+
+
+def test_label_words_without_training_are_a_gray_line_beside_the_graded_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tables = deep_tables(["perfect", "even"], ["even", "even"], [0, 1])
+    twins = {
+        "untrained": tables["attention"],
+        "untrained_predictions": tables["predictions"],
+    }
+    means = mean_graded(*twins.values()).filter(task="news").sort("layer")
+    panels = figure_of(monkeypatch, plot_attention, summary(), **twins).axes
+    gray = [[line for line in panel.lines if line.get_color() == "0.65"] for panel in panels[6:]]
+    assert [values_of(line) for line in gray[0]] == [means["mean"].to_list()]
+    alone = figure_of(monkeypatch, plot_attention, summary()).axes[6]
+    assert not [line for line in alone.lines if line.get_color() == "0.65"]

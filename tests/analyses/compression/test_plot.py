@@ -21,7 +21,7 @@ def of_methods(methods: list[str]) -> pl.DataFrame:
 def test_accuracy_stands_beside_that_of_a_guess(monkeypatch: pytest.MonkeyPatch) -> None:
     table = summary()
     figure = figure_of(monkeypatch, plot_compression, table, labels_of(table, 4))
-    assert level_of_chance(figure, 2, vertical=True) == 0.25
+    assert level_of_chance(figure, 3, vertical=True) == 0.25
 
 
 def test_names_of_many_methods_have_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,8 @@ def test_accuracy_and_loyalty_are_compared_with_the_unmodified_run() -> None:
             **{(layer, "label_mass"): 1 / 2 for layer in range(4)},
             (0, "in_labels"): 1 / 2,
             **{(layer, "in_labels"): 1 for layer in (1, 2, 3)},
+            # Predictions are certain, and all of them change if no layer sees demonstrations.
+            **{(layer, "retained"): share for layer, share in enumerate((0, 3 / 4, 1, 1))},
             (-1, "needed"): 2,
         }
     )

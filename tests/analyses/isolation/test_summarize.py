@@ -1,8 +1,7 @@
 """Loyalty: the four measures and their averages, worked out by hand."""
 
-import math
+from math import log
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -14,9 +13,18 @@ from anchorflow.statistics import accuracy_change as change
 from constructed.interventions import isolation
 from constructed.interventions import isolation_prompts as prompts
 
+# With label words isolated, the first text's probabilities go from (1/4, 3/4) to (1/2, 1/2), and
+# without demonstrations to (1, 0): the divergences are those from the means of two distributions.
+LOST = 0.25 * log(2 / 3) + 0.75 * log(6 / 5) + 0.5 * log(4 / 3) + 0.5 * log(4 / 5)
+WHOLE = 0.25 * log(2 / 5) + 0.75 * log(2) + log(8 / 5)
+RETAINED = 1 - LOST / WHOLE
+
 
 def test_measures_compare_each_prediction_with_the_untouched_one() -> None:
     measured = loyalty_measures(isolation()).sort("seed", "positions", "draw")
+    hidden = measured.filter(positions="hidden")
+    measured = measured.filter(pl.col("positions") != "hidden")
+    assert hidden["retained"].to_list() == [0, 0]  # as much as there is to lose
     assert measured["positions"].to_list() == ["label", "random", "random"] * 2
     assert measured["label_loyalty"].to_list() == [0, 1, 0, 1, 1, 0]
     assert measured["word_loyalty"].to_list() == [3 / 7, 1, 0, 1, 1, 4 / 6]
@@ -26,11 +34,8 @@ def test_measures_compare_each_prediction_with_the_untouched_one() -> None:
     assert measured["accuracy_change"].to_list() == [-1, 0, -1, 0, 0, 1]
     assert measured["accuracy_change_losing_task"].to_list() == [-1, 0, 0, 0, 0, 0]
     assert measured["accuracy_change_other_label"].to_list() == [0, 0, -1, 0, 0, 1]
-    divergence = 0.25 * math.log(0.25 / 0.5) + 0.75 * math.log(0.75 / 0.5)
-    assert measured["divergence"][0] == pytest.approx(divergence)
-    assert measured["divergence"][1] == 0
-    assert measured["divergence"][2] > 10  # a class that was likely has no probability left
-    assert np.isfinite(measured["divergence"].to_numpy()).all()
+    parts = (measured["retained"] / measured["retained_whole"]).to_list()
+    assert parts == pytest.approx([RETAINED, 1, 0, 1, 1, 1])
 
 
 def test_summaries_average_draws_examples_seeds_and_tasks() -> None:
@@ -55,16 +60,17 @@ def test_summaries_average_draws_examples_seeds_and_tasks() -> None:
     assert values["news", "random", "accuracy"]["draws"] == 2
     assert values["news", "random", "accuracy"]["examples"] == 2
     assert values["news", "random", "accuracy"]["seeds"] == 2
-    # 0.5 in both seeds, whose draws are averaged first, of two texts; D and 0, with t of one degree
-    # of freedom.
-    loyalty, divergence = (
-        values["news", *key] for key in (("random", "label_loyalty"), ("label", "divergence"))
+    # 0.5 in both seeds, whose draws are averaged first, of two texts; and what is retained in the
+    # one seed, and all in the other, with t of one degree of freedom and no more than all.
+    loyalty, retained = (
+        values["news", *key] for key in (("random", "label_loyalty"), ("label", "retained"))
     )
     assert (loyalty["low"], loyalty["high"]) == (0, 1)
-    half = 12.706205 * divergence["mean"]
-    assert divergence["mean"] > 0.05
-    assert divergence["low"] == pytest.approx(divergence["mean"] - half, rel=1e-6)
-    assert divergence["high"] == pytest.approx(divergence["mean"] + half, rel=1e-6)
+    assert retained["mean"] == pytest.approx((1 + RETAINED) / 2)
+    half = 12.706205 * (1 - RETAINED) / 2
+    assert retained["low"] == pytest.approx(retained["mean"] - half, rel=1e-6)
+    assert retained["high"] == 1
+    assert values["news", "hidden", "retained"]["mean"] == 0
     # 0.5 and 5/6: the interval of a share stays between 0 and 1.
     words = values["news", "random", "word_loyalty"]
     assert (words["low"], words["high"]) == (0, 1)

@@ -7,7 +7,7 @@ import pytest
 
 from anchorflow.analyses.kernel.plot import plot_kernel
 from constructed.kernel import heads_summary as summary
-from figure_style import STYLE, labels_of
+from figure_style import STYLE
 
 
 def test_the_figure_marks_the_best_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,7 +21,7 @@ def test_the_figure_marks_the_best_head(tmp_path: Path, monkeypatch: pytest.Monk
         return set_title(axes, text, *more, **settings)
 
     monkeypatch.setattr(Axes, "set_title", note)
-    plot_kernel(summary(), labels_of(summary()), STYLE, 0.9, {"png": tmp_path / "heads.png"})
-    assert titles[0] == "1.00 in layer 1, head 0"
-    assert [title for title in titles if title.endswith("\nchance 0.50")]
+    plot_kernel(summary(), STYLE, 0.9, {"png": tmp_path / "heads.png"})
+    assert titles[0].startswith("1.00 in layer 1, head 0\n[")
+    assert titles[1] == f"{titles[0]}, constant 0.50"
     assert (tmp_path / "heads.png").stat().st_size > 5000

@@ -35,7 +35,7 @@ def test_permuted_weights_are_compared_with_the_model() -> None:
 def test_a_task_whose_prompts_are_all_too_long_keeps_its_rows() -> None:
     table = summary(skipped=1)
     rows = table.filter(pl.col("task") == "long")
-    assert len(rows) == 2 * 3 * 3
+    assert len(rows) == 2 * 3 * 3 + 2
     assert rows["mean"].null_count() == len(rows)
     assert rows["skipped"].unique().to_list() == [1]
     assert table.filter(pl.col("task") == AVERAGE)["skipped"].unique().to_list() == [1]
@@ -44,7 +44,14 @@ def test_a_task_whose_prompts_are_all_too_long_keeps_its_rows() -> None:
 def test_summary_has_every_head_task_and_average() -> None:
     table = summary()
     assert table.schema == frame_schema(KERNEL_SUMMARY)
-    assert len(table) == 3 * 2 * 3 * 3  # tasks and average, heads, weights, measures
+    # Tasks and average; heads, weights, measures; and constants.
+    assert len(table) == 3 * (2 * 3 * 3 + 2)
+    constant = table.filter(task=AVERAGE, weights="none", layer=-1, head=-1)
+    # The model answers 0 and 1, of which either is half; all texts have label 1.
+    assert dict(constant.select("measure", "mean").iter_rows()) == {
+        "agreement": 0.5,
+        "accuracy": 1.0,
+    }
     shown = table.filter(
         pl.col("task") == AVERAGE, pl.col("weights") == "max", pl.col("layer") == 1
     )

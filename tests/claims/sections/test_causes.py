@@ -2,6 +2,7 @@
 
 from math import log
 
+import polars as pl
 import pytest
 
 from anchorflow.claims.claim import NotMeasured, Run
@@ -42,26 +43,51 @@ def test_it_is_not_tested_without_other_edges_of_equal_attention_or_the_last_thi
 
 
 OWN, DONOR = [0.25, 0.25, 0.25], [0.75, 0.5, 0.75]
+ALL, EARLY, LATE = ("all", 0, 6), ("first", 0, 2), ("last", 4, 2)
 
 
-def effect_carry(**after: list[float]) -> float:
-    taken = {("keys_values", places, 0): values for places, values in after.items()}
-    run = Run("news", {"transplant": transplant(taken, OWN, DONOR)}, "mask", 1.0)
-    return float(CLAIMS["label_words_carry"].measure(run).effect.values[0])
+def run_carry(
+    after: dict[tuple[str, int, int], dict[str, list[float]]], donor: str = "other_texts"
+) -> Run:
+    """Six layers, with these answers by layers and place."""
+    tables = []
+    for band, places in after.items():
+        taken = {("keys_values", name, 0): values for name, values in places.items()}
+        table = transplant(taken, OWN, DONOR, band, name_of_donor=donor)
+        tables.append(table.filter(pl.lit(not tables) | pl.col("places").ne("none")))
+    return Run("news", {"transplant": pl.concat(tables)}, "mask", 1.0)
 
 
-def test_it_holds_where_label_words_alone_move_the_answer() -> None:
-    assert effect_carry(label=DONOR, text=OWN, template=OWN) == pytest.approx(1)
+def effects_carry(run: Run) -> list[float]:
+    """The effect, in late layers, and its control, in early ones."""
+    claim = CLAIMS["label_words_carry"]
+    assert claim.control.measure is not None
+    return [float(of(run).effect.values[0]) for of in (claim.measure, claim.control.measure)]
 
 
-def test_it_fails_where_other_tokens_move_it_as_far() -> None:
-    assert effect_carry(label=DONOR, text=DONOR, template=DONOR) == pytest.approx(0)
-    assert effect_carry(label=OWN, text=DONOR, template=OWN) == pytest.approx(-0.5)
+MOVES, STAYS = (
+    {"label": DONOR, "text": OWN, "template": OWN},
+    dict.fromkeys(("label", "text", "template"), OWN),
+)
 
 
-def test_it_is_not_tested_without_other_tokens_of_carry() -> None:
+def test_it_holds_where_label_words_alone_move_the_answer_in_late_layers() -> None:
+    texts_move = {"label": OWN, "text": DONOR, "template": OWN}
+    run = run_carry({ALL: STAYS, EARLY: texts_move, LATE: MOVES})
+    assert effects_carry(run) == pytest.approx([1, -0.5])
+
+
+def test_it_fails_where_other_tokens_move_it_as_far_or_label_words_do_so_early() -> None:
+    everywhere = dict.fromkeys(MOVES, DONOR)
+    assert effects_carry(run_carry({ALL: MOVES, EARLY: STAYS, LATE: everywhere})) == [0, 0]
+    assert effects_carry(run_carry({ALL: MOVES, EARLY: MOVES, LATE: STAYS})) == [0, 1]
+
+
+def test_it_is_not_tested_without_other_tokens_or_where_label_words_alone_differ() -> None:
     with pytest.raises(NotMeasured, match="keys and values of text and template tokens"):
-        effect_carry(label=DONOR, text=OWN)
+        effects_carry(run_carry({ALL: MOVES, LATE: {"label": DONOR, "text": OWN}}))
+    with pytest.raises(NotMeasured, match="label tokens of other texts"):
+        effects_carry(run_carry({ALL: MOVES, EARLY: MOVES, LATE: MOVES}, donor="permuted"))
 
 
 RIGHT, WRONG = [1.0, 2.0, 3.0], [3.0, 2.0, 1.0]
@@ -110,6 +136,7 @@ def effect_suffice(label: list[int], random: list[int]) -> float:
     """With these predictions from the last of three layers on."""
     other = [0, 0, 1, 1]
     tables = {"label": [other, other, label], "random": [other, other, random]}
+    tables["first"] = [other, other, other]
     run = Run("news", {"cutoff": cutoff(tables, PLAIN_SUFFICE)}, "mask", 1.0)
     return float(CLAIMS["label_words_suffice_late"].measure(run).effect.values[0])
 

@@ -31,10 +31,16 @@ RIGHT_LABELS = {"holds": 3, "even": 2, "fails": 1}
 EFFECTS_LABELS = {"holds": 0.25, "even": 0.0, "fails": -0.25}
 
 
-def predicted(right: int, words: str = "") -> pl.DataFrame:
+def predicted(right: int, words: str = "", share: float = 1.0) -> pl.DataFrame:
+    """Predictions of two labels, which have a share and the rest of the probability."""
     rows = answered({"x": right}, "label", PREDICTIONS)
     labels = (pl.col("example") % 2).cast(rows.schema["label"])
-    return rows.with_columns(labels.alias("label"), task=pl.col("task") + words)
+    of_second = [share if told else 1 - share for told in rows["prediction"]]
+    return rows.with_columns(
+        labels.alias("label"),
+        task=pl.col("task") + words,
+        probabilities=pl.Series([[1 - second, second] for second in of_second]),
+    )
 
 
 @pytest.mark.parametrize(*ALONE)
@@ -210,6 +216,20 @@ def test_own_words_help(own: str, control: str, verdict: str, reason: str | None
     others = {"permuted": 2, "symbols": RIGHT_WORDS[control]}
     found = judged_words("own_words_over_permuted", RIGHT_WORDS[own], **others)
     expect(found, EFFECTS_LABELS[own], verdict, reason, EFFECTS_LABELS[control])
+
+
+def test_a_preference_for_one_word_is_not_taken_for_a_meaning() -> None:
+    """Half of the answers are wrong with permuted words, since one of them is always likelier."""
+    biased = predicted(4, "+permuted").with_columns(
+        prediction=pl.lit(1, pl.Int32),
+        probabilities=pl.Series([[0.1 - label / 20, 0.9 + label / 20] for label in (0, 1)] * 60),
+    )
+    worded = pl.concat([predicted(4), biased])
+    tables = {"predictions": predicted(4), "worded_predictions": worded}
+    words = {"news": {name: WORDS[name] for name in ("words", "permuted")}}
+    found = of_claim(summarize(tables, words=words), "own_words_over_permuted")
+    assert (biased["prediction"] == biased["label"]).mean() == 0.5
+    assert found["effect"] == 0
 
 
 def test_the_control_of_permuted_words_is_the_mean_of_all_words_without_meaning() -> None:

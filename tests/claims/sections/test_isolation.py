@@ -1,5 +1,6 @@
 """Claims on isolation: where each holds, and where not, by hand."""
 
+import polars as pl
 import pytest
 
 from constructed.attention import attention_table, attention_towards
@@ -38,6 +39,18 @@ def test_isolation_label_over_neighbors(
 ) -> None:
     found = judged("isolation_label_over_neighbors", beside_neighbors(own), beside_neighbors(twin))
     expect(found, EFFECTS_RANDOM[own], verdict, reason, twin=EFFECTS_RANDOM[twin])
+
+
+def test_answers_that_all_stay_may_still_lose_what_demonstrations_do() -> None:
+    """A network that gives one answer keeps it whatever is isolated, so loyalty is 1 anywhere."""
+    table = isolation({("label", "first"): [4], ("random", "first"): [4]})["isolation"]
+    first = {"none": 0.9, "random": 0.9, "label": 0.6, "hidden": 0.6}  # of the label predicted
+    table = table.with_columns(
+        probabilities=pl.Series([[first[p], 1 - first[p]] for p in table["positions"]]),
+        prediction=pl.lit(0, pl.Int32),
+    )
+    found = judged("isolation_label_over_random", {"isolation": table})
+    assert found["effect"] == pytest.approx(1)  # all is lost with label words, nothing with others
 
 
 def test_what_was_not_isolated_is_not_compared() -> None:

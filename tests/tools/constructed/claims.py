@@ -196,9 +196,10 @@ def isolation(
 ) -> dict[str, pl.DataFrame]:
     """The table ``isolation``: by positions and side, how many predictions of four stay the same.
 
-    One number for each draw. With other numbers of layers, and another variant, all change.
+    One number for each draw. With other numbers of layers, with another variant, and without
+    demonstrations, all change. Predictions are certain, so that a changed one retains nothing.
     """
-    runs = [("none", "none", 0, "none", 0, 4)]
+    runs = [("none", "none", 0, "none", 0, 4), ("none", "hidden", 0, "none", 0, 0)]
     for (positions, side), counts in unchanged.items():
         for draw, count in enumerate(counts):
             runs.append(("mask", positions, draw, side, layers, count))
@@ -210,12 +211,13 @@ def isolation(
             **cell,
             **dict(zip(names, run[:-1], strict=True)),
             "label": 0,
-            "prediction": int(cell["example"] % 4 >= run[-1]),
-            "probabilities": [0.5, 0.5],
+            "prediction": changed,
+            "probabilities": [1.0 - changed, float(changed)],
             "top_tokens": [1],
         }
         for run in runs
         for cell in cells()
+        for changed in [int(cell["example"] % 4 >= run[-1])]
     ]
     return {"isolation": frame(rows, ISOLATION)}
 
@@ -224,9 +226,10 @@ def compression(loyal: Mapping[str, Sequence[int]]) -> Tables:
     """The table ``compression``: by method, on how many texts of four each draw is loyal.
 
     Where it is loyal, it is right, and all five of the likeliest words stay; else it is wrong, and
-    two of the eight that either has. With a share of the tokens, nothing is loyal.
+    two of the eight that either has. With a share of the tokens, and without demonstrations,
+    nothing is loyal. Predictions are certain, so that a changed one retains nothing.
     """
-    settings = [("full", None, 0, 4)]
+    settings = [("full", None, 0, 4), ("first_only", None, 0, 0)]
     for method, counts in loyal.items():
         settings += [(method, None, draw, count) for draw, count in enumerate(counts)]
         settings += [(method, 0.5, 0, 0)] if method != "hidden_random" else []
@@ -239,12 +242,13 @@ def compression(loyal: Mapping[str, Sequence[int]]) -> Tables:
             "kept": 5,
             "shared": 20,
             "label": 1,
-            "prediction": int(cell["example"] % 4 < count),
-            "probabilities": [0.5, 0.5],
-            "top_tokens": [1, 2, 3, 4, 5] if cell["example"] % 4 < count else [1, 2, 6, 7, 8],
+            "prediction": loyal_here,
+            "probabilities": [1.0 - loyal_here, float(loyal_here)],
+            "top_tokens": [1, 2, 3, 4, 5] if loyal_here else [1, 2, 6, 7, 8],
         }
         for method, share, draw, count in settings
         for cell in cells()
+        for loyal_here in [int(cell["example"] % 4 < count)]
     ]
     return {"compression": frame(rows, COMPRESSION)}
 

@@ -20,10 +20,12 @@ KNOWN = {
     (0, 3, "label", 0, "first"): (1, 0, [0.5, 0.5], 0.25, False, [3, 4, 5, 6, 7]),
     (0, 3, "random", 0, "first"): (1, 1, [0.25, 0.75], 0.75, True, [1, 2, 3, 4, 5]),
     (0, 3, "random", 1, "first"): (1, 0, [1.0, 0.0], 0.5, True, [6, 7, 8, 9, 10]),
+    (0, 3, "hidden", 0, "none"): (1, 0, [1.0, 0.0], 0.5, True, [1, 2, 3, 4, 5]),
     (1, 4, "none", 0, "none"): (0, 1, [0.5, 0.5], 0.5, True, [1, 2, 3, 4, 5]),
     (1, 4, "label", 0, "first"): (0, 1, [0.5, 0.5], 0.25, False, [5, 4, 3, 2, 1]),
     (1, 4, "random", 0, "first"): (0, 1, [0.5, 0.5], 0.5, True, [1, 2, 3, 4, 5]),
     (1, 4, "random", 1, "first"): (0, 0, [0.5, 0.5], 0.5, True, [1, 2, 3, 4, 9]),
+    (1, 4, "hidden", 0, "none"): (0, 0, [1.0, 0.0], 0.5, True, [1, 2, 3, 4, 5]),
 }
 
 
@@ -31,7 +33,7 @@ def isolation(task: str = "news") -> pl.DataFrame:
     """What is known, as the table ``isolation``."""
     rows = []
     for (seed, example, positions, draw, side), values in KNOWN.items():
-        variant, layers = ("none", 0) if positions == "none" else ("mask", 2)
+        variant, layers = ("none", 0) if side == "none" else ("mask", 2)
         setting = (variant, positions, draw, side, layers)
         row = ("tiny", task, seed, example, *setting, *values)
         rows.append(dict(zip(ISOLATION.names, row, strict=True)))
@@ -169,6 +171,7 @@ def transplant(
     seeds: int = 2,
     model: str = "tiny",
     task: str = "news",
+    name_of_donor: str = "permuted",
 ) -> pl.DataFrame:
     """The table in which label 1 of example i has probability i of each list.
 
@@ -177,8 +180,8 @@ def transplant(
     draws = {draw for _, _, draw in after} or {0}
     runs = {
         ("none", "none", "none", 0): own,
-        **{("permuted", "prompt", "none", draw): donor for draw in draws},
-        **{("permuted", *taken): values for taken, values in after.items()},
+        **{(name_of_donor, "prompt", "none", draw): donor for draw in draws},
+        **{(name_of_donor, *taken): values for taken, values in after.items()},
     }
     rows = []
     for (name, what, places, draw), values in runs.items():

@@ -72,7 +72,7 @@ _LISTED = {
     "key_diff": Look("key difference", "#009E73", "D", filled=False),
     "tova": Look("TOVA", "#CC79A7", "v", filled=False),
     "until_layer": Look("everything in the first layers", "#000000", "D", filled=False),
-    "first_only": Look("no demonstrations", "#999999", "X"),
+    "first_only": Look("no demonstrations", "#999999", "d", filled=False),
     "snapkv": Look("SnapKV", "#CC79A7", "D", filled=False),
 }
 LOOKS = with_defaults(_LISTED, entries("analyses/compression/methods"))

@@ -17,8 +17,8 @@ _NOTE = (
     "hidden_random_oracle: the random draw of highest label loyalty, chosen on the test texts on "
     "which it is scored, as Hidden_random-top in [A]; hidden_random_top: chosen on the other half "
     "of the test texts. reweighted, reweighted_anchor: attention to the label words is multiplied "
-    "by the fitted exp(β). published: Table 2 of Wang et al. 2023. results/tables/compression.csv has "
-    "every task."
+    "by the fitted exp(β). published: Table 2 of Wang et al. 2023. results/tables/compression.csv "
+    "has every task."
 )
 
 
