@@ -673,8 +673,13 @@ def every_table() -> Tables:
         "reweighting_beta": beta({(layer, 0): 0.1 * layer for layer in range(3)}),
         "knockout": pl.concat([knockout(edges, [0.5, 0.5]), single]),
         "faithfulness": faithfulness(told),
-        "cutoff": cutoff(dict.fromkeys(("label", "random"), [[0, 1]] * 3), [0, 1]),
-        "transplant": transplant(taken, [0.5, 0.5], [0.3, 0.7]),
+        "cutoff": cutoff(dict.fromkeys(("first", "label", "random"), [[0, 1]] * 3), [0, 1]),
+        "transplant": pl.concat(
+            [
+                transplant(taken, [0.5, 0.5], [0.3, 0.7], band, name_of_donor="other_texts")
+                for band in (("first", 0, 1), ("last", 2, 1), ("all", 0, 3))
+            ]
+        ).unique(),
         "flow": flow({**flat, **others}),
         **isolation(sides),
         **compression({**{method: [2] for method in methods}, "hidden_random": [2] * 20}),

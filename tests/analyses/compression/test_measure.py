@@ -49,7 +49,7 @@ SPEC = {
     "draws": 3,
     "positions": "original",
 }
-SPEC["methods"].remove("full")
+SPEC["methods"] = [name for name in SPEC["methods"] if name not in ("full", "first_only")]
 FIT = {"learning_rates": [0.1], "epochs": 2, "batch_size": 0}
 
 
@@ -311,7 +311,7 @@ def test_the_instruction_is_kept_in_addition_to_equal_budgets() -> None:
     rows = measured("llama", table, draws=1).filter(pl.col("share").is_null())
     counts = dict(rows.select("method", "kept").unique().iter_rows())
     equal = {method for method, count in counts.items() if count == len(anchors)}
-    by_role = {"full", "label_only", "format_only"}
+    by_role = {"full", "first_only", "label_only", "format_only"}
     assert {*METHODS, "text_anchor"} - equal == {*by_role, "until_layer"}
     assert counts["until_layer"] < len(anchors)  # whole layers do not add up to the budget
 

@@ -10,7 +10,7 @@ import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from anchorflow.analyses.compression import methods as compression_methods
-from anchorflow.analyses.compression.measure import FULL, Setting, observe, settings_of
+from anchorflow.analyses.compression.measure import FIRST_ONLY, FULL, Setting, observe, settings_of
 from anchorflow.analyses.compression.methods import FOLDER, Demonstrations, method
 from anchorflow.analyses.compression.styles import LOOKS, with_defaults
 from anchorflow.config import registry
@@ -185,7 +185,10 @@ def test_every_method_says_what_it_keeps_and_whether_it_can_keep_any_number(name
 
 def test_every_method_can_be_chosen_and_has_a_look_of_its_own_in_figures() -> None:
     section = read_schema(SCHEMA_FILE)["properties"]["compression"]["properties"]
-    assert set(section["methods"]["items"]["enum"]) == {"text_anchor", *METHODS} - {"full"}
+    assert set(section["methods"]["items"]["enum"]) == {"text_anchor", *METHODS} - {
+        "full",
+        "first_only",
+    }
     assert {"text_anchor", *METHODS} <= set(LOOKS)
     assert len({look[1:] for look in LOOKS.values()}) == len(LOOKS)
 
@@ -241,7 +244,7 @@ def test_a_file_is_all_that_a_new_method_takes(
     methods = read_schema(SCHEMA_FILE)["properties"]["compression"]["properties"]["methods"]
     assert "every_other: Every other token, the first among them. f" in methods["description"]
     assert "every_other" not in methods["default"]
-    assert settings_of(["every_other"], [0.5], 2) == [FULL, Setting("every_other")]
+    assert settings_of(["every_other"], [0.5], 2) == [FULL, FIRST_ONLY, Setting("every_other")]
     folders = [*compression_methods.__path__, str(package / FOLDER)]
     monkeypatch.setattr(compression_methods, "__path__", folders)
     assert kept(worked_example(), "every_other") == list(range(0, 20, 2))
@@ -250,6 +253,7 @@ def test_a_file_is_all_that_a_new_method_takes(
 def test_only_random_methods_are_drawn_again_and_only_some_take_a_share() -> None:
     assert settings_of(["text_anchor", "hidden_random", "recent"], [0.5], 2) == [
         FULL,
+        FIRST_ONLY,
         Setting("text_anchor"),
         Setting("hidden_random", draw=0),
         Setting("hidden_random", draw=1),

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, decoders, models
 
 from anchorflow.analyses.flow.measure import measure_flow
 from anchorflow.analyses.flow_page import measure as flow_page
-from anchorflow.analyses.flow_page.measure import FLOWS, measure_flow_page, token_texts
+from anchorflow.analyses.flow_page.measure import CUTS, measure_flow_page, token_texts
 from anchorflow.analyses.flow_page.plot import flow_masks, saliency_matrices
 from anchorflow.analyses.flow_page.schema import (
     SHOWN_HEADS,
@@ -17,12 +17,13 @@ from anchorflow.analyses.flow_page.schema import (
     TOKEN_SALIENCY,
 )
 from anchorflow.analyses.heads.measure import measure_heads
-from anchorflow.analyses.knockout.measure import Cut
+from anchorflow.analyses.knockout.measure import Cut, as_heavy
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import batches_of
 from anchorflow.model.logits import target_label_logits
-from anchorflow.prepare.edges import edges_of
+from anchorflow.prepare.edges import AS_HEAVY, edges_of, random_ranks
+from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from flow_pages import shown_tables
 from tiny_models import (
@@ -68,13 +69,23 @@ def test_cutting_a_flow_in_a_layer_equals_whole_matrices_without_it(
     family: str, words: Tokenizer
 ) -> None:
     prompts, model = shared_prompts([9, 5]), tiny_model(family)
+    eager = tiny_model(family, eager=True)
     _, _, cuts, _ = measure_flow_page(model, words, prompts, 2, "fixed")
     assert cuts.schema == frame_schema(SHOWN_KNOCKOUTS)
-    assert len(cuts) == 2 * len(FLOWS) * model.config.num_hidden_layers
+    assert len(cuts) == 2 * len(CUTS) * model.config.num_hidden_layers
+    heavy = 0
     for row in cuts.iter_rows(named=True):
         (prompt,) = prompts.filter(pl.col("example") == row["example"]).to_dicts()
         (batch,) = batches_of(pl.DataFrame([prompt]), 1, torch.device("cpu"))
-        edges = torch.from_numpy(edges_of(prompt, row["edges"]))[None]
+        if row["edges"] == AS_HEAVY:
+            edges = edges_of(prompt, "label_to_target")
+            random = generator(0, "news", "flow_page", AS_HEAVY, row["example"])
+            ranks = torch.from_numpy(random_ranks(edges, random))[None]
+            attention = plain_attentions(eager, batch)[1][[row["layer"]]]
+            edges = as_heavy(attention, torch.from_numpy(edges)[None], ranks)
+            heavy += int(edges.sum())
+        else:
+            edges = torch.from_numpy(edges_of(prompt, row["edges"]))[None]
         with intervene(PlainCut(edges, range(row["layer"], row["layer"] + 1), "mask")):
             logits = target_label_logits(model, batch)[0].double()
         plain = target_label_logits(model, batch)[0].double()
@@ -83,6 +94,7 @@ def test_cutting_a_flow_in_a_layer_equals_whole_matrices_without_it(
         assert row["loss_change"] == pytest.approx(change.item(), rel=1e-3, abs=2e-5)
         expected = logits.softmax(0).tolist()
         assert row["probabilities"] == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    assert heavy > 0
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -98,6 +98,7 @@ def test_what_a_page_shows_of_a_small_matrix_equals_values_worked_out_by_hand() 
         [[0.1235, None], None, None],
         [[-0.5, None], None, [2, "Sports"]],
         [None, None, None],
+        [None, None, None],
     ]
     averages = data["averages"]
     assert {name: view["means"] for name, view in averages.items()} == {

@@ -182,7 +182,7 @@ def test_a_token_after_the_last_label_word_that_prompts_do_not_share_is_left_out
     expected = measure_isolation(tiny_model("llama"), apart, without, 4, 50)
     assert not caplog.messages
     assert measure_isolation(tiny_model("llama"), apart, settings, 4, 50).equals(expected)
-    assert len(expected) == 2 * (1 + 4 * 2)
+    assert len(expected) == 2 * (1 + 1 + 4 * 2)  # whole, without demonstrations, isolated
     assert "Not isolated: after. A demonstration of task news" in caplog.text
 
 
@@ -226,6 +226,7 @@ def test_what_isolation_does_not_reach_is_run_only_once(recompute: bool) -> None
 
     with intervene(Count()):
         assert measure_isolation(model, table, settings, 4, 500).equals(expected)
-    # Untouched once; label and random in the first 1 and 2 layers and the last 1 and 2.
+    # Untouched once, and queries once without demonstrations; label and random in the first 1 and 2
+    # layers and the last 1 and 2.
     assert [seen["prefix", layer] for layer in range(3)] == [1 + 4, 1 + 4 + 2, 1 + 4 + 2 + 2]
-    assert [seen["queries", layer] for layer in range(3)] == [1, 1 + 4, 1 + 4 + 2]
+    assert [seen["queries", layer] for layer in range(3)] == [2, 2 + 4, 2 + 4 + 2]

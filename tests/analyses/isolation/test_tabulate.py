@@ -11,5 +11,5 @@ def test_the_table_has_a_row_per_way_to_isolate() -> None:
     table = tabulate_isolation(summarize_isolation(isolation(), prompts(), 0.95)).table
     measures = [name for name in MEASURES if name not in DETAILS]
     assert table.columns == ["model", "variant", "layers", "side", "positions", *measures]
-    assert table["positions"].to_list() == ["label", "random"]
+    assert table["positions"].to_list() == ["label", "random", "hidden"]
     assert table["label_loyalty"][0].startswith("0.50 [")

@@ -9,12 +9,15 @@ import polars as pl
 import pytest
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from anchorflow.analyses.transplant import measure as transplant
 from anchorflow.analyses.transplant.measure import (
+    OTHER_TEXTS,
     UNTOUCHED,
     Setting,
     bands_at,
+    donor_texts,
     donor_words,
     measure_transplant,
     own_answer,
@@ -32,6 +35,7 @@ from whole_vocabulary import assert_in_vocabulary, assert_same_but_for_rounding
 
 PLACES = ("label", "one_label", "text", "template", "demonstrations", "rest")
 WHAT = ("keys_values", "residual")
+OTHERS = (OTHER_TEXTS,)
 
 
 class Recorded:
@@ -80,10 +84,10 @@ def two_words_of_each(queries: list[int]) -> pl.DataFrame:
 def donor_of(table: pl.DataFrame, setting: Setting, runs: transplant._Runs) -> Batch:
     """The donor in full, for every query."""
     donor = runs._donors[setting.donor, setting.draw]
+    assert donor is not None
     full = whole_batch(table)
     ids = full.input_ids.clone()
-    for k, word in donor.changed.items():
-        ids[:, table["label_positions"][0][k]] = torch.tensor(word)
+    ids[:, : len(donor.token_ids)] = torch.tensor(donor.token_ids)
     return replace(full, input_ids=ids)
 
 
@@ -119,7 +123,16 @@ def residual_exchanged(model: Any, full: Batch, donor: Batch, layer: int, at: li
 def test_every_transplant_equals_the_same_exchange_in_full_prompts(family: str) -> None:
     model, table = tiny_model(family), two_words_of_each([5, 17, 9])
     depth = model.config.num_hidden_layers
-    settings = settings_of(PLACES, ("permuted", "drawn"), WHAT, depth, 1, depth)
+    three = pl.Series("demonstration_labels", [[0, 1, 2]] * 3)  # whose texts can be exchanged
+    for prompts, donors in ((table, ("permuted", "drawn")), (table.with_columns(three), OTHERS)):
+        compare_with_full_prompts(
+            model, prompts, settings_of(PLACES, donors, WHAT, depth, 1, depth)
+        )
+
+
+def compare_with_full_prompts(
+    model: PreTrainedModel, table: pl.DataFrame, settings: list[Setting]
+) -> None:
     measured = measure_transplant(model, table, settings, 50)
     runs = transplant._Runs(model, table, settings)
     full = whole_batch(table)
@@ -219,6 +232,47 @@ def test_donors_have_words_of_other_classes_with_as_many_tokens() -> None:
     assert all(way in drawn for way in ways)
 
 
+def test_other_texts_are_those_of_another_class_cut_or_repeated_to_as_many_tokens() -> None:
+    prompt = wordy_prompts([5], "fixed").row(0, named=True)  # texts of 2, 3 and 3 tokens
+    prompt["demonstration_labels"] = [0, 1, 1]
+    assert donor_texts(prompt, np.random.default_rng(0)) is None
+    prompt["demonstration_labels"] = [0, 1, 2]
+    ids = prompt["token_ids"]
+    own = [ids[1:3], ids[7:10], ids[16:19] + ids[19:20]]
+    found = [donor_texts(prompt, np.random.default_rng(n)) for n in range(9)]
+    for others in found:
+        assert others is not None
+        assert [len(others[k]) for k in range(3)] == [len(text) for text in own]
+        for k, text in others.items():
+            sources = [j for j in range(3) if j != k and text[0] == own[j][0]]
+            (source,) = sources
+            assert text == (own[source] * 2)[: len(text)]
+    assert len({tuple(map(tuple, others.values())) for others in found if others}) == 2
+
+
+def test_label_words_of_other_texts_are_the_same_until_they_attend_to_them() -> None:
+    model, table = tiny_model("llama"), two_words_of_each([5])
+    table = table.with_columns(demonstration_labels=pl.Series([[0, 1, 2]]))
+    settings = settings_of(("label", "text"), OTHERS, ("keys_values",), 3, 1, 3)
+    measured = measure_transplant(model, table, settings, 500)
+    (below,) = (s for s in settings if (s.places, s.side, s.layers) == ("label", "first", 1))
+    assert probabilities(measured, below) == probabilities(measured, UNTOUCHED)
+    for setting in settings:
+        if setting.places == "text" or (setting.places, setting.side) == ("label", "last"):
+            assert probabilities(measured, setting) != probabilities(measured, UNTOUCHED), setting
+
+
+def test_without_as_many_other_texts_none_are_taken(caplog: pytest.LogCaptureFixture) -> None:
+    settings = settings_of(("label",), OTHERS, WHAT, 2, 1, 3)
+    measured = measure_transplant(tiny_model("llama"), two_words_of_each([5]), settings, 500)
+    assert measured["donor"].to_list() == ["none"]
+    assert caplog.messages == [
+        "No transplants from other_texts: a label has more than half of the demonstrations of task "
+        "news, so that not every text can be exchanged for one of another class "
+        "(transplant.donors)."
+    ]
+
+
 def test_words_of_another_length_stay(caplog: pytest.LogCaptureFixture) -> None:
     table = wordy_prompts([5], "fixed")  # words of 1, 3, and 2 tokens
     assert donor_words(table.row(0, named=True), "permuted", np.random.default_rng(0)) is None
@@ -278,7 +332,12 @@ def test_depths_are_evenly_spaced_and_the_whole_is_taken_once() -> None:
         ("last", 6, 12),
     ]
     assert bands_at("residual", 6, 18) == [("at", layer, 1) for layer in (2, 5, 8, 11, 14)]
-    assert bands_at("keys_values", 1, 2) == [("all", 0, 2)]
+    # The thirds are always taken, which claims compare.
+    assert bands_at("keys_values", 1, 2) == [("all", 0, 2), ("first", 0, 1), ("last", 1, 1)]
+    assert {(side, n) for side, _, n in bands_at("keys_values", 2, 17)} >= {
+        ("first", 5),
+        ("last", 5),
+    }
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 60])
