@@ -92,9 +92,9 @@ def causes(model: PreTrainedModel, prompts: pl.DataFrame) -> dict[str, pl.DataFr
     """What cutting edges, leaving demonstrations out, and transplants do, in ten layers."""
     classes = ["label_to_target"]
     cuts = knockout.settings_of([*classes, "equal_to_target"], ["single", "thirds"], 1, 10)
-    left_out = cutoff.settings_of(["label", "random"], 1, 1, 10)
+    left_out = cutoff.settings_of(["first", "label", "random"], 1, 1, 10)
     taken = transplant.settings_of(
-        ["label", "text", "template"], ["permuted"], ["keys_values"], 1, 1, 10
+        ["label", "text", "template"], ["other_texts"], ["keys_values"], 1, 1, 10
     )
     return {
         "knockout": knockout.measure_knockout(model, prompts, cuts, "mask", 5, 1000),
