@@ -58,36 +58,37 @@ def run_carry(
     return Run("news", {"transplant": pl.concat(tables)}, "mask", 1.0)
 
 
-def effects_carry(run: Run) -> list[float]:
-    """The effect, in late layers, and its control, in early ones."""
-    claim = CLAIMS["label_words_carry"]
-    assert claim.control.measure is not None
-    return [float(of(run).effect.values[0]) for of in (claim.measure, claim.control.measure)]
+def effects(run: Run, name: str) -> list[float]:
+    """The effect of a claim and, if it has one of its own, that of its control."""
+    claim = CLAIMS[name]
+    measures = [claim.measure, *([claim.control.measure] if claim.control.measure else [])]
+    return [float(measure(run).effect.values[0]) for measure in measures]
 
 
-MOVES, STAYS = (
-    {"label": DONOR, "text": OWN, "template": OWN},
-    dict.fromkeys(("label", "text", "template"), OWN),
-)
+MOVES = {"label": DONOR, "text": OWN, "template": OWN}
+TEXTS_MOVE = {"label": OWN, "text": DONOR, "template": OWN}
+STAYS, ALL_MOVE = dict.fromkeys(MOVES, OWN), dict.fromkeys(MOVES, DONOR)
 
 
-def test_it_holds_where_label_words_alone_move_the_answer_in_late_layers() -> None:
-    texts_move = {"label": OWN, "text": DONOR, "template": OWN}
-    run = run_carry({ALL: STAYS, EARLY: texts_move, LATE: MOVES})
-    assert effects_carry(run) == pytest.approx([1, -0.5])
+def test_it_holds_where_label_words_alone_move_the_answer() -> None:
+    run = run_carry({ALL: MOVES, EARLY: TEXTS_MOVE, LATE: MOVES})
+    assert effects(run, "label_words_carry") == pytest.approx([1])
+    # Label words move it late and not early, and of the others, half do so early and none late.
+    assert effects(run, "label_words_carry_late") == pytest.approx([1, -0.5])
 
 
 def test_it_fails_where_other_tokens_move_it_as_far_or_label_words_do_so_early() -> None:
-    everywhere = dict.fromkeys(MOVES, DONOR)
-    assert effects_carry(run_carry({ALL: MOVES, EARLY: STAYS, LATE: everywhere})) == [0, 0]
-    assert effects_carry(run_carry({ALL: MOVES, EARLY: MOVES, LATE: STAYS})) == [0, 1]
+    run = run_carry({ALL: ALL_MOVE, EARLY: MOVES, LATE: STAYS})
+    assert effects(run, "label_words_carry") == pytest.approx([0])
+    assert effects(run, "label_words_carry_late") == pytest.approx([-1, 0])
+    assert effects(run_carry({ALL: TEXTS_MOVE}), "label_words_carry") == pytest.approx([-0.5])
 
 
 def test_it_is_not_tested_without_other_tokens_or_where_label_words_alone_differ() -> None:
     with pytest.raises(NotMeasured, match="keys and values of text and template tokens"):
-        effects_carry(run_carry({ALL: MOVES, LATE: {"label": DONOR, "text": OWN}}))
-    with pytest.raises(NotMeasured, match="label tokens of other texts"):
-        effects_carry(run_carry({ALL: MOVES, EARLY: MOVES, LATE: MOVES}, donor="permuted"))
+        effects(run_carry({ALL: {"label": DONOR, "text": OWN}}), "label_words_carry")
+    with pytest.raises(NotMeasured, match="label tokens from prompts with other texts"):
+        effects(run_carry({ALL: MOVES}, donor="permuted"), "label_words_carry")
 
 
 RIGHT, WRONG = [1.0, 2.0, 3.0], [3.0, 2.0, 1.0]

@@ -24,7 +24,7 @@ _LISTED = 7  # methods that the default height of a panel has room for
 _AXES = {
     "label_loyalty": "label loyalty",
     "word_loyalty": "word loyalty",
-    "retained": "effect of the\ndemonstrations retained",
+    "retained": "demonstrations' effect\nretained",
     "accuracy": "accuracy",
 }
 
@@ -97,7 +97,8 @@ def _plot_list(axes: Axes, rows: pl.DataFrame, named: bool) -> None:
         )
     axes.set_yticks(range(len(methods)), [LOOKS[m].name if named else "" for m in methods])
     axes.set_ylim(len(methods) - 0.5, -0.5)
-    axes.set_xlim(0, 1.04)
+    # What is retained is below 0 where probabilities are farther off than without demonstrations.
+    axes.set_xlim(min(0.0, float(rows["mean"].fill_null(0).to_numpy().min(initial=0)) - 0.04), 1.04)
     axes.grid(axis="y", linewidth=0.3, color="0.85")
 
 

@@ -28,7 +28,7 @@ _AXES = {
     "label_loyalty": "label loyalty",
     "word_loyalty": "word loyalty",
     "accuracy": "accuracy",
-    "retained": "effect of the demonstrations\nretained",
+    "retained": "demonstrations' effect\nretained",
 }
 _POSITIONS = {"label": "label words", "random": "random tokens"}
 _BESIDE = {"before": "token before", "after": "token after", "text": "text tokens"}

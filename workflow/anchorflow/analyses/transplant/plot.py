@@ -63,8 +63,8 @@ def plot_transplant(
     whole = rows.filter(pl.col("side") == "all")
     run = set(summary["what"])
     panel_names = {at: name for at, name in _PANELS.items() if at[0] in run} or _PANELS
-    title = f"Vectors transplanted from a prompt with {_DONORS.get(donor, 'other label words')}, "
-    title += "averaged over tasks,\n"
+    title = f"Vectors transplanted from a prompt with {_DONORS.get(donor, 'other label words')},\n"
+    title += "averaged over tasks, "
     title += (
         describe(summary, confidence, "error bars")
         if len(summary)

@@ -57,10 +57,11 @@ def cut_over_as_heavy(run: Run) -> Sampled:
 _OTHERS = ("text", "template")
 
 
-def moved(run: Run, *places: str, side: str = "last") -> Sampled:
+def moved(run: Run, *places: str, side: str = "all") -> Sampled:
     """Share of the way to the donor's probabilities with keys and values at these places.
 
-    The mean over ``places``, with donors of other texts, in the first or last third of the layers.
+    The mean over ``places``, with donors of other texts, in all layers, or in the first or last
+    third of them.
 
     Raises
     ------
@@ -72,15 +73,15 @@ def moved(run: Run, *places: str, side: str = "last") -> Sampled:
     for seed, every in measured.items():
         rows = every.filter(donor="other_texts", what="keys_values", side=side)
         depth = int(every["layers"].to_numpy().max(initial=0))  # all layers are taken, too
-        third = max(1, depth // 3)
-        settings = [{"places": name, "layers": third} for name in places]
-        if set(rows.filter(layers=third)["places"]).issuperset(places):
+        taken = depth if side == "all" else max(1, depth // 3)
+        settings = [{"places": name, "layers": taken} for name in places]
+        if set(rows.filter(layers=taken)["places"]).issuperset(places):
             of_places = ratio_of_seed(rows, settings, ["moved"])
             seeds[seed] = of_places._replace(statistic=partial(_mean, of_places.statistic))
     if not seeds:
         raise NotMeasured(
-            f"the run puts no keys and values of {' and '.join(places)} tokens of other texts into "
-            "a third of the layers (transplant.places, transplant.donors)",
+            f"the run takes no keys and values of {' and '.join(places)} tokens from prompts with "
+            "other texts (transplant.places, transplant.donors)",
             "transplant: {places: [label, text, template], donors: [other_texts]}",
         )
     return Sampled(seeds)
@@ -91,9 +92,14 @@ def _mean(statistic: Statistic, weights: Array) -> Array:
     return mean
 
 
-def moved_more(run: Run, side: str = "last") -> Sampled:
+def moved_more(run: Run) -> Sampled:
     """Share moved by label words minus the mean of those moved by text and by template tokens."""
-    return minus(moved(run, "label", side=side), moved(run, *_OTHERS, side=side))
+    return minus(moved(run, "label"), moved(run, *_OTHERS))
+
+
+def moved_late(run: Run, *places: str) -> Sampled:
+    """Share moved in the last third of the layers minus that in the first third."""
+    return minus(moved(run, *places, side="last"), moved(run, *places, side="first"))
 
 
 def rank_of(run: Run, estimate: str = "saliency") -> Sampled:
@@ -150,23 +156,37 @@ CLAIMS: tuple[Claim, ...] = (
         question="In late layers, does the answer need the attention to label words?",
     ),
     # Donor and recipient have the same label words, whose keys and values differ by what they have
-    # gathered from the texts. In early layers, the texts themselves should carry it.
+    # gathered from the texts, while tokens of the texts differ from the first layer on.
     Claim(
         "label_words_carry",
-        "In late layers, label words carry what the demonstrations' texts say, and other tokens do "
-        "not",
+        "Label words carry what the demonstrations' texts say, and other tokens do not",
         "[A] §2",
         "share of the way to the answer of a prompt with other texts and the same label words, "
         "with keys and values of its label words, minus that with those of equally many text or "
-        "template tokens, last third of the layers",
+        "template tokens, all layers",
         "share of the way",
         moved_more,
-        Control("the first third of the layers", partial(moved_more, side="first")),
+        Control("equally many text or template tokens, already subtracted in the effect"),
         UNTRAINED,
         DISCRIMINATING,
         place=2,
         figure="transplant",
-        question="In late layers, do label words carry what the texts say?",
+        question="Do label words carry what the texts of the demonstrations say?",
+    ),
+    Claim(
+        "label_words_carry_late",
+        "Label words carry what the demonstrations' texts say in late rather than early layers",
+        "[A] §2",
+        "share of the way to the answer of a prompt with other texts and the same label words, "
+        "with keys and values of its label words in the last third of the layers, minus that in "
+        "the first third",
+        "share of the way",
+        lambda run: moved_late(run, "label"),
+        Control("equally many text or template tokens", lambda run: moved_late(run, *_OTHERS)),
+        UNTRAINED,
+        DISCRIMINATING,
+        place=2,
+        figure="transplant",
     ),
     Claim(
         "saliency_orders_layers",
