@@ -101,8 +101,8 @@ def small_configuration(model: Path) -> dict[str, Any]:
 
     The encoder is taken to lie next to the model.
     """
-    default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text(encoding="utf-8"))
-    tasks = {name: default["tasks"][name] for name in ("reviews", "news")}
+    full = yaml.safe_load((ROOT / "config" / "full.yaml").read_text(encoding="utf-8"))
+    tasks = {name: full["tasks"][name] for name in ("reviews", "news")}
     for key in ("label_words", "random_words"):  # tests/whole_run/test_label_words.py adds some
         tasks["reviews"].pop(key, None)
     return {

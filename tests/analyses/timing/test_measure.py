@@ -69,3 +69,23 @@ def test_break_even_is_the_build_time_over_what_a_query_saves(
     for row in built.iter_rows(named=True):
         saved = timings["milliseconds"][0] - row["milliseconds"]
         assert row["break_even"] == pytest.approx(row["build"] / saved)
+
+
+def test_other_work_is_what_the_machine_does_beyond_this_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In 10 seconds on 4 cores, 25 of 40 CPU seconds are spent, 5 of them here."""
+    clocks = {"perf_counter": [0.0, 10.0], "process_time": [1.0, 6.0]}
+    for name, values in clocks.items():
+        monkeypatch.setattr(timing.time, name, lambda values=values: values.pop(0))
+    spent = [100.0, 125.0]
+    monkeypatch.setattr(timing, "_busy_seconds", lambda: spent.pop(0))
+    monkeypatch.setattr(timing.os, "cpu_count", lambda: 4)
+    assert timing.OtherWork().share() == 0.5
+
+
+def test_where_the_system_does_not_say_other_work_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timing, "_busy_seconds", lambda: None)
+    assert timing.OtherWork().share() is None

@@ -28,6 +28,7 @@ from constructed.claims import (
     summarize,
 )
 from constructed.rows import frame
+from constructed.timing import timings_of
 
 # How many texts of four are right re-weighted, where the other way gets two right.
 REWEIGHTED = {"holds": 3, "even": 2, "fails": 1}
@@ -302,3 +303,15 @@ def test_a_layer_without_distances_does_not_count() -> None:
     gone = pl.when(pl.col("layer") == LAYERS - 1).then(None).otherwise(pl.col("distance"))
     changed = {**tables, "confusion": tables["confusion"].with_columns(distance=gone)}
     assert judged("diagnosis_predicts_confusion", changed)["effect"] == pytest.approx(1)
+
+
+def test_times_that_were_disturbed_are_not_compared() -> None:
+    timing = timings_of("news", 8.0)
+    busy = timing.with_columns(other_work=pl.lit(0.5))
+    found = judged("anchors_faster_than_full_cache", {"timing": busy})
+    assert (found["verdict"], found["effect"]) == ("not measured", None)
+    assert found["reason"].startswith("other work kept 50% of the machine's cores busy")
+    on_gpu = busy.with_columns(device=pl.lit("1 x GPU"))
+    assert judged("anchors_faster_than_full_cache", {"timing": on_gpu})["effect"] is not None
+    calm = timing.with_columns(other_work=pl.lit(0.1))
+    assert judged("anchors_faster_than_full_cache", {"timing": calm})["effect"] is not None

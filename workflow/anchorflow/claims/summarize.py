@@ -118,37 +118,7 @@ def summarize_claims(
         If there are no predictions.
     """
     require_examples(tables["predictions"])
-    others = (_TWINS, _SHUFFLED, _WORDED)
-    of_original = {name: rows for name, rows in tables.items() if not name.startswith(others)}
-    # Prompts, samples and embeddings are those of the model, which twins share.
-    shared = {
-        name: rows
-        for name, rows in of_original.items()
-        if name == "prompts" or "model" not in rows.columns
-    }
-    of_twins = _without(_TWINS, tables)
-    twins = _by_model({name: of_twins[name] for name in of_twins if name not in shared})
-    shuffled, worded = _without(_SHUFFLED, tables), _without(_WORDED, tables)
-    runs = {
-        task: Run(
-            task,
-            _of_task(of_original, task),
-            variant,
-            temperature,
-            {
-                name: Run(task, _of_task({**shared, **of_twin}, task), variant, temperature)
-                for name, of_twin in twins.items()
-            },
-            _of_task(shuffled, cell_name(task, SHUFFLED)),
-            {
-                name: _of_task(worded, cell_name(task, name))["predictions"]
-                for name in words.get(task, {})
-                if name != OWN and worded
-            },
-            words.get(task, {}),
-        )
-        for task in tasks
-    }
+    runs = runs_of(tasks, variant, temperature, words, tables)
     claims = load_claims()
     decisions: dict[str, dict[str, Decision]] = {claim.name: {} for claim in claims}
     measured = {
@@ -174,6 +144,47 @@ def summarize_claims(
     schema = frame_schema(CLAIMS)
     frame = pl.DataFrame(rows, schema={name: schema[name] for name in rows[0]})
     return summary_table(frame, tables["predictions"], CLAIMS)
+
+
+def runs_of(
+    tasks: Sequence[str],
+    variant: str,
+    temperature: float,
+    words: Words,
+    tables: Mapping[str, pl.DataFrame],
+) -> dict[str, Run]:
+    """What claims measure of each task; for parameters see :func:`summarize_claims`."""
+    others = (_TWINS, _SHUFFLED, _WORDED)
+    of_original = {name: rows for name, rows in tables.items() if not name.startswith(others)}
+    # Prompts, samples and embeddings are those of the model, which twins share.
+    shared = {
+        name: rows
+        for name, rows in of_original.items()
+        if name == "prompts" or "model" not in rows.columns
+    }
+    of_twins = _without(_TWINS, tables)
+    twins = _by_model({name: of_twins[name] for name in of_twins if name not in shared})
+    shuffled, worded = _without(_SHUFFLED, tables), _without(_WORDED, tables)
+    return {
+        task: Run(
+            task,
+            _of_task(of_original, task),
+            variant,
+            temperature,
+            {
+                name: Run(task, _of_task({**shared, **of_twin}, task), variant, temperature)
+                for name, of_twin in twins.items()
+            },
+            _of_task(shuffled, cell_name(task, SHUFFLED)),
+            {
+                name: _of_task(worded, cell_name(task, name))["predictions"]
+                for name in words.get(task, {})
+                if name != OWN and worded
+            },
+            words.get(task, {}),
+        )
+        for task in tasks
+    }
 
 
 _TWINS, _SHUFFLED, _WORDED = "untrained_", "shuffled_", "worded_"

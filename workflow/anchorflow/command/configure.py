@@ -148,10 +148,13 @@ def name_of(written: str, otherwise: str) -> str:
 
 
 def packaged(section: str, name: str) -> dict[str, Any]:
-    """An entry of the default configuration."""
-    config = yaml.safe_load(_DEFAULT.read_text(encoding="utf-8"))
-    entry: dict[str, Any] = config[section][name]
-    return entry
+    """An entry of the default configuration, or of the file that extends it."""
+    for file in (_DEFAULT, _DEFAULT.with_name("full.yaml")):
+        entries: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8")).get(section, {})
+        if name in entries:
+            entry: dict[str, Any] = entries[name]
+            return entry
+    raise KeyError(name)
 
 
 def task_settings(

@@ -31,5 +31,6 @@ ANALYSIS = Analysis(
     ),
     figure=Presented("Chosen demonstrations", settings=("labels",)),
     table=Presented("Chosen demonstrations"),
+    asked_for="retrieval.choices",
     check=check,
 )

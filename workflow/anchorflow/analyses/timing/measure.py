@@ -3,10 +3,12 @@
 Timings depend on the machine and its load, so they are kept apart from all other results.
 """
 
+import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -100,11 +102,13 @@ def measure_timing(
         for number in numbers:
             way.run(model, number)
     timed: dict[str, list[float]] = {way.name: [] for way in ways}
+    others = OtherWork()
     for _ in range(spec["repetitions"]):
         for number in numbers:
             for way in ways:
                 took = seconds(partial(way.run, model, number))
                 timed[way.name].append(1000 * took / together)
+    busy = others.share()
     plain = float(np.median(timed["full_prompt"]))
     rows = [
         {
@@ -121,6 +125,7 @@ def measure_timing(
         "prompt_tokens": float(chosen["tokens"].to_numpy().mean()),
         "device": device_name(model.device),
         "threads": torch.get_num_threads(),
+        "other_work": busy,
     }
     optional = {"build": pl.Float64, "break_even": pl.Float64}
     return keyed(pl.DataFrame(rows, schema_overrides=optional), constants, TIMING)
@@ -199,6 +204,33 @@ def _build(model: PreTrainedModel, demonstrations: Demonstrations, way: Way) -> 
             compress(model, Demonstrations(demonstrations.prompt, prefix, {}), setting)
 
     return 1000 * float(np.median([seconds(build) for _ in range(3)]))
+
+
+class OtherWork:
+    """The share of the machine's cores that other processes keep busy from here on."""
+
+    def __init__(self) -> None:
+        self._began = (time.perf_counter(), time.process_time(), _busy_seconds())
+
+    def share(self) -> float | None:
+        """From 0 to 1; None where the system does not say."""
+        now = (time.perf_counter(), time.process_time(), _busy_seconds())
+        if now[2] is None or self._began[2] is None:
+            return None
+        elapsed, own = (after - before for after, before in zip(now[:2], self._began, strict=False))
+        of_others = now[2] - self._began[2] - own
+        return min(1.0, max(0.0, of_others / (elapsed * (os.cpu_count() or 1))))
+
+
+def _busy_seconds() -> float | None:
+    """CPU seconds that all processes have taken, and other machines on the same host."""
+    try:
+        fields = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0].split()
+    except OSError:
+        return None
+    user, nice, system, _, _, *interrupts_and_steal = map(int, fields[1:9])
+    ticks = user + nice + system + sum(interrupts_and_steal)
+    return ticks / float(os.sysconf("SC_CLK_TCK"))
 
 
 def seconds(run: Callable[[], object]) -> float:

@@ -42,5 +42,11 @@ TIMING = f.table(
     f.field("kept_bytes", pa.int64(), "size of the cache", "bytes"),
     f.field("device", pa.string(), "cpu, or the GPU's name"),
     f.field("threads", pa.int32(), "CPU threads", "threads"),
+    f.field(
+        "other_work",
+        pa.float64(),
+        "share of the machine's cores that other processes kept busy meanwhile; null if unknown",
+        "1",
+    ),
     keys="model task seed way",
 )

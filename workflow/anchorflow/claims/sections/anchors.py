@@ -73,6 +73,9 @@ def _label_tokens(prompts: pl.DataFrame) -> list[int]:
     return first.to_series().sort().to_list()
 
 
+DISTURBED = 0.2  # share of cores with other work, above which times are not compared
+
+
 def time_saved(run: Run) -> Timed:
     """Ratio of the time per query with a cache of everything to that with the anchors, minus 1.
 
@@ -81,9 +84,15 @@ def time_saved(run: Run) -> Timed:
     Raises
     ------
     NotMeasured
-        If one of the two was not timed.
+        If one of the two was not timed, or not alone on the machine's cores.
     """
     timing = run.rows("timing")
+    others = float(timing["other_work"].fill_null(0).to_numpy().max())
+    if others > DISTURBED and timing["device"][0] == "cpu":
+        raise NotMeasured(
+            f"other work kept {others:.0%} of the machine's cores busy while queries were timed; "
+            "delete results/timing and run again with nothing beside it"
+        )
     ways = {row["way"]: row for row in timing.iter_rows(named=True)}
     if lacking := {"full", "hidden_anchor"} - set(ways):
         raise NotMeasured(f"{' and '.join(sorted(lacking))} was not timed")
