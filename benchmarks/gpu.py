@@ -327,7 +327,7 @@ def errors(kind: str, dtype: torch.dtype, device: torch.device) -> dict[str, flo
     isolated = quietly(measure_isolation, model, prompts, settings, 5, BATCH)
     isolated = isolated.sort("example", descending=True)  # as batches are
     by_setting = [
-        isolated.filter(pl.col("variant") == setting.variant, pl.col("side") == setting.side)[
+        isolated.filter(positions=setting.positions, variant=setting.variant, side=setting.side)[
             "probabilities"
         ].to_list()
         for setting in (UNTOUCHED, *settings)

@@ -96,7 +96,6 @@ def reads_beyond_the_page(figure: Figure) -> bool:
 
 
 LABELED: dict[str, tuple[Callable[..., None], Callable[[], pl.DataFrame]]] = {
-    "kernel": (plot_kernel, kernel.heads_summary),
     "perturbations": (
         plot_perturbations,
         lambda: summarize_perturbations(**tables_of("news", 2), confidence=0.9),
@@ -105,6 +104,7 @@ LABELED: dict[str, tuple[Callable[..., None], Callable[[], pl.DataFrame]]] = {
     "retrieval": (plot_retrieval, retrieval.with_a_task_skipped_whole),
 }
 ALONE: dict[str, tuple[Callable[..., None], Callable[[], pl.DataFrame]]] = {
+    "kernel": (plot_kernel, kernel.heads_summary),
     "attention": (plot_attention, attention),
     "flow": (plot_flow, flow),
     "landing": (plot_landing, kernel.landing_summary),

@@ -10,10 +10,10 @@ from checkout import Checkout
 def test_an_artifact_holds_every_example_and_way(finished_run: Checkout) -> None:
     rows = pl.read_parquet(finished_run.folder / "results/compression/tiny/news/0.parquet")
     assert rows.select("example", "method", "share", "draw").is_unique().all()
-    # Everything, five methods, two of three draws more, two that are re-weighted, one share each.
+    # Everything, nothing, five methods, two of three draws more, two that are re-weighted, one share each.
     spec = finished_run.config["compression"]
     swept = [method for method in spec["methods"] if method in AT_ANY_BUDGET]
-    ways = 1 + len(spec["methods"]) + spec["draws"] - 1 + 2 + len(spec["shares"]) * len(swept)
+    ways = 2 + len(spec["methods"]) + spec["draws"] - 1 + 2 + len(spec["shares"]) * len(swept)
     assert rows.shape[0] == 6 * ways
     before = pl.read_parquet(
         finished_run.folder / "results/attention/tiny/news/0/predictions.parquet"

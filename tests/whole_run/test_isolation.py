@@ -9,7 +9,8 @@ def test_an_artifact_holds_every_example_and_setting(finished_run: Checkout) -> 
     rows = pl.read_parquet(finished_run.folder / "results/isolation/tiny/news/0.parquet")
     keys = ["example", "variant", "positions", "draw", "side", "layers"]
     assert rows.select(keys).is_unique().all()
-    assert rows.shape[0] == 6 * (1 + 5 * 2 * 2)  # label, before, after, 2 draws; sides, layers
+    # Whole, without demonstrations; label, before, after, 2 draws; sides, layers.
+    assert rows.shape[0] == 6 * (1 + 1 + 5 * 2 * 2)
     predictions = pl.read_parquet(
         finished_run.folder / "results/attention/tiny/news/0/predictions.parquet"
     )
