@@ -10,7 +10,8 @@ from checkout import Checkout
 def test_an_artifact_holds_every_example_and_way(finished_run: Checkout) -> None:
     rows = pl.read_parquet(finished_run.folder / "results/compression/tiny/news/0.parquet")
     assert rows.select("example", "method", "share", "draw").is_unique().all()
-    # Everything, nothing, five methods, two of three draws more, two that are re-weighted, one share each.
+    # Everything, nothing, five methods, two of three draws more, two that are re-weighted, and one
+    # share each.
     spec = finished_run.config["compression"]
     swept = [method for method in spec["methods"] if method in AT_ANY_BUDGET]
     ways = 2 + len(spec["methods"]) + spec["draws"] - 1 + 2 + len(spec["shares"]) * len(swept)
