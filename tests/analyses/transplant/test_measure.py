@@ -124,10 +124,10 @@ def test_every_transplant_equals_the_same_exchange_in_full_prompts(family: str) 
     model, table = tiny_model(family), two_words_of_each([5, 17, 9])
     depth = model.config.num_hidden_layers
     three = pl.Series("demonstration_labels", [[0, 1, 2]] * 3)  # whose texts can be exchanged
-    for prompts, donors in ((table, ("permuted", "drawn")), (table.with_columns(three), OTHERS)):
-        compare_with_full_prompts(
-            model, prompts, settings_of(PLACES, donors, WHAT, depth, 1, depth)
-        )
+    words = settings_of(PLACES, ("permuted", "drawn"), WHAT, depth, 1, depth)
+    compare_with_full_prompts(model, table, words)
+    texts = settings_of(("label", "text"), OTHERS, WHAT, 2, 1, depth)
+    compare_with_full_prompts(model, table.with_columns(three), texts)
 
 
 def compare_with_full_prompts(

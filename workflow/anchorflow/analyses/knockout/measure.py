@@ -114,15 +114,14 @@ class Cut:
         rows, edges = self._rows.to(output.device), self._edges.to(output.device)
         size, heads = output.shape[:2]
         step = max(1, _ROW_ELEMENTS // (size * heads * call.keys))
-        every = (
-            [None] * len(rows.split(step)) if self._ranks is None else self._ranks.split(step, 1)
-        )
-        for some, cut, of_some in zip(rows.split(step), edges.split(step, 1), every, strict=True):
-            ranks = None if of_some is None else of_some.to(output.device)
+        ranks_of = None if self._ranks is None else self._ranks.to(output.device).split(step, 1)
+        chunks = zip(rows.split(step), edges.split(step, 1), strict=True)
+        for place, (some, cut) in enumerate(chunks):
             at_rows = some.expand(size, -1)
             visible = ~call.hidden_from(at_rows, slice(0, call.keys))[:, 0]
-            if ranks is not None:
-                cut = as_heavy(attention_rows(call, at_rows), cut & visible, ranks * visible)
+            if ranks_of is not None:
+                ranks = ranks_of[place] * visible
+                cut = as_heavy(attention_rows(call, at_rows), cut & visible, ranks)
             gone = cut & visible  # [B, R, K]
             if self._variant == "mask":
                 weights = attention_rows(call, at_rows, cut)

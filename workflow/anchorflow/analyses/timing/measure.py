@@ -210,15 +210,16 @@ class OtherWork:
     """The share of the machine's cores that other processes keep busy from here on."""
 
     def __init__(self) -> None:
-        self._began = (time.perf_counter(), time.process_time(), _busy_seconds())
+        self._wall, self._own = time.perf_counter(), time.process_time()
+        self._all = _busy_seconds()
 
     def share(self) -> float | None:
         """From 0 to 1; None where the system does not say."""
-        now = (time.perf_counter(), time.process_time(), _busy_seconds())
-        if now[2] is None or self._began[2] is None:
+        elapsed, own = time.perf_counter() - self._wall, time.process_time() - self._own
+        now = _busy_seconds()
+        if now is None or self._all is None:
             return None
-        elapsed, own = (after - before for after, before in zip(now[:2], self._began, strict=False))
-        of_others = now[2] - self._began[2] - own
+        of_others = now - self._all - own
         return min(1.0, max(0.0, of_others / (elapsed * (os.cpu_count() or 1))))
 
 
