@@ -75,7 +75,7 @@ def test_verdicts_are_counted_by_family_and_form() -> None:
     assert named == {
         ("[A] §2.1", "paper"): {**none, "supported": 1, "untrained too": 1},
         ("[A] §2.1", "discriminating"): {**none, "undecided": 1},
-        ("[A] §2.2", "paper"): {**none, "not measured": 1},
+        ("[A] §2.2", "discriminating"): {**none, "not measured": 1},
         ("[A] §2.3", "paper"): {**none, "undecided": 1},
         ("[A] §3.2", "discriminating"): {**none, "supported": 1},
         ("[K] §4.2", "paper"): {**none, "not measured": 1},

@@ -259,6 +259,7 @@ def shared_prompts(queries: list[int]) -> pl.DataFrame:
                 "field_names": ["text"],
                 "field_starts": [1, 11, 21, PREFIX + 1],
                 "field_ends": [8, 18, 28, PREFIX + length],
+                "merged_positions": [],
                 "demonstration_labels": [0, 1, 2],
                 "label_tokens": [5, 11, 23],
                 "word_tokens": [[5], [11], [23]],

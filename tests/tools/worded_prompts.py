@@ -135,6 +135,7 @@ def eagerly_weighted(model: PreTrainedModel, factors: Tensor) -> Iterator[None]:
 POSITION_LISTS = (
     *("label_positions", "label_ends", "format_positions"),
     *("demonstration_starts", "demonstration_ends", "field_starts", "field_ends"),
+    "merged_positions",
 )
 
 

@@ -1,6 +1,7 @@
 """In-context classification with your own model, without the workflow."""
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -47,7 +48,7 @@ from anchorflow.store.checksums import fingerprints, write_json
 class Names(NamedTuple):
     """How a model and a task are called, and the seed of random draws.
 
-    By default, a model has the last part of the name by which it was loaded, or its type's.
+    By default, a model is called by the last part of its path or repository, or else by its type.
     """
 
     model: str = ""
@@ -128,8 +129,10 @@ class InContextClassifier:
                 "weights: model = model.merge_and_unload()."
             )
         if not names.model:
-            of_files = Path(str(model.name_or_path or "")).name
-            names = names._replace(model=of_files or str(model.config.model_type))
+            name = Path(str(model.name_or_path or "")).name
+            if not name or re.fullmatch("[0-9a-f]{40}", name):  # of a snapshot, which is no name
+                name = str(model.config.model_type)
+            names = names._replace(model=name)
         check_architecture(names.model, model.config)
         self.names = names
         named = [name for name in placeholders(template) if name not in ("text", "label")]
@@ -242,7 +245,7 @@ class InContextClassifier:
         Parameters
         ----------
         method : str
-            One of ``kept_positions.METHODS``, or ``text_anchor``.
+            One of ``kept_positions.METHODS``, ``text_anchor``, or ``first_only``.
         share : float, optional
             Share of tokens to keep, for methods that accept any budget.
 
@@ -251,8 +254,9 @@ class InContextClassifier:
         InputError
             If the method is unknown or does not accept this share.
         """
-        if method not in METHODS and method != "text_anchor":
-            known = ", ".join([*METHODS, "text_anchor"])
+        of_no_file = ("text_anchor", "first_only")
+        if method not in METHODS and method not in of_no_file:
+            known = ", ".join([*METHODS, *of_no_file])
             raise InputError(f"there is no method {method!r}; choose one of {known}.")
         if share is not None and method not in AT_ANY_BUDGET:
             raise InputError(

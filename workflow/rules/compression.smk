@@ -7,7 +7,7 @@ METHODS = entry_modules(
     [
         name
         for name in entries("analyses/compression/methods")
-        if name in ("first_only", *config["compression"]["methods"])
+        if name in config["compression"]["methods"]
     ],
 )
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from anchorflow.analyses.compression.measure import (
     ANCHOR,
+    FIRST_ONLY,
     FULL,
     Setting,
     compress,
@@ -49,7 +50,7 @@ SPEC = {
     "draws": 3,
     "positions": "original",
 }
-SPEC["methods"] = [name for name in SPEC["methods"] if name not in ("full", "first_only")]
+SPEC["methods"].remove("full")
 FIT = {"learning_rates": [0.1], "epochs": 2, "batch_size": 0}
 
 
@@ -110,7 +111,11 @@ def test_every_method_equals_full_prompts_that_may_see_only_what_is_kept(family:
         if setting.method == "text_anchor":
             continue
         budget = len(shown.anchors()) if setting.share is None else PREFIX // 2
-        kept = METHODS[setting.method](shown, budget, setting.draw)
+        kept = (
+            dict.fromkeys(shown.prefix.layers, torch.tensor([[0]]))
+            if setting == FIRST_ONLY
+            else METHODS[setting.method](shown, budget, setting.draw)
+        )
         with torch.no_grad(), intervene(PlainCompression(dict(kept))):
             logits = model(input_ids=full.input_ids, use_cache=False).logits
         logits = logits[torch.arange(full.size), full.target_positions]
@@ -311,7 +316,7 @@ def test_the_instruction_is_kept_in_addition_to_equal_budgets() -> None:
     rows = measured("llama", table, draws=1).filter(pl.col("share").is_null())
     counts = dict(rows.select("method", "kept").unique().iter_rows())
     equal = {method for method, count in counts.items() if count == len(anchors)}
-    by_role = {"full", "first_only", "label_only", "format_only"}
+    by_role = {"full", "label_only", "format_only"}
     assert {*METHODS, "text_anchor"} - equal == {*by_role, "until_layer"}
     assert counts["until_layer"] < len(anchors)  # whole layers do not add up to the budget
 

@@ -185,10 +185,7 @@ def test_every_method_says_what_it_keeps_and_whether_it_can_keep_any_number(name
 
 def test_every_method_can_be_chosen_and_has_a_look_of_its_own_in_figures() -> None:
     section = read_schema(SCHEMA_FILE)["properties"]["compression"]["properties"]
-    assert set(section["methods"]["items"]["enum"]) == {"text_anchor", *METHODS} - {
-        "full",
-        "first_only",
-    }
+    assert set(section["methods"]["items"]["enum"]) == {"text_anchor", *METHODS} - {"full"}
     assert {"text_anchor", *METHODS} <= set(LOOKS)
     assert len({look[1:] for look in LOOKS.values()}) == len(LOOKS)
 

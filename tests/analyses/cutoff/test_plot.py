@@ -22,7 +22,7 @@ def test_every_measure_has_a_line_for_what_is_seen_and_one_for_what_is_needed(
     figures: list[Figure] = []
     monkeypatch.setattr(plot, "save", lambda figure, paths: figures.append(figure))
     plot_cutoff(summary, labels_of(summary), STYLE, 0.95, {"png": tmp_path / "f"})
-    assert len(figures[0].axes) == 3
+    assert len(figures[0].axes) == 4
     for axes in figures[0].axes:
         lines = [line for line in axes.lines if line.get_label() != "chance"]
         curves, needed = lines[::2], lines[1::2]

@@ -20,8 +20,16 @@ from anchorflow.model.layers import recompute_activations
 from anchorflow.model.logits import target_logits
 from anchorflow.prepare.positions import non_label_positions
 from constructed.wordy import bare_prompt, wordy_prompts
-from tiny_models import FAMILIES, full_attention, shared_prompts, tiny_model, whole_batch
+from tiny_models import (
+    FAMILIES,
+    PlainCut,
+    full_attention,
+    shared_prompts,
+    tiny_model,
+    whole_batch,
+)
 from whole_vocabulary import assert_in_vocabulary
+from worded_prompts import with_instruction
 
 EVERY = ("label", "random", "before", "after", "text")
 
@@ -230,3 +238,20 @@ def test_what_isolation_does_not_reach_is_run_only_once(recompute: bool) -> None
     # layers and the last 1 and 2.
     assert [seen["prefix", layer] for layer in range(3)] == [1 + 4, 1 + 4 + 2, 1 + 4 + 2 + 2]
     assert [seen["queries", layer] for layer in range(3)] == [2, 2 + 4, 2 + 4 + 2]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_without_demonstrations_queries_see_the_first_token_and_the_instruction(
+    family: str,
+) -> None:
+    for table in (shared_prompts([5, 17]), with_instruction(shared_prompts([5, 17]))):
+        measured = measure_isolation(tiny_model(family), table, [], 4, 50)
+        for row in table.iter_rows(named=True):
+            shared, end = row["query_start"], row["instruction_end"] or 1
+            hidden = torch.zeros(1, row["tokens"], row["tokens"], dtype=torch.bool)
+            hidden[:, shared:, end:shared] = True
+            with intervene(PlainCut(hidden, range(99), "mask")), torch.no_grad():
+                plain = tiny_model(family)(torch.tensor([row["token_ids"]]), use_cache=False)
+            expected = plain.logits[0, -1, row["label_tokens"]].softmax(-1).tolist()
+            found = measured.filter(positions="hidden", example=row["example"])
+            assert found["probabilities"].to_list()[0] == pytest.approx(expected, rel=1e-4)

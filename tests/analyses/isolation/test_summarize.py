@@ -18,6 +18,8 @@ from constructed.interventions import isolation_prompts as prompts
 LOST = 0.25 * log(2 / 3) + 0.75 * log(6 / 5) + 0.5 * log(4 / 3) + 0.5 * log(4 / 5)
 WHOLE = 0.25 * log(2 / 5) + 0.75 * log(2) + log(8 / 5)
 RETAINED = 1 - LOST / WHOLE
+# Of the second text, nothing is lost; without demonstrations, it goes from (1/2, 1/2) to (1, 0).
+OTHER_WHOLE = 0.5 * log(2 / 3) + 0.5 * log(2) + log(4 / 3)
 
 
 def test_measures_compare_each_prediction_with_the_untouched_one() -> None:
@@ -60,13 +62,13 @@ def test_summaries_average_draws_examples_seeds_and_tasks() -> None:
     assert values["news", "random", "accuracy"]["draws"] == 2
     assert values["news", "random", "accuracy"]["examples"] == 2
     assert values["news", "random", "accuracy"]["seeds"] == 2
-    # 0.5 in both seeds, whose draws are averaged first, of two texts; and what is retained in the
-    # one seed, and all in the other, with t of one degree of freedom and no more than all.
+    # 0.5 in both seeds, whose draws are averaged first, of two texts; and what is retained of both
+    # seeds' wholes together. Without the one seed, all is; without the other, RETAINED.
     loyalty, retained = (
         values["news", *key] for key in (("random", "label_loyalty"), ("label", "retained"))
     )
     assert (loyalty["low"], loyalty["high"]) == (0, 1)
-    assert retained["mean"] == pytest.approx((1 + RETAINED) / 2)
+    assert retained["mean"] == pytest.approx(1 - LOST / (WHOLE + OTHER_WHOLE))
     half = 12.706205 * (1 - RETAINED) / 2
     assert retained["low"] == pytest.approx(retained["mean"] - half, rel=1e-6)
     assert retained["high"] == 1

@@ -233,21 +233,39 @@ def test_donors_have_words_of_other_classes_with_as_many_tokens() -> None:
 
 
 def test_other_texts_are_those_of_another_class_cut_or_repeated_to_as_many_tokens() -> None:
-    prompt = wordy_prompts([5], "fixed").row(0, named=True)  # texts of 2, 3 and 3 tokens
-    prompt["demonstration_labels"] = [0, 1, 1]
-    assert donor_texts(prompt, np.random.default_rng(0)) is None
-    prompt["demonstration_labels"] = [0, 1, 2]
-    ids = prompt["token_ids"]
-    own = [ids[1:3], ids[7:10], ids[16:19] + ids[19:20]]
+    prompt = wordy_prompts([5], "fixed").row(0, named=True)  # texts of 2, 3 and 4 tokens
+    spans = [[1, 2], [7, 8, 9], [16, 17, 18, 19]]
+    prompt["token_ids"] = [100 + token for token in range(prompt["tokens"])]
+    of = [[100 + token for token in span] for span in spans]
     found = [donor_texts(prompt, np.random.default_rng(n)) for n in range(9)]
-    for others in found:
-        assert others is not None
-        assert [len(others[k]) for k in range(3)] == [len(text) for text in own]
-        for k, text in others.items():
-            sources = [j for j in range(3) if j != k and text[0] == own[j][0]]
-            (source,) = sources
-            assert text == (own[source] * 2)[: len(text)]
-    assert len({tuple(map(tuple, others.values())) for others in found if others}) == 2
+    ways = [
+        {k: (of[other] * 2)[: len(of[k])] for k, other in enumerate(others)}
+        for others in ([1, 2, 0], [2, 0, 1])
+    ]
+    for replaced in found:
+        assert replaced is not None
+        assert set(replaced) == {token for span in spans for token in span}
+        assert {k: [replaced[t] for t in span] for k, span in enumerate(spans)} in ways
+    assert len({tuple(sorted(replaced.items())) for replaced in found if replaced}) == 2
+
+
+def test_tokens_that_are_merged_with_the_template_stay_and_fields_stay_apart() -> None:
+    prompt = wordy_prompts([5], "fixed").row(0, named=True)
+    prompt["token_ids"] = list(range(prompt["tokens"]))
+    # Two fields: (1) and (2); (7) and (8, 9); (16, 17) and (18, 19), whose last is merged.
+    prompt |= {"field_names": ["first", "second"], "merged_positions": [19]}
+    prompt["field_starts"] = [1, 2, 7, 8, 16, 18, 25, 26]
+    prompt["field_ends"] = [2, 3, 8, 10, 18, 20, 26, 27]
+    for draw in range(9):
+        replaced = donor_texts(prompt, np.random.default_rng(draw))
+        assert replaced is not None
+        assert 19 not in replaced
+        assert {replaced[t] for t in (1, 7, 16, 17)} <= {1, 7, 16, 17}
+        assert {replaced[t] for t in (2, 8, 9, 18)} <= {2, 8, 9, 18}
+    alone = {**prompt, "merged_positions": [7, 19]}  # nothing else of a first field
+    assert donor_texts(alone, np.random.default_rng(0)) is None
+    more_than_half = {**prompt, "demonstration_labels": [0, 1, 1]}
+    assert donor_texts(more_than_half, np.random.default_rng(0)) is None
 
 
 def test_label_words_of_other_texts_are_the_same_until_they_attend_to_them() -> None:
@@ -268,8 +286,7 @@ def test_without_as_many_other_texts_none_are_taken(caplog: pytest.LogCaptureFix
     assert measured["donor"].to_list() == ["none"]
     assert caplog.messages == [
         "No transplants from other_texts: a label has more than half of the demonstrations of task "
-        "news, so that not every text can be exchanged for one of another class "
-        "(transplant.donors)."
+        "news, or a text has no token without characters of the template (transplant.donors)."
     ]
 
 

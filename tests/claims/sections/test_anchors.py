@@ -315,3 +315,16 @@ def test_times_that_were_disturbed_are_not_compared() -> None:
     assert judged("anchors_faster_than_full_cache", {"timing": on_gpu})["effect"] is not None
     calm = timing.with_columns(other_work=pl.lit(0.1))
     assert judged("anchors_faster_than_full_cache", {"timing": calm})["effect"] is not None
+
+
+def test_answers_that_all_stay_may_be_less_sure_with_other_caches() -> None:
+    """Every cache keeps every answer, but text and random tokens are as unsure as nothing."""
+    table = compression({"hidden_anchor": [4], "text_anchor": [4], "hidden_random": [4]})
+    rows = table["compression"].with_columns(
+        prediction=pl.lit(1, pl.Int32),
+        probabilities=pl.when(pl.col("method").is_in(["full", "hidden_anchor"]))
+        .then(pl.lit([0.1, 0.9]))
+        .otherwise(pl.lit([0.4, 0.6])),
+    )
+    for claim in ("anchors_over_text", "anchors_over_random"):
+        assert judged(claim, {"compression": rows})["effect"] == pytest.approx(1), claim

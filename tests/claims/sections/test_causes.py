@@ -43,7 +43,7 @@ def test_it_is_not_tested_without_other_edges_of_equal_attention_or_the_last_thi
 
 
 OWN, DONOR = [0.25, 0.25, 0.25], [0.75, 0.5, 0.75]
-ALL, EARLY, LATE = ("all", 0, 6), ("first", 0, 2), ("last", 4, 2)
+ALL, EARLY = ("all", 0, 6), ("first", 0, 2)
 
 
 def run_carry(
@@ -67,20 +67,17 @@ def effects(run: Run, name: str) -> list[float]:
 
 MOVES = {"label": DONOR, "text": OWN, "template": OWN}
 TEXTS_MOVE = {"label": OWN, "text": DONOR, "template": OWN}
-STAYS, ALL_MOVE = dict.fromkeys(MOVES, OWN), dict.fromkeys(MOVES, DONOR)
+ALL_MOVE = dict.fromkeys(MOVES, DONOR)
 
 
 def test_it_holds_where_label_words_alone_move_the_answer() -> None:
-    run = run_carry({ALL: MOVES, EARLY: TEXTS_MOVE, LATE: MOVES})
+    run = run_carry({ALL: MOVES, EARLY: TEXTS_MOVE})
     assert effects(run, "label_words_carry") == pytest.approx([1])
-    # Label words move it late and not early, and of the others, half do so early and none late.
-    assert effects(run, "label_words_carry_late") == pytest.approx([1, -0.5])
 
 
-def test_it_fails_where_other_tokens_move_it_as_far_or_label_words_do_so_early() -> None:
-    run = run_carry({ALL: ALL_MOVE, EARLY: MOVES, LATE: STAYS})
+def test_it_fails_where_other_tokens_move_it_as_far() -> None:
+    run = run_carry({ALL: ALL_MOVE, EARLY: MOVES})
     assert effects(run, "label_words_carry") == pytest.approx([0])
-    assert effects(run, "label_words_carry_late") == pytest.approx([-1, 0])
     assert effects(run_carry({ALL: TEXTS_MOVE}), "label_words_carry") == pytest.approx([-0.5])
 
 
@@ -151,9 +148,25 @@ def test_it_fails_where_any_tokens_keep_it() -> None:
     assert effect_suffice([0, 1, 0, 1], PLAIN_SUFFICE) == pytest.approx(-0.5)
 
 
-def test_it_is_not_tested_without_other_tokens_of_suffice() -> None:
-    run = Run(
-        "news", {"cutoff": cutoff({"label": [PLAIN_SUFFICE] * 3}, PLAIN_SUFFICE)}, "mask", 1.0
-    )
-    with pytest.raises(NotMeasured):
-        CLAIMS["label_words_suffice_late"].measure(run)
+def test_answers_that_all_stay_may_be_less_sure_with_other_tokens() -> None:
+    table = cutoff(dict.fromkeys(("first", "label", "random"), [PLAIN_SUFFICE] * 3), PLAIN_SUFFICE)
+    # Certain with all demonstrations and with label words, as unsure with others as with nothing.
+    unsure = (pl.col("layer") < 3) & (pl.col("sees") != "label")
+    of = pl.when(unsure).then(0.6).otherwise(1.0)
+    chosen = pl.when(pl.col("prediction") == 1).then(of).otherwise(1 - of)
+    table = table.with_columns(probabilities=pl.concat_list(1 - chosen, chosen))
+    run = Run("news", {"cutoff": table}, "mask", 1.0)
+    assert effects(run, "label_words_suffice_late") == pytest.approx([1])
+
+
+@pytest.mark.parametrize(
+    ("sees", "match"),
+    [
+        (("first", "label"), "no test text was run with both"),
+        (("label", "random"), "cutoff.sees lacks first"),
+    ],
+)
+def test_it_is_not_tested_without_other_tokens_of_suffice(sees: list[str], match: str) -> None:
+    table = cutoff(dict.fromkeys(sees, [PLAIN_SUFFICE] * 3), PLAIN_SUFFICE)
+    with pytest.raises(NotMeasured, match=match):
+        CLAIMS["label_words_suffice_late"].measure(Run("news", {"cutoff": table}, "mask", 1.0))

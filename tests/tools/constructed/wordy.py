@@ -63,6 +63,7 @@ def wordy_prompts(queries: list[int], protocol: str) -> pl.DataFrame:
                 "field_names": ["text"],
                 "field_starts": [*(start + 1 for start in spans["demonstration_starts"]), position],
                 "field_ends": [*(label - 1 for label in spans["label_positions"]), tokens],
+                "merged_positions": [],
                 "demonstration_labels": [0, 1, 2],
                 "label_tokens": [5, 11, 23],
             }
@@ -91,6 +92,7 @@ def bare_prompt() -> dict[str, Any]:
         "field_names": ["text"],
         "field_starts": [1, 4, 7],
         "field_ends": [2, 5, 8],
+        "merged_positions": [],
         "demonstration_labels": [0, 1],
         "label_tokens": [1, 2],
     }

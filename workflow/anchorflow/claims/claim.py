@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import polars as pl
 
+from anchorflow.arrays import Array
 from anchorflow.statistics.by_task import per_seed
-from anchorflow.statistics.estimates import Estimate, SeedStatistic, estimate
+from anchorflow.statistics.estimates import Estimate, SeedStatistic, estimate, unchanged
 
 # Forms of a claim: as its paper states it, or stricter, so that not every network satisfies it.
 PAPER, DISCRIMINATING = "paper", "discriminating"
@@ -47,6 +48,7 @@ _ASKED_FOR = {
     "transplant": "transplant: {places: [label, text, template], donors: [other_texts]}",
     "faithfulness": "faithfulness: {classes: [label_to_target]}",
     "cutoff": "cutoff: {sees: [first, label, random]}",
+    "retrieval": "retrieval: {choices: [nearest, nearest_per_label]}",
     "heads": "heads: {scores: [prefix_matching, writing, task, gathering]}",
     "ablation": "ablation: {scores: [label_copy]}",
 }
@@ -104,14 +106,19 @@ class Run:
 
 @dataclass(frozen=True)
 class Sampled:
-    """A scalar effect as a statistic of each seed's texts; NaN in seeds that lack it."""
+    """A scalar effect as a statistic of each seed's texts; NaN in seeds that lack it.
+
+    ``combined`` makes the effect, [..., 1], from the statistics' means over seeds, so that a share
+    may be that of all seeds together: in one seed, what it is a share of may be hardly above 0.
+    """
 
     by_seed: Mapping[int, SeedStatistic]
+    combined: Callable[[Array], Array] = unchanged
 
     @property
     def effect(self) -> Estimate:
-        """The mean over the seeds that have a value."""
-        return estimate(list(self.by_seed.values()))
+        """The mean over the seeds that have a value, or what is combined from such means."""
+        return estimate(list(self.by_seed.values())).map(self.combined)
 
     @property
     def examples(self) -> int:
@@ -160,7 +167,7 @@ class Depth(NamedTuple):
 
 
 class Isolated(NamedTuple):
-    """Label loyalty with tokens isolated in the first or last layers."""
+    """What is retained with tokens isolated in the first or last layers."""
 
     name: str
     positions: str

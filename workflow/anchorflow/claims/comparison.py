@@ -10,6 +10,7 @@ import polars as pl
 
 from anchorflow.claims.summarize import Curve, Isolated
 from anchorflow.statistics.by_task import AVERAGE
+from anchorflow.statistics.loyalty import RETAINED
 
 
 def over_depth(curve: Curve, summaries: Mapping[str, pl.DataFrame], layers: int) -> pl.DataFrame:
@@ -37,7 +38,7 @@ def over_depth(curve: Curve, summaries: Mapping[str, pl.DataFrame], layers: int)
 def isolated_depths(
     isolated: Isolated, loyalty: pl.DataFrame, variant: str, layers: int
 ) -> pl.DataFrame:
-    """Label loyalty of one model with the largest number of isolated layers, and their depths.
+    """What one model retains with the largest number of isolated layers, and their depths.
 
     Parameters
     ----------
@@ -49,13 +50,13 @@ def isolated_depths(
     Returns
     -------
     DataFrame
-        Columns ``start`` and ``end`` (relative depths); ``mean``, ``low``, and ``high`` (label
-        loyalty).
+        Columns ``start`` and ``end`` (relative depths); ``mean``, ``low``, and ``high`` (of what
+        is retained).
     """
     rows = loyalty.filter(
         pl.col("task") == AVERAGE,
         pl.col("variant") == variant,
-        pl.col("measure") == "label_loyalty",
+        pl.col("measure") == RETAINED,
         pl.col("positions") == isolated.positions,
         pl.col("side").is_in(isolated.sides),
     )

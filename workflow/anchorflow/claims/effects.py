@@ -12,31 +12,34 @@ from anchorflow.statistics.by_task import per_seed, texts_of
 from anchorflow.statistics.estimates import (
     SeedStatistic,
     mean_where_defined,
+    unchanged,
+    weighted_mean,
     weighted_mean_where_defined,
-    weighted_ratio,
 )
 from anchorflow.statistics.loyalty import mean_of_draws
 
 Setting = Mapping[str, Any]  # column values that select rows
 
+NO_EFFECT = "demonstrations change no label probability"  # so that there is nothing to retain
 EFFECT_RETAINED = "share of the demonstrations' effect"  # the unit of what is retained
 
 
-def mean_of_examples(
-    rows: pl.DataFrame, values: Array, wholes: Array | None = None
-) -> SeedStatistic:
+def mean_of_examples(rows: pl.DataFrame, values: Array) -> SeedStatistic:
     """The statistic "mean of [examples]", examples in the order of :func:`texts_of`.
 
     Examples without a value do not count, so that differences cover examples with both values.
-    Given ``wholes``, the statistic is the sum of the values as a share of that of the wholes.
     """
     texts, defined = texts_of(rows), ~np.isnan(values)
     if defined.any():
         texts, values = texts[defined], values[defined]
-        wholes = None if wholes is None else wholes[defined]
-    if wholes is not None:
-        return SeedStatistic(weighted_ratio(values[:, None], wholes[:, None]), texts)
     return SeedStatistic(weighted_mean_where_defined(values[:, None]), texts)
+
+
+def share(parts: Array) -> Array:
+    """A part as a share of a whole, [..., 2] to [..., 1]; NaN where the whole is 0."""
+    part, whole = parts[..., :1], parts[..., 1:]
+    found: Array = np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+    return found
 
 
 def minus(first: Sampled, second: Sampled, all_texts: bool = False) -> Sampled:
@@ -51,18 +54,29 @@ def minus(first: Sampled, second: Sampled, all_texts: bool = False) -> Sampled:
         If they have no text in common.
     """
     seeds = {}
+    combined = first.combined is not unchanged or second.combined is not unchanged
     for seed, of_first in first.by_seed.items():
         if seed in second.by_seed:
             of_second = second.by_seed[seed]
             if len(np.intersect1d(of_first.texts, of_second.texts)):
-                seeds[seed] = _difference(of_first, of_second, all_texts)
+                seeds[seed] = _both(of_first, of_second, all_texts, combined)
     if not seeds:
         raise NotMeasured("what is compared was measured on different texts")
-    return Sampled(seeds)
+    if not combined:
+        return Sampled(seeds)
+    statistic, texts = next(iter(first.by_seed.values()))
+    own = statistic(np.ones((1, len(texts)))).shape[-1]  # means of the first effect
+
+    def difference(means: Array) -> Array:
+        return first.combined(means[..., :own]) - second.combined(means[..., own:])
+
+    return Sampled(seeds, difference)
 
 
-def _difference(first: SeedStatistic, second: SeedStatistic, all_texts: bool) -> SeedStatistic:
-    """One statistic minus the other, of the texts that both have, or each of all its texts."""
+def _both(
+    first: SeedStatistic, second: SeedStatistic, all_texts: bool, apart: bool
+) -> SeedStatistic:
+    """One statistic minus the other, or both apart, of common texts, or each of all its texts."""
     texts = (np.union1d if all_texts else np.intersect1d)(first.texts, second.texts)
 
     def of(one: SeedStatistic, weights: Array) -> Array:
@@ -71,6 +85,10 @@ def _difference(first: SeedStatistic, second: SeedStatistic, all_texts: bool) ->
         at_texts[:, np.searchsorted(one.texts, texts[known])] = weights[:, known]
         return one.statistic(at_texts)
 
+    if apart:
+        return SeedStatistic(
+            lambda weights: np.concatenate([of(first, weights), of(second, weights)], -1), texts
+        )
     return SeedStatistic(lambda weights: of(first, weights) - of(second, weights), texts)
 
 
@@ -108,7 +126,7 @@ def difference_by_seed(
     ----------
     measured : DataFrame
         One row per seed, example, draw, and setting. With a column of the measure's name that ends
-        in ``_whole``, which no setting changes, the difference is a share of its sum over texts.
+        in ``_whole``, which no setting changes, the difference is a share of its mean over seeds.
 
     Raises
     ------
@@ -126,11 +144,16 @@ def difference_by_seed(
         if pairs.is_empty():
             continue
         values = (pairs[measure] - pairs[f"{measure}_less"]).to_numpy()
-        wholes = pairs[whole].to_numpy() if whole in names else None
-        seeds[int(rows["seed"][0])] = mean_of_examples(pairs, values, wholes)
+        seeds[int(rows["seed"][0])] = (
+            mean_of_examples(pairs, values)
+            if whole not in names
+            else SeedStatistic(
+                weighted_mean(np.stack([values, pairs[whole].to_numpy()], 1)), texts_of(pairs)
+            )
+        )
     if not seeds:
         raise NotMeasured("no test text was run with both of what is compared")
-    return Sampled(seeds)
+    return Sampled(seeds, share) if whole in names else Sampled(seeds)
 
 
 def _mean_of_settings(settings: Sequence[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:

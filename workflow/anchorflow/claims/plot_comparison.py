@@ -89,7 +89,7 @@ def _panel_names(claim: Claim) -> list[str]:
             of_claim.measure if len(of_claim.curves) == 1 else f"{curve.name}, {of_claim.measure}"
             for curve in of_claim.curves
         ]
-    return [f"label loyalty, {isolated.name} isolated" for isolated in of_claim or ()]
+    return [f"effect retained, {isolated.name} isolated" for isolated in of_claim or ()]
 
 
 def _plot_effects(

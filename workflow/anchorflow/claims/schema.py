@@ -103,10 +103,10 @@ CLAIMS = f.table(
     f.field(
         "examples",
         pa.int32(),
-        "examples, or pairs of the same example, summed over seeds; for time, batches timed",
-        "examples, or batches",
+        "test texts, or pairs of runs of the same text, summed over seeds; for time, batches timed",
+        "test texts, or batches",
     ),
-    f.field("texts", pa.int32(), "distinct texts among the examples; null for time", "texts"),
+    f.field("texts", pa.int32(), "distinct texts among them; null for time", "texts"),
     f.field("seeds", pa.int32(), "seeds averaged; over tasks, the maximum of the tasks", "seeds"),
     f.field(
         "interval",

@@ -30,6 +30,7 @@ class Prompt:
     field_names: list[str]
     field_starts: list[int]
     field_ends: list[int]
+    merged_positions: list[int]
 
 
 class PromptError(InputError):
@@ -109,7 +110,8 @@ def build_prompt(
         token. ``format_positions``: tokens made only of template and separator characters,
         and special tokens such as BOS. ``instruction_end``: the token after the last one that has a
         character of the instruction. ``field_starts``, ``field_ends``: of the fields of each
-        demonstration, then of the query, see :func:`_field_spans`.
+        demonstration, then of the query, see :func:`_field_spans`. ``merged_positions``: tokens
+        with characters of a text and of the template.
 
     Raises
     ------
@@ -204,6 +206,11 @@ def locate(tokenizer: Tokenizer, template: Template, segments: Sequence[Segment]
         field_names=template.field_names,
         field_starts=[start for start, _ in field_spans],
         field_ends=[end for _, end in field_spans],
+        merged_positions=[
+            t
+            for t, kinds in enumerate({whole.spans[s][0] for s in of} for of in segments_of)
+            if "field" in kinds and not kinds <= {*CONTENTS}
+        ],
     )
 
 

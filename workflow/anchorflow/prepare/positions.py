@@ -33,6 +33,15 @@ def instruction_positions(prompt: Mapping[str, Any]) -> list[int]:
     return [t for t in range(prompt["instruction_end"] or 0) if t not in formats]
 
 
+def positions_without_demonstrations(prompt: Mapping[str, Any]) -> list[int]:
+    """What queries see where they see no demonstrations: the first token, and the instruction.
+
+    Without the first token, to which most of the attention goes, a model is in a state in which it
+    was not trained.
+    """
+    return sorted({0, *instruction_positions(prompt)})
+
+
 def non_label_positions(prompt: Mapping[str, Any]) -> list[int]:
     """Tokens of the demonstrations that do not belong to a label word, in increasing order.
 

@@ -140,7 +140,7 @@ METHOD = field(
     "this learning rate; the others are baselines, described in the configuration reference at "
     "reweighting.baselines",
 )
-RETAINED = (
+RETAINED_MEASURE = (
     "retained: share of the demonstrations' effect on label probabilities that remains, 1 - Σ D(u, "
     "i) / Σ D(u, o), with D the Jensen-Shannon divergence of label probabilities and u, i and o "
     "those of the unmodified run, of the prediction, and without demonstrations; "
@@ -150,7 +150,7 @@ COMPRESSED = field(
     pa.string(),
     "what is kept of the demonstrations; full: everything; first_only: the first token; "
     "text_anchor: formatting and label words as text; hidden_random_oracle, hidden_random_top: the "
-    "most loyal draw of hidden_random, chosen on the same examples or on others; reweighted: "
+    "most loyal draw of hidden_random, chosen on the same texts or on others; reweighted: "
     "everything, with re-weighted "
     "attention to label words; reweighted_anchor: hidden_anchor, re-weighted; the others are "
     "methods, described in the configuration reference at compression.methods",

@@ -12,9 +12,10 @@ from anchorflow.statistics.by_task import (
     estimate_over_seeds,
     texts_of,
 )
-from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_ratio
+from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
 
 RETAINED = "retained"
+_PARTS = (RETAINED, f"{RETAINED}_whole")
 AT_MOST_ALL = (-np.inf, 1.0)  # bounds of what is retained
 
 
@@ -29,8 +30,8 @@ def with_loyalty(
 
     What is retained of the demonstrations' effect is graded: 1 - Σ D(u, i) / Σ D(u, o), with the
     label probabilities u of the unmodified run, i of the prediction, and o without demonstrations,
-    sums over texts, and D of :func:`jensen_shannon`. Where a model mostly gives one answer, label
-    loyalty is high whatever is changed, and this is not.
+    sums over the texts of all seeds, and D of :func:`jensen_shannon`. Where a model mostly gives
+    one answer, label loyalty is high whatever is changed, and this is not.
 
     Parameters
     ----------
@@ -84,9 +85,6 @@ def _with_retained(loyal: pl.DataFrame, without: pl.DataFrame) -> pl.DataFrame:
     return pairs.drop("alone").with_columns(pl.Series(name, values) for name, values in parts)
 
 
-_PARTS = (RETAINED, f"{RETAINED}_whole")
-
-
 def jensen_shannon(first: Array, second: Array) -> Array:
     """Jensen-Shannon divergence of label distributions, in nats: [examples, C] to [examples].
 
@@ -111,33 +109,49 @@ def estimate_settings(
         The S settings; its columns are among those of ``measured``.
     measures : sequence of str
         M columns of ``measured``: means over texts or, of a measure with a column that ends in
-        ``_whole``, the sum as a share of that column's.
+        ``_whole``, the mean over texts and seeds as a share of that column's.
 
     Returns
     -------
     Estimate
         [S · M] values.
     """
-    wholes = {name: f"{name}_whole" for name in measures if f"{name}_whole" in measured.columns}
-    columns = [*measures, *wholes.values()]
+    wholes = [f"{name}_whole" for name in measures if f"{name}_whole" in measured.columns]
+    columns, count = [*measures, *wholes], len(settings) * len(measures)
 
     def of_seed(rows: pl.DataFrame) -> SeedStatistic:
         texts = rows.select(pl.col("example").unique().sort())
-        parts, whole_parts = [], []
-        for setting in settings.iter_rows(named=True):
-            chosen = rows.filter(pl.col(n).eq_missing(value) for n, value in setting.items())
-            means = mean_of_draws(chosen, columns)
-            values = texts.join(means, on="example", how="left", maintain_order="left")
-            part = values.select(measures).fill_null(np.nan).to_numpy()
-            whole = (~np.isnan(part)).astype(float)
-            for name, column in wholes.items():
-                whole[:, measures.index(name)] = values[column].fill_null(0).to_numpy()
-            parts.append(np.nan_to_num(part))
-            whole_parts.append(whole)
-        ratio = weighted_ratio(np.concatenate(parts, 1), np.concatenate(whole_parts, 1))
-        return SeedStatistic(ratio, texts_of(rows))
+        values = [
+            texts.join(
+                mean_of_draws(chosen, columns), on="example", how="left", maintain_order="left"
+            )
+            .select(columns)
+            .fill_null(np.nan)
+            .to_numpy()
+            for setting in settings.iter_rows(named=True)
+            for chosen in [rows.filter(pl.col(n).eq_missing(value) for n, value in setting.items())]
+        ]
+        ordered = [each[:, : len(measures)] for each in values]
+        ordered += [each[:, len(measures) :] for each in values]
+        return SeedStatistic(
+            weighted_mean_where_defined(np.concatenate(ordered, 1)), texts_of(rows)
+        )
 
-    return estimate_over_seeds(measured, of_seed)
+    shares = [
+        order * len(measures) + measures.index(name.removesuffix("_whole"))
+        for order in range(len(settings))
+        for name in wholes
+    ]
+
+    def of_wholes(means: Array) -> Array:
+        found, whole = means[..., :count].copy(), means[..., count:]
+        part = found[..., shares]
+        found[..., shares] = np.divide(
+            part, whole, out=np.full(part.shape, np.nan), where=whole > 0
+        )
+        return found
+
+    return estimate_over_seeds(measured, of_seed).map(of_wholes)
 
 
 def mean_of_draws(rows: pl.DataFrame, measures: Sequence[str]) -> pl.DataFrame:

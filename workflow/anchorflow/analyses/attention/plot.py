@@ -47,7 +47,8 @@ def plot_attention(
     """
     twins = pl.DataFrame(schema=["task", "layer", "mean"])
     if with_controls(style) and untrained is not None and untrained_predictions is not None:
-        twins = mean_graded(untrained, untrained_predictions)
+        known = not untrained.is_empty()
+        twins = mean_graded(untrained, untrained_predictions) if known else twins
     tasks = tasks_in_order(summary)
     title = "Label-word attention as a predictor, " + describe(summary, confidence)
     with small_multiples(style, 3, len(tasks), title, share_y=True) as (figure, axes):

@@ -37,6 +37,7 @@ from anchorflow.model.logits import check_finite, target_states
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
+from anchorflow.prepare.positions import positions_without_demonstrations
 from anchorflow.schemas.beta import BETA
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS
@@ -128,8 +129,13 @@ def compress(
     """
     if setting.method == TEXT_ANCHOR:
         return _as_text(model, demonstrations)
+    first = demonstrations.prefix.tokens if positions == "original" else 0
     if setting == FULL:
         return Cache(demonstrations.prefix, demonstrations.prefix.tokens)
+    if setting == FIRST_ONLY:
+        kept = torch.tensor(positions_without_demonstrations(demonstrations.prompt))[None]
+        everywhere = dict.fromkeys(demonstrations.prefix.layers, kept)
+        return Cache(demonstrations.prefix.keep(everywhere), first)
     choosable, rest = without_instruction(demonstrations)
     budget = len(choosable.anchors())
     if setting.share is not None:
@@ -141,11 +147,8 @@ def compress(
             f"{setting.method} keeps no token of the demonstrations of "
             f"{demonstrations.prompt['task']}; leave this method out."
         )
-    kept = with_instruction(chosen, rest, demonstrations.prompt)
-    return Cache(
-        demonstrations.prefix.keep(kept),
-        demonstrations.prefix.tokens if positions == "original" else 0,
-    )
+    kept_of = with_instruction(chosen, rest, demonstrations.prompt)
+    return Cache(demonstrations.prefix.keep(kept_of), first)
 
 
 def _as_text(model: PreTrainedModel, demonstrations: Demonstrations) -> Cache:

@@ -37,7 +37,7 @@ COMPRESSION_SUMMARY = f.table(
         "compared with everything kept, label_loyalty: share of predictions that stay the same; "
         "word_loyalty: Jaccard similarity of the five most likely tokens; kept_share: share of the "
         "demonstrations' tokens that is kept; accuracy; accuracy_change: the difference; "
-        + f.RETAINED
+        + f.RETAINED_MEASURE
         + f.PARTS_OF_CHANGE,
     ),
     f.field("mean", pa.float64(), "mean over seeds", "1"),

@@ -26,7 +26,7 @@ from anchorflow.model.interventions import BatchRun, Interventions, measure_inte
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN
-from anchorflow.prepare.positions import instruction_positions, label_word_tokens
+from anchorflow.prepare.positions import label_word_tokens, positions_without_demonstrations
 from anchorflow.random_draws import generator
 from anchorflow.schemas.prompts import PROMPTS
 
@@ -74,7 +74,7 @@ def seen_positions(setting: Setting, prompt: Mapping[str, Any], shared: int) -> 
     shared : int
         Number of tokens that all prompts of the cell share.
     """
-    always = {0, *instruction_positions(prompt)}
+    always = {*positions_without_demonstrations(prompt)}
     labels = {*chain.from_iterable(label_word_tokens(prompt))}
     if setting.sees == "first":
         return sorted(always)

@@ -27,6 +27,7 @@ _PANELS = {
     "accuracy": "accuracy",
     "label_loyalty": "label loyalty",
     "word_loyalty": "word loyalty",
+    "retained": "demonstrations' effect\nretained",
 }
 
 
@@ -61,7 +62,7 @@ def plot_cutoff(
                     axes.axvline(needed, color=style["colors"][order], linewidth=0.6, zorder=0)
             if measure == "accuracy":
                 plot_chance(axes, chance_levels(labels)[AVERAGE])
-            axes.set_ylim(0, 1.03)
+            axes.set_ylim(min(0, axes.get_ylim()[0]), 1.03)
             axes.set_xlabel("cutoff layer")
             axes.set_ylabel(name)
         handle_of = legend_entries(panels)

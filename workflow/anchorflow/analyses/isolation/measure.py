@@ -33,10 +33,10 @@ from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN
 from anchorflow.prepare.positions import (
-    instruction_positions,
     label_word_tokens,
     matched_positions,
     non_label_positions,
+    positions_without_demonstrations,
 )
 from anchorflow.random_draws import generator
 from anchorflow.schemas.prompts import PROMPTS
@@ -304,7 +304,7 @@ class _Runs(Interventions[Setting]):
     def intervened(self, setting: Setting) -> Callable[[Batch], IntervenedRun]:
         """The prefix with isolated positions, or without the demonstrations."""
         if setting == HIDDEN:
-            seen = torch.tensor(sorted({0, *instruction_positions(self._prompt)}))[None]
+            seen = torch.tensor(positions_without_demonstrations(self._prompt))[None]
             hidden = self.untouched.keep(dict.fromkeys(self.untouched.layers, seen))
             return lambda _: IntervenedRun(hidden, 0)
         positions = isolated_positions(setting, self._prompt, len(self._token_ids))

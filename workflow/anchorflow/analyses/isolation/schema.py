@@ -33,7 +33,7 @@ ISOLATION_SUMMARY = f.table(
         pa.string(),
         "compared with the unmodified run, label_loyalty: share of predictions that stay the same; "
         "word_loyalty: Jaccard similarity of the most likely tokens; accuracy; accuracy_change: "
-        "the difference; " + f.RETAINED + f.PARTS_OF_CHANGE,
+        "the difference; " + f.RETAINED_MEASURE + f.PARTS_OF_CHANGE,
     ),
     f.field("mean", pa.float64(), "mean over seeds", "1"),
     *f.INTERVAL,

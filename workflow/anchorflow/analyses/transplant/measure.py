@@ -11,7 +11,7 @@ layer's output, the layers above are run again.
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, cycle, islice
+from itertools import chain, cycle
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ from anchorflow.model.layers import Resumed, keep_outputs
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN
-from anchorflow.prepare.positions import label_word_tokens, matched_positions, text_tokens
+from anchorflow.prepare.positions import label_word_tokens, matched_positions
 from anchorflow.prepare.samples import exchanged
 from anchorflow.random_draws import generator
 from anchorflow.schemas.prompts import PROMPTS
@@ -42,11 +42,13 @@ from anchorflow.schemas.prompts import PROMPTS
 log = logging.getLogger(__name__)
 
 OTHER_TEXTS = "other_texts"  # the donor whose label words are the recipient's
-_NO_DONOR = (
+_NO_WORDS = (
     "No transplants from %s label words: no two label words of task %s have the same number of "
-    "tokens, so none can replace another (transplant.donors).",
-    "No transplants from %s: a label has more than half of the demonstrations of task %s, so that "
-    "not every text can be exchanged for one of another class (transplant.donors).",
+    "tokens, so none can replace another (transplant.donors)."
+)
+_NO_TEXTS = (
+    "No transplants from %s: a label has more than half of the demonstrations of task %s, or a "
+    "text has no token without characters of the template (transplant.donors)."
 )
 WITH_LABEL_WORDS = ("label", "one_label", "demonstrations")
 
@@ -176,13 +178,12 @@ def donor_words(
             return changed
 
 
-def donor_texts(
-    prompt: Mapping[str, Any], random: np.random.Generator
-) -> dict[int, list[int]] | None:
-    """The tokens that the donor has in place of each demonstration's text: those of another class.
+def donor_texts(prompt: Mapping[str, Any], random: np.random.Generator) -> dict[int, int] | None:
+    """The tokens that the donor has in place of the demonstrations' texts, by their positions.
 
-    Texts are exchanged among the demonstrations, and cut or repeated to the number of tokens of the
-    text that they replace, so that all positions stay.
+    Every text is exchanged for that of a demonstration of another class, field by field, and cut or
+    repeated to the number of tokens of the text that it replaces, so that all positions stay.
+    Tokens with characters of the template, too, stay as they are.
 
     Parameters
     ----------
@@ -193,15 +194,27 @@ def donor_texts(
 
     Returns
     -------
-    dict of int to list of int, or None
-        Tokens by demonstration; None if a label has more than half of the demonstrations.
+    dict of int to int, or None
+        None if a label has more than half of the demonstrations, or a text no tokens of its own.
     """
     labels = prompt["demonstration_labels"]
     if 2 * max(map(labels.count, labels)) > len(labels):
         return None
-    texts = [[prompt["token_ids"][t] for t in span] for span in text_tokens(prompt)]
-    others = exchanged(labels, random)
-    return {k: list(islice(cycle(texts[other]), len(texts[k]))) for k, other in enumerate(others)}
+    fields = len(prompt["field_names"])
+    merged = {0, *prompt["merged_positions"]}
+    spans = [
+        [token for token in range(start, end) if token not in merged]
+        for start, end in zip(prompt["field_starts"], prompt["field_ends"], strict=True)
+    ]
+    replaced: dict[int, int] = {}
+    for k, other in enumerate(exchanged(labels, random)):
+        for field in range(fields):
+            span, source = spans[k * fields + field], spans[other * fields + field]
+            if not span or not source:
+                return None
+            tokens = cycle(prompt["token_ids"][token] for token in source)
+            replaced.update(zip(span, tokens, strict=False))
+    return replaced
 
 
 def places_of(
@@ -355,7 +368,8 @@ class _Runs(Interventions[Setting]):
         if key not in self._donors:
             self._donors[key] = self._donor(setting)
             if self._donors[key] is None:
-                log.warning(_NO_DONOR[setting.donor == OTHER_TEXTS], setting.donor, self._task)
+                why = _NO_TEXTS if setting.donor == OTHER_TEXTS else _NO_WORDS
+                log.warning(why, setting.donor, self._task)
         donor = self._donors[key]
         if donor is None or setting.places == "none":
             return donor is not None
@@ -374,20 +388,19 @@ class _Runs(Interventions[Setting]):
         return self._places[of_places] is not None
 
     def _donor(self, setting: Setting) -> _Donor | None:
-        changed: Mapping[int, list[int]] | None
+        spans = label_word_tokens(self._prompt)
+        changed = frozenset(range(len(spans)))
         if setting.donor == OTHER_TEXTS:
-            spans = text_tokens(self._prompt)
-            changed = donor_texts(self._prompt, self._random(setting))
+            replaced = donor_texts(self._prompt, self._random(setting))
         else:
-            spans = label_word_tokens(self._prompt)
-            changed = donor_words(self._prompt, setting.donor, self._random(setting))
-        if changed is None:
+            words = donor_words(self._prompt, setting.donor, self._random(setting)) or {}
+            changed = frozenset(words)
+            places = (zip(spans[k], word, strict=True) for k, word in words.items())
+            replaced = dict(chain.from_iterable(places)) or None
+        if replaced is None:
             return None
-        token_ids = list(self._token_ids)
-        for k, tokens in changed.items():
-            for position, token in zip(spans[k], tokens, strict=True):
-                token_ids[position] = token
-        return _Donor(self._run(token_ids), token_ids, frozenset(changed))
+        token_ids = [replaced.get(at, token) for at, token in enumerate(self._token_ids)]
+        return _Donor(self._run(token_ids), token_ids, changed)
 
     def columns(self, batch: Batch, ran: BatchRun[Setting], plain: Answers) -> Mapping[str, Any]:
         """The number of places at which vectors are taken."""
@@ -420,8 +433,8 @@ class _Runs(Interventions[Setting]):
         for number in range(setting.layer, setting.layer + setting.layers):
             recipient, taken = layers[number], donor.run.prefix.layers[number]
             layers[number] = LayerPrefix(
-                _exchanged(recipient.key, taken.key, at, 2),
-                _exchanged(recipient.value, taken.value, at, 2),
+                _with_donor(recipient.key, taken.key, at, 2),
+                _with_donor(recipient.value, taken.value, at, 2),
             )
             differ |= not torch.equal(recipient.value, layers[number].value)
         self._check_differs(setting, differ)
@@ -430,7 +443,7 @@ class _Runs(Interventions[Setting]):
     def _with_residual(self, setting: Setting, donor: _Donor, at: Tensor) -> IntervenedRun:
         recipient, taken = (run.outputs[setting.layer] for run in (self._recipient, donor.run))
         hidden, rest = _hidden(recipient.output)
-        exchanged = _exchanged(hidden, _hidden(taken.output)[0], at, 1)
+        exchanged = _with_donor(hidden, _hidden(taken.output)[0], at, 1)
         self._check_differs(setting, not torch.equal(exchanged, hidden))
         output = exchanged if rest is None else (exchanged, *rest)
         prefix = compute_prefix(
@@ -451,8 +464,8 @@ class _Runs(Interventions[Setting]):
             )
 
 
-def _exchanged(recipient: Tensor, donor: Tensor, at: Tensor, dimension: int) -> Tensor:
-    """``own`` with the entries of ``other`` at some places of a dimension."""
+def _with_donor(recipient: Tensor, donor: Tensor, at: Tensor, dimension: int) -> Tensor:
+    """The recipient's entries, with the donor's at some places of a dimension."""
     at = at.to(recipient.device)
     return recipient.index_copy(dimension, at, donor.index_select(dimension, at))
 

@@ -23,6 +23,7 @@ from anchorflow.claims.claim import (
 )
 from anchorflow.claims.effects import (
     EFFECT_RETAINED,
+    NO_EFFECT,
     accuracy_over,
     difference_by_seed,
     mean_of_layers,
@@ -57,6 +58,8 @@ def anchors_over(run: Run, method: str, measure: str) -> Sampled:
         rows = rows.with_columns(
             pl.col("top_tokens").list.set_difference(_label_tokens(run.rows("prompts")))
         )
+    if measure == "retained" and rows_with(rows, {"method": "first_only"}).is_empty():
+        raise NotMeasured("the run lacks predictions without demonstrations; compress again")
     for name in ("hidden_anchor", method):
         if rows_with(rows, {"method": name, "share": None}).is_empty():
             wanted = f"compression: {{methods: [hidden_anchor, {method}]}}"
@@ -200,6 +203,8 @@ CLAIMS: tuple[Claim, ...] = (
             partial(anchors_over, method=method, measure=measure),
             Control(f"{described}, already subtracted in the effect"),
             UNTRAINED,
+            DISCRIMINATING,
+            undefined=NO_EFFECT,
             place=place,
             figure="compression",
             question=question,

@@ -57,11 +57,10 @@ def cut_over_as_heavy(run: Run) -> Sampled:
 _OTHERS = ("text", "template")
 
 
-def moved(run: Run, *places: str, side: str = "all") -> Sampled:
-    """Share of the way to the donor's probabilities with keys and values at these places.
+def moved(run: Run, *places: str) -> Sampled:
+    """Share of the way to the donor's probabilities with all keys and values at these places.
 
-    The mean over ``places``, with donors of other texts, in all layers, or in the first or last
-    third of them.
+    The mean over ``places``, with donors of other texts.
 
     Raises
     ------
@@ -69,13 +68,13 @@ def moved(run: Run, *places: str, side: str = "all") -> Sampled:
         If the run has none of these places.
     """
     measured = {seed: transplant_measures(rows) for seed, rows in run.by_seed("transplant").items()}
+    settings = [
+        {"donor": "other_texts", "what": "keys_values", "places": name, "side": "all"}
+        for name in places
+    ]
     seeds = {}
-    for seed, every in measured.items():
-        rows = every.filter(donor="other_texts", what="keys_values", side=side)
-        depth = int(every["layers"].to_numpy().max(initial=0))  # all layers are taken, too
-        taken = depth if side == "all" else max(1, depth // 3)
-        settings = [{"places": name, "layers": taken} for name in places]
-        if set(rows.filter(layers=taken)["places"]).issuperset(places):
+    for seed, rows in measured.items():
+        if set(rows.filter(donor="other_texts")["places"]).issuperset(places):
             of_places = ratio_of_seed(rows, settings, ["moved"])
             seeds[seed] = of_places._replace(statistic=partial(_mean, of_places.statistic))
     if not seeds:
@@ -95,11 +94,6 @@ def _mean(statistic: Statistic, weights: Array) -> Array:
 def moved_more(run: Run) -> Sampled:
     """Share moved by label words minus the mean of those moved by text and by template tokens."""
     return minus(moved(run, "label"), moved(run, *_OTHERS))
-
-
-def moved_late(run: Run, *places: str) -> Sampled:
-    """Share moved in the last third of the layers minus that in the first third."""
-    return minus(moved(run, *places, side="last"), moved(run, *places, side="first"))
 
 
 def rank_of(run: Run, estimate: str = "saliency") -> Sampled:
@@ -159,7 +153,7 @@ CLAIMS: tuple[Claim, ...] = (
     # gathered from the texts, while tokens of the texts differ from the first layer on.
     Claim(
         "label_words_carry",
-        "Label words carry what the demonstrations' texts say, and other tokens do not",
+        "Label words carry what the demonstrations' texts say, more than as many other tokens do",
         "[A] §2",
         "share of the way to the answer of a prompt with other texts and the same label words, "
         "with keys and values of its label words, minus that with those of equally many text or "
@@ -171,22 +165,7 @@ CLAIMS: tuple[Claim, ...] = (
         DISCRIMINATING,
         place=2,
         figure="transplant",
-        question="Do label words carry what the texts of the demonstrations say?",
-    ),
-    Claim(
-        "label_words_carry_late",
-        "Label words carry what the demonstrations' texts say in late rather than early layers",
-        "[A] §2",
-        "share of the way to the answer of a prompt with other texts and the same label words, "
-        "with keys and values of its label words in the last third of the layers, minus that in "
-        "the first third",
-        "share of the way",
-        lambda run: moved_late(run, "label"),
-        Control("equally many text or template tokens", lambda run: moved_late(run, *_OTHERS)),
-        UNTRAINED,
-        DISCRIMINATING,
-        place=2,
-        figure="transplant",
+        question="Do label words carry what the texts say, more than as many other tokens?",
     ),
     Claim(
         "saliency_orders_layers",

@@ -20,7 +20,7 @@ from anchorflow.claims.claim import (
     Run,
     Sampled,
 )
-from anchorflow.claims.effects import EFFECT_RETAINED, Setting, difference_by_seed
+from anchorflow.claims.effects import EFFECT_RETAINED, NO_EFFECT, Setting, difference_by_seed
 
 READS = (
     "isolation",
@@ -54,6 +54,8 @@ def isolation_over(run: Run, more: Sequence[Setting], less: Sequence[Setting]) -
         depth = run.rows("attention")["layer"].n_unique()
         if depth == LAYERS:
             raise NotMeasured("all layers are isolated, so that the first are the last")
+    if rows.filter(positions="hidden").is_empty():
+        raise NotMeasured("the run lacks predictions without demonstrations; isolate again")
     others = rows.filter(pl.col("positions").is_in(["none", "hidden"]))
     measured = loyalty_measures(pl.concat([others, five]))
     return difference_by_seed(measured, more, less, "retained")
@@ -83,6 +85,8 @@ CLAIMS: tuple[Claim, ...] = (
         partial(isolation_over, more=[_RANDOM], less=[_LABEL]),
         Control("random tokens of the demonstrations, already subtracted in the effect"),
         UNTRAINED,
+        DISCRIMINATING,
+        undefined=NO_EFFECT,
         over_depth=(
             Isolated("label words", "label", ("first",)),
             Isolated("random tokens", "random", ("first",)),
@@ -103,6 +107,7 @@ CLAIMS: tuple[Claim, ...] = (
         Control("the tokens before and after, already subtracted in the effect"),
         UNTRAINED,
         DISCRIMINATING,
+        undefined=NO_EFFECT,
         over_depth=(
             Isolated("label words", "label", ("first",)),
             Isolated("tokens before", "before", ("first",)),
@@ -125,6 +130,8 @@ CLAIMS: tuple[Claim, ...] = (
             partial(first_over_last, positions="random"),
         ),
         UNTRAINED,
+        DISCRIMINATING,
+        undefined=NO_EFFECT,
         over_depth=(Isolated("label words", "label", ("first", "last")),),
         place=2,
         figure="isolation",
