@@ -159,6 +159,16 @@ def test_a_template_that_begins_with_the_text_needs_no_start() -> None:
     assert (prompt.query_start, prompt.target_position) == (5, 6)
 
 
+def test_tokens_of_text_and_template_are_merged_unless_the_template_has_spaces_alone() -> None:
+    # 0 Say 1 " a" 2 "b.:" 3 " c" 4 \n 5 Say 6 " d:"
+    tokenizer = StubTokenizer(r"Say| a|b\.:| c| d:|\n")
+    template = Template.parse("Say {text}:{label}")
+    prompt = build_prompt(tokenizer, template, [("ab.", " c")], "d")
+    assert prompt.format_positions == [0, 4, 5]
+    assert (prompt.field_starts, prompt.field_ends) == ([1, 6], [3, 7])
+    assert prompt.merged_positions == [2, 6]  # not 1, whose space alone is the template's
+
+
 def test_a_prompt_without_demonstrations_is_all_query() -> None:
     prompt = build_prompt(StubTokenizer(r"[^ \n]+|\n"), TEMPLATE, [], "fine")
     assert (prompt.label_positions, prompt.demonstration_starts) == ([], [])

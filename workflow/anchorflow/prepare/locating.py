@@ -63,6 +63,16 @@ class _Text:
             for first, last in offsets
         ]
 
+    def is_merged(self, offset: tuple[int, int], covered: range) -> bool:
+        """Whether a token has characters of a text and of the template, other than spaces."""
+        kinds = {self.spans[segment][0] for segment in covered}
+        of_template = "".join(
+            self.text[max(first, offset[0]) : min(last, offset[1])]
+            for kind, first, last in self.spans[covered.start : covered.stop]
+            if kind not in CONTENTS
+        )
+        return "field" in kinds and bool(of_template.strip(" "))
+
     def token_at(self, offsets: Sequence[tuple[int, int]], segment: int, default: int) -> int:
         """The first token of a segment, to which only spaces before it may be merged."""
         start = self.spans[segment][1]
@@ -111,7 +121,7 @@ def build_prompt(
         and special tokens such as BOS. ``instruction_end``: the token after the last one that has a
         character of the instruction. ``field_starts``, ``field_ends``: of the fields of each
         demonstration, then of the query, see :func:`_field_spans`. ``merged_positions``: tokens
-        with characters of a text and of the template.
+        with characters of a text and of the template, other than spaces.
 
     Raises
     ------
@@ -207,9 +217,7 @@ def locate(tokenizer: Tokenizer, template: Template, segments: Sequence[Segment]
         field_starts=[start for start, _ in field_spans],
         field_ends=[end for _, end in field_spans],
         merged_positions=[
-            t
-            for t, kinds in enumerate({whole.spans[s][0] for s in of} for of in segments_of)
-            if "field" in kinds and not kinds <= {*CONTENTS}
+            t for t, covered in enumerate(segments_of) if whole.is_merged(offsets[t], covered)
         ],
     )
 

@@ -45,7 +45,11 @@ PROMPTS = f.table(
         "first token of each field, for each demonstration in turn, then for the query",
     ),
     f.field("field_ends", f.INDICES, "token after the last token of each field, as field_starts"),
-    f.field("merged_positions", f.INDICES, "tokens with characters of a text and of the template"),
+    f.field(
+        "merged_positions",
+        f.INDICES,
+        "tokens with characters of a text and of the template, not counting spaces",
+    ),
     f.DEMONSTRATION_LABELS,
     f.field(
         "label_tokens",
