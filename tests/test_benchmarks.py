@@ -1,5 +1,6 @@
 """The benchmark for GPUs, on the CPU with a tiny model: its table, its order, what it needs."""
 
+import importlib
 import json
 import math
 import os
@@ -9,8 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from anchorflow.statistics.estimates import SeedStatistic, estimate, weighted_mean
 from checkout import ROOT
 
 pytestmark = pytest.mark.xdist_group("benchmarks")  # one process runs them
@@ -152,3 +155,41 @@ def test_the_page_has_a_row_per_measurement_with_its_share_of_a_limit(told: dict
 
 def test_growth_is_the_exponent_between_the_two_largest(told: dict[str, Any]) -> None:
     assert told["slope"] == pytest.approx(2)  # 4 times as many take 16 times as long
+
+
+def load(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A script of the folder benchmarks."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module(name)
+
+
+def test_the_interval_of_another_design_follows_from_the_variances_of_seeds_and_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Six seeds of eight texts: the variance between seeds is .04, that between texts .16."""
+    power = load("power", monkeypatch)
+    spread = power.Spread(seeds=0.04, texts=0.16, tasks=2)
+    # (.04 + .16 / 4) / 4 is .02, with 2 · 3 degrees of freedom.
+    assert spread.half_width(4, 4, 0.05) == pytest.approx(2.446912 * 0.02**0.5)
+    # Of designs that leave 0 out, that in which seeds times (4 + texts) is least.
+    found = power.cheapest(0.3, spread, 4, 0.05)
+    widths = {
+        (seeds, texts): spread.half_width(seeds, texts, 0.05)
+        for seeds in power.SEEDS
+        for texts in power.TEXTS
+    }
+    enough = [design for design, width in widths.items() if width < 0.3]
+    assert found == min(enough, key=lambda design: design[0] * (4 + design[1]))
+    assert power.cheapest(0.0, spread, 4, 0.05) is None
+
+
+def test_variances_between_seeds_and_texts_are_found_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    power, random = load("power", monkeypatch), np.random.default_rng(0)
+    seeds = [
+        SeedStatistic(weighted_mean(a + 0.4 * random.normal(size=(64, 1))), 64 * n + np.arange(64))
+        for n, a in enumerate(0.2 * random.normal(size=400))
+    ]
+    spread = power.Spread.of(estimate(seeds))
+    assert (spread.seeds, spread.texts) == pytest.approx((0.04, 0.16), rel=0.1)

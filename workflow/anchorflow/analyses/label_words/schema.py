@@ -22,8 +22,9 @@ LABEL_WORDS_SUMMARY = f.table(
     f.field(
         "measure",
         pa.string(),
-        "accuracy; accuracy_change: accuracy minus that with the task's own words on the same "
-        "examples; follows_meaning: accuracy if a predicted word counts as the label that it has "
+        "accuracy; separation: mean AUC of label pairs, which a preference for one word does not "
+        "change; accuracy_change: accuracy minus that with the task's own words on the same "
+        "texts; follows_meaning: accuracy if a predicted word counts as the label that it has "
         "among the own words, for permutations of these; auc: AUCROC_l of the attention to label "
         "words; auc_late: its mean over the last third of the layers; s_wp_share, s_pq_share: "
         "S_wp and S_pq divided by S_wp + S_pq + S_ww of the same example; s_wp_early, s_pq_late: "

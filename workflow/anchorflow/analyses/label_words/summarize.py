@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from anchorflow.analyses.attention.summarize import auc_of_predictions
+from anchorflow.analyses.confusion.summarize import separated_pairs
 from anchorflow.analyses.flow.summarize import FLOWS, SCALES, flows_and_shares
 from anchorflow.analyses.isolation.summarize import loyalty_measures
 from anchorflow.analyses.label_words.schema import LABEL_WORDS_SUMMARY
@@ -32,7 +33,7 @@ from anchorflow.statistics.loyalty import mean_of_draws
 _EXAMPLE = ["task", "seed", "example"]
 
 BOUNDS = {
-    **dict.fromkeys(("accuracy", "follows_meaning", "auc", "auc_late"), SHARE),
+    **dict.fromkeys(("accuracy", "separation", "follows_meaning", "auc", "auc_late"), SHARE),
     **dict.fromkeys(("s_wp_share", "s_pq_share", "s_wp_early", "s_pq_late"), SHARE),
     **dict.fromkeys(("loyalty_label", "loyalty_random"), SHARE),
     **dict.fromkeys(("accuracy_change", "loyalty_drop"), DIFFERENCE),
@@ -100,7 +101,8 @@ def summarize_label_words(
     for name in dict.fromkeys(name for sets in words.values() for name in sets):
         of_words = _cells_of(prompts, words, name)
         answers = _answers(_cells_of(predictions, words, name))
-        measured = [_mean_of(answers, "accuracy", of_words)]
+        answered = _cells_of(predictions, words, name)
+        measured = [_mean_of(answers, "accuracy", of_words), _separation(answered, of_words)]
         if name != OWN:
             change = answers.join(
                 original.select(*_EXAMPLE, own="accuracy"), on=_EXAMPLE
@@ -152,6 +154,18 @@ def _mean_of(rows: pl.DataFrame, measure: str, prompts: pl.DataFrame) -> Measure
         )
 
     return Measured(_keys([measure]), rows, statistic, prompts, "fixed")
+
+
+def _separation(predictions: pl.DataFrame, prompts: pl.DataFrame) -> Measured:
+    """Mean AUC of label pairs, which a preference for one word does not change."""
+
+    def statistic(seed: pl.DataFrame) -> SeedStatistic:
+        pairs = separated_pairs(seed)
+        return SeedStatistic(
+            lambda weights: mean_where_defined(pairs(weights), 1)[:, None], texts_of(seed)
+        )
+
+    return Measured(_keys(["separation"]), predictions, statistic, prompts, "fixed")
 
 
 def _keys(measures: Sequence[str]) -> pl.DataFrame:

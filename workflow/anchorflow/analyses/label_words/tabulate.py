@@ -8,7 +8,8 @@ _NOTE = (
     "words: the task's own label words; other rows: the words of that name in the configuration. "
     "Means over seeds with intervals over seeds and texts; all words are run on the same texts, "
     "and the average covers the tasks that have the words. accuracy: share of predictions that "
-    "are the word that stands for the true label; accuracy_change: accuracy minus that with the "
+    "are the word that stands for the true label; separation: mean AUC of label pairs, which a "
+    "preference for one word does not change; accuracy_change: accuracy minus that with the "
     "task's own words on the same texts; follows_meaning: accuracy if a predicted word counts "
     "as the label that it names among the own words, for words that are the own ones in another "
     "order. loyalty_label, loyalty_random: share of predictions unchanged when label words, or "
@@ -24,6 +25,7 @@ def tabulate_label_words(summary: pl.DataFrame) -> Page:
     """One row per model, task, and kind of label words, without measures of single layers."""
     measures = [
         "accuracy",
+        "separation",
         "accuracy_change",
         "follows_meaning",
         "loyalty_label",
