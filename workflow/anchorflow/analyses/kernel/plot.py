@@ -38,10 +38,9 @@ def plot_kernel(
     """
     largest, constant = (summary.filter(weights=weights) for weights in ("max", "none"))
     tasks = tasks_in_order(summary)
-    title = (
-        "Kernel regression with the attention of each head\n(circle: best head; constant: always "
-    )
-    title += "always the same answer),\n" + describe(summary, confidence, "brackets")
+    title = "Kernel regression with the attention of each head\n"
+    title += "(circle: best head; constant: always the same answer),\n"
+    title += describe(summary, confidence, "brackets")
     with small_multiples(style, len(tasks), len(_AXES), title) as (figure, axes):
         for column, (measure, (name, colors)) in enumerate(_AXES.items()):
             panels = [row[column] for row in axes]
