@@ -24,6 +24,7 @@ import numpy as np
 import polars as pl
 import yaml
 from scipy import stats
+from snakemake.utils import update_config
 
 from anchorflow.claims.decision import Comparison, measure_claim, over_tasks
 from anchorflow.claims.summarize import load_claims, runs_of
@@ -40,29 +41,38 @@ SEEDS, TEXTS = (2, 3, 4, 6, 8, 12, 16), (2, 3, 4, 6, 8, 12, 16, 32)
 
 
 class Spread(NamedTuple):
-    """Variance of an effect that falls with the number of seeds, or of texts; summed over tasks."""
+    """Variances of an effect between seeds and between texts, summed over tasks.
+
+    ``shared`` is that of texts that seeds share, which more seeds do not reduce.
+    """
 
     seeds: float
     texts: float
     tasks: int
+    shared: float = 0.0
 
     @classmethod
     def of(cls, estimate: Estimate) -> "Spread":
         """From the components of an estimate with S seeds of T texts, on average."""
-        seeds = texts = 0.0
+        seeds = texts = shared = 0.0
         for stratum in estimate.strata:
             found = components(estimate.values, stratum)
-            within, count = float(found.within_seeds.variance[0]), len(stratum.texts)
+            of_shared = float(found.shared_texts.variance[0])
+            within = max(float(found.within_seeds.variance[0]) - of_shared, 0.0)
+            count = len(stratum.texts)
+            shared += of_shared * len(np.unique(np.concatenate(stratum.texts)))
             excess = float(np.nan_to_num(found.between_seeds.variance[0])) - within
             seeds += max(excess, 0.0) * count
             texts += within * sum(map(len, stratum.texts))
-        return cls(seeds, texts, len(estimate.strata))
+        return cls(seeds, texts, len(estimate.strata), shared)
 
     def half_width(self, seeds: int, texts: int, error: float) -> float:
         """Half of the interval with so many seeds, and so many texts of each."""
-        variance = self.seeds / seeds + self.texts / (seeds * texts)
+        variance = self.seeds / seeds + self.texts / (seeds * texts) + self.shared / (seeds * texts)
         freedom = max(self.tasks, 1) * (seeds - 1)
-        return float(stats.t.isf(error / 2, freedom) * np.sqrt(variance))
+        width = float(stats.t.isf(error / 2, freedom) * np.sqrt(variance))
+        # Where nothing varies, the interval is that of a rare difference.
+        return width or -np.log(error) / (seeds * texts * max(self.tasks, 1) + 2)
 
 
 def cheapest(value: float, spread: Spread, fixed: float, error: float) -> tuple[int, int] | None:
@@ -116,9 +126,7 @@ def main() -> None:
     config: dict[str, Any] = {}
     with contextlib.chdir(arguments.run):
         for file in arguments.configuration:
-            for key, value in yaml.safe_load(file.read_text(encoding="utf-8")).items():
-                merged = isinstance(value, dict) and isinstance(config.get(key), dict)
-                config[key] = {**config[key], **value} if merged else value
+            update_config(config, yaml.safe_load(file.read_text(encoding="utf-8")))
         complete_configuration(config, WORKFLOW / "schemas" / "config.schema.yaml")
     tables = dict(tables_of(arguments.run, arguments.model, config))
     runs = runs_of(

@@ -11,8 +11,10 @@ by at least ``TAUGHT``, and that without demonstrations by at least ``NEEDED``; 
 at most ``SHORT`` tokens, and label words one. Nothing about in-context learning can be decided
 where nothing is learnt in context.
 
-    python benchmarks/tasks.py --model results/models/gemma-3-270m data/*_development.csv
-    python benchmarks/tasks.py --model results/models/gemma-3-270m --words A,B,C,D topics.csv
+    model="--model results/models/gemma-3-270m --tokenizer results/tokenizers/gemma-3-270m"
+    python benchmarks/tasks.py $model data/forms_development.csv data/subjects_development.csv
+    python benchmarks/tasks.py $model --template '{text}\\n{label}' data/answers_development.csv
+    python benchmarks/tasks.py $model --words A,B,C,D data/answers_development.csv
 """
 
 import argparse
@@ -107,7 +109,7 @@ def main() -> None:
     parser.add_argument("--tokenizer", help="the folder of its tokenizer.json, if it is another")
     parser.add_argument("--template", default="{text}:{label}")
     parser.add_argument("--words", help="label words, comma-separated, in place of the labels")
-    parser.add_argument("--per-label", type=int, default=4, help="demonstrations of each label")
+    parser.add_argument("--per-label", type=int, default=2, help="demonstrations of each label")
     parser.add_argument("--seeds", type=lambda s: list(range(int(s))), default=list(range(4)))
     parser.add_argument("--texts", type=int, default=32, help="texts to label for each seed")
     arguments = parser.parse_args()

@@ -3,19 +3,20 @@
 import re
 from collections import Counter
 from itertools import combinations
+from typing import Any
 
 import polars as pl
 import pytest
 import yaml
+from snakemake.utils import update_config
 
+from anchorflow.config.configuration import complete_configuration
 from checkout import ROOT
 
-FILES = [ROOT / "config" / name for name in ("config.yaml", "full.yaml")]
-TASKS = {
-    name: task
-    for file in FILES
-    for name, task in yaml.safe_load(file.read_text(encoding="utf-8"))["tasks"].items()
-}
+CONFIG: dict[str, Any] = {}
+for name in ("config.yaml", "full.yaml"):  # the second extends the first
+    update_config(CONFIG, yaml.safe_load((ROOT / "config" / name).read_text(encoding="utf-8")))
+TASKS = CONFIG["tasks"]
 SHOWN = (ROOT / "data/README.md").read_text(encoding="utf-8").split("```")[1]
 FURTHER = yaml.safe_load(SHOWN.removeprefix("yaml"))  # part of neither run
 CORPORA = {task["corpus"]: task for task in (TASKS | FURTHER).values()}
@@ -108,3 +109,12 @@ def test_words_of_the_hypothesis_alone_do_not_tell_the_label() -> None:
     means = both.with_columns(words=words).group_by("label").agg(pl.col("words").mean())
     yes, no = (means.filter(label=label)["words"].item() for label in ("Yes", "No"))
     assert abs(yes - no) < 1
+
+
+def test_the_extended_run_is_a_configuration_that_keeps_the_default_run() -> None:
+    default = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))
+    complete_configuration(CONFIG, ROOT / "workflow/schemas/config.schema.yaml")
+    for section in ("models", "tasks"):
+        for name, entry in default[section].items():
+            assert entry.items() <= CONFIG[section][name].items()
+    assert set(CONFIG["tasks"]["answers"]["label_words"]) == {"symbols", "permuted"}

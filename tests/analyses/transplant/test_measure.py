@@ -286,7 +286,8 @@ def test_without_as_many_other_texts_none_are_taken(caplog: pytest.LogCaptureFix
     assert measured["donor"].to_list() == ["none"]
     assert caplog.messages == [
         "No transplants from other_texts: a label has more than half of the demonstrations of task "
-        "news, or a text has no token without characters of the template (transplant.donors)."
+        "news, or a text has no other token than the first one and those with characters of the "
+        "template (transplant.donors)."
     ]
 
 

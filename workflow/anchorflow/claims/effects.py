@@ -13,10 +13,9 @@ from anchorflow.statistics.estimates import (
     SeedStatistic,
     mean_where_defined,
     unchanged,
-    weighted_mean,
     weighted_mean_where_defined,
 )
-from anchorflow.statistics.loyalty import mean_of_draws
+from anchorflow.statistics.loyalty import mean_of_draws, share_of_effect
 
 Setting = Mapping[str, Any]  # column values that select rows
 
@@ -36,10 +35,8 @@ def mean_of_examples(rows: pl.DataFrame, values: Array) -> SeedStatistic:
 
 
 def share(parts: Array) -> Array:
-    """A part as a share of a whole, [..., 2] to [..., 1]; NaN where the whole is 0."""
-    part, whole = parts[..., :1], parts[..., 1:]
-    found: Array = np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
-    return found
+    """The share of the demonstrations' effect in its parts, [..., 2] to [..., 1]."""
+    return share_of_effect(parts[..., :1], parts[..., 1:])
 
 
 def minus(first: Sampled, second: Sampled, all_texts: bool = False) -> Sampled:
@@ -148,7 +145,8 @@ def difference_by_seed(
             mean_of_examples(pairs, values)
             if whole not in names
             else SeedStatistic(
-                weighted_mean(np.stack([values, pairs[whole].to_numpy()], 1)), texts_of(pairs)
+                weighted_mean_where_defined(np.stack([values, pairs[whole].to_numpy()], 1)),
+                texts_of(pairs),
             )
         )
     if not seeds:

@@ -257,6 +257,12 @@ def describe(summary: pl.DataFrame, confidence: float, marks: str = "bands") -> 
     return f"{total['model']}: {'; '.join(parts)}"
 
 
+def lowest(rows: pl.DataFrame) -> float:
+    """The lower end of an axis of shares that has room for intervals below 0, down to -1."""
+    low = float(rows["low"].fill_null(0).to_numpy().min(initial=0))
+    return max(-1.04, low - 0.04) if low < 0 else 0.0
+
+
 def legend_entries(panels: Iterable[Axes]) -> dict[str, Any]:
     """The handles in several panels by their names: bars first, chance last."""
     handles = {

@@ -16,6 +16,7 @@ from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_me
 
 RETAINED = "retained"
 _PARTS = (RETAINED, f"{RETAINED}_whole")
+ROUNDING = 1e-12  # nats; float32 probabilities that differ by rounding are 1e-15 apart
 AT_MOST_ALL = (-np.inf, 1.0)  # bounds of what is retained
 
 
@@ -85,6 +86,13 @@ def _with_retained(loyal: pl.DataFrame, without: pl.DataFrame) -> pl.DataFrame:
     return pairs.drop("alone").with_columns(pl.Series(name, values) for name, values in parts)
 
 
+def share_of_effect(part: Array, whole: Array) -> Array:
+    """A part as a share of the demonstrations' effect; NaN where that is no more than rounding."""
+    known = whole > ROUNDING
+    found: Array = np.divide(part, whole, out=np.full(part.shape, np.nan), where=known)
+    return found
+
+
 def jensen_shannon(first: Array, second: Array) -> Array:
     """Jensen-Shannon divergence of label distributions, in nats: [examples, C] to [examples].
 
@@ -145,10 +153,7 @@ def estimate_settings(
 
     def of_wholes(means: Array) -> Array:
         found, whole = means[..., :count].copy(), means[..., count:]
-        part = found[..., shares]
-        found[..., shares] = np.divide(
-            part, whole, out=np.full(part.shape, np.nan), where=whole > 0
-        )
+        found[..., shares] = share_of_effect(found[..., shares], whole)
         return found
 
     return estimate_over_seeds(measured, of_seed).map(of_wholes)

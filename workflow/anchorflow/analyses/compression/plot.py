@@ -13,6 +13,7 @@ from anchorflow.present.style import (
     describe,
     legend_below,
     legend_entries,
+    lowest,
     plot_chance,
     save,
     small_multiples,
@@ -98,7 +99,7 @@ def _plot_list(axes: Axes, rows: pl.DataFrame, named: bool) -> None:
     axes.set_yticks(range(len(methods)), [LOOKS[m].name if named else "" for m in methods])
     axes.set_ylim(len(methods) - 0.5, -0.5)
     # What is retained is below 0 where probabilities are farther off than without demonstrations.
-    axes.set_xlim(_lowest(rows), 1.04)
+    axes.set_xlim(lowest(rows), 1.04)
     axes.grid(axis="y", linewidth=0.3, color="0.85")
 
 
@@ -122,10 +123,4 @@ def _plot_sweep(axes: Axes, rows: pl.DataFrame) -> None:
         )
     axes.set_xlabel("share of the\ndemonstrations kept")
     axes.set_xlim(0, 1.04)
-    axes.set_ylim(_lowest(rows), 1.04)
-
-
-def _lowest(rows: pl.DataFrame) -> float:
-    """The lower end of an axis that has room for all intervals; 0 if none is below."""
-    low = float(rows["low"].fill_null(0).to_numpy().min(initial=0))
-    return min(0.0, low - 0.04) if low < 0 else 0.0
+    axes.set_ylim(lowest(rows), 1.04)

@@ -11,6 +11,7 @@ from anchorflow.present.style import (
     describe,
     legend_below,
     legend_entries,
+    lowest,
     plot_chance,
     plot_line,
     save,
@@ -62,7 +63,7 @@ def plot_cutoff(
                     axes.axvline(needed, color=style["colors"][order], linewidth=0.6, zorder=0)
             if measure == "accuracy":
                 plot_chance(axes, chance_levels(labels)[AVERAGE])
-            axes.set_ylim(min(0, axes.get_ylim()[0]), 1.03)
+            axes.set_ylim(lowest(averaged.filter(measure=measure)), 1.03)
             axes.set_xlabel("cutoff layer")
             axes.set_ylabel(name)
         handle_of = legend_entries(panels)

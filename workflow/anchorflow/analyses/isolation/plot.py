@@ -15,6 +15,7 @@ from anchorflow.present.style import (
     describe,
     legend_below,
     legend_entries,
+    lowest,
     plot_bars,
     plot_chance,
     save,
@@ -77,7 +78,7 @@ def plot_isolation(
                 if swept:
                     _plot_sweep(panels[1], rows, style["colors"])
                 for panel in panels:
-                    panel.set_ylim(bottom=min(0, panel.get_ylim()[0]), top=1.03)
+                    panel.set_ylim(lowest(rows), 1.03)
                     if measure == "accuracy":
                         plot_chance(panel, chance_levels(labels)[AVERAGE])
         of_accuracy = list(_AXES).index("accuracy")

@@ -100,8 +100,8 @@ def summarize_label_words(
     parts = []
     for name in dict.fromkeys(name for sets in words.values() for name in sets):
         of_words = _cells_of(prompts, words, name)
-        answers = _answers(_cells_of(predictions, words, name))
         answered = _cells_of(predictions, words, name)
+        answers = _answers(answered)
         measured = [_mean_of(answers, "accuracy", of_words), _separation(answered, of_words)]
         if name != OWN:
             change = answers.join(

@@ -48,7 +48,8 @@ _NO_WORDS = (
 )
 _NO_TEXTS = (
     "No transplants from %s: a label has more than half of the demonstrations of task %s, or a "
-    "text has no token without characters of the template (transplant.donors)."
+    "text has no other token than the first one and those with characters of the template "
+    "(transplant.donors)."
 )
 WITH_LABEL_WORDS = ("label", "one_label", "demonstrations")
 
@@ -183,7 +184,7 @@ def donor_texts(prompt: Mapping[str, Any], random: np.random.Generator) -> dict[
 
     Every text is exchanged for that of a demonstration of another class, field by field, and cut or
     repeated to the number of tokens of the text that it replaces, so that all positions stay.
-    Tokens with characters of the template, too, stay as they are.
+    Tokens with characters of the template, too, stay as they are, as does the prompt's first token.
 
     Parameters
     ----------

@@ -74,7 +74,8 @@ def moved(run: Run, *places: str) -> Sampled:
     ]
     seeds = {}
     for seed, rows in measured.items():
-        if set(rows.filter(donor="other_texts")["places"]).issuperset(places):
+        taken = rows.filter(donor="other_texts", what="keys_values", side="all")
+        if set(taken["places"]).issuperset(places):
             of_places = ratio_of_seed(rows, settings, ["moved"])
             seeds[seed] = of_places._replace(statistic=partial(_mean, of_places.statistic))
     if not seeds:
