@@ -42,8 +42,9 @@ def inputs_of_presenting(name, presented, all_models=False):
     """Input files of a figure or a table by argument: the summary, unless it declares others."""
     reads = presented.reads or {"summary": f"summaries/{name}"}
     inputs = {key: files_of(read, all_models=all_models) for key, read in reads.items()}
+    measured_in_twins = null_stages("untrained", config["controls"])
     for argument, read in presented.untrained.items():
-        if read.partition("/")[0] in null_stages("untrained", config["controls"]):
+        if read.partition("/")[0] in measured_in_twins:
             inputs[argument] = files_of(read, null="untrained")
     return inputs
 
