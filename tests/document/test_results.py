@@ -298,7 +298,7 @@ def test_a_run_that_changed_since_or_is_another_one_is_not_quoted(
 ) -> None:
     path = finished_default_run / "results" / "tables" / "accuracy.csv"
     text = path.read_text(encoding="utf-8")
-    for altered in (text.replace("reviews", "dialogues"), text.rstrip("\n") + "00\n"):
+    for altered in (text.replace("forms", "dialogues"), text.rstrip("\n") + "00\n"):
         path.write_text(altered, encoding="utf-8")
         with pytest.raises(InputError, match=r"accuracy\.csv: not what the run wrote"):
             read_run(finished_default_run)

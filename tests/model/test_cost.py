@@ -76,31 +76,24 @@ def test_a_whole_run_has_the_jobs_that_snakemake_plans() -> None:
     jobs = {
         stage: len(each) for stage, each in whole_run(configuration(), "gemma-3-270m", 18).items()
     }
-    # 3 tasks, 2 other sets of label words for one of them, and up to 8 seeds; nulls have up to 4.
+    # 3 tasks and up to 6 seeds; nulls, of which there are two for attention, have up to 3.
     expected = {
-        "attention": 8 * (3 + 2) + 4 * (3 + 3),
-        "flow": 3 * (3 + 2 + 3),
-        "isolation": 6 * (3 + 2) + 4 * 3,
-        "flow_page": 3,
-        "knockout": 4 * (3 + 3),
+        "attention": 6 * 3 + 3 * (3 + 3),
+        **dict.fromkeys(("flow", "isolation", "kernel", "compression"), 4 * 3 + 3 * 3),
         "transplant": 3 * (3 + 3),
-        "kernel": 4 * (3 + 3),
-        "compression": 4 * (3 + 3),
-        "timing": 3,
-        "heads": 2 * (3 + 3),
-        "ablation": 2 * 3,
-        **dict.fromkeys(("reweighting", "confusion", "retrieval"), 12),
+        **dict.fromkeys(("flow_page", "timing"), 3),
+        **dict.fromkeys(("heads", "ablation", "reweighting", "confusion"), 4 * 3),
     }
     assert jobs == expected
     assert set(jobs) <= set(STAGES)
 
 
 def test_shards_are_jobs_and_what_is_not_asked_for_has_none() -> None:
-    sharded = {"examples_per_shard": 10}  # 10 and 6 of 16 texts
+    sharded = {"examples_per_shard": 10}  # 10 and 2 of 12 texts
     config = configuration(compute=sharded, flow_page={"examples": 0})
     jobs = {stage: len(each) for stage, each in whole_run(config, "gemma-3-270m", 18).items()}
     assert "flow_page" not in jobs
-    assert (jobs["attention"], jobs["flow"], jobs["kernel"]) == (2 * 64, 2 * 24, 2 * 24)
+    assert (jobs["attention"], jobs["flow"], jobs["kernel"]) == (2 * 36, 2 * 21, 2 * 21)
     assert (jobs["confusion"], jobs["reweighting"], jobs["timing"]) == (12, 12, 3)
 
 
@@ -117,8 +110,8 @@ def test_a_run_is_told_of_in_one_sentence_by_a_process_of_its_own(
     with caplog.at_level(logging.INFO):
         log_run(configuration(**SHALLOW), "gemma-3-270m", resolved)
     (said,) = caplog.messages
-    assert said.startswith("gemma-3-270m: 290 jobs take about ")
-    assert " on this machine, one after the other, with 16 texts of about 32 tokens" in said
+    assert said.startswith("gemma-3-270m: 198 jobs take about ")
+    assert " on this machine, one after the other, with 12 texts of about 32 tokens" in said
 
 
 def test_rates_are_those_of_as_many_threads_as_jobs_have(

@@ -64,7 +64,7 @@ def test_isolated_layers_lie_at_the_ends_as_many_as_at_most() -> None:
         {
             "task": "average",
             "variant": ["mask", "mask", "mask", "mask", "zero"],
-            "measure": "label_loyalty",
+            "measure": "retained",
             "positions": ["label", "label", "label", "random", "label"],
             "side": ["first", "last", "first", "first", "first"],
             "layers": [2, 2, 1, 2, 2],
