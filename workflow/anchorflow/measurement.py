@@ -133,7 +133,7 @@ def plot_summary(
     for argument, read in declared.untrained.items():
         measured = read.partition("/")[0] in null_stages("untrained", config["controls"])
         if untrained and measured:
-            settings[argument] = of_tasks(untrained(read), look)
+            settings[argument] = untrained(read)  # averaged by the figure, over all tasks
     taken = {key: value for key, value in settings.items() if key in signature(plot).parameters}
     for path, kind in zip(paths, kinds, strict=True):  # files may have the same format
         plot(summary=of_tasks(summary, look), style=look, paths={kind: path}, **taken)
