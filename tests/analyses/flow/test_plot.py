@@ -7,9 +7,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from anchorflow.analyses.flow import plot
 from anchorflow.analyses.flow.plot import plot_flow
 from anchorflow.analyses.flow.schema import FLOW_SUMMARY
-from anchorflow.analyses.flow.summarize import FLOWS, measures
+from anchorflow.analyses.flow.summarize import FLOWS, mean_shares, measures
+from anchorflow.measurement import defaults, plot_summary
 from anchorflow.schemas.frames import frame_schema
 from figure_style import STYLE, figure_of, values_of
 
@@ -79,3 +81,25 @@ def test_the_flows_of_all_twins_are_one_gray_line_each(monkeypatch: pytest.Monke
 def test_the_average_alone_is_a_figure_of_one_column(monkeypatch: pytest.MonkeyPatch) -> None:
     figure = figure_of(monkeypatch, plot_flow, summary(("average",)))
     assert [axes.get_title() for axes in figure.axes] == ["average", ""]
+
+
+def test_untrained_networks_are_averaged_over_all_tasks_whichever_a_figure_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    twins = pl.concat([flows("tiny+a", 1.0, 1.0, 2.0), flows("tiny+a", 4.0, 0.0, 0.0)])
+    twins = twins.with_columns(task=pl.Series(["news", "news", "reviews", "reviews"]))
+    seen: dict[str, pl.DataFrame] = {}
+
+    def plot_flow(
+        summary: pl.DataFrame, untrained: pl.DataFrame, style: object, paths: object
+    ) -> None:
+        seen.update(summary=summary, untrained=untrained)
+
+    monkeypatch.setattr(plot, "plot_flow", plot_flow)
+    config = {**defaults(), "tasks": {"news": {}, "reviews": {}}}
+    config["controls"] = {"untrained": ["initialized"], "stages": ["flow"]}
+    paths = (tmp_path / "flow.png",)
+    plot_summary("flow", summary(), config, paths, lambda _: twins, tasks=["news"])
+    assert set(seen["summary"]["task"]) == {"news", "average"}
+    average = mean_shares(seen["untrained"]).filter(task="average", layer=0, flow="s_wp")
+    assert average["mean"].to_list() == [(1 / 4 + 1) / 2]
