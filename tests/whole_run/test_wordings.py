@@ -147,7 +147,7 @@ def test_every_stage_follows_every_wording_as_full_eager_prompts_do(
                 method="vanilla"
             ),
             pl.read_parquet(results / f"compression/tiny/{name}/0.parquet").filter(method="full"),
-            pl.read_parquet(results / f"isolation/tiny/{name}/0.parquet").filter(variant="none"),
+            pl.read_parquet(results / f"isolation/tiny/{name}/0.parquet").filter(positions="none"),
         ]
         saliency = pl.read_parquet(results / f"flow/tiny/{name}/0.parquet")
         attention = pl.read_parquet(results / f"attention/tiny/{name}/0/attention.parquet")
