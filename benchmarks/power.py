@@ -43,28 +43,33 @@ SEEDS, TEXTS = (2, 3, 4, 6, 8, 12, 16), (2, 3, 4, 6, 8, 12, 16, 32)
 class Spread(NamedTuple):
     """Variances of an effect between seeds and between texts, summed over tasks.
 
-    ``shared`` is that of texts that seeds share, which more seeds do not reduce.
+    ``shared`` is that of texts that seeds share, which more seeds do not reduce. ``tasks`` are as
+    many as would vary alike (Satterthwaite): one, if a single task makes most of the variance.
     """
 
     seeds: float
     texts: float
-    tasks: int
+    tasks: float
     shared: float = 0.0
 
     @classmethod
     def of(cls, estimate: Estimate) -> "Spread":
         """From the components of an estimate with S seeds of T texts, on average."""
         seeds = texts = shared = 0.0
+        between = []
         for stratum in estimate.strata:
             found = components(estimate.values, stratum)
             of_shared = float(found.shared_texts.variance[0])
             within = max(float(found.within_seeds.variance[0]) - of_shared, 0.0)
             count = len(stratum.texts)
             shared += of_shared * len(np.unique(np.concatenate(stratum.texts)))
-            excess = float(np.nan_to_num(found.between_seeds.variance[0])) - within
+            between.append(float(np.nan_to_num(found.between_seeds.variance[0])))
+            excess = between[-1] - within
             seeds += max(excess, 0.0) * count
             texts += within * sum(map(len, stratum.texts))
-        return cls(seeds, texts, len(estimate.strata), shared)
+        squares = sum(variance**2 for variance in between)
+        alike = sum(between) ** 2 / squares if squares else len(between)
+        return cls(seeds, texts, alike, shared)
 
     def half_width(self, seeds: int, texts: int, error: float) -> float:
         """Half of the interval with so many seeds, and so many texts of each."""
@@ -92,7 +97,8 @@ def tables_of(
     reads = {name: (read, "") for name, read in read_by_claims().items()}
     for null in NULLS:
         reads |= {name: (read, null) for name, read in null_reads(null, config["controls"]).items()}
-    reads["worded_predictions"] = ("attention/predictions", "worded")
+    if label_word_sets(config):
+        reads["worded_predictions"] = ("attention/predictions", "worded")
     for name, (read, null) in reads.items():
         stage, _, file = read.partition("/")
         table, pattern = {inner: rest for inner, *rest in STAGES[stage].files()}[file]
@@ -146,7 +152,7 @@ def main() -> None:
         value, seeds = float(of.value.values[0]), measured.seeds
         found = cheapest(value, spread, arguments.fixed, arguments.error)
         needs = f"{found[0]} × {found[1]}" if found else f"more than {SEEDS[-1]} × {TEXTS[-1]}"
-        texts = measured.examples / max(seeds * spread.tasks, 1)
+        texts = measured.examples / max(seeds * len(runs), 1)
         print(f"| {claim.name} | {of.what} | {value:.2f} | {seeds} × {texts:.0f} | {needs} |")
 
 

@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 from anchorflow.statistics.estimates import (
     Estimate,
     SeedStatistic,
+    Sharing,
     average,
     components,
     estimate,
@@ -217,10 +218,31 @@ def test_texts_that_only_some_seeds_share_count_where_they_meet() -> None:
     # Both have texts 1 and 2: products 0 and 9, in the mean of two seeds over 6 · 6, twice: 1/2.
     # Of two common texts among three, centering leaves 1 - 1/3 - 1/3 + 2/9 = 5/9: 9/10, and
     # centering on the mean of two seeds half of it: 9/5.
+    texts = [np.array([0, 1, 2]), np.array([1, 2, 3])]
+    assert 1 / 2 * Sharing.of(texts).recovered * 2 == pytest.approx(9 / 5)
+    # The texts' variance is 9 in both, so that of the mean of six 9 / 6. Had the two common texts
+    # of three all of it in common, two thirds of it were common, and twice that seen: 2. With four
+    # texts in two seeds, that has two degrees of freedom, and 9/5, from two texts, one.
     estimated = of_means([0, 3, 6], [3, 6, 0], texts=[[0, 1, 2], [1, 2, 3]])
     shared = components(estimated.values, estimated.strata[0]).shared_texts
-    assert shared.variance == pytest.approx(9 / 5)
-    assert shared.freedom.tolist() == [1]
+    assert shared.variance == pytest.approx(2)
+    assert shared.freedom.tolist() == [2]
+
+
+def test_few_shared_texts_widen_an_interval_by_no_more_than_all_could() -> None:
+    # Of ten seeds with four texts each, two share one, by which both deviate by 3.
+    random = np.random.default_rng(0)
+    values = [list(random.normal(size=4)) for _ in range(10)]
+    values[0][0] = values[1][0] = 6.0
+    texts = [list(range(4 * seed, 4 * seed + 4)) for seed in range(10)]
+    texts[1][0] = 0
+    shared = of_means(*values, texts=texts)
+    parts = components(shared.values, shared.strata[0])
+    assert parts.shared_texts.freedom.tolist() == [39 - 10]
+    # Of 40 texts, a pair is common: the ratio of the covariance to the variance within is 2 / 40.
+    assert Sharing.of([np.array(of_seed) for of_seed in texts]).most == pytest.approx(2 / 40)
+    distinct = of_means(*values)
+    assert half_width(distinct) < half_width(shared) < 1.1 * half_width(distinct)
 
 
 def test_texts_that_vary_in_opposite_ways_take_nothing_away() -> None:

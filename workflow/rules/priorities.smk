@@ -13,8 +13,8 @@ PRIORITIES = {
     ),
     "summarize_flow": 15,
     "plot_flow": 15,
-    # What measurements wait for.
-    "prepare_model": 10,
+    # What measurements wait for; the weights first, which take longest.
+    "prepare_model": 12,
     "prepare_untrained": 10,
     "prepare_prompts": 10,
     "prepare_perturbations": 10,

@@ -50,6 +50,13 @@ def test_a_probe_finds_what_is_there_and_nothing_in_shuffled_targets() -> None:
     assert absent == pytest.approx(0.5, abs=0.3)
 
 
+def test_a_target_is_decoded_alone_as_beside_the_other() -> None:
+    both = measure_probes(states(rounds=4), 0.01)
+    for target in ("label", "next_token"):
+        alone = measure_probes(states(rounds=4), 0.01, [target])
+        assert alone.equals(both.filter(target=target))
+
+
 def test_one_round_has_nothing_to_hold_out() -> None:
     assert measure_probes(states(rounds=1), 0.01).is_empty()
     assert measure_probes(states().clear(), 0.01).is_empty()

@@ -245,6 +245,14 @@ def test_what_was_not_probed_is_named() -> None:
     assert found["remedy"] == "kernel: {demonstrations_per_label: 4, offsets: [-1, 0, 1, 2, 3]}"
 
 
+def test_a_target_that_no_probe_decodes_is_named_with_the_line_to_add() -> None:
+    found = judged(
+        "probes_decode_next_token_before_keys", tables_of_probes("key", "label", (1,), "holds")
+    )
+    assert (found["verdict"], found["reason"]) == ("not measured", "no probe decodes next_token")
+    assert found["remedy"] == "probes: {targets: [next_token, label]}"
+
+
 def test_what_a_label_word_s_own_tokens_hold_does_not_count() -> None:
     tables = tables_of_probes("value", "label", (1,), "holds")  # and not at the token after it
     longer = {**tables, "prompts": prompts_with_words(2, 2)}

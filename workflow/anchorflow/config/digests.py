@@ -13,7 +13,7 @@ import ast
 import builtins
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
@@ -156,7 +156,7 @@ def _runs(path: Path) -> list[tuple[Path, Name]]:
     companions = [*inits, *(path.with_suffix(end) for end in _PAGE_PARTS)]
     found: list[tuple[Path, Name]] = [(file, None) for file in companions if file.is_file()]
     if path.suffix == ".py" and not is_schema(path):  # a schema's digest covers what it imports
-        for node in ast.walk(_tree(path)):
+        for node in _statements(_tree(path)):
             if isinstance(node, ast.Import):
                 found += [file for alias in node.names for file in _files(alias.name)]
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -167,6 +167,15 @@ def _runs(path: Path) -> list[tuple[Path, Name]]:
     return found
 
 
+def _statements(node: Any) -> Iterator[ast.AST]:
+    """All statements below a node, for imports are nothing else; expressions are most of a tree."""
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, block, ()):
+            yield inner
+            yield from _statements(inner)
+
+
+@cache
 def _files(module: str, name: Name = None) -> list[tuple[Path, Name]]:
     """The file of a module of this package, with a name that is imported from it."""
     package, *parts = module.split(".")

@@ -37,6 +37,7 @@ def schema_modules() -> list[str]:
     ]
 
 
+@cache
 def is_schema(path: Path) -> bool:
     """Whether a file describes tables and does nothing else."""
     shared = path.parent == PACKAGE / "schemas" and path.name != "frames.py"

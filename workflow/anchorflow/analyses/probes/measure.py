@@ -6,7 +6,7 @@ same probe with targets shuffled among demonstrations (labels within each round,
 contains each label once) gives chance accuracy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import polars as pl
@@ -75,7 +75,9 @@ def probe(
     ]
 
 
-def measure_probes(states: pl.DataFrame, penalty: float) -> pl.DataFrame:
+def measure_probes(
+    states: pl.DataFrame, penalty: float, decoded: Collection[str] = TARGETS
+) -> pl.DataFrame:
     """Probe the keys and values of every layer, head and offset of one model, task, and seed.
 
     Demonstrations of one round, which contains every label once, are held out together. With fewer
@@ -87,6 +89,8 @@ def measure_probes(states: pl.DataFrame, penalty: float) -> pl.DataFrame:
         ``STATES``.
     penalty : float
         λ, the ridge penalty.
+    decoded : collection of str
+        What is decoded, of ``TARGETS``.
 
     Returns
     -------
@@ -97,6 +101,7 @@ def measure_probes(states: pl.DataFrame, penalty: float) -> pl.DataFrame:
     if states.is_empty():
         return empty
     keys = states.select("model", "task", "seed").row(0, named=True)
+    names = [name for name in TARGETS if name in decoded]
     classes = states["label"].n_unique()
     parts = [empty]
     for (layer, head, offset), rows in states.group_by(
@@ -106,20 +111,20 @@ def measure_probes(states: pl.DataFrame, penalty: float) -> pl.DataFrame:
         if len(np.unique(rounds)) < 2:
             continue
         random = generator(keys["seed"], keys["task"], "probes")
-        orders = {
+        orders = {  # both, so that neither depends on whether the other is decoded
             "next_token": [random.permutation(len(rows)) for _ in range(SHUFFLES)],
             "label": [_within(rounds, random) for _ in range(SHUFFLES)],
         }
         targets = [
             np.stack([known, *(known[order] for order in orders[name])], 1)
-            for name in TARGETS
+            for name in names
             for known in [rows[name].to_numpy().astype(np.int64)]
         ]
         at = {"layer": layer, "head": head, "offset": offset}
         for source in SOURCES:
             features = np.array(rows[source].to_list(), dtype=np.float64)
-            decoded = probe(features, targets, rounds % FOLDS, penalty)
-            for target, correct in zip(TARGETS, decoded, strict=True):
+            found = probe(features, targets, rounds % FOLDS, penalty)
+            for target, correct in zip(names, found, strict=True):
                 rows_of = rows.select(
                     "demonstration",
                     pl.Series("correct", correct[:, 0]),
@@ -147,5 +152,5 @@ def _within(rounds: NDArray[np.int64], random: np.random.Generator) -> NDArray[n
 def measure(cell: Cell) -> None:
     """Probe keys and values around the label words, for one model, task, and seed."""
     spec = cell.spec
-    probes = measure_probes(cell.read("states", STATES), spec["penalty"])
+    probes = measure_probes(cell.read("states", STATES), spec["penalty"], spec["targets"])
     cell.write(PROBES, probes, {"probes": spec, **cell.settings("states")})

@@ -28,8 +28,8 @@ def plot_probes(
 ) -> None:
     """Plot the table ``probes_summary`` of one model, averaged over tasks and heads.
 
-    Top: from keys; bottom: from values; left: next token; right: label. One line per offset; gray:
-    probes of shuffled targets, averaged over offsets.
+    Top: from keys; bottom: from values; by column, what is decoded, one target or both. One line
+    per offset; gray: probes of shuffled targets, averaged over offsets.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE)
     offsets = averaged["offset"].unique().sort().to_list()
@@ -42,9 +42,10 @@ def plot_probes(
         )
     if averaged.is_empty():
         title += ": nothing, since no task has two demonstrations of each label"
-    with small_multiples(style, 2, 2, title, share_y=True) as (figure, axes):
+    decoded = [of for of in _TARGETS if of in averaged["target"]] or list(_TARGETS)
+    with small_multiples(style, 2, len(decoded), title, share_y=True) as (figure, axes):
         for row, source in enumerate(("key", "value")):
-            for column, (target, name) in enumerate(_TARGETS.items()):
+            for column, target in enumerate(decoded):
                 panel = axes[row][column]
                 rows = averaged.filter(pl.col("source") == source, pl.col("target") == target)
                 chance = (
@@ -78,7 +79,7 @@ def plot_probes(
                         label=f"{offset:+d}".replace("-", "−") if offset else "label word",
                     )
                 if row == 0:
-                    panel.set_title(name)
+                    panel.set_title(_TARGETS[target])
                 panel.set_ylim(0, 1.04)
                 number_layers(panel.xaxis)
                 if column == 0:

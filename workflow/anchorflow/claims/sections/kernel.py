@@ -128,6 +128,9 @@ def gathered(run: Run, source: str, target: str) -> Sampled:
     """
     at = pl.col("offset") < 0 if target == "next_token" else pl.col("offset") >= _word_tokens(run)
     seeds = {}
+    decoded = set(run.rows("probes")["target"])
+    if decoded and target not in decoded:
+        raise NotMeasured(f"no probe decodes {target}", "probes: {targets: [next_token, label]}")
     for seed, rows in run.by_seed("probes").items():
         chosen = rows.filter(at, source=source, target=target)
         if chosen.is_empty():
