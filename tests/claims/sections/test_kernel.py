@@ -246,9 +246,10 @@ def test_what_was_not_probed_is_named() -> None:
 
 
 def test_a_target_that_no_probe_decodes_is_named_with_the_line_to_add() -> None:
-    found = judged(
-        "probes_decode_next_token_before_keys", tables_of_probes("key", "label", (1,), "holds")
-    )
+    tables = tables_of_probes("value", "label", (1,), "holds")
+    tables["probes"] = tables["probes"].filter(target="label")
+    assert judged("probes_decode_label_after", tables)["verdict"] != "not measured"
+    found = judged("probes_decode_next_token_before_keys", tables)
     assert (found["verdict"], found["reason"]) == ("not measured", "no probe decodes next_token")
     assert found["remedy"] == "probes: {targets: [next_token, label]}"
 

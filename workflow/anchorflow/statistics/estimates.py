@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtrit
 
 from anchorflow.arrays import Array
 
@@ -123,7 +123,7 @@ def _same_freedom(variance: Array, freedom: int) -> Variance:
 
 def _narrower(first: Variance, second: Variance) -> Variance:
     """The one that gives the narrower interval at a confidence of .95."""
-    widths = [each.variance * stats.t.isf(0.025, each.freedom) ** 2 for each in (first, second)]
+    widths = [each.variance * stdtrit(each.freedom, 0.025) ** 2 for each in (first, second)]
     is_first = widths[0] <= widths[1]
     return Variance(*(np.where(is_first, *parts) for parts in zip(first, second, strict=True)))
 
@@ -240,13 +240,13 @@ class Estimate:
         draws = sum(len(stratum.texts) - 1 for stratum in self.strata)
         freedom = max(texts - len(self.strata) if self.one_seed else draws, 1)
         with np.errstate(divide="ignore"):
-            width: Array = np.maximum(stats.t.isf(error / 2, freedom), -np.log(error))
+            width: Array = np.maximum(-stdtrit(freedom, error / 2), -np.log(error))
         return width / (texts + 2)
 
 
 def _t_width(variances: Sequence[Variance], error: Array) -> Array:
     """Half of the width, [K], from the sum of several variances."""
-    squares = [each.variance * stats.t.isf(error / 2, each.freedom) ** 2 for each in variances]
+    squares = [each.variance * stdtrit(each.freedom, error / 2) ** 2 for each in variances]
     width: Array = np.sqrt(np.sum(squares, 0))
     return width
 
