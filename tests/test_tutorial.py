@@ -15,6 +15,7 @@ def test_the_notebook_runs_from_the_wheel(
     wheel_contents: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.fspath(wheel_contents))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # other tests take the other cores
     notebook = nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4)
     code = "import anchorflow\nprint(anchorflow.__file__)"
     notebook.cells.append(nbformat.v4.new_code_cell(code))
