@@ -76,10 +76,10 @@ def test_a_whole_run_has_the_jobs_that_snakemake_plans() -> None:
     jobs = {
         stage: len(each) for stage, each in whole_run(configuration(), "gemma-3-270m", 18).items()
     }
-    # 3 tasks and up to 6 seeds; nulls, of which there are two for attention, have up to 3.
+    # 3 tasks and 4 seeds, as nulls have, of which there are two for attention.
     expected = {
-        "attention": 6 * 3 + 3 * (3 + 3),
-        **dict.fromkeys(("flow", "isolation", "kernel", "compression"), 4 * 3 + 3 * 3),
+        "attention": 3 * (4 + 4 + 4),
+        **dict.fromkeys(("flow", "isolation", "kernel", "compression"), 3 * (4 + 4)),
         "transplant": 3 * (3 + 3),
         **dict.fromkeys(("flow_page", "timing"), 3),
         **dict.fromkeys(("heads", "ablation", "reweighting", "confusion"), 4 * 3),
@@ -93,7 +93,7 @@ def test_shards_are_jobs_and_what_is_not_asked_for_has_none() -> None:
     config = configuration(compute=sharded, flow_page={"examples": 0})
     jobs = {stage: len(each) for stage, each in whole_run(config, "gemma-3-270m", 18).items()}
     assert "flow_page" not in jobs
-    assert (jobs["attention"], jobs["flow"], jobs["kernel"]) == (2 * 36, 2 * 21, 2 * 21)
+    assert (jobs["attention"], jobs["flow"], jobs["kernel"]) == (2 * 36, 2 * 24, 2 * 24)
     assert (jobs["confusion"], jobs["reweighting"], jobs["timing"]) == (12, 12, 3)
 
 
@@ -110,7 +110,7 @@ def test_a_run_is_told_of_in_one_sentence_by_a_process_of_its_own(
     with caplog.at_level(logging.INFO):
         log_run(configuration(**SHALLOW), "gemma-3-270m", resolved)
     (said,) = caplog.messages
-    assert said.startswith("gemma-3-270m: 198 jobs take about ")
+    assert said.startswith("gemma-3-270m: 204 jobs take about ")
     assert " on this machine, one after the other, with 12 texts of about 32 tokens" in said
 
 

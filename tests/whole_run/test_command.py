@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from checkout import ROOT
@@ -16,6 +17,7 @@ exec {sys.executable} -c "from anchorflow.command.entry import main; main()" "$@
 """
 
 
+@pytest.mark.long
 def test_the_readme_s_commands_write_a_configuration_check_it_and_run(
     tmp_path: Path, tiny_model_directory: Path
 ) -> None:

@@ -101,6 +101,7 @@ def two_models(finished_run: Checkout) -> Checkout:
     return finished_run
 
 
+@pytest.mark.long
 def test_a_second_model_has_every_claim_plotted(two_models: Checkout) -> None:
     assert "Plotting the claims on all models" in two_models.planned()
     target = "results/figures/comparison"

@@ -62,6 +62,7 @@ SNAKEFILE = ROOT / "Snakefile"
 TARGET = "results/texts/news.parquet"
 
 
+@pytest.mark.long
 def test_another_directory_and_another_workflow_run_the_same_jobs(elsewhere: Path) -> None:
     config = ("--configfile", str(elsewhere / "small.yaml"))
     named = ("--snakefile", str(SNAKEFILE))
@@ -119,6 +120,7 @@ def committed(repository: Path) -> str:
     return f'gitfile("{repository}", path="workflow/Snakefile", tag="one")'
 
 
+@pytest.mark.long
 def test_rules_of_a_repository_are_those_of_the_installed_package(
     elsewhere: Path, repository: Path
 ) -> None:
@@ -174,6 +176,7 @@ def test_another_version_of_the_package_is_refused_in_one_sentence(
     assert "Traceback" not in run.stdout
 
 
+@pytest.mark.long
 def test_a_wheel_has_the_whole_workflow(elsewhere: Path, wheel_contents: Path) -> None:
     config = ("--configfile", str(elsewhere / "small.yaml"))
     there = planned(elsewhere, "--snakefile", str(SNAKEFILE), *config)

@@ -8,20 +8,22 @@ from typing import Any
 
 import polars as pl
 import pytest
+import torch
 from transformers import BloomConfig
 
 from checkout import Checkout
 
-Break = Callable[[Checkout], None]
+Task = dict[str, Any]
 
-
-def with_files(checkout: Checkout, train: pl.DataFrame, test: pl.DataFrame) -> None:
-    """Make the task "news" read these local files."""
-    train.write_parquet(checkout.folder / "train.parquet")
-    test.write_parquet(checkout.folder / "test.parquet")
-    task: dict[str, Any] = checkout.config["tasks"]["news"]
-    del task["corpus"]
-    task |= {"source": "local", "train": "train.parquet", "test": "test.parquet"}
+# What is refused while the run is planned.
+PLANNED: dict[str, tuple[Task, str]] = {
+    "unknown key": ({"templat": "x"}, r'templat: unknown key \(did you mean "template"\?\)'),
+    "no text": (
+        {"template": "Article\nAnswer:{label}"},
+        r"template: .* must contain \{text\} exac",
+    ),
+    "no file": ({"corpus": None, "source": "local", "test": "a"}, r"test: there is no file a"),
+}
 
 
 def texts(**changes: list[object]) -> pl.DataFrame:
@@ -29,116 +31,110 @@ def texts(**changes: list[object]) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def unknown_key(checkout: Checkout) -> None:
-    checkout.config["tasks"]["news"]["templat"] = "x"
-
-
-def no_text_in_template(checkout: Checkout) -> None:
-    checkout.config["tasks"]["news"]["template"] = "Article\nAnswer:{label}"
-
-
-def missing_file(checkout: Checkout) -> None:
-    with_files(checkout, texts(), texts())
-    (checkout.folder / "test.parquet").unlink()
-
-
-def missing_column(checkout: Checkout) -> None:
-    with_files(checkout, texts(), texts().rename({"text": "sentence"}))
-
-
-def unknown_label(checkout: Checkout) -> None:
-    with_files(checkout, texts(), texts(label=[0, 1, 9, 3]))
-
-
-def empty_text(checkout: Checkout) -> None:
-    with_files(checkout, texts(text=["one", " ", "three", "four"]), texts())
-
-
-def too_few_texts(checkout: Checkout) -> None:
-    with_files(checkout, texts(label=[0, 1, 2, 2]), texts())
-
-
-def corrupt_parquet(checkout: Checkout) -> None:
-    with_files(checkout, texts(), texts())
-    path = checkout.folder / "train.parquet"
-    path.write_bytes(path.read_bytes()[:-40])
-
-
-def colliding_labels(checkout: Checkout) -> None:
-    task = checkout.config["tasks"]["news"]
-    task["values"] = [word.strip() for word in task["labels"]]
-    task["labels"] = [" xqzw", " xqzv", " Business", " Technology"]
-
-
-def unreachable_hub(checkout: Checkout) -> None:
-    task: dict[str, Any] = checkout.config["tasks"]["news"]
-    del task["corpus"]
-    task |= {
-        "source": "hub",
-        "repository": "nobody/nothing",
-        "revision": "0" * 40,
-        "train": "train",
-        "test": "test",
-    }
-
-
-def unreachable_model(checkout: Checkout) -> None:
-    model = {"source": "hub", "repository": "nobody/nothing", "revision": "0" * 40}
-    checkout.config["models"]["tiny"] = model
-
-
-def alibi(checkout: Checkout) -> None:
-    folder = checkout.folder / "bloom"
-    BloomConfig(hidden_size=16, n_layer=1, n_head=2, vocab_size=99).save_pretrained(folder)
-    checkout.config["models"]["tiny"]["path"] = "bloom"
-
-
-def no_gpu(checkout: Checkout) -> None:
-    checkout.config["compute"] = {"device": "cuda"}
-
-
-CASES: list[tuple[Break, str, str]] = [
-    (unknown_key, "--dry-run", r'tasks\.news\.templat: unknown key \(did you mean "template"\?\)'),
-    (no_text_in_template, "--dry-run", r"tasks\.news\.template: .* must contain \{text\} exactly"),
-    (missing_file, "--dry-run", r"tasks\.news\.test: there is no file test\.parquet"),
-    (missing_column, "texts", r'test\.parquet: there is no column "text" \(it has sentence, label'),
-    (unknown_label, "texts", r"test\.parquet: row 3 has the label 9, which is none of 0, 1, 2, 3"),
-    (empty_text, "texts", r"train\.parquet: row 2 has an empty text"),
-    (corrupt_parquet, "texts", r"train\.parquet: not a readable parquet file"),
-    (unreachable_hub, "texts", r"tasks\.news: could not fetch .* work offline"),
-    (too_few_texts, "samples", r'the label "Technology" has 0 training texts'),
-    (colliding_labels, "prompts", r"for model tiny, label words begin with the same token: .*xqzw"),
-    (unreachable_model, "tokenizers", r"models\.tiny: could not fetch .* work offline"),
-    (alibi, "tokenizers", r"models\.tiny: the architecture bloom adds ALiBi"),
-    (no_gpu, "flow", r'compute\.device: "cuda" needs a CUDA GPU'),
-]
-
-TARGETS = {
-    "texts": "results/texts/news.parquet",
-    "samples": "results/samples/news/0.parquet",
-    "prompts": "results/prompts/tiny/news/0.parquet",
-    "tokenizers": "results/tokenizers/tiny",
-    "flow": "results/flow/tiny/news/0.parquet",
+# Files of a task, training and test texts, and what is said of them.
+FILES: dict[str, tuple[pl.DataFrame, pl.DataFrame, str]] = {
+    "column": (
+        texts(),
+        texts().rename({"text": "sentence"}),
+        r'test\.parquet: there is no column "text" \(it has sentence, label',
+    ),
+    "label": (
+        texts(),
+        texts(label=[0, 1, 9, 3]),
+        r"test\.parquet: row 3 has the label 9, which is none of 0, 1, 2, 3",
+    ),
+    "empty": (
+        texts(text=["one", " ", "three", "four"]),
+        texts(),
+        r"train\.parquet: row 2 has an empty text",
+    ),
+    "damaged": (texts(), texts(), r"train\.parquet: not a readable parquet file"),
+    "few": (texts(label=[0, 1, 2, 2]), texts(), r'the label "Technology" has 0 training texts'),
 }
+HUB = {"source": "hub", "repository": "nobody/nothing", "revision": "0" * 40}
 
 
-@pytest.mark.parametrize(
-    ("break_it", "stage", "sentence"), CASES, ids=[break_it.__name__ for break_it, *_ in CASES]
-)
-def test_a_mistake_is_told_in_one_sentence_without_a_traceback(
-    copy_checkout: Callable[[], Checkout], break_it: Break, stage: str, sentence: str
+@pytest.mark.parametrize("mistake", PLANNED)
+def test_a_mistake_in_the_configuration_is_told_in_one_sentence(
+    copy_checkout: Callable[[], Checkout], mistake: str
 ) -> None:
     checkout = copy_checkout()
-    break_it(checkout)
-    arguments = ["--dry-run"] if stage == "--dry-run" else ["--cores", "2", TARGETS[stage]]
-    printed = checkout.snakemake(*arguments, ok=False)
-    assert re.search(sentence, printed.replace("\n", " "))
+    changes, sentence = PLANNED[mistake]
+    task: Task = checkout.config["tasks"]["news"]
+    task |= changes
+    if "source" in changes:
+        del task["corpus"]
+    printed = checkout.snakemake("--dry-run", ok=False)
+    assert re.search(rf"tasks\.news\.{sentence}", printed.replace("\n", " "))
     assert "Traceback" not in printed
-    if stage != "--dry-run":
-        assert not (checkout.folder / TARGETS[stage]).exists()
-    if stage not in ("--dry-run", "flow"):
-        assert not (checkout.folder / "results/models").exists()
+
+
+def test_every_mistake_in_texts_words_and_models_is_told_in_one_sentence_by_its_job(
+    copy_checkout: Callable[[], Checkout],
+) -> None:
+    """All in one run, which goes on with other jobs; no job leaves anything behind."""
+    checkout = copy_checkout()
+    news: Task = checkout.config["tasks"]["news"]
+    tasks: dict[str, Task] = {}
+    said: dict[str, tuple[str, str]] = {}  # of every artifact: its job's log, and the sentence
+    for name, (train, test, sentence) in FILES.items():
+        (checkout.folder / name).mkdir()
+        for kind, rows in (("train", train), ("test", test)):
+            rows.write_parquet(checkout.folder / name / f"{kind}.parquet")
+        files = {kind: f"{name}/{kind}.parquet" for kind in ("train", "test")}
+        tasks[name] = {**news, "source": "local", **files}
+        del tasks[name]["corpus"]
+        said[f"results/texts/{name}.parquet"] = (f"prepare_texts/{name}", sentence)
+    damaged = checkout.folder / "damaged" / "train.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:-40])
+    of_few = said.pop("results/texts/few.parquet")[1]
+    said["results/samples/few/0.parquet"] = ("prepare_samples/few/0", of_few)
+
+    tasks["absent"] = {**news, **HUB, "train": "train", "test": "test"}
+    del tasks["absent"]["corpus"]
+    said["results/texts/absent.parquet"] = (
+        "prepare_texts/absent",
+        r"tasks\.absent: could not fetch .* work offline",
+    )
+    words = [" xqzw", " xqzv", " Business", " Technology"]
+    values = [word.strip() for word in news["labels"]]
+    tasks["alike"] = {**news, "labels": words, "values": values}
+    said["results/prompts/tiny/alike/0.parquet"] = (
+        "prepare_prompts/tiny/alike/0",
+        r"for model tiny, label words begin with the same token: .*xqzw",
+    )
+
+    bloom = BloomConfig(hidden_size=16, n_layer=1, n_head=2, vocab_size=99)
+    bloom.save_pretrained(checkout.folder / "bloom")
+    checkout.config["models"] |= {"absent": HUB, "bloom": {"source": "local", "path": "bloom"}}
+    for model, sentence in (
+        ("absent", r"models\.absent: could not fetch .* work offline"),
+        ("bloom", r"models\.bloom: the architecture bloom adds ALiBi"),
+    ):
+        said[f"results/tokenizers/{model}"] = (f"prepare_tokenizer/{model}", sentence)
+
+    checkout.config["tasks"] = tasks
+    printed = checkout.snakemake("--keep-going", "--cores", "2", "--", *said, ok=False)
+    assert "Traceback" not in printed
+    for artifact, (log, sentence) in said.items():
+        lines = (checkout.folder / "logs" / f"{log}.log").read_text(encoding="utf-8")
+        assert re.search(sentence, lines.splitlines()[-1]), (artifact, lines)
+        assert not (checkout.folder / artifact).exists()
+    assert not (checkout.folder / "results/models").exists()
     assert not list(checkout.folder.rglob("*.part"))
+
+
+def test_a_gpu_that_is_not_there_is_told_in_one_sentence(
+    copy_checkout: Callable[[], Checkout],
+) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    checkout, target = copy_checkout(), "results/flow/tiny/news/0.parquet"
+    checkout.config["compute"] = {"device": "cuda"}
+    printed = checkout.snakemake("--cores", "2", target, ok=False)
+    assert re.search(r'compute\.device: "cuda" needs a CUDA GPU', printed)
+    assert "Traceback" not in printed
+    assert not (checkout.folder / target).exists()
 
 
 def test_a_misspelt_task_in_a_path_is_told_with_the_nearest_one(
@@ -179,7 +175,9 @@ def test_prompts_longer_than_the_context_are_skipped_counted_and_shown(
     config["max_position_embeddings"] = median
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     checkout.config["models"]["tiny"]["path"] = str(folder)
-    checkout.snakemake("--cores", "2")
+    checkout.config["controls"] = {"untrained": [], "shuffled_labels": False}
+    tables = [f"results/tables/accuracy.{kind}" for kind in ("csv", "md")]
+    checkout.snakemake("--cores", "2", "--", *tables)
     rows = pl.read_parquet(checkout.folder / prompts).filter(demonstrations="fixed")
     skipped = int((lengths > median).sum())
     assert skipped > 0

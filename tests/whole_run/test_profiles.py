@@ -75,6 +75,7 @@ SCHEDULER = {
 }
 
 
+@pytest.mark.long
 def test_a_profile_submits_jobs_from_any_folder(tmp_path: Path, tiny_model_directory: Path) -> None:
     """An installed package has its profiles elsewhere than where it is run."""
     for name, commands in SCHEDULER.items():

@@ -63,6 +63,7 @@ def run(
     return checkout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 def test_python_measures_what_the_workflow_does(run: Checkout, family: str) -> None:
     task = run.config["tasks"]["mine"]
@@ -97,7 +98,7 @@ def test_python_measures_what_the_workflow_does(run: Checkout, family: str) -> N
 
 
 def test_a_measurement_has_a_summary_and_a_figure(
-    run: Checkout, tmp_path: Path, tiny_model_directory: Path
+    tmp_path: Path, tiny_model_directory: Path
 ) -> None:
     demonstrations = [("A bore.", 0), ("A delight.", 1)]
     tokenizer = AutoTokenizer.from_pretrained(tiny_model_directory)

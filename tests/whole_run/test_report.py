@@ -107,6 +107,7 @@ def test_processes_of_tests_keep_this_group_together(request: pytest.FixtureRequ
     assert request.node.nodeid.endswith("@report") == grouping
 
 
+@pytest.mark.long
 def test_every_figure_and_table_of_the_run_is_in_the_report(reports: dict[str, Path]) -> None:
     run = reports["one"].parent
     drawn = {str(path.relative_to(run)) for path in run.glob("results/figures/*/*.png")}
@@ -120,6 +121,7 @@ def test_every_figure_and_table_of_the_run_is_in_the_report(reports: dict[str, P
     assert set(results_of(reports["one"])) == (drawn | tables | {SUMMARY}) - copied
 
 
+@pytest.mark.long
 def test_captions_name_models_and_tasks_and_where_counts_are(
     reports: dict[str, Path],
 ) -> None:
@@ -139,12 +141,6 @@ def test_the_caption_files_are_those_that_the_rules_name() -> None:
     alone = set(re.findall(r'caption="\.\./report/(\w+)\.rst"', RULES))
     captions = {path.stem for path in (ROOT / "workflow/report").glob("*.rst")}
     assert captions == {*SHOWN["figure"], *SHOWN["table"], *alone, "workflow"}
-
-
-def test_captions_rebuild_nothing(finished_run: Checkout) -> None:
-    finished_run.edit("workflow/report/flow.rst", "three flows", "3 flows")
-    finished_run.edit("workflow/rules/presenting.smk", 'f"{kind.title()}s"', 'f"{kind}s"')
-    assert finished_run.planned() == set()
 
 
 class Reader:
@@ -228,7 +224,8 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
         yield Reader(driver)
 
 
-@pytest.mark.parametrize("kind", ["one", pytest.param("folder", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["one", "folder"])
 def test_figures_tables_and_captions_can_be_read(
     kind: str,
     reports: dict[str, Path],
@@ -269,6 +266,7 @@ def test_figures_tables_and_captions_can_be_read(
     assert reader.requested() == set()
 
 
+@pytest.mark.long
 def test_with_two_models_a_switch_turns_every_figure_to_the_other_one(
     reports: dict[str, Path], reader: Reader
 ) -> None:

@@ -114,6 +114,7 @@ def test_a_run_in_shards_leaves_the_files_of_a_run_without(finished_run: Checkou
     assert finished_run.planned(*CELL_FILES) == set()
 
 
+@pytest.mark.long
 def test_another_size_of_shards_rebuilds_nothing_that_was_touched(finished_run: Checkout) -> None:
     finished_run.config["compute"] = {"examples_per_shard": 4}
     assert gathering(finished_run.planned())

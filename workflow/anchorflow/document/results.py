@@ -18,9 +18,11 @@ from typing import Any
 
 import polars as pl
 import yaml
+from snakemake.utils import update_config
 
 from anchorflow.analyses.flow.plot import plot_flow
 from anchorflow.claims.summarize import load_claims
+from anchorflow.claims.verdicts import NOT_COMPARED, NOT_MEASURED, UNDECIDED, VERDICTS
 from anchorflow.config.cell_names import is_untrained
 from anchorflow.config.configuration import complete_configuration
 from anchorflow.config.errors import InputError
@@ -35,6 +37,8 @@ from anchorflow.store.checksums import sha256_of
 
 DOCS = ROOT / "docs"
 _DEFAULT_CONFIGURATION = ROOT / "config" / "config.yaml"
+_EXTENSION = ROOT / "config" / "full.yaml"
+EXTENDED = "extended"  # the claims of the extended run
 
 _ESTIMATES = ("mean", "effect")  # columns that have an interval
 _INTERVAL = ("low", "high")
@@ -56,10 +60,13 @@ class Results:
 def write(run: Path = ROOT, docs: Path = DOCS) -> None:
     """Write docs/results.md, what it quotes, and the figures that it shows.
 
+    Of the default run extended by ``config/full.yaml``, which replaces it in its folder, the claims
+    are quoted beside what was quoted of the default run.
+
     Parameters
     ----------
     run : path
-        The folder of a finished default run.
+        The folder of a finished default run, or of an extended one.
 
     Raises
     ------
@@ -68,11 +75,18 @@ def write(run: Path = ROOT, docs: Path = DOCS) -> None:
     QuotingError
         If the template quotes what the run does not have.
     """
-    results = read_run(run)
-    if "figures.flow" in results.facts:
-        plot_average(run, docs / "flow.png")
-        drawn = {"figures.flow": sha256_of(docs / "flow.png")}
-        results = Results(results.tables, {**results.facts, **drawn})
+    saved = read_quoted(DOCS / "results")
+    extended = read_extended(run)
+    if extended is None:
+        results = read_run(run)
+        if "figures.flow" in results.facts:
+            plot_average(run, docs / "flow.png")
+            drawn = {"figures.flow": sha256_of(docs / "flow.png")}
+            results = Results(results.tables, {**results.facts, **drawn})
+        extended = _of_extended(saved)
+    else:
+        results = saved
+    results = Results({**results.tables, **extended.tables}, {**results.facts, **extended.facts})
     text, quoted = results_page(results)
     (docs / "results.md").write_text(text, encoding="utf-8")
     folder = docs / "results"
@@ -84,7 +98,7 @@ def write(run: Path = ROOT, docs: Path = DOCS) -> None:
         (folder / name).write_text(text, encoding="utf-8")
     for fact in quoted.facts:
         name = fact.removeprefix("figures.")
-        if name not in (fact, "flow"):
+        if results is not saved and name not in (fact, "flow"):
             (figure,) = (run / "results" / "figures" / name).glob("*.png")
             shutil.copyfile(figure, docs / f"{name}.png")
 
@@ -95,7 +109,7 @@ def plot_average(run: Path, path: Path) -> None:
     (summary,) = (folder / "summaries" / "flow").glob("*.parquet")
     files = sorted((folder / "flow").glob("*/*/*.parquet"))
     twins = [pl.read_parquet(file) for file in files if is_untrained(file.parts[-3])]
-    config = _default_configuration()
+    config = _configuration(_DEFAULT_CONFIGURATION)
     plot_flow(
         pl.read_parquet(summary).filter(task=AVERAGE),
         {**config["figures"], "panel_width": PAGE},
@@ -120,8 +134,8 @@ def read_run(run: Path) -> Results:
     """
     finished = FinishedRun.read(run)
     tables = {name: _read_csv(file) for name, file in finished.tables().items()}
-    config = _default_configuration()
-    if not _is_default(tables["accuracy"], config):
+    config = _configuration(_DEFAULT_CONFIGURATION)
+    if not _is_of(tables["accuracy"], config):
         raise InputError(
             f"{run / 'results'}: not a run of {_DEFAULT_CONFIGURATION.relative_to(ROOT)}; run that."
         )
@@ -131,6 +145,28 @@ def read_run(run: Path) -> Results:
         return Results(tables, facts)
     figures = finished.figures().items()
     return Results(tables, facts | {f"figures.{name}": sha256_of(file) for name, file in figures})
+
+
+def read_extended(run: Path) -> Results | None:
+    """The claims and tasks of a finished run of both configurations; None if it is another one.
+
+    Raises
+    ------
+    InputError
+        If the run is not finished, or a file is not what the run wrote.
+    """
+    tables = FinishedRun.read(run).tables()
+    config = _configuration(_DEFAULT_CONFIGURATION, _EXTENSION)
+    if not _is_of(_read_csv(tables["accuracy"]), config):
+        return None
+    facts = {f"{EXTENDED}.tasks": list(config["tasks"])}
+    return Results({EXTENDED: _read_csv(tables["claims"])}, facts)
+
+
+def _of_extended(saved: Results) -> Results:
+    """What was quoted of the extended run."""
+    facts = {key: fact for key, fact in saved.facts.items() if key.startswith(f"{EXTENDED}.")}
+    return Results({EXTENDED: saved.tables[EXTENDED]}, facts)
 
 
 def read_quoted(folder: Path) -> Results:
@@ -158,7 +194,11 @@ def results_page(results: Results) -> tuple[str, Results]:
     """
     quoting = Quoting(results)
     asked = [claim.name for claim in load_claims() if claim.question]
-    text = page("results.md", asked=asked, **quoting.functions())
+    measured = [verdict for verdict in VERDICTS if verdict != NOT_MEASURED]
+    decided = [verdict for verdict in measured if verdict not in (UNDECIDED, NOT_COMPARED)]
+    text = page(
+        "results.md", asked=asked, measured=measured, decided=decided, **quoting.functions()
+    )
     quoted = quoting.quoted()
     digest = hashlib.sha256("".join(quoted_files(quoted).values()).encode()).hexdigest()
     return f"{text}\n<!-- SHA-256 of the files in docs/results: {digest} -->\n", quoted
@@ -283,13 +323,16 @@ def _cell_of(row: Mapping[str, str], column: str) -> str:
     return cell(mean, low, high)
 
 
-def _default_configuration() -> dict[str, Any]:
-    config: dict[str, Any] = yaml.safe_load(_DEFAULT_CONFIGURATION.read_text(encoding="utf-8"))
+def _configuration(*files: Path) -> dict[str, Any]:
+    """Configuration files, of which later ones add to earlier ones, with all defaults."""
+    config: dict[str, Any] = {}
+    for file in files:
+        update_config(config, yaml.safe_load(file.read_text(encoding="utf-8")))
     complete_configuration(config, SCHEMA_FILE)
     return config
 
 
-def _is_default(accuracy: Sequence[Mapping[str, str]], config: Mapping[str, Any]) -> bool:
+def _is_of(accuracy: Sequence[Mapping[str, str]], config: Mapping[str, Any]) -> bool:
     """Whether a run's models, tasks and counts are those of a configuration."""
     columns = ("model", "task", "seeds", "examples")
     found = {tuple(row[column] for column in columns) for row in accuracy}
