@@ -3,10 +3,10 @@ r"""How often the intervals of ``anchorflow.statistics`` cover the true value, o
 A data set has several seeds, which draw demonstrations, and test texts for each seed. It is
 simulated thousands of times. Counted are the nominal 95 % intervals that contain the true value,
 and the verdicts that are false: the interval is above 0 and the true value is not, or the other way
-round. Numbers are the worst of six settings: the seeds' texts are all distinct, all the same, or a
-fifth of them is the same; and the ratio r of the standard deviation between seeds to that between
-texts is 0 or .6. In the following, "noise" is normal with variance 1: half of it belongs to the
-text, the same for every seed, and half to text and seed.
+round. Numbers are the worst of eight settings: the seeds' texts are all distinct, half of them is
+the same, all are the same, or each seed draws them from 120; and the ratio r of the standard
+deviation between seeds to that between texts is 0 or .6. In the following, "noise" is normal with
+variance 1: half of it belongs to the text, the same for every seed, and half to text and seed.
 
 differences
     Between the correct answers, 0 or 1, of two methods m: whether the latent
@@ -55,7 +55,8 @@ from anchorflow.statistics.estimates import (
 SEEDS = (2, 3, 4, 8)
 TEXTS = (1, 4, 6, 16)
 RATIOS = (0.0, 0.6)
-SHARED = (0.0, 0.2, 1.0)
+POOL = 120  # test texts from which seeds draw, as in the default run
+SHARED = (0.0, 0.5, 1.0, None)
 TASKS = (1, 3)
 CONFIDENCE = 0.95
 LEAST_COVERED, MOST_FALSE = 0.93, 0.03
@@ -66,15 +67,21 @@ CHUNK = 500_000  # texts times data sets simulated at once, to bound memory
 
 
 class Setting(NamedTuple):
-    """Numbers of seeds and of texts per seed, share of texts common to all seeds, and r."""
+    """Numbers of seeds and of texts per seed, share of texts common to all seeds, and r.
+
+    ``shared`` is None if each seed draws its texts from ``POOL``.
+    """
 
     seeds: int
     texts: int
-    shared: float
+    shared: float | None
     ratio: float
 
     def identities(self) -> list[NDArray[np.int64]]:
         """The identities of each seed's texts."""
+        if self.shared is None:
+            draws = np.random.default_rng([self.seeds, self.texts])
+            return [draws.choice(POOL, self.texts, replace=False) for _ in range(self.seeds)]
         common = round(self.texts * self.shared)
         rest = self.texts - common
         starts = (common + seed * rest for seed in range(self.seeds))
@@ -266,7 +273,7 @@ def require_equal_aucs() -> None:
 
 
 def rows(kinds: Sequence[str], sets: int) -> Iterator[str]:
-    """Rows of Markdown: coverage / false verdicts in percent, the worst of six settings."""
+    """Rows of Markdown: coverage / false verdicts in percent, the worst of eight settings."""
     yield "| seeds × texts × tasks | " + " | ".join(kinds) + " |"
     yield "|---" * (1 + len(kinds)) + "|"
     for place, (seeds, texts, tasks) in enumerate(product(SEEDS, TEXTS, TASKS)):
@@ -280,9 +287,9 @@ def rows(kinds: Sequence[str], sets: int) -> Iterator[str]:
                             Setting(seeds, texts, shared, ratio),
                             tasks,
                             sets,
-                            np.random.default_rng([place, round(10 * ratio), round(10 * shared)]),
+                            np.random.default_rng([place, round(10 * ratio), sharing]),
                         )
-                        for shared, ratio in product(SHARED, RATIOS)
+                        for (sharing, shared), ratio in product(enumerate(SHARED), RATIOS)
                     ]
                 )
                 if name != "AUCs" or texts > 1

@@ -43,7 +43,8 @@ SEEDS, TEXTS = (2, 3, 4, 6, 8, 12, 16), (2, 3, 4, 6, 8, 12, 16, 32)
 class Spread(NamedTuple):
     """Variances of an effect between seeds and between texts, summed over tasks.
 
-    ``shared`` is that of texts that seeds share, which more seeds do not reduce. ``tasks`` are as
+    ``shared`` is that of texts that seeds share, as if seeds of another design shared as large a
+    part of theirs. ``tasks`` are as
     many as would vary alike (Satterthwaite): one, if a single task makes most of the variance.
     """
 
@@ -59,9 +60,10 @@ class Spread(NamedTuple):
         between = []
         for stratum in estimate.strata:
             found = components(estimate.values, stratum)
-            of_shared = float(found.shared_texts.variance[0])
-            within = max(float(found.within_seeds.variance[0]) - of_shared, 0.0)
             count = len(stratum.texts)
+            of_shared = float(found.shared_texts.variance[0])
+            covariance = of_shared * (count - 1) / count  # as it is in the variance within seeds
+            within = max(float(found.within_seeds.variance[0]) - covariance, 0.0)
             shared += of_shared * len(np.unique(np.concatenate(stratum.texts)))
             between.append(float(np.nan_to_num(found.between_seeds.variance[0])))
             excess = between[-1] - within
@@ -152,7 +154,7 @@ def main() -> None:
         value, seeds = float(of.value.values[0]), measured.seeds
         found = cheapest(value, spread, arguments.fixed, arguments.error)
         needs = f"{found[0]} × {found[1]}" if found else f"more than {SEEDS[-1]} × {TEXTS[-1]}"
-        texts = measured.examples / max(seeds * len(runs), 1)
+        texts = measured.examples / max(seeds * len(measured.draws), 1)
         print(f"| {claim.name} | {of.what} | {value:.2f} | {seeds} × {texts:.0f} | {needs} |")
 
 

@@ -100,6 +100,12 @@ def files(package: Path, text: str, *modules: str) -> set[str]:
         "def run():\n    from anchorflow.a import x\n",
         "if __name__ == '__main__':\n    import anchorflow.a as b\n",
         "import anchorflow.a, os\n",
+        "try:\n    pass\nexcept OSError:\n    import anchorflow.a\n",
+        "try:\n    pass\nfinally:\n    import anchorflow.a\n",
+        "for _ in ():\n    pass\nelse:\n    import anchorflow.a\n",
+        "with open('a'):\n    import anchorflow.a\n",
+        "match 1:\n    case 1:\n        import anchorflow.a\n",
+        "class A:\n    def of(self):\n        import anchorflow.a\n",
     ],
 )
 def test_modules_are_found_through_others_and_around_circles(package: Path, text: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 import yaml
+from snakemake.utils import update_config
 
 from anchorflow.config.errors import InputError
 from anchorflow.document import ROOT, __main__, bibliography, configuration, results, tables
@@ -228,22 +229,28 @@ def finished_default_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
         results, "plot_average", lambda run, path: shutil.copy(DOCS / "flow.png", path)
     )
     config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text(encoding="utf-8"))
-    (model,), tasks = config["models"], list(config["tasks"])
-    seeds = len(config["seeds"])
-    count = seeds * config["test_examples"]
+    (model,) = config["models"]
     run, folder = tmp_path / "run", tmp_path / "run" / "results"
     shutil.copytree(DOCS / "results", folder / "tables")
-    examples = {**dict.fromkeys(tasks, count), "average": count * len(tasks)}
-    accuracy = [f"{model},{task},accuracy,{seeds},{texts}\n" for task, texts in examples.items()]
-    (folder / "tables" / "accuracy.csv").write_text(
-        "".join(["model,task,measure,seeds,examples\n", *accuracy]), encoding="utf-8"
-    )
+    (folder / "tables" / "extended.csv").unlink()
+    write_accuracy(run, config)
     for name in quoted_figures():
         (folder / "figures" / name).mkdir(parents=True)
         shutil.copy(DOCS / f"{name}.png", folder / "figures" / name / f"{model}.png")
     (folder / "tables" / "run.json").unlink()
     write_manifest(run)
     return run
+
+
+def write_accuracy(run: Path, config: Mapping[str, Any]) -> None:
+    """The table by which the models, tasks and counts of a run are known."""
+    (model,), tasks, seeds = config["models"], list(config["tasks"]), len(config["seeds"])
+    count = seeds * config["test_examples"]
+    examples = {**dict.fromkeys(tasks, count), "average": count * len(tasks)}
+    accuracy = [f"{model},{task},accuracy,{seeds},{texts}\n" for task, texts in examples.items()]
+    (run / "results" / "tables" / "accuracy.csv").write_text(
+        "".join(["model,task,measure,seeds,examples\n", *accuracy]), encoding="utf-8"
+    )
 
 
 def write_manifest(run: Path) -> None:
@@ -270,6 +277,40 @@ def test_a_finished_default_run_is_quoted(finished_default_run: Path, docs: Path
     assert sorted(path.name for path in (docs / "results").iterdir()) == QUOTED
     for name in quoted_figures():
         assert (docs / f"{name}.png").read_bytes() == (DOCS / f"{name}.png").read_bytes()
+
+
+def test_the_claims_of_an_extended_run_are_quoted_beside_those_of_the_default_run(
+    finished_default_run: Path, docs: Path
+) -> None:
+    config: dict[str, Any] = {}
+    for name in ("config.yaml", "full.yaml"):
+        text = (ROOT / "config" / name).read_text(encoding="utf-8")
+        update_config(config, yaml.safe_load(text))
+    write_accuracy(finished_default_run, config)
+    claims = finished_default_run / "results" / "tables" / "claims.csv"
+    rows = pl.read_csv(claims, infer_schema=False)
+    rows.with_columns(reason=pl.lit("of the extended run")).write_csv(claims)
+    write_manifest(finished_default_run)
+    before = read_quoted(docs / "results")
+    write(finished_default_run, docs)
+    after = read_quoted(docs / "results")
+    assert {row["reason"] for row in after.tables["extended"]} == {"of the extended run"}
+    assert after.facts["extended.tasks"] == list(config["tasks"])
+    unchanged = before.tables.keys() - {"extended"}
+    assert {name: after.tables[name] for name in unchanged} == {
+        name: before.tables[name] for name in unchanged
+    }
+    assert not list(docs.glob("*.png"))  # those of the default run stay
+
+
+def test_without_claims_of_an_extended_run_the_page_is_left(
+    finished_default_run: Path, docs: Path
+) -> None:
+    (docs / "results" / "extended.csv").unlink()
+    before = (docs / "results.md").read_bytes()
+    with pytest.raises(InputError, match="after `make full`, write them by `make docs`"):
+        write(finished_default_run, docs)
+    assert (docs / "results.md").read_bytes() == before
 
 
 def test_the_figure_of_flows_has_the_average_alone_and_a_page_s_width(

@@ -214,35 +214,64 @@ def test_what_shared_texts_add_is_the_variance_between_texts() -> None:
 
 
 def test_texts_that_only_some_seeds_share_count_where_they_meet() -> None:
-    # Deviations from the seeds' means: -3, 0, 3 of texts 0, 1, 2, and 0, 3, -3 of texts 1, 2, 3.
-    # Both have texts 1 and 2: products 0 and 9, in the mean of two seeds over 6 · 6, twice: 1/2.
-    # Of two common texts among three, centering leaves 1 - 1/3 - 1/3 + 2/9 = 5/9: 9/10, and
-    # centering on the mean of two seeds half of it: 9/5.
-    texts = [np.array([0, 1, 2]), np.array([1, 2, 3])]
-    assert 1 / 2 * Sharing.of(texts).recovered * 2 == pytest.approx(9 / 5)
-    # The texts' variance is 9 in both, so that of the mean of six 9 / 6. Had the two common texts
-    # of three all of it in common, two thirds of it were common, and twice that seen: 2. With four
-    # texts in two seeds, that has two degrees of freedom, and 9/5, from two texts, one.
+    # Both seeds have texts 1 to 8, and one more each: 0 and 9. Means are 4 in both. Deviations of
+    # 1 to 8 are -3, ..., 4 in one and their negatives but for text 8 in the other, as below.
+    one = [4, 1, 7, 1, 7, 1, 7, 1, 7]
+    other = [1, 7, 1, 7, 1, 7, 7, 1, 4]
+    texts = [list(range(9)), list(range(1, 10))]
+    parts = components((of := of_means(one, other, texts=texts)).values, of.strata[0])
+    # Products of deviations, each -3, 0 or 3: eight common texts, six alike, two not: 4 · 9 = 36,
+    # in the mean of two seeds over 18 · 18, twice: 2/9. Of eight common texts among nine,
+    # centering leaves (8 - 16/9 + 64/81) / 81 of 8/81: 568/648; the mean of two seeds half of it.
+    recovered = 648 / 568
+    assert Sharing.of([np.array(of_seed) for of_seed in texts]).recovered == pytest.approx(
+        recovered
+    )
+    assert parts.shared_texts.variance == pytest.approx(2 / 9 * recovered * 2)
+    assert parts.shared_texts.freedom.tolist() == [7]
+
+
+def test_few_shared_texts_count_as_if_all_that_texts_differ_by_were_common() -> None:
+    # Texts 1 and 2 are common. The texts' variance is 9 in both seeds, so that of the mean of six
+    # 9 / 6. Two of three are common: two thirds of it, twice since the variance between two seeds
+    # lacks it: 2. Four texts in two seeds leave two degrees of freedom; the two would leave one.
     estimated = of_means([0, 3, 6], [3, 6, 0], texts=[[0, 1, 2], [1, 2, 3]])
-    shared = components(estimated.values, estimated.strata[0]).shared_texts
-    assert shared.variance == pytest.approx(2)
-    assert shared.freedom.tolist() == [2]
+    parts = components(estimated.values, estimated.strata[0])
+    assert parts.shared_texts.variance == pytest.approx(2)
+    assert parts.shared_texts.freedom.tolist() == [2]
+    assert parts.within_seeds.variance == pytest.approx(9 / 6 + 1)
 
 
-def test_few_shared_texts_widen_an_interval_by_no_more_than_all_could() -> None:
-    # Of ten seeds with four texts each, two share one, by which both deviate by 3.
+def test_one_outlier_in_two_seeds_widens_an_interval_by_no_more_than_all_texts_could() -> None:
     random = np.random.default_rng(0)
     values = [list(random.normal(size=4)) for _ in range(10)]
     values[0][0] = values[1][0] = 6.0
     texts = [list(range(4 * seed, 4 * seed + 4)) for seed in range(10)]
     texts[1][0] = 0
-    shared = of_means(*values, texts=texts)
-    parts = components(shared.values, shared.strata[0])
-    assert parts.shared_texts.freedom.tolist() == [39 - 10]
+    shared, distinct = of_means(*values, texts=texts), of_means(*values)
+    assert components(shared.values, shared.strata[0]).shared_texts.freedom.tolist() == [39 - 10]
     # Of 40 texts, a pair is common: the ratio of the covariance to the variance within is 2 / 40.
     assert Sharing.of([np.array(of_seed) for of_seed in texts]).most == pytest.approx(2 / 40)
-    distinct = of_means(*values)
     assert half_width(distinct) < half_width(shared) < 1.1 * half_width(distinct)
+
+
+def test_many_shared_texts_are_estimated_and_few_are_bounded_whatever_their_values() -> None:
+    def of(shared: int, texts: int, seeds: int) -> Sharing:
+        own = [np.arange(shared, texts) + texts * seed for seed in range(1, seeds + 1)]
+        return Sharing.of([np.r_[np.arange(shared), rest] for rest in own])
+
+    assert of(2, 12, 4).few
+    assert not of(8, 12, 4).few
+    assert not of(4, 4, 8).few  # where the bound would count each text eight times
+    assert of(0, 12, 4).most == 0
+
+
+def test_seeds_without_a_value_share_no_texts_with_the_others() -> None:
+    # The third seed has no value: all is as without it, whichever texts it has.
+    texts = [[0, 1, 2], [0, 1, 2], [7, 8, 9]]
+    with_gap = of_means([0, 3, 6], [1, 4, 7], [NAN, NAN, NAN], texts=texts)
+    without = of_means([0, 3, 6], [1, 4, 7], texts=texts[:2])
+    assert half_width(with_gap) == pytest.approx(half_width(without))
 
 
 def test_texts_that_vary_in_opposite_ways_take_nothing_away() -> None:

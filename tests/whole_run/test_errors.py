@@ -117,6 +117,7 @@ def test_every_mistake_in_texts_words_and_models_is_told_in_one_sentence_by_its_
     printed = checkout.snakemake("--keep-going", "--cores", "2", "--", *said, ok=False)
     assert "Traceback" not in printed
     for artifact, (log, sentence) in said.items():
+        assert re.search(sentence, printed), artifact
         lines = (checkout.folder / "logs" / f"{log}.log").read_text(encoding="utf-8")
         assert re.search(sentence, lines.splitlines()[-1]), (artifact, lines)
         assert not (checkout.folder / artifact).exists()

@@ -251,7 +251,7 @@ def test_a_target_that_no_probe_decodes_is_named_with_the_line_to_add() -> None:
     assert judged("probes_decode_label_after", tables)["verdict"] != "not measured"
     found = judged("probes_decode_next_token_before_keys", tables)
     assert (found["verdict"], found["reason"]) == ("not measured", "no probe decodes next_token")
-    assert found["remedy"] == "probes: {targets: [next_token, label]}"
+    assert found["remedy"] == "probes: {targets: [label, next_token]}"
 
 
 def test_what_a_label_word_s_own_tokens_hold_does_not_count() -> None:

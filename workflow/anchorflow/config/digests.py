@@ -122,8 +122,8 @@ def digest(path: Path, names: frozenset[Name] = frozenset([None])) -> str:
 
 def digest_now(path: Path) -> str:
     """The digest of a whole file as it is now, even if it changed after an earlier digest."""
-    digest.cache_clear()
-    _tree.cache_clear()
+    for cached in (digest, _tree, _executed):
+        cached.cache_clear()
     return digest(path)
 
 
@@ -168,7 +168,7 @@ def _runs(path: Path) -> list[tuple[Path, Name]]:
 
 
 def _statements(node: Any) -> Iterator[ast.AST]:
-    """All statements below a node, for imports are nothing else; expressions are most of a tree."""
+    """All statements below a node. Imports are statements, and most of a tree is expressions."""
     for block in ("body", "orelse", "finalbody", "handlers", "cases"):
         for inner in getattr(node, block, ()):
             yield inner

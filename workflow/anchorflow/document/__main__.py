@@ -8,7 +8,7 @@ from anchorflow.document import ROOT, bibliography, configuration, results, tabl
 
 
 def main(run: Path) -> None:
-    """Write all pages; docs/results.md only if ``run`` is the folder of a finished default run."""
+    """Write all pages; docs/results.md only if ``run`` has a finished default or extended run."""
     bibliography.write()
     configuration.write()
     tables.write()
@@ -21,6 +21,10 @@ def main(run: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m anchorflow.document", description=__doc__)
     parser.add_argument(
-        "run", nargs="?", type=Path, default=ROOT, help="folder of the default run, if not here"
+        "run",
+        nargs="?",
+        type=Path,
+        default=ROOT,
+        help="folder of the default or extended run, if not here",
     )
     main(parser.parse_args().run)

@@ -75,17 +75,15 @@ def write(run: Path = ROOT, docs: Path = DOCS) -> None:
     QuotingError
         If the template quotes what the run does not have.
     """
-    saved = read_quoted(DOCS / "results")
     extended = read_extended(run)
+    is_default = extended is None
+    results = read_run(run) if extended is None else read_quoted(docs / "results")
     if extended is None:
-        results = read_run(run)
+        extended = _of_extended(read_quoted(docs / "results"))
         if "figures.flow" in results.facts:
             plot_average(run, docs / "flow.png")
             drawn = {"figures.flow": sha256_of(docs / "flow.png")}
             results = Results(results.tables, {**results.facts, **drawn})
-        extended = _of_extended(saved)
-    else:
-        results = saved
     results = Results({**results.tables, **extended.tables}, {**results.facts, **extended.facts})
     text, quoted = results_page(results)
     (docs / "results.md").write_text(text, encoding="utf-8")
@@ -98,7 +96,7 @@ def write(run: Path = ROOT, docs: Path = DOCS) -> None:
         (folder / name).write_text(text, encoding="utf-8")
     for fact in quoted.facts:
         name = fact.removeprefix("figures.")
-        if results is not saved and name not in (fact, "flow"):
+        if is_default and name not in (fact, "flow"):
             (figure,) = (run / "results" / "figures" / name).glob("*.png")
             shutil.copyfile(figure, docs / f"{name}.png")
 
@@ -156,16 +154,28 @@ def read_extended(run: Path) -> Results | None:
         If the run is not finished, or a file is not what the run wrote.
     """
     tables = FinishedRun.read(run).tables()
+    accuracy = _read_csv(tables["accuracy"])
     config = _configuration(_DEFAULT_CONFIGURATION, _EXTENSION)
-    if not _is_of(_read_csv(tables["accuracy"]), config):
+    if _is_of(accuracy, _configuration(_DEFAULT_CONFIGURATION)) or not _is_of(accuracy, config):
         return None
     facts = {f"{EXTENDED}.tasks": list(config["tasks"])}
     return Results({EXTENDED: _read_csv(tables["claims"])}, facts)
 
 
 def _of_extended(saved: Results) -> Results:
-    """What was quoted of the extended run."""
+    """What was quoted of the extended run.
+
+    Raises
+    ------
+    InputError
+        If nothing was.
+    """
     facts = {key: fact for key, fact in saved.facts.items() if key.startswith(f"{EXTENDED}.")}
+    if EXTENDED not in saved.tables or not facts:
+        raise InputError(
+            "docs/results has no claims of the extended run, which the page quotes too; after "
+            "`make full`, write them by `make docs`."
+        )
     return Results({EXTENDED: saved.tables[EXTENDED]}, facts)
 
 

@@ -2,17 +2,17 @@
 
 A seed draws demonstrations and test texts. The variance of an estimate is that between seeds, with
 degrees of freedom of the number of seeds minus 1, so that few seeds give wide intervals. Where
-seeds share test texts, the covariance due to these is a second component, and the squares of the
-two half-widths are added. Tasks are fixed effects: the variances of a component are added over
-tasks, and their degrees of freedom combined as in Satterthwaite (1946). Where no text differs from
-any other, the interval is that of a rare difference. ``benchmarks/coverage.py`` measures the
-coverage of these intervals.
+seeds share test texts, the covariance due to these, or a bound if they are few, is a second
+component, and the squares of the two half-widths are added. Tasks are fixed effects: the variances
+of a component are added over tasks, and their degrees of freedom combined as in Satterthwaite
+(1946). Where no text differs from any other, the interval is that of a rare difference.
+``benchmarks/coverage.py`` measures the coverage of these intervals.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, compress
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +50,15 @@ class Stratum:
     texts: tuple[NDArray[np.int64], ...]  # of each seed, identities
     made: Callable[[Array], Array] = unchanged  # of [..., K]
 
+    def of_seeds(self, chosen: NDArray[np.bool_]) -> "Stratum":
+        """The same with some seeds alone, [S]."""
+        return Stratum(
+            self.without_seed[chosen],
+            tuple(compress(self.without_text, chosen)),
+            tuple(compress(self.texts, chosen)),
+            self.made,
+        )
+
     def map(self, function: Callable[[Array], Array]) -> "Stratum":
         """Apply a function of [..., K] to all values."""
         return replace(self, made=lambda stored: function(self.made(stored)))
@@ -76,20 +85,33 @@ def components(values: Array, stratum: Stratum) -> Components:
     Let the value of a text be y = a + b + e, with the effects a of its seed and b of the text and
     the residual e. The variance of the seeds' means divided by the number S of seeds estimates
     var(a) / S + var(e) / N + var(b) / N, the whole variance if no text is shared. Shared texts add
-    the mean covariance of two seeds' means, estimated from the texts that both have. Few such texts
-    estimate it badly; where that makes the interval wider, the covariance is the most that it can
-    be, if all variance between texts were common to seeds. For statistics other than means, seeds
-    and texts are left out one at a time (jackknife).
+    the mean covariance of two seeds' means, estimated from the texts that both have, or, where
+    these are few, bounded; see :class:`Sharing`. For statistics other than means, seeds and texts
+    are left out one at a time (jackknife).
 
     Source: for the sum of the two, Cameron, Gelbach and Miller 2011 (two-way clustering).
     """
     without = stratum.made(stratum.without_seed)
     defined = ~np.isnan(without)
-    seeds = defined.sum(0)
-    squares = np.where(defined, (without - mean_where_defined(without, 0)) ** 2, 0).sum(0)
-    between = np.where(seeds > 1, squares * (seeds - 1) / np.maximum(seeds, 1), np.nan)
+    if defined.all() or not defined.any():
+        return _components(values, stratum, without)
+    parts = Components(*(Variance(np.zeros(values.shape), np.ones(values.shape)) for _ in range(3)))
+    for pattern in np.unique(defined, axis=1).T:  # seeds that have a value; others do not count
+        columns = (defined == pattern[:, None]).all(0)
+        found = _components(values, stratum.of_seeds(pattern), without[pattern])
+        for part, of_pattern in zip(parts, found, strict=True):
+            for whole, of_columns in zip(part, of_pattern, strict=True):
+                whole[columns] = of_columns[columns]
+    return parts
 
-    names, times = np.unique(np.concatenate(stratum.texts), return_counts=True)
+
+def _components(values: Array, stratum: Stratum, without: Array) -> Components:
+    """As :func:`components`, of seeds that all have values ``without`` each of them, [S, K]."""
+    count = len(stratum.texts)
+    squares = ((without - mean_where_defined(without, 0)) ** 2).sum(0)
+    between = squares * (count - 1) / count if count > 1 else np.full(values.shape, np.nan)
+
+    names, times = np.unique(np.concatenate([*stratum.texts, []]), return_counts=True)
     repeated = names[times > 1]
     of_texts, of_repeated_texts = np.zeros(values.shape), np.zeros(values.shape)
     of_repeated = np.zeros((len(repeated), *values.shape))
@@ -102,17 +124,14 @@ def components(values: Array, stratum: Stratum) -> Components:
         of_repeated[np.searchsorted(repeated, texts[shared])] += influence[shared]
     pairs = (of_repeated**2).sum(0) - of_repeated_texts  # of a text's influences in two seeds
     sharing = Sharing.of(stratum.texts)
-    covariance = np.maximum(pairs * sharing.recovered, 0)
-
-    count = len(stratum.texts)
+    covariance = (
+        of_texts * sharing.most if sharing.few else np.maximum(pairs * sharing.recovered, 0)
+    )
+    seen = count / max(count - 1, 1)  # the variance between seeds lacks the covariance
     total = sum(len(texts) for texts in stratum.texts)
-    seen = count / max(count - 1, 1)  # by the variance between seeds, which lacks the covariance
     return Components(
-        Variance(between, np.maximum(seeds - 1, 1).astype(float)),
-        _narrower(
-            _same_freedom(covariance * seen, len(repeated) - 1),
-            _same_freedom(of_texts * sharing.most * seen, len(names) - count),
-        ),
+        _same_freedom(between, count - 1),
+        _same_freedom(covariance * seen, sharing.freedom),
         _same_freedom(of_texts + covariance, total - count),
     )
 
@@ -121,18 +140,22 @@ def _same_freedom(variance: Array, freedom: int) -> Variance:
     return Variance(variance, np.full(variance.shape, max(freedom, 1), float))
 
 
-def _narrower(first: Variance, second: Variance) -> Variance:
-    """The one that gives the narrower interval at a confidence of .95."""
-    widths = [each.variance * stdtrit(each.freedom, 0.025) ** 2 for each in (first, second)]
-    is_first = widths[0] <= widths[1]
-    return Variance(*(np.where(is_first, *parts) for parts in zip(first, second, strict=True)))
-
-
 class Sharing(NamedTuple):
-    """What the texts that seeds share do to the covariance of the seeds' means."""
+    """What is known of the covariance of the seeds' means from the texts that seeds share.
 
-    recovered: float  # by how much centering on seeds' means understates it
-    most: float  # its ratio to the variance within seeds if that were all common to seeds
+    R shared texts estimate it with R - 1 degrees of freedom, which makes intervals several times as
+    wide if R is 2 or 3. It is at most the variance within seeds times
+    2 Σ_{a<b} c_ab / (n_a n_b) / Σ_a 1 / n_a, for seeds of n_a texts of which pairs share c_ab: all
+    variance between texts is then common to the seeds. The bound counts instead where it gives the
+    narrower interval even if only half of that variance is common, at a confidence of .95. That
+    depends on the texts alone, not on their values. Its degrees of freedom are those of the
+    distinct texts within seeds.
+    """
+
+    recovered: float  # by how much centering on seeds' means understates the covariance
+    most: float  # the bound, as a ratio to the variance within seeds
+    few: bool  # whether the bound counts
+    freedom: int
 
     @classmethod
     def of(cls, texts: Sequence[NDArray[np.int64]]) -> "Sharing":
@@ -142,8 +165,17 @@ class Sharing(NamedTuple):
             common, size = len(np.intersect1d(a, b)), len(a) * len(b)
             wanted += common / size
             found += common / size * (1 - 1 / len(a) - 1 / len(b) + common / size)
-        within = sum(1 / len(of_seed) for of_seed in texts)
-        return cls(wanted / found if found > 0 else 0.0, 2 * wanted / within)
+        # A single text of a seed has no variance within it.
+        within = sum(1 / len(of_seed) for of_seed in texts if len(of_seed) > 1)
+        _, times = np.unique(np.concatenate([*texts, []]), return_counts=True)
+        estimated, bounded = max((times > 1).sum() - 1, 1), max(len(times) - len(texts), 1)
+        few = bool(stdtrit(estimated, 0.025) ** 2 > 2 * stdtrit(bounded, 0.025) ** 2)
+        return cls(
+            wanted / found if found > 0 else 0.0,
+            2 * wanted / within if within > 0 else 0.0,
+            few,
+            bounded if few else estimated,
+        )
 
 
 @dataclass(frozen=True)

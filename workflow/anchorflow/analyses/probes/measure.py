@@ -76,7 +76,7 @@ def probe(
 
 
 def measure_probes(
-    states: pl.DataFrame, penalty: float, decoded: Collection[str] = TARGETS
+    states: pl.DataFrame, penalty: float, chosen: Collection[str] = TARGETS
 ) -> pl.DataFrame:
     """Probe the keys and values of every layer, head and offset of one model, task, and seed.
 
@@ -89,7 +89,7 @@ def measure_probes(
         ``STATES``.
     penalty : float
         λ, the ridge penalty.
-    decoded : collection of str
+    chosen : collection of str
         What is decoded, of ``TARGETS``.
 
     Returns
@@ -101,7 +101,7 @@ def measure_probes(
     if states.is_empty():
         return empty
     keys = states.select("model", "task", "seed").row(0, named=True)
-    names = [name for name in TARGETS if name in decoded]
+    names = [name for name in TARGETS if name in chosen]
     classes = states["label"].n_unique()
     parts = [empty]
     for (layer, head, offset), rows in states.group_by(

@@ -124,13 +124,14 @@ def gathered(run: Run, source: str, target: str) -> Sampled:
     Raises
     ------
     NotMeasured
-        If nothing was probed there, or label words differ in their number of tokens.
+        If the target is not decoded, nothing was probed there, or label words differ in their
+        number of tokens.
     """
     at = pl.col("offset") < 0 if target == "next_token" else pl.col("offset") >= _word_tokens(run)
-    seeds = {}
     decoded = set(run.rows("probes")["target"])
     if decoded and target not in decoded:
-        raise NotMeasured(f"no probe decodes {target}", "probes: {targets: [next_token, label]}")
+        raise NotMeasured(f"no probe decodes {target}", "probes: {targets: [label, next_token]}")
+    seeds = {}
     for seed, rows in run.by_seed("probes").items():
         chosen = rows.filter(at, source=source, target=target)
         if chosen.is_empty():
