@@ -28,8 +28,9 @@ def plot_probes(
 ) -> None:
     """Plot the table ``probes_summary`` of one model, averaged over tasks and heads.
 
-    Top: from keys; bottom: from values; by column, what is decoded, one target or both. One line
-    per offset; gray: probes of shuffled targets, averaged over offsets.
+    Top: from keys; bottom: from values; by column, what is decoded. A single target has keys and
+    values side by side. One line per offset; gray: probes of shuffled targets, averaged over
+    offsets.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE)
     offsets = averaged["offset"].unique().sort().to_list()
@@ -43,10 +44,11 @@ def plot_probes(
     if averaged.is_empty():
         title += ": nothing, since no task has two demonstrations of each label"
     decoded = [of for of in _TARGETS if of in averaged["target"]] or list(_TARGETS)
-    with small_multiples(style, 2, len(decoded), title, share_y=True) as (figure, axes):
+    alone = len(decoded) == 1
+    with small_multiples(style, 1 if alone else 2, 2, title, share_y=True) as (figure, axes):
         for row, source in enumerate(("key", "value")):
             for column, target in enumerate(decoded):
-                panel = axes[row][column]
+                panel = axes[0][row] if alone else axes[row][column]
                 rows = averaged.filter(pl.col("source") == source, pl.col("target") == target)
                 chance = (
                     rows.filter(pl.col("measure") == "shuffled")
@@ -78,13 +80,17 @@ def plot_probes(
                         marker=MARKERS[number % len(MARKERS)],
                         label=f"{offset:+d}".replace("-", "−") if offset else "label word",
                     )
-                if row == 0:
+                if alone:
+                    panel.set_title(f"{_TARGETS[target]}, from {source}s")
+                elif row == 0:
                     panel.set_title(_TARGETS[target])
                 panel.set_ylim(0, 1.04)
                 number_layers(panel.xaxis)
-                if column == 0:
+                if alone and row == 0:
+                    panel.set_ylabel("accuracy of probes")
+                elif not alone and column == 0:
                     panel.set_ylabel(f"accuracy of probes\nof {source}s")
-                if row == 1:
+                if alone or row == 1:
                     panel.set_xlabel("layer")
         handles, names = axes[0][0].get_legend_handles_labels()
         legend_below(
