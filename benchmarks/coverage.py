@@ -81,7 +81,16 @@ class Setting(NamedTuple):
         """The identities of each seed's texts."""
         if self.shared is None:
             draws = np.random.default_rng([self.seeds, self.texts])
-            return [draws.choice(POOL, self.texts, replace=False) for _ in range(self.seeds)]
+            counts = {1: self.texts // 2, 0: (self.texts + 1) // 2}  # odd ones are one class
+            return [
+                np.concatenate(
+                    [
+                        2 * draws.choice(POOL // 2, count, replace=False) + odd
+                        for odd, count in counts.items()
+                    ]
+                )
+                for _ in range(self.seeds)
+            ]
         common = round(self.texts * self.shared)
         rest = self.texts - common
         starts = (common + seed * rest for seed in range(self.seeds))
