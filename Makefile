@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 help:
 	@echo "make run      install into $(VENV), run the default workflow, print its answers"
-	@echo "make full     then measure what the default run leaves out, in about 25 minutes"
+	@echo "make full     then measure what the default run leaves out, in 20 to 30 minutes"
 	@echo "make report   collect the run's figures and tables in report.html"
 	@echo "make install  install into $(VENV) only"
 	@echo "make test     also install the development tools, then lint, type-check and test (12 to 25 minutes)"
