@@ -70,9 +70,9 @@ def write_configuration(
     for file in (folder / name for name in (CONFIGURATION, *parts)):
         if file.exists():
             raise InputError(f"{file}: exists; move it away, or name another folder.")
-    *_, analyses = _DEFAULT.read_text(encoding="utf-8").partition("# What demonstrations decide")
+    analyses = _analyses(_DEFAULT.read_text(encoding="utf-8"))
     named = (_as_yaml({"models": models}), _as_yaml({"tasks": tasks}))
-    text = "\n".join([_HEAD, *named, "# What demonstrations decide" + analyses])
+    text = "\n".join([_HEAD, *named, analyses])
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -92,6 +92,12 @@ def write_configuration(
     with replacing(folder / CONFIGURATION) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return folder / CONFIGURATION
+
+
+def _analyses(text: str) -> str:
+    """What a configuration says from its seeds on, with their comment."""
+    (start,) = re.finditer(r"^(?:#.*\n)*seeds:", text, re.MULTILINE)
+    return text[start.start() :]
 
 
 def _check_texts(config: Mapping[str, Any]) -> None:
