@@ -18,11 +18,11 @@ Task = dict[str, Any]
 # What is refused while the run is planned.
 PLANNED: dict[str, tuple[Task, str]] = {
     "unknown key": ({"templat": "x"}, r'templat: unknown key \(did you mean "template"\?\)'),
-    "no text": (
-        {"template": "Article\nAnswer:{label}"},
-        r"template: .* must contain \{text\} exac",
+    "no text": ({"template": "Answer:{label}"}, r"template: .* must contain \{text\} exactly"),
+    "no file": (
+        {"source": "local", "train": "no.csv", "test": "no.csv"},
+        r"train: there is no file no\.csv",
     ),
-    "no file": ({"corpus": None, "source": "local", "test": "a"}, r"test: there is no file a"),
 }
 
 
