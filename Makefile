@@ -3,7 +3,7 @@
 PYTHON ?= python3
 CORES ?= all
 VENV ?= .venv
-TEST_PROCESSES ?= 2
+TEST_PROCESSES ?= 3
 ALL_TESTS_PROCESSES ?= 3
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -16,8 +16,8 @@ help:
 	@echo "make full     then measure what the default run leaves out, in 20 to 30 minutes"
 	@echo "make report   collect the run's figures and tables in report.html"
 	@echo "make install  install into $(VENV) only"
-	@echo "make test     also install the development tools, then lint, type-check and test (12 to 25 minutes)"
-	@echo "make test-all also run the tests that compare and kill whole runs (25 minutes)"
+	@echo "make test     also install the development tools, then lint, type-check and test (9 minutes)"
+	@echo "make test-all also run the tests that compare and kill whole runs (30 minutes)"
 	@echo "make docs     write the generated pages of the documentation"
 	@echo "make site     build the documentation's site in the folder site"
 	@echo "make publish  write a page of a finished run: RUN=folder CONFIGURATION=files"
