@@ -77,9 +77,10 @@ def write(run: Path = ROOT, docs: Path = DOCS) -> None:
     """
     extended = read_extended(run)
     is_default = extended is None
-    results = read_run(run) if extended is None else read_quoted(docs / "results")
-    if extended is None:
-        extended = _of_extended(read_quoted(docs / "results"))
+    if extended is not None:
+        results = read_quoted(docs / "results")
+    else:
+        results, extended = read_run(run), _of_extended(read_quoted(docs / "results"))
         if "figures.flow" in results.facts:
             plot_average(run, docs / "flow.png")
             drawn = {"figures.flow": sha256_of(docs / "flow.png")}
