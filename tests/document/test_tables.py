@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from anchorflow.config.stages import files_of_tables
+from anchorflow.config.table import Column, Table
 from anchorflow.document.tables import (
     DICTIONARY_FILE,
     columns_of,
@@ -14,8 +15,9 @@ from anchorflow.document.tables import (
     keys_of,
     shared_columns,
 )
-from anchorflow.schemas.fields import PARTS_OF_CHANGE, field
-from anchorflow.store.all_tables import TABLES
+from anchorflow.document.tables import SCHEMAS as TABLES
+from anchorflow.schemas.fields import PARTS_OF_CHANGE
+from anchorflow.schemas.frames import arrow_schema
 
 FILES = files_of_tables()
 
@@ -79,7 +81,9 @@ def described_in(section: str) -> dict[str, str]:
 
 def test_a_column_that_three_tables_describe_alike_is_shared_and_one_of_each_name() -> None:
     def table(*columns: tuple[str, str]) -> pa.Schema:
-        return pa.schema([field(name, pa.int32(), description) for name, description in columns])
+        return arrow_schema(
+            Table("made", "one", tuple(Column(n, "int32", w) for n, w in columns), ())
+        )
 
     first, other = ("layer", "a layer"), ("layer", "the first layer")
     tables = [table(first, ("seed", "a seed"))] * 2 + [table(other)] * 3 + [table(first)] * 2

@@ -10,7 +10,7 @@ import pytest
 
 from anchorflow.analyses.flow.schema import FLOW
 from anchorflow.config.errors import InputError
-from anchorflow.schemas import fields as f
+from anchorflow.config.table import Column, table
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.texts import TEXTS
 from anchorflow.store.all_tables import TABLES
@@ -168,7 +168,7 @@ def test_several_files_are_read_one_below_the_other(texts: Path) -> None:
 
 def test_no_flipped_bit_of_a_file_changes_what_is_read(tmp_path: Path) -> None:
     """In no page, no page's header, and not in the footer, of which some readers crash."""
-    schema = f.table("t", "r", f.field("a", f.INDICES, "x"), keys="a")
+    schema = table("t", "r", Column("a", "list<int32>", "x"), keys="a")
     path = tmp_path / "t.parquet"
     write_table(path, schema, {"a": [[1, 2, 3]] * 40 + [[], [4]]}, {})
     written, whole = path.read_bytes(), read_table(path, schema)

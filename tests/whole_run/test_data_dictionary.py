@@ -10,7 +10,6 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from anchorflow.config.stages import STAGES, files_of_tables
-from anchorflow.document.tables import keys_of
 from anchorflow.store.all_tables import TABLES
 from checkout import Checkout
 from documentation import python_examples, run_examples
@@ -47,7 +46,7 @@ def test_every_parquet_file_of_a_run_is_described_and_its_keys_tell_its_rows_apa
         assert pq.read_schema(file).metadata[b"table"].decode() == table, file
         found[table, pattern].append(pl.read_parquet(file))
     for (table, pattern), frames in found.items():
-        keys = pl.concat(frames).select(keys_of(TABLES[table]))
+        keys = pl.concat(frames).select(TABLES[table].keys)
         assert keys.is_unique().all(), (pattern, keys.filter(keys.is_duplicated()))
     described = {p for patterns in FILES.values() for p in patterns if p.endswith(".parquet")}
     assert {pattern for _, pattern in found} == described - ABSENT

@@ -31,7 +31,7 @@ NOT_IN_A_SMALL_RUN = {
     "prepare/further_embeddings.py",
 }
 SHARED = "schemas/fields.py"  # whose columns count with the tables that have them
-DESCRIBED = {"field": 2, "table": 1}  # which argument of a schema's call is a description
+DESCRIBED = {"Column": 2, "table": 1}  # which argument of a schema's call is a description
 
 
 class Rewording(ast.NodeTransformer):
@@ -131,7 +131,7 @@ def test_what_makes_no_number_reruns_nothing(finished_run: Checkout) -> None:
 def edited(name: str, text: str) -> str:
     """A file with something else in it that may make another number."""
     if is_schema(name):  # of which only the tables that are used count
-        text = text.replace('keys="', 'keys="edited ').replace("pa.int32()", "pa.int64()")
+        text = text.replace('keys="', 'keys="edited ').replace('"int32"', '"int64"')
     return f"{text}\nEDITED = 1\n"
 
 
@@ -175,7 +175,7 @@ def test_an_edit_of_any_module_is_seen_and_named(finished_run: Checkout) -> None
 
 
 def test_a_column_that_tables_share_rebuilds_all_that_have_it(finished_run: Checkout) -> None:
-    finished_run.edit(f"workflow/anchorflow/{SHARED}", '"layer", pa.int32()', '"layer", pa.int64()')
+    finished_run.edit(f"workflow/anchorflow/{SHARED}", '"layer", "int32"', '"layer", "int64"')
     changed = named(finished_run)
     assert {"analyses/flow/schema.py", "analyses/confusion/schema.py"} <= changed.keys()
     assert {"analyses/isolation/schema.py", "schemas/prompts.py"}.isdisjoint(changed)

@@ -23,8 +23,7 @@ if __name__ == "__main__":
             wanted = signature(tabulate).parameters
             page = tabulate(**tables, **{k: v for k, v in known.items() if k in wanted})
         else:
-            schema = TABLES[table_at(snakemake.input[name][0])]
-            keys = schema.metadata[b"keys"].decode().split()
-            page = tabulate_keys(shown, snakemake.params.title, keys)
+            of_table = TABLES[table_at(snakemake.input[name][0])]
+            page = tabulate_keys(shown, snakemake.params.title, of_table.keys)
         write_csv(snakemake.output.csv, shown)
         write_page(dict(snakemake.output.items()), page)

@@ -13,11 +13,12 @@ import ast
 import builtins
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from types import FunctionType, SimpleNamespace
-from typing import Any, NamedTuple
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import Any
 
 from anchorflow.config.places import PACKAGE, WORKFLOW
 from anchorflow.config.registry import is_schema
@@ -46,7 +47,6 @@ COUNTING = (
 )
 
 _PAGE_PARTS = (".html", ".css", ".js")  # same stem and folder as a module
-_DESCRIPTIONS = {"description", "unit", "rows"}  # in the metadata of columns and tables
 
 Name = str | None  # a name that is imported from a module; None for the whole module
 
@@ -214,35 +214,27 @@ def _is_docstring(node: Any) -> bool:
     )
 
 
-class _Made(NamedTuple):
-    """A type, a column or a table: the function of pyarrow that makes it, and its arguments."""
-
-    function: str
-    given: tuple[Any, ...]
-    metadata: dict[str, Any]
-
-
-class _Arrow:
-    """Stands for pyarrow in schemas, since planning a run needs no such library."""
-
-    def __getattr__(self, function: str) -> Callable[..., _Made]:
-        def make(*given: Any, metadata: Mapping[str, Any] | None = None) -> _Made:
-            counted = {k: v for k, v in (metadata or {}).items() if k not in _DESCRIPTIONS}
-            return _Made(function, given, counted)
-
-        return make
-
-
 def _columns(path: Path) -> list[tuple[str, Any]]:
-    """The columns, tables and other constants of a schema, by their names."""
+    """What columns, tables and other constants of a schema are, by their names."""
     values = sorted(vars(_executed(path)).items())
-    other = (_Arrow, SimpleNamespace, FunctionType)
-    return [(k, v) for k, v in values if not k.startswith("_") and not isinstance(v, other)]
+    other = (type, ModuleType, SimpleNamespace, FunctionType)
+    known = [(k, v) for k, v in values if not k.startswith("_") and not isinstance(v, other)]
+    return [(name, _without_words(value)) for name, value in known]
+
+
+def _without_words(value: Any) -> Any:
+    """What is declared, but for entries that only say something to readers."""
+    if is_dataclass(value):
+        counted = (entry for entry in fields(value) if not entry.metadata.get("words"))
+        return [_without_words(getattr(value, entry.name)) for entry in counted]
+    if isinstance(value, tuple | list):
+        return [_without_words(part) for part in value]
+    return value
 
 
 @cache
 def _executed(path: Path) -> SimpleNamespace:
-    """What a schema defines, and what it has imported from other ones."""
+    """What a schema defines, and what it has imported, as the files are now."""
     scope: dict[str, Any] = {"__builtins__": {**vars(builtins), "__import__": _import}}
     exec(compile(_tree(path), str(path), "exec"), scope)
     del scope["__builtins__"]
@@ -250,13 +242,10 @@ def _executed(path: Path) -> SimpleNamespace:
 
 
 def _import(name: str, *scopes: Any, **more: Any) -> Any:
-    """As ``__import__``, with stand-ins for schemas and pyarrow."""
-    if name == "pyarrow":
-        return _Arrow()
-    if not name.startswith(f"{PACKAGE.name}."):
-        return builtins.__import__(name, *scopes, **more)
-    names = scopes[2] or ()
-    modules = {part: file for part in names for file, _ in _files(f"{name}.{part}")}
-    if modules:
-        return SimpleNamespace(**{part: _executed(file) for part, file in modules.items()})
-    return _executed(_files(name)[0][0])
+    """As ``__import__``, but for schemas, which are executed again."""
+    parts = scopes[2] or ()
+    inner = {part: file for part in parts for file, _ in _files(f"{name}.{part}")}
+    if inner and all(is_schema(file) for file in inner.values()):
+        return SimpleNamespace(**{part: _executed(file) for part, file in inner.items()})
+    of_module = [file for file, _ in _files(name) if is_schema(file)]
+    return _executed(of_module[0]) if of_module else builtins.__import__(name, *scopes, **more)

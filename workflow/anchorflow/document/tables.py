@@ -14,6 +14,7 @@ from anchorflow.config.stages import files_of_tables
 from anchorflow.document import ROOT
 from anchorflow.document.markdown import page
 from anchorflow.schemas.fields import PARTS_OF_CHANGE
+from anchorflow.schemas.frames import arrow_schema
 from anchorflow.store.all_tables import TABLES
 
 DICTIONARY_FILE = ROOT / "docs" / "reference" / "data_dictionary.md"
@@ -78,6 +79,9 @@ def data_dictionary(tables: Mapping[str, pa.Schema], files: Mapping[str, Sequenc
     )
 
 
+SCHEMAS = {name: arrow_schema(table) for name, table in TABLES.items()}
+
+
 def in_full(name: str, files: Iterable[str]) -> bool:
     """Whether the page describes a table's columns: those in CSV files, and what queries use."""
     return name in _QUERIED or any(file.endswith(".csv") for file in files)
@@ -85,7 +89,7 @@ def in_full(name: str, files: Iterable[str]) -> bool:
 
 def write() -> None:
     """Write docs/reference/data_dictionary.md."""
-    DICTIONARY_FILE.write_text(data_dictionary(TABLES, files_of_tables()), encoding="utf-8")
+    DICTIONARY_FILE.write_text(data_dictionary(SCHEMAS, files_of_tables()), encoding="utf-8")
 
 
 def keys_of(schema: pa.Schema) -> list[str]:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import polars as pl
-import pyarrow as pa
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError
+from anchorflow.config.table import Table
 from anchorflow.model.answers import Answers, predictions_of
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.intervened_runs import CUTS_AT_ONCE, IntervenedRun, answers_of_runs
@@ -54,7 +54,7 @@ def measure_interventions(
     model: PreTrainedModel,
     prompts: pl.DataFrame,
     begin: Callable[[pl.DataFrame], Interventions[Setting]],
-    schema: pa.Schema,
+    table: Table,
     batch_tokens: int,
     examples: Collection[int] | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
@@ -69,8 +69,8 @@ def measure_interventions(
         ``PROMPTS`` of one model, task, and seed.
     begin
         Makes the interventions from all runnable prompts.
-    schema : pyarrow.Schema
-        The table. Its columns other than keys, setting and prediction are ``top_tokens`` or come
+    table : Table
+        Its columns other than keys, setting and prediction are ``top_tokens`` or come
         from :meth:`Interventions.columns`.
     batch_tokens : int
         Upper bound on query tokens per batch; does not affect the results.
@@ -89,7 +89,7 @@ def measure_interventions(
         If keys are missing, logits are not finite, ``top_tokens`` exceeds the vocabulary, or runs
         did not change what they should.
     """
-    stage = schema.metadata[b"table"].decode()
+    stage = table.name
     vocabulary = model.get_output_embeddings().weight.shape[0]
     if top_tokens > vocabulary:
         raise InputError(
@@ -99,7 +99,7 @@ def measure_interventions(
     words = Words.scored(prompts, scoring)
     chosen = runnable(leave_room(prompts, words), "fixed")
     measured = among(chosen, examples)
-    parts = [pl.DataFrame(schema=frame_schema(schema))]
+    parts = [pl.DataFrame(schema=frame_schema(table))]
     if measured.is_empty():
         return parts[0]
     runs = begin(chosen)
@@ -119,7 +119,7 @@ def measure_interventions(
             ran = [BatchRun(setting, None, plain) for setting in unmodified]
             ran += [BatchRun(*run) for run in zip(some, of_batch, answers, strict=True)]
             return [
-                keyed(_rows(batch, run, runs.columns(batch, run, plain)), keys, schema)
+                keyed(_rows(batch, run, runs.columns(batch, run, plain)), keys, table)
                 for run in ran
             ]
 
@@ -134,7 +134,7 @@ def measure_interventions(
         for at in places:  # the untouched run's rows are kept once, with the first group
             measure_group(runs.settings[at : at + at_once], () if at else runs.unmodified)
     runs.check()
-    order = [key for key in schema.metadata[b"keys"].decode().split() if key not in keys]
+    order = [key for key in table.keys if key not in keys]
     return pl.concat(parts).sort(order)
 
 

@@ -1,10 +1,9 @@
 """Table of weights β, which re-weighting fits and compression applies."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
-BETA = f.table(
+BETA = table(
     "beta",
     "one per (layer, head, demonstration)",
     *f.CELL,
@@ -12,9 +11,9 @@ BETA = f.table(
     f.HEAD,
     f.DEMONSTRATION,
     f.DEMONSTRATION_LABEL,
-    f.field(
+    Column(
         "beta",
-        pa.float32(),
+        "float32",
         "β; attention to all tokens of the label word is multiplied by exp(β)",
         "1",
     ),

@@ -1,32 +1,22 @@
-"""Functions that describe a table, and the columns that several tables share."""
+"""The columns that several tables share."""
 
-import pyarrow as pa
+from anchorflow.config.table import Column
 
-
-def field(name: str, kind: pa.DataType, description: str, unit: str = "") -> pa.Field:
-    return pa.field(name, kind, metadata={"description": description, "unit": unit})
-
-
-def table(name: str, rows: str, *fields: pa.Field, keys: str) -> pa.Schema:
-    """A schema; ``keys`` are the columns, in order, that together identify a row."""
-    return pa.schema(fields, metadata={"table": name, "rows": rows, "keys": keys})
-
-
-INDICES = pa.list_(pa.int32())
-MODEL = field(
-    "model", pa.string(), "name of the model in the configuration, or of one of its untrained twins"
+INDICES = "list<int32>"
+MODEL = Column(
+    "model", "string", "name of the model in the configuration, or of one of its untrained twins"
 )
-TASK = field(
+TASK = Column(
     "task",
-    pa.string(),
+    "string",
     "name of the task in the configuration, with other label words after a +; in summaries, also "
     "'average', the mean over tasks",
 )
-SEED = field("seed", pa.int64(), "seed of all random draws")
+SEED = Column("seed", "int64", "seed of all random draws")
 CELL = (MODEL, TASK, SEED)
-PROTOCOL = field(
+PROTOCOL = Column(
     "demonstrations",
-    pa.string(),
+    "string",
     "per_example: drawn anew for each test example; fixed: one draw per seed; for re-weighting, "
     "training: the fixed ones, before a training text; many: the fixed ones and training texts; "
     "the name of a baseline: the fixed ones, before an additional input; for retrieval, the choice "
@@ -35,35 +25,35 @@ PROTOCOL = field(
     "order-0 and so on: these in several orders; draw-0 and so on: the same number drawn anew; "
     "alone: none",
 )
-EXAMPLE = field(
+EXAMPLE = Column(
     "example",
-    pa.int32(),
+    "int32",
     "row of the text in the task's test split (training: training split; baselines: index of the "
     "input)",
 )
-LABEL = field(
-    "label", pa.int32(), "true label, index into the task's label words; -1 if there is none"
+LABEL = Column(
+    "label", "int32", "true label, index into the task's label words; -1 if there is none"
 )
-LAYER = field("layer", pa.int32(), "transformer layer, counted from 0")
-HEAD = field("head", pa.int32(), "query head, counted from 0")
-DEMONSTRATION = field("demonstration", pa.int32(), "demonstration, counted from 0 in prompt order")
-DEMONSTRATION_LABEL = field("label", pa.int32(), "label of the demonstration")
-DEMONSTRATION_LABELS = field(
+LAYER = Column("layer", "int32", "transformer layer, counted from 0")
+HEAD = Column("head", "int32", "query head, counted from 0")
+DEMONSTRATION = Column("demonstration", "int32", "demonstration, counted from 0 in prompt order")
+DEMONSTRATION_LABEL = Column("label", "int32", "label of the demonstration")
+DEMONSTRATION_LABELS = Column(
     "demonstration_labels", INDICES, "label of each demonstration, in prompt order"
 )
 INTERVAL = (
-    field("low", pa.float64(), "lower end of the interval", "as mean"),
-    field("high", pa.float64(), "upper end of the interval", "as mean"),
-    field("examples", pa.int32(), "examples averaged, summed over seeds", "examples"),
-    field("texts", pa.int32(), "distinct texts among the examples", "texts"),
-    field("seeds", pa.int32(), "seeds averaged", "seeds"),
+    Column("low", "float64", "lower end of the interval", "as mean"),
+    Column("high", "float64", "upper end of the interval", "as mean"),
+    Column("examples", "int32", "examples averaged, summed over seeds", "examples"),
+    Column("texts", "int32", "distinct texts among the examples", "texts"),
+    Column("seeds", "int32", "seeds averaged", "seeds"),
 )
-_PREDICTION = field("prediction", pa.int32(), "label with the highest probability")
+_PREDICTION = Column("prediction", "int32", "label with the highest probability")
 PREDICTED = (  # whatever the configuration's scoring is
     _PREDICTION,
-    field(
+    Column(
         "probabilities",
-        pa.list_(pa.float32()),
+        "list<float32>",
         "softmax over the label words' first tokens, with either scoring, in label order; if "
         "labels share one, the first of them has its whole probability",
         "probability",
@@ -71,24 +61,24 @@ PREDICTED = (  # whatever the configuration's scoring is
 )
 SCORED = (
     _PREDICTION,
-    field(
+    Column(
         "probabilities",
-        pa.list_(pa.float32()),
+        "list<float32>",
         "softmax over the label words, in label order: by scoring and word_score in "
         "the configuration reference; in kernel, always over first tokens",
         "probability",
     ),
-    field(
+    Column(
         "label_mass",
-        pa.float32(),
+        "float32",
         "probability over the whole vocabulary that the next token is the first of a label word, "
         "with either scoring; null for baselines of re-weighting, which change label probabilities "
         "alone",
         "probability",
     ),
-    field(
+    Column(
         "in_labels",
-        pa.bool_(),
+        "bool",
         "whether the likeliest token is such a first token; null where label_mass is",
     ),
 )
@@ -96,18 +86,18 @@ MEANS_IN_VOCABULARY = "label_mass and in_labels: their means"
 PARTS_OF_CHANGE = (
     "with _losing_task: its part from examples that lose the task; with _other_label: the rest; "
 ) + MEANS_IN_VOCABULARY
-TOP_TOKENS = field(
+TOP_TOKENS = Column(
     "top_tokens", INDICES, "the most likely next tokens of the whole vocabulary, in order"
 )
-TOKEN_GROUPS = field(
+TOKEN_GROUPS = Column(
     "token_groups",
     INDICES,
     "for each label, the first label whose word begins with the same token (itself, if no earlier "
     "one does); analyses that follow one token merge the labels of a group",
 )
-SKIPPED = field(
+SKIPPED = Column(
     "skipped",
-    pa.int32(),
+    "int32",
     "examples skipped because their prompt, or a whole label word after it, exceeds the context",
     "examples",
 )
@@ -115,26 +105,26 @@ KINDS_OF_WEIGHTS = (
     "which attention a_i is a demonstration's weight: max, the largest to any of its tokens; "
     "label, that to its label word, summed over its tokens; mean, over the demonstration's tokens"
 )
-WEIGHTS = field("weights", pa.string(), KINDS_OF_WEIGHTS)
+WEIGHTS = Column("weights", "string", KINDS_OF_WEIGHTS)
 OF_TASK = (MODEL, TASK)
-VARIANT = field(
+VARIANT = Column(
     "variant",
-    pa.string(),
+    "string",
     "mask: earlier tokens are hidden before the softmax; zero: their attention is set to 0 after "
     "it; none: the unmodified run",
 )
-POSITIONS = field(
+POSITIONS = Column(
     "positions",
-    pa.string(),
+    "string",
     "isolated tokens: label, those of label words; random, others of the demonstrations; before "
     "and after, those next to each label word; text, those of each demonstration's own text; none; "
     "hidden: none, but queries see the prompt's first token and the instruction alone",
 )
-SIDE = field("side", pa.string(), "which layers are isolated: first, last, or none")
-LAYERS = field("layers", pa.int32(), "number of isolated layers", "layers")
-METHOD = field(
+SIDE = Column("side", "string", "which layers are isolated: first, last, or none")
+LAYERS = Column("layers", "int32", "number of isolated layers", "layers")
+METHOD = Column(
     "method",
-    pa.string(),
+    "string",
     "vanilla: plain in-context learning; many: with more demonstrations; reweighted: with "
     "attention to the label words multiplied by exp(β); reweighted_RATE: the same, fitted with "
     "this learning rate; the others are baselines, described in the configuration reference at "
@@ -145,9 +135,9 @@ RETAINED_MEASURE = (
     "i) / Σ D(u, o), with D the Jensen-Shannon divergence of label probabilities and u, i and o "
     "those of the unmodified run, of the prediction, and without demonstrations; "
 )
-COMPRESSED = field(
+COMPRESSED = Column(
     "method",
-    pa.string(),
+    "string",
     "what is kept of the demonstrations; full: everything; first_only: the first token and "
     "the instruction; "
     "text_anchor: formatting and label words as text; hidden_random_oracle, hidden_random_top: the "
@@ -156,34 +146,34 @@ COMPRESSED = field(
     "attention to label words; reweighted_anchor: hidden_anchor, re-weighted; the others are "
     "methods, described in the configuration reference at compression.methods",
 )
-SHARE = field(
+SHARE = Column(
     "share",
-    pa.float64(),
+    "float64",
     "largest share of the demonstrations' tokens to keep, without the instruction; null: the "
     "number of anchors, or the number that the method defines",
     "1",
 )
-CHOICE = field(
+CHOICE = Column(
     "choice",
-    pa.string(),
+    "string",
     "demonstrations; random: one draw per seed; nearest: those most similar to the test text; "
     "nearest_per_label: the same for each label; the most similar last; "
     "representative: of each label, those nearest to the centers of k-means clusters; outlying: "
     "those farthest from them; other_task: texts of another task under this task's labels; "
     "random_labels: those of random, with their labels in a random order",
 )
-PERTURBATION = field(
+PERTURBATION = Column(
     "perturbation",
-    pa.string(),
+    "string",
     "untouched: none; typos: transposed, missing, doubled, "
     "and neighboring keys; word_order: words in random order; case: letters in the other case; "
     "rare_words: content words replaced by rarer ones",
 )
-OFFSET = field("offset", pa.int32(), "position relative to the label word's first token")
-SOURCE = field("source", pa.string(), "what is decoded: key or value")
-DECODED = field(
+OFFSET = Column("offset", "int32", "position relative to the label word's first token")
+SOURCE = Column("source", "string", "what is decoded: key or value")
+DECODED = Column(
     "target",
-    pa.string(),
+    "string",
     "what is decoded from it: next_token (the most likely token after the demonstration's text in "
     "its template, without demonstrations) or label",
 )

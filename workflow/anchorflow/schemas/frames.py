@@ -1,20 +1,45 @@
-"""Data frames with the columns and types of a table."""
+"""Declared tables as schemas of Arrow and of polars."""
 
+import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 
+from anchorflow.config.table import Table
 
-def frame_schema(schema: pa.Schema) -> pl.Schema:
+
+@cache
+def arrow_schema(table: Table) -> pa.Schema:
+    """The types of a table's columns, with their meanings and units, the name and the keys."""
+    fields = [
+        pa.field(
+            column.name,
+            _type(column.kind),
+            metadata={"description": column.words, "unit": column.unit},
+        )
+        for column in table.columns
+    ]
+    named = {"table": table.name, "rows": table.rows, "keys": " ".join(table.keys)}
+    return pa.schema(fields, metadata=named)
+
+
+def _type(kind: str) -> pa.DataType:
+    of_list = re.fullmatch("list<(.*)>", kind)
+    return pa.list_(_type(of_list[1])) if of_list else pa.type_for_alias(kind)
+
+
+@cache
+def frame_schema(table: Table) -> pl.Schema:
     """The polars types of a table's columns, for building a data frame row by row."""
-    empty = pl.from_arrow(schema.empty_table())
+    empty = pl.from_arrow(arrow_schema(table).empty_table())
     assert isinstance(empty, pl.DataFrame)
     return empty.schema
 
 
-def keyed(frame: pl.DataFrame, keys: Mapping[str, Any], schema: pa.Schema) -> pl.DataFrame:
+def keyed(frame: pl.DataFrame, keys: Mapping[str, Any], table: Table) -> pl.DataFrame:
     """Add the key columns to a data frame and give it the table's column order and types."""
     named = frame.with_columns(pl.lit(value).alias(key) for key, value in keys.items())
-    return named.select(schema.names).cast(frame_schema(schema))
+    return named.select(table.names).cast(frame_schema(table))

@@ -1,10 +1,9 @@
 """Table of predictions: one per example."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
-PREDICTIONS = f.table(
+PREDICTIONS = table(
     "predictions",
     "one per example, demonstrations fixed",
     *f.CELL,
@@ -12,10 +11,10 @@ PREDICTIONS = f.table(
     f.LABEL,
     *f.SCORED,
     f.TOP_TOKENS,
-    f.field("top_texts", pa.list_(pa.string()), "the same tokens as text"),
-    f.field(
+    Column("top_texts", "list<string>", "the same tokens as text"),
+    Column(
         "top_probabilities",
-        pa.list_(pa.float32()),
+        "list<float32>",
         "their probabilities over the whole vocabulary",
         "probability",
     ),

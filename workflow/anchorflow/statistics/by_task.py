@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
+from anchorflow.config.table import Table
 from anchorflow.schemas.frames import keyed
 from anchorflow.statistics.estimates import (
     Estimate,
@@ -238,6 +238,6 @@ def summary_rows(
     return pl.concat(parts)
 
 
-def summary_table(rows: pl.DataFrame, source: pl.DataFrame, schema: pa.Schema) -> pl.DataFrame:
+def summary_table(rows: pl.DataFrame, source: pl.DataFrame, table: Table) -> pl.DataFrame:
     """The summary rows with all columns of the table."""
-    return keyed(rows, {"model": source["model"][0]}, schema)
+    return keyed(rows, {"model": source["model"][0]}, table)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
+from anchorflow.config.table import Table
 from anchorflow.statistics.by_task import (
     AVERAGE,
     estimates_by_task,
@@ -72,7 +72,7 @@ class Ways(NamedTuple):
         self,
         predictions: pl.DataFrame,
         protocols: pl.DataFrame,
-        schema: pa.Schema,
+        table: Table,
         confidence: float,
     ) -> pl.DataFrame:
         """Summary rows by task and way.
@@ -87,7 +87,7 @@ class Ways(NamedTuple):
         Returns
         -------
         DataFrame
-            Columns of ``schema``. For paired measures, ``examples`` counts pairs, and ``skipped``
+            Columns of ``table``. For paired measures, ``examples`` counts pairs, and ``skipped``
             counts pairs of which either prompt was not run.
 
         Raises
@@ -116,7 +116,7 @@ class Ways(NamedTuple):
                 parts.append(
                     self._rows(estimates, [*self.paired], name, pairs, skipped, confidence)
                 )
-        return summary_table(pl.concat(parts), predictions, schema)
+        return summary_table(pl.concat(parts), predictions, table)
 
     def _rows(
         self,

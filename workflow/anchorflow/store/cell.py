@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 
+from anchorflow.config.table import Table
 from anchorflow.store.parquet import read_settings, read_table, write_frame
 
 
@@ -23,9 +23,9 @@ class Cell:
         self.params, self.input = snakemake.params, snakemake.input
         self.spec = snakemake.params.get("spec")
 
-    def read(self, name: str, schema: pa.Schema) -> pl.DataFrame:
+    def read(self, name: str, table: Table) -> pl.DataFrame:
         """The input of that name; see :func:`read_table`."""
-        return read_table(self.input[name], schema)
+        return read_table(self.input[name], table)
 
     def settings(self, name: str) -> dict[str, Any]:
         """The settings with which the input of that name was made; see :func:`read_settings`."""
@@ -33,10 +33,10 @@ class Cell:
 
     def write(
         self,
-        schema: pa.Schema,
+        table: Table,
         frame: pl.DataFrame,
         settings: Mapping[str, Any],
         name: str | int = 0,
     ) -> None:
         """Write the output of that name; by default, the first or only one."""
-        write_frame(self._given.output[name], schema, frame, settings)
+        write_frame(self._given.output[name], table, frame, settings)

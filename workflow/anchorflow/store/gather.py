@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anchorflow.config.errors import InputError
+from anchorflow.schemas.frames import arrow_schema
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.parquet import (
     REMEDY,
@@ -76,7 +77,7 @@ def _schema(shard: str | Path) -> pa.Schema:
         name = file.schema_arrow.metadata[b"table"].decode()
     if name not in TABLES:
         raise InputError(f"{shard}: it is not a table of this project; {REMEDY}")
-    return TABLES[name]
+    return arrow_schema(TABLES[name])
 
 
 def _metadata(shard: str | Path, schema: pa.Schema) -> dict[bytes, bytes]:

@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anchorflow.config.errors import InputError
+from anchorflow.config.table import Table
+from anchorflow.schemas.frames import arrow_schema
 from anchorflow.store.replacing import replacing
 
 SCHEMA_VERSION = 1
@@ -40,7 +42,7 @@ def software_versions() -> dict[str, str]:
 
 def write_table(
     path: str | Path,
-    schema: pa.Schema,
+    of: Table,
     columns: Mapping[str, Sequence[Any] | Any],
     settings: Mapping[str, Any],
 ) -> None:
@@ -58,6 +60,7 @@ def write_table(
     ValueError
         If the columns are not those of the schema, or a value does not fit its type.
     """
+    schema = arrow_schema(of)
     if set(columns) != set(schema.names):
         raise ValueError(f"columns {sorted(columns)} are not those of the schema {schema.names}")
     arrays = [_as_array(columns[field.name], field.type) for field in schema]
@@ -134,19 +137,14 @@ def _as_array(values: Any, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
 
 
 def write_frame(
-    path: str | Path, schema: pa.Schema, frame: pl.DataFrame, settings: Mapping[str, Any]
+    path: str | Path, table: Table, frame: pl.DataFrame, settings: Mapping[str, Any]
 ) -> None:
     """Write a data frame whose columns are the schema's; see :func:`write_table`."""
-    arrow = frame.select(schema.names).to_arrow()
-    write_table(
-        path,
-        schema,
-        {name: arrow.column(name) for name in schema.names},
-        settings,
-    )
+    arrow = frame.select(table.names).to_arrow()
+    write_table(path, table, {name: arrow.column(name) for name in table.names}, settings)
 
 
-def read_table(path: str | Path, schema: pa.Schema) -> pl.DataFrame:
+def read_table(path: str | Path, table: Table) -> pl.DataFrame:
     """Read one Parquet file of this project and check that it holds the expected table.
 
     Raises
@@ -154,10 +152,11 @@ def read_table(path: str | Path, schema: pa.Schema) -> pl.DataFrame:
     InputError
         If the file is missing or damaged, or holds another table or schema version.
     """
-    with table_file(path, f"{_name(schema)} table") as file:
-        table = file.read()
-    check_schema(path, table.schema, schema)
-    frame = pl.from_arrow(pa.Table.from_arrays(table.columns, schema=schema))
+    schema = arrow_schema(table)
+    with table_file(path, f"{table.name} table") as file:
+        found = file.read()
+    check_schema(path, found.schema, schema)
+    frame = pl.from_arrow(pa.Table.from_arrays(found.columns, schema=schema))
     assert isinstance(frame, pl.DataFrame)
     return frame
 
@@ -211,9 +210,9 @@ def _name(schema: pa.Schema) -> str:
     return name.decode()
 
 
-def read_tables(paths: Sequence[str | Path], schema: pa.Schema) -> pl.DataFrame:
+def read_tables(paths: Sequence[str | Path], table: Table) -> pl.DataFrame:
     """Read and concatenate several files of one table; see :func:`read_table`."""
-    return pl.concat([read_table(path, schema) for path in paths])
+    return pl.concat([read_table(path, table) for path in paths])
 
 
 def read_metadata(path: str | Path) -> dict[bytes, bytes]:

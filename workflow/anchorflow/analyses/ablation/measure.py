@@ -267,7 +267,7 @@ def measure_ablation(
                 logits = _everywhere(model, token_ids, some, taken, instead, budget)
                 rows = torch.tensor([tokens.examples.index(text) for text in some["example"]])
             add(setting, rows, logits, sum(map(len, taken.values())))
-    order = ABLATION.metadata[b"keys"].decode().split()[3:]
+    order = ABLATION.keys[3:]
     return pl.concat(parts).sort(order)
 
 

@@ -1,20 +1,19 @@
 """Tables of accuracy."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
-ACCURACY_SUMMARY = f.table(
+ACCURACY_SUMMARY = table(
     "accuracy_summary",
     "one per (task, measure)",
     *f.OF_TASK,
-    f.field(
+    Column(
         "measure",
-        pa.string(),
+        "string",
         "accuracy; macro_f1; majority: share of the most frequent true label; "
         + f.MEANS_IN_VOCABULARY,
     ),
-    f.field("mean", pa.float64(), "mean over seeds", "1"),
+    Column("mean", "float64", "mean over seeds", "1"),
     *f.INTERVAL,
     f.SKIPPED,
     keys="model task measure",

@@ -1,10 +1,9 @@
 """Tables of attention: what is measured, and its summary."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
-ATTENTION = f.table(
+ATTENTION = table(
     "attention",
     "one per (example, layer, head, demonstration), demonstrations fixed",
     *f.CELL,
@@ -13,23 +12,23 @@ ATTENTION = f.table(
     f.HEAD,
     f.DEMONSTRATION,
     f.DEMONSTRATION_LABEL,
-    f.field(
+    Column(
         "attention_label",
-        pa.float32(),
+        "float32",
         "A(q, p_k): attention from the target, which predicts first tokens with either scoring, to "
         "the label word, summed over its tokens",
         "probability",
     ),
-    f.field(
+    Column(
         "attention_max",
-        pa.float32(),
+        "float32",
         "largest attention from the target to a token of the demonstration, other than the "
         "prompt's first",
         "probability",
     ),
-    f.field(
+    Column(
         "attention_mean",
-        pa.float32(),
+        "float32",
         "mean attention from the target to the demonstration's tokens, other than the prompt's "
         "first",
         "probability",
@@ -37,14 +36,14 @@ ATTENTION = f.table(
     keys="model task seed example layer head demonstration",
 )
 
-ATTENTION_SUMMARY = f.table(
+ATTENTION_SUMMARY = table(
     "attention_summary",
     "one per (task, layer, measure)",
     *f.OF_TASK,
     f.LAYER,
-    f.field(
+    Column(
         "measure",
-        pa.string(),
+        "string",
         "auc: AUCROC_l of label-word attention at the target, which predicts first tokens, against "
         "the model's own predictions, which scoring defines; "
         "cumulative: R_l, the share of all layers' excess AUC reached by layer l; "
@@ -53,8 +52,8 @@ ATTENTION_SUMMARY = f.table(
         "gives the label a higher probability, mean over labels; graded_other: the same for other "
         "tokens",
     ),
-    f.field("mean", pa.float64(), "mean over seeds; null if undefined", "1"),
+    Column("mean", "float64", "mean over seeds; null if undefined", "1"),
     *f.INTERVAL,
-    f.field("unpredicted", pa.int32(), "classes never predicted, summed over seeds", "classes"),
+    Column("unpredicted", "int32", "classes never predicted, summed over seeds", "classes"),
     keys="model task layer measure",
 )

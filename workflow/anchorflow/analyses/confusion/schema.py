@@ -1,30 +1,29 @@
 """Tables of confusion: what is measured, and its summary."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
 _PAIR = (
-    f.field("label", pa.int32(), "one label of a pair"),
-    f.field("other", pa.int32(), "the other label of the pair, the larger index"),
+    Column("label", "int32", "one label of a pair"),
+    Column("other", "int32", "the other label of the pair, the larger index"),
 )
 
-CONFUSION = f.table(
+CONFUSION = table(
     "confusion",
     "one per (heads, layer, pair of labels); at the target, which predicts first tokens with "
     "either scoring",
     *f.CELL,
-    f.field(
+    Column(
         "heads",
-        pa.string(),
+        "string",
         "concatenated: keys and queries of all heads as one vector, along its leading principal "
         "components; separate: along all components within each head, summed over heads",
     ),
     f.LAYER,
     *_PAIR,
-    f.field(
+    Column(
         "distance",
-        pa.float64(),
+        "float64",
         "distance of the label words' keys along the principal components of the targets' queries, "
         "divided by the largest in the layer, so 1 for two labels; null if the queries do not vary",
         "1",
@@ -32,25 +31,25 @@ CONFUSION = f.table(
     keys="model task seed heads layer label other",
 )
 
-CONFUSION_SUMMARY = f.table(
+CONFUSION_SUMMARY = table(
     "confusion_summary",
     "one per (task, pair of labels) for auc, (task, heads, layer, pair) for distance, (task or "
     "average, heads, layer) for correlation",
     *f.OF_TASK,
-    f.field(
+    Column(
         "measure",
-        pa.string(),
+        "string",
         "auc: how well the ratio of two labels' probabilities separates their examples; distance: "
         "between the keys of their label words; correlation: Spearman's rank correlation of the "
         "two over pairs of labels",
     ),
-    f.field("heads", pa.string(), "concatenated or separate, as in confusion; null for auc"),
-    f.field("layer", pa.int32(), "transformer layer; null for auc"),
-    f.field("label", pa.int32(), "one label of a pair; null for correlation"),
-    f.field("other", pa.int32(), "the other label of the pair; null for correlation"),
-    f.field(
+    Column("heads", "string", "concatenated or separate, as in confusion; null for auc"),
+    Column("layer", "int32", "transformer layer; null for auc"),
+    Column("label", "int32", "one label of a pair; null for correlation"),
+    Column("other", "int32", "the other label of the pair; null for correlation"),
+    Column(
         "mean",
-        pa.float64(),
+        "float64",
         "mean over seeds; null if undefined, such as a correlation over fewer than three pairs",
         "1",
     ),

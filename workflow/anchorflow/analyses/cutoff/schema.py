@@ -1,30 +1,29 @@
 """Tables of cutoff: what is measured, and its summary."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
-SEES = f.field(
+SEES = Column(
     "sees",
-    pa.string(),
+    "string",
     "what queries still see of the demonstrations: first, the prompt's first token and the "
     "instruction; label, these and all tokens of label words; random, the first token, the "
     "instruction, and the same number of other tokens",
 )
 
-FROM_LAYER = f.field(
+FROM_LAYER = Column(
     "layer",
-    pa.int32(),
+    "int32",
     "first layer in which they see only this; the number of layers for the unmodified run",
 )
 
-CUTOFF = f.table(
+CUTOFF = table(
     "cutoff",
     "one per (example, sees, draw, layer), demonstrations fixed",
     *f.CELL,
     f.EXAMPLE,
     SEES,
-    f.field("draw", pa.int32(), "draw of the random tokens"),
+    Column("draw", "int32", "draw of the random tokens"),
     FROM_LAYER,
     f.LABEL,
     *f.SCORED,
@@ -32,21 +31,21 @@ CUTOFF = f.table(
     keys="model task seed example sees draw layer",
 )
 
-CUTOFF_SUMMARY = f.table(
+CUTOFF_SUMMARY = table(
     "cutoff_summary",
     "one per (task, sees, layer, measure)",
     *f.OF_TASK,
     SEES,
     FROM_LAYER,
-    f.field(
+    Column(
         "measure",
-        pa.string(),
+        "string",
         "accuracy, label_loyalty, word_loyalty, retained, and accuracy_change, as in "
         "isolation_summary; " + f.PARTS_OF_CHANGE + "; needed, in rows with layer -1: the "
         "smallest layer such that 95 % of accuracy and of label loyalty is kept at it and at every "
         "later layer",
     ),
-    f.field("mean", pa.float64(), "mean over seeds and draws", "1, or layers"),
+    Column("mean", "float64", "mean over seeds and draws", "1, or layers"),
     *f.INTERVAL,
     keys="model task sees layer measure",
 )

@@ -1,7 +1,6 @@
 """Tables of flow: what is measured, and its summary."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
 _IN_PLACE = {
@@ -46,50 +45,45 @@ _INTO = {
     "instruction": "tokens of the instruction",
 }
 
-FLOW = f.table(
+FLOW = table(
     "flow",
     "one per (example, layer), for the loss of the label word's first token with either scoring; a "
     "flow without tokens is null",
     *f.CELL,
     f.EXAMPLE,
     f.LAYER,
-    *(f.field(flow, pa.float64(), description, "nats") for flow, description in _FLOWS.items()),
+    *(Column(flow, "float64", description, "nats") for flow, description in _FLOWS.items()),
     *(
-        f.field(
-            f"{flow}_{matched}",
-            pa.float64(),
-            f"{flow} of {positions}",
-            "nats",
-        )
+        Column(f"{flow}_{matched}", "float64", f"{flow} of {positions}", "nats")
         for matched, positions in _IN_PLACE.items()
         for flow in _FLOWS
     ),
     *(
-        f.field(
+        Column(
             f"target_{kind}",
-            pa.float64(),
+            "float64",
             f"mean significance for the target, per token, of {tokens}",
             "nats",
         )
         for kind, tokens in _ATTENDED.items()
     ),
     *(
-        f.field(f"wp_{source}", pa.float64(), f"part of s_wp from {tokens}", "nats")
+        Column(f"wp_{source}", "float64", f"part of s_wp from {tokens}", "nats")
         for source, tokens in _SOURCES.items()
     ),
     *(
-        f.field(
+        Column(
             f"own_{name}",
-            pa.float64(),
+            "float64",
             f"mean significance from the tokens of a demonstration's text to {tokens}",
             "nats",
         )
         for name, tokens in _FROM_OWN_TEXT.items()
     ),
     *(
-        f.field(
+        Column(
             f"into_{kind}",
-            pa.float64(),
+            "float64",
             f"mean over {tokens} of the mean significance from each earlier token",
             "nats",
         )
@@ -98,27 +92,27 @@ FLOW = f.table(
     keys="model task seed example layer",
 )
 
-FLOW_SUMMARY = f.table(
+FLOW_SUMMARY = table(
     "flow_summary",
     "one per (task, layer, flow, scale)",
     *f.OF_TASK,
     f.LAYER,
-    f.field(
+    Column(
         "flow",
-        pa.string(),
+        "string",
         "s_wp, s_pq or s_ww; these with _text, _before or _after, for matched positions in place "
         "of label words; other columns of the table flow; target_share_text and "
         "target_share_template: target_label / (target_label + target_text), or target_template; "
         "into_share: into_label / (into_label + into_text), each 1/2 if label words do not differ "
         "from other tokens",
     ),
-    f.field(
+    Column(
         "scale",
-        pa.string(),
+        "string",
         "absolute: the value itself; proportion: S divided by S_wp + S_pq + S_ww of the same "
         "example and positions; for parts of S_wp, divided by S_wp; for shares, the share",
     ),
-    f.field("mean", pa.float64(), "mean over examples, then over seeds", "nats, or 1 (proportion)"),
+    Column("mean", "float64", "mean over examples, then over seeds", "nats, or 1 (proportion)"),
     *f.INTERVAL,
     f.SKIPPED,
     keys="model task layer flow scale",

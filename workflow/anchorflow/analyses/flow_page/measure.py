@@ -153,7 +153,7 @@ def measure_flow_page(
     for _, frames in tqdm(alone, total=len(chosen), desc="token saliency", unit="example"):
         found.append(frames)
     return tuple(
-        pl.concat(parts).sort(table.metadata[b"keys"].decode().split())
+        pl.concat(parts).sort(table.keys)
         for parts, table in zip(zip(*found, strict=True), tables, strict=True)
     )
 

@@ -1,7 +1,6 @@
 """Tables of heads: what is measured, and its summary."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
 # What a score is, and the same where it should be small; the table and the atlas quote both.
@@ -59,10 +58,7 @@ DEFINITIONS: dict[str, tuple[str, str | None]] = {
         _VOCABULARY,
     ),
     "gathers": ("attention from a label word to its demonstration's text", _EVEN),
-    "before": (
-        "attention from the token before a label word to its demonstration's text",
-        _EVEN,
-    ),
+    "before": ("attention from the token before a label word to its demonstration's text", _EVEN),
     "to_right": (
         "share of label words of the true class in the target's attention to label words",
         _EVEN,
@@ -79,53 +75,53 @@ _NAMES_OF = {
     control or "null": [name for name, (_, of) in DEFINITIONS.items() if of == control]
     for _, control in DEFINITIONS.values()
 }
-SCORE = f.field(
+SCORE = Column(
     "score",
-    pa.string(),
+    "string",
     "; ".join(f"{name}: {definition}" for name, (definition, _) in DEFINITIONS.items()),
 )
-CONTROL = f.field(
+CONTROL = Column(
     "control",
-    pa.float64(),
+    "float64",
     "the same where it should be small, with "
     + "; ".join(f"{control}: {', '.join(names)}" for control, names in _NAMES_OF.items()),
     "as value",
 )
 
-HEADS = f.table(
+HEADS = table(
     "heads",
     "one per (score, example, layer, head), demonstrations fixed",
     *f.CELL,
     SCORE,
-    f.field(
+    Column(
         "example",
-        pa.int32(),
+        "int32",
         "row of the test text in the task's test split; of gathers and before, the demonstration, "
         "and of prefix_matching, duplicate, and previous, the sequence of random tokens, both "
         "counted on from seed to seed",
     ),
     f.LAYER,
     f.HEAD,
-    f.field("value", pa.float64(), "the score", "probability, logits, nats, or 1"),
+    Column("value", "float64", "the score", "probability, logits, nats, or 1"),
     CONTROL,
     keys="model task seed score example layer head",
 )
 
-HEADS_SUMMARY = f.table(
+HEADS_SUMMARY = table(
     "heads_summary",
     "one per (task or average, score, measure, layer, head)",
     *f.OF_TASK,
     SCORE,
-    f.field(
+    Column(
         "measure",
-        pa.string(),
+        "string",
         "value: the score; difference: minus its control, for scores with one; with layer and head "
         "-1: reliability: rank correlation over heads between halves of the examples; agreement: "
         "that of gradient with function_vector",
     ),
     f.LAYER,
     f.HEAD,
-    f.field("mean", pa.float64(), "mean over seeds; null if undefined", "as value, or 1"),
+    Column("mean", "float64", "mean over seeds; null if undefined", "as value, or 1"),
     *f.INTERVAL,
     keys="model task score measure layer head",
 )

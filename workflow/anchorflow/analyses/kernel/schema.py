@@ -1,46 +1,45 @@
 """Tables of kernel: what is measured, and its summary."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
-_SEGMENT = f.field(
+_SEGMENT = Column(
     "segment",
-    pa.string(),
+    "string",
     "part of a demonstration: before_text and before_label (template), text, label (word), after; "
     "with several fields, before_NAME and NAME of each in place of before_text and text",
 )
 
-KERNEL_ATTENTION = f.table(
+KERNEL_ATTENTION = table(
     "kernel_attention",
     "one per (example, layer, head), with as many demonstrations as the budget allows",
     *f.CELL,
     f.EXAMPLE,
     f.LAYER,
     f.HEAD,
-    f.field(
+    Column(
         "attention_max",
-        pa.list_(pa.float32()),
+        "list<float32>",
         "largest attention from the target to a token of each demonstration, other than the "
         "prompt's first, in prompt order",
         "probability",
     ),
-    f.field(
+    Column(
         "attention_label",
-        pa.list_(pa.float32()),
+        "list<float32>",
         "attention to each label word, summed over its tokens",
         "probability",
     ),
-    f.field(
+    Column(
         "attention_mean",
-        pa.list_(pa.float32()),
+        "list<float32>",
         "mean attention to the same tokens as attention_max",
         "probability",
     ),
     keys="model task seed example layer head",
 )
 
-KERNEL = f.table(
+KERNEL = table(
     "kernel",
     "one per (example, layer, head, weights)",
     *f.CELL,
@@ -48,33 +47,26 @@ KERNEL = f.table(
     f.LAYER,
     f.HEAD,
     f.WEIGHTS,
-    f.field(
-        "prediction",
-        pa.int32(),
-        "label with the largest Σ a_i e(y_i); null if all weights are 0",
-    ),
-    f.field(
+    Column("prediction", "int32", "label with the largest Σ a_i e(y_i); null if all weights are 0"),
+    Column(
         "correlation",
-        pa.float64(),
+        "float64",
         "Pearson's correlation of weights with similarity over demonstrations; null if undefined",
         "1",
     ),
-    f.field(
-        "correlation_in_template",
-        pa.float64(),
-        "as correlation, with similarity_in_template",
-        "1",
+    Column(
+        "correlation_in_template", "float64", "as correlation, with similarity_in_template", "1"
     ),
-    f.field(
+    Column(
         "permuted",
-        pa.int32(),
+        "int32",
         "as prediction, with the weights a_i permuted among the demonstrations, by one random "
         "draw; null if all weights are 0",
     ),
     keys="model task seed example layer head weights",
 )
 
-SEGMENTED = f.table(
+SEGMENTED = table(
     "segments",
     "one per (example, layer, head, segment)",
     *f.CELL,
@@ -82,105 +74,100 @@ SEGMENTED = f.table(
     f.LAYER,
     f.HEAD,
     _SEGMENT,
-    f.field(
+    Column(
         "attention",
-        pa.float32(),
+        "float32",
         "attention from the target to this segment of all demonstrations together",
         "probability",
     ),
-    f.field("tokens", pa.int32(), "tokens of this segment in all demonstrations", "tokens"),
-    f.field(
+    Column("tokens", "int32", "tokens of this segment in all demonstrations", "tokens"),
+    Column(
         "width",
-        pa.float64(),
+        "float64",
         "the segment's share of a demonstration's tokens, averaged over demonstrations",
         "1",
     ),
     keys="model task seed example layer head segment",
 )
 
-_PLACE = f.field(
-    "place", pa.float64(), "place on a demonstration, from 0 (beginning) to 1 (end, with separator)"
+_PLACE = Column(
+    "place", "float64", "place on a demonstration, from 0 (beginning) to 1 (end, with separator)"
 )
 
-PLACED = f.table(
+PLACED = table(
     "places",
     "one per (example, layer, place), averaged over heads and demonstrations",
     *f.CELL,
     f.EXAMPLE,
     f.LAYER,
     _PLACE,
-    f.field(
+    Column(
         "attention",
-        pa.float32(),
+        "float32",
         "attention from the target to the token at this place",
         "probability",
     ),
     keys="model task seed example layer place",
 )
 
-SIMILARITY = f.table(
+SIMILARITY = table(
     "similarity",
     "one per (example, demonstration)",
     *f.CELL,
     f.EXAMPLE,
     f.DEMONSTRATION,
     f.DEMONSTRATION_LABEL,
-    f.field(
+    Column(
         "similarity",
-        pa.float64(),
+        "float64",
         "Σ_o P(o|x) P(o|x_i) over next tokens, each text alone, without template",
         "1",
     ),
-    f.field(
-        "similarity_in_template",
-        pa.float64(),
-        "as similarity, with each text in its template",
-        "1",
+    Column(
+        "similarity_in_template", "float64", "as similarity, with each text in its template", "1"
     ),
     keys="model task seed example demonstration",
 )
 
-STATES = f.table(
+STATES = table(
     "states",
     "one per (layer, key-value head, demonstration, offset)",
     *f.CELL,
     f.LAYER,
-    f.field("head", pa.int32(), "key-value head"),
+    Column("head", "int32", "key-value head"),
     f.DEMONSTRATION,
     f.OFFSET,
     f.DEMONSTRATION_LABEL,
-    f.field(
+    Column(
         "next_token",
-        pa.int32(),
+        "int32",
         "most likely token after the demonstration's text in its template, without demonstrations",
     ),
-    f.field(
-        "key", pa.list_(pa.float32()), "the key that attention uses, with any rotary embedding"
-    ),
-    f.field("value", pa.list_(pa.float32()), "the value"),
+    Column("key", "list<float32>", "the key that attention uses, with any rotary embedding"),
+    Column("value", "list<float32>", "the value"),
     keys="model task seed layer head demonstration offset",
 )
 
-COUNTS = f.table(
+COUNTS = table(
     "counts",
     "one per (example, number of demonstrations)",
     *f.CELL,
     f.EXAMPLE,
-    f.field(
+    Column(
         "demonstrations_per_label",
-        pa.int32(),
+        "int32",
         "demonstrations of each label in the prompt, the first ones of the kernel prompt",
         "demonstrations",
     ),
     f.LABEL,
     *f.PREDICTED,
-    f.field(
+    Column(
         "heads",
         f.INDICES,
         "prediction of kernel regression with each head's attention_max, in order of layer and "
         "head; null if all its weights are 0",
     ),
-    f.field(
+    Column(
         "heads_permuted",
         f.INDICES,
         "as heads, with the labels permuted among the demonstrations, by one random draw",
@@ -188,27 +175,27 @@ COUNTS = f.table(
     keys="model task seed example demonstrations_per_label",
 )
 
-KERNEL_SUMMARY = f.table(
+KERNEL_SUMMARY = table(
     "kernel_summary",
     "one per (task, layer, head, weights, measure)",
     *f.OF_TASK,
     f.LAYER,
     f.HEAD,
-    f.field(
+    Column(
         "weights",
-        pa.string(),
+        "string",
         f.KINDS_OF_WEIGHTS + "; none, with layer and head -1: the most frequent answer of the "
         "model (agreement) or the most frequent label (accuracy) for every text of a seed",
     ),
-    f.field(
+    Column(
         "measure",
-        pa.string(),
+        "string",
         "agreement: share of examples for which kernel regression on the head's attention predicts "
         "what the model predicts; accuracy: share for which it predicts the true label; "
         "correlation: Pearson's correlation of attention with the similarity of the texts over "
         "demonstrations, averaged over examples",
     ),
-    f.field("mean", pa.float64(), "mean over seeds; null if undefined", "1"),
+    Column("mean", "float64", "mean over seeds; null if undefined", "1"),
     *f.INTERVAL,
     f.SKIPPED,
     keys="model task layer head weights measure",

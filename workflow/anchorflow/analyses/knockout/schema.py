@@ -1,50 +1,49 @@
 """Tables of knockout: what is measured, and its summary."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
-EDGES = f.field(
+EDGES = Column(
     "edges",
-    pa.string(),
+    "string",
     "which edges of attention, described in the configuration reference at knockout.classes; "
     "none: the unmodified run",
 )
 
-CONTROL = f.field(
+CONTROL = Column(
     "control",
-    pa.bool_(),
+    "bool",
     "true: instead of these edges, the same number of random ones of the same rows over similar "
     "distances",
 )
 
-BAND = f.field(
+BAND = Column(
     "band",
-    pa.string(),
+    "string",
     "which layers: single, each one alone; first, middle, and last third; all; none",
 )
 
-FIRST_LAYER = f.field("layer", pa.int32(), "first of these layers; -1 for none")
+FIRST_LAYER = Column("layer", "int32", "first of these layers; -1 for none")
 
-LAYERS = f.field("layers", pa.int32(), "number of these layers", "layers")
+LAYERS = Column("layers", "int32", "number of these layers", "layers")
 
-KNOCKOUT = f.table(
+KNOCKOUT = table(
     "knockout",
     "one per (example, edges, control, draw, band, layer), demonstrations fixed",
     *f.CELL,
     f.EXAMPLE,
     EDGES,
     CONTROL,
-    f.field("draw", pa.int32(), "draw of the random edges"),
+    Column("draw", "int32", "draw of the random edges"),
     BAND,
     FIRST_LAYER,
     LAYERS,
-    f.field("cut", pa.int64(), "edges that were cut, summed over the layers", "edges"),
+    Column("cut", "int64", "edges that were cut, summed over the layers", "edges"),
     f.LABEL,
     *f.SCORED,
-    f.field(
+    Column(
         "loss",
-        pa.float64(),
+        "float64",
         "cross-entropy of the true label among the label words' first tokens",
         "nats",
     ),
@@ -52,7 +51,7 @@ KNOCKOUT = f.table(
     keys="model task seed example edges control draw band layer",
 )
 
-KNOCKOUT_SUMMARY = f.table(
+KNOCKOUT_SUMMARY = table(
     "knockout_summary",
     "one per (task, edges, control, band, layer, measure)",
     *f.OF_TASK,
@@ -61,14 +60,14 @@ KNOCKOUT_SUMMARY = f.table(
     BAND,
     FIRST_LAYER,
     LAYERS,
-    f.field(
+    Column(
         "measure",
-        pa.string(),
+        "string",
         "effect of the cut: loss_change, log_odds_change and probability_change, for the true "
         "label; label_loyalty, word_loyalty, and accuracy_change, as in "
         "isolation_summary; " + f.PARTS_OF_CHANGE,
     ),
-    f.field("mean", pa.float64(), "mean over seeds and draws", "nats or 1"),
+    Column("mean", "float64", "mean over seeds and draws", "nats or 1"),
     *f.INTERVAL,
     keys="model task edges control band layer measure",
 )

@@ -1,27 +1,26 @@
 """Tables of label words."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
-LABEL_WORDS_SUMMARY = f.table(
+LABEL_WORDS_SUMMARY = table(
     "label_words_summary",
     "one per (task, words, measure), and per layer if the measure is by layer",
     f.MODEL,
-    f.field(
+    Column(
         "task",
-        pa.string(),
+        "string",
         "name of the task, or 'average' for the mean over all tasks that have other label words, "
         "null for words that some of them lack",
     ),
-    f.field(
+    Column(
         "words",
-        pa.string(),
+        "string",
         "words: the task's own label words; otherwise the name of others in the configuration",
     ),
-    f.field(
+    Column(
         "measure",
-        pa.string(),
+        "string",
         "accuracy; separation: mean AUC of label pairs, which a preference for one word does not "
         "change; accuracy_change: accuracy minus that with the task's own words on the same "
         "texts; follows_meaning: accuracy if a predicted word counts as the label that it has "
@@ -33,8 +32,8 @@ LABEL_WORDS_SUMMARY = f.table(
         "tokens, are isolated in the largest number of first layers; loyalty_drop: "
         "the second minus the first",
     ),
-    f.field("layer", pa.int32(), "transformer layer; null unless by layer"),
-    f.field("mean", pa.float64(), "mean over seeds; null if undefined", "1"),
+    Column("layer", "int32", "transformer layer; null unless by layer"),
+    Column("mean", "float64", "mean over seeds; null if undefined", "1"),
     *f.INTERVAL,
     f.SKIPPED,
     keys="model task words measure layer",

@@ -1,44 +1,39 @@
 """Tables of orders: what is measured, and its summary."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
-ARRANGEMENT = f.field(
+ARRANGEMENT = Column(
     "arrangement",
-    pa.string(),
+    "string",
     "order: the same demonstrations in random orders; draw: demonstrations drawn anew, the same "
     "number of each label",
 )
 
-ORDERS = f.table(
+ORDERS = table(
     "orders",
     "one per (arrangement, number, example), with the same number of demonstrations as in kernel "
     "regression",
     *f.CELL,
     ARRANGEMENT,
-    f.field(
-        "number", pa.int32(), "number of the order, 0 for that of kernel regression, or of the draw"
+    Column(
+        "number", "int32", "number of the order, 0 for that of kernel regression, or of the draw"
     ),
     f.EXAMPLE,
     f.LABEL,
     *f.PREDICTED,
-    f.field(
-        "heads",
-        f.INDICES,
-        "as in the table counts",
-    ),
+    Column("heads", f.INDICES, "as in the table counts"),
     keys="model task seed arrangement number example",
 )
 
-ORDERS_SUMMARY = f.table(
+ORDERS_SUMMARY = table(
     "orders_summary",
     "one per (task, arrangement, measure)",
     *f.OF_TASK,
     ARRANGEMENT,
-    f.field(
+    Column(
         "measure",
-        pa.string(),
+        "string",
         "over all orders, or all draws: accuracy, its mean; spread, its standard deviation; range, "
         "largest minus smallest; changed, "
         "share of predictions that differ between two of them, mean over pairs; head_agreement, "
@@ -48,7 +43,7 @@ ORDERS_SUMMARY = f.table(
         "accuracy_difference, spread_difference, and changed_difference: minus the value for "
         "draws, paired",
     ),
-    f.field("mean", pa.float64(), "mean over seeds", "1"),
+    Column("mean", "float64", "mean over seeds", "1"),
     *f.INTERVAL,
     f.SKIPPED,
     keys="model task arrangement measure",

@@ -1,20 +1,19 @@
 """Tables of regressors: what is measured, and its summary."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
-_WEIGHTS_OR_NULL = f.field(
-    "weights", pa.string(), "as in the table kernel; null for methods other than heads"
+_WEIGHTS_OR_NULL = Column(
+    "weights", "string", "as in the table kernel; null for methods other than heads"
 )
 
-REGRESSORS_SUMMARY = f.table(
+REGRESSORS_SUMMARY = table(
     "regressors_summary",
     "one per (task, method, number of demonstrations, measure)",
     *f.OF_TASK,
-    f.field(
+    Column(
         "method",
-        pa.string(),
+        "string",
         "in_context: the model itself; head_chosen_here, head_held_out: kernel regression on the "
         "attention of the head that agrees most with the model, chosen on the same examples "
         "(optimistic) or on others (see kernel.chosen_on), for each number of demonstrations; "
@@ -23,29 +22,29 @@ REGRESSORS_SUMMARY = f.table(
         "kernel regression with the encoder of that name in encoder.further",
     ),
     _WEIGHTS_OR_NULL,
-    f.field(
+    Column(
         "demonstrations_per_label",
-        pa.int32(),
+        "int32",
         "demonstrations of each label; null: as many as the budget allows",
         "demonstrations",
     ),
-    f.field(
+    Column(
         "demonstrations",
-        pa.float64(),
+        "float64",
         "all demonstrations in the prompt, mean over seeds",
         "demonstrations",
     ),
-    f.field(
+    Column(
         "measure",
-        pa.string(),
+        "string",
         "accuracy, or agreement with the model's own predictions for the same demonstrations; for "
         "in_context with fewer demonstrations, with its predictions for all of them",
     ),
-    f.field("mean", pa.float64(), "mean over seeds", "1"),
+    Column("mean", "float64", "mean over seeds", "1"),
     *f.INTERVAL,
-    f.field(
+    Column(
         "published",
-        pa.float64(),
+        "float64",
         "[K] Table 2, if model and task are the paper's, with all demonstrations",
         "1",
     ),

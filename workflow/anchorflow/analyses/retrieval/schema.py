@@ -1,10 +1,9 @@
 """Tables of retrieval: what is measured, and its summary."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
-RETRIEVAL = f.table(
+RETRIEVAL = table(
     "retrieval",
     "one per (example, choice of demonstrations)",
     *f.CELL,
@@ -12,27 +11,25 @@ RETRIEVAL = f.table(
     f.CHOICE,
     f.LABEL,
     *f.SCORED,
-    f.field(
+    Column(
         "similarity",
-        pa.float64(),
+        "float64",
         "mean cosine similarity of the demonstrations' texts, as in their own task, with the test "
         "text",
         "1",
     ),
-    f.field(
-        "same_label", pa.float64(), "share of the demonstrations that have the true label", "1"
-    ),
+    Column("same_label", "float64", "share of the demonstrations that have the true label", "1"),
     keys="model task seed example choice",
 )
 
-RETRIEVAL_SUMMARY = f.table(
+RETRIEVAL_SUMMARY = table(
     "retrieval_summary",
     "one per (task, choice of demonstrations, measure)",
     *f.OF_TASK,
     f.CHOICE,
-    f.field(
+    Column(
         "measure",
-        pa.string(),
+        "string",
         "accuracy; similarity and same_label, as in the retrieval table; majority: accuracy of the "
         "demonstrations' most frequent label, in a tie the last one, without a model; on the "
         "examples run with both, and not for random, "
@@ -40,7 +37,7 @@ RETRIEVAL_SUMMARY = f.table(
         + f.PARTS_OF_CHANGE
         + " over all examples",
     ),
-    f.field("mean", pa.float64(), "mean over seeds", "1"),
+    Column("mean", "float64", "mean over seeds", "1"),
     *f.INTERVAL,
     f.SKIPPED,
     keys="model task choice measure",

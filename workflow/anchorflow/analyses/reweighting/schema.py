@@ -1,45 +1,42 @@
 """Tables of reweighting: what is measured, and its summary."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
-_LEARNING_RATE = f.field("learning_rate", pa.float64(), "step size of Adam", "1")
+_LEARNING_RATE = Column("learning_rate", "float64", "step size of Adam", "1")
 
 
-DESCENT = f.table(
+DESCENT = table(
     "descent",
     "one per (learning rate, fold, step)",
     *f.CELL,
     _LEARNING_RATE,
-    f.field(
-        "fold",
-        pa.int32(),
-        "held-out half of the training texts, 0 or 1; null: the fit to all of them",
+    Column(
+        "fold", "int32", "held-out half of the training texts, 0 or 1; null: the fit to all of them"
     ),
-    f.field("epoch", pa.int32(), "epoch"),
-    f.field("step", pa.int32(), "step of gradient descent, over all epochs"),
-    f.field("loss", pa.float64(), "mean cross-entropy of the step's texts before the step", "nats"),
+    Column("epoch", "int32", "epoch"),
+    Column("step", "int32", "step of gradient descent, over all epochs"),
+    Column("loss", "float64", "mean cross-entropy of the step's texts before the step", "nats"),
     keys="model task seed learning_rate fold step",
 )
 
-LEARNING_RATES = f.table(
+LEARNING_RATES = table(
     "learning_rates",
     "one per learning rate in the configuration",
     *f.CELL,
     _LEARNING_RATE,
-    f.field(
+    Column(
         "held_out_loss",
-        pa.float64(),
+        "float64",
         "mean cross-entropy on held-out training texts; infinite if a fit diverged; null if there "
         "is only one rate",
         "nats",
     ),
-    f.field("chosen", pa.bool_(), "whether β is fitted with this rate"),
+    Column("chosen", "bool", "whether β is fitted with this rate"),
     keys="model task seed learning_rate",
 )
 
-REWEIGHTING = f.table(
+REWEIGHTING = table(
     "reweighting",
     "one per (example, method), demonstrations fixed",
     *f.CELL,
@@ -50,26 +47,21 @@ REWEIGHTING = f.table(
     keys="model task seed example method",
 )
 
-REWEIGHTING_SUMMARY = f.table(
+REWEIGHTING_SUMMARY = table(
     "reweighting_summary",
     "one per (task, method, measure)",
     *f.OF_TASK,
     f.METHOD,
-    f.field(
+    Column(
         "measure",
-        pa.string(),
+        "string",
         "accuracy; macro_f1; accuracy_gain and macro_f1_gain: the same minus vanilla's on the same "
         "examples (not for vanilla itself); for accuracy_gain, except for baselines, "
         + f.PARTS_OF_CHANGE,
     ),
-    f.field("mean", pa.float64(), "mean over seeds", "1"),
+    Column("mean", "float64", "mean over seeds", "1"),
     *f.INTERVAL,
     f.SKIPPED,
-    f.field(
-        "published",
-        pa.float64(),
-        "[A] Table 1, if model and task are the paper's",
-        "1",
-    ),
+    Column("published", "float64", "[A] Table 1, if model and task are the paper's", "1"),
     keys="model task method measure",
 )

@@ -1,42 +1,39 @@
 """Tables of transplant: what is measured, and its summary."""
 
-import pyarrow as pa
-
+from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
 
-DONOR = f.field(
+DONOR = Column(
     "donor",
-    pa.string(),
+    "string",
     "the donor prompt; other_texts: the demonstrations' texts are exchanged, each for one of "
     "another class, with the same label words; permuted: every class has the label word of another "
     "class; drawn: the demonstrations' label words are exchanged; none: no transplant",
 )
 
-WHAT = f.field(
+WHAT = Column(
     "what",
-    pa.string(),
+    "string",
     "keys_values: keys and values that the query attends to; residual: the output of a layer, from "
     "which the layers above are run; prompt: the whole donor; none",
 )
 
-PLACES = f.field(
+PLACES = Column(
     "places",
-    pa.string(),
+    "string",
     "tokens of the demonstrations whose activations are transplanted, described in "
     "the configuration reference at transplant.places; none",
 )
 
-SIDE = f.field(
-    "side",
-    pa.string(),
-    "which layers: first, middle, or last ones; all; at, a single one; none",
+SIDE = Column(
+    "side", "string", "which layers: first, middle, or last ones; all; at, a single one; none"
 )
 
-FIRST_LAYER = f.field("layer", pa.int32(), "first of these layers; -1 for none")
+FIRST_LAYER = Column("layer", "int32", "first of these layers; -1 for none")
 
-LAYERS = f.field("layers", pa.int32(), "number of these layers", "layers")
+LAYERS = Column("layers", "int32", "number of these layers", "layers")
 
-TRANSPLANT = f.table(
+TRANSPLANT = table(
     "transplant",
     "one per (example, donor, what, places, draw, side, layer, layers)",
     *f.CELL,
@@ -44,17 +41,17 @@ TRANSPLANT = f.table(
     DONOR,
     WHAT,
     PLACES,
-    f.field("draw", pa.int32(), "draw of the donor and of random places"),
+    Column("draw", "int32", "draw of the donor and of random places"),
     SIDE,
     FIRST_LAYER,
     LAYERS,
-    f.field("tokens", pa.int32(), "number of places", "tokens"),
+    Column("tokens", "int32", "number of places", "tokens"),
     f.LABEL,
     *f.SCORED,
     keys="model task seed example donor what places draw side layer layers",
 )
 
-TRANSPLANT_SUMMARY = f.table(
+TRANSPLANT_SUMMARY = table(
     "transplant_summary",
     "one per (task, donor, what, places, side, layer, layers, measure)",
     *f.OF_TASK,
@@ -64,15 +61,15 @@ TRANSPLANT_SUMMARY = f.table(
     SIDE,
     FIRST_LAYER,
     LAYERS,
-    f.field(
+    Column(
         "measure",
-        pa.string(),
+        "string",
         "moved: how far label probabilities move from the prompt's own to the donor's, as a share "
         "of the way, over all texts; follows: share of predictions that become the donor's, of "
         "those that differ from it; "
         "accuracy_change: accuracy minus that of the prompt itself; " + f.PARTS_OF_CHANGE,
     ),
-    f.field("mean", pa.float64(), "mean over seeds and draws", "1"),
+    Column("mean", "float64", "mean over seeds and draws", "1"),
     *f.INTERVAL,
     keys="model task donor what places side layer layers measure",
 )
