@@ -1,41 +1,26 @@
 """Differences of shares in all analyses: their intervals end where such a difference must."""
 
-from collections.abc import Mapping
-
 import pytest
 
-from anchorflow.analyses.knockout.summarize import BOUNDS as KNOCKOUT
-from anchorflow.analyses.label_words.summarize import BOUNDS as LABEL_WORDS
-from anchorflow.analyses.orders.summarize import BOUNDS as ORDERS
-from anchorflow.analyses.perturbations.summarize import CHANGES, summarize_perturbations
-from anchorflow.analyses.probes.summarize import BOUNDS as PROBES
-from anchorflow.analyses.retrieval.summarize import GAINS
-from anchorflow.analyses.reweighting.summarize import BOUNDS as REWEIGHTING
+from anchorflow.analyses.perturbations.summarize import summarize_perturbations
+from anchorflow.config.table import DIFFERENCE, Summary
+from anchorflow.store.all_tables import TABLES
 from constructed.perturbations import tables_of
 
-CHANGES_OF_ACCURACY = {
-    f"accuracy_{name}{part}"
-    for name in ("change", "gain")
-    for part in ("", "_losing_task", "_other_label")
-}
+SUMMARIES = {name: table for name, table in TABLES.items() if isinstance(table, Summary)}
+WITHOUT_BOUNDS = {"loss_change", "log_odds_change"}  # in nats
 
 
-@pytest.mark.parametrize(
-    ("bounds", "differences"),
-    [
-        (KNOCKOUT, {*CHANGES_OF_ACCURACY, "probability_change"}),
-        (LABEL_WORDS, {"accuracy_change", "loyalty_drop"}),
-        (ORDERS, {"accuracy_difference", "spread_difference", "changed_difference"}),
-        (CHANGES.bounds, CHANGES_OF_ACCURACY),
-        (PROBES, {"gain"}),
-        (GAINS.bounds, CHANGES_OF_ACCURACY),
-        (REWEIGHTING, {*CHANGES_OF_ACCURACY, "macro_f1_gain"}),
-    ],
-)
-def test_a_difference_of_shares_lies_between_minus_one_and_one(
-    bounds: Mapping[str, tuple[float, float]], differences: set[str]
-) -> None:
-    assert {name for name, ends in bounds.items() if ends == (-1, 1)} == differences
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_a_difference_of_shares_lies_between_minus_one_and_one(name: str) -> None:
+    between = {"change", "gain", "difference"}
+    found = {m.name for m in SUMMARIES[name].measures if between & {*m.name.split("_")}}
+    bounds = SUMMARIES[name].bounds
+    assert all(bounds[measure] == DIFFERENCE for measure in found - WITHOUT_BOUNDS)
+
+
+def test_most_summaries_declare_their_measures() -> None:
+    assert {"knockout_summary", "isolation_summary", "transplant_summary"} < set(SUMMARIES)
 
 
 def test_few_texts_do_not_widen_the_change_of_accuracy_beyond_all_texts() -> None:

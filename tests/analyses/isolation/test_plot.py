@@ -10,7 +10,6 @@ from PIL import Image
 from anchorflow.analyses.isolation import plot
 from anchorflow.analyses.isolation.plot import plot_isolation
 from anchorflow.analyses.isolation.schema import ISOLATION_SUMMARY
-from anchorflow.analyses.isolation.summarize import MEASURES
 from anchorflow.present.style import thin
 from anchorflow.schemas.frames import frame_schema
 from figure_style import figure_of, level_of_chance
@@ -48,7 +47,7 @@ def loyalty(counts: list[int], isolated: tuple[str, ...] = ("label", "random")) 
         for positions in isolated
         for side in ("first", "last")
         for layers in counts
-        for measure in MEASURES
+        for measure in ISOLATION_SUMMARY.measured
     ]
     return pl.DataFrame(rows, schema=frame_schema(ISOLATION_SUMMARY))
 

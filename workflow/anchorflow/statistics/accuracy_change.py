@@ -8,17 +8,16 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from anchorflow.statistics.by_task import DIFFERENCE, SHARE
+from anchorflow.schemas.measures import ACCURACY_CHANGES, ACCURACY_GAINS, IN_VOCABULARY
 
-VOCABULARY = ("label_mass", "in_labels")
+CHANGES, GAINS, VOCABULARY = (
+    tuple(measure.name for measure in measures)
+    for measures in (ACCURACY_CHANGES, ACCURACY_GAINS, IN_VOCABULARY)
+)
 ACCURACY = (pl.col("prediction") == pl.col("label")).cast(pl.Float64)
-
-
-# A change and its two parts.
-CHANGES = ("accuracy_change", "accuracy_change_losing_task", "accuracy_change_other_label")
-GAINS = ("accuracy_gain", "accuracy_gain_losing_task", "accuracy_gain_other_label")
-BOUNDS = {**dict.fromkeys((*CHANGES, *GAINS), DIFFERENCE), **dict.fromkeys(VOCABULARY, SHARE)}
-DETAILS = ("label_mass", *CHANGES[1:], *GAINS[1:])  # left out of tables for reading
+_KNOWN = (*ACCURACY_CHANGES, *ACCURACY_GAINS, *IN_VOCABULARY)
+BOUNDS = {measure.name: measure.bounds for measure in _KNOWN}
+DETAILS = tuple(measure.name for measure in _KNOWN if measure.in_full)
 
 
 def accuracy_changes(names: Sequence[str], before: str, was_in_labels: str) -> dict[str, pl.Expr]:

@@ -7,6 +7,7 @@ import polars as pl
 from scipy.special import rel_entr
 
 from anchorflow.arrays import Array
+from anchorflow.config.table import Summary
 from anchorflow.statistics.accuracy_change import ACCURACY, CHANGES, accuracy_changes
 from anchorflow.statistics.by_task import (
     estimate_over_seeds,
@@ -157,6 +158,12 @@ def estimate_settings(
         return found
 
     return estimate_over_seeds(measured, of_seed).map(of_wholes)
+
+
+def draws_of(measured: pl.DataFrame, table: Summary) -> pl.DataFrame:
+    """The number of draws of each setting, as the column ``draws``."""
+    draws = pl.col("draw").n_unique().cast(pl.Int32).alias("draws")
+    return measured.group_by(table.settings).agg(draws)
 
 
 def mean_of_draws(rows: pl.DataFrame, measures: Sequence[str]) -> pl.DataFrame:

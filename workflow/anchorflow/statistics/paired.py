@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from anchorflow.config.table import Table
+from anchorflow.config.table import Summary
 from anchorflow.statistics.by_task import (
     AVERAGE,
     estimates_by_task,
@@ -33,7 +33,6 @@ class Ways(NamedTuple):
     # Over those also run plainly, with columns ``plain``, the prediction, and ``plain_in_labels``.
     paired: Mapping[str, pl.Expr]
     of_plain: Sequence[str]  # measures of the plain way
-    bounds: Mapping[str, tuple[float, float]]  # limits of the intervals of some measures
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -72,7 +71,7 @@ class Ways(NamedTuple):
         self,
         predictions: pl.DataFrame,
         protocols: pl.DataFrame,
-        table: Table,
+        table: Summary,
         confidence: float,
     ) -> pl.DataFrame:
         """Summary rows by task and way.
@@ -98,6 +97,7 @@ class Ways(NamedTuple):
         require_examples(predictions)
         tasks = protocols["task"].unique(maintain_order=True).to_list()
         plain = predictions.filter(pl.col(self.column) == self.plain)
+        rows = partial(self._rows, confidence=confidence, bounds=table.bounds)
         parts = []
         for name in [way for way in self.names if way in protocols["demonstrations"]]:
             run = predictions.filter(pl.col(self.column) == name)
@@ -109,13 +109,11 @@ class Ways(NamedTuple):
             is_plain = name == self.plain
             skipped = skipped_prompts(protocols, name, run)
             measures = self.of_plain if is_plain else [*self.alone]
-            parts.append(self._rows(estimates, measures, name, run, skipped, confidence))
+            parts.append(rows(estimates, measures, name, run, skipped))
             if not is_plain:
                 pairs = run.join(plain, on=CELL, how="semi")
                 skipped = self._skipped_pairs(protocols, name, pairs)
-                parts.append(
-                    self._rows(estimates, [*self.paired], name, pairs, skipped, confidence)
-                )
+                parts.append(rows(estimates, [*self.paired], name, pairs, skipped))
         return summary_table(pl.concat(parts), predictions, table)
 
     def _rows(
@@ -126,13 +124,12 @@ class Ways(NamedTuple):
         source: pl.DataFrame,
         skipped: pl.DataFrame,
         confidence: float,
+        bounds: Mapping[str, tuple[float, float]],
     ) -> pl.DataFrame:
         """Summary rows of some of the measures, which cover the examples of ``source``."""
         places = [self.measures.index(measure) for measure in measures]
         some = {task: of.map(lambda values: values[..., places]) for task, of in estimates.items()}
-        rows = summary_rows(
-            some, pl.DataFrame({"measure": measures}), source, confidence, self.bounds
-        )
+        rows = summary_rows(some, pl.DataFrame({"measure": measures}), source, confidence, bounds)
         return rows.join(skipped, on="task", maintain_order="left").with_columns(
             pl.lit(name).alias(self.column)
         )

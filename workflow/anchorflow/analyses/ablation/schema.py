@@ -1,7 +1,9 @@
 """Tables of ablation: what is measured, and its summary."""
 
-from anchorflow.config.table import Column, table
+from anchorflow.config.table import SHARE, SIZE, Column, Measure, table
 from anchorflow.schemas import fields as f
+from anchorflow.schemas import measures as m
+from anchorflow.schemas.summaries import summary_of
 
 SCORE = Column(
     "score",
@@ -25,7 +27,7 @@ BY = Column(
     "(everywhere: over all tokens of the seed's prompts); zero; other, that in the next prompt; "
     "none",
 )
-SHARE = Column("share", "float64", "share of all heads that are taken away", "1")
+TAKEN = Column("share", "float64", "share of all heads that are taken away", "1")
 
 ABLATION = table(
     "ablation",
@@ -37,7 +39,7 @@ ABLATION = table(
     Column("draw", "int32", "draw of the random heads, counted from 0"),
     WHERE,
     BY,
-    SHARE,
+    TAKEN,
     Column("heads", "int32", "number of heads taken away", "heads"),
     f.LABEL,
     *f.PREDICTED,
@@ -62,23 +64,28 @@ ABLATION = table(
     keys="model task seed example score control draw where by share",
 )
 
-ABLATION_SUMMARY = table(
-    "ablation_summary",
-    "one per (task or average, score, control, where, by, share, measure)",
-    *f.OF_TASK,
-    SCORE,
-    CONTROL,
-    WHERE,
-    BY,
-    Column("share", "float64", "share of all heads that are taken away; null for areas", "1"),
-    Column(
-        "measure",
-        "string",
-        "accuracy; in_labels, label_mass, divergence: means of these columns; accuracy_area, "
-        "in_labels_area: mean over the share, by the trapezoid rule; accuracy_log_area, "
-        "in_labels_log_area: mean over its logarithm",
+AREAS = (m.ACCURACY, m.IN_LABELS)
+ABLATION_SUMMARY = summary_of(
+    "ablation",
+    (
+        SCORE,
+        CONTROL,
+        WHERE,
+        BY,
+        Column("share", "float64", "share of all heads that are taken away; null for areas", "1"),
     ),
-    Column("mean", "float64", "mean over seeds and draws", "1 or nats"),
-    *f.INTERVAL,
-    keys="model task score control where by share measure",
+    (
+        *(m.ACCURACY, m.IN_LABELS, m.LABEL_MASS),
+        Measure("divergence", "mean of this column", SIZE),
+        *(
+            Measure(f"{measure.name}_{area}", f"mean of {measure.name} over {over}", SHARE)
+            for measure in AREAS
+            for area, over in (
+                ("area", "the share, by the trapezoid rule"),
+                ("log_area", "the logarithm of the share"),
+            )
+        ),
+    ),
+    mean="mean over seeds and draws",
+    unit="1 or nats",
 )

@@ -5,11 +5,9 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.ablation.schema import ABLATION_SUMMARY
+from anchorflow.analyses.ablation.schema import ABLATION_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.statistics.by_task import (
-    SHARE,
-    SIZE,
     mean_by_task,
     require_examples,
     summary_rows,
@@ -18,11 +16,6 @@ from anchorflow.statistics.by_task import (
 
 MEASURES = ("accuracy", "in_labels", "label_mass", "divergence")
 AREAS = ("accuracy", "in_labels")
-BOUNDS = {
-    **dict.fromkeys(("accuracy", "in_labels", "label_mass"), SHARE),
-    **{f"{measure}_{area}": SHARE for measure in AREAS for area in ("area", "log_area")},
-    "divergence": SIZE,
-}
 KINDS = ["score", "control", "where", "by"]
 
 
@@ -90,8 +83,8 @@ def summarize_ablation(
         )
         values = partial(_values, shares=shares, with_areas=bool(areas))
         estimates = mean_by_task(rows, tasks, values, len(keys))
-        parts.append(summary_rows(estimates, keys, rows, confidence, BOUNDS))
-    return summary_table(pl.concat(parts), ablation, ABLATION_SUMMARY)
+        parts.append(summary_rows(estimates, keys, rows, confidence, SUMMARY.bounds))
+    return summary_table(pl.concat(parts), ablation, SUMMARY)
 
 
 def _values(rows: pl.DataFrame, shares: list[float], with_areas: bool) -> Array:

@@ -1,20 +1,18 @@
 """Tables of accuracy."""
 
-from anchorflow.config.table import Column, table
+from anchorflow.config.table import SHARE, Measure
 from anchorflow.schemas import fields as f
+from anchorflow.schemas import measures as m
+from anchorflow.schemas.summaries import summary_of
 
-ACCURACY_SUMMARY = table(
-    "accuracy_summary",
-    "one per (task, measure)",
-    *f.OF_TASK,
-    Column(
-        "measure",
-        "string",
-        "accuracy; macro_f1; majority: share of the most frequent true label; "
-        + f.MEANS_IN_VOCABULARY,
+ACCURACY_SUMMARY = summary_of(
+    "accuracy",
+    (),
+    (
+        m.ACCURACY,
+        Measure("macro_f1", "mean F1 over classes", SHARE),
+        Measure("majority", "share of the most frequent true label", SHARE),
+        *m.IN_VOCABULARY,
     ),
-    Column("mean", "float64", "mean over seeds", "1"),
-    *f.INTERVAL,
-    f.SKIPPED,
-    keys="model task measure",
+    (f.SKIPPED,),
 )

@@ -5,21 +5,12 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.accuracy.schema import ACCURACY_SUMMARY
+from anchorflow.analyses.accuracy.schema import ACCURACY_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.statistics.accuracy_change import VOCABULARY
-from anchorflow.statistics.by_task import (
-    SHARE,
-    estimates_by_task,
-    skipped_prompts,
-    summary_rows,
-    summary_table,
-    texts_of,
-)
+from anchorflow.statistics.by_task import estimate_over_seeds, skipped_prompts, texts_of
 from anchorflow.statistics.estimates import SeedStatistic, weighted_mean_where_defined
-
-MEASURES = ("accuracy", "macro_f1", "majority", *VOCABULARY)
-BOUNDS = dict.fromkeys(MEASURES, SHARE)
+from anchorflow.statistics.settings import summarize_settings
 
 
 def accuracy_measures(
@@ -62,16 +53,7 @@ def summarize_accuracy(
 ) -> pl.DataFrame:
     """Accuracy, macro-F1, majority share, and how probable label words are, with intervals.
 
-    Parameters
-    ----------
-    predictions, prompts : DataFrame
-        Tables ``predictions`` and ``prompts`` for one model, all tasks and seeds.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``ACCURACY_SUMMARY``; ``skipped`` counts prompts with fixed demonstrations that
-        exceed the model's context.
+    ``skipped`` counts prompts with fixed demonstrations that exceed the model's context.
     """
 
     def of_seed(rows: pl.DataFrame) -> SeedStatistic:
@@ -87,11 +69,12 @@ def summarize_accuracy(
 
         return SeedStatistic(statistic, texts_of(rows))
 
-    tasks = prompts["task"].unique(maintain_order=True).to_list()
-    estimates = estimates_by_task(predictions, tasks, of_seed, len(MEASURES))
-    keys = pl.DataFrame({"measure": MEASURES})
-    rows = summary_rows(estimates, keys, predictions, confidence, BOUNDS)
-    counted = rows.join(
-        skipped_prompts(prompts, "fixed", predictions), on="task", maintain_order="left"
+    return summarize_settings(
+        SUMMARY,
+        None,
+        lambda rows: estimate_over_seeds(rows, of_seed),
+        predictions,
+        prompts,
+        confidence,
+        further=(skipped_prompts(prompts, "fixed", predictions),),
     )
-    return summary_table(counted, prompts, ACCURACY_SUMMARY)

@@ -1,7 +1,8 @@
 """Tables of attention: what is measured, and its summary."""
 
-from anchorflow.config.table import Column, table
+from anchorflow.config.table import SHARE, Column, Measure, table
 from anchorflow.schemas import fields as f
+from anchorflow.schemas.summaries import summary_of
 
 ATTENTION = table(
     "attention",
@@ -36,24 +37,22 @@ ATTENTION = table(
     keys="model task seed example layer head demonstration",
 )
 
-ATTENTION_SUMMARY = table(
-    "attention_summary",
-    "one per (task, layer, measure)",
-    *f.OF_TASK,
-    f.LAYER,
-    Column(
-        "measure",
-        "string",
-        "auc: AUCROC_l of label-word attention at the target, which predicts first tokens, against "
-        "the model's own predictions, which scoring defines; "
-        "cumulative: R_l, the share of all layers' excess AUC reached by layer l; "
-        "auc_other: AUCROC_l of the mean attention to the other tokens of each demonstration; "
-        "graded: share of pairs of texts of which that with more attention to a label's words "
-        "gives the label a higher probability, mean over labels; graded_other: the same for other "
-        "tokens",
+_AUC = "AUCROC_l of {}, against the model's own predictions, which scoring defines"
+_GRADED = (
+    "share of pairs of texts of which that with more attention to {} gives the label a higher "
+    "probability, mean over labels"
+)
+_OTHER = "the mean attention to the other tokens of each demonstration"
+ATTENTION_SUMMARY = summary_of(
+    "attention",
+    (f.LAYER,),
+    (
+        Measure("auc", _AUC.format("label-word attention at the target"), SHARE),
+        Measure("cumulative", "R_l, the share of all layers' excess AUC reached by layer l"),
+        Measure("auc_other", _AUC.format(_OTHER), SHARE),
+        Measure("graded", _GRADED.format("a label's words"), SHARE),
+        Measure("graded_other", _GRADED.format("other tokens"), SHARE),
     ),
-    Column("mean", "float64", "mean over seeds; null if undefined", "1"),
-    *f.INTERVAL,
-    Column("unpredicted", "int32", "classes never predicted, summed over seeds", "classes"),
-    keys="model task layer measure",
+    (Column("unpredicted", "int32", "classes never predicted, summed over seeds", "classes"),),
+    mean="mean over seeds; null if undefined",
 )

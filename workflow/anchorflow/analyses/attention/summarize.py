@@ -6,11 +6,10 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.attention.schema import ATTENTION_SUMMARY
+from anchorflow.analyses.attention.schema import ATTENTION_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.statistics.by_task import (
     AVERAGE,
-    SHARE,
     estimates_by_task,
     require_examples,
     summary_rows,
@@ -27,9 +26,6 @@ from anchorflow.statistics.estimates import (
 
 # From the tables attention and predictions of one cell to a statistic of its texts.
 Auc = Callable[[pl.DataFrame, pl.DataFrame], Statistic]
-
-MEASURES = ("auc", "cumulative", "auc_other", "graded", "graded_other")
-BOUNDS = dict.fromkeys(("auc", "auc_other", "graded", "graded_other"), SHARE)
 
 
 def cumulative_share(auc: np.ndarray) -> np.ndarray:
@@ -256,13 +252,15 @@ def summarize_attention(
         "graded_other": estimated(graded_auc, others=True),
     }
     parts = []
-    for measure in MEASURES:
+    for measure in SUMMARY.measured:
         keys = pl.DataFrame({"layer": range(layers), "measure": [measure] * layers})
-        parts.append(summary_rows(estimates[measure], keys, predictions, confidence, BOUNDS))
+        parts.append(
+            summary_rows(estimates[measure], keys, predictions, confidence, SUMMARY.bounds)
+        )
     rows = pl.concat(parts).with_columns(
         pl.col("task").replace_strict(unpredicted, return_dtype=pl.Int32).alias("unpredicted")
     )
-    return summary_table(rows, predictions, ATTENTION_SUMMARY)
+    return summary_table(rows, predictions, SUMMARY)
 
 
 def _unpredicted(predictions: pl.DataFrame) -> dict[str, int]:

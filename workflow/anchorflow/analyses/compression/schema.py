@@ -1,7 +1,9 @@
 """Tables of compression: what is measured, and its summary."""
 
-from anchorflow.config.table import Column, table
+from anchorflow.config.table import SHARE, Column, Measure, table
 from anchorflow.schemas import fields as f
+from anchorflow.schemas import measures as m
+from anchorflow.schemas.summaries import summary_of
 
 COMPRESSION = table(
     "compression",
@@ -24,25 +26,20 @@ COMPRESSION = table(
     keys="model task seed example method share draw",
 )
 
-COMPRESSION_SUMMARY = table(
-    "compression_summary",
-    "one per (task, method, share, measure)",
-    *f.OF_TASK,
-    f.COMPRESSED,
-    f.SHARE,
-    Column(
-        "measure",
-        "string",
-        "compared with everything kept, label_loyalty: share of predictions that stay the same; "
-        "word_loyalty: Jaccard similarity of the five most likely tokens; kept_share: share of the "
-        "demonstrations' tokens that is kept; accuracy; accuracy_change: the difference; "
-        + f.RETAINED_MEASURE
-        + f.PARTS_OF_CHANGE,
+COMPRESSION_SUMMARY = summary_of(
+    "compression",
+    (f.COMPRESSED, f.SHARE),
+    (
+        *(m.LABEL_LOYALTY, m.WORD_LOYALTY, m.ACCURACY),
+        Measure("kept_share", "share of the demonstrations' tokens that is kept", SHARE),
+        m.RETAINED,
+        *m.ACCURACY_CHANGES,
+        *m.IN_VOCABULARY,
     ),
-    Column("mean", "float64", "mean over seeds", "1"),
-    *f.INTERVAL,
-    Column("draws", "int32", "draws of positions averaged", "draws"),
-    f.SKIPPED,
-    Column("published", "float64", "[A] Table 2, if model and tasks are the paper's", "1"),
-    keys="model task method share measure",
+    (
+        Column("draws", "int32", "draws of positions averaged", "draws"),
+        f.SKIPPED,
+        Column("published", "float64", "[A] Table 2, if model and tasks are the paper's", "1"),
+    ),
+    about="compared with everything kept, ",
 )

@@ -3,24 +3,12 @@
 import polars as pl
 
 from anchorflow.analyses.compression.published import table_2
-from anchorflow.analyses.compression.schema import COMPRESSION_SUMMARY
+from anchorflow.analyses.compression.schema import COMPRESSION_SUMMARY as SUMMARY
 from anchorflow.random_draws import halves
-from anchorflow.statistics import accuracy_change as change
-from anchorflow.statistics.by_task import (
-    SHARE,
-    over_tasks,
-    require_examples,
-    skipped_prompts,
-    summary_rows,
-    summary_table,
-)
+from anchorflow.statistics.by_task import require_examples, skipped_prompts
 from anchorflow.statistics.estimates import Estimate
-from anchorflow.statistics.loyalty import AT_MOST_ALL, RETAINED, estimate_settings, with_loyalty
-
-_SHARES = ("label_loyalty", "word_loyalty", "accuracy", "kept_share")
-MEASURES = (*_SHARES, RETAINED, *change.CHANGES, *change.VOCABULARY)
-BOUNDS = {**dict.fromkeys(_SHARES, SHARE), RETAINED: AT_MOST_ALL, **change.BOUNDS}
-_SETTING = ["method", "share"]
+from anchorflow.statistics.loyalty import RETAINED, draws_of, estimate_settings, with_loyalty
+from anchorflow.statistics.settings import summarize_settings
 
 
 def retention_measures(compression: pl.DataFrame) -> pl.DataFrame:
@@ -45,9 +33,9 @@ def retention_measures(compression: pl.DataFrame) -> pl.DataFrame:
     measured = with_loyalty(shares, full, without).select(
         "seed",
         "example",
-        *_SETTING,
+        *SUMMARY.settings,
         "draw",
-        *MEASURES,
+        *SUMMARY.measured,
         f"{RETAINED}_whole",
     )
     random = measured.filter(pl.col("method") == "hidden_random")
@@ -79,23 +67,7 @@ def _best_draws(random: pl.DataFrame, chosen_on: str) -> pl.DataFrame:
 def summarize_compression(
     compression: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
-    """Loyalty, accuracy, and kept share of every method and budget, with intervals.
-
-    Parameters
-    ----------
-    compression, prompts : DataFrame
-        Tables ``compression`` and ``prompts`` for one model, all tasks and seeds.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``COMPRESSION_SUMMARY``; intervals are over seeds, test texts, and draws.
-
-    Raises
-    ------
-    InputError
-        If there are no predictions.
-    """
+    """Loyalty, accuracy, and kept share of every method and budget; see `summarize_settings`."""
     require_examples(compression)
     measured = pl.concat(
         [
@@ -103,24 +75,23 @@ def summarize_compression(
             for rows in compression.partition_by("task", maintain_order=True)
         ]
     )
-    settings = measured.select(_SETTING).unique(maintain_order=True)
-    draws = measured.group_by(_SETTING).agg(pl.col("draw").n_unique().cast(pl.Int32).alias("draws"))
-    keys = settings.join(pl.DataFrame({"measure": MEASURES}), how="cross")
+    settings = measured.select(SUMMARY.settings).unique(maintain_order=True)
 
     def of_task(rows: pl.DataFrame) -> Estimate:
-        return estimate_settings(rows, settings, MEASURES)
+        return estimate_settings(rows, settings, SUMMARY.measured)
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
-    estimates = over_tasks(measured, tasks, of_task, len(keys))
-    counted = (
-        summary_rows(estimates, keys, compression, confidence, BOUNDS)
-        .join(draws, on=_SETTING, nulls_equal=True, maintain_order="left")
-        .join(skipped_prompts(prompts, "fixed", compression), on="task", maintain_order="left")
-        .join(
+    return summarize_settings(
+        SUMMARY,
+        settings,
+        of_task,
+        measured,
+        prompts,
+        confidence,
+        counted=compression,
+        further=(
+            draws_of(measured, SUMMARY),
+            skipped_prompts(prompts, "fixed", compression),
             table_2(compression["model"][0], tasks),
-            on=["task", "method", "measure"],
-            how="left",
-            maintain_order="left",
-        )
+        ),
     )
-    return summary_table(counted, compression, COMPRESSION_SUMMARY)

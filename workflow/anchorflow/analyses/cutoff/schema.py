@@ -1,7 +1,9 @@
 """Tables of cutoff: what is measured, and its summary."""
 
-from anchorflow.config.table import Column, table
+from anchorflow.config.table import Column, Measure, table
 from anchorflow.schemas import fields as f
+from anchorflow.schemas import measures as m
+from anchorflow.schemas.summaries import summary_of
 
 SEES = Column(
     "sees",
@@ -31,21 +33,20 @@ CUTOFF = table(
     keys="model task seed example sees draw layer",
 )
 
-CUTOFF_SUMMARY = table(
-    "cutoff_summary",
-    "one per (task, sees, layer, measure)",
-    *f.OF_TASK,
-    SEES,
-    FROM_LAYER,
-    Column(
-        "measure",
-        "string",
-        "accuracy, label_loyalty, word_loyalty, retained, and accuracy_change, as in "
-        "isolation_summary; " + f.PARTS_OF_CHANGE + "; needed, in rows with layer -1: the "
-        "smallest layer such that 95 % of accuracy and of label loyalty is kept at it and at every "
-        "later layer",
+NEEDED = Measure(
+    "needed",
+    "in rows with layer -1, the smallest layer such that 95 % of accuracy and of label loyalty is "
+    "kept at it and at every later layer",
+)
+CUTOFF_SUMMARY = summary_of(
+    "cutoff",
+    (SEES, FROM_LAYER),
+    (
+        *(m.ACCURACY, m.LABEL_LOYALTY, m.WORD_LOYALTY, m.RETAINED),
+        *m.ACCURACY_CHANGES,
+        *m.IN_VOCABULARY,
+        NEEDED,
     ),
-    Column("mean", "float64", "mean over seeds and draws", "1, or layers"),
-    *f.INTERVAL,
-    keys="model task sees layer measure",
+    mean="mean over seeds and draws",
+    unit="1, or layers",
 )

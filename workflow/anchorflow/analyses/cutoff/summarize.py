@@ -3,11 +3,9 @@
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.cutoff.schema import CUTOFF_SUMMARY
+from anchorflow.analyses.cutoff.schema import CUTOFF_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
-from anchorflow.statistics import accuracy_change as change
 from anchorflow.statistics.by_task import (
-    SHARE,
     estimate_over_seeds,
     over_tasks,
     require_examples,
@@ -16,18 +14,11 @@ from anchorflow.statistics.by_task import (
     texts_of,
 )
 from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
-from anchorflow.statistics.loyalty import (
-    AT_MOST_ALL,
-    RETAINED,
-    estimate_settings,
-    mean_of_draws,
-    with_loyalty,
-)
+from anchorflow.statistics.loyalty import RETAINED, estimate_settings, mean_of_draws, with_loyalty
+from anchorflow.statistics.settings import settings_of, summarize_settings
 
 _WATCHED = ("accuracy", "label_loyalty")
-_LOYALTY = (*_WATCHED, "word_loyalty")
-MEASURES = (*_LOYALTY, RETAINED, *change.CHANGES, *change.VOCABULARY)
-BOUNDS = {**dict.fromkeys(_LOYALTY, SHARE), RETAINED: AT_MOST_ALL, **change.BOUNDS}
+MEASURES = SUMMARY.measured[:-1]  # of every cutoff; the last one is of all of them together
 KEPT = 0.95  # share of accuracy and of label loyalty above which demonstrations are not needed
 
 
@@ -91,33 +82,18 @@ def needed_of_seed(rows: pl.DataFrame, sees: str) -> SeedStatistic:
 def summarize_cutoff(
     cutoff: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
-    """Accuracy and loyalty by cutoff, and layers needed, per task and averaged, with intervals.
-
-    Parameters
-    ----------
-    cutoff, prompts : DataFrame
-        Tables ``cutoff`` and ``prompts`` for one model, all tasks and seeds.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``CUTOFF_SUMMARY``; ``needed`` is a mean over seeds, with -1 as its layer.
-
-    Raises
-    ------
-    InputError
-        If there are no predictions.
-    """
+    """Accuracy and loyalty by cutoff, and layers needed; see :func:`summarize_settings`."""
     require_examples(cutoff)
-    settings = cutoff.select("sees", "layer").unique().sort("sees", "layer")
-    keys = settings.join(pl.DataFrame({"measure": MEASURES}), how="cross")
-    tasks = prompts["task"].unique(maintain_order=True).to_list()
+    settings = settings_of(cutoff, SUMMARY)
 
     def of_task(rows: pl.DataFrame) -> Estimate:
         return estimate_settings(cutoff_measures(rows), settings, MEASURES)
 
-    estimates = over_tasks(cutoff, tasks, of_task, len(keys))
-    parts = [summary_rows(estimates, keys, cutoff, confidence, BOUNDS)]
+    by_cutoff = summarize_settings(
+        SUMMARY, settings, of_task, cutoff, prompts, confidence, measures=MEASURES
+    )
+    parts = [by_cutoff]
+    tasks = prompts["task"].unique(maintain_order=True).to_list()
     for sees in settings["sees"].unique().sort():
 
         def needed(rows: pl.DataFrame, sees: str = sees) -> Estimate:
@@ -130,5 +106,6 @@ def summarize_cutoff(
         depth = float(settings["layer"].to_numpy().max())
         # Student's t knows no bounds, but a number of layers has them.
         within = [pl.col(end).clip(0, depth) for end in ("low", "high")]
-        parts.append(summary_rows(whole, of_sees, cutoff, confidence, BOUNDS).with_columns(within))
-    return summary_table(pl.concat(parts), cutoff, CUTOFF_SUMMARY)
+        rows = summary_rows(whole, of_sees, cutoff, confidence).with_columns(within)
+        parts.append(summary_table(rows, cutoff, SUMMARY))
+    return pl.concat(parts)

@@ -1,8 +1,9 @@
 """Tables of faithfulness: what is measured, and its summary."""
 
 from anchorflow.analyses.knockout.schema import CONTROL, EDGES
-from anchorflow.config.table import Column, table
+from anchorflow.config.table import CORRELATION, SHARE, Column, Measure, table
 from anchorflow.schemas import fields as f
+from anchorflow.schemas.summaries import summary_of
 
 FAITHFULNESS = table(
     "faithfulness",
@@ -32,27 +33,31 @@ FAITHFULNESS = table(
     keys="model task seed example edges control draw layer",
 )
 
-FAITHFULNESS_SUMMARY = table(
-    "faithfulness_summary",
-    "one per (task, edges, control, estimate, measure)",
-    *f.OF_TASK,
-    EDGES,
-    CONTROL,
-    Column(
-        "estimate",
-        "string",
-        "what is compared with cutting the edges in single layers: saliency; gradient and "
-        "integrated, which have a sign; attention",
+FAITHFULNESS_SUMMARY = summary_of(
+    "faithfulness",
+    (
+        EDGES,
+        CONTROL,
+        Column(
+            "estimate",
+            "string",
+            "what is compared with cutting the edges in single layers: saliency; gradient and "
+            "integrated, which have a sign; attention",
+        ),
     ),
-    Column(
-        "measure",
-        "string",
-        "rank: correlation of the ranks of layers by size, within each prompt; sign: share of "
-        "layers in which the loss changes in the predicted direction; slope: of measured on "
-        "predicted change, by regression through the origin, of absolute values for estimates "
-        "without sign",
+    (
+        Measure(
+            "rank", "correlation of the ranks of layers by size, within each prompt", CORRELATION
+        ),
+        Measure(
+            "sign", "share of layers in which the loss changes in the predicted direction", SHARE
+        ),
+        Measure(
+            "slope",
+            "slope of measured on predicted change, by regression through the origin, of absolute "
+            "values for estimates without sign",
+        ),
     ),
-    Column("mean", "float64", "mean over seeds and draws", "1, or nats per unit"),
-    *f.INTERVAL,
-    keys="model task edges control estimate measure",
+    mean="mean over seeds and draws",
+    unit="1, or nats per unit",
 )

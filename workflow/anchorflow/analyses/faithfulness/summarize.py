@@ -3,29 +3,22 @@
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.faithfulness.schema import FAITHFULNESS_SUMMARY
+from anchorflow.analyses.faithfulness.schema import FAITHFULNESS_SUMMARY as SUMMARY
 from anchorflow.analyses.knockout.summarize import knockout_measures
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.statistics.by_task import (
-    CORRELATION,
-    SHARE,
     estimate_over_seeds,
-    over_tasks,
     ratio_of_seed,
     require_examples,
-    summary_rows,
-    summary_table,
     undefined,
 )
 from anchorflow.statistics.estimates import Estimate
 from anchorflow.statistics.ranks import rank_correlations
+from anchorflow.statistics.settings import summarize_settings
 
 ESTIMATES = ("saliency", "gradient", "integrated", "attention")
 SIGNED = ("gradient", "integrated")
-MEASURES = ("rank", "sign", "slope")
-BOUNDS = {"rank": CORRELATION, "sign": SHARE}
-SETTING = ["edges", "control", "estimate"]
 _PROMPT = ["seed", "example", "edges", "control", "draw"]
 
 
@@ -88,41 +81,22 @@ def _parts(estimated: Array, change: Array, signed: bool) -> dict[str, pl.Series
 def summarize_faithfulness(
     faithfulness: pl.DataFrame, knockout: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
-    """How well each estimate agrees with cutting, per task and averaged, with intervals.
-
-    Parameters
-    ----------
-    faithfulness, knockout, prompts : DataFrame
-        Tables for one model, all tasks and seeds.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``FAITHFULNESS_SUMMARY``; unsigned estimates have no measure ``sign``.
-
-    Raises
-    ------
-    InputError
-        If there are no estimates, or no edges were cut in single layers.
-    """
+    """How well each estimate agrees with cutting; unsigned estimates have no measure ``sign``."""
     require_examples(faithfulness)
     if knockout.filter(pl.col("band") == "single").is_empty():
         raise InputError("knockout.layers: saliency is compared with single layers; add single.")
     known = [name for name in ESTIMATES if faithfulness[name].is_not_null().any()]
     classes = faithfulness.select("edges", "control").unique().sort("edges", "control")
     settings = classes.join(pl.DataFrame({"estimate": known}), how="cross")
-    keys = settings.join(pl.DataFrame({"measure": MEASURES}), how="cross")
     every = list(settings.iter_rows(named=True))
 
     def of_task(rows: pl.DataFrame) -> Estimate:
         cut = knockout.filter(pl.col("task") == rows["task"][0])
-        measured = faithfulness_measures(rows, cut)
-        if measured.is_empty():
-            return undefined(len(keys))
-        return estimate_over_seeds(measured, lambda seed: ratio_of_seed(seed, every, MEASURES))
+        found = faithfulness_measures(rows, cut)
+        if found.is_empty():
+            return undefined(len(every) * len(SUMMARY.measured))
+        return estimate_over_seeds(found, lambda seed: ratio_of_seed(seed, every, SUMMARY.measured))
 
-    tasks = prompts["task"].unique(maintain_order=True).to_list()
-    estimates = over_tasks(faithfulness, tasks, of_task, len(keys))
-    rows = summary_rows(estimates, keys, faithfulness, confidence, BOUNDS)
+    summary = summarize_settings(SUMMARY, settings, of_task, faithfulness, prompts, confidence)
     without_sign = (pl.col("measure") == "sign") & ~pl.col("estimate").is_in(SIGNED)
-    return summary_table(rows.filter(~without_sign), faithfulness, FAITHFULNESS_SUMMARY)
+    return summary.filter(~without_sign)

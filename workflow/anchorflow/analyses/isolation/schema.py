@@ -2,6 +2,8 @@
 
 from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
+from anchorflow.schemas import measures as m
+from anchorflow.schemas.summaries import summary_of
 
 ISOLATION = table(
     "isolation",
@@ -19,24 +21,16 @@ ISOLATION = table(
     keys="model task seed example variant positions draw side layers",
 )
 
-ISOLATION_SUMMARY = table(
-    "isolation_summary",
-    "one per (task, variant, positions, side, layers, measure)",
-    *f.OF_TASK,
-    f.VARIANT,
-    f.POSITIONS,
-    f.SIDE,
-    f.LAYERS,
-    Column(
-        "measure",
-        "string",
-        "compared with the unmodified run, label_loyalty: share of predictions that stay the same; "
-        "word_loyalty: Jaccard similarity of the most likely tokens; accuracy; accuracy_change: "
-        "the difference; " + f.RETAINED_MEASURE + f.PARTS_OF_CHANGE,
+ISOLATION_SUMMARY = summary_of(
+    "isolation",
+    (f.VARIANT, f.POSITIONS, f.SIDE, f.LAYERS),
+    (
+        *(m.LABEL_LOYALTY, m.WORD_LOYALTY, m.ACCURACY, m.RETAINED),
+        *m.ACCURACY_CHANGES,
+        *m.IN_VOCABULARY,
     ),
-    Column("mean", "float64", "mean over seeds", "1"),
-    *f.INTERVAL,
-    Column("draws", "int32", "draws of random positions averaged; 1 for label words", "draws"),
-    f.SKIPPED,
-    keys="model task variant positions side layers measure",
+    (
+        Column("draws", "int32", "draws of random positions averaged; 1 for label words", "draws"),
+        f.SKIPPED,
+    ),
 )

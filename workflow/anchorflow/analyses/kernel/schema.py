@@ -1,7 +1,8 @@
 """Tables of kernel: what is measured, and its summary."""
 
-from anchorflow.config.table import Column, table
+from anchorflow.config.table import CORRELATION, SHARE, Column, Measure, table
 from anchorflow.schemas import fields as f
+from anchorflow.schemas.summaries import summary_of
 
 _SEGMENT = Column(
     "segment",
@@ -175,28 +176,33 @@ COUNTS = table(
     keys="model task seed example demonstrations_per_label",
 )
 
-KERNEL_SUMMARY = table(
-    "kernel_summary",
-    "one per (task, layer, head, weights, measure)",
-    *f.OF_TASK,
-    f.LAYER,
-    f.HEAD,
-    Column(
-        "weights",
-        "string",
-        f.KINDS_OF_WEIGHTS + "; none, with layer and head -1: the most frequent answer of the "
-        "model (agreement) or the most frequent label (accuracy) for every text of a seed",
+KERNEL_SUMMARY = summary_of(
+    "kernel",
+    (
+        f.LAYER,
+        f.HEAD,
+        Column(
+            "weights",
+            "string",
+            f.KINDS_OF_WEIGHTS + "; none, with layer and head -1: the most frequent answer of the "
+            "model (agreement) or the most frequent label (accuracy) for every text of a seed",
+        ),
     ),
-    Column(
-        "measure",
-        "string",
-        "agreement: share of examples for which kernel regression on the head's attention predicts "
-        "what the model predicts; accuracy: share for which it predicts the true label; "
-        "correlation: Pearson's correlation of attention with the similarity of the texts over "
-        "demonstrations, averaged over examples",
+    (
+        Measure(
+            "agreement",
+            "share of examples for which kernel regression on the head's attention predicts what "
+            "the model predicts",
+            SHARE,
+        ),
+        Measure("accuracy", "share for which it predicts the true label", SHARE),
+        Measure(
+            "correlation",
+            "Pearson's correlation of attention with the similarity of the texts over "
+            "demonstrations, averaged over examples",
+            CORRELATION,
+        ),
     ),
-    Column("mean", "float64", "mean over seeds; null if undefined", "1"),
-    *f.INTERVAL,
-    f.SKIPPED,
-    keys="model task layer head weights measure",
+    (f.SKIPPED,),
+    mean="mean over seeds; null if undefined",
 )

@@ -4,11 +4,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from anchorflow.analyses.kernel.schema import KERNEL_SUMMARY
+from anchorflow.analyses.kernel.schema import KERNEL_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.statistics.by_task import (
-    CORRELATION,
-    SHARE,
     estimates_by_task,
     require_examples,
     skipped_prompts,
@@ -23,9 +21,6 @@ from anchorflow.statistics.estimates import (
     weighted_mean,
     weighted_mean_where_defined,
 )
-
-MEASURES = ("agreement", "accuracy", "correlation")
-BOUNDS = {"agreement": SHARE, "accuracy": SHARE, "correlation": CORRELATION}
 
 
 def head_keys(kernel: pl.DataFrame) -> pl.DataFrame:
@@ -65,7 +60,7 @@ def head_measures(kernel: pl.DataFrame, predictions: pl.DataFrame) -> dict[str, 
     )
     return {
         measure: compared[measure].fill_null(np.nan).to_numpy().reshape(len(predictions), -1)
-        for measure in (*MEASURES, "permuted")
+        for measure in (*SUMMARY.measured, "permuted")
     }
 
 
@@ -194,15 +189,17 @@ def summarize_kernel(
         If there are no predictions.
     """
     require_examples(predictions)
-    heads = pl.DataFrame({"measure": MEASURES}).join(head_keys(kernel), how="cross")
-    constants = pl.DataFrame({"measure": MEASURES[:2]}).with_columns(**_CONSTANT)
+    heads = pl.DataFrame({"measure": SUMMARY.measured}).join(head_keys(kernel), how="cross")
+    constants = pl.DataFrame({"measure": SUMMARY.measured[:2]}).with_columns(**_CONSTANT)
     keys = pl.concat([heads, constants.select(heads.columns).cast(heads.schema)])
 
     def of_seed(rows: pl.DataFrame) -> SeedStatistic:
         same_cell = rows.select("task", "seed").unique()
         of_model = predictions.join(same_cell, on=["task", "seed"]).sort("example")
         measures = head_measures(rows, of_model)
-        means = weighted_mean_where_defined(np.concatenate([measures[m] for m in MEASURES], 1))
+        means = weighted_mean_where_defined(
+            np.concatenate([measures[m] for m in SUMMARY.measured], 1)
+        )
         most = [_most_frequent(of_model[name].to_numpy()) for name in ("prediction", "label")]
 
         def statistic(weights: Array) -> Array:
@@ -213,7 +210,7 @@ def summarize_kernel(
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     estimates = estimates_by_task(kernel, tasks, of_seed, len(keys))
     skipped = skipped_prompts(prompts, "kernel")
-    counted = summary_rows(estimates, keys, predictions, confidence, BOUNDS).join(
+    counted = summary_rows(estimates, keys, predictions, confidence, SUMMARY.bounds).join(
         skipped, on="task", maintain_order="left"
     )
-    return summary_table(counted, predictions, KERNEL_SUMMARY)
+    return summary_table(counted, predictions, SUMMARY)

@@ -1,7 +1,9 @@
 """Tables of knockout: what is measured, and its summary."""
 
-from anchorflow.config.table import Column, table
+from anchorflow.config.table import DIFFERENCE, Column, Measure, table
 from anchorflow.schemas import fields as f
+from anchorflow.schemas import measures as m
+from anchorflow.schemas.summaries import summary_of
 
 EDGES = Column(
     "edges",
@@ -51,23 +53,18 @@ KNOCKOUT = table(
     keys="model task seed example edges control draw band layer",
 )
 
-KNOCKOUT_SUMMARY = table(
-    "knockout_summary",
-    "one per (task, edges, control, band, layer, measure)",
-    *f.OF_TASK,
-    EDGES,
-    CONTROL,
-    BAND,
-    FIRST_LAYER,
-    LAYERS,
-    Column(
-        "measure",
-        "string",
-        "effect of the cut: loss_change, log_odds_change and probability_change, for the true "
-        "label; label_loyalty, word_loyalty, and accuracy_change, as in "
-        "isolation_summary; " + f.PARTS_OF_CHANGE,
+KNOCKOUT_SUMMARY = summary_of(
+    "knockout",
+    (EDGES, CONTROL, BAND, FIRST_LAYER, LAYERS),
+    (
+        Measure("loss_change", "change of the true label's cross-entropy, in nats"),
+        Measure("log_odds_change", "change of the true label's log odds among the label words"),
+        Measure("probability_change", "change of the true label's probability", DIFFERENCE),
+        m.LABEL_LOYALTY,
+        m.WORD_LOYALTY,
+        *m.ACCURACY_CHANGES,
+        *m.IN_VOCABULARY,
     ),
-    Column("mean", "float64", "mean over seeds and draws", "nats or 1"),
-    *f.INTERVAL,
-    keys="model task edges control band layer measure",
+    mean="mean over seeds and draws",
+    unit="nats or 1",
 )

@@ -1,7 +1,8 @@
 """Tables of orders: what is measured, and its summary."""
 
-from anchorflow.config.table import Column, table
+from anchorflow.config.table import DIFFERENCE, SHARE, Column, Measure, table
 from anchorflow.schemas import fields as f
+from anchorflow.schemas.summaries import summary_of
 
 ARRANGEMENT = Column(
     "arrangement",
@@ -26,25 +27,30 @@ ORDERS = table(
     keys="model task seed arrangement number example",
 )
 
-ORDERS_SUMMARY = table(
-    "orders_summary",
-    "one per (task, arrangement, measure)",
-    *f.OF_TASK,
-    ARRANGEMENT,
-    Column(
-        "measure",
-        "string",
-        "over all orders, or all draws: accuracy, its mean; spread, its standard deviation; range, "
-        "largest minus smallest; changed, "
-        "share of predictions that differ between two of them, mean over pairs; head_agreement, "
-        "share of predictions of the best head's kernel regression that agree with the model's, "
-        "and head_changed, changed for its predictions; the same head for orders and draws, chosen "
-        "on other texts for its agreement in both (see kernel.chosen_on); for orders also "
-        "accuracy_difference, spread_difference, and changed_difference: minus the value for "
-        "draws, paired",
+_OF_DRAWS = "{} minus that of draws, paired"
+ORDERS_SUMMARY = summary_of(
+    "orders",
+    (ARRANGEMENT,),
+    (
+        Measure("accuracy", "mean accuracy of all orders, or of all draws", SHARE),
+        Measure("spread", "standard deviation of their accuracies", SHARE),
+        Measure("range", "largest minus smallest accuracy", SHARE),
+        Measure(
+            "changed",
+            "share of predictions that differ between two of them, mean over pairs",
+            SHARE,
+        ),
+        Measure(
+            "head_changed",
+            "changed, for kernel regression of the best head; the same head for orders and draws, "
+            "chosen on other texts for its agreement in both (see kernel.chosen_on)",
+            SHARE,
+        ),
+        Measure("head_agreement", "share of its predictions that are the model's", SHARE),
+        *(
+            Measure(f"{name}_difference", _OF_DRAWS.format(name), DIFFERENCE)
+            for name in ("accuracy", "spread", "changed")
+        ),
     ),
-    Column("mean", "float64", "mean over seeds", "1"),
-    *f.INTERVAL,
-    f.SKIPPED,
-    keys="model task arrangement measure",
+    (f.SKIPPED,),
 )

@@ -7,13 +7,11 @@ import numpy as np
 import polars as pl
 
 from anchorflow.analyses.kernel.summarize import by_half, choose_head
-from anchorflow.analyses.orders.schema import ORDERS_SUMMARY
+from anchorflow.analyses.orders.schema import ORDERS_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.random_draws import halves
 from anchorflow.statistics.by_task import (
-    DIFFERENCE,
-    SHARE,
     estimate_over_seeds,
     estimates_by_task,
     over_tasks,
@@ -29,10 +27,6 @@ ARRANGEMENTS = ("order", "draw")
 MEASURES = ("accuracy", "spread", "range", "changed")
 DIFFERENCES = ("accuracy", "spread", "changed")  # of orders minus draws
 OF_HEADS = ("head_changed", "head_agreement")
-BOUNDS = {
-    **dict.fromkeys((*MEASURES, *OF_HEADS), SHARE),
-    **dict.fromkeys((f"{measure}_difference" for measure in DIFFERENCES), DIFFERENCE),
-}
 _CELL = ("task", "seed", "example")
 
 
@@ -158,7 +152,7 @@ def summarize_orders(
         orient="row",
     )
     estimates = estimates_by_task(run, tasks, order_statistic, len(keys))
-    parts = [summary_rows(estimates, keys, run, confidence, BOUNDS)]
+    parts = [summary_rows(estimates, keys, run, confidence, SUMMARY.bounds)]
     for arrangement in ARRANGEMENTS:
         for measure in OF_HEADS:
             of_task = partial(
@@ -166,7 +160,7 @@ def summarize_orders(
             )
             named = pl.DataFrame({"arrangement": [arrangement], "measure": [measure]})
             of_heads = over_tasks(run, tasks, of_task, 1)
-            parts.append(summary_rows(of_heads, named, run, confidence, BOUNDS))
+            parts.append(summary_rows(of_heads, named, run, confidence, SUMMARY.bounds))
     rows = pl.concat(parts).join(skipped, on="task", maintain_order="left")
     order = {name: place for place, name in enumerate(ARRANGEMENTS)}
     ordered = rows.sort(
@@ -174,7 +168,7 @@ def summarize_orders(
         pl.col("arrangement").replace_strict(order, return_dtype=pl.Int32),
         maintain_order=True,
     )
-    return summary_table(ordered, predictions, ORDERS_SUMMARY)
+    return summary_table(ordered, predictions, SUMMARY)
 
 
 def _places(names: pl.Series) -> dict[str, int]:

@@ -1,7 +1,9 @@
 """Tables of perturbations: what is measured, and its summary."""
 
-from anchorflow.config.table import Column, table
+from anchorflow.config.table import SHARE, Column, Measure, table
 from anchorflow.schemas import fields as f
+from anchorflow.schemas import measures as m
+from anchorflow.schemas.summaries import summary_of
 
 PERTURBATIONS = table(
     "perturbations",
@@ -53,23 +55,20 @@ RARE_WORDS = table(
     keys="task word",
 )
 
-PERTURBATIONS_SUMMARY = table(
-    "perturbations_summary",
-    "one per (task, perturbation, measure)",
-    *f.OF_TASK,
-    f.PERTURBATION,
-    Column(
-        "measure",
-        "string",
-        "accuracy; except for untouched: changed_words, share of the text's words that differ from "
-        "the original at their place; on the examples run with both texts, agreement, share of "
-        "predictions that are the same as for the untouched text, and "
-        "accuracy_change: accuracy minus that for the untouched texts; "
-        + f.PARTS_OF_CHANGE
-        + " over all examples",
+PERTURBATIONS_SUMMARY = summary_of(
+    "perturbations",
+    (f.PERTURBATION,),
+    (
+        m.ACCURACY,
+        Measure(
+            "changed_words",
+            "share of the text's words that differ from the original at their place",
+            SHARE,
+        ),
+        *m.IN_VOCABULARY,
+        Measure("agreement", "share of predictions that are those of the untouched text", SHARE),
+        *m.ACCURACY_CHANGES,
     ),
-    Column("mean", "float64", "mean over seeds", "1"),
-    *f.INTERVAL,
-    f.SKIPPED,
-    keys="model task perturbation measure",
+    (f.SKIPPED,),
+    about="changes and agreement are of the texts that are run untouched as well; ",
 )

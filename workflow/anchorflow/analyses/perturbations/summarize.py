@@ -4,7 +4,6 @@ import polars as pl
 
 from anchorflow.analyses.perturbations.schema import PERTURBATIONS_SUMMARY
 from anchorflow.statistics import accuracy_change as change
-from anchorflow.statistics.by_task import SHARE
 from anchorflow.statistics.paired import CELL, Ways
 
 UNTOUCHED = "untouched"
@@ -22,7 +21,6 @@ CHANGES = Ways(
         **change.accuracy_changes(change.CHANGES, "plain", "plain_in_labels"),
     },
     ("accuracy", *change.VOCABULARY),
-    {**dict.fromkeys(("accuracy", "changed_words", "agreement"), SHARE), **change.BOUNDS},
 )
 
 

@@ -1,7 +1,9 @@
 """Tables of retrieval: what is measured, and its summary."""
 
-from anchorflow.config.table import Column, table
+from anchorflow.config.table import SHARE, Column, Measure, table
 from anchorflow.schemas import fields as f
+from anchorflow.schemas import measures as m
+from anchorflow.schemas.summaries import summary_of
 
 RETRIEVAL = table(
     "retrieval",
@@ -22,23 +24,22 @@ RETRIEVAL = table(
     keys="model task seed example choice",
 )
 
-RETRIEVAL_SUMMARY = table(
-    "retrieval_summary",
-    "one per (task, choice of demonstrations, measure)",
-    *f.OF_TASK,
-    f.CHOICE,
-    Column(
-        "measure",
-        "string",
-        "accuracy; similarity and same_label, as in the retrieval table; majority: accuracy of the "
-        "demonstrations' most frequent label, in a tie the last one, without a model; on the "
-        "examples run with both, and not for random, "
-        "accuracy_gain: accuracy minus that with random demonstrations; "
-        + f.PARTS_OF_CHANGE
-        + " over all examples",
+RETRIEVAL_SUMMARY = summary_of(
+    "retrieval",
+    (f.CHOICE,),
+    (
+        m.ACCURACY,
+        Measure("similarity", "as in the retrieval table"),
+        Measure("same_label", "as in the retrieval table", SHARE),
+        Measure(
+            "majority",
+            "accuracy of the demonstrations' most frequent label, in a tie the last one, without "
+            "a model",
+            SHARE,
+        ),
+        *m.IN_VOCABULARY,
+        *m.ACCURACY_GAINS,
     ),
-    Column("mean", "float64", "mean over seeds", "1"),
-    *f.INTERVAL,
-    f.SKIPPED,
-    keys="model task choice measure",
+    (f.SKIPPED,),
+    about="gains are over random demonstrations, on the texts that are run with both; ",
 )

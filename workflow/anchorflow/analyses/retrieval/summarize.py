@@ -4,7 +4,6 @@ import polars as pl
 
 from anchorflow.analyses.retrieval.schema import RETRIEVAL_SUMMARY
 from anchorflow.statistics import accuracy_change as change
-from anchorflow.statistics.by_task import SHARE
 from anchorflow.statistics.paired import CELL, Ways
 
 RANDOM = "random"
@@ -30,7 +29,6 @@ GAINS = Ways(
     },
     change.accuracy_changes(change.GAINS, "plain", "plain_in_labels"),
     ("accuracy", "similarity", "same_label", "majority", *change.VOCABULARY),
-    {**dict.fromkeys(("accuracy", "same_label", "majority"), SHARE), **change.BOUNDS},
 )
 
 

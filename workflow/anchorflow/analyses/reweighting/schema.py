@@ -1,7 +1,9 @@
 """Tables of reweighting: what is measured, and its summary."""
 
-from anchorflow.config.table import Column, table
+from anchorflow.config.table import DIFFERENCE, SHARE, Column, Measure, table
 from anchorflow.schemas import fields as f
+from anchorflow.schemas import measures as m
+from anchorflow.schemas.summaries import summary_of
 
 _LEARNING_RATE = Column("learning_rate", "float64", "step size of Adam", "1")
 
@@ -47,21 +49,20 @@ REWEIGHTING = table(
     keys="model task seed example method",
 )
 
-REWEIGHTING_SUMMARY = table(
-    "reweighting_summary",
-    "one per (task, method, measure)",
-    *f.OF_TASK,
-    f.METHOD,
-    Column(
-        "measure",
-        "string",
-        "accuracy; macro_f1; accuracy_gain and macro_f1_gain: the same minus vanilla's on the same "
-        "examples (not for vanilla itself); for accuracy_gain, except for baselines, "
-        + f.PARTS_OF_CHANGE,
+REWEIGHTING_SUMMARY = summary_of(
+    "reweighting",
+    (f.METHOD,),
+    (
+        m.ACCURACY,
+        Measure("macro_f1", "mean F1 over classes", SHARE),
+        m.ACCURACY_GAINS[0],
+        Measure("macro_f1_gain", "macro_f1 minus vanilla's", DIFFERENCE),
+        *m.ACCURACY_GAINS[1:],
+        *m.IN_VOCABULARY,
     ),
-    Column("mean", "float64", "mean over seeds", "1"),
-    *f.INTERVAL,
-    f.SKIPPED,
-    Column("published", "float64", "[A] Table 1, if model and task are the paper's", "1"),
-    keys="model task method measure",
+    (
+        f.SKIPPED,
+        Column("published", "float64", "[A] Table 1, if model and task are the paper's", "1"),
+    ),
+    about="gains are over vanilla, on the same texts; ",
 )

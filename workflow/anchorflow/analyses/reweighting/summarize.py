@@ -8,13 +8,11 @@ import polars as pl
 
 from anchorflow.analyses.accuracy.summarize import accuracy_measures
 from anchorflow.analyses.reweighting.published import table_1
-from anchorflow.analyses.reweighting.schema import REWEIGHTING_SUMMARY
+from anchorflow.analyses.reweighting.schema import REWEIGHTING_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.statistics import accuracy_change as change
 from anchorflow.statistics.by_task import (
     AVERAGE,
-    DIFFERENCE,
-    SHARE,
     estimates_by_task,
     require_examples,
     skipped_prompts,
@@ -28,11 +26,6 @@ from anchorflow.statistics.estimates import SeedStatistic, weighted_mean_where_d
 FURTHER = "reweighted_"  # prefix of fits with one of reweighting.further_rates
 _VOCABULARY = (*change.GAINS[1:], *change.VOCABULARY)
 MEASURES = ("accuracy", "macro_f1", "accuracy_gain", "macro_f1_gain", *_VOCABULARY)
-BOUNDS = {
-    **dict.fromkeys(("accuracy", "macro_f1"), SHARE),
-    "macro_f1_gain": DIFFERENCE,
-    **change.BOUNDS,
-}
 
 
 def performance_measures(rows: pl.DataFrame, method: str) -> SeedStatistic:
@@ -128,7 +121,7 @@ def summarize_reweighting(
         run = predictions.filter(pl.col("method") == method)
         skipped = skipped_prompts(both, "many" if method == "many" else "fixed", run)
         parts.append(
-            summary_rows(estimates, keys, run, confidence, BOUNDS)
+            summary_rows(estimates, keys, run, confidence, SUMMARY.bounds)
             .join(skipped, on="task", maintain_order="left")
             .with_columns(pl.lit(method).alias("method"))
         )
@@ -137,7 +130,7 @@ def summarize_reweighting(
     )
     to_itself = (pl.col("method") == "vanilla") & pl.col("measure").str.contains("_gain")
     unknown = pl.col("method").is_in(baselines) & pl.col("measure").is_in(_VOCABULARY)
-    return summary_table(rows.filter(~to_itself & ~unknown), predictions, REWEIGHTING_SUMMARY)
+    return summary_table(rows.filter(~to_itself & ~unknown), predictions, SUMMARY)
 
 
 def _further_rates(predictions: pl.DataFrame) -> list[str]:

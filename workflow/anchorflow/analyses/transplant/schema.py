@@ -1,7 +1,9 @@
 """Tables of transplant: what is measured, and its summary."""
 
-from anchorflow.config.table import Column, table
+from anchorflow.config.table import SHARE, Column, Measure, table
 from anchorflow.schemas import fields as f
+from anchorflow.schemas import measures as m
+from anchorflow.schemas.summaries import summary_of
 
 DONOR = Column(
     "donor",
@@ -51,25 +53,22 @@ TRANSPLANT = table(
     keys="model task seed example donor what places draw side layer layers",
 )
 
-TRANSPLANT_SUMMARY = table(
-    "transplant_summary",
-    "one per (task, donor, what, places, side, layer, layers, measure)",
-    *f.OF_TASK,
-    DONOR,
-    WHAT,
-    PLACES,
-    SIDE,
-    FIRST_LAYER,
-    LAYERS,
-    Column(
-        "measure",
-        "string",
-        "moved: how far label probabilities move from the prompt's own to the donor's, as a share "
-        "of the way, over all texts; follows: share of predictions that become the donor's, of "
-        "those that differ from it; "
-        "accuracy_change: accuracy minus that of the prompt itself; " + f.PARTS_OF_CHANGE,
+TRANSPLANT_SUMMARY = summary_of(
+    "transplant",
+    (DONOR, WHAT, PLACES, SIDE, FIRST_LAYER, LAYERS),
+    (
+        Measure(
+            "moved",
+            "how far label probabilities move from the prompt's own to the donor's, as a share of "
+            "the way, over all texts",
+        ),
+        Measure(
+            "follows",
+            "share of predictions that become the donor's, of those that differ from it",
+            SHARE,
+        ),
+        *m.ACCURACY_CHANGES,
+        *m.IN_VOCABULARY,
     ),
-    Column("mean", "float64", "mean over seeds and draws", "1"),
-    *f.INTERVAL,
-    keys="model task donor what places side layer layers measure",
+    mean="mean over seeds and draws",
 )
