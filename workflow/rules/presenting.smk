@@ -165,7 +165,7 @@ for name, presented in PRESENTED.items():
             threads: 1
             params:
                 **code_of_presenting("tabulate", name),
-                title=presented.table.title,
+                declared=str(presented.table),
             message:
                 f"Tabulating {presented.subject.format('all models')}"
             script:

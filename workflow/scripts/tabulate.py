@@ -7,9 +7,9 @@ continue_in_fork(snakemake)
 from inspect import signature
 
 from anchorflow.config.registry import entries, load
-from anchorflow.config.stages import folder_of, table_at
+from anchorflow.config.stages import PRESENTED, folder_of, table_at
 from anchorflow.present.page import write_csv, write_page
-from anchorflow.present.plain import tabulate_keys
+from anchorflow.present.plain import tabulate_declared
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.job import confidence_of, job, read_inputs
 
@@ -24,6 +24,6 @@ if __name__ == "__main__":
             page = tabulate(**tables, **{k: v for k, v in known.items() if k in wanted})
         else:
             of_table = TABLES[table_at(snakemake.input[name][0])]
-            page = tabulate_keys(shown, snakemake.params.title, of_table.keys)
+            page = tabulate_declared(shown, of_table, PRESENTED[analysis].table)
         write_csv(snakemake.output.csv, shown)
         write_page(dict(snakemake.output.items()), page)

@@ -66,6 +66,23 @@ class Presented:
 
 
 @dataclass(frozen=True)
+class Tabulated(Presented):
+    """A table that its summary's keys, and the words of its measures, suffice to make.
+
+    One row per model and ``index``, by default all keys; one column per value of ``column``. The
+    ``note`` precedes what the measures are. Without a ``measure``, all are shown but those that are
+    in the CSV file alone.
+    """
+
+    note: str = ""
+    index: tuple[str, ...] = ()
+    column: str = "measure"
+    measure: str = ""
+    averaged: bool = False  # over tasks alone
+    at_depths: bool = False  # five layers
+
+
+@dataclass(frozen=True)
 class Analysis:
     """One folder of ``analyses``; its rules, paths and settings have its name."""
 

@@ -1,27 +1,41 @@
 """Tables with one row per key and one column per measure."""
 
-from collections.abc import Sequence
-
 import polars as pl
 
-from anchorflow.present.page import Page, pivoted
+from anchorflow.config.analysis import Presented, Tabulated
+from anchorflow.config.table import Summary, Table
+from anchorflow.present.page import Page, at_depths, pivoted
 from anchorflow.statistics.accuracy_change import DETAILS
 from anchorflow.statistics.by_task import AVERAGE
 
 
-def tabulate_keys(summary: pl.DataFrame, title: str, keys: Sequence[str]) -> Page:
-    """The table of a summary whose analysis has no ``tabulate`` module.
+def tabulate_declared(summary: pl.DataFrame, table: Table, shown: Presented) -> Page:
+    """The table of an analysis that has no ``tabulate`` module; see :class:`Tabulated`."""
+    of = shown if isinstance(shown, Tabulated) else Tabulated(shown.title)
+    rows = without_details(summary)
+    if of.measure:
+        rows = rows.filter(measure=of.measure)
+    if of.averaged:
+        rows = averaged_rows(rows)
+    if of.at_depths:
+        rows = at_depths(rows)
+    known = [name for name in table.keys if name not in ("model", of.column)]
+    cells = pivoted(rows, ["model", *(of.index or known)], of.column)
+    return Page(of.title, _note(table, of), cells.fill_null("–"))
 
-    Parameters
-    ----------
-    summary : DataFrame
-        Columns ``model``, ``measure``, the keys, ``mean``, ``low``, and ``high``, of all models.
-    """
-    rows = ", ".join(key for key in keys if key != "measure")
-    index = ["model", *(key for key in keys if key not in ("model", "measure"))]
-    note = f"One row per {rows}; a column per measure, with intervals."
-    table = pivoted(without_details(summary), index, "measure")
-    return Page(title, note, table.fill_null("–"))
+
+def _note(table: Table, of: Tabulated) -> str:
+    """What the cells are, by the declarations of the analysis."""
+    sentences = [
+        of.note or "Means with intervals, one column per measure.",
+        *(
+            f"{measure.name}: {measure.words}."
+            for measure in (table.measures if isinstance(table, Summary) else ())
+            if (not measure.in_full if not of.measure else measure.name == of.measure)
+        ),
+        f"results/tables/{table.name.removesuffix('_summary')}.csv has everything.",
+    ]
+    return " ".join(sentences)
 
 
 def without_details(summary: pl.DataFrame) -> pl.DataFrame:

@@ -1,6 +1,13 @@
 """Attention from the target to label words as a predictor of answers: AUCROC_l, R_l ([A] §2.3)."""
 
-from anchorflow.config.analysis import INFORMATION, Analysis, Measured, Presented, Summary
+from anchorflow.config.analysis import (
+    INFORMATION,
+    Analysis,
+    Measured,
+    Presented,
+    Summary,
+    Tabulated,
+)
 
 ANALYSIS = Analysis(
     subject="AUCROC and R of {}",
@@ -22,5 +29,11 @@ ANALYSIS = Analysis(
             "untrained_predictions": "attention/predictions",
         },
     ),
-    table=Presented("AUCROC and R"),
+    table=Tabulated(
+        "Label-word attention as a predictor of the model's own predictions",
+        note="Layers counted from 0, five depths per model; chance is 0.5. unpredicted: number of "
+        "classes that the model never predicts, which auc leaves out, summed over seeds.",
+        index=("task", "layer", "unpredicted"),
+        at_depths=True,
+    ),
 )
