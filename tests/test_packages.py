@@ -10,6 +10,7 @@ import pytest
 import anchorflow
 from anchorflow.config.analysis import Analysis
 from anchorflow.config.digests import DECLARATION, code_of, counts
+from anchorflow.config.registry import file_of
 from anchorflow.config.stages import ANALYSES, MEASURED, PRESENTED, folder_of
 
 ROOT = Path(__file__).parents[1]
@@ -129,10 +130,12 @@ def test_exactly_what_measures_has_a_rule_file() -> None:
 
 
 def test_exactly_what_is_presented_has_a_caption() -> None:
-    captions = {path.stem for path in ROOT.glob("workflow/report/*.rst")}
     shown = {name for name, each in PRESENTED.items() if each.figure or each.table}
     assert "claims" in shown
-    assert captions == shown | {"comparison", "summary", "workflow"}
+    folders = {name: file_of(folder_of(name)) for name in PRESENTED}
+    assert {n for n, folder in folders.items() if (folder / "caption.rst").is_file()} == shown
+    others = {path.stem for path in ROOT.glob("workflow/report/*.rst")}
+    assert others == {"comparison", "summary", "workflow"}
 
 
 def test_a_stage_is_declared_as_sharded_exactly_if_its_rule_writes_shards() -> None:

@@ -2,9 +2,8 @@
 
 import re
 
-import yaml
-
 import anchorflow
+from anchorflow.config.configuration import read_schema
 from anchorflow.config.places import WORKFLOW
 from anchorflow.config.stages import PRESENTED
 from anchorflow.document import ROOT
@@ -33,7 +32,7 @@ def test_the_page_is_what_the_works_yield() -> None:
 def test_works_are_cited_by_analyses_that_there_are() -> None:
     used = {name for work in works() for name in work.get("analyses", ())}
     assert {name.partition(".")[0] for name in used} <= PRESENTED.keys() | {"controls"}
-    schema = yaml.safe_load((WORKFLOW / "schemas/config.schema.yaml").read_text(encoding="utf-8"))
+    schema = read_schema(WORKFLOW / "schemas/config.schema.yaml")
     for section, key in (name.split(".")[:2] for name in used if "." in name):
         assert key in schema["properties"][section]["properties"]
 

@@ -19,8 +19,8 @@ from anchorflow.document import published
 from anchorflow.document.published import PUBLISHED, publish
 from anchorflow.document.published_across import page_across
 from anchorflow.document.published_run import Published, page_of
+from anchorflow.document.tables import SCHEMAS as TABLES
 from anchorflow.schemas.texts import TEXTS
-from anchorflow.store.all_tables import TABLES
 from anchorflow.store.checksums import sha256_of, write_json
 from anchorflow.store.parquet import read_settings, write_frame
 from anchorflow.summary.facts import costs

@@ -5,9 +5,8 @@ Messages of jobs for one task or cell are read from the rules, so that an added 
 
 import re
 
-import yaml
-
 from anchorflow.config.analysis import CELL
+from anchorflow.config.configuration import read_schema
 from anchorflow.config.stages import MEASURED, PRESENTED, Stage
 from checkout import ROOT
 
@@ -23,7 +22,7 @@ def _rule_texts() -> dict[str, str]:
 RULES = _rule_texts()
 
 
-SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text(encoding="utf-8"))
+SCHEMA = read_schema(ROOT / "workflow/schemas/config.schema.yaml")
 
 
 def by_default(asked_for: str) -> bool:

@@ -27,7 +27,7 @@ from anchorflow.config.job_environment import share_with_jobs
 from anchorflow.config.named_files import files_of_texts
 from anchorflow.config.places import PACKAGE, REPOSITORY, WORKFLOW
 from anchorflow.config.presented_settings import settings_named, without_texts
-from anchorflow.config.registry import entries
+from anchorflow.config.registry import entries, file_of, place
 from anchorflow.config.shards import gathered, shard_names
 from anchorflow.config.analysis import MODEL, WORLDS
 from anchorflow.config.stages import (

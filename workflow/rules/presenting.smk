@@ -11,7 +11,7 @@ def claim_modules():
 def code_of_presenting(verb, name):
     """The code of a rule that presents, including the files of claims where needed."""
     file = f"{folder_of(name)}/{verb}.py"
-    modules = [file] if (PACKAGE / file).is_file() else []
+    modules = [file] if file_of(file).is_file() else []
     if name == "claims" and verb != "tabulate":
         modules += claim_modules()
     if verb == "summarize":
@@ -60,7 +60,7 @@ def how_shown(kind, name):
     alone = kind == "figure" and analysis.path == WORLDS
     of_model = {"model": "{model}"} if kind == "figure" and not alone else {}
     return {
-        "caption": f"../report/{name}.rst",
+        "caption": str(file_of(f"{folder_of(name)}/caption.rst")),
         "category": analysis.category,
         "subcategory": "Random worlds" if alone else f"{kind.title()}s",
         "labels": {kind: getattr(analysis, kind).title, **of_model},

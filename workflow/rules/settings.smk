@@ -192,7 +192,7 @@ def no_goal(wildcards):
 
 def entry_modules(folder, names):
     """Files of some entries of a folder of the package, in the form that ``code_of`` takes."""
-    return [f"{folder}/{name}.py" for name in names]
+    return [f"{place(folder, name)}.py" for name in names]
 
 
 def in_run(presented):

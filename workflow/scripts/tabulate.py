@@ -23,7 +23,7 @@ if __name__ == "__main__":
             wanted = signature(tabulate).parameters
             page = tabulate(**tables, **{k: v for k, v in known.items() if k in wanted})
         else:
-            of_table = TABLES[table_at(snakemake.input[name][0])]
-            page = tabulate_declared(shown, of_table, PRESENTED[analysis].table)
+            table = TABLES[table_at(snakemake.input[name][0])]
+            page = tabulate_declared(shown, table, PRESENTED[analysis].table)
         write_csv(snakemake.output.csv, shown)
         write_page(dict(snakemake.output.items()), page)

@@ -16,8 +16,8 @@ from anchorflow.config.cell_names import OWN, SHUFFLED, cell_name, task_of, twin
 from anchorflow.config.errors import InputError
 from anchorflow.config.look_alikes import INVISIBLE, code_points, spellings
 from anchorflow.config.named_files import encoder_folder, files_of_texts, local_model
-from anchorflow.config.registry import entries, summary_of
-from anchorflow.config.stages import ANALYSES
+from anchorflow.config.registry import entries, file_of, summary_of
+from anchorflow.config.stages import ANALYSES, folder_of
 from anchorflow.config.text_fields import TEXT, fields_of
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)\}")
@@ -55,11 +55,23 @@ def read_schema(file: str | Path) -> dict[str, Any]:
     ``x-without`` lists choices to leave out, and ``x-also`` adds choices with their descriptions.
     They become an ``enum``, and the description of every choice is appended to the list's.
     ``x-analyses-of-twins`` stands for the analyses that may be measured in untrained twins, and
-    ``x-texts`` gives a section the keys ``seeds`` and ``examples``.
+    ``x-texts`` gives a section the keys ``seeds`` and ``examples``. The entry ``x-analyses`` stands
+    for the sections of all analyses, which are in ``keys.yaml`` in their folders.
     """
     schema: dict[str, Any] = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+    sections: dict[str, Any] = {}
+    for name, section in schema["properties"].items():
+        sections |= dict(_sections_of_analyses()) if name == "x-analyses" else {name: section}
+    schema["properties"] = sections
     _write_out_choices(schema)
     return schema
+
+
+def _sections_of_analyses() -> Iterator[tuple[str, Any]]:
+    for name in ANALYSES:
+        keys = file_of(folder_of(name)) / "keys.yaml"
+        if keys.is_file():
+            yield name, yaml.safe_load(keys.read_text(encoding="utf-8"))
 
 
 def _write_out_choices(part: Any) -> None:

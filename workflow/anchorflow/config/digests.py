@@ -21,7 +21,7 @@ from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 from anchorflow.config.places import PACKAGE, WORKFLOW
-from anchorflow.config.registry import is_schema
+from anchorflow.config.registry import INSTALLED, file_of, file_of_module, is_schema, place_of
 
 NUMBERS = 1
 
@@ -36,7 +36,7 @@ NOT_COUNTING = (
     "model/devices.py",
     "__init__.py",  # the package's docstring, version, and where its public names are
 )
-DECLARATION = re.compile(r"(analyses|analyses/\w+|claims)/__init__.py")  # of analyses
+DECLARATION = re.compile(r"(analyses|analyses/\w+|claims|installed/.*)/__init__.py")  # of analyses
 # Exceptions: names of cells seed random draws, separators are part of texts, shards select them,
 # and characters that are not seen are stripped.
 COUNTING = (
@@ -76,7 +76,7 @@ def code_of(script: Path, modules: Iterable[str] = ()) -> dict[str, Any]:
 def _package(label: str) -> str:
     """The innermost package whose files are listed together: that of an analysis is its name."""
     *folders, _ = label.split("/")
-    inner = folders[1:] if folders[:1] == ["analyses"] else folders
+    inner = folders[1:] if folders[:1] in (["analyses"], [INSTALLED]) else folders
     return inner[0] if inner else PACKAGE.name
 
 
@@ -85,14 +85,14 @@ def tracked(params: Mapping[str, Any]) -> dict[Path, str]:
     packages = [value for name, value in params.items() if name.startswith("code_")]
     labels = (file.split() for files in packages for file in files)
     return {
-        (WORKFLOW if label.startswith("scripts/") else PACKAGE) / label: known
+        WORKFLOW / label if label.startswith("scripts/") else file_of(label): known
         for label, known in labels
     }
 
 
 def counts(path: Path) -> bool:
     """Whether a file of the package affects numbers."""
-    place = path.relative_to(PACKAGE).as_posix()
+    place = place_of(path) or path.as_posix()
     if DECLARATION.fullmatch(place):
         return False
     return place in COUNTING or not any(
@@ -128,18 +128,18 @@ def digest_now(path: Path) -> str:
 
 
 def _inside(path: Path) -> bool:
-    return path.is_relative_to(PACKAGE)
+    return place_of(path) is not None
 
 
 def _label(path: Path) -> str:
-    return path.relative_to(PACKAGE).as_posix() if _inside(path) else f"scripts/{path.name}"
+    return place_of(path) or f"scripts/{path.name}"
 
 
 def _closure(script: Path, modules: Iterable[str]) -> dict[Path, set[Name]]:
     """The files that a script runs, each with the names that are imported from it."""
     found: dict[Path, set[Name]] = {}
     waiting: list[tuple[Path, Name]] = [(script, None)]
-    waiting += [(PACKAGE / module, None) for module in modules]
+    waiting += [(file_of(module), None) for module in modules]
     while waiting:
         path, name = waiting.pop()
         name = name if is_schema(path) else None
@@ -177,11 +177,9 @@ def _statements(node: Any) -> Iterator[ast.AST]:
 
 @cache
 def _files(module: str, name: Name = None) -> list[tuple[Path, Name]]:
-    """The file of a module of this package, with a name that is imported from it."""
-    package, *parts = module.split(".")
-    place = PACKAGE.joinpath(*parts)
-    files = (place.with_suffix(".py"), place / "__init__.py") if package == PACKAGE.name else ()
-    return [(file, name) for file in files if file.is_file()][:1]
+    """The file of a module, with a name that is imported from it; see :func:`file_of_module`."""
+    file = file_of_module(module)
+    return [] if file is None else [(file, name)]
 
 
 @cache

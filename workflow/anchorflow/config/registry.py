@@ -1,11 +1,17 @@
 """Folders of the package in which every file, or folder, is one entry: a method, an analysis.
 
-An entry is added by adding its file. The rules read what a file declares without importing it.
+An entry is added by adding its file, or by installing another package that names its module as an
+entry point of a group in ``GROUPS``. The rules read what a file declares without importing it.
+
+A place is a path within this package, such as ``analyses/flow/plot.py``, or within an installed one
+after ``installed/``, such as ``installed/sink/plot.py``.
 """
 
 import ast
 import importlib
 from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,28 +19,98 @@ from typing import Any
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import PACKAGE
 
+METHODS = "analyses/compression/methods"
+GROUPS = {"analyses": "anchorflow.analyses", METHODS: "anchorflow.compression"}
+INSTALLED = "installed"
+
+
+@cache
+def installed(folder: str) -> dict[str, str]:
+    """Places of what other packages add to a folder of ``GROUPS``, by name, without ending."""
+    found: dict[str, str] = {}
+    for point in entry_points(group=GROUPS[folder]) if folder in GROUPS else ():
+        if point.name in found or (PACKAGE / folder / point.name).with_suffix("").exists():
+            raise InputError(
+                f"{point.value}: there is another {point.name} among {GROUPS[folder]}; uninstall "
+                "one of the two packages."
+            )
+        found[point.name] = "/".join((INSTALLED, *point.value.split(".")))
+    return found
+
+
+@cache
+def _others() -> dict[str, Path]:
+    """The folders of installed packages that have entries, by their names."""
+    names = {place.split("/")[1] for folder in GROUPS for place in installed(folder).values()}
+    specs = {name: find_spec(name) for name in sorted(names)}
+    return {
+        name: Path(spec.submodule_search_locations[0])
+        for name, spec in specs.items()
+        if spec and spec.submodule_search_locations
+    }
+
+
+def file_of(place: str) -> Path:
+    """The file, or the folder, at a place."""
+    first, _, inner = place.partition("/")
+    if first != INSTALLED:
+        return PACKAGE / place
+    name, _, rest = inner.partition("/")
+    return _others()[name] / rest
+
+
+def place_of(path: Path) -> str | None:
+    """The place of a file; None if it is of no package that has entries."""
+    if path.is_relative_to(PACKAGE):
+        return path.relative_to(PACKAGE).as_posix()
+    for name, folder in _others().items():
+        if path.is_relative_to(folder):
+            return f"{INSTALLED}/{name}/{path.relative_to(folder).as_posix()}"
+    return None
+
+
+def module_at(place: str) -> str:
+    """The dotted name of the module at a place, with or without its ending."""
+    parts = place.removesuffix(".py").removesuffix("/__init__").split("/")
+    return ".".join(parts[1:] if parts[0] == INSTALLED else (PACKAGE.name, *parts))
+
+
+def file_of_module(module: str) -> Path | None:
+    """The file of a module by its dotted name; None if it is of no package that has entries."""
+    package, *parts = module.split(".")
+    root = PACKAGE if package == PACKAGE.name else _others().get(package)
+    if root is None:
+        return None
+    place = root.joinpath(*parts)
+    files = (place.with_suffix(".py"), place / "__init__.py")
+    return next((file for file in files if file.is_file()), None)
+
 
 def entries(folder: str) -> list[str]:
-    """Names of the files in a folder of the package, such as ``claims/sections``, sorted.
+    """Names of the files in a folder, such as ``claims/sections``, and of what is added to it.
 
     Files whose name begins with an underscore, such as ``__init__``, are not entries.
     """
-    files = (PACKAGE / folder).glob("*.py")
-    return sorted(file.stem for file in files if not file.stem.startswith("_"))
+    files = file_of(folder).glob("*.py")
+    return sorted({*(f.stem for f in files if not f.stem.startswith("_")), *installed(folder)})
 
 
 def packages(folder: str) -> list[str]:
-    """Names of the folders in a folder of the package, such as ``analyses``, sorted."""
-    inits = (PACKAGE / folder).glob("*/__init__.py")
-    return sorted(init.parent.name for init in inits)
+    """Names of the folders in a folder, such as ``analyses``, and of what is added to it."""
+    inits = file_of(folder).glob("*/__init__.py")
+    return sorted({*(init.parent.name for init in inits), *installed(folder)})
+
+
+def place(folder: str, name: str) -> str:
+    """The place of an entry, without ending."""
+    return installed(folder).get(name, f"{folder}/{name}")
 
 
 def schema_modules() -> list[str]:
     """The dotted names of all modules that describe tables; see :func:`is_schema`."""
-    found = sorted(path for path in PACKAGE.rglob("*.py") if is_schema(path))
-    return [
-        ".".join((PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts)) for path in found
-    ]
+    folders = [PACKAGE, *(file_of(place) for place in installed("analyses").values())]
+    found = sorted(path for folder in folders for path in folder.rglob("*.py") if is_schema(path))
+    return [module_at(known) for known in map(place_of, found) if known]
 
 
 @cache
@@ -60,20 +136,15 @@ def declared(folder: str, name: str, constant: str, default: Any = None) -> Any:
             if any(isinstance(target, ast.Name) and target.id == constant for target in targets):
                 return ast.literal_eval(node.value)
     if default is None:
-        file = PACKAGE / folder / f"{name}.py"
+        file = file_of(f"{place(folder, name)}.py")
         raise InputError(f"{file}: there is no constant {constant}; declare it as a literal.")
     return default
 
 
 def _tree(folder: str, name: str) -> ast.Module:
-    return ast.parse((PACKAGE / folder / f"{name}.py").read_text(encoding="utf-8"))
-
-
-def module_name(folder: str, name: str) -> str:
-    """The dotted name of an entry's module."""
-    return ".".join((PACKAGE.name, *filter(None, folder.split("/")), name))
+    return ast.parse(file_of(f"{place(folder, name)}.py").read_text(encoding="utf-8"))
 
 
 def load(folder: str, name: str) -> ModuleType:
     """Import one entry. The rule of a job that does so lists the entry among its code."""
-    return importlib.import_module(module_name(folder, name))
+    return importlib.import_module(module_at(place(folder, name)))

@@ -1,12 +1,13 @@
 """All analyses, and all stages: the folders under ``results`` that hold tables or models."""
 
+import importlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from anchorflow.config.analysis import CELL, MODEL, TASK, Analysis
-from anchorflow.config.registry import declared, entries, load, packages
+from anchorflow.config.registry import declared, entries, module_at, packages, place
 
 # Conditions under which the papers' claims should not hold: a model's untrained twins, and
 # demonstrations whose labels are exchanged among them.
@@ -37,12 +38,12 @@ class Stage:
 
 
 def folder_of(name: str) -> str:
-    """The folder of an analysis, or of the claims, in the package."""
-    return name if name == "claims" else f"analyses/{name}"
+    """The place of the folder of an analysis, or of the claims."""
+    return name if name == "claims" else place("analyses", name)
 
 
 def _read(name: str) -> Analysis:
-    analysis: Analysis = load(*folder_of(name).rpartition("/")[::2]).ANALYSIS
+    analysis: Analysis = importlib.import_module(module_at(folder_of(name))).ANALYSIS
     return analysis
 
 

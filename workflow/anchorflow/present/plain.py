@@ -3,39 +3,31 @@
 import polars as pl
 
 from anchorflow.config.analysis import Presented, Tabulated
-from anchorflow.config.table import Summary, Table
+from anchorflow.config.table import Summary
 from anchorflow.present.page import Page, at_depths, pivoted
 from anchorflow.statistics.accuracy_change import DETAILS
 from anchorflow.statistics.by_task import AVERAGE
 
 
-def tabulate_declared(summary: pl.DataFrame, table: Table, shown: Presented) -> Page:
+def tabulate_declared(summary: pl.DataFrame, table: Summary, shown: Presented) -> Page:
     """The table of an analysis that has no ``tabulate`` module; see :class:`Tabulated`."""
     of = shown if isinstance(shown, Tabulated) else Tabulated(shown.title)
-    rows = without_details(summary)
-    if of.measure:
-        rows = rows.filter(measure=of.measure)
+    measures = [
+        m for m in table.measures if (m.name == of.measure if of.measure else not m.in_full)
+    ]
+    rows = summary.filter(pl.col("measure").is_in([measure.name for measure in measures]))
     if of.averaged:
         rows = averaged_rows(rows)
     if of.at_depths:
         rows = at_depths(rows)
     known = [name for name in table.keys if name not in ("model", of.column)]
     cells = pivoted(rows, ["model", *(of.index or known)], of.column)
-    return Page(of.title, _note(table, of), cells.fill_null("–"))
-
-
-def _note(table: Table, of: Tabulated) -> str:
-    """What the cells are, by the declarations of the analysis."""
-    sentences = [
+    note = [
         of.note or "Means with intervals, one column per measure.",
-        *(
-            f"{measure.name}: {measure.words}."
-            for measure in (table.measures if isinstance(table, Summary) else ())
-            if (not measure.in_full if not of.measure else measure.name == of.measure)
-        ),
+        *(f"{measure.name}: {measure.words}." for measure in measures),
         f"results/tables/{table.name.removesuffix('_summary')}.csv has everything.",
     ]
-    return " ".join(sentences)
+    return Page(of.title, " ".join(note), cells.fill_null("–"))
 
 
 def without_details(summary: pl.DataFrame) -> pl.DataFrame:

@@ -34,6 +34,7 @@ from typing import Any
 from anchorflow.config.digests import tracked
 from anchorflow.config.job_environment import ALONE, RUN
 from anchorflow.config.places import PACKAGE
+from anchorflow.config.registry import module_at, place_of
 
 _TOKENIZERS = "anchorflow.store.shared_tokenizer"
 _ALWAYS = ("anchorflow.store.job", "snakemake.iocontainers", "snakemake.logging")
@@ -86,9 +87,8 @@ def continue_in_fork(snakemake: Any) -> None:
 
 def _modules(files: Collection[Path]) -> list[str]:
     """Names of the package's modules among a job's code, and of those that all jobs import."""
-    of_package = (file.relative_to(PACKAGE) for file in files if file.is_relative_to(PACKAGE))
-    parts = (file.with_suffix("").parts for file in of_package if file.suffix == ".py")
-    return [*_ALWAYS, *(".".join((PACKAGE.name, *names)) for names in parts)]
+    places = (place_of(file) for file in files if file.suffix == ".py")
+    return [*_ALWAYS, *(module_at(place) for place in places if place)]
 
 
 def _end_with(fork: int, replies: Any) -> None:

@@ -1,5 +1,7 @@
 """Tables of accuracy."""
 
+from dataclasses import replace
+
 from anchorflow.config.table import SHARE, Measure
 from anchorflow.schemas import fields as f
 from anchorflow.schemas import measures as m
@@ -12,7 +14,8 @@ ACCURACY_SUMMARY = summary_of(
         m.ACCURACY,
         Measure("macro_f1", "mean F1 over classes", SHARE),
         Measure("majority", "share of the most frequent true label", SHARE),
-        *m.IN_VOCABULARY,
+        replace(m.LABEL_MASS, in_full=False),
+        m.IN_LABELS,
     ),
     (f.SKIPPED,),
 )
