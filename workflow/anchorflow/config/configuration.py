@@ -93,13 +93,7 @@ _MOVED = {"heads.chosen_on": "it is a key of kernel now, so move it there"}
 
 
 def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> None:
-    """Validate ``config`` and fill in the defaults of missing keys, in place.
-
-    Raises
-    ------
-    InputError
-        For the first invalid key, with its value and what is expected there.
-    """
+    """Validate ``config`` and fill in the defaults of missing keys, in place."""
     schema = read_schema(schema_file)
     errors = sorted(_Validator(schema).iter_errors(config), key=_depth_first)
     if errors:
@@ -165,10 +159,7 @@ def check_shown(shown: Sequence[str], tasks: Collection[str]) -> None:
 def listed(name: str, section: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the model or task called ``name``.
 
-    Raises
-    ------
-    InputError
-        If the configuration's ``section`` has no such entry; names the closest match.
+    Refuses a name that is not there with the closest one that is.
     """
     if name not in config[section]:
         nearest = _nearest(name, list(config[section]))
@@ -183,16 +174,8 @@ def listed(name: str, section: str, config: Mapping[str, Any]) -> dict[str, Any]
 def task_settings(cell: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a cell's task, with the cell's label words as its ``labels``.
 
-    Parameters
-    ----------
-    cell : str
-        A task, or a task with other label words, such as ``reviews+symbols``; with shuffled
-        labels, or with words that are drawn at random, its own words.
-
-    Raises
-    ------
-    InputError
-        If the task or its label words do not exist; names the closest match.
+    A ``cell`` is a task, or a task with other label words, such as ``reviews+symbols``. With
+    shuffled labels, or with words that are drawn at random, it has the task's own words.
     """
     task, words = task_of(cell), words_of(cell)
     settings = listed(task, "tasks", config)
@@ -230,13 +213,7 @@ def label_word_sets(config: Mapping[str, Any]) -> dict[str, dict[str, list[str]]
 
 
 def cells_with_words(config: Mapping[str, Any]) -> list[str]:
-    """The cells of all tasks that have other label words: with their own words, and with others.
-
-    Raises
-    ------
-    InputError
-        If no task has other label words.
-    """
+    """The cells of all tasks that have other label words: with their own words, and with others."""
     sets = label_word_sets(config)
     if not sets:
         raise InputError(
@@ -261,13 +238,10 @@ def cells_with_shuffled_labels(config: Mapping[str, Any]) -> list[str]:
 def retrieval_of(task: str, seed: int, config: Mapping[str, Any]) -> dict[str, Any]:
     """How the demonstrations of a task and seed are chosen.
 
-    Returns
-    -------
-    dict
-        ``choices``; if ``other_task`` is one of them, also ``other``, with the name of the other
-        ``task`` and its ``fields``. Of all other tasks of the run, it is the one whose name, after
-        seed and task, has the smallest SHA-256. So seeds have different other tasks, the order of
-        tasks does not matter, and adding a task changes few choices.
+    They are its ``choices``; if ``other_task`` is one of them, also ``other``, with the name of the
+    other ``task`` and its ``fields``. Of all other tasks of the run, it is the one whose name,
+    after seed and task, has the smallest SHA-256. So seeds have different other tasks, the order of
+    tasks does not matter, and adding a task changes few choices.
     """
     spec = {"choices": config["retrieval"]["choices"]}
     if OTHER_TASK not in spec["choices"]:
@@ -280,18 +254,7 @@ def retrieval_of(task: str, seed: int, config: Mapping[str, Any]) -> dict[str, A
 
 
 def asked(key: str, config: Mapping[str, Any]) -> Any:
-    """The value of a key whose stages run only if it lists something or is above 0.
-
-    Parameters
-    ----------
-    key : str
-        Section and key of a list, mapping or number, such as ``knockout.classes``.
-
-    Raises
-    ------
-    InputError
-        If it is empty or 0.
-    """
+    """The value of a key whose stages run only if it lists something or is above 0."""
     section, _, asks = key.partition(".")
     value = config[section][asks]
     if not value:
@@ -350,19 +313,8 @@ def check_wording(
 ) -> None:
     """Check a task's template and label words.
 
-    Parameters
-    ----------
-    key : str
-        Their key, such as ``tasks.news``, for the error sentence.
-    fields : sequence of str
-        The fields of a text, each a placeholder of the template.
-    chat : bool
-        Whether prompts are always in the chat format, in which a query may end with a text.
-
-    Raises
-    ------
-    InputError
-        If a placeholder is missing, unknown or misplaced, or label words are empty or not distinct.
+    Each of the ``fields`` of a text is a placeholder of the template. In the ``chat`` format, a
+    query may end with a text.
     """
     single = tuple(fields) == (TEXT,)
     known = {name.lower() for name in (*fields, "label")}

@@ -8,13 +8,7 @@ from anchorflow.config.errors import InputError, disk_is_full, full_disk_sentenc
 
 
 def make_writable(folder: Path) -> None:
-    """Create a folder unless it exists.
-
-    Raises
-    ------
-    InputError
-        If it can't be created or written to.
-    """
+    """Create a folder unless it exists."""
     reason, remedy = "it is read-only", "make the folder writable"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,16 +13,6 @@ def packaged(key: str, path: str) -> Path:
     """Resolve ``path``: inside an installed package if it is package:file, else unchanged.
 
     The package is located, not imported.
-
-    Parameters
-    ----------
-    key : str
-        The path's configuration key, for the error sentence.
-
-    Raises
-    ------
-    InputError
-        If the package is not installed.
     """
     package, colon, inner = path.partition(":")
     if not colon:
@@ -37,13 +27,7 @@ def packaged(key: str, path: str) -> Path:
 
 
 def local_model(name: str, path: str) -> Path:
-    """The directory of the local model called ``name``.
-
-    Raises
-    ------
-    InputError
-        If it is not a model directory.
-    """
+    """The directory of the local model called ``name``."""
     directory = Path(path)
     if _has(directory, "adapter_config.json") and not _has(directory, "config.json"):
         raise InputError(
@@ -64,16 +48,6 @@ def files_of_texts(key: str, path: str) -> list[str]:
 
     Hidden files are left out. A folder that the library ``datasets`` wrote with ``save_to_disk``
     lists its files itself.
-
-    Parameters
-    ----------
-    key : str
-        The path's configuration key, for the error sentence.
-
-    Raises
-    ------
-    InputError
-        If there is none, or a folder in the folder.
     """
     if _has(Path(path), "dataset_dict.json"):
         raise InputError(
@@ -111,13 +85,7 @@ def _saved_files(key: str, folder: Path) -> list[str]:
 
 
 def encoder_folder(path: str, key: str = "encoder.path") -> Path:
-    """The directory of the sentence encoder at ``path``, the value of ``key``.
-
-    Raises
-    ------
-    InputError
-        If it is not an encoder's directory, or its package is not installed.
-    """
+    """The directory of the sentence encoder at ``path``, the value of ``key``."""
     directory = packaged(key, path)
     if not _has(directory, "modules.json"):
         remedy = (

@@ -10,13 +10,7 @@ from anchorflow.statistics.by_task import AVERAGE
 
 
 def tabulate_keys(summary: pl.DataFrame, title: str, keys: Sequence[str]) -> Page:
-    """The table of a summary whose analysis has no ``tabulate`` module.
-
-    Parameters
-    ----------
-    summary : DataFrame
-        Columns ``model``, ``measure``, the keys, ``mean``, ``low``, and ``high``, of all models.
-    """
+    """The table of a summary whose analysis has no ``tabulate`` module."""
     rows = ", ".join(key for key in keys if key != "measure")
     index = ["model", *(key for key in keys if key not in ("model", "measure"))]
     note = f"One row per {rows}; a column per measure, with intervals."
