@@ -19,13 +19,17 @@ from anchorflow.config.configuration import (
     label_word_sets,
     listed,
 )
-from anchorflow.config.contents import contents_of
 from anchorflow.config.errors import InputError
 from anchorflow.config.text_fields import fields_of
-from anchorflow.config.folders import check_interpreter, make_writable
 from anchorflow.config.job_environment import share_with_jobs
-from anchorflow.config.named_files import files_of_texts
-from anchorflow.config.places import PACKAGE, REPOSITORY, WORKFLOW
+from anchorflow.config.named_files import contents_of, files_of_texts
+from anchorflow.config.places import (
+    PACKAGE,
+    REPOSITORY,
+    WORKFLOW,
+    check_interpreter,
+    make_writable,
+)
 from anchorflow.config.presented_settings import settings_named, without_texts
 from anchorflow.config.registry import entries
 from anchorflow.config.shards import gathered, shard_names

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from anchorflow.config.errors import InputError, disk_is_full, full_disk_sentence
-from anchorflow.config.folders import make_writable
+from anchorflow.config.places import make_writable
 
 
 @contextlib.contextmanager
