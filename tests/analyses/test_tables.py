@@ -9,7 +9,7 @@ from anchorflow.config.analysis import Presented, Tabulated
 from anchorflow.config.registry import entries
 from anchorflow.config.stages import ANALYSES, folder_of
 from anchorflow.config.table import Summary
-from anchorflow.present.plain import tabulate_declared
+from anchorflow.present.page import tabulate_declared
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.store.all_tables import TABLES
 from constructed.rows import CELL, INTERVAL

@@ -6,7 +6,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anchorflow.present.page import Page, at_depths, cell, write_csv, write_markdown, write_page
+from anchorflow.present.page import (
+    Page,
+    at_depths,
+    cell,
+    write_csv,
+    write_markdown,
+    write_page,
+)
 
 
 @pytest.mark.parametrize(

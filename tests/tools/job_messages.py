@@ -1,13 +1,14 @@
 """What the workflow says about each of its jobs, to tell from a dry run what would be run.
 
-Messages of jobs for one task or cell are read from the rules, so that an added stage is among them.
+Messages of jobs for one task or cell are read from the rules and the declarations of analyses, so
+that an added stage is among them.
 """
 
 import re
 
 from anchorflow.config.analysis import CELL
 from anchorflow.config.configuration import read_schema
-from anchorflow.config.stages import MEASURED, PRESENTED, Stage
+from anchorflow.config.stages import ANALYSES, MEASURED, PRESENTED, Stage
 from checkout import ROOT
 
 
@@ -20,7 +21,12 @@ def _rule_texts() -> dict[str, str]:
 
 
 RULES = _rule_texts()
-
+# What rules/measuring.smk makes rules of, by their names.
+DECLARED = {
+    f"measure_{name}": analysis.measured
+    for name, analysis in ANALYSES.items()
+    if analysis.measured and analysis.measured.message
+}
 
 SCHEMA = read_schema(ROOT / "workflow/schemas/config.schema.yaml")
 
@@ -43,6 +49,8 @@ OPTIONAL = {
 
 def message_of(rule: str) -> str:
     """What a rule says of the model ``tiny``, with places for task and seed."""
+    if rule in DECLARED:
+        return DECLARED[rule].message.replace("{model}", "tiny") + ", seed {seed}"
     (said,) = re.findall(r'^    message:\n +"(.*)"$', RULES[rule], re.MULTILINE)
     return said.replace("{wildcards.model}", "tiny").replace("{wildcards.", "{")
 
@@ -54,7 +62,16 @@ def measures(stage: Stage) -> bool:
 
 def runs_model(stage: Stage) -> bool:
     """Whether the stage's jobs take a GPU where there is one."""
-    return measures(stage) and RULES[f"measure_{stage.name}"].startswith("use rule measure ")
+    rule = f"measure_{stage.name}"
+    alike = rule in DECLARED or RULES[rule].startswith("use rule measure ")
+    return measures(stage) and alike
+
+
+def stages_read(rule: str) -> set[str]:
+    """The stages whose files a measuring job reads."""
+    if rule in DECLARED:
+        return {read.partition("/")[0] for read in DECLARED[rule].reads.values()}
+    return set(re.findall(r"results/(\w+)/", RULES[rule].partition("output:")[0]))
 
 
 def _messages(*stages: Stage) -> list[str]:

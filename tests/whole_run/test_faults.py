@@ -20,7 +20,7 @@ from anchorflow.config.stages import MEASURED, PRESENTED, Stage
 from anchorflow.model.opening import read_card
 from anchorflow.store.checksums import fingerprints, write_json
 from checkout import ROOT, Checkout
-from job_messages import OPTIONAL, RULES, measures, runs_model
+from job_messages import OPTIONAL, measures, runs_model, stages_read
 from resolved_models import not_finite
 
 # What jobs that measure read of earlier stages; all else is made by another job that measures.
@@ -31,8 +31,7 @@ def artifact(stage: Stage) -> str:
     """One that a measuring job writes: of another seed if it needs what such a job writes."""
     first, *_ = named = {table: path for _, table, path in stage.files()}
     pattern = named.get(stage.name, named[first])
-    inputs = RULES[f"measure_{stage.name}"].partition("output:")[0]
-    seed = int(not set(re.findall(r"results/(\w+)/", inputs)) <= PREPARED)
+    seed = int(not stages_read(f"measure_{stage.name}") <= PREPARED)
     return pattern.format(model="tiny", task="news", seed=seed)
 
 

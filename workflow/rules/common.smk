@@ -19,17 +19,21 @@ from anchorflow.config.configuration import (
     label_word_sets,
     listed,
 )
-from anchorflow.config.contents import contents_of
 from anchorflow.config.errors import InputError
 from anchorflow.config.text_fields import fields_of
-from anchorflow.config.folders import check_interpreter, make_writable
 from anchorflow.config.job_environment import share_with_jobs
-from anchorflow.config.named_files import files_of_texts
-from anchorflow.config.places import PACKAGE, REPOSITORY, WORKFLOW
+from anchorflow.config.named_files import contents_of, files_of_texts
+from anchorflow.config.places import (
+    PACKAGE,
+    REPOSITORY,
+    WORKFLOW,
+    check_interpreter,
+    make_writable,
+)
 from anchorflow.config.presented_settings import settings_named, without_texts
 from anchorflow.config.registry import entries, file_of, place
 from anchorflow.config.shards import gathered, shard_names
-from anchorflow.config.analysis import MODEL, WORLDS
+from anchorflow.config.analysis import CELL, MODEL, WORLDS
 from anchorflow.config.stages import (
     ANALYSES,
     NULLS,
@@ -84,7 +88,7 @@ wildcard_constraints:
 SHARDS = shard_names(config["test_examples"], config["compute"]["examples_per_shard"])
 
 # What one job measures: the test texts of a model, task, and seed, or a shard of them.
-PART = "{model}/{task}/{seed}/{examples}" if SHARDS else "{model}/{task}/{seed}"
+PART = f"{CELL}/{{examples}}" if SHARDS else CELL
 OF_PART = ", test texts {wildcards.examples}" if SHARDS else ""
 
 # PNG files are for pages and the report.
@@ -119,12 +123,18 @@ def code_of(script, *modules):
     return digests.code_of(WORKFLOW / "scripts" / f"{script}.py", modules)
 
 
+def part_of(stage):
+    """What one job of a stage measures: a shard of a cell's test texts, or all of them."""
+    return PART if STAGES[stage].sharded else CELL
+
+
 def measured(stage, table=None):
     """The path to which a job writes a stage's table: the final one, or that of a shard."""
-    path = f"{stage}/{PART}/{table}" if table else f"{stage}/{PART}"
-    return (
-        temp(f"results/shards/{path}.parquet") if SHARDS else f"results/{path}.parquet"
-    )
+    part = part_of(stage)
+    path = f"{stage}/{part}/{table}" if table else f"{stage}/{part}"
+    if part == CELL:
+        return f"results/{path}.parquet"
+    return temp(f"results/shards/{path}.parquet")
 
 
 def files_of(read, with_words=False, all_models=False, null="", as_far_as=None):

@@ -13,28 +13,6 @@ if config["flow_page"]["examples"]:
     )
 
 
-use rule measure as measure_flow_page with:
-    input:
-        prompts="results/prompts/{model}/{task}/{seed}.parquet",
-        tokenizer=tokenizer_of,
-        model="results/models/{model}",
-    output:
-        saliency="results/flow_page/{model}/{task}/{seed}/saliency.parquet",
-        prompts="results/flow_page/{model}/{task}/{seed}/prompts.parquet",
-        knockouts="results/flow_page/{model}/{task}/{seed}/knockouts.parquet",
-        heads="results/flow_page/{model}/{task}/{seed}/heads.parquet",
-    log:
-        "logs/measure_flow_page/{model}/{task}/{seed}.log",
-    params:
-        **analysis("flow_page"),
-        spec={
-            "examples": config["flow_page"]["examples"],
-            "demonstrations": config["flow"]["demonstrations"],
-        },
-    message:
-        "Measuring saliency between tokens of single prompts of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
-
-
 use rule prepare as plot_flow_page with:
     input:
         saliency="results/flow_page/{model}/{task}/{seed}/saliency.parquet",

@@ -1,4 +1,4 @@
-# Predictions for perturbed test texts ([K] Table 1); run only if perturbations.kinds is not empty.
+# Perturbed test texts ([K] Table 1); run only if perturbations.kinds is not empty.
 
 
 # The perturbations with a rate, and the rate's key.
@@ -48,25 +48,3 @@ use rule prepare as prepare_perturbations with:
         },
     message:
         "Perturbing the test texts of {wildcards.task}, seed {wildcards.seed}"
-
-
-use rule measure as measure_perturbations with:
-    input:
-        samples="results/samples/{task}/{seed}.parquet",
-        texts="results/perturbed_texts/{task}/{seed}.parquet",
-        tokenizer=tokenizer_of,
-        predictions="results/attention/{model}/{task}/{seed}/predictions.parquet",
-        model="results/models/{model}",
-    output:
-        prompts=measured("perturbations", "prompts"),
-        predictions=measured("perturbations", "predictions"),
-    log:
-        f"logs/measure_perturbations/{PART}.log",
-    params:
-        **analysis("perturbations"),
-        spec=section("perturbations", "kinds", *RATES.values()),
-        task=prompts_spec,
-        scoring=scoring_spec,
-    message:
-        "Predicting perturbed texts of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
-        + OF_PART

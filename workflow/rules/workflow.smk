@@ -21,9 +21,10 @@ include: "settings.smk"
 include: "priorities.smk"
 include: "inherited.smk"
 include: "inputs.smk"
+include: "measuring.smk"
 
 
-# Analyses that measure have a rule file; the others only read what these measure.
+# Rules of single analyses that are not like those of others.
 for name in ANALYSES:
     if (WORKFLOW / f"rules/{name}.smk").is_file():
 

@@ -8,8 +8,7 @@ from inspect import signature
 
 from anchorflow.config.registry import entries, load
 from anchorflow.config.stages import PRESENTED, folder_of, table_at
-from anchorflow.present.page import write_csv, write_page
-from anchorflow.present.plain import tabulate_declared
+from anchorflow.present.page import tabulate_declared, write_csv, write_page
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.job import confidence_of, job, read_inputs
 

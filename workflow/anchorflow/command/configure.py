@@ -53,16 +53,8 @@ def write_configuration(
 ) -> Path:
     """Write a configuration of these models and tasks with the default run's analyses.
 
-    Parameters
-    ----------
-    parts : mapping
-        Texts to write beside it, by the names of their Parquet files.
-
-    Raises
-    ------
-    InputError
-        If the folder has one, or the new one or its texts would be refused; then nothing is
-        written.
+    ``parts`` are texts to write beside it, by the names of their Parquet files. Nothing is written
+    if the folder has a configuration, or the new one or its texts would be refused.
     """
     for file in (folder, *folder.parents):
         if file.is_file():

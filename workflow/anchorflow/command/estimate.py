@@ -60,11 +60,6 @@ def log_estimates(config: Mapping[str, Any]) -> None:
     """Log for each model how long its run takes, and the memory of its largest batch.
 
     The run's prompts have been built. Saliency takes the most memory: whole prompts, backward.
-
-    Raises
-    ------
-    InputError
-        If a model and one of its prompts do not fit into memory.
     """
     compute = config["compute"]
     for name, settings in config["models"].items():

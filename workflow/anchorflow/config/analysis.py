@@ -25,6 +25,10 @@ class Measured:
 
     With several ``tables``, by file, a job writes ``path/file.parquet``; else one file, with the
     table that has the analysis's name.
+
+    With a ``message``, ``rules/measuring.smk`` makes the rule; others have a rule file of their
+    own. ``reads`` maps inputs to a ``stage``, or to a ``stage/file`` if the stage has several
+    tables.
     """
 
     tables: Mapping[str, str] = field(default_factory=dict)
@@ -34,6 +38,13 @@ class Measured:
     follows: str = ""  # the analysis on whose settings its seeds, texts and cost depend as well
     twins: bool = False  # may be measured in untrained twins, which controls.stages lists
     repeatable: bool = True  # False: contains measured times, which differ between runs
+    message: str = ""  # of a job, as in "Scoring the heads of {model} for {task}"
+    reads: Mapping[str, str] = field(
+        default_factory=lambda: {"prompts": "prompts", "model": "models"}
+    )
+    scored: bool = False  # depends on how label words are scored
+    builds_prompts: bool = False  # depends on the wording of prompts
+    without: tuple[str, ...] = ()  # keys of its section on which only other rules depend
 
 
 @dataclass(frozen=True)

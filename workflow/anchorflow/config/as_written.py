@@ -50,12 +50,6 @@ def check_keys(path: str | Path) -> None:
     """Check that no mapping in a configuration file has a key twice, and words stay words.
 
     Snakemake has read the file by then; JSON that is no YAML, as with tabs, is not checked.
-
-    Raises
-    ------
-    InputError
-        If one has, or a label word or value would become a number, a truth value, a date, or
-        nothing; names the key and its line.
     """
     # ValueError is of a date or a number that can't be one.
     with contextlib.suppress(yaml.YAMLError, ValueError), open(path, encoding="utf-8") as file:

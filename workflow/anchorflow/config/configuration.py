@@ -4,7 +4,7 @@ import difflib
 import hashlib
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,18 @@ OTHER_TASK = "other_task"  # of retrieval.choices
 SEEDS_AND_TEXTS = {
     "seeds": "The first so many seeds of the run; none: all.",
     "examples": "So many test texts of each seed; none: all.",
+}
+# What names may be, by the last part of their key: they become parts of paths, or placeholders.
+_NAME = (
+    "can't be a name; use up to {} letters, digits, '.', '_' and '-', beginning with a letter or "
+    'digit (and not "{}")'
+)
+_NAMES = {
+    "columns": (
+        "can't be a field; use up to 32 letters, digits and '_', beginning with a letter (and not "
+        '"before_"), other than "after"'
+    ),
+    "label_words": _NAME.format(32, OWN),
 }
 MOST_SHARDS = 10_000  # per test set; Snakemake plans a job for each one, per cell and stage
 
@@ -105,17 +117,9 @@ _MOVED = {"heads.chosen_on": "it is a key of kernel now, so move it there"}
 
 
 def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> None:
-    """Validate ``config`` and fill in the defaults of missing keys, in place.
-
-    Raises
-    ------
-    InputError
-        For the first invalid key, with its value and what is expected there.
-    """
+    """Validate ``config`` and fill in the defaults of missing keys, in place."""
     schema = read_schema(schema_file)
-    errors = sorted(_Validator(schema).iter_errors(config), key=_depth_first)
-    if errors:
-        raise InputError(_sentence(errors[0], schema))
+    _validate(config, schema)
     columns = [task.get("columns", {}) for task in config["tasks"].values()]
     named = [of_task for of_task in columns if fields_of(of_task) and TEXT not in of_task]
     _add_defaults(config, schema)
@@ -127,19 +131,15 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
         if model["source"] == "local":
             _check_watched(f"models.{name}.path", model["path"])
             local_model(name, model["path"])
+    _check_reserved("tasks", config["tasks"], "index.html", "the index of all pages")
     for name, task in config["tasks"].items():
-        if name.lower() == "index.html":
-            raise InputError(f"tasks: {name!r} is reserved for the index of all pages; rename it.")
         _check_task(f"tasks.{name}", task)
     _check_encoder("encoder.path", config["encoder"]["path"])
-    _check_names("encoder.further", list(config["encoder"]["further"]))
-    for name in config["encoder"]["further"]:
-        if name.lower() == "logistic":
-            raise InputError(
-                f"encoder.further: {name!r} is reserved for logistic regression on the embeddings; "
-                "rename it."
-            )
-    for name, encoder in config["encoder"]["further"].items():
+    further = config["encoder"]["further"]
+    _check_names("encoder.further", list(further))
+    regression = "logistic regression on the embeddings"
+    _check_reserved("encoder.further", further, "logistic", regression)
+    for name, encoder in further.items():
         _check_encoder(f"encoder.further.{name}.path", encoder["path"])
     check_shown(config["figures"]["tasks"], config["tasks"])
     if config["scoring"] == "first_token" and config["word_score"] != "sum":
@@ -177,10 +177,7 @@ def check_shown(shown: Sequence[str], tasks: Collection[str]) -> None:
 def listed(name: str, section: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the model or task called ``name``.
 
-    Raises
-    ------
-    InputError
-        If the configuration's ``section`` has no such entry; names the closest match.
+    Refuses a name that is not there with the closest one that is.
     """
     if name not in config[section]:
         nearest = _nearest(name, list(config[section]))
@@ -195,16 +192,8 @@ def listed(name: str, section: str, config: Mapping[str, Any]) -> dict[str, Any]
 def task_settings(cell: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a cell's task, with the cell's label words as its ``labels``.
 
-    Parameters
-    ----------
-    cell : str
-        A task, or a task with other label words, such as ``reviews+symbols``; with shuffled
-        labels, or with words that are drawn at random, its own words.
-
-    Raises
-    ------
-    InputError
-        If the task or its label words do not exist; names the closest match.
+    A ``cell`` is a task, or a task with other label words, such as ``reviews+symbols``. With
+    shuffled labels, or with words that are drawn at random, it has the task's own words.
     """
     task, words = task_of(cell), words_of(cell)
     settings = listed(task, "tasks", config)
@@ -242,13 +231,7 @@ def label_word_sets(config: Mapping[str, Any]) -> dict[str, dict[str, list[str]]
 
 
 def cells_with_words(config: Mapping[str, Any]) -> list[str]:
-    """The cells of all tasks that have other label words: with their own words, and with others.
-
-    Raises
-    ------
-    InputError
-        If no task has other label words.
-    """
+    """The cells of all tasks that have other label words: with their own words, and with others."""
     sets = label_word_sets(config)
     if not sets:
         raise InputError(
@@ -273,13 +256,10 @@ def cells_with_shuffled_labels(config: Mapping[str, Any]) -> list[str]:
 def retrieval_of(task: str, seed: int, config: Mapping[str, Any]) -> dict[str, Any]:
     """How the demonstrations of a task and seed are chosen.
 
-    Returns
-    -------
-    dict
-        ``choices``; if ``other_task`` is one of them, also ``other``, with the name of the other
-        ``task`` and its ``fields``. Of all other tasks of the run, it is the one whose name, after
-        seed and task, has the smallest SHA-256. So seeds have different other tasks, the order of
-        tasks does not matter, and adding a task changes few choices.
+    They are its ``choices``; if ``other_task`` is one of them, also ``other``, with the name of the
+    other ``task`` and its ``fields``. Of all other tasks of the run, it is the one whose name,
+    after seed and task, has the smallest SHA-256. So seeds have different other tasks, the order of
+    tasks does not matter, and adding a task changes few choices.
     """
     spec = {"choices": config["retrieval"]["choices"]}
     if OTHER_TASK not in spec["choices"]:
@@ -292,18 +272,7 @@ def retrieval_of(task: str, seed: int, config: Mapping[str, Any]) -> dict[str, A
 
 
 def asked(key: str, config: Mapping[str, Any]) -> Any:
-    """The value of a key whose stages run only if it lists something or is above 0.
-
-    Parameters
-    ----------
-    key : str
-        Section and key of a list, mapping or number, such as ``knockout.classes``.
-
-    Raises
-    ------
-    InputError
-        If it is empty or 0.
-    """
+    """The value of a key whose stages run only if it lists something or is above 0."""
     section, _, asks = key.partition(".")
     value = config[section][asks]
     if not value:
@@ -318,9 +287,7 @@ def check_section(name: str, given: Mapping[str, Any], schema_file: str | Path) 
     """Check keys and values of one section; raises InputError for the first invalid one."""
     whole = read_schema(schema_file)
     schema = {**whole, "required": [], "properties": {name: whole["properties"][name]}}
-    errors = sorted(_Validator(schema).iter_errors({name: dict(given)}), key=_depth_first)
-    if errors:
-        raise InputError(_sentence(errors[0], schema))
+    _validate({name: dict(given)}, schema)
 
 
 def default_settings(schema_file: str | Path) -> dict[str, Any]:
@@ -362,19 +329,8 @@ def check_wording(
 ) -> None:
     """Check a task's template and label words.
 
-    Parameters
-    ----------
-    key : str
-        Their key, such as ``tasks.news``, for the error sentence.
-    fields : sequence of str
-        The fields of a text, each a placeholder of the template.
-    chat : bool
-        Whether prompts are always in the chat format, in which a query may end with a text.
-
-    Raises
-    ------
-    InputError
-        If a placeholder is missing, unknown or misplaced, or label words are empty or not distinct.
+    Each of the ``fields`` of a text is a placeholder of the template. In the ``chat`` format, a
+    query may end with a text.
     """
     single = tuple(fields) == (TEXT,)
     known = {name.lower() for name in (*fields, "label")}
@@ -441,6 +397,12 @@ def _check_names(key: str, names: Sequence[str]) -> None:
             )
 
 
+def _check_reserved(key: str, names: Iterable[str], reserved: str, purpose: str) -> None:
+    for name in names:
+        if name.lower() == reserved:  # some file systems ignore case
+            raise InputError(f"{key}: {name!r} is reserved for {purpose}; rename it.")
+
+
 def _check_watched(key: str, path: str) -> None:
     """Snakemake interprets braces in tracked paths as wildcards."""
     if "{" in path or "}" in path:
@@ -474,11 +436,7 @@ def _check_task(key: str, task: Mapping[str, Any]) -> None:
     _check_names(f"{key}.label_words", named)
     _check_names(f"{key}.random_words", [*named, *drawn])
     for part, names in (("label_words", named), ("random_words", drawn)):
-        for name in names:
-            if name.lower() == SHUFFLED:  # some file systems ignore case
-                raise InputError(
-                    f"{key}.{part}: {name!r} is reserved for controls.shuffled_labels; rename it."
-                )
+        _check_reserved(f"{key}.{part}", names, SHUFFLED, "controls.shuffled_labels")
     for name in drawn:
         if name in named:
             raise InputError(
@@ -515,6 +473,13 @@ def _check_task(key: str, task: Mapping[str, Any]) -> None:
                 _check_watched(f"{key}.{split}", path)
 
 
+def _validate(given: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Refuse the first invalid key, with its value and what is expected there."""
+    errors = sorted(_Validator(schema).iter_errors(given), key=_depth_first)
+    if errors:
+        raise InputError(_sentence(errors[0], schema))
+
+
 def _depth_first(error: ValidationError) -> tuple[int, int, str]:
     # Unknown keys come first, since a misspelt key also makes another one missing.
     unknown = error.validator == "additionalProperties"
@@ -522,38 +487,21 @@ def _depth_first(error: ValidationError) -> tuple[int, int, str]:
 
 
 def _sentence(error: ValidationError, schema: Mapping[str, Any]) -> str:
-    key = ".".join(str(part) for part in error.absolute_path) or "the configuration"
-    part: Any = error.schema
+    path = ".".join(str(part) for part in error.absolute_path)
+    key = path or "the configuration"
     value: Any = error.instance
     wanted: Any = error.validator_value
     if error.validator == "additionalProperties":
-        known = list(part.get("properties", {}))
-        unknown = sorted(map(str, set(value) - set(known)))[0]
-        prefix = f"{key}." if error.absolute_path else ""
-        if not prefix and unknown in _RENAMED:
-            return f"{unknown}: this section is called {_RENAMED[unknown]} now; rename it."
-        if f"{prefix}{unknown}" in _MOVED:
-            return f"{prefix}{unknown}: {_MOVED[prefix + unknown]}."
-        return (
-            f"{prefix}{unknown}: unknown key{_nearest(unknown, known)}; "
-            f"known here are {', '.join(known)}."
-        )
+        part: Any = error.schema
+        return _of_unknown_key(path, value, list(part.get("properties", {})))
     if error.validator == "required":
         missing = next(name for name in wanted if name not in value)
         return f'{key}: the key "{missing}" is missing; {_description(error, missing, schema)}'
     if "propertyNames" in error.absolute_schema_path and not isinstance(value, str):
         return f"{key}: the name {value!r} is not text; {_quoting(value)}."
-    if "propertyNames" in error.absolute_schema_path and key.endswith(".columns"):
-        return (
-            f"{key}: {value!r} can't be a field; use up to 32 letters, digits and '_', beginning "
-            'with a letter (and not "before_"), other than "after".'
-        )
     if "propertyNames" in error.absolute_schema_path:
-        most, taken = (32, OWN) if key.endswith(".label_words") else (64, "average")
-        return (
-            f"{key}: {value!r} can't be a name; use up to {most} letters, digits, '.', '_' "
-            f"and '-', beginning with a letter or digit (and not \"{taken}\")."
-        )
+        rule = _NAMES.get(key.rpartition(".")[2], _NAME.format(64, "average"))
+        return f"{key}: {value!r} {rule}."
     hint = ""
     if error.validator == "enum" and isinstance(value, str):
         if _RENAMED.get(value) in wanted:
@@ -562,6 +510,16 @@ def _sentence(error: ValidationError, schema: Mapping[str, Any]) -> str:
     if error.validator == "type" and "string" in wanted and not isinstance(value, list | dict):
         hint = f" ({_quoting(value)})"
     return f"{key}: {error.message}{hint}; {_description(error, None, schema)}"
+
+
+def _of_unknown_key(path: str, given: Collection[object], known: Sequence[str]) -> str:
+    unknown = sorted(map(str, set(given) - set(known)))[0]
+    key = f"{path}.{unknown}" if path else unknown
+    if key in _RENAMED:
+        return f"{key}: this section is called {_RENAMED[key]} now; rename it."
+    if key in _MOVED:
+        return f"{key}: {_MOVED[key]}."
+    return f"{key}: unknown key{_nearest(unknown, known)}; known here are {', '.join(known)}."
 
 
 def _quoting(value: Any) -> str:

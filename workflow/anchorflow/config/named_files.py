@@ -1,28 +1,30 @@
-"""Files and folders named in the configuration, also inside installed packages (package:file)."""
+"""Files and folders named in the configuration, also inside installed packages (package:file).
+
+What these files hold is among the ``params`` of the rules that read them. Snakemake compares time
+stamps, and a new file may have an older one, which ``cp -p``, ``mv``, ``rsync -a`` and archives
+keep.
+"""
 
 import contextlib
+import functools
+import hashlib
 import importlib.util
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from anchorflow.config.errors import InputError
+
+_WEIGHTS = (".safetensors", ".bin", ".gguf")  # read in part, so that planning takes no longer
+_WHOLE = 2**24  # bytes; no file is read in part that has fewer
+_PARTS, _PART = 256, 4096  # of larger weights, evenly spaced, and their end
 
 
 def packaged(key: str, path: str) -> Path:
     """Resolve ``path``: inside an installed package if it is package:file, else unchanged.
 
     The package is located, not imported.
-
-    Parameters
-    ----------
-    key : str
-        The path's configuration key, for the error sentence.
-
-    Raises
-    ------
-    InputError
-        If the package is not installed.
     """
     package, colon, inner = path.partition(":")
     if not colon:
@@ -37,13 +39,7 @@ def packaged(key: str, path: str) -> Path:
 
 
 def local_model(name: str, path: str) -> Path:
-    """The directory of the local model called ``name``.
-
-    Raises
-    ------
-    InputError
-        If it is not a model directory.
-    """
+    """The directory of the local model called ``name``."""
     directory = Path(path)
     if _has(directory, "adapter_config.json") and not _has(directory, "config.json"):
         raise InputError(
@@ -64,16 +60,6 @@ def files_of_texts(key: str, path: str) -> list[str]:
 
     Hidden files are left out. A folder that the library ``datasets`` wrote with ``save_to_disk``
     lists its files itself.
-
-    Parameters
-    ----------
-    key : str
-        The path's configuration key, for the error sentence.
-
-    Raises
-    ------
-    InputError
-        If there is none, or a folder in the folder.
     """
     if _has(Path(path), "dataset_dict.json"):
         raise InputError(
@@ -111,13 +97,7 @@ def _saved_files(key: str, folder: Path) -> list[str]:
 
 
 def encoder_folder(path: str, key: str = "encoder.path") -> Path:
-    """The directory of the sentence encoder at ``path``, the value of ``key``.
-
-    Raises
-    ------
-    InputError
-        If it is not an encoder's directory, or its package is not installed.
-    """
+    """The directory of the sentence encoder at ``path``, the value of ``key``."""
     directory = packaged(key, path)
     if not _has(directory, "modules.json"):
         remedy = (
@@ -134,3 +114,21 @@ def encoder_folder(path: str, key: str = "encoder.path") -> Path:
 
 def _has(directory: Path, file: str) -> bool:
     return os.path.isfile(directory / file)  # Path.is_file raises for names that are too long
+
+
+def contents_of(files: Iterable[str | os.PathLike[str]]) -> dict[str, str]:
+    """Size and digest of each file's bytes by its path; of weights, of 1 MiB spread over them."""
+    return {os.fspath(file): _content(os.fspath(file)) for file in files}
+
+
+@functools.cache  # many jobs read the same files, and planning asks for each
+def _content(path: str) -> str:
+    size, digest = os.path.getsize(path), hashlib.sha256()
+    with open(path, "rb") as file:
+        if size <= _WHOLE or not path.endswith(_WEIGHTS):
+            digest = hashlib.file_digest(file, "sha256")
+        else:
+            for part in range(_PARTS):
+                file.seek(part * (size - _PART) // (_PARTS - 1))
+                digest.update(file.read(_PART))
+    return f"{size} {digest.hexdigest()[:16]}"

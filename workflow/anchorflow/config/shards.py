@@ -14,10 +14,7 @@ if TYPE_CHECKING:  # the rules import this module, and every job reads the rules
 def shard_names(test_examples: int, examples_per_shard: int | None) -> list[str]:
     """The shards of a test set; none if one job measures all of it.
 
-    Parameters
-    ----------
-    test_examples : int
-        Requested test texts; if a task has fewer, its last shards are shorter or empty.
+    If a task has fewer texts than ``test_examples``, its last shards are shorter or empty.
     """
     if examples_per_shard is None or examples_per_shard >= test_examples:
         return []
@@ -33,10 +30,7 @@ def is_first(shard: str | None) -> bool:
 def gathered(shard: str) -> str:
     """The path into which the shards of a path pattern are gathered.
 
-    Parameters
-    ----------
-    shard : str
-        Such as ``results/shards/flow/{model}/{task}/{seed}/{examples}.parquet``.
+    The pattern is such as ``results/shards/flow/{model}/{task}/{seed}/{examples}.parquet``.
     """
     return shard.replace("results/shards/", "results/").replace("/{examples}", "")
 
@@ -44,17 +38,8 @@ def gathered(shard: str) -> str:
 def examples_of(shard: str | None, rows: "pl.DataFrame") -> list[int] | None:
     """The test texts of a shard, the same for all demonstration protocols.
 
-    Parameters
-    ----------
-    shard : str, optional
-        Its name; None for all test texts, which returns None.
-    rows : DataFrame
-        ``SAMPLES`` or ``PROMPTS`` of one task and seed, including fixed demonstrations.
-
-    Returns
-    -------
-    list of int, optional
-        Column ``example`` of the shard's texts, in increasing order.
+    They are the values of column ``example``, increasing; None for all texts. The ``rows`` are
+    samples or prompts of one task and seed, including fixed demonstrations.
     """
     if shard is None:
         return None

@@ -56,17 +56,9 @@ def small_multiples(
     Columns that a page has no room for continue below all rows, and panels get narrower where they
     would exceed a page.
 
-    Parameters
-    ----------
-    style : mapping
-        ``figures`` of the configuration; keys of its title, width, and font may be missing.
-    share, share_y : bool
-        Whether all panels have the same x axis, and those side by side the same y axis.
-
-    Raises
-    ------
-    InputError
-        If the font is not installed.
+    ``style`` is ``figures`` of the configuration, in which title, width and font may be missing.
+    With ``share``, all panels have the same x axis; with ``share_y``, those side by side have the
+    same y axis.
     """
     _check_font(style.get("font"))
     lines = -(-columns // _ABREAST)  # of the page, for each row

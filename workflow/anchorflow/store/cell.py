@@ -10,13 +10,7 @@ from anchorflow.store.parquet import read_settings, read_table, write_frame
 
 
 class Cell:
-    """The files and params of a measuring job; ``spec`` is the rule's param of this name.
-
-    Parameters
-    ----------
-    snakemake
-        The object that Snakemake passes to a script.
-    """
+    """The files and params of a measuring job; ``spec`` is the rule's param of this name."""
 
     def __init__(self, snakemake: Any) -> None:
         self._given = snakemake

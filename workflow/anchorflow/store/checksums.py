@@ -31,14 +31,9 @@ def changed_file(
 ) -> Path | None:
     """The first file that is missing or does not match its fingerprint; None if there is none.
 
-    Parameters
-    ----------
-    expected : mapping
-        :func:`fingerprints` of files in ``folder``.
-    since : path
-        A file written after the fingerprints were taken. A large file of the right size whose
-        status has not changed since then is assumed to be unchanged, so that gigabytes are not
-        read each time.
+    A large file of the right size whose status has not changed ``since`` another file was written,
+    after the fingerprints were taken, is assumed to be unchanged, so that gigabytes are not read
+    each time.
     """
     written = since.stat().st_ctime_ns
     for name, known in expected.items():
@@ -62,13 +57,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path, remedy: str) -> dict[str, Any]:
-    """Read what :func:`write_json` wrote.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or damaged; the sentence ends with the remedy.
-    """
+    """Read what :func:`write_json` wrote."""
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if content.pop("checksum") == _checksum(content):

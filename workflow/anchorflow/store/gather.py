@@ -26,19 +26,8 @@ def gather(shards: Sequence[str | Path], path: str | Path, rows: int | None = No
 
     The bytes are those that ``write_table`` writes for the same rows, however they are split.
 
-    Parameters
-    ----------
-    shards
-        Files of one table, with distinct test texts that increase from shard to shard.
-    rows : int, optional
-        Rows per row group, wherever shards end; this many are held in memory. By default, those
-        of ``rows_per_group``.
-
-    Raises
-    ------
-    InputError
-        If a shard is missing or damaged, differs from the first one in its table, schema version,
-        settings or software, or repeats test texts; names the file.
+    Their test texts are distinct and increase from shard to shard. A row group has this many
+    ``rows``, wherever shards end, and is held in memory; by default, those of ``rows_per_group``.
     """
     schema = _schema(shards[0])
     metadata = [_metadata(shard, schema) for shard in shards]

@@ -33,15 +33,7 @@ _LOGS, _BENCHMARKS = Path("logs"), Path("results/benchmarks")
 def job(snakemake: Any) -> Iterator[None]:
     """Log a job, and refuse its result if an input or its code changed since the run was planned.
 
-    Parameters
-    ----------
-    snakemake
-        The object that Snakemake passes to a script.
-
-    Raises
-    ------
-    RuntimeError
-        If the job ran a module that computes numbers and is not among the code in its params.
+    It is a bug if a module that computes numbers was run and is not among the code in its params.
     """
     log = Path(snakemake.log[0])
     with job_log(str(log), snakemake.input):

@@ -57,11 +57,6 @@ def unchanged(inputs: Iterable[str]) -> Iterator[None]:
 
     The result would come from the old input but be newer than the new one, so it would never be
     rebuilt.
-
-    Raises
-    ------
-    InputError
-        After the block, naming the input.
     """
     before = {path: _stamp(Path(path)) for path in inputs}
     yield

@@ -51,20 +51,9 @@ def write_manifest(
     ``repeatable`` states whether another run on the same machine gives the same bytes. Logs and
     benchmarks are not artifacts.
 
-    Parameters
-    ----------
-    finished : paths
-        Final figures and tables of the run, files or folders.
-    run : mapping
-        Names of its ``model``, ``task`` and ``seed``, in order, and by ``stage`` the number of
-        seeds; files of others in ``results`` are left out.
-    nulls : sequence of mapping
-        The same for untrained twins and for shuffled labels.
-
-    Raises
-    ------
-    InputError
-        If a Parquet file is damaged.
+    ``run`` has the names of the run's ``model``, ``task`` and ``seed``, in order, and by ``stage``
+    the number of seeds; ``nulls`` has the same for untrained twins and for shuffled labels. Files
+    of others in ``results`` are left out.
     """
     models = {model for names in (run, *nulls) for model in names["model"]}
     sums = _sums_of_weights(Path("results/models"), models)
@@ -162,13 +151,7 @@ class Fault:
 
 
 def check_manifest() -> list[Fault]:
-    """Compare every artifact with the manifest, and every model's weights with its card.
-
-    Raises
-    ------
-    InputError
-        If the manifest is missing or damaged.
-    """
+    """Compare every artifact with the manifest, and every model's weights with its card."""
     files = read_json(MANIFEST, remedy="delete it and run again to write it")["files"]
     faults = []
     for file, entry in files.items():

@@ -48,17 +48,8 @@ def write_table(
 ) -> None:
     """Write ``columns`` as one Parquet file with the schema's types and metadata.
 
-    Parameters
-    ----------
-    columns : name to values
-        One entry per field of the schema, all of the same length.
-    settings : mapping
-        The slice of the configuration, and the model's identity, that the values depend on.
-
-    Raises
-    ------
-    ValueError
-        If the columns are not those of the schema, or a value does not fit its type.
+    ``settings`` are the slice of the configuration, and the model's identity, that the values
+    depend on.
     """
     schema = arrow_schema(of)
     if set(columns) != set(schema.names):
@@ -145,13 +136,7 @@ def write_frame(
 
 
 def read_table(path: str | Path, table: Table) -> pl.DataFrame:
-    """Read one Parquet file of this project and check that it holds the expected table.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or damaged, or holds another table or schema version.
-    """
+    """Read one Parquet file of this project and check that it holds the expected table."""
     schema = arrow_schema(table)
     with table_file(path, f"{table.name} table") as file:
         found = file.read()
@@ -163,13 +148,7 @@ def read_table(path: str | Path, table: Table) -> pl.DataFrame:
 
 @contextlib.contextmanager
 def table_file(path: str | Path, what: str) -> Iterator[pq.ParquetFile]:
-    """Open a file that this project wrote, for a block that only reads it.
-
-    Raises
-    ------
-    InputError
-        If it is missing, or found to be damaged in the block.
-    """
+    """Open a file that this project wrote, for a block that only reads it."""
     try:
         _check_seal(path)  # first, since a damaged footer can end the process
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
@@ -187,13 +166,7 @@ def table_file(path: str | Path, what: str) -> Iterator[pq.ParquetFile]:
 
 
 def check_schema(path: str | Path, found: pa.Schema, schema: pa.Schema) -> None:
-    """Check that a file's schema, as read, is that of the expected table.
-
-    Raises
-    ------
-    InputError
-        If it is that of another table or schema version.
-    """
+    """Check that a file's schema, as read, is that of the expected table."""
     metadata = found.metadata or {}
     if metadata.get(b"table") != schema.metadata[b"table"] or not found.equals(schema):
         raise InputError(
@@ -216,13 +189,7 @@ def read_tables(paths: Sequence[str | Path], table: Table) -> pl.DataFrame:
 
 
 def read_metadata(path: str | Path) -> dict[bytes, bytes]:
-    """The metadata of a file of this project: ``table``, ``settings``, ``software`` and so on.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or damaged.
-    """
+    """The metadata of a file of this project: ``table``, ``settings``, ``software`` and so on."""
     with table_file(path, "table") as file:
         metadata: dict[bytes, bytes] = file.schema_arrow.metadata
     return metadata

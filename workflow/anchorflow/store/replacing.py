@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from anchorflow.config.errors import InputError, disk_is_full, full_disk_sentence
-from anchorflow.config.folders import make_writable
+from anchorflow.config.places import make_writable
 
 
 @contextlib.contextmanager
@@ -20,11 +20,6 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
     A reader sees the old file or the complete new one; a failed or killed block leaves ``path``
     unchanged. The next block removes what a killed one left behind.
-
-    Raises
-    ------
-    InputError
-        If the folder can't be written, or the disk is full.
     """
     path = Path(path)
     make_writable(path.parent)

@@ -10,13 +10,7 @@ from tokenizers import Tokenizer
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
-    """The tokenizer in a file, read again only if the file has changed.
-
-    Raises
-    ------
-    Exception
-        What the library raises if it can't be read.
-    """
+    """The tokenizer in a file, read again only if the file has changed."""
     state = path.stat()
     return _read(str(path.resolve()), state.st_ino, state.st_size, state.st_mtime_ns)
 

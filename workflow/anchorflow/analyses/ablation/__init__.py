@@ -31,7 +31,10 @@ def check(config: Mapping[str, Any]) -> None:
 ANALYSIS = Analysis(
     subject="predictions of {} without some of its heads",
     category=CAUSES,
-    measured=Measured(),
+    measured=Measured(
+        message="Taking heads of {model} away for {task}",
+        reads={"prompts": "prompts", "heads": "heads", "model": "models"},
+    ),
     summary=Summary({"ablation": "ablation", "prompts": "prompts"}),
     figure=Presented("Heads taken away"),
     table=Presented("Heads taken away"),

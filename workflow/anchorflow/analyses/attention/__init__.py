@@ -13,7 +13,12 @@ ANALYSIS = Analysis(
     subject="AUCROC and R of {}",
     category=INFORMATION,
     measured=Measured(
-        {"attention": "attention", "predictions": "predictions"}, sharded=True, twins=True
+        {"attention": "attention", "predictions": "predictions"},
+        sharded=True,
+        twins=True,
+        message="Measuring attention to the demonstrations of {task} in {model}",
+        reads={"prompts": "prompts", "tokenizer": "tokenizers", "model": "models"},
+        scored=True,
     ),
     summary=Summary(
         {

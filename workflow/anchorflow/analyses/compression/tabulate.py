@@ -2,8 +2,7 @@
 
 import polars as pl
 
-from anchorflow.present.page import Page, pivoted
-from anchorflow.present.plain import averaged_rows, without_details
+from anchorflow.present.page import Page, averaged_rows, pivoted, without_details
 
 _NOTE = (
     "Means over tasks and seeds with intervals over seeds, test texts and draws; demonstrations "

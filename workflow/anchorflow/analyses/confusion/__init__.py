@@ -5,7 +5,9 @@ from anchorflow.config.analysis import ANCHORS, Analysis, Measured, Presented, S
 ANALYSIS = Analysis(
     subject="confused labels and key distances in {}",
     category=ANCHORS,
-    measured=Measured(),
+    measured=Measured(
+        message="Measuring distances between the keys of label words of {task} in {model}"
+    ),
     summary=Summary(
         {"predictions": "attention/predictions", "confusion": "confusion", "prompts": "prompts"}
     ),

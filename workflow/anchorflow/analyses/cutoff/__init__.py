@@ -5,7 +5,12 @@ from anchorflow.config.analysis import CAUSES, Analysis, Measured, Presented, Su
 ANALYSIS = Analysis(
     subject="context cutoff in {}",
     category=CAUSES,
-    measured=Measured(sharded=True, twins=True),
+    measured=Measured(
+        sharded=True,
+        twins=True,
+        message="Hiding the demonstrations of {task} from each layer on in {model}",
+        scored=True,
+    ),
     summary=Summary({"cutoff": "cutoff", "prompts": "prompts"}),
     figure=Presented("Context cutoff: layers that need the demonstrations", settings=("labels",)),
     table=Tabulated(

@@ -26,7 +26,12 @@ def check(config: Mapping[str, Any]) -> None:
 ANALYSIS = Analysis(
     subject="how well saliency predicts the effect of cutting edges in {}",
     category=CAUSES,
-    measured=Measured(sharded=True, twins=True, follows="knockout"),
+    measured=Measured(
+        sharded=True,
+        twins=True,
+        follows="knockout",
+        message="Measuring saliency of cut edges of {task} in {model}",
+    ),
     summary=Summary({"faithfulness": "faithfulness", "knockout": "knockout", "prompts": "prompts"}),
     figure=Presented("Saliency and attention compared with cutting edges"),
     table=Presented("Saliency and attention compared with cutting edges"),

@@ -5,7 +5,11 @@ from anchorflow.config.analysis import INFORMATION, Analysis, Measured, Presente
 ANALYSIS = Analysis(
     subject="the information flow in {}",
     category=INFORMATION,
-    measured=Measured(sharded=True, twins=True),
+    measured=Measured(
+        sharded=True,
+        twins=True,
+        message="Measuring saliency of attention for {task} in {model}",
+    ),
     summary=Summary({"flow": "flow", "prompts": "prompts"}, ("statistics", "flow")),
     figure=Presented(
         "Information flow over the layers (Fig. 3 of [A])", untrained={"untrained": "flow"}

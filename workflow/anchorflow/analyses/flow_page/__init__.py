@@ -13,6 +13,8 @@ ANALYSIS = Analysis(
             "heads": "shown_heads",
         },
         first_seed=True,
+        message="Measuring saliency between tokens of single prompts of {task} in {model}",
+        reads={"prompts": "prompts", "tokenizer": "tokenizers", "model": "models"},
     ),
     asked_for="flow_page.examples",
 )

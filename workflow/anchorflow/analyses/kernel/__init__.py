@@ -20,6 +20,16 @@ ANALYSIS = Analysis(
         },
         sharded=True,
         twins=True,
+        message="Measuring attention to many demonstrations of {task} in {model}",
+        reads={
+            "texts": "texts",
+            "samples": "samples",
+            "prompts": "prompts",
+            "tokenizer": "tokenizers",
+            "model": "models",
+        },
+        builds_prompts=True,
+        without=("chosen_on",),  # the texts on which heads are chosen affect summaries only
     ),
     summary=Summary(
         {

@@ -2,8 +2,7 @@
 
 import polars as pl
 
-from anchorflow.present.page import Page, at_depths, pivoted
-from anchorflow.present.plain import averaged_rows
+from anchorflow.present.page import Page, at_depths, averaged_rows, pivoted
 
 _NOTE = (
     "Share of the target's attention to the demonstrations that lands on each of their "

@@ -20,7 +20,18 @@ ANALYSIS = Analysis(
     subject="the effect of the order of demonstrations in {}",
     category=KERNEL,
     measured=Measured(
-        {"prompts": "prompts", "predictions": "orders"}, sharded=True, follows="kernel"
+        {"prompts": "prompts", "predictions": "orders"},
+        sharded=True,
+        follows="kernel",
+        message="Predicting with other orders of the demonstrations of {task} in {model}",
+        reads={
+            "texts": "texts",
+            "samples": "samples",
+            "kernel": "kernel/samples",
+            "tokenizer": "tokenizers",
+            "model": "models",
+        },
+        builds_prompts=True,
     ),
     summary=Summary(
         {"predictions": "orders/predictions", "prompts": "orders/prompts"},

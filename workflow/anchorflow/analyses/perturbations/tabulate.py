@@ -3,8 +3,7 @@
 import polars as pl
 
 from anchorflow.analyses.perturbations.published import PERTURBED
-from anchorflow.present.page import Page, pivoted
-from anchorflow.present.plain import with_skipped, without_details
+from anchorflow.present.page import Page, pivoted, with_skipped, without_details
 
 _NOTE = (
     "Means over seeds with intervals over seeds and texts. Demonstrations and test texts are the "

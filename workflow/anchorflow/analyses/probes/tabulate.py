@@ -2,8 +2,7 @@
 
 import polars as pl
 
-from anchorflow.present.page import Page, pivoted
-from anchorflow.present.plain import averaged_rows
+from anchorflow.present.page import Page, averaged_rows, pivoted
 
 _NOTE = (
     "Accuracy with which ridge regression decodes, from a key or value around a label word, the "

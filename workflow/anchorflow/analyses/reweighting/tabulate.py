@@ -2,8 +2,7 @@
 
 import polars as pl
 
-from anchorflow.present.page import Page, pivoted
-from anchorflow.present.plain import without_details
+from anchorflow.present.page import Page, pivoted, without_details
 
 _NOTE = (
     "Means over seeds with intervals over seeds and texts; demonstrations are fixed per seed. "

@@ -1,9 +1,9 @@
-"""Folders and interpreters that a run needs."""
+"""Interpreters that a run needs."""
 
 import pytest
 
 from anchorflow.config.errors import InputError
-from anchorflow.config.folders import check_interpreter
+from anchorflow.config.places import check_interpreter
 
 
 def test_an_interpreter_whose_path_has_blanks_is_refused() -> None:

@@ -1,0 +1,76 @@
+# The rules measure_{analysis} of all analyses whose declaration has a message. The others, which differ
+# in more than this file knows, have a rule file of their own.
+
+
+# What some analyses depend on in place of their own section of the configuration.
+OTHER_SPECS = {
+    "faithfulness": lambda wildcards: {
+        **section("faithfulness")(wildcards),
+        "draws": config["knockout"]["draws"],
+    },
+    "flow_page": {
+        "examples": config["flow_page"]["examples"],
+        "demonstrations": config["flow"]["demonstrations"],
+    },
+    "orders": lambda wildcards: asked("orders.count"),
+}
+
+MEASURED_ALIKE = {
+    name: known.measured
+    for name, known in ANALYSES.items()
+    if known.measured and known.measured.message
+}
+
+
+def read_in_cell(read):
+    """What a job reads of a stage, or of ``stage/file``, for its model, task and seed."""
+    if read == "tokenizers":
+        return tokenizer_of
+    if read == "models":
+        return "results/models/{model}"
+    name, _, file = read.partition("/")
+    return {inner: path for inner, _, path in STAGES[name].files()}[file]
+
+
+def params_of_measuring(name, declared):
+    """The code and the settings of an analysis; attention has no section."""
+    params = analysis(name)
+    if name in config:
+        params["spec"] = OTHER_SPECS.get(name, section(name, *declared.without))
+    if declared.builds_prompts:
+        params["task"] = prompts_spec
+    if declared.scored:
+        params["scoring"] = scoring_spec
+    return params
+
+
+# Found by a search: rule measure_{analysis}, such as rule measure_flow, rule measure_isolation, rule
+# measure_kernel; all of them come from this loop.
+for name, declared in MEASURED_ALIKE.items():
+
+    rule:
+        name:
+            f"measure_{name}"
+        input:
+            **{key: read_in_cell(read) for key, read in declared.reads.items()},
+        output:
+            *([] if declared.tables else [measured(name)]),
+            **{table: measured(name, table) for table in declared.tables},
+        log:
+            f"logs/measure_{name}/{part_of(name)}.log",
+        priority: PRIORITIES.get(f"measure_{name}", 0)
+        conda:
+            "../envs/anchorflow.yaml"
+        threads: config["compute"]["threads"]
+        resources:
+            gpu=gpus_of,
+            mem_mb=memory_of,
+            runtime=runtime_of,
+        params:
+            **params_of_measuring(name, declared),
+        message:
+            declared.message.format(model="{wildcards.model}", task="{wildcards.task}")
+            + ", seed {wildcards.seed}"
+            + (OF_PART if declared.sharded else "")
+        script:
+            "../scripts/{params.script}.py"
