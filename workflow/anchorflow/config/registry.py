@@ -39,7 +39,7 @@ def installed(folder: str) -> dict[str, str]:
 
 
 @cache
-def _others() -> dict[str, Path]:
+def others() -> dict[str, Path]:
     """The folders of installed packages that have entries, by their names."""
     names = {place.split("/")[1] for folder in GROUPS for place in installed(folder).values()}
     specs = {name: find_spec(name) for name in sorted(names)}
@@ -56,14 +56,14 @@ def file_of(place: str) -> Path:
     if first != INSTALLED:
         return PACKAGE / place
     name, _, rest = inner.partition("/")
-    return _others()[name] / rest
+    return others()[name] / rest
 
 
 def place_of(path: Path) -> str | None:
     """The place of a file; None if it is of no package that has entries."""
     if path.is_relative_to(PACKAGE):
         return path.relative_to(PACKAGE).as_posix()
-    for name, folder in _others().items():
+    for name, folder in others().items():
         if path.is_relative_to(folder):
             return f"{INSTALLED}/{name}/{path.relative_to(folder).as_posix()}"
     return None
@@ -78,7 +78,7 @@ def module_at(place: str) -> str:
 def file_of_module(module: str) -> Path | None:
     """The file of a module by its dotted name; None if it is of no package that has entries."""
     package, *parts = module.split(".")
-    root = PACKAGE if package == PACKAGE.name else _others().get(package)
+    root = PACKAGE if package == PACKAGE.name else others().get(package)
     if root is None:
         return None
     place = root.joinpath(*parts)

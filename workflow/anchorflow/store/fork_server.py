@@ -34,7 +34,7 @@ from typing import Any
 from anchorflow.config.digests import tracked
 from anchorflow.config.job_environment import ALONE, RUN
 from anchorflow.config.places import PACKAGE
-from anchorflow.config.registry import module_at, place_of
+from anchorflow.config.registry import module_at, others, place_of
 
 _TOKENIZERS = "anchorflow.store.shared_tokenizer"
 _ALWAYS = ("anchorflow.store.job", "snakemake.iocontainers", "snakemake.logging")
@@ -184,12 +184,13 @@ def _next_job(listener: socket.socket, ended: int) -> tuple[dict[str, Any], list
 
 
 def _import_libraries(modules: Collection[str]) -> None:
-    """Import modules of this package and forget them again; what they have imported stays."""
+    """Import modules, and forget those of packages with analyses; what they imported stays."""
     for module in modules:
         with contextlib.suppress(BaseException):  # the job itself reports what is wrong
             importlib.import_module(module)
     if modules:
-        for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE.name]:
+        ours = {PACKAGE.name, *others()}
+        for name in [name for name in sys.modules if name.partition(".")[0] in ours]:
             if name != _TOKENIZERS:
                 del sys.modules[name]
         gc.collect()
