@@ -24,10 +24,7 @@ class RecordOutputs:
 class RecordSums:
     """The intervention that adds up heads' outputs over all rows of all calls, [H, D] by layer.
 
-    Parameters
-    ----------
-    real : [B, T], bool, optional
-        Rows that are no padding; by default, all.
+    ``real``, [B, T], is true at rows that are no padding; by default, everywhere.
     """
 
     def __init__(self, real: Tensor | None = None) -> None:
@@ -47,14 +44,8 @@ class RecordSums:
 class ReplaceOutputs:
     """The intervention that replaces outputs of heads, at the last token or at all.
 
-    Parameters
-    ----------
-    outputs : mapping of layer to Tensor
-        [B, H, D], or [H, D] for the same at all examples.
-    heads : mapping of layer to heads
-        The heads whose outputs are replaced in each layer.
-    everywhere : bool
-        At all tokens.
+    ``outputs`` of each layer are [B, H, D], or [H, D] for the same at all examples. Only those of
+    ``heads`` are replaced.
     """
 
     def __init__(
@@ -83,18 +74,8 @@ def means_over_classes(outputs: Tensor, classes: Tensor) -> Tensor:
 
     Classes count alike. Otherwise a prompt's class would be rarer among the others than among all,
     and heads that write for their prompt's class would write against it. For the same reason, a
-    prompt that is the only one of its class is itself the mean of this class.
-
-    Parameters
-    ----------
-    outputs : [B, ...]
-    classes : [B]
-        Class of each prompt's true label.
-
-    Returns
-    -------
-    Tensor
-        [B, ...]; NaN for a single prompt.
+    prompt that is the only one of its class is itself the mean of this class. ``outputs`` and the
+    means are [B, ...], NaN for a single prompt; ``classes``, [B], are those of the true labels.
     """
     if len(outputs) == 1:
         return torch.full_like(outputs, torch.nan)

@@ -35,11 +35,8 @@ _CLOSE = 0.02  # relative to the residual stream, which may be in bfloat16
 class FrozenNorm:
     """A norm with a constant scale σ: x ↦ gain ⊙ c(x) / σ + bias, where c may center.
 
-    Parameters
-    ----------
-    gain, bias : [hidden], float32
-    centered : bool
-        Whether c subtracts the mean (LayerNorm) or is the identity (RMSNorm).
+    ``gain`` and ``bias`` are [hidden], float32. If ``centered``, c subtracts the mean (LayerNorm),
+    else it is the identity (RMSNorm).
     """
 
     gain: Tensor
@@ -151,14 +148,9 @@ class Scales:
 class RecordWrites:
     """The intervention that records what heads write at one row per example, by groups of tokens.
 
-    Parameters
-    ----------
-    directions : sequence of [H, D, C]
-        Of each layer, from :meth:`HeadWrites.directions`.
-    rows : [B]
-        The query row of each example.
-    members : [B, K, S]
-        Which keys belong to which of S groups, 1 or 0; keys are counted from the prefix's first.
+    ``directions``, [H, D, C] of each layer, are from :meth:`HeadWrites.directions`. ``rows``, [B],
+    are the query rows. ``members``, [B, K, S], is 1 where a key belongs to one of S groups, else 0;
+    keys are counted from the prefix's first.
     """
 
     def __init__(self, directions: Sequence[Tensor], rows: Tensor, members: Tensor) -> None:
@@ -277,11 +269,6 @@ def find_writes(model: PreTrainedModel) -> HeadWrites:
     The run also shows whether a layer adds its attention and one other branch to its input, and
     whether logits are those of U behind the final norm. So an architecture that scales any of them
     is not measured wrongly.
-
-    Raises
-    ------
-    InputError
-        If one of them is not so, or a projection is not found.
     """
     trace = _Trace(model)
     tokens = torch.arange(_PROBE_TOKENS, device=model.device)[None]

@@ -40,21 +40,9 @@ def answers_of_runs(
 ) -> list[Answers]:
     """The model's answers in the untouched run, then in each intervened run.
 
-    Parameters
-    ----------
-    batch : Batch
-        Queries, without the shared demonstrations; whole prompts if there are none.
-    untouched : Prefix, optional
-        The shared demonstrations of the untouched run.
-    top_tokens : int
-        Number of most likely tokens to return.
-    words : Words, optional
-        Label words of several tokens, to be scored as a whole.
-
-    Raises
-    ------
-    InputError
-        If a logit is not finite.
+    ``batch`` are queries without the shared demonstrations, or whole prompts if there are none.
+    ``untouched`` is the prefix of the shared demonstrations in the untouched run. ``words`` are
+    label words of several tokens, to be scored as a whole.
     """
     states: list[Tensor] = []
     answers: list[Answers] = []

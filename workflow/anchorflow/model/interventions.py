@@ -63,31 +63,11 @@ def measure_interventions(
 ) -> pl.DataFrame:
     """Predictions of every runnable prompt with fixed demonstrations, under every setting.
 
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` of one model, task, and seed.
-    begin
-        Makes the interventions from all runnable prompts.
-    schema : pyarrow.Schema
-        The table. Its columns other than keys, setting and prediction are ``top_tokens`` or come
-        from :meth:`Interventions.columns`.
-    batch_tokens : int
-        Upper bound on query tokens per batch; does not affect the results.
-    examples : collection of int, optional
-        Predict only these test texts; does not affect their results.
-    scoring : mapping
-        How label words are scored, see :meth:`Words.scored`.
-    top_tokens : int
-        Number of most likely next tokens to record.
-    at_once : int
-        Number of settings whose demonstrations are in memory at the same time.
-
-    Raises
-    ------
-    InputError
-        If keys are missing, logits are not finite, ``top_tokens`` exceeds the vocabulary, or runs
-        did not change what they should.
+    ``begin`` makes the interventions from all runnable prompts. The columns of ``schema`` other
+    than keys, setting and prediction are ``top_tokens`` or come from :meth:`Interventions.columns`.
+    The demonstrations of ``at_once`` settings are in memory at the same time. Neither
+    ``batch_tokens``, the most query tokens in a batch, nor ``examples``, the test texts to predict,
+    affects a result.
     """
     stage = schema.metadata[b"table"].decode()
     vocabulary = model.get_output_embeddings().weight.shape[0]

@@ -89,25 +89,7 @@ def measure_flow_page(
 ) -> tuple[pl.DataFrame, ...]:
     """I_l(i, j) of all tokens j < i in every layer, for the first prompts that fit the context.
 
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` for one model, task, and seed.
-    examples : int
-        Number of prompts; fewer if not enough of them fit the context.
-    demonstrations : str
-        Protocol: ``per_example`` or ``fixed``, as for ``flow``.
-
-    Returns
-    -------
-    tuple of DataFrame
-        Columns of ``TOKEN_SALIENCY``, ``SHOWN_PROMPTS``, ``SHOWN_KNOCKOUTS``, and ``SHOWN_HEADS``,
-        ordered by example.
-
-    Raises
-    ------
-    InputError
-        If gradients are missing, zero, or not finite, or a cut changes no attention.
+    If fewer than ``examples`` prompts fit the context, there are fewer.
 
     Source: Wang et al. 2023, eq. 1.
     """
@@ -171,15 +153,7 @@ def _writing(model: PreTrainedModel) -> HeadWrites | None:
 def read_and_written(model: PreTrainedModel, writing: HeadWrites, batch: Batch) -> pl.DataFrame:
     """What every head reads at the target, and what it writes for which label, by token.
 
-    Parameters
-    ----------
-    batch : Batch
-        The whole prompt alone.
-
-    Returns
-    -------
-    DataFrame
-        Columns layer, head, token, attention, and writes (in logits, by class of labels).
+    ``batch`` is the whole prompt alone. ``writes`` are in logits, by class of labels.
     """
     tokens = int(batch.target_rows[0]) + 1
     members = torch.eye(batch.input_ids.shape[1], device=batch.input_ids.device)[None, :, :tokens]
@@ -203,24 +177,9 @@ def cut_flows(model: PreTrainedModel, batch: Batch, prompt: Mapping[str, Any]) -
     """Effect of cutting all edges of each flow in single layers on the answer to one prompt.
 
     In addition, as much attention of the target to random other tokens as S_pq has is cut. Layers
-    are the single layers of ``knockout``. All cuts run as one batch, from the cut layer on.
-
-    Parameters
-    ----------
-    batch : Batch
-        The whole prompt alone.
-    prompt : mapping
-        The prompt, a row of ``PROMPTS``.
-
-    Returns
-    -------
-    DataFrame
-        Columns edges, layer, loss_change (in nats), prediction, and probabilities.
-
-    Raises
-    ------
-    InputError
-        If a cut changes no attention, which rounding in a 16-bit dtype can cause.
+    are the single layers of ``knockout``. All cuts run as one batch, from the cut layer on. It is
+    an error if a cut changes no attention, as rounding in a 16-bit dtype can cause. ``loss_change``
+    is in nats.
     """
     of_flows = np.stack([edges_of(prompt, name) for name in FLOWS])
     to_target, none = of_flows[FLOWS.index("label_to_target")], np.zeros_like(of_flows)
