@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from anchorflow.config.errors import is_out_of_memory
 from anchorflow.model.batches import Batch, release_memory
 from anchorflow.model.logits import check_finite, logits_after, of_label_words
-from anchorflow.model.token_groups import token_groups
+from anchorflow.model.tokenizer import token_groups
 from anchorflow.schemas.frames import keyed
 from anchorflow.schemas.predictions import PREDICTIONS
 

@@ -1,5 +1,6 @@
-"""A resolved tokenizer, opened without importing transformers and torch."""
+"""A resolved tokenizer, and groups of label tokens, without importing transformers and torch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,3 +81,12 @@ def _check_files(folder: str | Path) -> dict[str, Any]:
 
 def _described(folder: str | Path) -> dict[str, Any]:
     return read_json(Path(folder) / ARCHITECTURE, remedy=f"delete {folder} and run again")
+
+
+def token_groups(label_tokens: Sequence[int]) -> list[int]:
+    """For each label, the first label whose word begins with the same token.
+
+    Analyses of first tokens treat the labels of a group as one: the first of them.
+    """
+    first: dict[int, int] = {}
+    return [first.setdefault(token, label) for label, token in enumerate(label_tokens)]

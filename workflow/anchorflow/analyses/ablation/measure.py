@@ -36,7 +36,7 @@ from anchorflow.model.layers import Resumed, keep_outputs, resume
 from anchorflow.model.logits import check_finite, target_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.token_groups import token_groups
+from anchorflow.model.tokenizer import token_groups
 from anchorflow.random_draws import generator, halves
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS

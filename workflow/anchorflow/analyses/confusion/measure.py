@@ -35,7 +35,7 @@ from anchorflow.model.last_tokens import keep_all_but_last
 from anchorflow.model.logits import check_finite
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.token_groups import token_groups
+from anchorflow.model.tokenizer import token_groups
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS
 

@@ -21,8 +21,13 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.answers import Answers
 from anchorflow.model.batches import Batch, among, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.intervened_runs import CUTS_AT_ONCE, IntervenedRun
-from anchorflow.model.interventions import BatchRun, Interventions, measure_interventions
+from anchorflow.model.interventions import (
+    CUTS_AT_ONCE,
+    BatchRun,
+    IntervenedRun,
+    Interventions,
+    measure_interventions,
+)
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN

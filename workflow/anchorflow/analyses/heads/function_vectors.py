@@ -19,7 +19,7 @@ from anchorflow.model.head_outputs import RecordOutputs, ReplaceOutputs, means_o
 from anchorflow.model.last_tokens import LastTokens, keep_together
 from anchorflow.model.layers import Resumed, keep_outputs, resume
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
-from anchorflow.model.token_groups import token_groups
+from anchorflow.model.tokenizer import token_groups
 from anchorflow.random_draws import Draw
 
 

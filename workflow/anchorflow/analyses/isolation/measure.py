@@ -26,8 +26,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows
 from anchorflow.model.batches import Batch, among, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.intervened_runs import IntervenedRun
-from anchorflow.model.interventions import Interventions, measure_interventions
+from anchorflow.model.interventions import IntervenedRun, Interventions, measure_interventions
 from anchorflow.model.layers import keep_outputs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts

@@ -27,12 +27,17 @@ from anchorflow.model.answers import Answers
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, mixed_rows
 from anchorflow.model.batches import Batch, among, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.intervened_runs import CUTS_AT_ONCE, IntervenedRun
-from anchorflow.model.interventions import BatchRun, Interventions, measure_interventions
+from anchorflow.model.interventions import (
+    CUTS_AT_ONCE,
+    BatchRun,
+    IntervenedRun,
+    Interventions,
+    measure_interventions,
+)
 from anchorflow.model.layers import Resumed, keep_outputs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.token_groups import token_groups
+from anchorflow.model.tokenizer import token_groups
 from anchorflow.model.word_scores import FIRST_TOKEN
 from anchorflow.prepare.edges import (
     AS_HEAVY,

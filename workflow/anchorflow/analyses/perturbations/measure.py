@@ -24,7 +24,7 @@ from anchorflow.model.batches import (
     runnable,
 )
 from anchorflow.model.cell import Cell
-from anchorflow.model.intervened_runs import answers_of_runs
+from anchorflow.model.interventions import answers_of_runs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
