@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.token_groups import token_groups
+from anchorflow.model.tokenizer import token_groups
 from anchorflow.prepare.label_words import (
     label_tokens,
     taken_together,

@@ -105,11 +105,8 @@ def plot_summary(
 ) -> None:
     """Plot a summary with the settings of a configuration, in a style that may differ.
 
-    Parameters
-    ----------
-    untrained : callable, optional
-        The table of a stage, or of ``stage/file``, for the untrained twins, for figures that show
-        them.
+    ``untrained`` gives the table of a stage, or of ``stage/file``, for the untrained twins, for
+    figures that show them.
     """
     declared = PRESENTED[analysis].figure if analysis in PRESENTED else None
     if declared is None or declared.reads:

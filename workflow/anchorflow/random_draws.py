@@ -37,11 +37,6 @@ def drawn_texts(rows: pl.DataFrame, number: int | None) -> pl.DataFrame:
 
     More texts include fewer ones: they are the first in a random order, which is the same for all
     models and label words.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        With the columns ``task``, ``seed`` and ``example``.
     """
     if number is None:
         return rows

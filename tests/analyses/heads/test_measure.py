@@ -18,7 +18,7 @@ from anchorflow.analyses.transplant.measure import donor_words
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, adopt, intervene
 from anchorflow.model.batches import Batch
-from anchorflow.model.head_writes import find_writes
+from anchorflow.model.head_outputs import find_writes
 from anchorflow.model.layers import decoder_layers
 from anchorflow.model.logits import target_logits
 from anchorflow.random_draws import generator

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from anchorflow.config.errors import is_out_of_memory
 from anchorflow.model.batches import Batch, release_memory
 from anchorflow.model.logits import check_finite, logits_after, of_label_words
-from anchorflow.model.token_groups import token_groups
+from anchorflow.model.tokenizer import token_groups
 from anchorflow.schemas.frames import keyed
 from anchorflow.schemas.predictions import PREDICTIONS
 
@@ -60,21 +60,8 @@ def answers_after(
 
     For a few prompts, the head takes as long as reading its weights, which for a large vocabulary
     is longer than several layers take. The runs therefore share its passes. If memory runs out,
-    passes get fewer rows.
-
-    Parameters
-    ----------
-    states : sequence of [B, hidden]
-        From :func:`target_states` or :func:`last_token_states`.
-    label_tokens : [C]
-        Token ids of the label words.
-    top_tokens : int
-        Number of most likely tokens to return.
-
-    Returns
-    -------
-    list of Answers
-        One per run.
+    passes get fewer rows. ``states``, each [B, hidden], are from :func:`target_states` or
+    :func:`last_token_states`.
     """
     if not states:
         return []
@@ -140,15 +127,7 @@ def predictions_of(batch: Batch, answers: Answers) -> pl.DataFrame:
 def label_predictions(batch: Batch, scores: Tensor) -> pl.DataFrame:
     """True label, prediction and label probabilities of each example of one batch.
 
-    Parameters
-    ----------
-    scores : [B, C]
-        Scores of the label words, such as the logits of their first tokens.
-
-    Raises
-    ------
-    InputError
-        If a score is not finite.
+    ``scores``, [B, C], are those of the label words, such as the logits of their first tokens.
     """
     check_finite(scores, batch.examples)
     probabilities = scores.softmax(-1).cpu()

@@ -26,13 +26,7 @@ ENCODERS = ("bert-generation",)
 
 
 def check_architecture(name: str, config: PretrainedConfig) -> None:
-    """Reject, by its configuration alone, a model whose attention is not supported.
-
-    Raises
-    ------
-    InputError
-        Naming the model and what is not supported about it.
-    """
+    """Reject, by its configuration alone, a model whose attention is not supported."""
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise InputError(
             f"models.{name}: {config.model_type} is not a causal language model of transformers; "

@@ -111,10 +111,7 @@ class AttentionCall:
     def hidden(self, start: int, stop: int) -> Tensor:
         """True where a query row may not attend to one of :meth:`keys_of`.
 
-        Returns
-        -------
-        Tensor
-            [1 or B, 1 or G, rows, keys], bool.
+        The result is [1 or B, 1 or G, rows, keys].
         """
         rows = torch.arange(start, stop, device=self.query.device)
         return self.hidden_from(rows[None], self.keys_of(start, stop))
@@ -122,10 +119,7 @@ class AttentionCall:
     def hidden_from(self, rows: Tensor, keys: slice) -> Tensor:
         """True where one of the query ``rows`` [1 or B, R] may not attend to one of ``keys``.
 
-        Returns
-        -------
-        Tensor
-            [1 or B, 1 or G, R, keys], bool.
+        The result is [1 or B, 1 or G, R, keys].
         """
         if self.positions is None:
             query = rows + self.offset
@@ -207,17 +201,8 @@ def _intervened(call: AttentionCall, interventions: Sequence[Intervention]) -> T
 def attention_rows(call: AttentionCall, rows: Tensor, cut: Tensor | None = None) -> Tensor:
     """Attention probabilities of some query rows of each example.
 
-    Parameters
-    ----------
-    rows : [B, R], int
-        Query rows of each example.
-    cut : [1 or B, R, K], bool, optional
-        Further keys that these rows may not attend to.
-
-    Returns
-    -------
-    Tensor
-        A_l(row, :) as [B, H, R, K], float32; 0 for keys that a row may not attend to.
+    A_l(row, :) for ``rows`` [B, R] as [B, H, R, K], float32; 0 for keys that a row may not attend
+    to. ``cut``, [1 or B, R, K], is true at further such keys.
     """
     rows = rows.to(call.query.device)
     chosen = rows[:, None, :, None].expand(-1, call.query.shape[1], -1, call.query.shape[3])
@@ -280,15 +265,8 @@ def _mixed(call: AttentionCall, weights: Tensor, keys: slice) -> Tensor:
 def mixed_rows(call: AttentionCall, weights: Tensor) -> Tensor:
     """Values of all keys, weighted for some query rows of each example.
 
-    Parameters
-    ----------
-    weights : [B, H, R, K]
-        Attention weights, as from :func:`attention_rows`.
-
-    Returns
-    -------
-    Tensor
-        [B, H, R, D] in the values' dtype.
+    Given weights [B, H, R, K], as of :func:`attention_rows`, the result is [B, H, R, D] in the
+    values' dtype.
     """
     rows = weights.shape[2]
     mixed = _mixed(call, _grouped(call, weights, 0, rows), slice(0, call.keys))
@@ -340,10 +318,7 @@ def _gpu_elements(device: torch.device, _: tuple[int, ...]) -> int:
 def chunk_probabilities(call: AttentionCall, start: int, stop: int) -> Tensor:
     """Attention probabilities of the query rows ``start:stop`` over :meth:`keys_of` these rows.
 
-    Returns
-    -------
-    Tensor
-        [B, G, H/G · rows, keys], float32, grouped by the key head that query heads share.
+    The result is [B, G, H/G · rows, keys], float32, grouped by the key head that query heads share.
     """
     keys = call.keys_of(start, stop)
     scores = _scores(call, _grouped(call, call.query, start, stop), keys)
@@ -361,10 +336,7 @@ def _grouped(call: AttentionCall, tensor: Tensor, start: int, stop: int) -> Tens
 def plain_attention(call: AttentionCall) -> Tensor:
     """Causal attention without any intervention.
 
-    Returns
-    -------
-    Tensor
-        [B, H, T, D] in the query's dtype.
+    The result is [B, H, T, D] in the query's dtype.
     """
     windowed = call.sliding_window is not None and call.sliding_window < call.keys
     straight = call.positions is None and call.offset == 0
@@ -412,18 +384,9 @@ def attention_gradients(
     """Backward pass of attention for the query rows ``start:stop``, including A ⊙ ∂L/∂A.
 
     With P = A ⊙ dA and dA = dO·Vᵀ, the gradients are dS = P − A·rowsum(P), dQ = dS·K·s,
-    dK = dSᵀ·Q·s, dV = Aᵀ·dO.
-
-    Parameters
-    ----------
-    output_gradient : [B, H, T, D]
-        dO of all query rows.
-
-    Returns
-    -------
-    tuple
-        Σ_h A_h ⊙ ∂L/∂A_h as [B, rows, keys], float32; dQ as [B, H, rows, D]; dK and dV as
-        [B, G, keys, D], the contributions of these rows alone.
+    dK = dSᵀ·Q·s, dV = Aᵀ·dO. ``output_gradient``, [B, H, T, D], is dO of all query rows. The
+    results are Σ_h A_h ⊙ ∂L/∂A_h as [B, rows, keys], float32; dQ as [B, H, rows, D]; and dK and dV
+    as [B, G, keys, D], the contributions of these rows alone.
     """
     keys = call.keys_of(start, stop)
     key, value = call.key[:, :, keys], call.value[:, :, keys]
@@ -576,19 +539,9 @@ Observer = Callable[[AttentionCall, Tensor], None]
 def eager_in_float32(model: nn.Module, observe: Observer) -> Iterator[None]:
     """Run a model's eager attention in float32 and observe it, layer by layer.
 
-    Parameters
-    ----------
-    model : Module
-        Opened with eager attention.
-    observe : function
-        Gets every layer's call, with the model's queries, keys and values in float32, and the
-        output [B, H, T, D], float32, of transformers' eager attention under transformers' mask.
-
-    Raises
-    ------
-    InputError
-        If a layer needs a feature that our attention function lacks, or the architecture's eager
-        attention is not found.
+    ``model`` was opened with eager attention. ``observe`` gets every layer's call, with the model's
+    queries, keys and values in float32, and the output [B, H, T, D], float32, of transformers'
+    eager attention under transformers' mask.
     """
     config: Any = model.config
     if config.model_type not in ADAPTED:

@@ -41,15 +41,8 @@ class LabelWords(NamedTuple):
     def each(self, rows: Tensor) -> Tensor:
         """Attention to each token of the words, 0 for padding.
 
-        Parameters
-        ----------
-        rows : [..., B, H, T]
-            A(q, :) of each example.
-
-        Returns
-        -------
-        Tensor
-            [..., B, H, N, W], probabilities.
+        Given ``rows``, [..., B, H, T], which are A(q, :), the result is [..., B, H, N, W],
+        probabilities.
         """
         at = self.at.flatten(1)[:, None].expand(*rows.shape[:-1], -1)
         picked: Tensor = rows.gather(-1, at).unflatten(-1, self.at.shape[1:])
@@ -108,13 +101,7 @@ class Budget:
     tokens: int
 
     def lower(self, batch: Batch) -> None:
-        """Halve the budget after a batch that did not fit.
-
-        Raises
-        ------
-        InputError
-            If the batch is a single prompt.
-        """
+        """Halve the budget after a batch that did not fit."""
         longest = batch.input_ids.shape[1]
         if batch.size == 1:
             tokens = batch.prefix_tokens + longest
@@ -191,11 +178,6 @@ def run_batches(
     When memory runs out, the budget is halved and the remaining prompts, including the current
     batch, are regrouped. Everything that takes memory therefore belongs in ``measure``, which may
     fail and should have no side effects.
-
-    Raises
-    ------
-    InputError
-        If a single prompt does not fit.
     """
     left = _longest_first(prompts)
     while not left.is_empty():

@@ -43,17 +43,9 @@ from anchorflow.random_draws import generator
 class Reweight:
     """The intervention A_l^h(q, p) ← exp(β_{l,h,i}) · A_l^h(q, p) for all tokens p of label word i.
 
-    Applied after the softmax, without renormalization.
-
-    Parameters
-    ----------
-    beta : [L, H, N] or [B, L, H, N]
-        β of every layer, query head, and demonstration, for all examples or for each; may require
-        a gradient.
-    rows : [B], int
-        The target's query row in each example.
-    label_keys : LabelWords
-        The keys of all tokens of each demonstration's label word.
+    Applied after the softmax, without renormalization. ``beta``, [L, H, N] for all examples or
+    [B, L, H, N] for each, may require a gradient. ``rows``, [B], are the target's query rows, and
+    ``label_keys`` all tokens of each demonstration's label word.
 
     Source: Wang et al. 2023, eq. 9.
     """
@@ -95,19 +87,10 @@ def label_scores(
 ) -> Tensor:
     """Scores of the label words; the label probabilities are their softmax.
 
-    Parameters
-    ----------
-    beta : [L, H, N] or [B, L, H, N], optional
-        β, for all prompts or per prompt. It re-weights the attention of every token that predicts a
-        token of a label word: the target and, for whole words, each of their tokens but the last.
-    words : Words, optional
-        Whole label words to score.
-
-    Returns
-    -------
-    Tensor
-        [B, C], float32, with the autograd graph of β: logits of the label words' first tokens, or
-        scores of the whole words in nats.
+    ``beta``, [L, H, N] or [B, L, H, N], re-weights the attention of every token that predicts a
+    token of a label word: the target and, for whole words, each of their tokens but the last. The
+    scores, [B, C], float32, with the autograd graph of β, are logits of the label words' first
+    tokens or, with ``words``, scores of the whole words in nats.
     """
     if words is not None:
         return _scores_and_logits(model, tokens, beta, words)[0]
@@ -207,22 +190,9 @@ class Descent:
     ) -> tuple[Tensor, list[Step]]:
         """Fit β to the cross-entropy of the true label among the label words.
 
-        Parameters
-        ----------
-        random : numpy.random.Generator
-            Shuffles the training texts in every epoch.
-        words : Words, optional
-            Whole label words, whose scores are then fitted instead of first tokens ([A]).
-
-        Returns
-        -------
-        tuple
-            β as [L, H, N], float32, on the CPU; and the steps in order.
-
-        Raises
-        ------
-        DivergenceError
-            If the loss is not finite, before a step or after the last one.
+        With ``words``, the scores of whole words are fitted instead of first tokens ([A]). β is
+        [L, H, N], float32, on the CPU, and comes with the steps in order. DivergenceError is raised
+        if the loss is not finite, before a step or after the last one.
 
         Source: Wang et al. 2023, eq. 10.
         """
@@ -292,19 +262,8 @@ def fit_side_by_side(
 
     Each fit has its own β, state of Adam, and order of texts, and takes the same steps as it would
     alone, up to rounding. A fit that diverges ends; the others continue. If memory runs out, fewer
-    fits share a pass.
-
-    Parameters
-    ----------
-    training : LastTokens
-        The training texts, with the same demonstrations.
-    words : Words, optional
-        Whole label words, whose scores are then fitted instead of first tokens ([A]).
-
-    Returns
-    -------
-    list of Fitted
-        One per plan, in their order.
+    fits share a pass. All training texts have the same demonstrations. With ``words``, the scores
+    of whole words are fitted instead of first tokens ([A]).
 
     Source: Wang et al. 2023, eq. 10.
     """
@@ -407,24 +366,10 @@ def fit_reweighting(
     diverges there is not selected. All fits run side by side, on every cache. Every rate is also
     fitted to all texts at the same time, so that no fit has to wait for the selection.
 
-    Parameters
-    ----------
-    caches : sequence of LastTokens
-        The same training texts after one prefix, of which they see everything or, in a second
-        cache, the anchors alone. One fit per cache.
-    spec : mapping
-        ``learning_rates``, ``epochs``, and ``batch_size``, as in the configuration.
-    words : Words, optional
-        Whole label words, whose scores are fitted instead of first tokens.
-    further_rates : sequence of float
-        Rates with which β is also fitted to all training texts on the first cache, in the same
-        order of texts.
-
-    Raises
-    ------
-    InputError
-        If every rate diverges, or the selected rate or a further one diverges on the full training
-        set.
+    ``caches`` are the same training texts after one prefix, of which they see everything or, in a
+    second cache, the anchors alone; there is one fit per cache. With ``further_rates``, β is also
+    fitted to all training texts on the first cache, in the same order of texts. With ``words``, the
+    scores of whole words are fitted instead of first tokens.
     """
     training = together(caches)
     rates: list[float] = list(spec["learning_rates"])

@@ -21,11 +21,6 @@ class Cell(cell.Cell):
     ``spec``, ``task`` and ``scoring`` are the rule's params of these names; ``scoring`` is empty if
     the rule has none. ``name`` is the task's name, with other label words after a +. ``shard`` is
     None if the job measures all test texts.
-
-    Parameters
-    ----------
-    snakemake
-        The object that Snakemake passes to a script.
     """
 
     def __init__(self, snakemake: Any) -> None:

@@ -49,19 +49,11 @@ def check_against_eager(name: str, folder: str | Path) -> dict[str, float]:
     Prompts are random. If there is a sliding window, a prompt that exceeds it also runs, until one
     layer of each kind has been compared.
 
-    Returns
-    -------
-    dict
-        ``attention``: largest difference of a layer's output in float32, on the same queries, keys
-        and values, relative to the largest entry. ``model``: root mean square difference of the
-        final hidden states, in the model's dtype, relative to their root mean square.
-        ``rounding``: the same between two runs with eager attention that differ by rounding alone.
-
-    Raises
-    ------
-    InputError
-        If a layer's attention, its positions after a shared prefix, or the whole model differ by
-        more than rounding explains, or something is not finite.
+    ``attention`` is the largest difference of a layer's output in float32, on the same queries,
+    keys and values, relative to the largest entry. ``model`` is the root mean square difference of
+    the final hidden states, in the model's dtype, relative to their root mean square. ``rounding``
+    is the same between two runs with eager attention that differ by rounding alone. It is an error
+    if one differs by more than rounding explains.
     """
     cpu, card = torch.device("cpu"), read_card(folder)
     model = open_model(folder, cpu, eager=True)
@@ -148,10 +140,7 @@ class _Layers:
     def observe(self, call: AttentionCall, expected: Tensor) -> None:
         """Compare the whole call, then its second half behind the first one as a prefix.
 
-        Parameters
-        ----------
-        expected : [1, H, T, D]
-            The output of eager attention.
+        ``expected``, [1, H, T, D], is the output of eager attention.
         """
         self.first.attend(call, lambda _: expected)
         window, half = call.sliding_window, call.query.shape[2] // 2

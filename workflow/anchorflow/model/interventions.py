@@ -1,26 +1,97 @@
-"""Predictions under the settings of an intervention, one intervened run per setting.
+"""Runs with changed attention, and predictions under the settings of an analysis, one run each.
 
-An analysis defines its settings and the :class:`IntervenedRun` of each. This module runs them,
-several at a time, on all prompts with fixed demonstrations.
+A run differs from the untouched one in the demonstrations, the queries, or both, and starts from
+its first changed layer. An analysis defines its settings and the :class:`IntervenedRun` of each;
+they run several at a time, on all prompts with fixed demonstrations.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import polars as pl
+from torch import Tensor
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError
 from anchorflow.config.table import Table
-from anchorflow.model.answers import Answers, predictions_of
+from anchorflow.model.answers import Answers, answers_after, predictions_of
+from anchorflow.model.attention_function import Intervention, LayerPrefix, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
-from anchorflow.model.intervened_runs import CUTS_AT_ONCE, IntervenedRun, answers_of_runs
-from anchorflow.model.prefix import Prefix
-from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
+from anchorflow.model.layers import keep_outputs, resume
+from anchorflow.model.logits import check_finite, logits_after, target_states
+from anchorflow.model.prefix import KeepKeys, Prefix
+from anchorflow.model.word_scores import FIRST_TOKEN, Ended, OnRows, Words, leave_room
 from anchorflow.schemas.frames import frame_schema, keyed
 
+CUTS_AT_ONCE = 8  # runs whose demonstrations' keys and values are in memory at the same time
+
 Setting = TypeVar("Setting", bound=NamedTuple)
+
+
+class IntervenedRun(NamedTuple):
+    """A run of queries that differs from the untouched one from ``start`` on.
+
+    Up to the output of layer ``start - 1``, the queries are as in the untouched run.
+    """
+
+    prefix: Prefix | None
+    start: int
+    interventions: tuple[Intervention, ...] = ()
+    on_words: OnRows = lambda _: ()  # interventions on the tokens of label words that follow
+
+
+def answers_of_runs(
+    model: PreTrainedModel,
+    batch: Batch,
+    untouched: Prefix | None,
+    runs: Sequence[IntervenedRun],
+    top_tokens: int,
+    words: Words | None = None,
+) -> list[Answers]:
+    """The model's answers in the untouched run, then in each intervened run.
+
+    ``batch`` are queries without the shared demonstrations, or whole prompts if there are none.
+    ``untouched`` is the prefix of the shared demonstrations in the untouched run. ``words`` are
+    label words of several tokens, to be scored as a whole.
+    """
+    states: list[Tensor] = []
+    answers: list[Answers] = []
+    of_queries: dict[int, LayerPrefix] = {}  # keys and values in the untouched run
+
+    def follow(run: IntervenedRun) -> Ended | None:
+        kept = KeepKeys()
+        before = () if run.prefix is None else (run.prefix,)
+        keeping = () if words is None else (kept,)
+        with intervene(*before, *keeping, *run.interventions):
+            states.append(target_states(model, batch))
+        if words is None:
+            return None
+        ended = Ended.batch(model, batch, kept, run.prefix, of_queries)
+        of_queries.update(of_queries or ended.between)
+        return ended
+
+    def score(run: IntervenedRun, ended: Ended | None) -> None:
+        if words is not None and ended is not None:
+            logits = logits_after(model, states.pop())
+            scores = words.scores(model, ended, logits, run.on_words)
+            found = Answers.of(logits, batch.label_tokens, top_tokens)
+            answers.append(found._replace(scores=scores))
+
+    plain = IntervenedRun(untouched, 0)
+    needed = {run.start - 1 for run in runs if run.start > 0}
+    with keep_outputs(model, needed) as kept:
+        ended = follow(plain)
+    score(plain, ended)
+    for run in runs:
+        with resume(model, kept[run.start - 1]) if run.start > 0 else nullcontext():
+            ended = follow(run)
+        score(run, ended)
+    answers += answers_after(model, states, batch.label_tokens, top_tokens)
+    for found in answers:
+        check_finite(found.largest, batch.examples)
+    return answers
 
 
 class BatchRun(NamedTuple, Generic[Setting]):
@@ -63,31 +134,11 @@ def measure_interventions(
 ) -> pl.DataFrame:
     """Predictions of every runnable prompt with fixed demonstrations, under every setting.
 
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` of one model, task, and seed.
-    begin
-        Makes the interventions from all runnable prompts.
-    table : Table
-        Its columns other than keys, setting and prediction are ``top_tokens`` or come
-        from :meth:`Interventions.columns`.
-    batch_tokens : int
-        Upper bound on query tokens per batch; does not affect the results.
-    examples : collection of int, optional
-        Predict only these test texts; does not affect their results.
-    scoring : mapping
-        How label words are scored, see :meth:`Words.scored`.
-    top_tokens : int
-        Number of most likely next tokens to record.
-    at_once : int
-        Number of settings whose demonstrations are in memory at the same time.
-
-    Raises
-    ------
-    InputError
-        If keys are missing, logits are not finite, ``top_tokens`` exceeds the vocabulary, or runs
-        did not change what they should.
+    ``begin`` makes the interventions from all runnable prompts. The columns of ``table`` other
+    than keys, setting and prediction are ``top_tokens`` or come from :meth:`Interventions.columns`.
+    The demonstrations of ``at_once`` settings are in memory at the same time. Neither
+    ``batch_tokens``, the most query tokens in a batch, nor ``examples``, the test texts to predict,
+    affects a result.
     """
     stage = table.name
     vocabulary = model.get_output_embeddings().weight.shape[0]

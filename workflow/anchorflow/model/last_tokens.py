@@ -90,13 +90,7 @@ class LastTokens:
         return attend_after(call, attention, prefix, between, self.own_positions, query, self.seen)
 
     def on(self, whole: Prefix) -> "LastTokens":
-        """The same prompts on the whole prefix, of which they see only what their prefix keeps.
-
-        Raises
-        ------
-        ValueError
-            If their prefix is not compressed, or its layers or heads keep different positions.
-        """
+        """The same prompts on the whole prefix, of which they see only what their prefix keeps."""
         if self.prefix.kept is None:
             raise ValueError("everything is kept, or layers or heads keep different positions")
         seen = torch.zeros(whole.tokens, dtype=torch.bool, device=self.positions.device)
@@ -127,16 +121,10 @@ def attend_after(
 ) -> Tensor:
     """Let tokens attend to a shared prefix and to what is between it and them; [B, H, S, D].
 
-    Parameters
-    ----------
-    between : LayerPrefix
-        Keys and values of each prompt, [B, G, T, D], padded on the right.
-    own_positions : [B, T + S]
-        Positions of the tokens between, ``PADDING`` for padding, and of those that are run.
-    query_positions : [B, S]
-        Positions of the tokens that are run.
-    seen : [B, P], bool, optional
-        The tokens of the prefix that each prompt sees.
+    ``between`` has keys and values of each prompt, [B, G, T, D], padded on the right.
+    ``own_positions``, [B, T + S], are those of the tokens between, ``PADDING`` for padding, and of
+    those that are run, which ``query_positions``, [B, S], repeat. ``seen``, [B, P], is true at the
+    tokens of the prefix that each prompt sees.
     """
     key = own_positions.to(call.key.device)[:, None]
     if prefix is not None:
@@ -187,14 +175,7 @@ def keep_together(
 ) -> LastTokens:
     """Like :func:`keep_all_but_last`, with the last tokens of all batches combined.
 
-    Parameters
-    ----------
-    prompts : DataFrame
-        Runnable rows of ``PROMPTS`` that begin with the prefix's tokens.
-    budget : Budget
-        Tokens that may run in one batch.
-    first_position : int, optional
-        Position id at which queries begin; by default, the end of the prefix.
+    Queries begin at the position id ``first_position``, by default at the end of the prefix.
     """
     batches = run_batches(
         prompts,

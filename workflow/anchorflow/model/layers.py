@@ -17,13 +17,7 @@ from anchorflow.model.attention_function import recomputed_alike
 
 
 def decoder_layers(model: PreTrainedModel) -> list[nn.Module]:
-    """The layers of the text decoder, lowest first.
-
-    Raises
-    ------
-    InputError
-        If their number differs from that in the model's configuration.
-    """
+    """The layers of the text decoder, lowest first."""
     modules = model.get_decoder().modules()
     layers = [module for module in modules if isinstance(module, GradientCheckpointingLayer)]
     expected = model.config.get_text_config().num_hidden_layers
@@ -61,12 +55,8 @@ def run_layers(
 ) -> None:
     """Run all layers, without the head, for the sake of the active interventions.
 
-    Parameters
-    ----------
-    input_ids : [B, T]
-        Tokens, at positions counted from ``first``.
-    differentiable : bool
-        Keep the autograd graph from the token embeddings on.
+    The positions of ``input_ids``, [B, T], are counted from ``first``. If ``differentiable``, the
+    autograd graph is kept from the token embeddings on.
     """
     with embeddings_as_leaves(model) if differentiable else torch.no_grad():
         model.base_model(input_ids, position_ids=positions_from(input_ids, first), use_cache=False)

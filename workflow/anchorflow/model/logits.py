@@ -20,15 +20,7 @@ from anchorflow.model.layers import embeddings_as_leaves, positions_from
 def target_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
     """Next-token logits at the target position of each prompt, the only one where the head runs.
 
-    Returns
-    -------
-    Tensor
-        [B, vocabulary], float32.
-
-    Raises
-    ------
-    InputError
-        If a logit is not finite.
+    The result is [B, vocabulary], float32.
     """
     with head_at(model, batch.target_rows):
         return _run(model, batch)
@@ -39,11 +31,6 @@ def target_label_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
     """Logits of the label words at the target position of each prompt, [B, C], float32.
 
     The head runs for these positions and tokens only.
-
-    Raises
-    ------
-    InputError
-        If a logit is not finite.
     """
     with head_at(model, batch.target_rows), _head_for(model, batch.label_tokens):
         return counted_once(_run(model, batch), batch.label_tokens)
@@ -54,17 +41,7 @@ def label_logits(model: PreTrainedModel, batch: Batch, from_embeddings: bool = T
 
     The head runs for these positions and tokens only. The token embeddings are the leaves of the
     graph, so that gradients flow through every layer while all parameters stay frozen. Without
-    ``from_embeddings``, an intervention provides the leaves.
-
-    Returns
-    -------
-    Tensor
-        [B, C], float32.
-
-    Raises
-    ------
-    InputError
-        If a logit is not finite.
+    ``from_embeddings``, an intervention provides the leaves. The result is [B, C], float32.
     """
     with (
         head_at(model, batch.target_rows),
@@ -94,19 +71,8 @@ def last_token_logits(
     """Logits after one token per example, the only one that is run.
 
     An active intervention has to provide what precedes it. The autograd graph, if any, is that of
-    the interventions.
-
-    Parameters
-    ----------
-    input_ids, positions : [B]
-        The last token of each prompt and its position.
-    label_tokens : [C], optional
-        Tokens whose logits are computed; by default, the whole vocabulary.
-
-    Returns
-    -------
-    Tensor
-        [B, C] or [B, vocabulary], float32; may not be finite.
+    the interventions. ``input_ids`` and ``positions`` are [B]. The logits are [B, C] of the
+    ``label_tokens`` or, by default, [B, vocabulary], float32, and may not be finite.
     """
     with contextlib.nullcontext() if label_tokens is None else _head_for(model, label_tokens):
         output = model(
@@ -128,13 +94,8 @@ def last_token_states(model: PreTrainedModel, input_ids: Tensor, positions: Tens
 def logits_after(model: PreTrainedModel, states: Tensor) -> Tensor:
     """Logits of final hidden states [N, hidden], with all that the model does to its logits.
 
-    The model runs on one token, whose state is replaced before the head, so that its own code
-    after the head (scaling, softcap) applies.
-
-    Returns
-    -------
-    Tensor
-        [N, vocabulary], float32.
+    The model runs on one token, whose state is replaced before the head, so that its own code after
+    the head (scaling, softcap) applies. The result is [N, vocabulary], float32.
     """
 
     def give(_: nn.Module, __: tuple[Tensor]) -> tuple[Tensor]:
@@ -170,10 +131,7 @@ def counted_once(logits: Tensor, label_tokens: Tensor) -> Tensor:
 def check_finite(logits: Tensor, examples: Sequence[int], reweighted: bool = False) -> None:
     """Raise InputError, naming an example, unless all logits are finite.
 
-    Parameters
-    ----------
-    reweighted : bool
-        Whether attention is re-weighted, which may be the cause.
+    A cause to name is re-weighted attention, if it is ``reweighted``.
     """
     if not torch.isfinite(logits.detach()).all():
         weights = ", or lower the learning rate of re-weighting" if reweighted else ""

@@ -58,10 +58,7 @@ class Batch(NamedTuple):
 def work_bytes(size: Size, batch: Batch, cost: Cost, recompute: bool) -> float:
     """The most memory, in bytes, that a batch takes at any time in addition to the weights.
 
-    Parameters
-    ----------
-    recompute : bool
-        Whether a backward pass recomputes the activations of each layer.
+    If ``recompute``, a backward pass recomputes the activations of each layer.
     """
     tokens = batch.prompts * batch.tokens
     layer = tokens * (6 * size.hidden + size.layer / size.hidden)
@@ -158,23 +155,8 @@ def check_job(
 ) -> None:
     """Log needed and available memory; reject a model that can't run a single prompt.
 
-    Parameters
-    ----------
-    card : mapping
-        The model's description.
-    stored : dtype
-        Of the weights in their files.
-    compute : mapping
-        The configuration's section, with the stage's own values.
-    prompts : DataFrame
-        ``PROMPTS`` that will be run.
-    cost : Cost
-        What the job does with them.
-
-    Raises
-    ------
-    InputError
-        If the weights and the longest prompt need more memory than is available.
+    ``stored`` is the dtype of the weights in their files. ``compute`` is the configuration's
+    section, with the stage's own values.
     """
     spread, on_cpu = compute["device"] == "spread", device.type == "cpu"
     mapped = on_cpu and stored == getattr(torch, card["dtype"])
@@ -207,13 +189,7 @@ def check_job(
 
 
 def check_conversion(name: str, config: PretrainedConfig, dtype: str) -> None:
-    """Reject a conversion of weights whose result does not fit into main memory.
-
-    Raises
-    ------
-    InputError
-        If they need more memory than is available.
-    """
+    """Reject a conversion of weights whose result does not fit into main memory."""
     weights = weight_bytes(config, getattr(torch, dtype))
     available = available_bytes(torch.device("cpu"))
     if weights > available:

@@ -49,21 +49,7 @@ def open_for_job(
 ) -> PreTrainedModel:
     """Open a resolved model according to ``compute`` in the configuration, if it fits into memory.
 
-    Parameters
-    ----------
-    threads : int
-        CPU threads.
-    prompts : DataFrame
-        ``PROMPTS`` that will be run.
-    cost : callable
-        Counts the tokens that will be run, to estimate memory and time.
-    spec, scoring : mapping
-        The analysis's settings, and how label words are scored.
-
-    Raises
-    ------
-    InputError
-        If weights and the longest prompt need more memory than is available.
+    ``cost`` counts the tokens that will be run, to estimate memory and time.
     """
     torch.set_num_threads(threads)
     device, card = choose_device(compute["device"]), read_card(folder)
@@ -84,20 +70,9 @@ def open_model(
 ) -> PreTrainedModel:
     """Open a resolved model in its configured dtype, frozen and in evaluation mode.
 
-    Parameters
-    ----------
-    folder : path
-        ``results/models/{model}``.
-    spread : bool
-        Spread the layers over all GPUs instead of using one device.
-    eager : bool
-        Keep transformers' eager attention, as a reference for ours.
-
-    Raises
-    ------
-    InputError
-        If the weights are missing, damaged or changed since they were resolved, or the model does
-        not fit on the GPUs.
+    ``spread`` puts the layers on all GPUs instead of one device. ``eager`` keeps transformers'
+    eager attention, as a reference for ours. It is an error if the weights have changed since they
+    were resolved.
     """
     transformers_logging.disable_progress_bar()
     card = read_card(folder)

@@ -53,10 +53,8 @@ class Prefix:
     def keep(self, kept: Mapping[int, Tensor]) -> "Prefix":
         """The prefix with the keys and values of only some of its tokens.
 
-        Parameters
-        ----------
-        kept : layer to Tensor [1 or G, K], int
-            Increasing positions to keep in each layer, for all key heads or for each one.
+        ``kept`` has the increasing positions to keep in each layer, [1 or G, K], for all key heads
+        or for each one.
         """
         first, *others = kept.values()
         alike = len(first) == 1 and all(torch.equal(other, first) for other in others)
@@ -74,10 +72,7 @@ class Prefix:
     def keys_of(self, positions: Tensor) -> Tensor:
         """Index of the key at each position, in every layer and head; positions of any shape.
 
-        Raises
-        ------
-        ValueError
-            If a position was not kept, or layers or heads keep different positions.
+        Each position must be kept, and all layers and heads must keep the same positions.
         """
         if all(layer.positions is None for layer in self.layers.values()):
             return positions
@@ -118,13 +113,7 @@ class KeepKeys:
     def of_every_layer(
         self, model: PreTrainedModel, below: Mapping[int, LayerPrefix] | None = None
     ) -> dict[int, LayerPrefix]:
-        """The kept keys and values, in addition to those of the layers ``below``.
-
-        Raises
-        ------
-        InputError
-            If a layer is missing.
-        """
+        """The kept keys and values, in addition to those of the layers ``below``."""
         layers = {**(below or {}), **self._layers}
         expected = model.config.get_text_config().num_hidden_layers
         if sorted(layers) != list(range(expected)):
@@ -137,13 +126,7 @@ class KeepKeys:
 
 
 def shared_token_ids(prompts: pl.DataFrame) -> list[int]:
-    """The tokens with which all prompts begin, at most up to the first token of a query.
-
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` with fixed demonstrations of one cell; not empty.
-    """
+    """The tokens with which all prompts begin, at most up to the first token of a query."""
     first, *others = prompts["token_ids"].to_list()
     length = int(prompts["query_start"].to_numpy().min())
     for token_ids in others:
@@ -163,21 +146,9 @@ def compute_prefix(
 ) -> Prefix:
     """Run the shared tokens once and keep their keys and values.
 
-    Parameters
-    ----------
-    interventions
-        Active during this run, on the demonstrations.
-    resumed : Resumed
-        Where to resume an earlier run, if the layers up to there are unchanged.
-    below : Prefix
-        The prefix of that earlier run.
-    differentiable : bool
-        Keep the graph from the token embeddings to the keys and values.
-
-    Raises
-    ------
-    InputError
-        If a layer does not pass its keys and values through the attention function.
+    ``interventions`` are active during this run, on the demonstrations. Where an earlier run is
+    ``resumed``, the layers ``below`` are those of its prefix, which must be unchanged. If
+    ``differentiable``, the graph is kept from the token embeddings to the keys and values.
     """
     kept = KeepKeys()
     input_ids = torch.tensor([token_ids], device=model.device)

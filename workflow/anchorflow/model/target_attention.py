@@ -33,13 +33,7 @@ class RecordRows:
         return attention(call)
 
     def stacked(self, layers: int) -> Tensor:
-        """The rows of all layers as [L, B, H, K], float32, on the CPU.
-
-        Raises
-        ------
-        InputError
-            If the attention of a layer is missing.
-        """
+        """The rows of all layers as [L, B, H, K], float32, on the CPU."""
         if sorted(self._recorded) != list(range(layers)):
             raise InputError(
                 f"the attention of {layers - len(self._recorded)} of {layers} layers is missing: "
@@ -63,18 +57,9 @@ def by_demonstration(rows: Tensor, batch: Batch) -> DemonstrationAttention:
     Attention to a label word of several tokens is the sum over its tokens: the share of the
     target's attention that the word has.
 
-    The prompt's first token draws attention for being first, whatever it is. Without a BOS token
-    it belongs to the first demonstration, but it is left out of the largest and of the mean.
-
-    Parameters
-    ----------
-    rows : [L, B, H, T]
-        A_l(q, :) of each example.
-
-    Returns
-    -------
-    DemonstrationAttention
-        Attention probabilities.
+    The prompt's first token draws attention for being first, whatever it is. Without a BOS token it
+    belongs to the first demonstration, but it is left out of the largest and of the mean. ``rows``,
+    [L, B, H, T], are A_l(q, :); the results are attention probabilities.
 
     Source: label word [A] eq. 5; maximum over a demonstration's tokens [K] §5.2.
     """

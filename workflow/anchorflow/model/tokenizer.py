@@ -1,5 +1,6 @@
-"""A resolved tokenizer, opened without importing transformers and torch."""
+"""A resolved tokenizer, and groups of label tokens, without importing transformers and torch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,8 @@ CHAT_TEMPLATE = "chat_template.json"
 class ChatTemplate:
     """How a model was trained to see conversations.
 
-    Attributes
-    ----------
-    source : str
-        A program in Jinja, from messages to a prompt.
-    special_tokens : dict
-        The special tokens that it can write, such as ``bos_token``, by their names.
+    ``source`` is a program in Jinja, from messages to a prompt. ``special_tokens`` are those that
+    it can write, such as ``bos_token``, by their names.
     """
 
     source: str
@@ -32,13 +29,7 @@ class ChatTemplate:
 
 
 def open_tokenizer(folder: str | Path) -> Tokenizer:
-    """The tokenizer in ``results/tokenizers/{model}``; it never truncates or pads.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or damaged.
-    """
+    """The tokenizer in ``results/tokenizers/{model}``; it never truncates or pads."""
     path = Path(folder) / TOKENIZER
     _check_files(folder)
     try:
@@ -53,28 +44,14 @@ def open_tokenizer(folder: str | Path) -> Tokenizer:
 
 
 def read_architecture(folder: str | Path) -> dict[str, Any]:
-    """Architecture, layers, query and key-value heads, and context (tokens) of a model.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or damaged.
-    """
+    """Architecture, layers, query and key-value heads, and context (tokens) of a model."""
     return {key: value for key, value in _described(folder).items() if key != "files"}
 
 
 def read_chat_template(folder: str | Path, key: str, model: str) -> ChatTemplate:
     """The chat template in ``results/tokenizers/{model}``.
 
-    Parameters
-    ----------
-    key, model : str
-        The configuration key that asks for it and the model's name, for the error sentence.
-
-    Raises
-    ------
-    InputError
-        If the model came without one, or a file is missing or damaged.
+    The error names ``key``, the configuration key that asks for it.
     """
     found = find_chat_template(folder)
     if found is None:
@@ -104,3 +81,12 @@ def _check_files(folder: str | Path) -> dict[str, Any]:
 
 def _described(folder: str | Path) -> dict[str, Any]:
     return read_json(Path(folder) / ARCHITECTURE, remedy=f"delete {folder} and run again")
+
+
+def token_groups(label_tokens: Sequence[int]) -> list[int]:
+    """For each label, the first label whose word begins with the same token.
+
+    Analyses of first tokens treat the labels of a group as one: the first of them.
+    """
+    first: dict[int, int] = {}
+    return [first.setdefault(token, label) for label, token in enumerate(label_tokens)]

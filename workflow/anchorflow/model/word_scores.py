@@ -104,12 +104,8 @@ class Ended:
     ) -> list[Tensor]:
         """Log-probability of each token of each word but the first, [B, W - 1] in nats, float32.
 
-        Parameters
-        ----------
-        words : sequence of sequence of int
-            At least two token ids each, W of them, that differ in the last one alone.
-        interventions
-            On the rows of the first W - 1 of them.
+        ``words`` have W tokens each, at least two, and differ in the last one alone.
+        ``interventions`` act on the rows of the first W - 1.
         """
         following = torch.tensor(words, device=self.positions.device)
         ids = following[0, :-1].expand(len(self.positions), -1)
@@ -138,17 +134,8 @@ class Words:
     def scored(cls, prompts: pl.DataFrame, scoring: Mapping[str, Any]) -> "Words | None":
         """The words to score; None if first tokens are scored, or are all that there is.
 
-        Parameters
-        ----------
-        prompts : DataFrame
-            ``PROMPTS`` of one model and task.
-        scoring : mapping
-            ``scoring``, and for ``whole_word`` also ``word_score``, as in the configuration.
-
-        Raises
-        ------
-        InputError
-            If first tokens are scored and label words share one.
+        ``scoring`` has ``scoring``, and for ``whole_word`` also ``word_score``, as in the
+        configuration.
         """
         if prompts.is_empty():
             return None
@@ -174,14 +161,8 @@ class Words:
     ) -> Tensor:
         """The score of each label word after each prompt, [B, C] in nats, float32.
 
-        The label probabilities are the softmax of it.
-
-        Parameters
-        ----------
-        logits : [B, vocabulary]
-            Next-token logits at the target.
-        on_rows : function
-            The interventions under which the words' tokens are run.
+        The label probabilities are the softmax of it. ``logits``, [B, vocabulary], follow the
+        target. The words' tokens are run under the interventions that ``on_rows`` gives.
         """
         first = logits.log_softmax(-1)
         scores: dict[tuple[int, ...], Tensor] = {
@@ -201,11 +182,6 @@ def leave_room(prompts: pl.DataFrame, words: Words | None) -> pl.DataFrame:
     """Mark prompts as skipped if their longest label word would exceed the context, and log them.
 
     Without ``words``, nothing changes.
-
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` of one model and task.
     """
     if words is None:
         return prompts

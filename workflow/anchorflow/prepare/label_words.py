@@ -11,7 +11,7 @@ import polars as pl
 
 from anchorflow.config.cell_names import labels_key, task_of, words_of
 from anchorflow.config.errors import InputError
-from anchorflow.model.token_groups import token_groups
+from anchorflow.model.tokenizer import token_groups
 from anchorflow.prepare.control_tokens import Tokenizer
 from anchorflow.prepare.locating import PromptError, build_prompt, locate
 from anchorflow.prepare.random_words import UNKNOWN, leading_space, words_in_order

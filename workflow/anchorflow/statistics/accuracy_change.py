@@ -28,12 +28,8 @@ def accuracy_changes(names: Sequence[str], before: str, was_in_labels: str) -> d
     this is not so, a changed prediction is another choice among labels. The parts are null where
     ``in_labels`` is.
 
-    Parameters
-    ----------
-    names : sequence of str
-        ``CHANGES`` or ``GAINS``.
-    before, was_in_labels : str
-        Columns with ``prediction`` and ``in_labels`` in the run that is compared with.
+    ``names`` is ``CHANGES`` or ``GAINS``. The columns ``before`` and ``was_in_labels`` are
+    ``prediction`` and ``in_labels`` in the run that is compared with.
     """
     difference = ACCURACY - (pl.col(before) == pl.col("label")).cast(pl.Float64)
     lost = pl.col(was_in_labels) > pl.col("in_labels")  # true and then false; null if either is

@@ -65,14 +65,8 @@ def over_tasks(
 ) -> dict[str, Estimate]:
     """The estimate of every task, and their average.
 
-    Parameters
-    ----------
-    measured : DataFrame
-        Rows of all tasks and seeds.
-    of_task : function
-        Maps the rows of one task to an estimate of [K].
-    values : int
-        K, for the undefined estimates of tasks without rows.
+    ``of_task`` maps the rows of one task, of all seeds, to an estimate of [K]. K is ``values``, for
+    the undefined estimates of tasks without rows.
     """
     estimates: dict[str, Estimate] = {}
     for task in tasks:
@@ -87,12 +81,7 @@ def estimate_over_seeds(
 ) -> Estimate:
     """A statistic of one task, averaged over its seeds.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of one task and all its seeds.
-    statistic_of_seed : function
-        Maps the rows of one seed to its statistic of [K].
+    ``statistic_of_seed`` maps the rows of one seed to its statistic of [K].
     """
     return estimate([statistic_of_seed(seed) for seed in per_seed(rows)])
 
@@ -119,11 +108,8 @@ def mean_by_task(
 ) -> dict[str, Estimate]:
     """As :func:`estimates_by_task`, for the mean over examples.
 
-    Parameters
-    ----------
-    values_of_seed : function
-        Maps the rows of one task and seed to values [examples, K], NaN where undefined; examples in
-        increasing order.
+    ``values_of_seed`` maps the rows of one task and seed to values [examples, K], NaN where
+    undefined; examples in increasing order.
     """
 
     def statistic_of_seed(rows: pl.DataFrame) -> SeedStatistic:
@@ -137,18 +123,9 @@ def ratio_of_seed(
 ) -> SeedStatistic:
     """Measures that are ratios, for each setting in one seed, summed over its draws.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        For each measure, a column of its name and one that ends in ``_whole``: each text's
-        contributions to the numerator and to the denominator of the ratio.
-    settings : sequence of mapping
-        Column values that select rows.
-
-    Returns
-    -------
-    SeedStatistic
-        [settings · measures] values; NaN where the denominator is 0.
+    For each measure, ``rows`` has a column of its name and one that ends in ``_whole``: each text's
+    contributions to the numerator and to the denominator of the ratio. ``settings`` are column
+    values that select rows. The statistic is [settings · measures], NaN where the denominator is 0.
     """
     texts = rows.select(pl.col("example").unique().sort())
     parts: list[Array] = []
@@ -170,16 +147,8 @@ def skipped_prompts(
 ) -> pl.DataFrame:
     """Number of skipped prompts of one demonstration protocol, per task and in total.
 
-    Parameters
-    ----------
-    answered : DataFrame, optional
-        The rows that were measured, with ``task``, ``seed`` and ``example``. Prompts without a row
-        were skipped as well, since a whole label word after them exceeds the context.
-
-    Returns
-    -------
-    DataFrame
-        Columns ``task`` (with ``"average"`` for the sum) and ``skipped``.
+    The task ``"average"`` has the sum. ``answered`` are the rows that were measured; prompts
+    without a row were skipped as well, since a whole label word after them exceeds the context.
     """
     chosen, skipped = prompts.filter(demonstrations=protocol), pl.col("skipped").is_not_null()
     if answered is not None:
@@ -204,16 +173,9 @@ def summary_rows(
 ) -> pl.DataFrame:
     """One row per task and key, with mean, interval, and counts of examples, texts and seeds.
 
-    Parameters
-    ----------
-    estimates : task to Estimate of [K]
-        For the entry ``"average"``, the examples of all tasks are counted.
-    keys : DataFrame
-        K rows: the key columns of each value.
-    source : DataFrame
-        The measured rows, for counting examples, texts and seeds.
-    bounds : mapping, optional
-        Least and greatest possible value by entry of the key column ``by``; others have none.
+    ``keys`` are the key columns of the K values of each estimate. For the entry ``"average"``, the
+    examples of all tasks in ``source`` are counted. ``bounds`` are the least and greatest possible
+    value by entry of the key column ``by``; others have none.
     """
     within = bounds or {}
     named: Sequence[Any] = keys[by].to_list() if within else [None] * len(keys)

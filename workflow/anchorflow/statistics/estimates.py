@@ -195,12 +195,8 @@ class Estimate:
         """Lower and upper ends, each [K]; NaN where a task has a value in fewer than two seeds.
 
         With a single seed, the interval is over its texts, as if demonstrations were fixed.
-
-        Parameters
-        ----------
-        change : float or [K]
-            By how much a text that differs would change its value, for values that are the same in
-            all texts and seeds; 1 for shares and their differences.
+        ``change``, a number or [K], is by how much a text that differs would change its value, for
+        values that are the same in all texts and seeds; 1 for shares and their differences.
         """
         half = self._half_width(np.full(self.values.shape, 1 - confidence), change)
         return self.values - half, self.values + half
@@ -375,18 +371,8 @@ def one_vs_one_auc(scores: Array, labels: NDArray[np.int64]) -> Callable[[Array]
     For each pair of classes that occur, the AUC of each class's score on the examples of the two;
     then the mean over both directions and all pairs (Hand and Till 2001; scikit-learn's
     ``roc_auc_score(multi_class="ovo")``, here with example weights and for all layers at once).
-
-    Parameters
-    ----------
-    scores : [examples, L, C]
-        Score of each class, one table per layer.
-    labels : [examples], int
-        The class to be predicted from the scores.
-
-    Returns
-    -------
-    function
-        Maps weights [R, examples] to AUC [R, L]; NaN where fewer than two classes have weight.
+    ``scores``, [examples, L, C], are those of each class, one table per layer. The statistic maps
+    weights [R, examples] to AUC [R, L]; NaN where fewer than two classes have weight.
     """
 
     def statistic(weights: Array) -> Array:
@@ -414,18 +400,9 @@ def pairwise_auc(scores: Array, labels: NDArray[np.int64]) -> Callable[[Array], 
     """The statistic "AUC of each pair of classes", for :func:`estimate`.
 
     For classes a < b, how well score a minus score b separates examples of a from those of b.
-
-    Parameters
-    ----------
-    scores : [examples, C]
-        For example log probabilities, so that differences are log ratios of probabilities.
-    labels : [examples], int
-
-    Returns
-    -------
-    function
-        Maps weights [R, examples] to [R, C (C - 1) / 2], pairs in lexical order; NaN where a class
-        has no weight.
+    ``scores``, [examples, C], are for example log probabilities, so that differences are log ratios
+    of probabilities. The statistic maps weights [R, examples] to [R, C (C - 1) / 2], pairs in
+    lexical order; NaN where a class has no weight.
     """
 
     def statistic(weights: Array) -> Array:

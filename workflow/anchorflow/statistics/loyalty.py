@@ -35,18 +35,9 @@ def with_loyalty(
     sums over the texts of all seeds, and D of :func:`jensen_shannon`. Where a model mostly gives
     one answer, label loyalty is high whatever is changed, and this is not.
 
-    Parameters
-    ----------
-    rows, untouched, without : DataFrame
-        Columns seed, example, label, prediction, probabilities, in_labels, and top_tokens;
-        ``untouched``, the unmodified run, and ``without``, that without demonstrations, have one
-        row per seed and example.
-
-    Returns
-    -------
-    DataFrame
-        ``rows`` with these columns and, given ``without``, the parts ``retained`` and
-        ``retained_whole`` of that ratio; null if ``without`` has no rows.
+    ``untouched``, the unmodified run, and ``without``, that without demonstrations, have one row
+    per seed and example. Given ``without``, ``retained`` and ``retained_whole`` are the parts of
+    that ratio; they are null if it has no rows.
 
     Source: Wang et al. 2023, §2.2, for the two loyalties.
     """
@@ -110,20 +101,10 @@ def estimate_settings(
 ) -> Estimate:
     """The measures of each setting, averaged first over the draws of each seed.
 
-    Parameters
-    ----------
-    measured : DataFrame
-        One row per seed, example, draw, and setting, of one task.
-    settings : DataFrame
-        The S settings; its columns are among those of ``measured``.
-    measures : sequence of str
-        M columns of ``measured``: means over texts or, of a measure with a column that ends in
-        ``_whole``, the mean over texts and seeds as a share of that column's.
-
-    Returns
-    -------
-    Estimate
-        [S · M] values.
+    ``measured`` has one row per seed, example, draw, and setting, of one task; the S ``settings``
+    are rows of some of its columns. The M ``measures`` are columns: means over texts or, of a
+    measure with a column that ends in ``_whole``, the mean over texts and seeds as a share of that
+    column's. The estimate has [S · M] values.
     """
     wholes = [f"{name}_whole" for name in measures if f"{name}_whole" in measured.columns]
     columns, count = [*measures, *wholes], len(settings) * len(measures)

@@ -42,16 +42,8 @@ class Ways(NamedTuple):
     def statistic(self, rows: pl.DataFrame, name: str) -> SeedStatistic:
         """The statistic of all measures of one way and seed.
 
-        Parameters
-        ----------
-        rows : DataFrame
-            Predictions of one task and seed, with the columns that measures need.
-
-        Returns
-        -------
-        SeedStatistic
-            Maps weights [R, examples] to [R, measures], NaN where no example has weight; with the
-            examples run in any way.
+        It maps weights [R, examples] to [R, measures], NaN where no example has weight, and comes
+        with the examples run in any way.
         """
         plain = rows.filter(pl.col(self.column) == self.plain)
         before = plain.select("example", plain="prediction", plain_in_labels="in_labels")
@@ -76,23 +68,8 @@ class Ways(NamedTuple):
     ) -> pl.DataFrame:
         """Summary rows by task and way.
 
-        Parameters
-        ----------
-        predictions : DataFrame
-            Predictions of one model, all tasks and seeds, with the columns that measures need.
-        protocols : DataFrame
-            ``PROMPTS``, with the way in the column ``demonstrations``.
-
-        Returns
-        -------
-        DataFrame
-            Columns of ``table``. For paired measures, ``examples`` counts pairs, and ``skipped``
-            counts pairs of which either prompt was not run.
-
-        Raises
-        ------
-        InputError
-            If there are no predictions.
+        ``protocols`` has the way in the column ``demonstrations``. For paired measures,
+        ``examples`` counts pairs, and ``skipped`` counts pairs of which either prompt was not run.
         """
         require_examples(predictions)
         tasks = protocols["task"].unique(maintain_order=True).to_list()

@@ -9,11 +9,8 @@ from anchorflow.arrays import Array
 def rank_correlations(first: Array, second: Array, blocks: int = 1) -> Array:
     """Spearman's ρ over the last axis of two arrays [..., n]; NaN where one of them is constant.
 
-    Parameters
-    ----------
-    blocks : int
-        The last axis consists of this many blocks of equal length. Mean ranks of blocks are
-        subtracted, so that only differences within blocks count.
+    The last axis consists of ``blocks`` blocks of equal length. Mean ranks of blocks are
+    subtracted, so that only differences within blocks count.
     """
     centered = []
     for values in (first, second):

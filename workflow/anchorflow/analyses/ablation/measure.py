@@ -36,7 +36,7 @@ from anchorflow.model.layers import Resumed, keep_outputs, resume
 from anchorflow.model.logits import check_finite, target_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.token_groups import token_groups
+from anchorflow.model.tokenizer import token_groups
 from anchorflow.random_draws import generator, halves
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS
@@ -203,28 +203,7 @@ def measure_ablation(
 ) -> pl.DataFrame:
     """Predictions without some heads, for prompts with fixed demonstrations.
 
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` for one model, task, and seed.
-    heads : DataFrame
-        ``HEADS`` of the same.
-    settings : sequence of Setting
-        From :func:`settings_of`; the intact run, with and without demonstrations, is always added.
-    batch_tokens : int
-        Upper bound on query tokens per batch.
-    examples : collection of int, optional
-        Predict only these test texts.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``ABLATION``.
-
-    Raises
-    ------
-    InputError
-        If no head has one of the scores, or a logit is not finite.
+    The intact run, with and without demonstrations, is added to ``settings``.
     """
     chosen = runnable(prompts, "fixed")
     measured = among(chosen, examples)

@@ -43,27 +43,6 @@ def measure_attention(
     """Attention to each demonstration, and predictions, for prompts with fixed demonstrations.
 
     Prompts that exceed the model's context are left out.
-
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` for one model, task, and seed.
-    batch_tokens : int
-        Upper bound on query tokens per batch; does not affect the results.
-    examples : collection of int, optional
-        Measure only these test texts; does not affect their results.
-    scoring : mapping
-        How label probabilities are computed; see :meth:`Words.scored`.
-
-    Returns
-    -------
-    tuple of DataFrame
-        Columns of ``ATTENTION`` and of ``PREDICTIONS``, ordered by example.
-
-    Raises
-    ------
-    InputError
-        If attention is missing, or logits are not finite.
     """
     words = Words.scored(prompts, scoring)
     chosen = runnable(leave_room(prompts, words), "fixed")

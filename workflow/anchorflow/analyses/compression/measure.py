@@ -95,12 +95,7 @@ def observe(
 ) -> Demonstrations:
     """Run the demonstrations once, and record the keys, values, and attention that methods use.
 
-    Parameters
-    ----------
-    token_ids : sequence of int
-        The tokens that all prompts share: P.
-    prompt : mapping
-        A row of ``PROMPTS``; any of them, as they share their demonstrations.
+    ``token_ids`` are the P tokens that all prompts share, and ``prompt`` is any of these prompts.
     """
     observed = _Observe(OBSERVED)
     prefix = compute_prefix(model, token_ids, observed)
@@ -115,17 +110,9 @@ def compress(
 ) -> Cache:
     """The cache that a setting produces.
 
-    Parameters
-    ----------
-    positions : str
-        ``original``: queries keep their position ids, as in full prompts; ``zero``: they begin at
-        position 0, as in the authors' code for GPT2-XL. Anchors kept as text are a prompt of their
-        own, so the query always follows them directly.
-
-    Raises
-    ------
-    InputError
-        If the method keeps no token.
+    With the ``positions`` ``original``, queries keep their position ids, as in full prompts; with
+    ``zero`` they begin at position 0, as in the authors' code for GPT2-XL. Anchors kept as text are
+    a prompt of their own, so the query always follows them directly.
     """
     if setting.method == TEXT_ANCHOR:
         return _as_text(model, demonstrations)
@@ -207,32 +194,9 @@ def measure_compression(
 ) -> pl.DataFrame:
     """Predictions for every test text that fits the context, from every compressed cache.
 
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` for one model, task, and seed: test texts with fixed demonstrations, and, if β
-        was fitted, the training texts; these are not run, but share the prefix that β was fitted
-        on.
-    betas : mapping of Setting to Tensor [L, H, N]
-        β by the cache on which it was fitted, one of ``REWEIGHTED``.
-    spec : mapping
-        Section ``compression`` of the configuration.
-    batch_tokens : int
-        Upper bound on query tokens per batch; does not affect the results.
-    examples : collection of int, optional
-        Predict only these test texts; does not affect their results.
-    scoring : mapping
-        How label probabilities are computed; see :meth:`Words.scored`.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``COMPRESSION``.
-
-    Raises
-    ------
-    InputError
-        If a method keeps no token, β is missing for a cache, or logits are not finite.
+    If β was fitted, ``prompts`` hold the training texts, too; these are not run, but share the
+    prefix that β was fitted on. ``betas``, each [L, H, N], go by the cache on which they were
+    fitted, one of ``REWEIGHTED``.
     """
     words = Words.scored(prompts, scoring)
     prompts = leave_room(prompts, words)

@@ -32,11 +32,8 @@ _TASKS = ("sst2", "trec", "agnews", "emoc")
 def table_2(model: str, tasks: Sequence[str]) -> pl.DataFrame:
     """[A] Table 2, for a model and tasks named as in ``config/paper.yaml``.
 
-    Returns
-    -------
-    DataFrame
-        Columns ``task`` (the average; single tasks were not published), ``method``, ``measure``,
-        and ``published``, as shares; no rows unless the tasks are the paper's four.
+    The values are shares. Single tasks were not published, so only the average has rows, and only
+    if the tasks are the paper's four.
     """
     measures = ("label_loyalty", "word_loyalty", "accuracy")
     rows = [

@@ -35,7 +35,7 @@ from anchorflow.model.last_tokens import keep_all_but_last
 from anchorflow.model.logits import check_finite
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.token_groups import token_groups
+from anchorflow.model.tokenizer import token_groups
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS
 
@@ -62,23 +62,9 @@ def key_distances(
     components v_m of the queries and scaled by the singular values σ_m. With centered queries
     X = Σ_m u_m σ_m v_mᵀ, a coordinate is σ_m v_m·k = u_m·(X k), where u_m are eigenvectors of X Xᵀ.
 
-    Parameters
-    ----------
-    queries : [B, H, D]
-        Queries of the target position.
-    keys : [G, N, D]
-        Keys of the label words.
-    labels : sequence of int, N
-        Label of each demonstration.
-    classes : int
-        C.
-    components : int
-        Largest number of components; fewer are used where the queries have a lower rank.
-
-    Returns
-    -------
-    Array
-        [C, C], see :func:`between_classes`; all NaN if the queries do not vary.
+    ``queries``, [B, H, D], are those of the target, and ``keys``, [G, N, D], those of the label
+    words. Where the queries have a lower rank, fewer ``components`` are used. The distances are
+    those of :func:`between_classes`, [C, C], and all NaN if the queries do not vary.
 
     Source: Wang et al. 2023, §3.3 and eq. 11; components as in App. J and the authors' code.
     """
@@ -121,21 +107,10 @@ def _of_query_heads(queries: Array, keys: Array) -> Array:
 def between_classes(inner: Array, labels: Sequence[int], classes: int) -> Array:
     """Mean Euclidean distances between the demonstrations of every two classes.
 
-    Parameters
-    ----------
-    inner : [N, N]
-        Inner products of the keys, one key per demonstration.
-    labels : sequence of int, N
-        Label of each demonstration.
-    classes : int
-        C.
-
-    Returns
-    -------
-    Array
-        [C, C], symmetric, dimensionless: the mean distance over pairs of demonstrations of the two
-        classes, divided by the largest such mean. NaN on the diagonal and for classes without
-        demonstrations.
+    ``inner``, [N, N], are the inner products of the keys, one key per demonstration. The result,
+    [C, C], is symmetric and dimensionless: the mean distance over pairs of demonstrations of the
+    two classes, divided by the largest such mean. It is NaN on the diagonal and for classes without
+    demonstrations.
     """
     means = np.full((classes, classes), np.nan)
     norms = np.diagonal(inner)
@@ -153,19 +128,8 @@ def between_classes(inner: Array, labels: Sequence[int], classes: int) -> Array:
 def between_groups(distances: Array, groups: Sequence[int]) -> Array:
     """Distances, without those between labels that share their first token.
 
-    The target predicts first tokens, so its queries cannot separate these labels.
-
-    Parameters
-    ----------
-    distances : [C, C]
-        From :func:`between_classes`.
-    groups : sequence of int, C
-        From :func:`~anchorflow.model.token_groups.token_groups`.
-
-    Returns
-    -------
-    Array
-        [C, C], divided by the largest that remains; NaN within a group.
+    The target predicts first tokens, so its queries cannot separate these labels. What remains is
+    divided by the largest of it; [C, C], NaN within a group.
     """
     others: Array = np.where(np.equal.outer(groups, groups), np.nan, distances)
     largest = np.nanmax(others, initial=0.0)
@@ -175,17 +139,8 @@ def between_groups(distances: Array, groups: Sequence[int]) -> Array:
 def word_keys(keys: Tensor, starts: Sequence[int], ends: Sequence[int]) -> Array:
     """Mean key over the tokens of each label word.
 
-    Parameters
-    ----------
-    keys : [G, T, D]
-        Keys of one layer.
-    starts, ends : sequence of int, N
-        First token of each label word, and the token after its last.
-
-    Returns
-    -------
-    Array
-        [G, N, D], float64.
+    Given the keys [G, T, D] of one layer, the result is [G, N, D], float64. ``ends`` are the tokens
+    after each label word's last.
     """
     words = [keys[:, start:end].double().mean(1) for start, end in zip(starts, ends, strict=True)]
     return torch.stack(words, 1).cpu().numpy()
@@ -203,26 +158,6 @@ def measure_confusion(
     """Distances between every two classes in every layer, from the queries of all test texts.
 
     Prompts that exceed the model's context are left out.
-
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` for one model, task, and seed.
-    components : int
-        Largest number of principal components of all heads as one vector.
-    batch_tokens : int
-        Upper bound on query tokens per batch; does not affect the results.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``CONFUSION``.
-
-    Raises
-    ------
-    InputError
-        If the label words are not all in the prefix that the prompts share, or logits are not
-        finite.
     """
     chosen = runnable(prompts, "fixed")
     if chosen.is_empty():

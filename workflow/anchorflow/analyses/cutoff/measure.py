@@ -21,8 +21,13 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.answers import Answers
 from anchorflow.model.batches import Batch, among, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.intervened_runs import CUTS_AT_ONCE, IntervenedRun
-from anchorflow.model.interventions import BatchRun, Interventions, measure_interventions
+from anchorflow.model.interventions import (
+    CUTS_AT_ONCE,
+    BatchRun,
+    IntervenedRun,
+    Interventions,
+    measure_interventions,
+)
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN
@@ -42,16 +47,7 @@ class Setting(NamedTuple):
 def settings_of(sees: Sequence[str], draws: int, every: int, depth: int) -> list[Setting]:
     """All requested settings; the last layer of each series, ``depth``, is the unmodified run.
 
-    Parameters
-    ----------
-    sees : sequence of str
-        What stays visible: ``first``, ``label``, or ``random``; see :func:`seen_positions`.
-    draws : int
-        Draws of random tokens.
-    every : int
-        Step between cutoffs, from layer 0 on.
-    depth : int
-        The model's number of layers.
+    Cutoffs are ``every`` layers apart, from layer 0 on.
     """
     return [
         Setting(name, draw, layer)
@@ -66,13 +62,6 @@ def seen_positions(setting: Setting, prompt: Mapping[str, Any], shared: int) -> 
 
     ``first``: the prompt's first token and the instruction; ``label``: these and all tokens of
     label words; ``random``: these and the same number of other tokens, drawn at random.
-
-    Parameters
-    ----------
-    prompt : mapping
-        A row of ``PROMPTS``.
-    shared : int
-        Number of tokens that all prompts of the cell share.
     """
     always = {*positions_without_demonstrations(prompt)}
     labels = {*chain.from_iterable(label_word_tokens(prompt))}
@@ -114,24 +103,7 @@ def measure_cutoff(
     examples: Collection[int] | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
-    """Predictions under every setting; for other parameters see :func:`measure_interventions`.
-
-    Parameters
-    ----------
-    settings : sequence of Setting
-        From :func:`settings_of`.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``CUTOFF``.
-
-    Raises
-    ------
-    InputError
-        If keys are missing, logits are not finite, ``top_tokens`` exceeds the vocabulary, or
-        leaving out the demonstrations changes no score at all.
-    """
+    """Predictions under every setting of :func:`settings_of`; see :func:`measure_interventions`."""
     return measure_interventions(
         model,
         prompts,

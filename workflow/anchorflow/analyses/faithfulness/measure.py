@@ -61,12 +61,7 @@ def edges_named(classes: Sequence[str], draws: int) -> list[Named]:
 class EdgeSums(FlowSums):
     """A sink that sums saliency over sets of edges, with and without its signs.
 
-    Parameters
-    ----------
-    batch : Batch
-        Whole prompts.
-    edges : Tensor [E, B, T, T], bool
-        Sets of edges of each prompt.
+    ``edges``, [E, B, T, T], are sets of edges of whole prompts, true where an edge belongs to it.
     """
 
     def __init__(self, batch: Batch, edges: Tensor) -> None:
@@ -140,21 +135,8 @@ def integrated_sums(model: PreTrainedModel, batch: Batch, edges: Tensor, steps: 
     """Change of the loss when edges are cut, estimated by saliency integrated over the scale s.
 
     In each layer, attention is scaled by s, and the gradient is averaged over ``steps`` values of
-    s, the midpoints of equal parts of [0, 1].
-
-    Parameters
-    ----------
-    batch : Batch
-        Whole prompts.
-    edges : Tensor [E, B, T, T], bool
-        Sets of edges of each prompt.
-    steps : int
-        Number of midpoints.
-
-    Returns
-    -------
-    Tensor
-        [L, E, B], float64, in nats: −Σ A · mean over s of ∂L/∂(sA).
+    s, the midpoints of equal parts of [0, 1]. The change is −Σ A · mean over s of ∂L/∂(sA) over
+    each of the sets ``edges``, [E, B, T, T], as [L, E, B], float64, in nats.
 
     Source: after Sundararajan et al. 2017 and Hao et al. 2021.
     """
@@ -203,32 +185,9 @@ def measure_faithfulness(
 ) -> pl.DataFrame:
     """Estimates for each class of edges, and for equally many random ones, in every layer.
 
-    Prompts that exceed the model's context are left out.
-
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` for one model, task, and seed.
-    classes : sequence of str
-        Some of :data:`~anchorflow.prepare.edges.CLASSES`.
-    draws : int
-        Draws of random edges.
-    steps : int
-        Points of integration per layer; with 0, ``integrated`` is null.
-    batch_tokens : int
-        Upper bound on tokens per batch, demonstrations included; does not affect the results.
-    examples : collection of int, optional
-        Measure only these test texts; does not affect their results.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``FAITHFULNESS``.
-
-    Raises
-    ------
-    InputError
-        If gradients are missing, zero, or not finite.
+    Prompts that exceed the model's context are left out. ``classes`` are some of
+    :data:`~anchorflow.prepare.edges.CLASSES`. With 0 ``steps`` of integration per layer,
+    ``integrated`` is null.
     """
     chosen = taken_together(runnable(prompts, "fixed"))
     measured = among(chosen, examples)

@@ -66,26 +66,10 @@ def flow_means(
     C_wp = {(p, j): j < p}, C_pq = {(q, p)}, C_ww = {(i, j): j < i} − C_wp − C_pq, where p are all
     tokens of the label words.
 
-    Parameters
-    ----------
-    row_sums : [..., T]
-        Σ_{j<i} I_l(i, j) for each token i.
-    target_row : [..., M]
-        I_l(q, p) for each label position.
-    label_positions : [..., M], int
-        Indices p of the label words' tokens, or of matched positions; padded by ``ABSENT``.
-    target_positions : [...], int
-        Index q of the token whose successor is predicted; rows after it must be zero.
-
-    Returns
-    -------
-    FlowMeans
-        Each [...], float64, in nats; NaN without any label position.
-
-    Raises
-    ------
-    ValueError
-        If a label position does not precede the target.
+    ``row_sums``, [..., T], are Σ_{j<i} I_l(i, j) for each token i, zero after the target, and
+    ``target_row``, [..., M], is I_l(q, p) for each of the ``label_positions``, [..., M], which
+    ``ABSENT`` pads. ``target_positions``, [...], are q. The means, each [...], are float64, in
+    nats, and NaN without any label position.
 
     Source: Wang et al. 2023, eq. 2-4.
     """
@@ -122,12 +106,8 @@ class SaliencySink(Protocol):
     ) -> None:
         """Receive a chunk of Σ_h A ⊙ ∂L/∂A, whose absolute value is I_l.
 
-        Parameters
-        ----------
-        rows, keys, examples : slice
-            Where the chunk lies in the prompts [B, T, T] of the batch.
-        saliency : Tensor [examples, rows, keys], float32
-            0 for hidden keys. The sink may change it in place.
+        ``saliency``, [examples, rows, keys], float32, lies at these slices of the batch's prompts
+        [B, T, T]. It is 0 for hidden keys, and the sink may change it in place.
         """
 
 
@@ -156,13 +136,7 @@ class FlowSums:
         target_rows[examples, keys][here] = picked
 
     def means(self, layers: int) -> FlowMeans:
-        """S_wp, S_pq, and S_ww of every layer as [L, B], float64, on the CPU.
-
-        Raises
-        ------
-        InputError
-            If the gradients of a layer are missing, or a prompt's saliency is zero or not finite.
-        """
+        """S_wp, S_pq, and S_ww of every layer as [L, B], float64, on the CPU."""
         row_sums, target_rows = self._checked(layers)
         return self._means_at(label_rows(self._batch), row_sums, target_rows)
 
@@ -234,13 +208,7 @@ class ControlSums(FlowSums):
         sums[found, len(SOURCES)] = (picked * own).sum(-1, dtype=torch.float64)
 
     def columns(self, layers: int) -> dict[str, Tensor]:
-        """All measured columns of ``FLOW``, each [L, B], float64, in nats; NaN where undefined.
-
-        Raises
-        ------
-        InputError
-            As :meth:`FlowSums.means`.
-        """
+        """All measured columns of ``FLOW``, each [L, B], float64, in nats; NaN where undefined."""
         row_sums, target_rows = self._checked(layers)
         kinds = self._kinds
         columns = dict(self._means_at(kinds.label_rows, row_sums, target_rows)._asdict())
@@ -420,27 +388,6 @@ def measure_flow(
     """S_wp, S_pq, and S_ww in every layer, with their controls, for every prompt.
 
     Prompts that exceed the model's context are left out.
-
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` for one model, task, and seed.
-    batch_tokens : int
-        Upper bound on tokens per batch, demonstrations included; does not affect the results.
-    demonstrations : str
-        Protocol: ``per_example``, as in [A], or ``fixed``.
-    examples : collection of int, optional
-        Measure only these test texts; does not affect their results.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``FLOW``, ordered by example and layer.
-
-    Raises
-    ------
-    InputError
-        If gradients are missing, zero, or not finite.
 
     Source: Wang et al. 2023, eq. 1-4.
     """

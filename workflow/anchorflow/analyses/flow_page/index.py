@@ -24,15 +24,7 @@ _COLUMNS = (
 
 
 def index_page(model: str, prompts: pl.DataFrame, labels: Mapping[str, Sequence[str]]) -> str:
-    """The HTML of a page with a link to every information-flow page for one model.
-
-    Parameters
-    ----------
-    prompts : DataFrame
-        Table ``shown_prompts`` for all tasks.
-    labels : mapping
-        Label words of every task, in label order.
-    """
+    """The HTML of a page with a link to every information-flow page for one model."""
     wrong = pl.col("label") != pl.col("prediction")  # last, as they show no learning
     ordered = prompts.sort(wrong, maintain_order=True)
     rows = [_row(row, labels[row["task"]]) for row in ordered.iter_rows(named=True)]

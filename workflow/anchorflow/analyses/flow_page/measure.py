@@ -36,12 +36,11 @@ from anchorflow.depth import bands_of
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.head_writes import HeadWrites, find_writes
+from anchorflow.model.head_outputs import HeadWrites, find_writes
 from anchorflow.model.layers import keep_outputs, resume
 from anchorflow.model.logits import label_logits, target_label_logits
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.token_groups import token_groups
-from anchorflow.model.tokenizer import open_tokenizer
+from anchorflow.model.tokenizer import open_tokenizer, token_groups
 from anchorflow.prepare.edges import AS_HEAVY, edges_of, random_ranks
 from anchorflow.prepare.label_words import taken_together
 from anchorflow.random_draws import generator
@@ -89,25 +88,7 @@ def measure_flow_page(
 ) -> tuple[pl.DataFrame, ...]:
     """I_l(i, j) of all tokens j < i in every layer, for the first prompts that fit the context.
 
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` for one model, task, and seed.
-    examples : int
-        Number of prompts; fewer if not enough of them fit the context.
-    demonstrations : str
-        Protocol: ``per_example`` or ``fixed``, as for ``flow``.
-
-    Returns
-    -------
-    tuple of DataFrame
-        Columns of ``TOKEN_SALIENCY``, ``SHOWN_PROMPTS``, ``SHOWN_KNOCKOUTS``, and ``SHOWN_HEADS``,
-        ordered by example.
-
-    Raises
-    ------
-    InputError
-        If gradients are missing, zero, or not finite, or a cut changes no attention.
+    If fewer than ``examples`` prompts fit the context, there are fewer.
 
     Source: Wang et al. 2023, eq. 1.
     """
@@ -171,15 +152,7 @@ def _writing(model: PreTrainedModel) -> HeadWrites | None:
 def read_and_written(model: PreTrainedModel, writing: HeadWrites, batch: Batch) -> pl.DataFrame:
     """What every head reads at the target, and what it writes for which label, by token.
 
-    Parameters
-    ----------
-    batch : Batch
-        The whole prompt alone.
-
-    Returns
-    -------
-    DataFrame
-        Columns layer, head, token, attention, and writes (in logits, by class of labels).
+    ``batch`` is the whole prompt alone. ``writes`` are in logits, by class of labels.
     """
     tokens = int(batch.target_rows[0]) + 1
     members = torch.eye(batch.input_ids.shape[1], device=batch.input_ids.device)[None, :, :tokens]
@@ -203,24 +176,9 @@ def cut_flows(model: PreTrainedModel, batch: Batch, prompt: Mapping[str, Any]) -
     """Effect of cutting all edges of each flow in single layers on the answer to one prompt.
 
     In addition, as much attention of the target to random other tokens as S_pq has is cut. Layers
-    are the single layers of ``knockout``. All cuts run as one batch, from the cut layer on.
-
-    Parameters
-    ----------
-    batch : Batch
-        The whole prompt alone.
-    prompt : mapping
-        The prompt, a row of ``PROMPTS``.
-
-    Returns
-    -------
-    DataFrame
-        Columns edges, layer, loss_change (in nats), prediction, and probabilities.
-
-    Raises
-    ------
-    InputError
-        If a cut changes no attention, which rounding in a 16-bit dtype can cause.
+    are the single layers of ``knockout``. All cuts run as one batch, from the cut layer on. It is
+    an error if a cut changes no attention, as rounding in a 16-bit dtype can cause. ``loss_change``
+    is in nats.
     """
     of_flows = np.stack([edges_of(prompt, name) for name in FLOWS])
     to_target, none = of_flows[FLOWS.index("label_to_target")], np.zeros_like(of_flows)

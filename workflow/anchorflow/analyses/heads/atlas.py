@@ -23,23 +23,8 @@ def atlas(
 ) -> dict[str, Any]:
     """Every score as layers × heads, averaged over tasks, with intervals.
 
-    Parameters
-    ----------
-    summary : DataFrame
-        ``HEADS_SUMMARY`` of one model.
-    card : mapping
-        The model's ``model.json``.
-    prompts : mapping
-        Template and label words by task.
-    confidence : float
-        Of the intervals.
-
-    Returns
-    -------
-    dict
-        ``model``, ``prompts``, ``tasks``, numbers of ``seeds``, ``examples`` and ``texts``,
-        ``confidence``, and ``scores``: of each its definition and control, and by measure ``mean``,
-        ``low`` and ``high`` as [L][H]; null where undefined.
+    ``scores`` have their definition and control, and by measure ``mean``, ``low`` and ``high`` as
+    [L][H], null where undefined.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("layer") >= 0)
     found: dict[str, Any] = {}

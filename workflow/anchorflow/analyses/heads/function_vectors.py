@@ -19,7 +19,7 @@ from anchorflow.model.head_outputs import RecordOutputs, ReplaceOutputs, means_o
 from anchorflow.model.last_tokens import LastTokens, keep_together
 from anchorflow.model.layers import Resumed, keep_outputs, resume
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
-from anchorflow.model.token_groups import token_groups
+from anchorflow.model.tokenizer import token_groups
 from anchorflow.random_draws import Draw
 
 
@@ -60,19 +60,9 @@ def function_vectors(
 ) -> tuple[list[int], dict[str, tuple[Array, Array | None]]]:
     """Change of the true label's chances by every head's mean output, in permuted prompts.
 
-    Parameters
-    ----------
-    prompts, measured : DataFrame
-        Runnable ``PROMPTS`` of a cell with fixed demonstrations, and those to measure.
-    random : callable
-        Makes the generator of the permutation.
-
-    Returns
-    -------
-    tuple
-        Test texts, and value and control [B, L, H] of ``function_vector`` (log-odds),
-        ``function_vector_probability``, and ``gradient``; NaN with a single text, and if no label
-        word can take another's place.
+    Value and control, [B, L, H], are ``function_vector`` (log-odds),
+    ``function_vector_probability``, and ``gradient``. They are NaN with a single text, and if no
+    label word can take another's place.
 
     Source: Todd et al. 2024, §2.
     """

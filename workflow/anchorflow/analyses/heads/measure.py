@@ -1,7 +1,7 @@
 """Scores of every attention head, from what it looks at and from what it writes.
 
 A head's output at the target is split over the tokens that it attends to, and every part is
-followed directly to the logits (:mod:`~anchorflow.model.head_writes`). Later layers are not run on
+followed directly to the logits (:mod:`~anchorflow.model.head_outputs`). Later layers are not run on
 it, so these are direct effects; ``function_vector`` is the whole effect of a replaced output.
 """
 
@@ -26,13 +26,12 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.head_writes import HeadWrites, RecordWrites, Scales, find_writes
+from anchorflow.model.head_outputs import HeadWrites, RecordWrites, Scales, find_writes
 from anchorflow.model.layers import run_layers
 from anchorflow.model.logits import target_label_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.token_groups import token_groups
-from anchorflow.model.tokenizer import open_tokenizer
+from anchorflow.model.tokenizer import open_tokenizer, token_groups
 from anchorflow.prepare.positions import label_word_tokens, matched_positions, text_tokens
 from anchorflow.prepare.token_kinds import KINDS, kinds_of
 from anchorflow.random_draws import Draw, generator
@@ -70,13 +69,7 @@ class Classes:
 
     @classmethod
     def of(cls, label_tokens: Sequence[int]) -> "Classes":
-        """From the first tokens of all labels.
-
-        Raises
-        ------
-        InputError
-            If there is a single class.
-        """
+        """From the first tokens of all labels."""
         groups = token_groups(label_tokens)
         firsts = sorted(set(groups))
         if len(firsts) < 2:
@@ -121,29 +114,7 @@ def measure_heads(
 ) -> pl.DataFrame:
     """Scores of every head, for prompts with fixed demonstrations.
 
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` for one model, task, and seed.
-    scores : collection of str
-        Of ``SCORES``.
-    sequences : int
-        Sequences of random tokens for ``prefix_matching``.
-    batch_tokens : int
-        Upper bound on query tokens per batch; does not affect the results.
-    examples : collection of int, optional
-        Measure only these test texts.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``HEADS``.
-
-    Raises
-    ------
-    InputError
-        If the context has no room for random sequences; and for scores of what heads write, if
-        where they write is not known, see :func:`find_writes`, or there is a single class.
+    ``sequences`` is the number of sequences of random tokens for ``prefix_matching``.
 
     Source: prefix matching, Olsson et al. 2022; task recognition and learning, Yang et al. 2025;
     function vectors, Todd et al. 2024; gathering, Cho et al. 2025.
@@ -258,10 +229,8 @@ def record_writes(
 ) -> tuple[RecordWrites, Scales]:
     """Run a batch once, and record what heads write at the target from groups of tokens.
 
-    Parameters
-    ----------
-    members : [B, K, S]
-        Which keys belong to which of S groups, as for :class:`RecordWrites`.
+    ``members``, [B, K, S], says which keys belong to which of S groups, as for
+    :class:`RecordWrites`.
     """
     unembedding = model.get_output_embeddings().weight[classes.tokens]
     directions = [writing.directions(layer, unembedding) for layer in range(len(writing.weights))]
@@ -412,20 +381,8 @@ def random_sequences(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Random tokens twice in the same order, and twice with the second half permuted.
 
-    Parameters
-    ----------
-    first : int
-        The first token, if the model's configuration names no BOS token.
-
-    Returns
-    -------
-    tuple of [number, 1 + 2n]
-        Token ids: BOS, n different tokens that are not special, and the same again.
-
-    Raises
-    ------
-    InputError
-        If the model's context has no room for them.
+    Each of the two has [number, 1 + 2n] token ids: BOS, n different tokens that are not special,
+    and the same again. ``first`` stands for BOS if the model's configuration names none.
     """
     config = model.config.get_text_config()
     special = [

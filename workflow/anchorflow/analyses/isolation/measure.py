@@ -26,8 +26,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows
 from anchorflow.model.batches import Batch, among, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.intervened_runs import IntervenedRun
-from anchorflow.model.interventions import Interventions, measure_interventions
+from anchorflow.model.interventions import IntervenedRun, Interventions, measure_interventions
 from anchorflow.model.layers import keep_outputs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
@@ -73,14 +72,7 @@ _WHERE = {
 class Isolate:
     """The intervention that cuts some positions off from earlier tokens in some layers.
 
-    Parameters
-    ----------
-    positions : [S], int
-        The isolated rows, the same for every example.
-    layers : collection of int
-        The isolated layers, counted from 0.
-    variant : str
-        ``mask`` or ``zero``.
+    ``positions``, [S], are the isolated rows, the same for every example.
 
     Source: Wang et al. 2023, §2.2 (``zero``) and the authors' code (``mask``).
     """
@@ -89,13 +81,7 @@ class Isolate:
         self._positions, self._layers, self._variant = positions, layers, variant
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """The layer's output, [B, H, T, D], replaced in the isolated rows of isolated layers.
-
-        Raises
-        ------
-        ValueError
-            If a prefix is active, from whose first token positions would have to count.
-        """
+        """The layer's output, [B, H, T, D], replaced in the isolated rows of isolated layers."""
         if call.prefix is not None:
             raise ValueError("isolation is for the demonstrations, not for what follows them")
         output = attention(call)
@@ -120,23 +106,7 @@ def settings_of(
 ) -> list[Setting]:
     """All requested settings of isolation.
 
-    Parameters
-    ----------
-    variants : sequence of str
-        ``mask``, ``zero``, or both.
-    draws : int
-        Draws of the random positions, ``random`` and ``text``.
-    layers : sequence of int, optional
-        Numbers of layers to isolate; by default 1, 3, 5, and 7, as far as the model has them.
-    depth, model : int, str
-        The model's number of layers and its name.
-    positions : sequence of str
-        What is isolated; see :func:`isolated_positions`.
-
-    Raises
-    ------
-    InputError
-        If a number of layers exceeds that of the model.
+    By default, the first or last 1, 3, 5, and 7 layers are isolated, as far as the model has them.
     """
     if layers is None:
         layers = [count for count in (1, 3, 5, 7) if count <= depth]
@@ -164,24 +134,9 @@ def isolated_positions(
 
     ``random``: equally many other tokens of the demonstrations. ``text``: tokens of each
     demonstration's text; ``before`` and ``after``: the neighbors of label words; see
-    :func:`matched_positions`. No random number depends on the label words.
-
-    Parameters
-    ----------
-    prompt : mapping
-        A row of ``PROMPTS``.
-    shared : int
-        Number of tokens that all prompts share, P; isolated positions must be among them.
-
-    Returns
-    -------
-    list of int or None
-        Increasing; None if a demonstration lacks such tokens, or if they are not all shared.
-
-    Raises
-    ------
-    InputError
-        If there are too few tokens to draw random ones from.
+    :func:`matched_positions`. No random number depends on the label words. Isolated positions must
+    be among the ``shared`` tokens, with which all prompts begin. The result is None if a
+    demonstration lacks such tokens, or if they are not all shared.
     """
     labels = list(chain.from_iterable(label_word_tokens(prompt)))
     if setting.positions == "label":
@@ -231,23 +186,9 @@ def measure_isolation(
     examples: Collection[int] | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
-    """Predictions under every setting; for other parameters see :func:`measure_interventions`.
+    """Predictions under every setting of :func:`settings_of`; see :func:`measure_interventions`.
 
-    Parameters
-    ----------
-    settings : sequence of Setting
-        From :func:`settings_of`; the unmodified run, and one without the demonstrations, are
-        always added.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``ISOLATION``.
-
-    Raises
-    ------
-    InputError
-        If keys are missing, logits are not finite, or ``top_tokens`` exceeds the vocabulary.
+    The unmodified run, and one without the demonstrations, are added.
     """
     return measure_interventions(
         model,

@@ -92,19 +92,8 @@ class KernelTables(NamedTuple):
 def kernel_estimates(weights: Array, labels: Sequence[int], classes: int) -> Array:
     """Kernel regression of the label, ŷ = Σ_i a_i e(y_i) / Σ_i a_i.
 
-    Parameters
-    ----------
-    weights : [..., N]
-        a_i ≥ 0, attention to each demonstration.
-    labels : sequence of int, N
-        y_i, label of each demonstration.
-    classes : int
-        C.
-
-    Returns
-    -------
-    Array
-        [..., C]; NaN where all weights are 0.
+    The weights a_i ≥ 0, [..., N], are attention to each demonstration. The estimates, [..., C], are
+    NaN where all weights are 0.
 
     Source: Han et al. 2025, eq. 6; with attention as weights, §5.2.
     """
@@ -144,25 +133,9 @@ def measure_kernel(
 ) -> KernelTables:
     """Run all measurements of this analysis for one model, task, and seed.
 
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS``, all with the same demonstrations, in rounds of one for each label.
-    smaller : mapping of int to DataFrame
-        By number of demonstrations per label: the same prompts with only the first demonstrations.
-    apart : TextsApart
-        ``PROMPTS`` of the test texts and of the demonstrations' texts, without demonstrations.
-    offsets : sequence of int
-        Positions relative to each label word whose keys and values are recorded.
-    batch_tokens : int
-        Upper bound on query tokens per batch; does not affect the results.
-    examples : collection of int, optional
-        Measure only these test texts; does not affect their results, nor those of demonstrations.
-
-    Raises
-    ------
-    InputError
-        If attention is missing, or logits are not finite.
+    All ``prompts`` have the same demonstrations, in rounds of one for each label; those of
+    ``smaller`` have only the first ones, by number of demonstrations per label. ``offsets`` are
+    positions relative to each label word whose keys and values are recorded.
     """
     parts = {name: [pl.DataFrame(schema=frame_schema(schema))] for name, schema in SCHEMAS.items()}
     chosen = runnable(taken_together(prompts), "kernel")
@@ -226,18 +199,9 @@ def text_similarity(
 ) -> tuple[dict[int, Array], list[int]]:
     """Similarity of the next-token distributions after two texts, Σ_o P(o|x) P(o|x_i).
 
-    In the paper, the texts stand alone, without demonstrations and without the template.
-
-    Parameters
-    ----------
-    tests, demonstrations : DataFrame
-        ``PROMPTS`` without demonstrations.
-
-    Returns
-    -------
-    tuple
-        For each test text that fits the context, its similarity to every demonstration, [N]; and
-        for each demonstration, the most likely next token.
+    In the paper, the texts stand alone, without demonstrations and without the template. Each test
+    text that fits the context has its similarity to every demonstration, [N], and each
+    demonstration its most likely next token.
 
     Source: Han et al. 2025, §5.3 and eq. 9.
     """
@@ -345,16 +309,8 @@ def _with_permuted_labels(
 def predictions_of_heads(rows: Tensor, batch: Batch) -> pl.Series:
     """Prediction of each head's kernel regression, with the largest attention as weights.
 
-    Parameters
-    ----------
-    rows : [L, B, H, T]
-        A_{h,l}(q, :) for each example; all have the same demonstrations.
-
-    Returns
-    -------
-    Series
-        ``heads``: for each example, the label that every head predicts, ordered by layer and head;
-        null where all weights of a head are 0.
+    ``rows``, [L, B, H, T], are A_{h,l}(q, :); all examples have the same demonstrations.
+    Predictions are ordered by layer and head, and null where all weights of a head are 0.
     """
     weights = by_demonstration(rows, batch).largest.double().numpy()
     labels, classes = batch.demonstration_labels[0].tolist(), len(batch.label_tokens)
@@ -464,26 +420,8 @@ def predict_with_first(
     """Predictions with fewer demonstrations, whose keys and values are taken from ``whole``.
 
     The same run gives the prediction of every head's kernel regression, with the largest attention
-    to a token of each demonstration as weights.
-
-    Parameters
-    ----------
-    whole : Prefix
-        The prefix with all demonstrations.
-    whole_ids : sequence of int
-        Token ids of a prompt that begins with this prefix.
-    prompts : DataFrame
-        ``PROMPTS`` with only the first demonstrations.
-    keys : mapping
-        ``task`` and ``seed``, which determine the permutations of labels.
-    examples : collection of int, optional
-        Predict only these test texts; does not affect their results.
-
-    Returns
-    -------
-    DataFrame
-        Columns ``example``, ``label``, ``prediction``, ``probabilities``, ``heads``, and
-        ``heads_permuted``.
+    to a token of each demonstration as weights. ``whole_ids`` are the tokens of a prompt that
+    begins with ``whole``. The task and seed in ``keys`` determine the permutations of labels.
     """
     chosen = runnable(prompts, "kernel")
     # A token may span what follows the last demonstration, so the ids decide how much is shared.

@@ -31,26 +31,8 @@ def draw_rounds(
 ) -> pl.DataFrame:
     """Draw training texts for one task and seed, round by round.
 
-    Parameters
-    ----------
-    texts : DataFrame
-        ``TEXTS`` of the task.
-    fixed : DataFrame
-        ``SAMPLES`` of the task and seed with fixed demonstrations; their test texts are not drawn.
-    labels : sequence of str
-        Label words, in label order.
-    most : int
-        Maximum number of rounds; fewer if a label has fewer training texts.
-
-    Returns
-    -------
-    DataFrame
-        Columns row, text, label; each round has every label once.
-
-    Raises
-    ------
-    InputError
-        If a label has no training text.
+    Each round has every label once. The test texts of ``fixed`` are not drawn. There are fewer than
+    ``most`` rounds if a label has fewer training texts.
     """
     task, seed = fixed["task"][0], fixed["seed"][0]
     free = distinct(texts, "train", apart_from=fixed["text"])
@@ -84,25 +66,9 @@ def draw_kernel_samples(
 ) -> pl.DataFrame:
     """The test texts of one task and seed, with as many rounds of demonstrations as fit the budget.
 
-    Parameters
-    ----------
-    texts, prompts, samples : DataFrame
-        ``TEXTS`` of the task, ``PROMPTS`` and ``SAMPLES`` of the task and seed.
-    labels : sequence of str
-        Label words, in label order.
-    tokens : int
-        Token budget of all demonstrations, without the instruction. There is at least one round,
-        even if it exceeds the budget.
-    most : int, optional
-        Maximum number of demonstrations per label.
-    context : int
-        Context of the model, in tokens. Demonstrations leave room for the longest query that fits
-        together with one round; longer queries are skipped.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``SAMPLES``, protocol ``kernel``.
+    The budget ``tokens`` is for all demonstrations, without the instruction; there is at least one
+    round, even if it exceeds the budget, and at most ``most``. Demonstrations leave room in the
+    context for the longest query that fits together with one round; longer queries are skipped.
     """
     fixed = samples.filter(pl.col("demonstrations") == "fixed")
     candidates = max(1, tokens // (_LEAST_TOKENS * len(labels)))
@@ -151,10 +117,7 @@ def smaller_counts(per_label: int) -> list[int]:
 def as_queries(kernel: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Each test text, and each demonstration's text, as a query without demonstrations.
 
-    Returns
-    -------
-    tuple of DataFrame
-        Columns of ``SAMPLES``; in the second, ``example`` is the index of the demonstration.
+    In the second table, ``example`` is the index of the demonstration.
     """
     none = pl.DataFrame(schema={"row": pl.Int32, "text": pl.String, "label": pl.Int32})
     demonstrations = kernel.head(1).select(
@@ -177,20 +140,6 @@ def without_template(
     """The bare texts of some queries, without the template.
 
     Special tokens that the tokenizer adds, for example BOS, remain.
-
-    Parameters
-    ----------
-    queries : DataFrame
-        ``PROMPTS`` without demonstrations.
-    texts : sequence of str
-        The text of each query; its fields are separated by newlines.
-    context : int
-        Context of the model, in tokens.
-
-    Raises
-    ------
-    InputError
-        If a text has no tokens.
     """
     rows = []
     for query, text in zip(queries.iter_rows(named=True), texts, strict=True):
@@ -235,15 +184,7 @@ def build_kernel_prompts(
     builder: PromptBuilder,
     spec: Mapping[str, Any],
 ) -> KernelPrompts:
-    """Draw and tokenize all prompts on which kernel regression is measured.
-
-    Parameters
-    ----------
-    texts, prompts, samples : DataFrame
-        ``TEXTS`` of the task, ``PROMPTS`` and ``SAMPLES`` of the task and seed.
-    spec : mapping
-        Section ``kernel`` of the configuration.
-    """
+    """Draw and tokenize all prompts on which kernel regression is measured."""
     drawn = draw_kernel_samples(
         texts,
         prompts,

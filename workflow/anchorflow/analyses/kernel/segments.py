@@ -28,17 +28,7 @@ def segments_of(prompt: Mapping[str, Any]) -> list[tuple[int, int]]:
 
     A token that spans two segments belongs to the field, else to the label word; if it spans two
     fields, to the first. If a field is empty, the template on both of its sides belongs to the
-    segment before it.
-
-    Parameters
-    ----------
-    prompt : mapping
-        A row of ``PROMPTS``.
-
-    Returns
-    -------
-    list of (token, segment)
-        Token indices in the prompt, and indices into :func:`segment_names`.
+    segment before it. Segments are indices into :func:`segment_names`.
     """
     placed = []
     fields = len(prompt["field_names"])
@@ -86,19 +76,9 @@ def segment_widths(prompts: list[dict[str, Any]]) -> NDArray[np.float64]:
 def attention_by_place(rows: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
     """Attention along demonstrations, rescaled to ``PLACES`` places and averaged over them.
 
-    Each place takes the attention to the token that contains its middle.
-
-    Parameters
-    ----------
-    rows : [L, B, H, T]
-        Attention from the target.
-    starts, ends : [B, N]
-        First token of each demonstration, and the token after its last.
-
-    Returns
-    -------
-    Tensor
-        [L, B, H, PLACES], attention per token.
+    Each place takes the attention to the token that contains its middle. Given the target's
+    attention [L, B, H, T], the result is [L, B, H, PLACES], attention per token. Demonstrations
+    begin at ``starts`` and end before ``ends``, [B, N].
 
     Source: Han et al. 2025, §5.1 and Fig. 2.
     """

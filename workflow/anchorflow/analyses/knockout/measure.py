@@ -27,12 +27,17 @@ from anchorflow.model.answers import Answers
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, mixed_rows
 from anchorflow.model.batches import Batch, among, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.intervened_runs import CUTS_AT_ONCE, IntervenedRun
-from anchorflow.model.interventions import BatchRun, Interventions, measure_interventions
+from anchorflow.model.interventions import (
+    CUTS_AT_ONCE,
+    BatchRun,
+    IntervenedRun,
+    Interventions,
+    measure_interventions,
+)
 from anchorflow.model.layers import Resumed, keep_outputs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.token_groups import token_groups
+from anchorflow.model.tokenizer import token_groups
 from anchorflow.model.word_scores import FIRST_TOKEN
 from anchorflow.prepare.edges import (
     AS_HEAVY,
@@ -75,18 +80,11 @@ class Cut:
 
     Only rows that lose an edge are recomputed; the others stay identical bit for bit.
 
-    Parameters
-    ----------
-    edges : [1 or B, T, K], bool
-        True where the edge from a query row to a key is cut; keys are counted from the first
-        token of the prefix.
-    layers : collection of int
-        The layers in which they are cut, counted from 0.
-    variant : str
-        ``mask`` hides the keys before the softmax; ``zero`` sets their weights to 0 after it.
-    ranks : [1 or B, T, K], int, optional
-        Cut other keys than those of ``edges``, in the order of their ranks, as many as hold the
-        same attention in this layer (see :func:`as_heavy`).
+    ``edges``, [1 or B, T, K], is true where the edge from a query row to a key is cut; keys are
+    counted from the first token of the prefix. The ``variant`` ``mask`` hides the keys before the
+    softmax; ``zero`` sets their weights to 0 after it. With ``ranks``, [1 or B, T, K], other keys
+    than those of ``edges`` are cut, in the order of their ranks, as many as hold the same attention
+    in this layer (see :func:`as_heavy`).
     """
 
     def __init__(
@@ -141,19 +139,8 @@ def as_heavy(attention: Tensor, edges: Tensor, ranks: Tensor) -> Tensor:
     """Other keys, in the order of their ranks, that hold about as much attention as some.
 
     The key at which the sum reaches that of ``edges`` is taken if at least half of its attention is
-    needed.
-
-    Parameters
-    ----------
-    attention : [B, H, R, K]
-        Weights of attention, of which the mean over heads counts.
-    edges : [B, R, K], bool
-    ranks : [B, R, K], int
-        From 1; 0 for keys that are not taken.
-
-    Returns
-    -------
-    [B, R, K], bool
+    needed. ``attention``, [B, H, R, K], counts by its mean over heads. ``edges`` and the result are
+    [B, R, K]; ``ranks``, of the same shape, count from 1, and are 0 for keys that are not taken.
     """
     mean = attention.mean(1)
     wanted = (mean * edges).sum(-1, keepdim=True)
@@ -169,17 +156,8 @@ def settings_of(
 ) -> list[Setting]:
     """All requested settings, in the order of classes and layers.
 
-    Parameters
-    ----------
-    classes : sequence of str
-        Of ``CLASSES``.
-    layers : sequence of str
-        ``single``, ``thirds``, and ``all``.
-    draws : int
-        Draws of random edges in place of each class, except the classes in ``WHOLE_ROWS``, whose
-        rows have no other edges to draw.
-    depth : int
-        The model's number of layers.
+    Random edges are drawn in place of each class, except the classes in ``WHOLE_ROWS``, whose rows
+    have no other edges to draw.
     """
     bands = [band for name in layers for band in bands_of(name, depth)]
     kinds = [(False, 0), *((True, draw) for draw in range(draws))]
@@ -215,25 +193,9 @@ def measure_knockout(
     examples: Collection[int] | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
-    """Predictions under every setting; for other parameters see :func:`measure_interventions`.
+    """Predictions under every setting of :func:`settings_of`; see :func:`measure_interventions`.
 
-    Parameters
-    ----------
-    settings : sequence of Setting
-        From :func:`settings_of`; the unmodified run is always added.
-    variant : str
-        ``mask`` or ``zero``; see :class:`Cut`.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``KNOCKOUT``.
-
-    Raises
-    ------
-    InputError
-        If keys are missing, logits are not finite, ``top_tokens`` exceeds the vocabulary, or a cut
-        leaves the attention unchanged.
+    The unmodified run is added.
     """
     return measure_interventions(
         model,
@@ -374,13 +336,7 @@ class _Runs(Interventions[Setting]):
         return [s for s in settings if (s.edges, s.control) not in lacking]
 
     def intervened(self, setting: Setting) -> Callable[[Batch], IntervenedRun]:
-        """The demonstrations with their edges cut, if any, and the queries with theirs.
-
-        Raises
-        ------
-        InputError
-            If a layer does not pass its attention through the intervention.
-        """
+        """The demonstrations with their edges cut, if any, and the queries with theirs."""
         draw, prefix = _draw_of(setting), self.untouched
         edges = self._edges.of_prefix(setting.edges, draw)
         if edges.any():
@@ -407,13 +363,7 @@ class _Runs(Interventions[Setting]):
         return of_batch
 
     def columns(self, batch: Batch, ran: BatchRun[Setting], plain: Answers) -> Mapping[str, Any]:
-        """Number of edges cut in each prompt, and the loss over the label words' first tokens.
-
-        Raises
-        ------
-        InputError
-            As :meth:`intervened`.
-        """
+        """Number of edges cut in each prompt, and the loss over the label words' first tokens."""
         counts = torch.zeros(batch.size, dtype=torch.long)
         if ran.run is not None:
             (cut,) = ran.run.interventions
@@ -425,13 +375,7 @@ class _Runs(Interventions[Setting]):
         return {"cut": pl.Series(counts.tolist()), "loss": pl.Series(loss.tolist())}
 
     def _note(self, setting: Setting, cut: Cut) -> None:
-        """Record whether cutting visible edges has changed any attention output.
-
-        Raises
-        ------
-        InputError
-            If a layer does not pass its attention through the intervention.
-        """
+        """Record whether cutting visible edges has changed any attention output."""
         missing = {*setting.cut_layers} - cut.reached
         if cut.has_rows and missing:
             raise InputError(

@@ -50,27 +50,7 @@ def measure_orders(
     batch_tokens: int,
     examples: Collection[int] | None = None,
 ) -> pl.DataFrame:
-    """Predictions of the model and of all heads' kernel regressions, for every runnable prompt.
-
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` of one model, task, and seed, built from ``arranged_samples``.
-    batch_tokens : int
-        Upper bound on query tokens per batch; does not affect the results.
-    examples : collection of int, optional
-        Measure only these test texts; does not affect their results.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``ORDERS``, ordered by arrangement, number, and example.
-
-    Raises
-    ------
-    InputError
-        If attention is missing, or logits are not finite.
-    """
+    """Predictions of the model and of all heads' kernel regressions, for every runnable prompt."""
     budget, parts = Budget(batch_tokens), [pl.DataFrame(schema=frame_schema(ORDERS))]
     prompts = taken_together(prompts)
     run = among(prompts.filter(pl.col("skipped").is_null()), examples)

@@ -64,19 +64,8 @@ def arranged_samples(kernel: pl.DataFrame, texts: pl.DataFrame, count: int) -> p
     """The test texts of one task and seed with ``count`` orders and ``count`` fresh draws.
 
     The first order is that of ``kernel``. A fresh draw has the same number of training texts of
-    each label, in random order and without test texts.
-
-    Parameters
-    ----------
-    kernel : DataFrame
-        ``SAMPLES`` of kernel regression, of one model, task, and seed.
-    texts : DataFrame
-        ``TEXTS`` of the task.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``SAMPLES``; ``demonstrations`` is ``order-0``, ``order-1``, ..., ``draw-0``, ...
+    each label, in random order and without test texts. ``demonstrations`` is ``order-0``,
+    ``order-1``, ..., ``draw-0``, ...
     """
     task, seed = kernel["task"][0], kernel["seed"][0]
     first = kernel.row(0, named=True)

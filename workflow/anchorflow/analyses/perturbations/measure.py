@@ -24,7 +24,7 @@ from anchorflow.model.batches import (
     runnable,
 )
 from anchorflow.model.cell import Cell
-from anchorflow.model.intervened_runs import answers_of_runs
+from anchorflow.model.interventions import answers_of_runs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
@@ -55,29 +55,8 @@ def measure_perturbations(
 ) -> pl.DataFrame:
     """Predictions for all runnable prompts with perturbed texts, and for the untouched ones.
 
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` of one model, task, and seed; ``demonstrations`` holds the perturbation.
-    untouched : DataFrame
-        ``PREDICTIONS`` of the same cell.
-    batch_tokens : int
-        Upper bound on query tokens per batch; does not affect the results.
-    examples : collection of int, optional
-        Measure only these test texts; does not affect their results.
-    scoring : mapping
-        What label probabilities are computed from, see :meth:`Words.scored`; the same as for
-        ``untouched``.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``PERTURBATIONS``, ordered by example, untouched first.
-
-    Raises
-    ------
-    InputError
-        If a logit is not finite.
+    ``demonstrations`` holds the perturbation. Labels must be scored as for ``untouched``, the same
+    cell's ``PREDICTIONS``.
     """
     kinds = prompts["demonstrations"].unique(maintain_order=True).to_list()
     words = Words.scored(prompts, scoring)

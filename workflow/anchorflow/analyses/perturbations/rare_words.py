@@ -81,17 +81,9 @@ def nearest_rarer(
 ) -> tuple[Array, Array]:
     """For each word, the nearest candidate that is rarer.
 
-    Parameters
-    ----------
-    vectors, of_candidates : [words, dimensions] and [candidates, dimensions]
-        Of unit length.
-    counts, candidate_counts : [words] and [candidates]
-
-    Returns
-    -------
-    tuple of arrays
-        Index of the candidate, [words], the first of equally near ones; and its cosine, -inf where
-        no candidate is rarer. Cosines are rounded to six digits, so that ties stay ties.
+    ``vectors``, [words, dimensions], and ``of_candidates``, [candidates, dimensions], have unit
+    length. The index of the candidate, [words], is the first of equally near ones; its cosine is
+    -inf where no candidate is rarer. Cosines are rounded to six digits, so that ties stay ties.
     """
     nearest, similarity = [], []
     for start in range(0, len(vectors), _BLOCK):
@@ -104,23 +96,7 @@ def nearest_rarer(
 
 
 def choose_rare_words(texts: pl.DataFrame, encoder: "SentenceTransformer") -> pl.DataFrame:
-    """The rarer word for every content word of the test texts of one task.
-
-    Parameters
-    ----------
-    texts : DataFrame
-        ``TEXTS`` of the task.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``RARE_WORDS``, ordered by word.
-
-    Raises
-    ------
-    InputError
-        If the vector of a word is zero or not finite.
-    """
+    """The rarer word for every content word of the test texts of one task."""
     of_split = {
         split: Counter(word for text in rows["text"] for word in content_words(text))
         for (split,), rows in texts.group_by("split")

@@ -49,12 +49,8 @@ def mistyped(text: str, rate: float, draws: Array) -> str:
     mistyped itself), missing (if a letter precedes it), doubled, or one of the neighboring keys, in
     the same case (if it is on the keyboard).
 
-    Parameters
-    ----------
-    rate : float
-        Share of letters to mistype.
-    draws : [characters, 3]
-        Uniform in [0, 1): whether each letter is mistyped, by which error, and with which key.
+    ``draws``, [characters, 3], are uniform in [0, 1): whether each letter is mistyped, by which
+    error, and with which key.
     """
     written, place = "", 0
     while place < len(text):
@@ -85,10 +81,7 @@ def mistyped(text: str, rate: float, draws: Array) -> str:
 def reordered(text: str, order: Sequence[int] | NDArray[np.int64]) -> str:
     """A text with its words in another order, and its white space unchanged.
 
-    Parameters
-    ----------
-    order : [words], int
-        Index of the word that comes first, and so on.
+    ``order``, [words], is the index of the word that comes first, and so on.
     """
     words = _RUN.findall(text)
     moved = (words[place] for place in order)
@@ -98,12 +91,8 @@ def reordered(text: str, order: Sequence[int] | NDArray[np.int64]) -> str:
 def recased(text: str, rate: float, draws: Array) -> str:
     """A text with the case of some letters changed, each with probability ``rate``.
 
-    Letters without a single letter in the other case (ß) stay, so that the length stays.
-
-    Parameters
-    ----------
-    draws : [characters]
-        Uniform in [0, 1).
+    Letters without a single letter in the other case (ß) stay, so that the length stays. ``draws``,
+    [characters], are uniform in [0, 1).
     """
     others = (letter.swapcase() for letter in text)
     return "".join(
@@ -115,10 +104,7 @@ def recased(text: str, rate: float, draws: Array) -> str:
 def with_rare_words(text: str, replacements: Mapping[str, str]) -> str:
     """A text with some words replaced, in the case of the word: upper, capitalized, or lower.
 
-    Parameters
-    ----------
-    replacements : mapping
-        From words to others, in lower case.
+    Words and replacements are in lower case.
     """
 
     def replace(match: re.Match[str]) -> str:
@@ -140,17 +126,7 @@ def perturb(
     random: np.random.Generator,
     replacements: Mapping[str, str],
 ) -> str:
-    """Perturb every field of a text.
-
-    Parameters
-    ----------
-    kind : str
-        One of ``perturbations.kinds``.
-    spec : mapping
-        ``typo_rate`` and ``case_rate``, as far as the kind needs them.
-    replacements : mapping
-        As in :func:`with_rare_words`.
-    """
+    """Perturb every field of a text."""
     of_field: dict[str, Callable[[str], str]] = {
         "typos": lambda part: mistyped(part, spec["typo_rate"], random.random((len(part), 3))),
         "word_order": lambda part: reordered(part, random.permutation(len(_RUN.findall(part)))),
@@ -165,19 +141,7 @@ def perturb_texts(
 ) -> pl.DataFrame:
     """The perturbed test texts of one task and seed.
 
-    Parameters
-    ----------
-    samples : DataFrame
-        ``SAMPLES`` with fixed demonstrations.
-    spec : mapping
-        ``kinds`` and their rates, as in the configuration.
-    rare_words : DataFrame
-        ``RARE_WORDS`` of the task; without rows if ``rare_words`` is not among the kinds.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``PERTURBED_TEXTS``, kind by kind in the samples' order.
+    ``rare_words`` has no rows if it is not among the kinds.
     """
     found = rare_words.drop_nulls("replacement")
     replacements = dict(zip(found["word"], found["replacement"], strict=True))
@@ -197,17 +161,7 @@ def perturb_texts(
 def perturbed_samples(samples: pl.DataFrame, perturbed: pl.DataFrame) -> pl.DataFrame:
     """The samples with each perturbed text in place of its test text.
 
-    Parameters
-    ----------
-    samples : DataFrame
-        ``SAMPLES`` of one task and seed with fixed demonstrations.
-    perturbed : DataFrame
-        ``PERTURBED_TEXTS`` of the same.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``SAMPLES``; the column ``demonstrations`` holds the perturbation.
+    ``demonstrations`` holds the perturbation.
     """
     of_samples = samples.drop("text", "demonstrations")
     return (

@@ -36,22 +36,9 @@ def probe(
 
     As scikit-learn's ``RidgeClassifier``: least squares on ±1 for each class, with an intercept;
     the class with the largest value is predicted. All targets are fitted jointly, since they share
-    the features.
-
-    Parameters
-    ----------
-    features : [N, D]
-    targets : sequence of [N, K], int
-        Classes; all K columns contain the same ones.
-    folds : [N], int
-        The fold of each demonstration; at least two folds.
-    penalty : float
-        λ.
-
-    Returns
-    -------
-    list of array
-        [N, K] for each of the targets.
+    the features. ``features`` are [N, D]. ``targets``, each [N, K], hold classes; all K columns
+    contain the same ones. ``folds``, [N], name at least two folds. Whether each target is predicted
+    is [N, K].
 
     Source: Han et al. 2025, §5.4.
     """
@@ -82,20 +69,6 @@ def measure_probes(
 
     Demonstrations of one round, which contains every label once, are held out together. With fewer
     than two rounds, no probe is fitted, and the result has no rows.
-
-    Parameters
-    ----------
-    states : DataFrame
-        ``STATES``.
-    penalty : float
-        λ, the ridge penalty.
-    chosen : collection of str
-        What is decoded, of ``TARGETS``.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``PROBES``.
     """
     empty = pl.DataFrame(schema=frame_schema(PROBES))
     if states.is_empty():

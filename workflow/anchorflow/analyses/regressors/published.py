@@ -21,14 +21,9 @@ _KERNEL_TABLE_2 = {
 def kernel_table_2(model: str, tasks: Sequence[str]) -> pl.DataFrame:
     """[K] Table 2, for a model and tasks named as in ``config/paper.yaml``.
 
-    Its "reconstruction of the output" is the agreement of the best head, and its "task
-    performance" the accuracy of this head; the encoder is all-MiniLM-L6-v2.
-
-    Returns
-    -------
-    DataFrame
-        Columns ``task``, ``method``, ``measure``, and ``published``, as shares; no average was
-        published.
+    Its "reconstruction of the output" is the agreement of the best head, and its "task performance"
+    the accuracy of this head; the encoder is all-MiniLM-L6-v2. The values are shares; no average
+    was published.
     """
     rows = [
         (task, method, measure, share)

@@ -35,7 +35,7 @@ from anchorflow.model.batches import (
     runnable,
 )
 from anchorflow.model.cell import Cell
-from anchorflow.model.intervened_runs import answers_of_runs
+from anchorflow.model.interventions import answers_of_runs
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.prepare.prompts import PromptBuilder
@@ -54,17 +54,7 @@ def describe_demonstrations(
 ) -> pl.DataFrame:
     """Similarity of the demonstrations to their test text, and the share with its label.
 
-    Parameters
-    ----------
-    samples, embeddings : DataFrame
-        ``SAMPLES`` and ``EMBEDDINGS`` of one task.
-    of_other : DataFrame, optional
-        For ``other_task``, ``EMBEDDINGS`` of the other task.
-
-    Returns
-    -------
-    DataFrame
-        Columns ``choice``, ``example``, ``similarity``, and ``same_label``, one row per sample.
+    One row per sample. For ``other_task``, ``of_other`` has the embeddings of the other task.
     """
     of_train, of_test = vectors(embeddings, "train"), vectors(embeddings, "test")
     other = of_train if of_other is None else vectors(of_other, "train")
@@ -101,29 +91,9 @@ def measure_retrieval(
 ) -> pl.DataFrame:
     """Predictions for all runnable prompts with chosen demonstrations, and with random ones.
 
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` of one model, task, and seed; ``demonstrations`` holds the choice.
-    random : DataFrame
-        ``PREDICTIONS`` of the same cell, with fixed demonstrations.
-    described : DataFrame
-        From :func:`describe_demonstrations`.
-    batch_tokens : int
-        Upper bound on tokens per batch; does not affect the results.
-    scoring : mapping
-        What label probabilities are computed from, see :meth:`Words.scored`; the same as for
-        ``random``.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``RETRIEVAL``, ordered by example, random first.
-
-    Raises
-    ------
-    InputError
-        If a logit is not finite.
+    ``demonstrations`` holds the choice; ``described`` is from :func:`describe_demonstrations`.
+    Labels must be scored as for ``random``, the same cell's ``PREDICTIONS`` with fixed
+    demonstrations.
     """
     if prompts.is_empty():
         return pl.DataFrame(schema=frame_schema(RETRIEVAL))

@@ -49,21 +49,9 @@ def nearest(
 ) -> list[int]:
     """Choose the training texts nearest to one test text, the most similar last.
 
-    Parameters
-    ----------
-    similarity : [texts]
-        Similarity of every training text to the test text; NaN for excluded texts.
-    labels : [texts], int
-    counts : mapping
-        Number of demonstrations of each label.
-    per_label : bool
-        Whether every label keeps its number of demonstrations, or only the total is kept. Too few
-        texts yield fewer demonstrations.
-
-    Returns
-    -------
-    list of int
-        Indices into ``similarity``; of equally similar texts, the first counts as the nearest.
+    ``similarity``, [texts], is NaN for excluded texts; of equally similar texts, the first counts
+    as the nearest. With ``per_label``, every label keeps its number of demonstrations, else only
+    the total is kept. Too few texts yield fewer demonstrations.
     """
     order = np.argsort(-similarity, kind="stable")  # NaN last
     order = order[~np.isnan(similarity[order])]
@@ -78,19 +66,10 @@ def cluster(texts: Array, clusters: int, random: np.random.Generator) -> tuple[A
     """K-means clusters of some texts, by Euclidean distance.
 
     Of ten random starts (k-means++), the one with the smallest sum of squared distances is kept.
-    The result does not depend on the number of threads.
-
-    Parameters
-    ----------
-    texts : [texts, dimensions]
-        Their vectors; at least ``clusters`` of them differ.
-
-    Returns
-    -------
-    distances : [texts, clusters]
-        From each text to the center of each cluster, rounded so that ties stay ties.
-    cluster_of : [texts], int
-        The cluster of each text; every cluster has at least one.
+    The result does not depend on the number of threads. At least ``clusters`` of the vectors,
+    [texts, dimensions], differ. The distances, [texts, clusters], from each text to the center of
+    each cluster are rounded so that ties stay ties. Every cluster has at least one text in the
+    second result, [texts].
     """
     means = KMeans(clusters, n_init=_STARTS, tol=0, random_state=int(random.integers(2**32)))
     # Threads add up in another order, which may break ties between clusters in another way.
@@ -103,15 +82,7 @@ def cluster(texts: Array, clusters: int, random: np.random.Generator) -> tuple[A
 def nearest_to_centers(distances: Array, cluster_of: np.ndarray) -> list[int]:
     """The text nearest to the center of each cluster, the first of equally near ones.
 
-    Parameters
-    ----------
-    distances, own
-        From :func:`cluster`.
-
-    Returns
-    -------
-    list of int
-        Indices of texts, increasing.
+    The indices of texts are increasing.
     """
     chosen = []
     for number in range(distances.shape[1]):
@@ -141,19 +112,8 @@ def as_fields(text: str, present: int, wanted: int) -> str | None:
 
     If the numbers of fields are equal, fields correspond in order. Otherwise the fields are joined
     by spaces, and the words are divided evenly and in order among the fields wanted; the first
-    fields get one word more where the words do not divide evenly.
-
-    Parameters
-    ----------
-    text : str
-        Several fields joined by ``FIELD_SEPARATOR``, as in the table ``texts``.
-    present, wanted : int
-        Number of fields of the text, and of those to fill.
-
-    Returns
-    -------
-    str or None
-        None if the text has fewer words than there are fields.
+    fields get one word more where the words do not divide evenly. None if the text has fewer words
+    than there are fields.
     """
     if present == wanted:
         return text
@@ -179,26 +139,8 @@ def texts_for(
     """The training texts of another task that may be demonstrations of this one.
 
     Texts that, written in this task's fields, equal one of its own texts are left out, since they
-    are in distribution; so are texts with fewer words than fields.
-
-    Parameters
-    ----------
-    texts, other : DataFrame
-        ``TEXTS`` of this task, and of the other one.
-    fields, of_other : sequence of str
-        The fields of a text in this task, and in the other; see :func:`as_fields`.
-    demonstrations : int
-        Number of texts that a prompt needs.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``TEXTS``, in order of the rows of the other task.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than ``demonstrations``.
+    are in distribution; so are texts with fewer words than fields. They keep the order of the other
+    task's rows. A prompt needs at least ``demonstrations`` of them.
     """
     rows = [
         {**row, "text": as_fields(row["text"], len(of_other), len(fields))}
@@ -232,29 +174,9 @@ def choose_demonstrations(
     precede all test texts of a seed, so texts identical to any test text and duplicates are
     excluded from them.
 
-    Parameters
-    ----------
-    texts, embeddings : DataFrame
-        ``TEXTS`` and ``EMBEDDINGS`` of the task.
-    fixed : DataFrame
-        ``SAMPLES`` of the task and seed with fixed demonstrations; the same number is chosen.
-    choices : sequence of str
-        Of those in the docstring of this module.
-    labels : sequence of str
-        Label words, in label order.
-    other : DataFrame, optional
-        For ``other_task``, from :func:`texts_for`.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``SAMPLES``, one row per (test text, choice); the column ``demonstrations``
-        holds the choice.
-
-    Raises
-    ------
-    InputError
-        If there are too few training texts to choose from.
+    ``choices`` are those in the docstring of this module, which the column ``demonstrations``
+    holds; as many demonstrations are chosen as in ``fixed``. ``other``, from :func:`texts_for`, is
+    for ``other_task``.
     """
     if fixed.is_empty():
         return fixed
@@ -293,13 +215,7 @@ def _nearest_to(
     labels: Sequence[str],
     per_label: bool,
 ) -> Shown:
-    """The training texts nearest to a test text.
-
-    Raises
-    ------
-    InputError
-        If too few training texts differ from the test text.
-    """
+    """The training texts nearest to a test text."""
     train_labels = train["label"].to_numpy()
     wanted = Counter(sample["demonstration_labels"])
     places = nearest(similarity, train_labels, wanted, per_label)
@@ -335,13 +251,7 @@ def _by_centers(
     embeddings: pl.DataFrame,
     labels: Sequence[str],
 ) -> Shown:
-    """The texts of each label nearest to the centers of its clusters, or farthest from them.
-
-    Raises
-    ------
-    InputError
-        If a label has fewer different training texts than demonstrations.
-    """
+    """The texts of each label nearest to the centers of its clusters, or farthest from them."""
     train = distinct(texts, "train", apart_from=texts.filter(pl.col("split") == "test")["text"])
     of_train = vectors(embeddings, "train")
     found: dict[int, list[int]] = {}

@@ -107,29 +107,9 @@ def measure_reweighting(
 ) -> Reweighted:
     """Fit β, and predict every runnable test text with and without it.
 
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` of one model, task, and seed: the test texts with fixed demonstrations, and the
-        prompts from :func:`draw_auxiliary`.
-    labels : sequence of str
-        Label words, in label order.
-    spec : mapping
-        ``baselines``, ``learning_rates``, ``further_rates``, ``epochs``, and ``batch_size``, as in
-        the configuration.
-    batch_tokens : int
-        Upper bound on tokens per batch of test texts; does not affect the results.
-    scoring : mapping
-        What label probabilities are computed from, see :meth:`Words.scored`.
-    anchors : str, optional
-        Also fit β on the anchors alone, for compression with this value of
-        ``compression.positions``.
-
-    Raises
-    ------
-    InputError
-        If no training text of some label or no input of a baseline fits the context, or a loss or
-        probability is not finite.
+    ``prompts`` are those of test texts with fixed demonstrations, and of :func:`draw_auxiliary`.
+    With ``anchors``, β is also fitted on the anchors alone, for compression with this value of
+    ``compression.positions``.
     """
     words = Words.scored(prompts, scoring)
     prompts = leave_room(prompts, words)
@@ -244,13 +224,7 @@ def _require_training(prompts: pl.DataFrame, labels: Sequence[str]) -> None:
 
 
 def _inputs(prompts: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The runnable prompts of a baseline's own inputs, if any; warn of those too long.
-
-    Raises
-    ------
-    InputError
-        If the baseline has inputs and none fits the context.
-    """
+    """The runnable prompts of a baseline's own inputs, if any; warn of those too long."""
     drawn, short = prompts.filter(demonstrations=name), runnable(prompts, name)
     if baseline(name).inputs is not None and short.is_empty():
         raise InputError(
@@ -327,13 +301,7 @@ def label_probabilities(
     beta: torch.Tensor | None = None,
     words: Words | None = None,
 ) -> Array:
-    """Softmax over the scores of the label words, [B, C]; see :func:`label_scores`.
-
-    Raises
-    ------
-    InputError
-        If a score is not finite.
-    """
+    """Softmax over the scores of the label words, [B, C]; see :func:`label_scores`."""
     return _softmax(label_scores(model, tokens, beta, words), tokens, beta)
 
 
@@ -366,11 +334,8 @@ def read(
 ) -> tuple[_Way, Array]:
     """Predictions without β, and attention from the target to the label words.
 
-    Returns
-    -------
-    tuple
-        Predictions; and A_l^h(q, p_i) of all layers, heads, and demonstrations as
-        [B, L · H · N], each a sum over the tokens of the label word.
+    Attention is A_l^h(q, p_i) of all layers, heads, and demonstrations as [B, L · H · N], each a
+    sum over the tokens of the label word.
     """
     recorded = RecordRows(tokens.rows)
     vanilla = _predict(model, tokens, None, words, recorded)

@@ -25,11 +25,7 @@ _TABLE_1 = {
 def table_1(model: str, tasks: Sequence[str]) -> pl.DataFrame:
     """[A] Table 1, for a model and tasks named as in ``config/paper.yaml``.
 
-    Returns
-    -------
-    DataFrame
-        Columns ``task``, ``method``, ``measure`` ("accuracy" and "accuracy_gain"), and
-        ``published``, as shares; the average only if the tasks are the paper's four.
+    The values are shares; the average has rows only if the tasks are the paper's four.
     """
     methods = _TABLE_1.get(model, {})
     rows = []

@@ -29,30 +29,10 @@ def draw_auxiliary(
 ) -> pl.DataFrame:
     """Draw training texts for one task and seed, and build all kinds of samples from them.
 
-    Parameters
-    ----------
-    texts, samples : DataFrame
-        ``TEXTS`` of the task, ``SAMPLES`` of task and seed.
-    labels : sequence of str
-        Label words, in label order.
-    examples_per_label : int
-        Training texts of each label, apart from demonstrations and test texts.
-    many_demonstrations : int, optional
-        Demonstrations of each label in ``many``, more than the fixed ones; by default, all that
-        are available.
-    inputs : mapping
-        Inputs of baselines, by name; each follows the fixed demonstrations.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``SAMPLES``; ``example`` is the row in the training split for ``training`` and
-        counts the inputs of a baseline.
-
-    Raises
-    ------
-    InputError
-        If a label has too few training texts.
+    Training texts are apart from demonstrations and test texts. ``many`` has
+    ``many_demonstrations`` of each label, more than the fixed ones; by default, all that are
+    available. The ``inputs`` of baselines follow the fixed demonstrations. ``example`` is the row
+    in the training split for ``training`` and counts the inputs of a baseline.
     """
     fixed = samples.filter(pl.col("demonstrations") == "fixed")
     first = fixed.row(0, named=True)

@@ -40,11 +40,8 @@ def draw_world(
 ) -> World:
     """A random world: each row of T and B is the softmax of normal logits; starts are distinct.
 
-    Parameters
-    ----------
-    sharpness : float
-        Standard deviation of the logits. At 0, all sequences are equally likely; larger values
-        make sequences more predictable. The paper states only "randomly parameterized".
+    ``sharpness`` is the standard deviation of the logits. At 0, all sequences are equally likely;
+    larger values make sequences more predictable. The paper states only "randomly parameterized".
     """
     transition = softmax(sharpness * random.normal(size=(states, states)), axis=1)
     emission = softmax(sharpness * random.normal(size=(states, observations)), axis=1)
@@ -74,15 +71,8 @@ def _choose(probabilities: Array, random: np.random.Generator) -> NDArray[np.int
 def operators(world: World, inputs: Observations) -> Array:
     """T_x = Π_t diag(p_{x_t}) T of each input, with p_o the column B(·, o).
 
-    Parameters
-    ----------
-    inputs : [N, length]
-
-    Returns
-    -------
-    Array
-        [N, S, S]: P(x, s_end | s_1) of each first state (row) and of the state after x (column),
-        so that P(x, s_end) = p₀ᵀ T_x.
+    For inputs [N, length], the result, [N, S, S], is P(x, s_end | s_1) of each first state (row)
+    and of the state after x (column), so that P(x, s_end) = p₀ᵀ T_x.
 
     Source: Han et al. 2025, §4.1; Jaeger 2000 (observable operators).
     """
@@ -97,14 +87,8 @@ def operators(world: World, inputs: Observations) -> Array:
 def forward(world: World, sequences: Observations) -> tuple[Array, Array]:
     """The forward algorithm from the start of every task, rescaled at every step.
 
-    Parameters
-    ----------
-    sequences : [N, length]
-
-    Returns
-    -------
-    tuple of Array
-        [N, K], log P(sequence | task); and [N, K, S], P(state after it | sequence, task).
+    For sequences [N, length], the results are log P(sequence | task), [N, K], and P(state after it
+    | sequence, task), [N, K, S].
     """
     size = len(world.transition)
     belief = np.tile(np.eye(size)[world.starts], (len(sequences), 1, 1))  # [N, K, S]
@@ -120,19 +104,8 @@ def forward(world: World, sequences: Observations) -> tuple[Array, Array]:
 def exact_posterior(of_pairs: Array, of_input: Array, next_observation: Array) -> Array:
     """P(Y | S_n, x_test) over the mixture of equally likely tasks.
 
-    Parameters
-    ----------
-    of_pairs : [N, n, K]
-        log P(x_i, y_i | task) of each prompt's demonstrations.
-    of_input : [N, K]
-        log P(x_test | task).
-    next_observation : [N, K, O]
-        P(y | x_test, task).
-
-    Returns
-    -------
-    Array
-        [N, O], rows sum to 1.
+    Given log P(x_i, y_i | task) of each prompt's demonstrations, [N, n, K], log P(x_test | task),
+    [N, K], and P(y | x_test, task), [N, K, O], the result is [N, O], whose rows sum to 1.
     """
     known = of_pairs.sum(1) + of_input  # log P(S_n, x_test | task)
     weights = np.exp(known - logsumexp(known, axis=1, keepdims=True))  # P(task | S_n, x_test)

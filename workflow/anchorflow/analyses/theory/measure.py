@@ -82,10 +82,7 @@ def second_moment(world: World, samples: int, length: int, random: np.random.Gen
 def _vectors(world: World, inputs: Observations) -> Array:
     """vec(T_x) of every input, [U, S²], where U inputs are distinct.
 
-    Raises
-    ------
-    InputError
-        If products of two of them would be too small for double precision.
+    Products of two of them must not be too small for double precision.
     """
     vectors = operators(world, inputs).reshape(len(inputs), -1)
     if len(vectors) and np.abs(vectors).max(1).min() < _SMALLEST:
@@ -127,12 +124,8 @@ def nearest_kernel(vectors: Array, prompts: Prompts, count: int) -> Array:
 def prediction_similarity(next_given_task: Array, log_inputs: Array) -> Array:
     """Σ_o P(o | x) P(o | x') of all pairs of inputs, [U, U], without demonstrations.
 
-    Parameters
-    ----------
-    next_given_task : [U, K, O]
-        P(o | x, task).
-    log_inputs : [U, K]
-        log P(x | task).
+    ``next_given_task``, [U, K, O], is P(o | x, task), and ``log_inputs``, [U, K], is log P(x |
+    task).
 
     Source: Han et al. 2025, eq. 9.
     """
@@ -146,19 +139,9 @@ def kernel_regression(weights: Array, labels: NDArray[np.int64], count: int) -> 
     """ŷ = Σ_i e(y_i) K(x_test, x_i) / Σ_i K(x_test, x_i), made a distribution where it is none.
 
     A kernel with Σ⁻¹ may be negative. Where the weights have no positive sum, all demonstrations
-    have equal weight; negative shares become 0, and the others are divided by their sum.
-
-    Parameters
-    ----------
-    weights : [N, n]
-        K(x_test, x_i) of each prompt.
-    labels : [N, n]
-        Labels y_i, below ``count``.
-
-    Returns
-    -------
-    tuple of Array
-        [N, count], rows sum to 1; and [N], whether eq. 6 gave no distribution.
+    have equal weight; negative shares become 0, and the others are divided by their sum. From
+    K(x_test, x_i), [N, n], and the labels y_i, [N, n], below ``count``, come [N, count], whose rows
+    sum to 1, and [N], whether eq. 6 gave no distribution.
 
     Source: Han et al. 2025, eq. 6.
     """
@@ -193,16 +176,7 @@ def kernels_of(
 def measure_theory(spec: Mapping[str, Any]) -> pl.DataFrame:
     """Distance of kernel regression from exact inference in random worlds.
 
-    Parameters
-    ----------
-    spec : mapping
-        The configuration's section ``theory``.
-
-    Returns
-    -------
-    DataFrame
-        Columns of the table ``theory``: means over prompts, one row per world, number of
-        demonstrations, and kernel.
+    Means over prompts, one row per world, number of demonstrations, and kernel.
     """
     parts = [pl.DataFrame(schema=frame_schema(THEORY))]
     for number in range(spec["worlds"]):

@@ -75,20 +75,8 @@ def measure_timing(
 
     After a warm-up, each repetition runs each batch of queries in every way before the next batch,
     so that a temporary slowdown affects all ways alike. GPUs are synchronized. Re-weighting is
-    timed with β = 0, which costs as much as any other β.
-
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` of one model, task, and seed.
-    spec : mapping
-        ``queries``, ``repetitions``, and ``batch_size``, as in the configuration; ``also`` lists
-        those of ``OPTIONAL`` that are timed.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``TIMING``; no rows if no prompt fits the context.
+    timed with β = 0, which costs as much as any other β. ``also`` in ``spec`` lists those of
+    ``OPTIONAL`` that are timed. There are no rows if no prompt fits the context.
     """
     chosen = runnable(prompts, "fixed")[: spec["queries"]]
     if chosen.is_empty():

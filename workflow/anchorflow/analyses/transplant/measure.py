@@ -28,8 +28,13 @@ from anchorflow.model.answers import Answers
 from anchorflow.model.attention_function import LayerPrefix
 from anchorflow.model.batches import Batch, among, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.intervened_runs import CUTS_AT_ONCE, IntervenedRun
-from anchorflow.model.interventions import BatchRun, Interventions, measure_interventions
+from anchorflow.model.interventions import (
+    CUTS_AT_ONCE,
+    BatchRun,
+    IntervenedRun,
+    Interventions,
+    measure_interventions,
+)
 from anchorflow.model.layers import Resumed, keep_outputs
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
@@ -84,16 +89,7 @@ def settings_of(
 ) -> list[Setting]:
     """All requested settings, and the donors' own answers.
 
-    Parameters
-    ----------
-    places, donors, what : sequence of str
-        As in the configuration.
-    depths : int
-        Numbers of layers to take, evenly spaced; see :func:`bands_at`.
-    draws : int
-        Draws of each donor, and of random places.
-    depth : int
-        The model's number of layers.
+    ``depths`` is how many numbers of layers to take, evenly spaced; see :func:`bands_at`.
     """
     found = []
     for donor in donors:
@@ -130,23 +126,11 @@ def donor_words(
 ) -> dict[int, list[int]] | None:
     """The tokens that the donor has in place of each demonstration's label word.
 
-    A word replaces only words with the same number of tokens, so that all positions stay.
-
-    Parameters
-    ----------
-    prompt : mapping
-        A row of ``PROMPTS``.
-    donor : str
-        ``permuted``: every class gets the word of another class, or keeps its own if no other has
-        the same number of tokens. ``drawn``: the demonstrations' words are permuted, such that at
-        least one demonstration gets another word.
-    random : numpy.random.Generator
-        Draws the permutation.
-
-    Returns
-    -------
-    dict of int to list of int, or None
-        Tokens by demonstration, of those whose word changes; None if no word can change.
+    A word replaces only words with the same number of tokens, so that all positions stay. The donor
+    ``permuted`` gives every class the word of another class; it keeps its own if no other has the
+    same number of tokens. ``drawn`` permutes the demonstrations' words, such that at least one
+    demonstration gets another word. The result has only demonstrations whose word changes, and is
+    None if no word can change.
     """
     spans = label_word_tokens(prompt)
     words = [[prompt["token_ids"][t] for t in span] for span in spans]
@@ -185,18 +169,7 @@ def donor_texts(prompt: Mapping[str, Any], random: np.random.Generator) -> dict[
     Every text is exchanged for that of a demonstration of another class, field by field, and cut or
     repeated to the number of tokens of the text that it replaces, so that all positions stay.
     Tokens with characters of the template, too, stay as they are, as does the prompt's first token.
-
-    Parameters
-    ----------
-    prompt : mapping
-        A row of ``PROMPTS``.
-    random : numpy.random.Generator
-        Draws the exchange.
-
-    Returns
-    -------
-    dict of int to int, or None
-        None if a label has more than half of the demonstrations, or a text no tokens of its own.
+    None if a label has more than half of the demonstrations, or a text no tokens of its own.
     """
     labels = prompt["demonstration_labels"]
     if 2 * max(map(labels.count, labels)) > len(labels):
@@ -227,17 +200,8 @@ def places_of(
 ) -> list[int] | None:
     """The tokens of the demonstrations at which vectors are taken.
 
-    Parameters
-    ----------
-    changed : collection of int
-        Demonstrations that differ in the donor.
-    shared : int
-        Number of tokens that all prompts of the cell share.
-
-    Returns
-    -------
-    list of int or None
-        In increasing order; None if a demonstration has no such token.
+    ``changed`` are the demonstrations that differ in the donor. The tokens are in increasing order;
+    None if a demonstration has no such token.
     """
     words = label_word_tokens(prompt)
     labels = set(chain.from_iterable(words))
@@ -287,23 +251,9 @@ def measure_transplant(
     examples: Collection[int] | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
 ) -> pl.DataFrame:
-    """Predictions under every setting; for other parameters see :func:`measure_interventions`.
+    """Predictions under every setting of :func:`settings_of`; see :func:`measure_interventions`.
 
-    Parameters
-    ----------
-    settings : sequence of Setting
-        From :func:`settings_of`; the recipient's own answer is always added.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``TRANSPLANT``.
-
-    Raises
-    ------
-    InputError
-        If keys are missing, logits are not finite, queries begin before label words end, or the
-        donor's vectors at label words equal the recipient's.
+    The recipient's own answer is added.
     """
     return measure_interventions(
         model,
@@ -415,13 +365,7 @@ class _Runs(Interventions[Setting]):
         return lambda _: run
 
     def _intervened(self, setting: Setting) -> IntervenedRun:
-        """The variant of :meth:`intervened`, which is the same for all batches.
-
-        Raises
-        ------
-        InputError
-            If label words differ and their vectors do not.
-        """
+        """The variant of :meth:`intervened`, which is the same for all batches."""
         donor = self._donors[setting.donor, setting.draw]
         assert donor is not None
         if setting.what == "prompt":

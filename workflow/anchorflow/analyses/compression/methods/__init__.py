@@ -65,12 +65,8 @@ class Demonstrations:
 def without_instruction(demonstrations: Demonstrations) -> tuple[Demonstrations, Tensor]:
     """The demonstrations without the instruction's tokens, numbered as if these were not there.
 
-    Keys, values, and attention are still those of the whole prompt.
-
-    Returns
-    -------
-    tuple
-        The demonstrations, and the position of each of their P' tokens in the prompt, [P'].
+    Keys, values, and attention are still those of the whole prompt. They come with the position of
+    each of their P' tokens in the prompt, [P'].
     """
     instruction = instruction_positions(demonstrations.prompt)
     rest = torch.tensor(sorted({*range(demonstrations.prefix.tokens)} - {*instruction}))
@@ -103,14 +99,8 @@ def with_instruction(
 ) -> "Kept":
     """Positions in the prompt of the chosen tokens and of the instruction's.
 
-    Parameters
-    ----------
-    chosen : layer to Tensor [1 or G, K]
-        Indices into ``rest``.
-    rest : [P'], int
-        From :func:`without_instruction`.
-    prompt : mapping
-        The whole prompt, a row of ``PROMPTS``.
+    ``chosen``, [1 or G, K] by layer, are indices into ``rest``, [P'], of
+    :func:`without_instruction`.
     """
     kept = {}
     for number, indices in chosen.items():

@@ -62,22 +62,8 @@ def draw_inputs(
     """The inputs of each baseline that has some, from a random stream of its name.
 
     If texts have several fields, so have the inputs: each field is drawn from that field of the
-    test texts.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of baselines.
-    samples, prompts : DataFrame
-        ``SAMPLES`` and ``PROMPTS`` of one task and seed. The test texts are those whose prompts
-        with fixed demonstrations are run, since longer ones would make inputs too long.
-    fields : int
-        Number of fields of each text.
-
-    Returns
-    -------
-    dict
-        Empty if no test text is run.
+    test texts. The test texts are those whose prompts with fixed demonstrations are run, since
+    longer ones would make inputs too long. If none is run, there are no inputs.
     """
     run = prompts.filter(pl.col("demonstrations") == "fixed", pl.col("skipped").is_null())
     test = samples.filter(

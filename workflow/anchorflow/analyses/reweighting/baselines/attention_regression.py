@@ -21,19 +21,9 @@ def attention_regression(features: Array, labels: NDArray[np.int64]) -> Callable
     """A logistic regression on attention to the label words.
 
     [A] eq. 6 taken literally, outside the model. Features are the attention from the target to the
-    label words in all layers and heads, standardized; the penalty is scikit-learn's default.
-
-    Parameters
-    ----------
-    features : [M, A]
-        Attention to the label words for each training text.
-    labels : [M], int
-        Every class occurs at least once.
-
-    Returns
-    -------
-    function
-        Maps attention [B, A] to label probabilities [B, C].
+    label words in all layers and heads, standardized; the penalty is scikit-learn's default. Given
+    the attention [M, A] of training texts with ``labels`` [M], in which every class occurs, the
+    result maps attention [B, A] to label probabilities [B, C].
     """
     regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     with warnings.catch_warnings():

@@ -14,18 +14,9 @@ def without_bias(probabilities: Array, unscored: Array) -> Array:
     """Label probabilities whose logarithms are 0 on average over other texts, and normalized.
 
     A model may prefer a label with every text of a prompt's demonstrations, which says nothing of
-    what it has learnt from them. Neither labels nor test texts are used.
-
-    Parameters
-    ----------
-    probabilities : [T, C]
-    unscored : [M, C]
-        Label probabilities of other texts with the same demonstrations.
-
-    Returns
-    -------
-    Array
-        [T, C], probabilities.
+    what it has learnt from them. Neither labels nor test texts are used. ``unscored``, [M, C], are
+    the label probabilities of other texts with the same demonstrations as those of
+    ``probabilities``, [T, C].
     """
     with np.errstate(divide="ignore"):  # a probability of 0 is reported as not finite
         logarithms = np.log(probabilities) - np.log(unscored).mean(0)

@@ -21,16 +21,7 @@ def predict(observed: Observed) -> Array:
 def calibrated(probabilities: Array, content_free: Array) -> Array:
     """Label probabilities, divided by those for inputs without content, and normalized.
 
-    Parameters
-    ----------
-    probabilities : [T, C]
-    content_free : [F, C]
-        Label probabilities for each input without content, which are averaged.
-
-    Returns
-    -------
-    Array
-        [T, C], probabilities.
+    ``probabilities`` are [T, C]. Those for each input without content, [F, C], are averaged.
 
     Source: Zhao et al. 2021, "Calibrate Before Use", §4.
     """
