@@ -5,9 +5,10 @@ re-weighting) and the ``baselines``.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -46,6 +47,8 @@ from anchorflow.schemas.samples import SAMPLES
 from anchorflow.schemas.texts import TEXTS
 
 log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
 
 
 class Reweighted(NamedTuple):
@@ -116,7 +119,6 @@ def measure_reweighting(
     test, training, many = (runnable(prompts, kind) for kind in ("fixed", "training", "many"))
     if test.is_empty():
         return Reweighted(*(pl.DataFrame(schema=frame_schema(s)) for s in SCHEMAS.values()))
-    keys = prompts.select("model", "task", "seed").row(0, named=True)
     _require_training(prompts, labels)
     inputs = {name: _inputs(prompts, name) for name in spec["baselines"]}
     prefix = compute_prefix(model, shared_token_ids(pl.concat([test, training])))
@@ -127,74 +129,127 @@ def measure_reweighting(
         left = anchors_alone(Demonstrations(test.row(0, named=True), prefix, {}))
         begin = prefix.tokens if anchors == "original" else 0
         caches.append(keep_together(model, training, left, budget, begin).on(prefix))
-    fit, *of_anchors = fit_reweighting(
-        model, caches, spec, keys["seed"], keys["task"], words, spec["further_rates"]
-    )
-    for where, fitted in zip(("", "On the anchors alone: "), (fit, *of_anchors), strict=False):
-        rate, loss = fitted.descent.learning_rate, fitted.steps[-1].loss
-        log.info("%sLearning rate %g, final loss %.3g.", where, rate, loss)
-    betas = {"reweighted": fit.beta}
-    betas |= {f"reweighted_{rate:.12g}": fitted.beta for rate, fitted in fit.further.items()}
-
-    def answer(batch: Batch) -> _Answered:
-        tokens = keep_all_but_last(model, batch, prefix)
-        vanilla, attention = read(model, tokens, words)
-        ways = {name: _predict(model, tokens, beta, words) for name, beta in betas.items()}
-        ways = {"vanilla": vanilla, **ways}
-        return _Answered(batch.examples, batch.labels.tolist(), attention, ways)
-
+    fits = _fitted(model, caches, spec, prompts, words)
     total = len(test) + len(many) + sum(map(len, inputs.values()))
     with tqdm(total=total, desc="reweighting", unit="example", mininterval=1) as progress:
-        parts = []
-        for batch, answered in run_batches(test, budget, model.device, answer, prefix.tokens):
-            parts.append(answered)
-            progress.update(batch.size)
-        whole = _whole(parts)
-        ways, vanilla = dict(whole.ways), whole.ways["vanilla"].probabilities
-        training_texts, features = read(model, learned, words)
-        known = learned.labels.cpu().numpy()
-        for name, input_prompts in inputs.items():
-            found = _plain(
-                model,
-                input_prompts,
-                _before(model, input_prompts, test, prefix),
-                budget,
-                progress,
-                words,
-            )
-            observed = Observed(
-                vanilla,
-                whole.attention,
-                features,
-                known,
-                training_texts.probabilities,
-                found.probabilities,
-            )
-            ways[name] = _Way(_finite(name, baseline(name).predict(observed)))
-        predicted = [
-            _predictions(way, whole.examples, whole.labels, found) for way, found in ways.items()
-        ]
+        answering = _Answering(model, words, budget, progress)
+        tested = answering.test_texts(test, prefix, fits[0])
+        ways = {**tested.ways, **answering.baselines(inputs, test, prefix, tested, learned)}
+        texts = tested.examples, tested.labels
+        predicted = [_predictions(name, *texts, way) for name, way in ways.items()]
         if not many.is_empty():
             longer = compute_prefix(model, shared_token_ids(many))
-            found = _plain(model, many, longer, budget, progress, words)
             ordered = many.sort("example")
-            examples, true = ordered["example"].to_list(), ordered["label"].to_list()
-            predicted.append(_predictions("many", examples, true, found))
-    demonstration_labels = training["demonstration_labels"][0].to_list()
+            texts = ordered["example"].to_list(), ordered["label"].to_list()
+            predicted.append(_predictions("many", *texts, answering.plain(many, longer)))
+    return _tables(fits, spec, prompts, pl.concat(predicted))
+
+
+def _fitted(
+    model: PreTrainedModel,
+    caches: Sequence[LastTokens],
+    spec: Mapping[str, Any],
+    prompts: pl.DataFrame,
+    words: Words | None,
+) -> list[Fit]:
+    """The fit on each cache: on the whole prefix, and on the anchors alone if requested."""
+    task, seed = prompts.select("task", "seed").row(0)
+    fits = fit_reweighting(model, caches, spec, seed, task, words, spec["further_rates"])
+    for where, fit in zip(("", "On the anchors alone: "), fits, strict=False):
+        rate, loss = fit.descent.learning_rate, fit.steps[-1].loss
+        log.info("%sLearning rate %g, final loss %.3g.", where, rate, loss)
+    return fits
+
+
+@dataclass(frozen=True)
+class _Answering:
+    """Predictions in every way, with what these have in common."""
+
+    model: PreTrainedModel
+    words: Words | None
+    budget: Budget
+    progress: "tqdm[Any]"
+
+    def test_texts(self, test: pl.DataFrame, prefix: Prefix, fit: Fit) -> _Answered:
+        """Predictions for all test texts, without β and with that of every learning rate."""
+        betas = {"reweighted": fit.beta}
+        betas |= {f"reweighted_{rate:.12g}": other.beta for rate, other in fit.further.items()}
+
+        def answer(batch: Batch) -> _Answered:
+            tokens = keep_all_but_last(self.model, batch, prefix)
+            vanilla, attention = read(self.model, tokens, self.words)
+            ways = {
+                name: _predict(self.model, tokens, beta, self.words) for name, beta in betas.items()
+            }
+            ways = {"vanilla": vanilla, **ways}
+            return _Answered(batch.examples, batch.labels.tolist(), attention, ways)
+
+        return _whole(self._run(test, answer, prefix))
+
+    def baselines(
+        self,
+        inputs: Mapping[str, pl.DataFrame],
+        test: pl.DataFrame,
+        prefix: Prefix,
+        tested: _Answered,
+        learned: LastTokens,
+    ) -> dict[str, _Way]:
+        """Predictions of each baseline, after the model's answers to its ``inputs``, if any."""
+        training, features = read(self.model, learned, self.words)
+        labels, ways = learned.labels.cpu().numpy(), {}
+        for name, prompts in inputs.items():
+            own = self.plain(prompts, _before(self.model, prompts, test, prefix))
+            observed = Observed(
+                tested.ways["vanilla"].probabilities,
+                tested.attention,
+                features,
+                labels,
+                training.probabilities,
+                own.probabilities,
+            )
+            ways[name] = _Way(_finite(name, baseline(name).predict(observed)))
+        return ways
+
+    def plain(self, prompts: pl.DataFrame, prefix: Prefix) -> _Way:
+        """Predictions without β for the prompts of one protocol, in order of ``example``."""
+
+        def answer(batch: Batch) -> tuple[list[int], _Way]:
+            tokens = keep_all_but_last(self.model, batch, prefix)
+            return batch.examples, _predict(self.model, tokens, None, self.words)
+
+        found = self._run(prompts, answer, prefix)
+        if not found:
+            return _Way(np.empty((0, 0)))
+        order = np.argsort([example for examples, _ in found for example in examples])
+        joined = _joined([way for _, way in found])
+        return _Way(*(column[order] for column in joined if column is not None))
+
+    def _run(
+        self, prompts: pl.DataFrame, answer: Callable[[Batch], Answer], prefix: Prefix
+    ) -> list[Answer]:
+        found = []
+        for batch, answered in run_batches(
+            prompts, self.budget, self.model.device, answer, prefix.tokens
+        ):
+            found.append(answered)
+            self.progress.update(batch.size)
+        return found
+
+
+def _tables(
+    fits: Sequence[Fit], spec: Mapping[str, Any], prompts: pl.DataFrame, predicted: pl.DataFrame
+) -> Reweighted:
+    """The tables of the fit on the whole prefix, of β on the anchors alone, and of predictions."""
+    keys = prompts.select("model", "task", "seed").row(0, named=True)
+    fit, *of_anchors = fits
+    labels = runnable(prompts, "training")["demonstration_labels"][0].to_list()
+    anchored = [keyed(_beta(other.beta, labels), keys, BETA) for other in of_anchors]
     return Reweighted(
-        beta=keyed(_beta(fit.beta, demonstration_labels), keys, BETA),
-        beta_anchor=pl.concat(
-            [
-                pl.DataFrame(schema=frame_schema(BETA)),
-                *(
-                    keyed(_beta(fitted.beta, demonstration_labels), keys, BETA)
-                    for fitted in of_anchors
-                ),
-            ]
-        ),
+        beta=keyed(_beta(fit.beta, labels), keys, BETA),
+        beta_anchor=pl.concat([pl.DataFrame(schema=frame_schema(BETA)), *anchored]),
         descent=keyed(_descent(fit), keys, DESCENT),
         learning_rates=keyed(_learning_rates(fit, spec), keys, LEARNING_RATES),
-        predictions=keyed(pl.concat(predicted), keys, REWEIGHTING).sort("example", "method"),
+        predictions=keyed(predicted, keys, REWEIGHTING).sort("example", "method"),
     )
 
 
@@ -253,31 +308,6 @@ def _before(
     if len(shared) >= prefix.tokens:
         return prefix
     return compute_prefix(model, shared_token_ids(input_prompts))
-
-
-def _plain(
-    model: PreTrainedModel,
-    prompts: pl.DataFrame,
-    prefix: Prefix,
-    budget: Budget,
-    progress: "tqdm[Any]",
-    words: Words | None,
-) -> _Way:
-    """Predictions for the prompts of one protocol, in order of ``example``."""
-    examples: list[int] = []
-    found: list[_Way] = []
-
-    def answer(batch: Batch) -> _Way:
-        return _predict(model, keep_all_but_last(model, batch, prefix), None, words)
-
-    for batch, way in run_batches(prompts, budget, model.device, answer, prefix.tokens):
-        examples += batch.examples
-        found.append(way)
-        progress.update(batch.size)
-    if not found:
-        return _Way(np.empty((0, 0)))
-    order = np.argsort(examples)
-    return _Way(*(column[order] for column in _joined(found) if column is not None))
 
 
 def _whole(parts: Sequence[_Answered]) -> _Answered:
