@@ -77,18 +77,10 @@ class _Frame:
 
 @dataclass(frozen=True)
 class Chat:
-    """The chat template of one model.
+    """The chat template of a model, which the configuration key ``key`` asks for.
 
-    Attributes
-    ----------
-    key : str
-        The configuration key that asks for the chat format, such as ``models.X.chat``.
-    model : str
-        The model's name in the configuration.
-    takes_system : bool
-        Whether an instruction becomes a turn of its own, with the role ``system``.
-    blank : str
-        The spaces that the template writes between the end of a prompt and an answer.
+    ``takes_system`` is whether an instruction becomes a turn of its own, with the role ``system``.
+    ``blank`` are the spaces that the template writes between the end of a prompt and an answer.
     """
 
     key: str
@@ -99,24 +91,12 @@ class Chat:
 
     @classmethod
     def open(cls, folder: str | Path, key: str, model: str) -> "Chat":
-        """Open the chat template in a resolved folder with its tokenizer, and try it.
-
-        Raises
-        ------
-        InputError
-            If the model has no chat template, or one that prompts can't be made with.
-        """
+        """Open the chat template in a resolved folder with its tokenizer, and try it."""
         return cls.of(read_chat_template(folder, key, model), key, model)
 
     @classmethod
     def of(cls, template: ChatTemplate, key: str, model: str) -> "Chat":
-        """Try a template on a short conversation, with and without a turn of the system.
-
-        Raises
-        ------
-        InputError
-            If prompts can't be made with it.
-        """
+        """Try a template on a short conversation, with and without a turn of the system."""
         system, *plain = (
             Turn(role, (("text", _TRIAL),)) for role in ("system", "user", "assistant", "user")
         )
@@ -138,17 +118,10 @@ class Chat:
     ) -> list[Turn]:
         """The turns of a prompt, without white space at the ends of their contents.
 
-        Parameters
-        ----------
-        demonstrations : iterable of (segments, label word)
-            In prompt order; the segments are what precedes the label word.
-        query : sequence of segments
-            The segments of the test text.
-        instruction : segment, optional
-            The task's instruction. It becomes the system's turn if the template accepts one there;
-            otherwise it precedes the user's first turn, separated by an empty line.
-        answer : str
-            What precedes the label word in every answer.
+        Demonstrations, in prompt order, are the segments that precede a label word, and the label
+        word. ``answer`` is what precedes the label word in every answer. The instruction becomes
+        the system's turn if the template accepts one there; otherwise it precedes the user's first
+        turn, separated by an empty line.
         """
         spoken = []
         begin_of_answer = [(ANSWER, answer)] if answer else []
@@ -173,26 +146,13 @@ class Chat:
     ) -> list[list[Segment]]:
         """The segments of prompts, with what the template writes around the turns' contents.
 
-        Parameters
-        ----------
-        prompts : sequence of sequences of turns
-            The turns of each prompt, of which the last is the user's.
-        where : sequence of str
-            A name for each prompt, such as ``test text 3``, for the error sentence.
-        answer : str
-            What every answer begins with; it follows the last turn.
+        The last turn of a prompt is the user's; ``answer``, with which every answer begins, follows
+        it. A prompt's segments are those of its turns, and of :data:`FORMAT` around them. Joined,
+        they are exactly what the template renders, and the beginning of the answer. ``where`` names
+        the prompts in error sentences, as in "test text 3".
 
-        Returns
-        -------
-        list of lists of segments
-            For each prompt, its turns' segments, and segments of :data:`FORMAT` around them.
-            Joined, they are exactly what the template renders, and the beginning of the answer.
-
-        Raises
-        ------
-        InputError
-            If the template does not leave each content as it is, once, in order, and apart from
-            the others, or if the prompt does not end where an answer begins.
+        A template is refused unless it leaves each content as it is, once, in order, and apart from
+        the others, and ends the prompt where an answer begins.
         """
         roles = [tuple(turn.role for turn in turns) for turns in prompts]
         frames = {kind: self._frame(kind) for kind in dict.fromkeys(roles)}

@@ -47,11 +47,7 @@ def is_derived(tensor: str, shape: tuple[int, ...]) -> bool:
 def stored_tensors(name: str, directory: Path) -> dict[str, Stored]:
     """All tensors in the files that transformers reads of a directory, from their headers.
 
-    Raises
-    ------
-    InputError
-        If a file is missing or damaged, two hold a tensor of the same name, or there are adapters,
-        which transformers adds to the weights only where peft is installed.
+    Adapters are refused: transformers adds them to the weights only where peft is installed.
     """
     if (directory / ADAPTER_CONFIG_NAME).is_file():
         raise InputError(
@@ -93,11 +89,6 @@ def check_tensors(
     whatever it renames, joins or ties counts as used. Three kinds of tensors may remain unused:
     those that transformers lists for the architecture, those of :func:`is_derived`, and layers
     after the last one that predict further tokens, if the configuration counts them.
-
-    Raises
-    ------
-    InputError
-        Naming a tensor that would be left out, is stored twice, is missing, or has another shape.
     """
     transformers_logging.disable_progress_bar()
     with torch.device("meta"):
@@ -131,10 +122,7 @@ OF_HUB = ' (for a model of the Hub, in a copy of that folder, named with "source
 def check_tied(name: str, config: PretrainedConfig, directory: Path) -> None:
     """Check that a model that ties its head to its embedding stores no other head.
 
-    Raises
-    ------
-    InputError
-        If it does: the head would be left out.
+    transformers would leave it out.
     """
     if not config.get_text_config().tie_word_embeddings:
         return
@@ -207,11 +195,6 @@ def check_gguf_tensors(name: str, model: PreTrainedModel, file: Path) -> None:
 
     transformers passes over tensors that it does not know, such as the factors of rotary
     frequencies (rope_freqs) of Llama 3, which change all logits.
-
-    Raises
-    ------
-    InputError
-        Naming a tensor that was left out.
     """
     import gguf  # which the Python API does without
 

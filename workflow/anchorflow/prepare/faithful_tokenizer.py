@@ -40,11 +40,6 @@ def check_faithful(
     """Compare a loaded tokenizer's tokens with those of the folder's ``tokenizer.json``.
 
     The texts are probes of many scripts, and all words of the vocabulary.
-
-    Raises
-    ------
-    InputError
-        If tokens differ, or it isn't said whether Mistral's regular expression is to be repaired.
     """
     path, said = directory / TOKENIZER, _configured(directory)
     if _repaired(name, directory, config, said) or not path.is_file():
@@ -66,13 +61,7 @@ def check_faithful(
 
 
 def check_within(name: str, config: PretrainedConfig, tokenizer: Tokenizer) -> None:
-    """Check that the embedding has a row for every token that a text can have.
-
-    Raises
-    ------
-    InputError
-        If it has not; names the token.
-    """
+    """Check that the embedding has a row for every token that a text can have."""
     rows = config.get_text_config().vocab_size
     control = control_tokens(tokenizer)  # some models have them for images, which they lack
     beyond = {t: i for t, i in tokenizer.get_vocab().items() if i >= rows and i not in control}
@@ -101,10 +90,7 @@ def _words(tokenizer: Tokenizer) -> Iterator[str]:
 def _repaired(name: str, directory: Path, config: PretrainedConfig, said: dict[str, Any]) -> bool:
     """Whether transformers repairs the regular expression of this Mistral tokenizer.
 
-    Raises
-    ------
-    InputError
-        If it would, but the folder doesn't say that it should.
+    The folder has to say whether it should.
     """
     if config.model_type not in _MISTRAL or said.get("fix_mistral_regex") is False:
         return False

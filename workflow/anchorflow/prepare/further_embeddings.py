@@ -21,22 +21,8 @@ def embed_with_further(
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Embed every text of one task with each encoder, one after the other.
 
-    Parameters
-    ----------
-    texts : DataFrame
-        ``TEXTS`` of one task.
-    paths : mapping
-        Paths of encoders by name, as under ``encoder.further``.
-
-    Returns
-    -------
-    tuple of DataFrame and dict
-        Columns of ``FURTHER_EMBEDDINGS``; and the encoders' identities by name.
-
-    Raises
-    ------
-    InputError
-        If an encoder can't be read, or gives a vector that is zero or not finite.
+    ``paths`` are those under ``encoder.further``, by name. Also returns what identifies each
+    encoder.
     """
     parts = [pl.DataFrame(schema=frame_schema(FURTHER_EMBEDDINGS))]
     identities = {}

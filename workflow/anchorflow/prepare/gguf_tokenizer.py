@@ -29,25 +29,10 @@ _WORDS_FIRST = ("llama3", "llama-v3", "llama-bpe", "falcon3", "pixtral", "lfm2",
 
 
 def follow(name: str, file: Path, tokenizer: Tokenizer) -> bool | None:
-    """Change a tokenizer that transformers made of a GGUF file to what the file says.
+    """Change a tokenizer, which transformers made of a GGUF file, to what the file says.
 
-    Parameters
-    ----------
-    name : str
-        The model's name in the configuration, for the error sentence.
-    tokenizer : tokenizers.Tokenizer
-        Changed in place.
-
-    Returns
-    -------
-    bool or None
-        Whether the file's kind of tokenizer adds BOS although no key says so; None if a key does.
-
-    Raises
-    ------
-    InputError
-        If the file names a splitting that is not known, or says otherwise than the tokenizer does
-        whether a space precedes a text.
+    Returns whether the file's kind of tokenizer adds BOS although no key says so; None if a key
+    does.
     """
     said = {
         key: field.contents() for key, field in gguf.GGUFReader(file).fields.items() if _is(key)

@@ -29,27 +29,7 @@ def read_splits(
 ) -> tuple[dict[str, Source], str]:
     """Download the splits of a task, unless they are in the cache, and read them.
 
-    Parameters
-    ----------
-    name : str
-        The task's name, for error sentences.
-    task : mapping
-        ``repository``, ``revision``, ``train``, ``test``, ``columns`` and optionally ``subset``.
-    wanted : sequence of str
-        The columns to read; whether they are there is for the caller to check.
-
-    Returns
-    -------
-    dict
-        The rows of each split.
-    str
-        The commit.
-
-    Raises
-    ------
-    InputError
-        If there is no such data set, subset or split, or the Hub can't be reached; explains how to
-        work offline.
+    Whether the ``wanted`` columns are there is for the caller to check. Also returns the commit.
     """
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     datasets.disable_progress_bars()

@@ -27,13 +27,7 @@ class _SameTokenError(InputError):
 def label_tokens(
     name: str, tokenizer: Tokenizer, template: Template, labels: Sequence[str], model: str
 ) -> list[int]:
-    """First token id of each label word, of :func:`word_tokens`, in label order.
-
-    Raises
-    ------
-    InputError
-        If two label words begin with the same token.
-    """
+    """First token id of each label word, of :func:`word_tokens`, in label order."""
     return [word[0] for word in word_tokens(name, tokenizer, template, labels, model)]
 
 
@@ -47,20 +41,8 @@ def word_tokens(
 ) -> list[list[int]]:
     """All token ids of each label word as the continuation of a prompt, in label order.
 
-    A demonstration's label word has the same tokens.
-
-    Parameters
-    ----------
-    name, model : str
-        The cell's and the model's name, for the error sentence.
-    whole_words : bool
-        Whether whole words are scored, so that only whole words have to differ.
-
-    Raises
-    ------
-    InputError
-        If label words begin with the same token, or with ``whole_words`` one word begins another,
-        so that one of them can never be predicted.
+    A demonstration's label word has the same tokens. First tokens have to differ, or with
+    ``whole_words`` no word may begin another, so that every label can be predicted.
     """
     found: list[list[int]] = []
     for tokens in _tokens_of(tokenizer, template, labels):
@@ -158,14 +140,7 @@ def warn_of_label_words(
     """Warn of label words whose first tokens or whole-word scores require caution.
 
     They begin with the same token as others, or are tokenized differently at the end of a text than
-    before what follows them in a prompt.
-
-    Parameters
-    ----------
-    name, model : str
-        The cell's and the model's name.
-    words : sequence of [tokens]
-        The token ids of each label word, from :func:`word_tokens`.
+    before what follows them in a prompt. ``words`` are their token ids, from :func:`word_tokens`.
     """
     alike = _that_begin_alike(labels, words)
     if alike:
@@ -218,20 +193,9 @@ def drawn_label_words(
     """Label words of one token each, drawn at random, in place of a task's own.
 
     Candidates are ``random_words.WORDS``, written as the task's own words are, in an order that the
-    seed and the cell draw; the first ones that are one token for the model, which is no other
-    word's, are taken. So models whose tokenizers know the same words get the same ones.
-
-    Parameters
-    ----------
-    cell : str
-        A task with words that are drawn, such as ``reviews+random``.
-    labels : sequence of str
-        The task's own label words.
-
-    Raises
-    ------
-    InputError
-        If the vocabulary has too few of them.
+    seed and the cell, such as ``reviews+random``, draw; the first ones that are one token for the
+    model, which is no other word's, are taken. So models whose tokenizers know the same words get
+    the same ones.
 
     Source: after Min et al. 2022, "Rethinking the Role of Demonstrations", in which random English
     words stand for labels.
@@ -266,21 +230,8 @@ def with_distinct_labels(
 
     With " very positive" and " very negative", " very" precedes every label word and ends the
     query, so that the target is followed by " positive" or " negative". The text of prompts changes
-    at the end of the query only. Label words whose first tokens differ remain as they are.
-
-    Parameters
-    ----------
-    name, model : str
-        The cell's and the model's name, for the error sentence.
-    whole_words : bool
-        Whether whole words are scored, so that some may begin alike and remain as they are.
-
-    Raises
-    ------
-    InputError
-        If some label words begin with the same token and have no such beginning, or the query's
-        end would be tokenized otherwise than in demonstrations; with ``whole_words``, if all begin
-        with the same token even so.
+    at the end of the query only. Label words whose first tokens differ remain as they are. Where
+    whole words are scored, some may begin alike and remain as they are, but not all.
     """
     try:
         label_tokens(name, tokenizer, template, labels, model)
@@ -331,12 +282,7 @@ def taken_together(prompts: pl.DataFrame) -> pl.DataFrame:
     """The prompts for an analysis of first tokens, see :func:`token_groups`.
 
     In ``label`` and ``demonstration_labels``, the first label of a group stands for all of it. If
-    all first tokens differ, nothing changes.
-
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` of one model and task.
+    all first tokens differ, nothing changes. The prompts are those of one model and task.
     """
     if prompts.is_empty():
         return prompts

@@ -51,13 +51,6 @@ def resolve_model(
     any are read, the names and shapes of all tensors are compared with the model's. The model is
     then opened and compared with itself under transformers' eager attention. ``model.json`` has the
     checksums of all files, so that a job that opens the model later can verify them.
-
-    Raises
-    ------
-    InputError
-        If the source is not available or not in safetensors format, fails its checksum, has tensors
-        that are quantized in another format, are missing or would not be used, does not fit into
-        memory, or does not give the same logits with our attention function.
     """
     config = AutoConfig.from_pretrained(tokenizer, trust_remote_code=False)
     # Weights that keep their dtype are memory-mapped from their files, whatever their size.

@@ -23,19 +23,8 @@ def model_directory(
 ) -> Iterator[tuple[Path, dict[str, str]]]:
     """Yield the directory to read from, and the ``gguf_file`` option if it holds a GGUF file.
 
-    Parameters
-    ----------
-    name : str
-        The model's name in the configuration.
-    settings : mapping
-        ``source`` and the keys it requires, as in the configuration.
-    weights : bool
-        Whether to include the weights; without them, little is fetched from the Hub.
-
-    Raises
-    ------
-    InputError
-        If the source is not available or fails its checksum, or if what reads it is not installed.
+    ``settings`` are the model's in the configuration. Without the weights, little is fetched from
+    the Hub.
     """
     transformers_logging.disable_progress_bar()
     source = settings["source"]

@@ -46,30 +46,15 @@ def build_prompts(
     task: str | None = None,
     whole_words: bool = False,
 ) -> pl.DataFrame:
-    """Tokenize every sampled prompt of one task and seed for one model.
+    """Tokenize every sampled prompt of one task and seed for one model, in the samples' order.
 
     The common beginning of all label words becomes part of the template, see
     :func:`with_distinct_labels`. A prompt is never truncated; one that is longer than the model's
     context of ``context`` tokens is kept as a row with the reason in ``skipped``. So is one in
-    which a label word has not the tokens that are scored; it has no tokens and no positions.
+    which a label word has not the tokens that are scored; it has no tokens and no positions. If all
+    prompts are skipped so, the error proposes a separator that works.
 
-    Parameters
-    ----------
-    task : str, optional
-        Name of the prompts' task, if ``labels`` are not the words of the samples' own task.
-    whole_words : bool
-        Whether whole label words are scored; else their first tokens must differ.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``PROMPTS``, in the samples' order.
-
-    Raises
-    ------
-    InputError
-        If the label words can't be distinguished, or have other tokens in all prompts than those
-        that are scored; proposes a separator that works.
+    ``task`` names the prompts' task if ``labels`` are not the words of the samples' own task.
     """
     task = task or str(samples["task"][0])
     check_wording_tokens(task, tokenizer, template, labels, model)
@@ -182,19 +167,9 @@ class PromptBuilder:
     ) -> "PromptBuilder":
         """Open the tokenizer in a resolved folder, for the wording of a task.
 
-        Parameters
-        ----------
-        wording : mapping
-            ``template``, ``fields``, ``instruction``, ``separator``, ``labels``, and ``chat``, the
-            configuration key that asks for the chat format, if any; for words that are drawn,
-            also ``drawn``, the cell and the seed, see :func:`drawn_label_words`.
-        whole_words : bool
-            Whether label words may begin alike, for which only whole words are scored.
-
-        Raises
-        ------
-        InputError
-            If words can't be drawn.
+        ``wording`` has ``template``, ``fields``, ``instruction``, ``separator``, ``labels``, and
+        ``chat``, the configuration key that asks for the chat format, if any; for words that are
+        drawn, also ``drawn``, the cell and the seed, see :func:`drawn_label_words`.
         """
         parts = {name: wording[name] for name in ("fields", "instruction", "separator")}
         chat = Chat.open(folder, wording["chat"], model) if wording["chat"] else None

@@ -34,13 +34,7 @@ class Quantization(NamedTuple):
 
 
 def quantization_of(name: str, config: PretrainedConfig) -> Quantization | None:
-    """How a configuration says that its weights are quantized, or None if it doesn't.
-
-    Raises
-    ------
-    InputError
-        If it is in a format that is not dequantized.
-    """
+    """How a configuration says that its weights are quantized, or None if it doesn't."""
     for part in (config, config.get_text_config()):
         for entry in ENTRIES:
             described = getattr(part, entry, None)
@@ -72,13 +66,7 @@ def _described(name: str, entry: str, described: Any) -> Quantization:
 
 
 def check_unquantized(name: str, tensors: Mapping[str, Stored]) -> None:
-    """Reject weights that are quantized although no configuration says so.
-
-    Raises
-    ------
-    InputError
-        Naming a tensor that is not stored as floating-point numbers of 16 bits or more.
-    """
+    """Reject weights that are quantized although no configuration says so."""
     for tensor, (dtype, shape) in tensors.items():
         if dtype not in _UNQUANTIZED and not is_derived(tensor, shape):
             raise InputError(
@@ -95,12 +83,6 @@ def dequantized(
     A weight [rows, columns] has a scale per block, or a single one. Blocks have to divide it
     evenly: transformers infers their size from the number of scales, which is wrong if the last
     blocks are smaller.
-
-    Raises
-    ------
-    InputError
-        If a weight lacks its scale, a scale its weight, a scale has another shape or dtype than
-        the configuration says, or nothing is quantized.
     """
     quantized = {tensor for tensor, stored in tensors.items() if stored.dtype in _FP8}
     if not quantized:

@@ -34,13 +34,7 @@ def words_in_order(cell: str, seed: int, labels: Sequence[str]) -> list[str]:
     """All words but a task's own, in a random order, written as its own words are.
 
     They begin with the leading space of the labels and, if all of these have one, with a capital.
-
-    Parameters
-    ----------
-    cell : str
-        A task with words that are drawn, such as ``reviews+random``; every name has its own draw.
-    labels : sequence of str
-        The task's own label words.
+    Every name of a cell, such as ``reviews+random``, has its own draw.
     """
     capital = all(word.strip()[0].isupper() for word in labels)
     taken = {word.strip().casefold() for word in labels}

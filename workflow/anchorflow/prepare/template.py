@@ -37,13 +37,7 @@ class Template:
         chat: Chat | None = None,
         chat_template: str = "",
     ) -> "Template":
-        r"""Split ``"Review: {text}\nSentiment:{label}"`` at its placeholders.
-
-        Parameters
-        ----------
-        fields : sequence of str
-            Names of the placeholders other than ``{label}``.
-        """
+        r"""Split ``"Review: {text}\nSentiment:{label}"`` at the placeholders of its fields."""
         placeholder = rf"\{{({'|'.join(map(re.escape, fields))})\}}"
         parts = re.split(placeholder, template.removesuffix("{label}"))
         pieces = (("field" if i % 2 else "template", part) for i, part in enumerate(parts))
@@ -79,17 +73,9 @@ class Template:
     ) -> list[list[Segment]]:
         """The segments of each prompt, which joined are its whole text.
 
-        Parameters
-        ----------
-        prompts : sequence of (demonstrations, query)
-            As in :func:`~anchorflow.prepare.locating.build_prompt`.
-        where : sequence of str
-            A name for each prompt, such as ``test text 3``, for error sentences.
-
-        Raises
-        ------
-        InputError
-            If the chat template alters contents.
+        A prompt is given by its demonstrations and query, as in
+        :func:`~anchorflow.prepare.locating.build_prompt`; ``where`` names it in error sentences, as
+        in "test text 3".
         """
         instruction = [("instruction", self.instruction)] if self.instruction else []
         if self.chat:

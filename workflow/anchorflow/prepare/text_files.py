@@ -55,26 +55,13 @@ class Source(NamedTuple):
 
 
 def read_file(path: Path, wanted: Sequence[str], label: str, quoting: str | None = None) -> Source:
-    """Read a file of texts.
+    """Read a CSV, TSV, JSON, JSON lines, Parquet or Arrow file, which may be compressed.
 
-    Parameters
-    ----------
-    path : Path
-        A CSV, TSV, JSON, JSON lines, Parquet or Arrow file, which may be compressed.
-    wanted : sequence of str
-        The columns to read; whether they are there is for the caller to check.
-    label : str
-        The column of labels, whose classes are looked up.
-    quoting : str, optional
-        Of CSV and TSV: ``double`` if quotation marks enclose fields and are doubled within (RFC
-        4180), ``none`` if every line is a row and quotation marks are characters as others. By
-        default, ``double`` for CSV and ``none`` for TSV.
-
-    Raises
-    ------
-    InputError
-        For a file that is not there, can't be read, or whose quotation marks can be read in two
-        ways.
+    Whether the ``wanted`` columns are there is for the caller to check. ``label`` is the column of
+    labels, whose classes are looked up. ``quoting``, of CSV and TSV, is ``double`` if quotation
+    marks enclose fields and are doubled within (RFC 4180), and ``none`` if every line is a row and
+    quotation marks are characters as others. By default, it is ``double`` for CSV and ``none`` for
+    TSV, and files that can be read in both ways are refused.
     """
     unpack = _UNPACK.get(path.suffix.lower())
     suffix = (path if unpack is None else path.with_suffix("")).suffix.lower()
@@ -135,13 +122,8 @@ def _separated_rows(
 ) -> tuple[list[str], list[list[str]]]:
     """The header and the rows of a CSV or TSV file, whose lines are rows unless it quotes.
 
-    Raises
-    ------
-    InputError
-        If ``quoting`` is not given and the other way to read also gives complete rows, but not as
-        many, or all quotation marks enclose fields of a file that is taken not to quote.
-    ValueError
-        If a row has more or fewer fields than the header, or fields are separated otherwise.
+    Without ``quoting``, it is refused if the other way to read also gives complete rows, but not as
+    many, or if all quotation marks enclose fields of a file that is taken not to quote.
     """
     lines = list(io.StringIO(text, newline=""))
     used = quoting or _BY_DEFAULT[suffix]

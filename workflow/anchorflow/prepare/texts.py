@@ -31,26 +31,9 @@ def read_texts(
 ) -> pl.DataFrame:
     """Read and check the training and test texts of one task from files.
 
-    Parameters
-    ----------
-    name : str
-        The task's name, for error sentences and the ``task`` column.
-    task : mapping
-        ``columns``, ``labels`` and optionally ``values``, ``quoting``, ``repeated``, ``invisible``
-        and ``train_examples``, as in the configuration.
-    files : mapping
-        Path of each split's file, or paths of several, whose rows follow each other.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``TEXTS``: task, split, row, text, label.
-
-    Raises
-    ------
-    InputError
-        For an unreadable file, a missing column, an empty text, or a label that is not one of the
-        task's; names the file and the row.
+    ``task`` has ``columns``, ``labels`` and optionally ``values``, ``quoting``, ``repeated``,
+    ``invisible`` and ``train_examples``, as in the configuration. The rows of a split's several
+    files follow each other.
     """
     column, sources = task["columns"]["label"], []
     for split in SPLITS:
@@ -64,26 +47,8 @@ def read_texts(
 def read_hub_texts(name: str, task: Mapping[str, Any]) -> tuple[pl.DataFrame, str]:
     """Read and check the texts of one task from a data set on the Hugging Face Hub.
 
-    Parameters
-    ----------
-    name : str
-        As in ``read_texts``.
-    task : mapping
-        As in ``read_texts``, with ``repository``, ``revision``, ``train``, ``test`` and optionally
-        ``subset``.
-
-    Returns
-    -------
-    DataFrame
-        As of ``read_texts``.
-    str
-        The commit that was read.
-
-    Raises
-    ------
-    InputError
-        As ``read_texts``; and if there is no such data set, subset or split, or the Hub can't be
-        reached.
+    ``task`` is as in :func:`read_texts`, with ``repository``, ``revision``, ``train``, ``test`` and
+    optionally ``subset``. Also returns the commit that was read.
     """
     sources, commit = read_splits(name, task, _wanted(task))
     return _table(name, task, list(sources.items())), commit

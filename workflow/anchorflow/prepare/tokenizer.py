@@ -21,23 +21,10 @@ from anchorflow.store.replacing import replacing
 def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path) -> None:
     """Save a model's tokenizer and its architecture's configuration, without its weights.
 
-    Parameters
-    ----------
-    name : str
-        The model's name in the configuration.
-    settings : mapping
-        ``source`` and the keys it requires, as in the configuration.
-    folder : path
-        Becomes a directory with ``config.json`` of the architecture, ``tokenizer.json``,
-        ``architecture.json`` with the numbers of layers, heads and tokens that stages need, and
-        ``chat_template.json`` if the model comes with a chat template.
-
-    Raises
-    ------
-    InputError
-        If the source is not available, the tokenizer gives no character offsets or other tokens
-        than the source describes, the architecture is not supported, or the weights are quantized
-        in a format that is not dequantized.
+    ``folder`` becomes a directory with ``config.json`` of the architecture, ``tokenizer.json``,
+    ``architecture.json`` with the numbers of layers, heads and tokens that stages need, and
+    ``chat_template.json`` if the model comes with a chat template. Weights in a quantized format
+    that is not dequantized are refused here already.
     """
     with model_directory(name, settings, weights=False) as (directory, gguf):
         with reading(name, directory):

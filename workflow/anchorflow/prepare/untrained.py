@@ -29,26 +29,13 @@ def make_untrained(
 ) -> None:
     """Write the weights of an untrained twin of a resolved model, and describe them.
 
-    Its attention is compared with eager attention, like the model's.
+    ``initialized`` weights are as the architecture initializes them; ``shuffled`` ones are the
+    trained weights, each tensor's entries permuted within it. Each draw has different weights.
+    ``folder`` becomes a directory like ``base``, ``results/models/{model}``, with the weights in
+    its dtype. The entry ``untrained`` of ``model.json`` has the kind, the draw and the model that
+    it is a twin of.
 
-    Parameters
-    ----------
-    kind : str
-        ``initialized``: weights as the architecture initializes them; ``shuffled``: the trained
-        weights, each tensor's entries permuted within it.
-    draw : int
-        Number of the draw; each has different weights.
-    base, tokenizer : path
-        ``results/models/{model}`` and ``results/tokenizers/{model}``.
-    folder : path
-        Becomes a directory like ``base``, with the weights in its dtype. The entry ``untrained``
-        of ``model.json`` has the kind, the draw and the model that it is a twin of.
-
-    Raises
-    ------
-    InputError
-        If the model's weights are missing or changed, the twin's do not fit into memory or give
-        logits that are not finite, or its attention differs from eager attention.
+    The twin's attention is compared with eager attention, like the model's.
     """
     card = read_card(base)
     trained, dtype = card["name"], card["dtype"]

@@ -23,11 +23,8 @@ def check_wording_tokens(
 ) -> None:
     """Check that label words and the text around contents have tokens of their own.
 
-    Raises
-    ------
-    InputError
-        If a label word has a control token, or a label word, the template, the separator or the
-        instruction has characters that the tokenizer doesn't know; names them.
+    A label word may have no control token, and no wording characters that the tokenizer doesn't
+    know.
     """
     control = control_tokens(tokenizer, template.chat_template).values()
     for word in labels:
