@@ -15,8 +15,11 @@ from transformers.utils import logging as transformers_logging
 from anchorflow.config.errors import InputError
 from anchorflow.config.named_files import encoder_folder
 from anchorflow.config.text_fields import FIELD_SEPARATOR
+from anchorflow.model.devices import choose_device
 from anchorflow.schemas.embeddings import EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.texts import TEXTS
+from anchorflow.store.cell import Cell
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -134,3 +137,23 @@ def _log_truncated(encoder: "SentenceTransformer", texts: list[str]) -> None:
             len(texts),
             limit,
         )
+
+
+def device_of_job(job: Cell) -> torch.device:
+    """The device on which a job runs encoders; on a CPU, with the threads that the job has."""
+    torch.set_num_threads(job.threads)
+    return choose_device(job.config["compute"]["device"])
+
+
+def encoder_of_job(job: Cell) -> tuple["SentenceTransformer", dict[str, Any]]:
+    """The sentence encoder of a job's ``spec``, and what identifies it."""
+    path = job.spec["path"]
+    folder = encoder_directory(path)
+    return open_encoder(folder, device_of_job(job)), encoder_identity(path, folder)
+
+
+def prepare(job: Cell) -> None:
+    """Embed the texts of one task with a sentence encoder."""
+    encoder, identity = encoder_of_job(job)
+    embedded = embed_texts(job.read("texts", TEXTS), encoder)
+    job.write(EMBEDDINGS, embedded, {"encoder": identity})

@@ -35,6 +35,7 @@ from anchorflow.prepare.quantization import (
     dequantized,
     quantization_of,
 )
+from anchorflow.store.cell import Cell
 from anchorflow.store.checksums import fingerprints, write_json
 from anchorflow.store.replacing import replacing
 
@@ -173,3 +174,9 @@ def _changed(name: str, directory: Path) -> str:
         f"models.{name}: the weights in {directory} changed while they were checked; run again "
         "with the new ones."
     )
+
+
+def prepare(job: Cell) -> None:
+    """Prepare one model's weights and check our attention against eager attention."""
+    torch.set_num_threads(job.threads)
+    resolve_model(job.wildcards.model, job.spec, job.input.tokenizer, job.output[0])

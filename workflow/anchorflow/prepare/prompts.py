@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from anchorflow.config.cell_names import labels_key
+from anchorflow.config.cell_names import SHUFFLED, labels_key, words_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.tokenizer import find_chat_template, open_tokenizer, read_architecture
 from anchorflow.prepare.chat import Chat
@@ -28,10 +28,13 @@ from anchorflow.prepare.label_words import (
     word_tokens,
 )
 from anchorflow.prepare.locating import PromptError, locate
+from anchorflow.prepare.samples import with_shuffled_labels
 from anchorflow.prepare.template import PromptTexts, Template
 from anchorflow.prepare.wording import check_wording_tokens, separators_to_try, unknown_parts
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.schemas.samples import SAMPLES
+from anchorflow.store.cell import Cell
 
 log = logging.getLogger(__name__)
 
@@ -197,3 +200,14 @@ class PromptBuilder:
         return build_prompts(
             samples, *wording, self.model, self.context, self.task, self.whole_words
         )
+
+
+def prepare(job: Cell) -> None:
+    """Build and tokenize the prompts of one model, task, and seed."""
+    names, whole_words = job.wildcards, job.config["scoring"] == "whole_word"
+    folder = job.input.tokenizer
+    builder = PromptBuilder.open(folder, job.spec, names.model, names.task, whole_words)
+    samples = job.read("samples", SAMPLES)
+    if words_of(names.task) == SHUFFLED:
+        samples = with_shuffled_labels(samples)
+    job.write(PROMPTS, builder.build(samples), job.spec)

@@ -9,7 +9,9 @@ import polars as pl
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.same_texts import compared, distinct
 from anchorflow.random_draws import generator
-from anchorflow.schemas.texts import SPLITS
+from anchorflow.schemas.samples import SAMPLES
+from anchorflow.schemas.texts import SPLITS, TEXTS
+from anchorflow.store.cell import Cell
 
 PROTOCOLS = ("per_example", "fixed")
 
@@ -138,3 +140,9 @@ def with_shuffled_labels(samples: pl.DataFrame) -> pl.DataFrame:
         dtype=pl.List(pl.Int32),
     )
     return samples.with_columns(labels)
+
+
+def prepare(job: Cell) -> None:
+    """Draw test texts and demonstrations of one task and seed."""
+    samples = draw_samples(job.read("texts", TEXTS), int(job.wildcards.seed), **job.spec)
+    job.write(SAMPLES, samples, job.spec)

@@ -15,7 +15,8 @@ from anchorflow.prepare.labels import labels_of
 from anchorflow.prepare.same_texts import with_invisible, without_repeated
 from anchorflow.prepare.text_files import Source, read_file
 from anchorflow.random_draws import generator
-from anchorflow.schemas.texts import SPLITS
+from anchorflow.schemas.texts import SPLITS, TEXTS
+from anchorflow.store.cell import Cell
 
 log = logging.getLogger(__name__)
 
@@ -204,3 +205,14 @@ def may_be_another(source: Source, texts: pl.Series) -> bool:
     written = texts.cast(pl.String).drop_nulls()
     numbers = len(written) > 0 and written.cast(pl.Float64, strict=False).null_count() == 0
     return source.all_text and len(source.columns) > source.rows.width and numbers
+
+
+def prepare(job: Cell) -> None:
+    """Read and check the labeled texts of one task."""
+    name, task = job.wildcards.task, job.spec
+    if task["source"] == "hub":
+        texts, commit = read_hub_texts(name, task)
+        job.write(TEXTS, texts, {**task, "commit": commit})
+    else:
+        files = {split: job.input[split] for split in SPLITS}
+        job.write(TEXTS, read_texts(name, task, files), {**task, "files": files})

@@ -9,11 +9,13 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.architectures import check_architecture
+from anchorflow.model.cost import log_run
 from anchorflow.model.memory import weight_bytes
 from anchorflow.model.tokenizer import ARCHITECTURE, CHAT_TEMPLATE, TOKENIZER, ChatTemplate
 from anchorflow.prepare.faithful_tokenizer import check_faithful, check_within
 from anchorflow.prepare.model_sources import model_directory, reading, without_origin
 from anchorflow.prepare.quantization import quantization_of
+from anchorflow.store.cell import Cell
 from anchorflow.store.checksums import fingerprints, write_json
 from anchorflow.store.replacing import replacing
 
@@ -98,3 +100,10 @@ def chat_template_of(tokenizer: PreTrainedTokenizerBase) -> ChatTemplate | None:
     if not isinstance(source, str) or not source.strip():
         return None
     return ChatTemplate(source, dict(tokenizer.special_tokens_map))
+
+
+def prepare(job: Cell) -> None:
+    """Save the tokenizer and the architecture of one model, and estimate the run's time."""
+    model, folder = job.wildcards.model, job.output[0]
+    resolve_tokenizer(model, job.spec, folder)
+    log_run(job.config, model, folder)

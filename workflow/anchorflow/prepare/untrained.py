@@ -18,6 +18,7 @@ from anchorflow.model.memory import check_conversion
 from anchorflow.model.opening import MODEL_CARD, open_model, read_card
 from anchorflow.model.tokenizer import read_architecture
 from anchorflow.random_draws import generator
+from anchorflow.store.cell import Cell
 from anchorflow.store.checksums import fingerprints, write_json
 from anchorflow.store.replacing import replacing
 
@@ -97,3 +98,10 @@ def permuted(tensor: Tensor, random: np.random.Generator) -> Tensor:
     as_integers = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     random.shuffle(entries.view(as_integers[entries.itemsize]).numpy())
     return entries.reshape(tensor.shape)
+
+
+def prepare(job: Cell) -> None:
+    """Make an untrained twin of a model, and check our attention against eager attention."""
+    torch.set_num_threads(job.threads)
+    names = job.wildcards
+    make_untrained(names.kind, int(names.draw), job.input.model, job.input.tokenizer, job.output[0])

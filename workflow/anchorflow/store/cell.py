@@ -1,4 +1,4 @@
-"""What measuring jobs have in common, with or without a model: their inputs and outputs."""
+"""What jobs that prepare or measure have in common: their inputs and outputs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from anchorflow.store.parquet import read_settings, read_table, write_frame
 
 
 class Cell:
-    """The files and params of a measuring job; ``spec`` is the rule's param of this name.
+    """The files and params of a job; ``spec`` is the rule's param of this name.
 
     Parameters
     ----------
@@ -19,8 +19,9 @@ class Cell:
     """
 
     def __init__(self, snakemake: Any) -> None:
-        self._given = snakemake
-        self.params, self.input = snakemake.params, snakemake.input
+        self.params, self.input, self.output = snakemake.params, snakemake.input, snakemake.output
+        self.config, self.wildcards = snakemake.config, snakemake.wildcards
+        self.threads: int = snakemake.threads
         self.spec = snakemake.params.get("spec")
 
     def read(self, name: str, schema: pa.Schema) -> pl.DataFrame:
@@ -39,4 +40,4 @@ class Cell:
         name: str | int = 0,
     ) -> None:
         """Write the output of that name; by default, the first or only one."""
-        write_frame(self._given.output[name], schema, frame, settings)
+        write_frame(self.output[name], schema, frame, settings)
