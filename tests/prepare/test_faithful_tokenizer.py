@@ -13,7 +13,7 @@ from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKEN
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.tokenizer import open_tokenizer
-from anchorflow.prepare import gguf_tokenizer
+from anchorflow.prepare import gguf_files
 from anchorflow.prepare.tokenizer import resolve_tokenizer
 
 TEXTS = ["Review: a fine film of 2019\nSentiment: Positive", "it's 1234 miles, isn't it?"] * 5
@@ -149,16 +149,16 @@ def header(path: Path, **said: Any) -> Path:
 
 
 def test_names_of_splitting_that_are_left_to_transformers_are_known_there() -> None:
-    named = {pre for pre, kind in gguf_tokenizer.SPLITTING.items() if kind == "named"}
+    named = {pre for pre, kind in gguf_files.SPLITTING.items() if kind == "named"}
     assert named <= GGUF_PRE_TOKENIZER_SPLITS.keys()
-    assert GGUF_PRE_TOKENIZER_SPLITS.keys().isdisjoint(gguf_tokenizer.SPLITTING.keys() - named)
+    assert GGUF_PRE_TOKENIZER_SPLITS.keys().isdisjoint(gguf_files.SPLITTING.keys() - named)
 
 
 def test_digits_are_split_where_the_file_says_so(tmp_path: Path) -> None:
     made = byte_level(use_regex=True)  # as transformers makes it of any unknown name
     assert len(made.encode("1234").ids) < 4
     file = header(tmp_path / "m.gguf", model="gpt2", pre="smollm", add_bos_token=False)
-    assert gguf_tokenizer.follow("m", file, made) is None
+    assert gguf_files.follow("m", file, made) is None
     assert made.encode("1234").tokens == ["1", "2", "3", "4"]
     assert made.encode(" a fine film").ids == byte_level(use_regex=True).encode(" a fine film").ids
 
@@ -167,19 +167,19 @@ def test_digits_are_split_where_the_file_says_so(tmp_path: Path) -> None:
 def test_unknown_splitting_is_refused(pre: str, tmp_path: Path) -> None:
     file = header(tmp_path / "m.gguf", model="gpt2", pre=pre)
     with pytest.raises(InputError, match=f"models.m: its GGUF file splits text as '{pre}'"):
-        gguf_tokenizer.follow("m", file, byte_level(use_regex=True))
+        gguf_files.follow("m", file, byte_level(use_regex=True))
 
 
 def test_whole_words_and_bos_come_with_a_name_and_a_space_is_as_said(tmp_path: Path) -> None:
     made = byte_level(use_regex=True)
     file = header(tmp_path / "m.gguf", model="gpt2", pre="llama-bpe", add_space_prefix=False)
-    assert gguf_tokenizer.follow("m", file, made) is True
+    assert gguf_files.follow("m", file, made) is True
     assert made.model.ignore_merges
     file = header(tmp_path / "n.gguf", model="gpt2", pre="qwen2")
-    assert gguf_tokenizer.follow("m", file, byte_level(use_regex=True)) is False
+    assert gguf_files.follow("m", file, byte_level(use_regex=True)) is False
     file = header(tmp_path / "o.gguf", model="llama", add_space_prefix=False)
     with pytest.raises(InputError, match="says that no space precedes a text"):
-        gguf_tokenizer.follow("m", file, llama())
+        gguf_files.follow("m", file, llama())
 
 
 @pytest.mark.skipif(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.gguf_header import QuickReader
+from anchorflow.prepare.gguf_files import QuickReader
 from anchorflow.prepare.model_sources import model_directory
 
 
@@ -63,7 +63,7 @@ def test_long_arrays_take_no_call_for_each_element(
 
 def test_without_gguf_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gguf", None)
-    monkeypatch.delitem(sys.modules, "anchorflow.prepare.gguf_header")
+    monkeypatch.delitem(sys.modules, "anchorflow.prepare.gguf_files")
     said = r"models\.tiny: the package gguf, .* is not installed; run pip install 'anchorflow\[work"
     with (
         pytest.raises(InputError, match=said),

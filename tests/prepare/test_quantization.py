@@ -13,8 +13,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.opening import open_model, read_card
+from anchorflow.prepare.checkpoint import ENTRIES
 from anchorflow.prepare.model import resolve_model
-from anchorflow.prepare.quantization import ENTRIES
 from anchorflow.prepare.untrained import make_untrained
 from quantized_models import (
     FP8,

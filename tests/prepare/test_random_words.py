@@ -3,9 +3,8 @@
 import pytest
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.label_words import drawn_label_words, word_tokens
+from anchorflow.prepare.label_words import WORDS, drawn_label_words, word_tokens, words_in_order
 from anchorflow.prepare.locating import Tokenizer
-from anchorflow.prepare.random_words import WORDS, words_in_order
 from anchorflow.prepare.template import Template
 from stub_tokenizers import StubEncoding, StubTokenizer
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from anchorflow.config.errors import InputError
 from anchorflow.config.look_alikes import code_points, looks, spellings
-from anchorflow.prepare.text_files import Source
+from anchorflow.prepare.text_sources import Source
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # as Python writes it
 _WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]*)\.0+")

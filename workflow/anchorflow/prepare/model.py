@@ -21,20 +21,18 @@ from anchorflow.model.memory import check_conversion
 from anchorflow.model.opening import MODEL_CARD, check_complete, damage_reported
 from anchorflow.model.tokenizer import read_architecture
 from anchorflow.prepare.checkpoint import (
+    DEQUANTIZED,
+    Quantization,
     check_gguf_tensors,
     check_tensors,
     check_tied,
+    check_unquantized,
     check_used,
+    dequantized,
+    quantization_of,
     stored_tensors,
 )
 from anchorflow.prepare.model_sources import model_directory, reading, without_origin
-from anchorflow.prepare.quantization import (
-    DEQUANTIZED,
-    Quantization,
-    check_unquantized,
-    dequantized,
-    quantization_of,
-)
 from anchorflow.store.cell import Cell
 from anchorflow.store.checksums import fingerprints, write_json
 from anchorflow.store.replacing import replacing

@@ -12,7 +12,7 @@ from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError, disk_is_full, is_out_of_memory
 from anchorflow.config.named_files import local_model, packaged
-from anchorflow.prepare.quantization import ENTRIES
+from anchorflow.prepare.checkpoint import ENTRIES
 
 _CONFIGURATION_FILES = ["*.json", "*.txt", "*.model", "*.jinja"]
 
@@ -30,7 +30,7 @@ def model_directory(
     source = settings["source"]
     if source == "gguf":
         try:
-            from anchorflow.prepare.gguf_header import quickly_read
+            from anchorflow.prepare.gguf_files import quickly_read
         except ModuleNotFoundError as error:
             if error.name != "gguf":
                 raise

@@ -29,8 +29,13 @@ from anchorflow.prepare.label_words import (
 )
 from anchorflow.prepare.locating import PromptError, locate
 from anchorflow.prepare.samples import with_shuffled_labels
-from anchorflow.prepare.template import PromptTexts, Template
-from anchorflow.prepare.wording import check_wording_tokens, separators_to_try, unknown_parts
+from anchorflow.prepare.template import (
+    PromptTexts,
+    Template,
+    check_wording_tokens,
+    separators_to_try,
+    unknown_parts,
+)
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES

@@ -10,10 +10,9 @@ import polars as pl
 from anchorflow.config.errors import InputError
 from anchorflow.config.look_alikes import INVISIBLE, SEPARATING
 from anchorflow.config.text_fields import FIELD_SEPARATOR, fields_of
-from anchorflow.prepare.hub_texts import read_splits
 from anchorflow.prepare.labels import labels_of
 from anchorflow.prepare.same_texts import with_invisible, without_repeated
-from anchorflow.prepare.text_files import Source, read_file
+from anchorflow.prepare.text_sources import Source, read_file, read_splits
 from anchorflow.random_draws import generator
 from anchorflow.schemas.texts import SPLITS, TEXTS
 from anchorflow.store.cell import Cell
