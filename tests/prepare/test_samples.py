@@ -1,7 +1,5 @@
 """Samples: the same draws whenever the same thing is drawn, whatever else is drawn."""
 
-from itertools import pairwise
-
 import numpy as np
 import polars as pl
 import pytest
@@ -43,29 +41,14 @@ def test_samples_have_the_types_of_their_table() -> None:
     assert len(samples) == 2 * 8
 
 
-def test_the_same_seed_draws_the_same() -> None:
-    assert draw().equals(draw())
-
-
-def test_another_seed_draws_other_texts_and_demonstrations() -> None:
-    first, second = draw(seed=0), draw(seed=1)
-    assert first["example"].to_list() != second["example"].to_list()
-    rows = [of(s, "fixed")["demonstration_rows"][0].to_list() for s in (first, second)]
-    assert rows[0] != rows[1]
-
-
-def test_two_tasks_with_equally_many_texts_draw_differently() -> None:
-    first, second = draw("reviews"), draw("news")
-    assert first["example"].to_list() != second["example"].to_list()
-    assert first["demonstration_rows"].to_list() != second["demonstration_rows"].to_list()
-
-
-def test_drawing_other_tasks_and_seeds_in_between_changes_nothing() -> None:
-    alone = draw("reviews", seed=3)
-    draw("news", seed=3)
-    draw("reviews", seed=4)
-    generator(3, "reviews", "something else").random(100)
-    assert draw("reviews", seed=3).equals(alone)
+def test_a_draw_depends_on_task_and_seed_alone_and_differs_with_both() -> None:
+    first = draw()
+    for other in (draw(seed=1), draw("news")):
+        assert first["example"].to_list() != other["example"].to_list()
+        rows = [of(s, "fixed")["demonstration_rows"][0].to_list() for s in (first, other)]
+        assert rows[0] != rows[1]
+    generator(0, "reviews", "something else").random(100)
+    assert draw().equals(first)
 
 
 def test_more_test_texts_leave_the_demonstrations_as_they_are() -> None:
@@ -80,27 +63,20 @@ def test_more_test_texts_leave_the_demonstrations_as_they_are() -> None:
     )
 
 
-def test_demonstrations_per_example_differ_between_examples() -> None:
-    drawn = of(draw(), "per_example")["demonstration_rows"].to_list()
-    assert all(a != b for a, b in pairwise(drawn))
-    assert len({tuple(rows) for rows in drawn}) == len(drawn)
-
-
-def test_fixed_demonstrations_are_the_same_for_all_examples() -> None:
-    drawn = of(draw(), "fixed")["demonstration_rows"].to_list()
+def test_demonstrations_are_drawn_for_each_example_or_once() -> None:
+    drawn = [tuple(rows) for rows in of(draw(), "per_example")["demonstration_rows"]]
+    assert len({*drawn}) == len(drawn) == 8
+    drawn = [tuple(rows) for rows in of(draw(), "fixed")["demonstration_rows"]]
+    assert len({*drawn}) == 1
     assert len(drawn) == 8
-    assert all(rows == drawn[0] for rows in drawn)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_every_label_has_as_many_demonstrations(protocol: str) -> None:
-    for labels in of(draw(per_label=4), protocol)["demonstration_labels"].to_list():
-        assert sorted(labels) == [0] * 4 + [1] * 4 + [2] * 4
-
-
-def test_the_order_of_labels_is_drawn_too() -> None:
-    orders = {tuple(labels) for labels in of(draw(), "per_example")["demonstration_labels"]}
-    assert len(orders) > 1
+def test_every_label_has_as_many_demonstrations_in_an_order_that_is_drawn(protocol: str) -> None:
+    drawn = of(draw(per_label=4), protocol)["demonstration_labels"].to_list()
+    assert all(sorted(labels) == [0] * 4 + [1] * 4 + [2] * 4 for labels in drawn)
+    assert drawn[0] != sorted(drawn[0])
+    assert (len({tuple(labels) for labels in drawn}) > 1) == (protocol == "per_example")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -132,17 +108,19 @@ def test_a_test_split_with_fewer_texts_is_used_whole() -> None:
     assert of(samples, "fixed")["example"].to_list() == list(range(20))
 
 
-def test_a_label_with_too_few_training_texts_is_told_by_its_word() -> None:
+@pytest.mark.parametrize(
+    ("labels", "wanted", "sentence"),
+    [
+        (LABELS, 3, r"^tasks.reviews.train: .*\"Neutral\" has 2 .* is 3; add texts or"),
+        ([*LABELS, " Mixed"], 1, 'the label "Mixed" has 0 training texts'),
+    ],
+)
+def test_a_label_with_too_few_training_texts_is_told_by_its_word(
+    labels: list[str], wanted: int, sentence: str
+) -> None:
     few = texts().filter((pl.col("split") == "test") | (pl.col("label") != 1) | (pl.col("row") < 6))
-    with pytest.raises(
-        InputError, match=r"^tasks.reviews.train: .*\"Neutral\" has 2 .* is 3; add texts or"
-    ):
-        draw_samples(few, 0, LABELS, 8, 3)
-
-
-def test_a_label_without_training_texts_is_told_by_its_word() -> None:
-    with pytest.raises(InputError, match='the label "Mixed" has 0 training texts'):
-        draw_samples(texts(), 0, [*LABELS, " Mixed"], 8, 1)
+    with pytest.raises(InputError, match=sentence):
+        draw_samples(few, 0, labels, 8, wanted)
 
 
 def test_shuffling_labels_leaves_all_else_and_the_labels_of_every_prompt() -> None:
@@ -156,13 +134,9 @@ def test_shuffling_labels_leaves_all_else_and_the_labels_of_every_prompt() -> No
 
 
 def test_labels_are_shuffled_once_for_fixed_demonstrations_and_anew_for_others() -> None:
-    shuffled = with_shuffled_labels(draw())
-    assert of(shuffled, "fixed")["demonstration_labels"].n_unique() == 1
-    drawn = draw()
-    same_labels = drawn.with_columns(
-        demonstration_labels=pl.lit([0, 0, 1, 1, 2, 2], dtype=pl.List(pl.Int32))
-    )
-    labels = with_shuffled_labels(same_labels)
+    assert of(with_shuffled_labels(draw()), "fixed")["demonstration_labels"].n_unique() == 1
+    same_labels = pl.lit([0, 0, 1, 1, 2, 2], dtype=pl.List(pl.Int32))
+    labels = with_shuffled_labels(draw().with_columns(demonstration_labels=same_labels))
     assert of(labels, "per_example")["demonstration_labels"].n_unique() > 2
 
 

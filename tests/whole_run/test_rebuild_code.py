@@ -25,9 +25,6 @@ NOT_IN_A_SMALL_RUN = {
     "scripts/plot_comparison.py",
     "scripts/write_atlas.py",
     "scripts/gather.py",
-    "scripts/prepare_further_embeddings.py",
-    "scripts/prepare_rare_words.py",
-    "scripts/prepare_perturbations.py",
     "prepare/further_embeddings.py",
 }
 SHARED = "schemas/fields.py"  # whose columns count with the tables that have them

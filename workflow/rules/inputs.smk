@@ -12,7 +12,7 @@ use rule prepare as prepare_texts with:
         task=NAME,  # the same for all label words
     priority: PRIORITIES["prepare_texts"]
     params:
-        **script_of("prepare_texts"),
+        **prepared("prepare/texts"),
         spec=texts_spec,
     message:
         "Reading and checking the texts of {wildcards.task}"
@@ -32,7 +32,7 @@ use rule prepare as prepare_samples with:
         task=NAME,  # the same for all label words
     priority: PRIORITIES["prepare_samples"]
     params:
-        **script_of("prepare_samples"),
+        **prepared("prepare/samples"),
         spec=samples_spec,
     message:
         "Drawing test texts and demonstrations of {wildcards.task}, seed {wildcards.seed}"
@@ -53,7 +53,7 @@ use rule prepare as prepare_tokenizer with:
         model=NAME,  # twins share it
     priority: PRIORITIES["prepare_tokenizer"]
     params:
-        **script_of("prepare_tokenizer"),
+        **prepared("prepare/tokenizer"),
         spec=source_spec,
     message:
         "Resolving the tokenizer and architecture of {wildcards.model}"
@@ -74,7 +74,7 @@ use rule prepare as prepare_model with:
         mem_mb=memory_of,
         runtime=runtime_of,
     params:
-        **script_of("prepare_model"),
+        **prepared("prepare/model"),
         spec=weights_spec,
     message:
         "Resolving the weights of {wildcards.model} and comparing attention with eager attention"
@@ -97,7 +97,7 @@ use rule prepare as prepare_untrained with:
         mem_mb=memory_of,
         runtime=runtime_of,
     params:
-        **script_of("prepare_untrained"),
+        **prepared("prepare/untrained"),
     message:
         "Making an untrained twin of {wildcards.model}: {wildcards.kind}, draw {wildcards.draw}"
 
@@ -115,7 +115,7 @@ use rule prepare as prepare_prompts with:
         "logs/prepare_prompts/{model}/{task}/{seed}.log",
     priority: PRIORITIES["prepare_prompts"]
     params:
-        **script_of("prepare_prompts"),
+        **prepared("prepare/prompts"),
         spec=prompts_spec,
     message:
         "Building the prompts of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
@@ -140,7 +140,7 @@ use rule encode as prepare_embeddings with:
         "logs/prepare_embeddings/{task}.log",
     priority: PRIORITIES["prepare_embeddings"]
     params:
-        **script_of("prepare_embeddings"),
+        **prepared("prepare/embeddings"),
         spec=encoder_spec,
     message:
         "Embedding the texts of {wildcards.task}"
@@ -156,7 +156,7 @@ use rule encode as prepare_further_embeddings with:
         "logs/prepare_further_embeddings/{task}.log",
     priority: PRIORITIES["prepare_further_embeddings"]
     params:
-        **script_of("prepare_further_embeddings"),
+        **prepared("prepare/further_embeddings"),
         spec=further_encoders_spec,
     message:
         "Embedding the texts of {wildcards.task} with further encoders"

@@ -15,7 +15,7 @@ use rule encode as prepare_rare_words with:
         "logs/prepare_rare_words/{task}.log",
     priority: PRIORITIES["prepare_rare_words"]
     params:
-        **script_of("prepare_rare_words"),
+        **prepared("analyses/perturbations/rare_words"),
         spec=encoder_spec,
     message:
         "Choosing rarer words for the test texts of {wildcards.task}"
@@ -37,7 +37,7 @@ use rule prepare as prepare_perturbations with:
         task=NAME,  # the same for all label words
     priority: PRIORITIES["prepare_perturbations"]
     params:
-        **script_of("prepare_perturbations"),
+        **prepared("analyses/perturbations/texts"),
         spec=lambda wildcards: {
             "kinds": asked("perturbations.kinds"),
             **{

@@ -173,6 +173,15 @@ def script_of(name, *modules):
     return {"script": name, **code_of(name, *modules)}
 
 
+def prepared(module):
+    """The params of a rule that calls a module's ``prepare``, and rerun it when its code has changed."""
+    return {
+        "script": "prepare",
+        "module": module,
+        **code_of("prepare", f"{module}.py"),
+    }
+
+
 def analysis(name, *modules):
     """The params of a rule that measures an analysis, and rerun it when its code has changed."""
     measure = f"{folder_of(name)}/measure.py"

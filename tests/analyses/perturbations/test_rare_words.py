@@ -9,11 +9,11 @@ import torch
 
 from anchorflow.analyses.perturbations.rare_words import (
     choose_rare_words,
-    content_words,
     nearest_rarer,
     whole_words,
 )
 from anchorflow.analyses.perturbations.schema import RARE_WORDS
+from anchorflow.analyses.perturbations.words import content_words
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.embeddings import open_encoder
 from anchorflow.schemas.frames import frame_schema

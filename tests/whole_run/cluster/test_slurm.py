@@ -120,9 +120,9 @@ def test_the_generic_profile_s_scripts_tell_failed_jobs_from_finished_ones(
         "    raise SystemExit(1)\n"
     )
     checkout.edit(
-        "workflow/scripts/prepare_texts.py",
-        "from anchorflow.prepare.texts",
-        f"{fails_once}from anchorflow.prepare.texts",
+        "workflow/scripts/prepare.py",
+        "from anchorflow.config.registry",
+        f"{fails_once}from anchorflow.config.registry",
     )
     target = "results/texts/reviews.parquet"
     arguments = ("--profile", "profiles/cluster-generic", "--latency-wait", "10", "--", target)

@@ -63,7 +63,7 @@ class Cell(cell.Cell):
         """
         compute = {**self._compute, **instead}
         planned = prompts, cost, spec, self.scoring
-        return open_for_job(self.input.model, compute, self._given.threads, *planned)
+        return open_for_job(self.input.model, compute, self.threads, *planned)
 
     def described(self, **measured: Any) -> dict[str, Any]:
         """The settings that a table's values depend on: ``measured``, scoring, and the model."""

@@ -19,8 +19,10 @@ encoded without adding any (``add_special_tokens=False``), as ``apply_chat_templ
 
 import functools
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,9 +47,7 @@ _EMPTY_BLOCK = re.compile(r"\s*<(\w+)>\s*</\1>\s*")  # such as Qwen 3's empty th
 # A content in which escaping, a change of case, or a changed line break becomes visible.
 _TRIAL = "<b>Aé & 'b'</b>\\n \"c\" {{ d }}\n\n\te\n  f."
 
-_CHANGES = "writes different text around different contents"
-
-_EXCERPT = 60  # characters
+_EXCERPT = 40  # characters
 
 
 @dataclass(frozen=True)
@@ -77,18 +77,10 @@ class _Frame:
 
 @dataclass(frozen=True)
 class Chat:
-    """The chat template of one model.
+    """The chat template of a model, which the configuration key ``key`` asks for.
 
-    Attributes
-    ----------
-    key : str
-        The configuration key that asks for the chat format, such as ``models.X.chat``.
-    model : str
-        The model's name in the configuration.
-    takes_system : bool
-        Whether an instruction becomes a turn of its own, with the role ``system``.
-    blank : str
-        The spaces that the template writes between the end of a prompt and an answer.
+    ``takes_system`` is whether an instruction becomes a turn of its own, with the role ``system``.
+    ``blank`` are the spaces that the template writes between the end of a prompt and an answer.
     """
 
     key: str
@@ -99,24 +91,12 @@ class Chat:
 
     @classmethod
     def open(cls, folder: str | Path, key: str, model: str) -> "Chat":
-        """Open the chat template in a resolved folder with its tokenizer, and try it.
-
-        Raises
-        ------
-        InputError
-            If the model has no chat template, or one that prompts can't be made with.
-        """
+        """Open the chat template in a resolved folder with its tokenizer, and try it."""
         return cls.of(read_chat_template(folder, key, model), key, model)
 
     @classmethod
     def of(cls, template: ChatTemplate, key: str, model: str) -> "Chat":
-        """Try a template on a short conversation, with and without a turn of the system.
-
-        Raises
-        ------
-        InputError
-            If prompts can't be made with it.
-        """
+        """Try a template on a short conversation, with and without a turn of the system."""
         system, *plain = (
             Turn(role, (("text", _TRIAL),)) for role in ("system", "user", "assistant", "user")
         )
@@ -138,17 +118,10 @@ class Chat:
     ) -> list[Turn]:
         """The turns of a prompt, without white space at the ends of their contents.
 
-        Parameters
-        ----------
-        demonstrations : iterable of (segments, label word)
-            In prompt order; the segments are what precedes the label word.
-        query : sequence of segments
-            The segments of the test text.
-        instruction : segment, optional
-            The task's instruction. It becomes the system's turn if the template accepts one there;
-            otherwise it precedes the user's first turn, separated by an empty line.
-        answer : str
-            What precedes the label word in every answer.
+        Demonstrations, in prompt order, are the segments that precede a label word, and the label
+        word. ``answer`` is what precedes the label word in every answer. The instruction becomes
+        the system's turn if the template accepts one there; otherwise it precedes the user's first
+        turn, separated by an empty line.
         """
         spoken = []
         begin_of_answer = [(ANSWER, answer)] if answer else []
@@ -173,26 +146,13 @@ class Chat:
     ) -> list[list[Segment]]:
         """The segments of prompts, with what the template writes around the turns' contents.
 
-        Parameters
-        ----------
-        prompts : sequence of sequences of turns
-            The turns of each prompt, of which the last is the user's.
-        where : sequence of str
-            A name for each prompt, such as ``test text 3``, for the error sentence.
-        answer : str
-            What every answer begins with; it follows the last turn.
+        The last turn of a prompt is the user's; ``answer``, with which every answer begins, follows
+        it. A prompt's segments are those of its turns, and of :data:`FORMAT` around them. Joined,
+        they are exactly what the template renders, and the beginning of the answer. ``where`` names
+        the prompts in error sentences, as in "test text 3".
 
-        Returns
-        -------
-        list of lists of segments
-            For each prompt, its turns' segments, and segments of :data:`FORMAT` around them.
-            Joined, they are exactly what the template renders, and the beginning of the answer.
-
-        Raises
-        ------
-        InputError
-            If the template does not leave each content as it is, once, in order, and apart from
-            the others, or if the prompt does not end where an answer begins.
+        A template is refused unless it leaves each content as it is, once, in order, and apart from
+        the others, and ends the prompt where an answer begins.
         """
         roles = [tuple(turn.role for turn in turns) for turns in prompts]
         frames = {kind: self._frame(kind) for kind in dict.fromkeys(roles)}
@@ -232,40 +192,27 @@ class Chat:
     def _around(self, roles: Sequence[str]) -> tuple[str, ...]:
         """What is rendered before, between and after contents that occur nowhere else."""
         marks = [f"Xq{place:05}z" for place in range(len(roles))]  # no mark contains another
-        text = self._rendered(roles, marks)
-        for place, mark in enumerate(marks):
-            found = text.count(mark)
-            if found != 1:
-                does = "repeats" if found else "leaves out or rewrites"
-                raise self._refusal(f"{does} the content of {_turn(place, roles)}")
-        begins = [text.index(mark) for mark in marks]
-        if begins != sorted(begins):
-            raise self._refusal("puts the turns into another order")
-        ends = [begin + len(mark) for begin, mark in zip(begins, marks, strict=True)]
-        return tuple(text[a:b] for a, b in zip([0, *ends], [*begins, len(text)], strict=True))
+        text, any_mark = self._rendered(roles, marks), "|".join(marks)
+        for mark, expected in zip_longest(re.findall(any_mark, text), marks):
+            if mark != expected:
+                written, wanted = (_content(m, marks, roles) for m in (mark, expected))
+                raise self._difference(written, wanted)
+        return tuple(re.split(any_mark, text))
 
     def _frame(self, roles: Sequence[str]) -> _Frame:
         """The text around contents; it must separate turns, and end where answers begin."""
         around = self._around(roles)
-        end = around[-1]
         blanks = [""] * len(roles)
-        for place in range(1, len(roles)):
-            before = around[place]
-            if roles[place - 1] != "system" and not before.strip():
-                raise self._refusal(
-                    f"merges {_turn(place, roles)} with the turn before it, leaving no mark between"
-                )
-            if roles[place] == "assistant":
-                blanks[place] = self._blanks(before, end)
-        of_role = {
-            role: {around[k] for k in range(1, len(roles)) if roles[k - 1 : k + 1] == pair}
-            for role, pair in (
-                ("user", ("assistant", "user")),
-                ("assistant", ("user", "assistant")),
-            )
-        }
-        if of_role["user"] & of_role["assistant"]:
-            raise self._refusal("begins the user's turns like the assistant's")
+        between: dict[tuple[str, str], set[str]] = defaultdict(set)  # text by the roles around it
+        for place, pair in enumerate(pairwise(roles), 1):
+            before, (last, role) = around[place], pair
+            if last != "system" and not before.strip():
+                raise self._difference(repr(before), f"a mark before {_turn(place, roles)}")
+            if role == "assistant":
+                blanks[place] = self._blanks(before, around[-1])
+            between[pair].add(before)
+        for before in between["assistant", "user"] & between["user", "assistant"]:
+            raise self._difference(_excerpt(before), "another mark than the assistant's")
         return _Frame(around, tuple(blanks))
 
     def _blanks(self, before: str, end: str) -> str:
@@ -274,36 +221,28 @@ class Chat:
             return before[len(end) :]
         if end.startswith(before) and _EMPTY_BLOCK.fullmatch(end[len(before) :]):
             return ""
-        raise self._refusal(
-            f"ends a prompt with {_excerpt(end, end=True)}, while the answers in it follow "
-            f"{_excerpt(before, end=True)}, so the prompt does not end where an answer begins"
-        )
+        follow = f"{_excerpt(before, end=True)}, which answers in the prompt follow,"
+        raise self._difference(f"{_excerpt(end, end=True)} at the end of a prompt", follow)
 
     def _segments(self, turns: Sequence[Turn], frame: _Frame, where: str) -> list[Segment]:
         """The segments of one prompt; its rendered text must consist of exactly these."""
-        roles = [turn.role for turn in turns]
-        text = self._rendered(roles, [turn.content for turn in turns], where)
+        contents = [turn.content for turn in turns]
+        text = self._rendered([turn.role for turn in turns], contents, where)
+        pairs = zip(frame.around, [*contents, ""], strict=True)
+        expected = "".join(before + content for before, content in pairs)
+        if text != expected:
+            shorter = min(len(text), len(expected))
+            same = next((k for k in range(shorter) if text[k] != expected[k]), shorter)
+            raise self._difference(_excerpt(text[same:]), _excerpt(expected[same:]), where)
         found: list[Segment] = []
-        reached = 0
-        for place, (turn, before, blank) in enumerate(
-            zip(turns, frame.around, frame.blanks, strict=False)
-        ):
-            content = turn.content
-            if not text.startswith(before, reached):
-                raise self._refusal(_CHANGES, where)
-            if not text.startswith(before + content, reached):
-                if text.startswith(before + content.strip(), reached):
-                    does = f"trims the white space at the ends of {_excerpt(content)}"
-                else:
-                    does = f"rewrites the content of {_turn(place, roles)}, {_excerpt(content)}"
-                raise self._refusal(does, where)
+        for turn, before, blank in zip(turns, frame.around[:-1], frame.blanks, strict=True):
             (kind, first), *others = turn.segments
-            found.append((FORMAT, before.removesuffix(blank)))
-            found += [(kind, blank + first), *others]
-            reached += len(before + content)
-        if text[reached:] != frame.around[-1]:
-            raise self._refusal(_CHANGES, where)
+            found += [(FORMAT, before.removesuffix(blank)), (kind, blank + first), *others]
         return [*found, (FORMAT, frame.around[-1])]
+
+    def _difference(self, written: str, expected: str, where: str = "") -> InputError:
+        """The first difference between what the template writes and what a prompt needs."""
+        return self._refusal(f"writes {written} where {expected} is expected", where)
 
     def _refusal(self, does: str, where: str = "", remedy: str = "") -> InputError:
         remedy = remedy or "choose another model"
@@ -330,6 +269,10 @@ def _stripped(segments: Sequence[Segment]) -> tuple[Segment, ...]:
             if texts[place]:
                 break
     return tuple((kind, text) for (kind, _), text in zip(segments, texts, strict=True))
+
+
+def _content(mark: str | None, marks: Sequence[str], roles: Sequence[str]) -> str:
+    return "nothing" if mark is None else f"the content of {_turn(marks.index(mark), roles)}"
 
 
 def _turn(place: int, roles: Sequence[str]) -> str:

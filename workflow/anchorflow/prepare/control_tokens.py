@@ -97,19 +97,9 @@ def encode(
 ) -> Tokens:
     """Tokenize joined segments, of which those of :data:`CONTENTS` are plain text.
 
-    The prompt begins with BOS once if the tokenizer adds one, also if the template writes it.
-
-    Parameters
-    ----------
-    chat_template : str
-        The model's chat template, which may name control tokens; without it, those are text.
-    in_chat : bool
-        Whether the segments are a chat, whose template writes all special tokens itself.
-
-    Raises
-    ------
-    InputError
-        If a content has a control token, and the tokenizer can't be renamed.
+    The prompt begins with BOS once if the tokenizer adds one, also if the template writes it. What
+    the model's chat template does not name is no control token, but text. In a chat, the template
+    writes all special tokens itself.
     """
     text = "".join(part for _, part in segments)
     control = control_tokens(tokenizer, chat_template)

@@ -15,12 +15,7 @@ _NAMES = {"train": "training text", "test": "test text"}  # of a split's texts
 def described_texts(texts: pl.DataFrame, labels: Sequence[str]) -> list[str]:
     """Rows per split and label, the shortest and the longest text, and one text of each label.
 
-    Parameters
-    ----------
-    texts : DataFrame
-        ``TEXTS`` of one task.
-    labels : sequence of str
-        Label words, in label order.
+    ``texts`` are those of one task; label words are in label order.
     """
     counts = {split: of_labels(texts.filter(split=split), labels) for split in SPLITS}
     by_length = texts.sort(pl.col("text").str.len_chars(), maintain_order=True)
@@ -47,14 +42,8 @@ def remarks(
 ) -> list[str]:
     """What could mislead a reader of numbers on these texts, one sentence each.
 
-    Parameters
-    ----------
-    texts : DataFrame
-        ``TEXTS`` of one task.
-    labels : sequence of str
-        Label words, in label order.
-    seeds, wanted, per_label : int
-        Number of seeds; ``test_examples`` and ``demonstrations_per_label`` of the configuration.
+    ``wanted`` and ``per_label`` are ``test_examples`` and ``demonstrations_per_label`` of the
+    configuration.
     """
     splits = {split: texts.filter(split=split) for split in SPLITS}
     train, test = (distinct(texts, split) for split in SPLITS)
@@ -104,13 +93,7 @@ def remarks(
 
 
 def distinct_draws(samples: pl.DataFrame) -> str:
-    """How many test texts all seeds have, and how many of them are distinct.
-
-    Parameters
-    ----------
-    samples : DataFrame
-        ``SAMPLES`` of one task, of all seeds.
-    """
+    """How many test texts all seeds of one task have, and how many of them are distinct."""
     queries = samples.filter(demonstrations="fixed")
     seeds, texts = queries["seed"].n_unique(), queries["example"].n_unique()
     which = "all distinct" if texts == len(queries) else f"{texts} of them distinct"

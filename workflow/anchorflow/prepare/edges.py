@@ -36,17 +36,9 @@ NEAREST = 4  # keys at about the same distance, of which one is drawn in place o
 
 
 def edges_of(prompt: Mapping[str, Any], name: str) -> Edges:
-    """The edges of one class among the tokens up to the target, for a row of ``PROMPTS``.
+    """The edges of one of ``CLASSES`` among the tokens up to the target, for a row of ``PROMPTS``.
 
-    Parameters
-    ----------
-    name : str
-        One of ``CLASSES``.
-
-    Returns
-    -------
-    [tokens, tokens], bool
-        True from row to key; never on the diagonal.
+    [tokens, tokens], true from row to key; never on the diagonal.
     """
     tokens, target, query = (prompt[key] for key in ("tokens", "target_position", "query_start"))
     edges: Edges = np.zeros((tokens, tokens), bool)
@@ -85,10 +77,7 @@ def random_ranks(edges: Edges, random: np.random.Generator) -> NDArray[np.int64]
     The prompt's first token has none. It draws so much attention that no key after it in the order
     would be reached.
 
-    Parameters
-    ----------
-    edges : [rows, keys], bool
-        Row r belongs to the token at position ``keys - rows + r``.
+    Row r of ``edges``, [rows, keys], belongs to the token at position ``keys - rows + r``.
     """
     rows, keys = edges.shape
     ranks: NDArray[np.int64] = np.zeros(edges.shape, np.int64)
@@ -106,10 +95,7 @@ def matched_edges(edges: Edges, random: np.random.Generator) -> Edges:
     earlier tokens of its row that are not in the class and have not been drawn; the prompt's first
     token is never drawn. A row with too few other keys gets all of them.
 
-    Parameters
-    ----------
-    edges : [rows, keys], bool
-        Row r belongs to the token at position ``keys - rows + r``.
+    Row r of ``edges``, [rows, keys], belongs to the token at position ``keys - rows + r``.
     """
     rows, keys = edges.shape
     drawn: Edges = np.zeros_like(edges)

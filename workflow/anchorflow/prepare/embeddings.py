@@ -15,8 +15,11 @@ from transformers.utils import logging as transformers_logging
 from anchorflow.config.errors import InputError
 from anchorflow.config.named_files import encoder_folder
 from anchorflow.config.text_fields import FIELD_SEPARATOR
+from anchorflow.model.devices import choose_device
 from anchorflow.schemas.embeddings import EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.texts import TEXTS
+from anchorflow.store.cell import Cell
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -27,11 +30,7 @@ log = logging.getLogger(__name__)
 def encoder_directory(path: str, key: str = "encoder.path") -> Path:
     """The encoder's directory at ``path``, the value of ``key``; checks weights and modules.
 
-    Raises
-    ------
-    InputError
-        If the package is not installed, or the directory does not exist, contains no encoder, lacks
-        safetensors weights, or has modules with their own code.
+    Pickled weights are not read, and modules' own code is not run.
     """
     folder = encoder_folder(path, key)
     if not all(kind.startswith("sentence_transformers.") for kind in _module_types(folder)):
@@ -74,13 +73,7 @@ def encoder_identity(path: str, folder: Path) -> dict[str, Any]:
 def open_encoder(
     folder: Path, device: torch.device, key: str = "encoder.path"
 ) -> "SentenceTransformer":
-    """Open a sentence encoder in float32, from local files only.
-
-    Raises
-    ------
-    InputError
-        If the directory can't be read.
-    """
+    """Open a sentence encoder in float32, from local files only."""
     # Imported here because it takes seconds, and the rest of this module does not need it.
     from sentence_transformers import SentenceTransformer
 
@@ -103,25 +96,10 @@ def open_encoder(
 def embed_texts(
     texts: pl.DataFrame, encoder: "SentenceTransformer", key: str = "encoder.path"
 ) -> pl.DataFrame:
-    """Embed every text of one task; equal texts get equal vectors.
+    """Embed every text of one task, in their order; equal texts get equal vectors.
 
     Fields of a text are separated by newlines. Texts that are longer than the encoder's limit are
-    truncated; their number is logged.
-
-    Parameters
-    ----------
-    texts : DataFrame
-        ``TEXTS`` of one task.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``EMBEDDINGS``, in the texts' order.
-
-    Raises
-    ------
-    InputError
-        If the vector of a text is zero or not finite.
+    truncated; their number is logged. Vectors have length 1.
     """
     distinct = texts["text"].unique(maintain_order=True)
     read = [text.replace(FIELD_SEPARATOR, "\n") for text in distinct]
@@ -159,3 +137,23 @@ def _log_truncated(encoder: "SentenceTransformer", texts: list[str]) -> None:
             len(texts),
             limit,
         )
+
+
+def device_of_job(job: Cell) -> torch.device:
+    """The device on which a job runs encoders; on a CPU, with the threads that the job has."""
+    torch.set_num_threads(job.threads)
+    return choose_device(job.config["compute"]["device"])
+
+
+def encoder_of_job(job: Cell) -> tuple["SentenceTransformer", dict[str, Any]]:
+    """The sentence encoder of a job's ``spec``, and what identifies it."""
+    path = job.spec["path"]
+    folder = encoder_directory(path)
+    return open_encoder(folder, device_of_job(job)), encoder_identity(path, folder)
+
+
+def prepare(job: Cell) -> None:
+    """Embed the texts of one task with a sentence encoder."""
+    encoder, identity = encoder_of_job(job)
+    embedded = embed_texts(job.read("texts", TEXTS), encoder)
+    job.write(EMBEDDINGS, embedded, {"encoder": identity})

@@ -7,6 +7,7 @@ import polars as pl
 import torch
 
 from anchorflow.prepare.embeddings import (
+    device_of_job,
     embed_texts,
     encoder_directory,
     encoder_identity,
@@ -14,6 +15,8 @@ from anchorflow.prepare.embeddings import (
 )
 from anchorflow.schemas.embeddings import FURTHER_EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.texts import TEXTS
+from anchorflow.store.cell import Cell
 
 
 def embed_with_further(
@@ -21,22 +24,8 @@ def embed_with_further(
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Embed every text of one task with each encoder, one after the other.
 
-    Parameters
-    ----------
-    texts : DataFrame
-        ``TEXTS`` of one task.
-    paths : mapping
-        Paths of encoders by name, as under ``encoder.further``.
-
-    Returns
-    -------
-    tuple of DataFrame and dict
-        Columns of ``FURTHER_EMBEDDINGS``; and the encoders' identities by name.
-
-    Raises
-    ------
-    InputError
-        If an encoder can't be read, or gives a vector that is zero or not finite.
+    ``paths`` are those under ``encoder.further``, by name. Also returns what identifies each
+    encoder.
     """
     parts = [pl.DataFrame(schema=frame_schema(FURTHER_EMBEDDINGS))]
     identities = {}
@@ -47,3 +36,10 @@ def embed_with_further(
         parts.append(embedded.select(pl.lit(name).alias("encoder"), pl.all()))
         identities[name] = encoder_identity(path, folder)
     return pl.concat(parts), identities
+
+
+def prepare(job: Cell) -> None:
+    """Embed the texts of one task with further sentence encoders."""
+    texts = job.read("texts", TEXTS)
+    embedded, encoders = embed_with_further(texts, job.spec["paths"], device_of_job(job))
+    job.write(FURTHER_EMBEDDINGS, embedded, {"encoders": encoders})

@@ -1,4 +1,9 @@
-"""The tokens of label words: words that begin alike, and words drawn at random."""
+"""The tokens of label words: words that begin alike, and words drawn at random.
+
+Random words are drawn from a fixed list rather than a model's vocabulary, so that models whose
+tokenizers know the same words get the same ones: the 200 picturable things of Basic English (Ogden
+1930), common nouns without a meaning for a task.
+"""
 
 import json
 import logging
@@ -14,26 +19,44 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.tokenizer import token_groups
 from anchorflow.prepare.control_tokens import Tokenizer
 from anchorflow.prepare.locating import PromptError, build_prompt, locate
-from anchorflow.prepare.random_words import UNKNOWN, leading_space, words_in_order
 from anchorflow.prepare.template import Template
+from anchorflow.random_draws import generator
 
 log = logging.getLogger(__name__)
+
+WORDS = tuple(
+    """
+    angle ant apple arch arm army baby bag ball band basin basket bath bed bee bell berry bird blade
+    board boat bone book boot bottle box boy brain brake branch brick bridge brush bucket bulb
+    button cake camera card cart carriage cat chain cheese chest chin church circle clock cloud coat
+    collar comb cord cow cup curtain cushion dog door drain drawer dress drop ear egg engine eye
+    face farm feather finger fish flag floor fly foot fork fowl frame garden girl glove goat gun
+    hair hammer hand hat head heart hook horn horse hospital house island jewel kettle key knee
+    knife knot leaf leg library line lip lock map match monkey moon mouth muscle nail neck needle
+    nerve net nose nut office orange oven parcel pen pencil picture pig pin pipe plane plate plow
+    pocket pot potato prison pump rail rat receipt ring rod roof root sail school scissors screw
+    seed sheep shelf ship shirt shoe skin skirt snake sock spade sponge spoon spring square stamp
+    star station stem stick stocking stomach store street sun table tail thread throat thumb ticket
+    toe tongue tooth town train tray tree trousers umbrella wall watch wheel whip whistle window
+    wing wire worm
+    """.split()  # noqa: SIM905
+)
+UNKNOWN = "\U00010000"  # Linear B; has the token of all unknown text, if a tokenizer has one
 
 
 class _SameTokenError(InputError):
     """Label words begin with the same token."""
 
 
+def leading_space(word: str) -> str:
+    """What a label word has before its first letter."""
+    return word[: len(word) - len(word.lstrip())]
+
+
 def label_tokens(
     name: str, tokenizer: Tokenizer, template: Template, labels: Sequence[str], model: str
 ) -> list[int]:
-    """First token id of each label word, of :func:`word_tokens`, in label order.
-
-    Raises
-    ------
-    InputError
-        If two label words begin with the same token.
-    """
+    """First token id of each label word, of :func:`word_tokens`, in label order."""
     return [word[0] for word in word_tokens(name, tokenizer, template, labels, model)]
 
 
@@ -47,20 +70,8 @@ def word_tokens(
 ) -> list[list[int]]:
     """All token ids of each label word as the continuation of a prompt, in label order.
 
-    A demonstration's label word has the same tokens.
-
-    Parameters
-    ----------
-    name, model : str
-        The cell's and the model's name, for the error sentence.
-    whole_words : bool
-        Whether whole words are scored, so that only whole words have to differ.
-
-    Raises
-    ------
-    InputError
-        If label words begin with the same token, or with ``whole_words`` one word begins another,
-        so that one of them can never be predicted.
+    A demonstration's label word has the same tokens. First tokens have to differ, or with
+    ``whole_words`` no word may begin another, so that every label can be predicted.
     """
     found: list[list[int]] = []
     for tokens in _tokens_of(tokenizer, template, labels):
@@ -158,14 +169,7 @@ def warn_of_label_words(
     """Warn of label words whose first tokens or whole-word scores require caution.
 
     They begin with the same token as others, or are tokenized differently at the end of a text than
-    before what follows them in a prompt.
-
-    Parameters
-    ----------
-    name, model : str
-        The cell's and the model's name.
-    words : sequence of [tokens]
-        The token ids of each label word, from :func:`word_tokens`.
+    before what follows them in a prompt. ``words`` are their token ids, from :func:`word_tokens`.
     """
     alike = _that_begin_alike(labels, words)
     if alike:
@@ -207,6 +211,20 @@ def _tokens_of(
             yield prompt.token_ids[prompt.label_positions[0] : prompt.label_ends[0]]
 
 
+def words_in_order(cell: str, seed: int, labels: Sequence[str]) -> list[str]:
+    """All words but a task's own, in a random order, written as its own words are.
+
+    They begin with the leading space of the labels and, if all of these have one, with a capital.
+    Every name of a cell, such as ``reviews+random``, has its own draw.
+    """
+    capital = all(word.strip()[0].isupper() for word in labels)
+    taken = {word.strip().casefold() for word in labels}
+    words = [word for word in WORDS if word not in taken]
+    random = generator(seed, task_of(cell), "label words", words_of(cell) or "")
+    drawn = [words[k] for k in random.permutation(len(words)).tolist()]
+    return [leading_space(labels[0]) + (word.capitalize() if capital else word) for word in drawn]
+
+
 def drawn_label_words(
     cell: str,
     seed: int,
@@ -217,21 +235,10 @@ def drawn_label_words(
 ) -> list[str]:
     """Label words of one token each, drawn at random, in place of a task's own.
 
-    Candidates are ``random_words.WORDS``, written as the task's own words are, in an order that the
-    seed and the cell draw; the first ones that are one token for the model, which is no other
-    word's, are taken. So models whose tokenizers know the same words get the same ones.
-
-    Parameters
-    ----------
-    cell : str
-        A task with words that are drawn, such as ``reviews+random``.
-    labels : sequence of str
-        The task's own label words.
-
-    Raises
-    ------
-    InputError
-        If the vocabulary has too few of them.
+    Candidates are ``WORDS``, written as the task's own words are, in an order that the
+    seed and the cell, such as ``reviews+random``, draw; the first ones that are one token for the
+    model, which is no other word's, are taken. So models whose tokenizers know the same words get
+    the same ones.
 
     Source: after Min et al. 2022, "Rethinking the Role of Demonstrations", in which random English
     words stand for labels.
@@ -266,21 +273,8 @@ def with_distinct_labels(
 
     With " very positive" and " very negative", " very" precedes every label word and ends the
     query, so that the target is followed by " positive" or " negative". The text of prompts changes
-    at the end of the query only. Label words whose first tokens differ remain as they are.
-
-    Parameters
-    ----------
-    name, model : str
-        The cell's and the model's name, for the error sentence.
-    whole_words : bool
-        Whether whole words are scored, so that some may begin alike and remain as they are.
-
-    Raises
-    ------
-    InputError
-        If some label words begin with the same token and have no such beginning, or the query's
-        end would be tokenized otherwise than in demonstrations; with ``whole_words``, if all begin
-        with the same token even so.
+    at the end of the query only. Label words whose first tokens differ remain as they are. Where
+    whole words are scored, some may begin alike and remain as they are, but not all.
     """
     try:
         label_tokens(name, tokenizer, template, labels, model)
@@ -331,12 +325,7 @@ def taken_together(prompts: pl.DataFrame) -> pl.DataFrame:
     """The prompts for an analysis of first tokens, see :func:`token_groups`.
 
     In ``label`` and ``demonstration_labels``, the first label of a group stands for all of it. If
-    all first tokens differ, nothing changes.
-
-    Parameters
-    ----------
-    prompts : DataFrame
-        ``PROMPTS`` of one model and task.
+    all first tokens differ, nothing changes. The prompts are those of one model and task.
     """
     if prompts.is_empty():
         return prompts

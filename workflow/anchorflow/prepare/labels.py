@@ -12,7 +12,7 @@ from typing import Any
 
 from anchorflow.config.errors import InputError
 from anchorflow.config.look_alikes import code_points, looks, spellings
-from anchorflow.prepare.text_files import Source
+from anchorflow.prepare.text_sources import Source
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # as Python writes it
 _WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]*)\.0+")
@@ -25,20 +25,7 @@ Index = Mapping[str, int]  # labels by how their values are written
 def labels_of(name: str, task: Mapping[str, Any], sources: Sequence[Source]) -> list[list[int]]:
     """The label of every row of each source of a task, as an index of its label words.
 
-    Parameters
-    ----------
-    name : str
-        The task's name, for error sentences.
-    task : mapping
-        ``columns``, ``labels`` and optionally ``values``.
-    sources : sequence of Source
-        All of the task's sources: whether integers are indices depends on all of them.
-
-    Raises
-    ------
-    InputError
-        If a label is missing, none of the task's, or could be one or another; names the file and
-        the row, and the line to write.
+    All of the task's sources are given, since whether integers are indices depends on all of them.
     """
     words = [word.strip() for word in task["labels"]]
     apart = task.get("values") or words  # in the order of the labels

@@ -16,7 +16,16 @@ from anchorflow.prepare.template import Template
 
 @dataclass(frozen=True)
 class Prompt:
-    """One tokenized prompt; all positions are token indices into ``token_ids``."""
+    """One tokenized prompt; all positions are token indices into ``token_ids``.
+
+    ``label_positions``: first token of each label word, increasing. ``label_ends``: the token after
+    the last one that has a character of the label word. ``target_position``: the last token.
+    ``format_positions``: tokens made only of template and separator characters, and special tokens
+    such as BOS. ``instruction_end``: the token after the last one that has a character of the
+    instruction. ``field_starts``, ``field_ends``: of the fields of each demonstration, then of the
+    query, see :func:`_field_spans`. ``merged_positions``: tokens with characters of a text and of
+    the template, other than spaces.
+    """
 
     token_ids: list[int]
     label_positions: list[int]
@@ -104,49 +113,14 @@ def build_prompt(
 ) -> Prompt:
     """Tokenize demonstrations and query and locate every segment.
 
-    Parameters
-    ----------
-    demonstrations : sequence of (text, label word)
-        In prompt order; the label word includes its leading space. If the template has several
-        fields, a text joins them by U+001F.
-    query : str
-        The test text.
-
-    Returns
-    -------
-    Prompt
-        ``label_positions``: first token of each label word, increasing. ``label_ends``: the token
-        after the last one that has a character of the label word. ``target_position``: the last
-        token. ``format_positions``: tokens made only of template and separator characters,
-        and special tokens such as BOS. ``instruction_end``: the token after the last one that has a
-        character of the instruction. ``field_starts``, ``field_ends``: of the fields of each
-        demonstration, then of the query, see :func:`_field_spans`. ``merged_positions``: tokens
-        with characters of a text and of the template, other than spaces.
-
-    Raises
-    ------
-    InputError
-        As :func:`locate` and :meth:`Template.compose`.
+    Demonstrations are texts and label words, in prompt order; a label word includes its leading
+    space. If the template has several fields, a text joins them by U+001F.
     """
     return locate(tokenizer, template, template.compose([(demonstrations, query)])[0])
 
 
 def locate(tokenizer: Tokenizer, template: Template, segments: Sequence[Segment]) -> Prompt:
-    """Tokenize a prompt and locate every segment.
-
-    Parameters
-    ----------
-    segments : sequence of segments
-        The whole prompt, as :meth:`Template.compose` gives it.
-
-    Raises
-    ------
-    PromptError
-        If a label word does not begin with a token of its own or is merged with the whole query, or
-        the tokenizer makes no tokens of the prompt or ends it with a special one.
-    InputError
-        If a content has a control token that the tokenizer can't read as text.
-    """
+    """Tokenize a prompt, given as :meth:`Template.compose` does, and locate every segment."""
     whole = _Text()
     whole.add(*segments)
     # A demonstration begins with the template's first piece, and so does the query.
@@ -227,17 +201,9 @@ def _field_spans(
 ) -> list[tuple[int, int]]:
     """First token of each field of a demonstration, and the token after its last.
 
-    A token that spans several fields belongs to the first of them. A field without tokens is where
-    the next field begins, or else at ``end``.
-
-    Parameters
-    ----------
-    segments_of : sequence of range
-        Segments that each token covers.
-    fields : sequence of int
-        The fields' segments, in prompt order.
-    begin, end : int
-        First token of the demonstration, and of its label word.
+    The fields' segments are in prompt order; the demonstration begins at token ``begin``, and its
+    label word at ``end``. A token that spans several fields belongs to the first of them. A field
+    without tokens is where the next field begins, or else at ``end``.
     """
     first_field = [
         next((s for s in segments_of[token] if s in fields), None) for token in range(begin, end)

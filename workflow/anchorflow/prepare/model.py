@@ -21,20 +21,19 @@ from anchorflow.model.memory import check_conversion
 from anchorflow.model.opening import MODEL_CARD, check_complete, damage_reported
 from anchorflow.model.tokenizer import read_architecture
 from anchorflow.prepare.checkpoint import (
+    DEQUANTIZED,
+    Quantization,
     check_gguf_tensors,
     check_tensors,
     check_tied,
+    check_unquantized,
     check_used,
+    dequantized,
+    quantization_of,
     stored_tensors,
 )
 from anchorflow.prepare.model_sources import model_directory, reading, without_origin
-from anchorflow.prepare.quantization import (
-    DEQUANTIZED,
-    Quantization,
-    check_unquantized,
-    dequantized,
-    quantization_of,
-)
+from anchorflow.store.cell import Cell
 from anchorflow.store.checksums import fingerprints, write_json
 from anchorflow.store.replacing import replacing
 
@@ -51,13 +50,6 @@ def resolve_model(
     any are read, the names and shapes of all tensors are compared with the model's. The model is
     then opened and compared with itself under transformers' eager attention. ``model.json`` has the
     checksums of all files, so that a job that opens the model later can verify them.
-
-    Raises
-    ------
-    InputError
-        If the source is not available or not in safetensors format, fails its checksum, has tensors
-        that are quantized in another format, are missing or would not be used, does not fit into
-        memory, or does not give the same logits with our attention function.
     """
     config = AutoConfig.from_pretrained(tokenizer, trust_remote_code=False)
     # Weights that keep their dtype are memory-mapped from their files, whatever their size.
@@ -180,3 +172,9 @@ def _changed(name: str, directory: Path) -> str:
         f"models.{name}: the weights in {directory} changed while they were checked; run again "
         "with the new ones."
     )
+
+
+def prepare(job: Cell) -> None:
+    """Prepare one model's weights and check our attention against eager attention."""
+    torch.set_num_threads(job.threads)
+    resolve_model(job.wildcards.model, job.spec, job.input.tokenizer, job.output[0])

@@ -12,7 +12,7 @@ from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError, disk_is_full, is_out_of_memory
 from anchorflow.config.named_files import local_model, packaged
-from anchorflow.prepare.quantization import ENTRIES
+from anchorflow.prepare.checkpoint import ENTRIES
 
 _CONFIGURATION_FILES = ["*.json", "*.txt", "*.model", "*.jinja"]
 
@@ -23,25 +23,14 @@ def model_directory(
 ) -> Iterator[tuple[Path, dict[str, str]]]:
     """Yield the directory to read from, and the ``gguf_file`` option if it holds a GGUF file.
 
-    Parameters
-    ----------
-    name : str
-        The model's name in the configuration.
-    settings : mapping
-        ``source`` and the keys it requires, as in the configuration.
-    weights : bool
-        Whether to include the weights; without them, little is fetched from the Hub.
-
-    Raises
-    ------
-    InputError
-        If the source is not available or fails its checksum, or if what reads it is not installed.
+    ``settings`` are the model's in the configuration. Without the weights, little is fetched from
+    the Hub.
     """
     transformers_logging.disable_progress_bar()
     source = settings["source"]
     if source == "gguf":
         try:
-            from anchorflow.prepare.gguf_header import quickly_read
+            from anchorflow.prepare.gguf_files import quickly_read
         except ModuleNotFoundError as error:
             if error.name != "gguf":
                 raise

@@ -8,26 +8,15 @@ import numpy as np
 
 
 def label_word_positions(prompt: Mapping[str, Any]) -> list[int]:
-    """All tokens of the demonstrations' label words, in increasing order.
-
-    Parameters
-    ----------
-    prompt : mapping
-        A row of ``PROMPTS``.
-    """
+    """All tokens of label words, in increasing order, for a row of ``PROMPTS``."""
     words = zip(prompt["label_positions"], prompt["label_ends"], strict=True)
     return [t for first, end in words for t in range(first, end)]
 
 
 def instruction_positions(prompt: Mapping[str, Any]) -> list[int]:
-    """Tokens of the instruction, in increasing order; none without one.
+    """Tokens of the instruction, of a row of ``PROMPTS``, in increasing order; none without one.
 
     Special tokens before it, and the separator after it, are formatting.
-
-    Parameters
-    ----------
-    prompt : mapping
-        A row of ``PROMPTS``.
     """
     formats = set(prompt["format_positions"])
     return [t for t in range(prompt["instruction_end"] or 0) if t not in formats]
@@ -43,13 +32,7 @@ def positions_without_demonstrations(prompt: Mapping[str, Any]) -> list[int]:
 
 
 def non_label_positions(prompt: Mapping[str, Any]) -> list[int]:
-    """Tokens of the demonstrations that do not belong to a label word, in increasing order.
-
-    Parameters
-    ----------
-    prompt : mapping
-        A row of ``PROMPTS``.
-    """
+    """Tokens of the demonstrations that do not belong to a label word, in increasing order."""
     words = set(label_word_positions(prompt))
     spans = zip(prompt["demonstration_starts"], prompt["demonstration_ends"], strict=True)
     return [t for start, end in spans for t in range(start, end) if t not in words]
@@ -74,24 +57,14 @@ def text_tokens(prompt: Mapping[str, Any]) -> list[list[int]]:
 def matched_positions(
     prompt: Mapping[str, Any], which: str, random: np.random.Generator | None = None
 ) -> list[int] | None:
-    """Positions that are compared with label words.
+    """Positions that are compared with label words, in increasing order, for a row of ``PROMPTS``.
 
-    Parameters
-    ----------
-    prompt : mapping
-        A row of ``PROMPTS``.
-    which : str
-        ``before`` and ``after``: the token next to each label word. ``text``: tokens drawn from
-        each demonstration's text, the same number as in its label word, or all if the text has
-        fewer.
-    random : numpy.random.Generator, optional
-        For ``text``. The draw does not depend on the label words.
+    ``before`` and ``after``: the token next to each label word. ``text``: tokens drawn from each
+    demonstration's text, the same number as in its label word, or all if the text has fewer; the
+    draw does not depend on the label words.
 
-    Returns
-    -------
-    list of int or None
-        In increasing order; None if a demonstration has no such token between the prompt's first
-        token and the target, outside all label words.
+    None if a demonstration has no such token between the prompt's first token and the target,
+    outside all label words.
     """
     words = label_word_tokens(prompt)
     if which == "text":

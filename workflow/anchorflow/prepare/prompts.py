@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from anchorflow.config.cell_names import labels_key
+from anchorflow.config.cell_names import SHUFFLED, labels_key, words_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.tokenizer import find_chat_template, open_tokenizer, read_architecture
 from anchorflow.prepare.chat import Chat
@@ -28,10 +28,18 @@ from anchorflow.prepare.label_words import (
     word_tokens,
 )
 from anchorflow.prepare.locating import PromptError, locate
-from anchorflow.prepare.template import PromptTexts, Template
-from anchorflow.prepare.wording import check_wording_tokens, separators_to_try, unknown_parts
+from anchorflow.prepare.samples import with_shuffled_labels
+from anchorflow.prepare.template import (
+    PromptTexts,
+    Template,
+    check_wording_tokens,
+    separators_to_try,
+    unknown_parts,
+)
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
+from anchorflow.schemas.samples import SAMPLES
+from anchorflow.store.cell import Cell
 
 log = logging.getLogger(__name__)
 
@@ -46,30 +54,15 @@ def build_prompts(
     task: str | None = None,
     whole_words: bool = False,
 ) -> pl.DataFrame:
-    """Tokenize every sampled prompt of one task and seed for one model.
+    """Tokenize every sampled prompt of one task and seed for one model, in the samples' order.
 
     The common beginning of all label words becomes part of the template, see
     :func:`with_distinct_labels`. A prompt is never truncated; one that is longer than the model's
     context of ``context`` tokens is kept as a row with the reason in ``skipped``. So is one in
-    which a label word has not the tokens that are scored; it has no tokens and no positions.
+    which a label word has not the tokens that are scored; it has no tokens and no positions. If all
+    prompts are skipped so, the error proposes a separator that works.
 
-    Parameters
-    ----------
-    task : str, optional
-        Name of the prompts' task, if ``labels`` are not the words of the samples' own task.
-    whole_words : bool
-        Whether whole label words are scored; else their first tokens must differ.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``PROMPTS``, in the samples' order.
-
-    Raises
-    ------
-    InputError
-        If the label words can't be distinguished, or have other tokens in all prompts than those
-        that are scored; proposes a separator that works.
+    ``task`` names the prompts' task if ``labels`` are not the words of the samples' own task.
     """
     task = task or str(samples["task"][0])
     check_wording_tokens(task, tokenizer, template, labels, model)
@@ -182,19 +175,9 @@ class PromptBuilder:
     ) -> "PromptBuilder":
         """Open the tokenizer in a resolved folder, for the wording of a task.
 
-        Parameters
-        ----------
-        wording : mapping
-            ``template``, ``fields``, ``instruction``, ``separator``, ``labels``, and ``chat``, the
-            configuration key that asks for the chat format, if any; for words that are drawn,
-            also ``drawn``, the cell and the seed, see :func:`drawn_label_words`.
-        whole_words : bool
-            Whether label words may begin alike, for which only whole words are scored.
-
-        Raises
-        ------
-        InputError
-            If words can't be drawn.
+        ``wording`` has ``template``, ``fields``, ``instruction``, ``separator``, ``labels``, and
+        ``chat``, the configuration key that asks for the chat format, if any; for words that are
+        drawn, also ``drawn``, the cell and the seed, see :func:`drawn_label_words`.
         """
         parts = {name: wording[name] for name in ("fields", "instruction", "separator")}
         chat = Chat.open(folder, wording["chat"], model) if wording["chat"] else None
@@ -222,3 +205,14 @@ class PromptBuilder:
         return build_prompts(
             samples, *wording, self.model, self.context, self.task, self.whole_words
         )
+
+
+def prepare(job: Cell) -> None:
+    """Build and tokenize the prompts of one model, task, and seed."""
+    names, whole_words = job.wildcards, job.config["scoring"] == "whole_word"
+    folder = job.input.tokenizer
+    builder = PromptBuilder.open(folder, job.spec, names.model, names.task, whole_words)
+    samples = job.read("samples", SAMPLES)
+    if words_of(names.task) == SHUFFLED:
+        samples = with_shuffled_labels(samples)
+    job.write(PROMPTS, builder.build(samples), job.spec)

@@ -28,12 +28,7 @@ def compared_texts(texts: Iterable[str]) -> pl.Series:
 def distinct(texts: pl.DataFrame, split: str, apart_from: Iterable[str] = ()) -> pl.DataFrame:
     """The distinct texts of a split, the first of each, without those that equal others.
 
-    Parameters
-    ----------
-    texts : DataFrame
-        ``TEXTS`` of one task.
-    apart_from : iterable of str
-        Texts to leave out, such as those of queries.
+    Texts that are left out, ``apart_from``, are those of queries, for example.
     """
     of_split = texts.filter(pl.col("split") == split).filter(compared().is_first_distinct())
     return of_split.filter(~compared().is_in(compared_texts(apart_from).implode()))
@@ -74,12 +69,8 @@ def without_repeated(
 ) -> dict[str, pl.DataFrame]:
     """The splits without repeated texts, if the task's key ``repeated`` says so.
 
-    ``drop`` leaves out training texts that are test texts, texts with two labels, and copies.
-
-    Raises
-    ------
-    InputError
-        For ``refuse``, if a text repeats; for ``drop``, if no text remains in a split.
+    ``drop`` leaves out training texts that are test texts, texts with two labels, and copies;
+    ``refuse`` allows none of these.
     """
     wanted = task.get("repeated", "keep")
     if wanted == "keep":

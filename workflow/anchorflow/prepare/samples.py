@@ -9,7 +9,9 @@ import polars as pl
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.same_texts import compared, distinct
 from anchorflow.random_draws import generator
-from anchorflow.schemas.texts import SPLITS
+from anchorflow.schemas.samples import SAMPLES
+from anchorflow.schemas.texts import SPLITS, TEXTS
+from anchorflow.store.cell import Cell
 
 PROTOCOLS = ("per_example", "fixed")
 
@@ -21,29 +23,12 @@ def draw_samples(
     test_examples: int,
     demonstrations_per_label: int,
 ) -> pl.DataFrame:
-    """Draw test texts and demonstrations under both protocols.
+    """Draw test texts and demonstrations of one task under both protocols.
 
     ``per_example`` draws fresh demonstrations for each test text ([A] §2.1, saliency); ``fixed``
-    draws once per seed (all other experiments). Every label has the same number of
-    demonstrations, in random order. The test texts are the same for both, drawn without
-    replacement.
-
-    Parameters
-    ----------
-    texts : DataFrame
-        ``TEXTS`` of one task.
-    labels : list of str
-        Label words, in label order.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``SAMPLES``, one row per (protocol, test text).
-
-    Raises
-    ------
-    InputError
-        If a label has too few training texts, or all test texts are demonstrations.
+    draws once per seed (all other experiments). Every label has the same number of demonstrations,
+    in random order. The test texts are the same for both, drawn without replacement. There is one
+    row per protocol and test text.
     """
     task = texts["task"][0]
     texts = texts.with_columns(compared().alias("form"))
@@ -124,12 +109,8 @@ def exchanged(labels: Sequence[int], random: np.random.Generator) -> list[int]:
     """For each place, another one that has another label, each place once.
 
     A random order would leave two labels as they are in every other draw. Labels are sorted, in a
-    random order, and rotated by a random number of places that leaves no label in its block.
-
-    Raises
-    ------
-    ValueError
-        If a label has more than half of the places.
+    random order, and rotated by a random number of places that leaves no label in its block. No
+    label may have more than half of the places.
     """
     count, most = len(labels), max(map(list(labels).count, labels))
     if 2 * most > count:
@@ -145,11 +126,6 @@ def with_shuffled_labels(samples: pl.DataFrame) -> pl.DataFrame:
     """The samples with labels exchanged between each prompt's demonstrations, as :func:`exchanged`.
 
     Fixed demonstrations have one exchange per seed, others one per test text.
-
-    Parameters
-    ----------
-    samples : DataFrame
-        ``SAMPLES`` of one task and seed.
     """
 
     def shuffle(row: dict[str, Any]) -> list[int]:
@@ -164,3 +140,9 @@ def with_shuffled_labels(samples: pl.DataFrame) -> pl.DataFrame:
         dtype=pl.List(pl.Int32),
     )
     return samples.with_columns(labels)
+
+
+def prepare(job: Cell) -> None:
+    """Draw test texts and demonstrations of one task and seed."""
+    samples = draw_samples(job.read("texts", TEXTS), int(job.wildcards.seed), **job.spec)
+    job.write(SAMPLES, samples, job.spec)

@@ -10,12 +10,12 @@ import polars as pl
 from anchorflow.config.errors import InputError
 from anchorflow.config.look_alikes import INVISIBLE, SEPARATING
 from anchorflow.config.text_fields import FIELD_SEPARATOR, fields_of
-from anchorflow.prepare.hub_texts import read_splits
 from anchorflow.prepare.labels import labels_of
 from anchorflow.prepare.same_texts import with_invisible, without_repeated
-from anchorflow.prepare.text_files import Source, read_file
+from anchorflow.prepare.text_sources import Source, read_file, read_splits
 from anchorflow.random_draws import generator
-from anchorflow.schemas.texts import SPLITS
+from anchorflow.schemas.texts import SPLITS, TEXTS
+from anchorflow.store.cell import Cell
 
 log = logging.getLogger(__name__)
 
@@ -31,26 +31,9 @@ def read_texts(
 ) -> pl.DataFrame:
     """Read and check the training and test texts of one task from files.
 
-    Parameters
-    ----------
-    name : str
-        The task's name, for error sentences and the ``task`` column.
-    task : mapping
-        ``columns``, ``labels`` and optionally ``values``, ``quoting``, ``repeated``, ``invisible``
-        and ``train_examples``, as in the configuration.
-    files : mapping
-        Path of each split's file, or paths of several, whose rows follow each other.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``TEXTS``: task, split, row, text, label.
-
-    Raises
-    ------
-    InputError
-        For an unreadable file, a missing column, an empty text, or a label that is not one of the
-        task's; names the file and the row.
+    ``task`` has ``columns``, ``labels`` and optionally ``values``, ``quoting``, ``repeated``,
+    ``invisible`` and ``train_examples``, as in the configuration. The rows of a split's several
+    files follow each other.
     """
     column, sources = task["columns"]["label"], []
     for split in SPLITS:
@@ -64,26 +47,8 @@ def read_texts(
 def read_hub_texts(name: str, task: Mapping[str, Any]) -> tuple[pl.DataFrame, str]:
     """Read and check the texts of one task from a data set on the Hugging Face Hub.
 
-    Parameters
-    ----------
-    name : str
-        As in ``read_texts``.
-    task : mapping
-        As in ``read_texts``, with ``repository``, ``revision``, ``train``, ``test`` and optionally
-        ``subset``.
-
-    Returns
-    -------
-    DataFrame
-        As of ``read_texts``.
-    str
-        The commit that was read.
-
-    Raises
-    ------
-    InputError
-        As ``read_texts``; and if there is no such data set, subset or split, or the Hub can't be
-        reached.
+    ``task`` is as in :func:`read_texts`, with ``repository``, ``revision``, ``train``, ``test`` and
+    optionally ``subset``. Also returns the commit that was read.
     """
     sources, commit = read_splits(name, task, _wanted(task))
     return _table(name, task, list(sources.items())), commit
@@ -239,3 +204,14 @@ def may_be_another(source: Source, texts: pl.Series) -> bool:
     written = texts.cast(pl.String).drop_nulls()
     numbers = len(written) > 0 and written.cast(pl.Float64, strict=False).null_count() == 0
     return source.all_text and len(source.columns) > source.rows.width and numbers
+
+
+def prepare(job: Cell) -> None:
+    """Read and check the labeled texts of one task."""
+    name, task = job.wildcards.task, job.spec
+    if task["source"] == "hub":
+        texts, commit = read_hub_texts(name, task)
+        job.write(TEXTS, texts, {**task, "commit": commit})
+    else:
+        files = {split: job.input[split] for split in SPLITS}
+        job.write(TEXTS, read_texts(name, task, files), {**task, "files": files})

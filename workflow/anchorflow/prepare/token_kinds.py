@@ -47,17 +47,13 @@ def kinds_of(prompt: Mapping[str, Any]) -> NDArray[np.int8]:
 
 
 def sources_of(prompt: Mapping[str, Any], kinds: NDArray[np.int8]) -> list[NDArray[np.int8]]:
-    """Index into ``SOURCES`` of every token, as seen from each token of the label words.
+    """Index into ``SOURCES`` of every token, [tokens], as seen from each token of the label words.
 
     ``text`` and ``template``: tokens of the label word's demonstration. ``labels``: tokens of label
     words, including the earlier ones of the same word. ``instruction``: tokens of the instruction.
     ``first``: the prompt's first token. ``rest``: all others, which belong to earlier
-    demonstrations or separate the instruction from them.
-
-    Returns
-    -------
-    list of [tokens]
-        Meaningful for the tokens that precede the label word's.
+    demonstrations or separate the instruction from them. Tokens that do not precede the label
+    word's have no meaningful source.
     """
     sources = []
     starts = prompt["demonstration_starts"]

@@ -18,6 +18,7 @@ from anchorflow.model.memory import check_conversion
 from anchorflow.model.opening import MODEL_CARD, open_model, read_card
 from anchorflow.model.tokenizer import read_architecture
 from anchorflow.random_draws import generator
+from anchorflow.store.cell import Cell
 from anchorflow.store.checksums import fingerprints, write_json
 from anchorflow.store.replacing import replacing
 
@@ -29,26 +30,13 @@ def make_untrained(
 ) -> None:
     """Write the weights of an untrained twin of a resolved model, and describe them.
 
-    Its attention is compared with eager attention, like the model's.
+    ``initialized`` weights are as the architecture initializes them; ``shuffled`` ones are the
+    trained weights, each tensor's entries permuted within it. Each draw has different weights.
+    ``folder`` becomes a directory like ``base``, ``results/models/{model}``, with the weights in
+    its dtype. The entry ``untrained`` of ``model.json`` has the kind, the draw and the model that
+    it is a twin of.
 
-    Parameters
-    ----------
-    kind : str
-        ``initialized``: weights as the architecture initializes them; ``shuffled``: the trained
-        weights, each tensor's entries permuted within it.
-    draw : int
-        Number of the draw; each has different weights.
-    base, tokenizer : path
-        ``results/models/{model}`` and ``results/tokenizers/{model}``.
-    folder : path
-        Becomes a directory like ``base``, with the weights in its dtype. The entry ``untrained``
-        of ``model.json`` has the kind, the draw and the model that it is a twin of.
-
-    Raises
-    ------
-    InputError
-        If the model's weights are missing or changed, the twin's do not fit into memory or give
-        logits that are not finite, or its attention differs from eager attention.
+    The twin's attention is compared with eager attention, like the model's.
     """
     card = read_card(base)
     trained, dtype = card["name"], card["dtype"]
@@ -110,3 +98,10 @@ def permuted(tensor: Tensor, random: np.random.Generator) -> Tensor:
     as_integers = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     random.shuffle(entries.view(as_integers[entries.itemsize]).numpy())
     return entries.reshape(tensor.shape)
+
+
+def prepare(job: Cell) -> None:
+    """Make an untrained twin of a model, and check our attention against eager attention."""
+    torch.set_num_threads(job.threads)
+    names = job.wildcards
+    make_untrained(names.kind, int(names.draw), job.input.model, job.input.tokenizer, job.output[0])

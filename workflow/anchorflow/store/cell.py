@@ -1,4 +1,4 @@
-"""What measuring jobs have in common, with or without a model: their inputs and outputs."""
+"""What jobs that prepare or measure have in common: their inputs and outputs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +10,12 @@ from anchorflow.store.parquet import read_settings, read_table, write_frame
 
 
 class Cell:
-    """The files and params of a measuring job; ``spec`` is the rule's param of this name."""
+    """The files and params of a job; ``spec`` is the rule's param of this name."""
 
     def __init__(self, snakemake: Any) -> None:
-        self._given = snakemake
-        self.params, self.input = snakemake.params, snakemake.input
+        self.params, self.input, self.output = snakemake.params, snakemake.input, snakemake.output
+        self.config, self.wildcards = snakemake.config, snakemake.wildcards
+        self.threads: int = snakemake.threads
         self.spec = snakemake.params.get("spec")
 
     def read(self, name: str, table: Table) -> pl.DataFrame:
@@ -33,4 +34,4 @@ class Cell:
         name: str | int = 0,
     ) -> None:
         """Write the output of that name; by default, the first or only one."""
-        write_frame(self._given.output[name], table, frame, settings)
+        write_frame(self.output[name], table, frame, settings)

@@ -1,9 +1,5 @@
 """Rarer replacements for the content words of test texts, chosen with a sentence encoder.
 
-A content word is a word of at least three letters, in any case, that is not among the
-``FUNCTION_WORDS``. Words with digits or apostrophes (contractions) are not content words. No tagger
-is used, so names count as content words, and so do function words of languages other than English.
-
 A content word is replaced by its nearest neighbor among the words that are rarer in the task's
 training texts. Similarity is the cosine of the encoder's embeddings of the two words, each embedded
 alone. Candidates are the content words of the training texts and the whole words in the encoder's
@@ -11,7 +7,6 @@ vocabulary; words of the vocabulary that no training text contains have a count 
 no training text contains is kept, since no candidate is rarer.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,52 +15,21 @@ import numpy as np
 import polars as pl
 
 from anchorflow.analyses.perturbations.schema import RARE_WORDS
+from anchorflow.analyses.perturbations.words import content_words
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
+from anchorflow.prepare.embeddings import encoder_of_job
 from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.texts import TEXTS
+from anchorflow.store.cell import Cell
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-
-# Letters that are not next to a letter, a digit, or an apostrophe of the same word.
-WORD = re.compile(r"(?<!\w)(?<!\w['’])[^\W\d_]{3,}(?!\w|['’]\w)")
-
-# English words of three letters and more that have a grammatical role rather than a meaning:
-# articles, pronouns, prepositions, conjunctions, auxiliary verbs, negations, and plain adverbs.
-FUNCTION_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    the this that these those each every either neither both all any some such same other another
-    much many more most few less least several enough own
-    you she him her his hers they them their theirs its our ours your yours mine who whom whose
-    which what whatever whichever whoever myself yourself himself herself itself ourselves
-    yourselves themselves one ones someone somebody something anyone anybody anything everyone
-    everybody everything nobody nothing none
-    about above across after against along amid among amongst around before behind below beneath
-    beside besides between beyond despite down during except for from inside into near off onto out
-    outside over past per since than through throughout till toward towards under underneath until
-    upon via with within without
-    and but nor yet because although though unless whereas whether while when where why how
-    whenever wherever however therefore thus hence else
-    are was were been being has have had having does did doing done can could may might must shall
-    should will would ought cannot
-    not never too very quite rather just only even also still already again ever here there then
-    now once almost perhaps maybe
-    """,
-    )
-)
 
 _BLOCK = 256  # words compared with all candidates at once; bounds the memory of the cosines
 # Marks of tokens that begin a word: of SentencePiece, and of byte-level BPE. WordPiece marks the
 # other tokens ("##"), which are not content words.
 _BEGINNINGS = ("▁", "Ġ")
-
-
-def content_words(text: str) -> list[str]:
-    """The content words of a text in order, in lower case."""
-    found = (match[0].lower() for match in WORD.finditer(text))
-    return [word for word in found if word not in FUNCTION_WORDS]
 
 
 def whole_words(vocabulary: Iterable[str]) -> set[str]:
@@ -139,3 +103,10 @@ def _embedded(words: Sequence[str], encoder: "SentenceTransformer") -> Array:
 def _frame(task: str, rows: Sequence[tuple[Any, ...]]) -> pl.DataFrame:
     named = [(task, *row) for row in rows]
     return pl.DataFrame(named, schema=frame_schema(RARE_WORDS), orient="row")
+
+
+def prepare(job: Cell) -> None:
+    """Choose rarer words to replace the content words of one task's test texts."""
+    encoder, identity = encoder_of_job(job)
+    rare_words = choose_rare_words(job.read("texts", TEXTS), encoder)
+    job.write(RARE_WORDS, rare_words, {"encoder": identity})

@@ -16,13 +16,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from anchorflow.analyses.perturbations.rare_words import WORD
-from anchorflow.analyses.perturbations.schema import PERTURBED_TEXTS
+from anchorflow.analyses.perturbations.schema import PERTURBED_TEXTS, RARE_WORDS
+from anchorflow.analyses.perturbations.words import WORD
 from anchorflow.arrays import Array
 from anchorflow.config.text_fields import FIELD_SEPARATOR
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
+from anchorflow.store.cell import Cell
 
 # Rows of a QWERTY keyboard, staggered: key i touches keys i and i + 1 of the row above.
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -169,3 +170,14 @@ def perturbed_samples(samples: pl.DataFrame, perturbed: pl.DataFrame) -> pl.Data
         .join(of_samples, on=["task", "seed", "example"], maintain_order="left")
         .select(frame_schema(SAMPLES).names())
     )
+
+
+def prepare(job: Cell) -> None:
+    """Perturb the test texts of one task and seed."""
+    samples = job.read("samples", SAMPLES).filter(demonstrations="fixed")
+    rare_words = pl.DataFrame(schema=frame_schema(RARE_WORDS))
+    settings = {"perturbations": job.spec}
+    if job.input["rare_words"]:
+        rare_words = job.read("rare_words", RARE_WORDS)
+        settings |= {"encoder": job.settings("rare_words")["encoder"]}
+    job.write(PERTURBED_TEXTS, perturb_texts(samples, job.spec, rare_words), settings)

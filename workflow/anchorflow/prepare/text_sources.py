@@ -1,23 +1,32 @@
-"""Files of texts, read as written: no text is taken for a number or a missing value."""
+"""Files of texts, and data sets of the Hugging Face Hub, read as written.
+
+No text is taken for a number or a missing value.
+"""
 
 import bz2
 import contextlib
 import csv
 import gzip
+import hashlib
 import io
 import json
 import lzma
+import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import datasets
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from huggingface_hub import HfApi
 
 from anchorflow.config.errors import InputError, disk_is_full, is_out_of_memory
+from anchorflow.schemas.texts import SPLITS
 
 _UNPACK: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.decompress,
@@ -40,6 +49,7 @@ _MARKS = {
 DOUBLE, NONE = "double", "none"  # how a file quotes
 _BY_DEFAULT = {".csv": DOUBLE, ".tsv": NONE}  # as RFC 4180, and as tab-separated files mostly are
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')  # a field, as RFC 4180 has it
+_COMMIT = re.compile("[0-9a-f]{40}")  # of the Hub
 
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a text may be a book
 
@@ -55,26 +65,13 @@ class Source(NamedTuple):
 
 
 def read_file(path: Path, wanted: Sequence[str], label: str, quoting: str | None = None) -> Source:
-    """Read a file of texts.
+    """Read a CSV, TSV, JSON, JSON lines, Parquet or Arrow file, which may be compressed.
 
-    Parameters
-    ----------
-    path : Path
-        A CSV, TSV, JSON, JSON lines, Parquet or Arrow file, which may be compressed.
-    wanted : sequence of str
-        The columns to read; whether they are there is for the caller to check.
-    label : str
-        The column of labels, whose classes are looked up.
-    quoting : str, optional
-        Of CSV and TSV: ``double`` if quotation marks enclose fields and are doubled within (RFC
-        4180), ``none`` if every line is a row and quotation marks are characters as others. By
-        default, ``double`` for CSV and ``none`` for TSV.
-
-    Raises
-    ------
-    InputError
-        For a file that is not there, can't be read, or whose quotation marks can be read in two
-        ways.
+    Whether the ``wanted`` columns are there is for the caller to check. ``label`` is the column of
+    labels, whose classes are looked up. ``quoting``, of CSV and TSV, is ``double`` if quotation
+    marks enclose fields and are doubled within (RFC 4180), and ``none`` if every line is a row and
+    quotation marks are characters as others. By default, it is ``double`` for CSV and ``none`` for
+    TSV, and files that can be read in both ways are refused.
     """
     unpack = _UNPACK.get(path.suffix.lower())
     suffix = (path if unpack is None else path.with_suffix("")).suffix.lower()
@@ -135,13 +132,8 @@ def _separated_rows(
 ) -> tuple[list[str], list[list[str]]]:
     """The header and the rows of a CSV or TSV file, whose lines are rows unless it quotes.
 
-    Raises
-    ------
-    InputError
-        If ``quoting`` is not given and the other way to read also gives complete rows, but not as
-        many, or all quotation marks enclose fields of a file that is taken not to quote.
-    ValueError
-        If a row has more or fewer fields than the header, or fields are separated otherwise.
+    Without ``quoting``, it is refused if the other way to read also gives complete rows, but not as
+    many, or if all quotation marks enclose fields of a file that is taken not to quote.
     """
     lines = list(io.StringIO(text, newline=""))
     used = quoting or _BY_DEFAULT[suffix]
@@ -295,3 +287,128 @@ def _class_names(schema: pa.Schema, label: str) -> Any:
     """Names of the label column's classes, where the library ``datasets`` wrote them."""
     described = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
     return described.get("info", {}).get("features", {}).get(label, {}).get("names")
+
+
+def read_splits(
+    name: str, task: Mapping[str, Any], wanted: Sequence[str]
+) -> tuple[dict[str, Source], str]:
+    """Download the splits of a task, unless they are in the cache, and read them.
+
+    Whether the ``wanted`` columns are there is for the caller to check. Also returns the commit.
+    """
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    datasets.disable_progress_bars()
+    with _fetching(name, task):
+        commit = _commit(task)
+        with _cache(commit, wanted) as folder:
+            builder = datasets.load_dataset_builder(
+                f"hf://datasets/{task['repository']}",  # or a folder of that name would be taken
+                task.get("subset"),
+                revision=commit,
+                cache_dir=str(folder),
+            )
+            _check_splits(name, task, _split_names(builder))
+            _keep_texts(builder.config, wanted)
+            if not Path(builder.cache_dir, "dataset_info.json").is_file():
+                builder.download_and_prepare()
+            return {split: _source(name, task, builder, split, wanted) for split in SPLITS}, commit
+
+
+def _keep_texts(config: datasets.BuilderConfig, columns: Sequence[str]) -> None:
+    """Keep CSV files as written; pandas would read "NA" as missing, and "01" as a number."""
+    if hasattr(config, "keep_default_na"):
+        config.keep_default_na = config.na_filter = False
+        config.converters = dict.fromkeys(columns, str)
+
+
+@contextlib.contextmanager
+def _fetching(name: str, task: Mapping[str, Any]) -> Iterator[None]:
+    """Report what keeps a data set from being loaded in one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # the library raises errors of many others
+        causes: list[BaseException] = [error]
+        while cause := causes[-1].__cause__ or causes[-1].__context__:
+            causes.append(cause)
+        for cause in causes:
+            if disk_is_full(cause) or is_out_of_memory(cause):
+                raise cause from None
+        reported: BaseException = error
+        if isinstance(error, datasets.exceptions.DatasetGenerationError) and error.__cause__:
+            reported = error.__cause__
+        reason = (" ".join(str(reported).split()) or type(reported).__name__).rstrip(".")
+        subset = f", subset {task['subset']}," if "subset" in task else ""
+        raise InputError(
+            f"tasks.{name}: could not fetch the data set {task['repository']}{subset} at revision "
+            f"{task['revision'][:12]} from the Hugging Face Hub ({reason}); check repository, "
+            "subset and revision, or work offline with a copy of the files and "
+            '"source: local".'
+        ) from None
+
+
+def _commit(task: Mapping[str, Any]) -> str:
+    """The commit of a revision, which may be a branch."""
+    revision: str = task["revision"]
+    if _COMMIT.fullmatch(revision):
+        return revision
+    return str(HfApi().dataset_info(task["repository"], revision=revision).sha)
+
+
+@contextlib.contextmanager
+def _cache(commit: str, kept: Sequence[str]) -> Iterator[Path]:
+    """The folder in which the library prepares a commit, with these columns kept as written.
+
+    Each commit has its own one: offline, the library takes whatever it has of a repository, which
+    could be another revision. If it can't be written, a temporary one with links to what has been
+    prepared.
+    """
+    columns = hashlib.sha256(json.dumps(kept).encode()).hexdigest()[:8]
+    folder = Path(datasets.config.HF_DATASETS_CACHE) / "revisions" / commit / columns
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    if os.access(folder, os.W_OK):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        for prepared in folder.glob("*/"):
+            (Path(temporary) / prepared.name).symlink_to(prepared.absolute())
+        yield Path(temporary)
+
+
+def _split_names(builder: datasets.DatasetBuilder) -> list[str]:
+    """The splits' names, without a download; for a prepared data set, from its description."""
+    return [str(split) for split in builder.config.data_files or builder.info.splits or ()]
+
+
+def _check_splits(name: str, task: Mapping[str, Any], there: Sequence[str]) -> None:
+    for split in SPLITS:
+        try:
+            parts = datasets.ReadInstruction.from_spec(task[split])
+            # Sizes are not known yet: larger ones than any, to check names and syntax alone.
+            parts.to_absolute(dict.fromkeys(there, 2**40))
+        except Exception as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise InputError(
+                f"tasks.{name}.{split}: {task[split]!r} is not a split of {task['repository']}, "
+                f"which has {', '.join(there)} ({reason}); correct it, as in train[:5000]."
+            ) from None
+
+
+def _source(
+    name: str,
+    task: Mapping[str, Any],
+    builder: datasets.DatasetBuilder,
+    split: str,
+    wanted: Sequence[str],
+) -> Source:
+    rows = builder.as_dataset(split=task[split])
+    subset = f" ({task['subset']})" if "subset" in task else ""
+    where = f"tasks.{name}.{split}: {task['repository']}{subset}, {task[split]}"
+    feature = rows.features.get(task["columns"]["label"])
+    classes = feature.names if isinstance(feature, datasets.ClassLabel) else None
+    there = [column for column in rows.column_names if column in wanted]
+    all_text = hasattr(builder.config, "keep_default_na")  # of CSV, see above
+    found = rows.select_columns(there).to_polars()
+    return Source(where, rows.column_names, found, classes, all_text)
