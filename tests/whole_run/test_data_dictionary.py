@@ -10,11 +10,11 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from anchorflow.config.stages import STAGES, files_of_tables
-from anchorflow.document.tables import keys_of
 from anchorflow.store.all_tables import TABLES
 from checkout import Checkout
 from documentation import python_examples, run_examples
 from job_messages import OPTIONAL, by_default
+from tools.document.data_dictionary import keys_of
 
 FILES = files_of_tables()
 # The small run has no other label words, and asks for nothing that is not there by default.

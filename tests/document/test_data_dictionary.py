@@ -6,28 +6,21 @@ import pyarrow as pa
 import pytest
 
 from anchorflow.config.stages import files_of_tables
-from anchorflow.document.tables import (
-    DICTIONARY_FILE,
+from anchorflow.schemas.fields import PARTS_OF_CHANGE, field
+from anchorflow.store.all_tables import TABLES
+from tools.document.data_dictionary import (
     columns_of,
     data_dictionary,
     in_full,
     keys_of,
     shared_columns,
 )
-from anchorflow.schemas.fields import PARTS_OF_CHANGE, field
-from anchorflow.store.all_tables import TABLES
 
 FILES = files_of_tables()
 
 
-def test_the_page_is_what_the_schemas_yield() -> None:
-    assert DICTIONARY_FILE.read_text(encoding="utf-8") == data_dictionary(TABLES, FILES), (
-        "docs/reference/data_dictionary.md is behind; run make docs."
-    )
-
-
 def test_columns_of_csv_files_and_queries_stand_in_their_section_with_one_description() -> None:
-    page = data_dictionary(TABLES, FILES)
+    page = data_dictionary()
     _, shared, *sections, _ = page.split("\n## ")
     full = [name for name in TABLES if in_full(name, FILES[name])]
     assert [section.partition("\n")[0] for section in sections] == full
@@ -59,7 +52,7 @@ def test_columns_of_csv_files_and_queries_stand_in_their_section_with_one_descri
 
 
 def test_every_other_table_has_a_row_with_its_keys_and_files() -> None:
-    page = data_dictionary(TABLES, FILES)
+    page = data_dictionary()
     rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", page.rpartition("\n## ")[2], re.MULTILINE)
     assert [name for name, _ in rows] == [n for n in TABLES if not in_full(n, FILES[n])]
     for name, row in rows:

@@ -19,10 +19,11 @@ from anchorflow.claims.verdicts import (
     UNCLEAR,
     UNTRAINED_TOO,
 )
-from anchorflow.document.markdown import page
-from anchorflow.document.published_run import MEASURES, PAPERS, Published, readable
 from anchorflow.present.page import cell
 from anchorflow.statistics.by_task import AVERAGE
+from tools.document.markdown import page, readable
+from tools.document.published_run import MEASURES, PAPERS, tasks_of
+from tools.document.runs import KeptRun
 
 _LEARNT_FROM = ("gemma-3-270m", "smollm2-135m", "qwen2.5-coder-1.5b")  # in the order of learnt.md
 
@@ -30,7 +31,7 @@ _LEARNT_FROM = ("gemma-3-270m", "smollm2-135m", "qwen2.5-coder-1.5b")  # in the 
 def page_across(folder: Path) -> str:
     """The page across all runs: what is learnt, claims by model, the papers' numbers, costs."""
     found = sorted(file.parent for file in folder.glob("*/run.json"))
-    runs = {of_run.name: Published.read(of_run) for of_run in found}
+    runs = {of_run.name: KeptRun.read(of_run) for of_run in found}
     claims = {name: _claims(run) for name, run in runs.items()}
     verdicts = {
         claim.name: [of_model.get(claim.name, {}).get("verdict") for of_model in claims.values()]
@@ -74,9 +75,9 @@ def _learnt(claims: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     )
 
 
-def _claims(run: Published) -> dict[str, dict[str, Any]]:
+def _claims(run: KeptRun) -> dict[str, dict[str, Any]]:
     """The claims of a run over its tasks, by name."""
-    rows = run.tables["claims"].filter(task=AVERAGE).iter_rows(named=True)
+    rows = run.rows("claims", task=AVERAGE).iter_rows(named=True)
     return {row["claim"]: row for row in rows}
 
 
@@ -115,7 +116,7 @@ def _number(row: Mapping[str, Any]) -> str:
     return cell(row["effect"], row["low"], row["high"])
 
 
-def _beside(runs: Mapping[str, Published]) -> pl.DataFrame:
+def _beside(runs: Mapping[str, KeptRun]) -> pl.DataFrame:
     """Averages over the tasks, by model, beside those that the papers have of the same tasks."""
     titles = {
         ("reweighting", "vanilla"): "plain",
@@ -134,7 +135,7 @@ def _beside(runs: Mapping[str, Published]) -> pl.DataFrame:
     for model, run in runs.items():
         columns[model] = [_averages(run).get(key, "–") for key in rows]
     for paper, title in PAPERS.items():
-        known = _published_averages(paper, [run.tasks for run in runs.values()])
+        known = _published_averages(paper, [tasks_of(run) for run in runs.values()])
         columns[f"{title}, published"] = [known.get(key, "–") for key in rows]
     return pl.DataFrame(columns)
 
@@ -142,10 +143,10 @@ def _beside(runs: Mapping[str, Published]) -> pl.DataFrame:
 _Key = tuple[str, str, str]  # table, method, measure
 
 
-def _averages(run: Published) -> dict[_Key, str]:
+def _averages(run: KeptRun) -> dict[_Key, str]:
     averages = {}
     for name in {"reweighting", "compression"} & run.tables.keys():
-        rows = run.tables[name].filter(task=AVERAGE)
+        rows = run.rows(name, task=AVERAGE)
         if "share" in rows.columns:
             rows = rows.filter(pl.col("share").is_null())
         for row in rows.iter_rows(named=True):
@@ -165,7 +166,7 @@ def _published_averages(paper: str, tasks: Sequence[Sequence[str]]) -> dict[_Key
     return averages
 
 
-def _hours(runs: Mapping[str, Published]) -> pl.DataFrame:
+def _hours(runs: Mapping[str, KeptRun]) -> pl.DataFrame:
     """CPU hours by analysis and model, without analyses that round to 0 for all models."""
     parts = [
         run.tables["costs"].select(

@@ -1,7 +1,4 @@
-"""docs/reference/data_dictionary.md, made from the tables' schemas so that the two agree.
-
-``make docs`` writes it.
-"""
+"""docs/reference/data_dictionary.md, made from the tables' schemas so that the two agree."""
 
 import re
 from collections import Counter
@@ -11,12 +8,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from anchorflow.config.stages import files_of_tables
-from anchorflow.document import ROOT
-from anchorflow.document.markdown import page
 from anchorflow.schemas.fields import PARTS_OF_CHANGE
 from anchorflow.store.all_tables import TABLES
+from tools.document.markdown import page
 
-DICTIONARY_FILE = ROOT / "docs" / "reference" / "data_dictionary.md"
 _SHARED_FROM = 3  # A column that so many tables describe alike is described once, at the top.
 _QUERIED = ("samples", "predictions", "flow")  # by the documented queries, or by Run.examples
 _FROM_PATH = ("model", "task", "seed")
@@ -45,17 +40,12 @@ class Section(NamedTuple):
     own: Sequence[Column]
 
 
-def data_dictionary(tables: Mapping[str, pa.Schema], files: Mapping[str, Sequence[str]]) -> str:
-    """The text of the page: columns that many tables share, a section for each of some, a list.
-
-    Parameters
-    ----------
-    files : mapping
-        Path patterns by table name.
-    """
+def data_dictionary() -> str:
+    """The text of the page: columns that many tables share, a section for each of some, a list."""
+    files = files_of_tables()
     full = {
-        name: _with_descriptions(schema, tables)
-        for name, schema in tables.items()
+        name: _with_descriptions(schema)
+        for name, schema in TABLES.items()
         if in_full(name, files[name])
     }
     shared = shared_columns(full.values())
@@ -70,7 +60,7 @@ def data_dictionary(tables: Mapping[str, pa.Schema], files: Mapping[str, Sequenc
                 _keys_in_list(schema),
                 ", ".join(f"`{pattern}`" for pattern in files[name]),
             ]
-            for name, schema in tables.items()
+            for name, schema in TABLES.items()
             if name not in full
         ],
         names=_names,
@@ -81,11 +71,6 @@ def data_dictionary(tables: Mapping[str, pa.Schema], files: Mapping[str, Sequenc
 def in_full(name: str, files: Iterable[str]) -> bool:
     """Whether the page describes a table's columns: those in CSV files, and what queries use."""
     return name in _QUERIED or any(file.endswith(".csv") for file in files)
-
-
-def write() -> None:
-    """Write docs/reference/data_dictionary.md."""
-    DICTIONARY_FILE.write_text(data_dictionary(TABLES, files_of_tables()), encoding="utf-8")
 
 
 def keys_of(schema: pa.Schema) -> list[str]:
@@ -140,13 +125,13 @@ def _sections(
     return found
 
 
-def _with_descriptions(schema: pa.Schema, tables: Mapping[str, pa.Schema]) -> pa.Schema:
+def _with_descriptions(schema: pa.Schema) -> pa.Schema:
     """A schema whose columns are described in full, not "as in" a table that is only listed."""
 
     def described(field: pa.Field) -> pa.Field:
         text = _of(field, "description").replace(PARTS_OF_CHANGE, _PARTS)
         if found := re.match(r"as in the table (\w+)", text):
-            text = _of(tables[found[1]].field(field.name), "description") + text[found.end() :]
+            text = _of(TABLES[found[1]].field(field.name), "description") + text[found.end() :]
         return field.with_metadata({**field.metadata, b"description": text.encode()})
 
     return pa.schema([described(field) for field in schema], schema.metadata)
@@ -166,7 +151,7 @@ def _names(columns: Iterable[Column], keys: Container[str]) -> str:
 
 
 def _lines(columns: Iterable[Column], keys: Container[str] = ()) -> list[list[str]]:
-    return [[_name(each, keys), _type(each), each.description] for each in columns]
+    return [[_name(column, keys), _type(column), column.description] for column in columns]
 
 
 def _name(column: Column, keys: Container[str]) -> str:
