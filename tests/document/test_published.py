@@ -126,7 +126,8 @@ def test_the_files_beside_a_page_are_those_of_its_run(folder: Path) -> None:
 
 
 def test_a_run_is_published_beside_the_papers_numbers(tmp_path: Path) -> None:
-    configurations = run_of(tmp_path / "run", "tiny")
+    decided = {**HELD, "retrieval_helps": MISSING}
+    configurations = run_of(tmp_path / "run", "tiny", decided)
     folder = publish(tmp_path / "run", configurations, tmp_path / "published")
     text = (folder / "README.md").read_text(encoding="utf-8")
     assert f"--configfile {' '.join(Path(file).name for file in configurations)}" in text
@@ -136,6 +137,7 @@ def test_a_run_is_published_beside_the_papers_numbers(tmp_path: Path) -> None:
     kept = {"model": {"directory": "run"}, "separator": "/"}
     assert read_settings(folder / "claims.parquet") == kept
     assert "trec from sets/trec," in text
+    assert "Not measured: 1" in text and "| Not measured" not in text
     assert f"| vanilla | {CELL} | {CELL} |" in text
     # Wang et al. 2023, Table 1; nothing is compared with what was not measured.
     assert "| GPT2-XL, vanilla | 0.61 | 0.58 | 0.73 | 0.15 | 0.52 |" in text

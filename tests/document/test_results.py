@@ -14,7 +14,8 @@ from anchorflow.config.errors import InputError
 from anchorflow.config.places import REPOSITORY
 from anchorflow.store.checksums import sha256_of, write_json
 from tools.document import DOCS, results
-from tools.document.results import FIGURES, KeptRun, quote, write_results
+from tools.document.results import FIGURES, quote, write_results
+from tools.document.runs import KeptRun
 
 KEPT = KeptRun.read(DOCS / "results")
 RUN = KeptRun(

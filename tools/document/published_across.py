@@ -33,19 +33,7 @@ def page_across(folder: Path) -> str:
     found = sorted(file.parent for file in folder.glob("*/run.json"))
     runs = {of_run.name: KeptRun.read(of_run) for of_run in found}
     claims = {name: _claims(run) for name, run in runs.items()}
-    verdicts = {
-        claim.name: [of_model.get(claim.name, {}).get("verdict") for of_model in claims.values()]
-        for claim in load_claims()
-    }
-    measured = {
-        name: known for name, known in verdicts.items() if set(known) - {None, NOT_MEASURED}
-    }
-    statements = {claim.name: (claim.statement, claim.source) for claim in load_claims()}
-    groups: dict[str, list[list[str]]] = {}
-    in_most = sorted(measured.items(), key=lambda item: -item[1].count(SUPPORTED))
-    for name, known in in_most:
-        row = [*statements[name], *(_verdict(of_model.get(name)) for of_model in claims.values())]
-        groups.setdefault(_group(known), []).append(row)
+    groups = _by_group(claims)
     columns = ["claim", "source", *runs]
     return page(
         "across.md",
@@ -66,7 +54,7 @@ def _learnt(claims: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
 
     def quoted(claim: str, number: Callable[[Mapping[str, Any]], str]) -> str:
         *most, last = (number(claims[model][claim]) for model in _LEARNT_FROM)
-        return f"{', '.join(most)}, and {last}" if len(most) > 1 else " and ".join([*most, last])
+        return f"{', '.join(most)}, and {last}"
 
     return page(
         "learnt.md",
@@ -79,6 +67,20 @@ def _claims(run: KeptRun) -> dict[str, dict[str, Any]]:
     """The claims of a run over its tasks, by name."""
     rows = run.rows("claims", task=AVERAGE).iter_rows(named=True)
     return {row["claim"]: row for row in rows}
+
+
+def _by_group(claims: Mapping[str, Mapping[str, Any]]) -> dict[str, list[list[str]]]:
+    """Lines of the claims that some model has measured, by group, most often supported first."""
+    found = []
+    for claim in load_claims():
+        rows = [of_model.get(claim.name) for of_model in claims.values()]
+        verdicts = [row["verdict"] if row else None for row in rows]
+        if set(verdicts) - {None, NOT_MEASURED}:
+            found.append((verdicts, [claim.statement, claim.source, *map(_verdict, rows)]))
+    groups: dict[str, list[list[str]]] = {}
+    for verdicts, line in sorted(found, key=lambda one: -one[0].count(SUPPORTED)):
+        groups.setdefault(_group(verdicts), []).append(line)
+    return groups
 
 
 _GROUPS = (
