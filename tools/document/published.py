@@ -32,7 +32,7 @@ from tools.document.runs import FinishedRun, KeptRun, read_tables
 
 PUBLISHED = DOCS / "published"
 _NEEDED = ("claims", "costs", "reweighting")
-_QUOTED = dict.fromkeys((*_NEEDED, *TABLES))
+_QUOTED = ("claims", "costs", *TABLES)
 
 
 def publish(run: Path, configurations: Sequence[str], folder: Path = PUBLISHED) -> Path:

@@ -22,7 +22,7 @@ from anchorflow.claims.verdicts import (
 from anchorflow.present.page import cell
 from anchorflow.statistics.by_task import AVERAGE
 from tools.document.markdown import page, readable
-from tools.document.published_run import MEASURES, PAPERS, tasks_of
+from tools.document.published_run import MEASURES, PAPERS, asked_of, tasks_of
 from tools.document.runs import KeptRun
 
 _LEARNT_FROM = ("gemma-3-270m", "smollm2-135m", "qwen2.5-coder-1.5b")  # in the order of learnt.md
@@ -43,6 +43,7 @@ def page_across(folder: Path) -> str:
             for title in _GROUPS
             if title in groups
         },
+        questions=readable(_questions(runs)),
         beside=readable(_beside(runs)),
         costs=readable(_hours(runs)),
         learnt=_learnt(claims) if set(_LEARNT_FROM) <= claims.keys() else "",
@@ -67,6 +68,14 @@ def _claims(run: KeptRun) -> dict[str, dict[str, Any]]:
     """The claims of a run over its tasks, by name."""
     rows = run.rows("claims", task=AVERAGE).iter_rows(named=True)
     return {row["claim"]: row for row in rows}
+
+
+def _questions(runs: Mapping[str, KeptRun]) -> pl.DataFrame:
+    """What effect and control of each question are that some run has measured."""
+    asked = pl.concat([asked_of(run) for run in runs.values()], how="diagonal_relaxed")
+    return asked.select("question", effect="compared", control="control").unique(
+        maintain_order=True
+    )
 
 
 def _by_group(claims: Mapping[str, Mapping[str, Any]]) -> dict[str, list[list[str]]]:

@@ -38,8 +38,8 @@ def page_of(run: KeptRun) -> str:
     claims = run.tables["claims"]
     figures = {name: f"{name}.png" for name in FIGURES if f"{name}.png" in run.facts["files"]}
     counts, _ = questions(claims, figures)
-    _, answers = questions(claims.filter(pl.col("verdict") != NOT_MEASURED), figures)
-    small = pl.all().str.replace(r"\n(.*)", "<br><small>$1</small>")
+    _, answers = questions(_without_descriptions(asked_of(run)), figures)
+    small = pl.all().str.strip_chars().str.replace(r"\n(.*)", "<br><small>$1</small>")
     gains = pl.DataFrame(schema={"model": pl.String, "high": pl.Float64})
     return page(
         "published.md",
@@ -50,6 +50,17 @@ def page_of(run: KeptRun) -> str:
         tables={name: readable(of(run)) for name, of in TABLES.items() if name in run.tables},
         figures=[(FIGURES[name], file) for name, file in figures.items()],
     )
+
+
+def asked_of(run: KeptRun) -> pl.DataFrame:
+    """The claims with a question that a run measured, over its tasks."""
+    claims = run.rows("claims", task=AVERAGE)
+    return claims.filter(pl.col("question").is_not_null(), pl.col("verdict") != NOT_MEASURED)
+
+
+def _without_descriptions(claims: pl.DataFrame) -> pl.DataFrame:
+    """Claims without what the page across runs says of effect and control."""
+    return claims.with_columns(pl.lit("").alias("compared"), pl.lit("").alias("control"))
 
 
 def tasks_of(run: KeptRun) -> list[str]:
