@@ -63,7 +63,7 @@ lint: $(VENV)/installed-develop
 
 # Pages generated from the code, and docs/results.md from the finished default run, if there is one.
 docs: $(VENV)/installed
-	@$(BIN)/python -m anchorflow.document
+	@$(BIN)/python -m tools.document
 
 # Broken links are errors.
 site: $(VENV)/installed-develop
@@ -71,7 +71,7 @@ site: $(VENV)/installed-develop
 
 # The page of a finished run: make publish RUN=folder CONFIGURATION="its configuration files".
 publish: $(VENV)/installed
-	@$(BIN)/python -m anchorflow.document.published $(RUN) $(CONFIGURATION)
+	@$(BIN)/python -m tools.document.published $(RUN) $(CONFIGURATION)
 
 # Every measurement compared with the plain method, on the default model and on a well-known shape.
 bench: $(VENV)/installed

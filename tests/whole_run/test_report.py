@@ -16,10 +16,10 @@ from selenium.webdriver.support.ui import WebDriverWait
 from anchorflow.config.analysis import WORLDS
 from anchorflow.config.configuration import read_schema
 from anchorflow.config.stages import PRESENTED
-from anchorflow.document.configuration import SCHEMA_FILE
 from browser import complaints, open_browser
 from checkout import ROOT, Checkout
 from job_messages import OPTIONAL
+from tools.document import SCHEMA_FILE
 
 CATEGORIES = [
     "1 Claims",

@@ -16,13 +16,13 @@ from anchorflow.analyses.compression.styles import LOOKS, with_defaults
 from anchorflow.config import registry
 from anchorflow.config.configuration import complete_configuration, read_schema
 from anchorflow.config.errors import InputError
-from anchorflow.document.configuration import SCHEMA_FILE
 from anchorflow.kept_positions import AT_ANY_BUDGET, METHODS
 from anchorflow.model.attention_function import LayerPrefix
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.prepare.locating import build_prompt
 from anchorflow.prepare.template import Template
 from tiny_models import FAMILIES, PREFIX, shared_prompts, tiny_model
+from tools.document import SCHEMA_FILE
 
 REVIEWS = [("It drags on", " Negative"), ("Warm and clever", " Positive")]
 TOKENS = [

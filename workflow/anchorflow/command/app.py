@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
+from anchorflow.command.citations import bibtex
 from anchorflow.command.configure import (
     CONFIGURATION,
     TEMPLATE,
@@ -33,7 +34,6 @@ from anchorflow.config.configuration import asked, complete_configuration
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import REPOSITORY, WORKFLOW
 from anchorflow.config.stages import PRESENTED
-from anchorflow.document.bibliography import bibtex
 from anchorflow.summary.page import for_terminal
 
 _DRY = {"-n", "--dry-run", "--dryrun"}

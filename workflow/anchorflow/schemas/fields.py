@@ -82,10 +82,6 @@ SCORED = (
         "whether the likeliest token is such a first token; null where label_mass is",
     ),
 )
-MEANS_IN_VOCABULARY = "label_mass and in_labels: their means"
-PARTS_OF_CHANGE = (
-    "with _losing_task: its part from examples that lose the task; with _other_label: the rest; "
-) + MEANS_IN_VOCABULARY
 TOP_TOKENS = Column(
     "top_tokens", INDICES, "the most likely next tokens of the whole vocabulary, in order"
 )
@@ -129,11 +125,6 @@ METHOD = Column(
     "attention to the label words multiplied by exp(β); reweighted_RATE: the same, fitted with "
     "this learning rate; the others are baselines, described in the configuration reference at "
     "reweighting.baselines",
-)
-RETAINED_MEASURE = (
-    "retained: share of the demonstrations' effect on label probabilities that remains, 1 - Σ D(u, "
-    "i) / Σ D(u, o), with D the Jensen-Shannon divergence of label probabilities and u, i and o "
-    "those of the unmodified run, of the prediction, and without demonstrations; "
 )
 COMPRESSED = Column(
     "method",

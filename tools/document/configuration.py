@@ -1,7 +1,4 @@
-"""docs/reference/configuration.md, made from the configuration's schema.
-
-``make docs`` writes it.
-"""
+"""docs/reference/configuration.md, made from the configuration's schema."""
 
 import json
 import re
@@ -10,11 +7,8 @@ from typing import Any, NamedTuple
 
 from anchorflow.config.configuration import SEEDS_AND_TEXTS, read_schema
 from anchorflow.config.stages import SHARDED
-from anchorflow.document import ROOT
-from anchorflow.document.markdown import page
-
-SCHEMA_FILE = ROOT / "workflow" / "schemas" / "config.schema.yaml"
-PAGE_FILE = ROOT / "docs" / "reference" / "configuration.md"
+from tools.document import SCHEMA_FILE
+from tools.document.markdown import page
 
 
 class Row(NamedTuple):
@@ -26,11 +20,12 @@ class Row(NamedTuple):
     description: str
 
 
-def configuration_page(schema: Mapping[str, Any]) -> str:
-    """The text of docs/reference/configuration.md: an introduction, then every key of ``schema``.
+def configuration_page() -> str:
+    """The text of the page: an introduction, then every key of the schema.
 
     A section says in ``x-rebuilds`` what is computed again if one of its keys changes.
     """
+    schema = read_schema(SCHEMA_FILE)
     parts = schema["properties"].items()
     rebuilds = [(key, part["x-rebuilds"]) for key, part in parts if "x-rebuilds" in part]
     *most, last = SHARDED
@@ -52,11 +47,6 @@ def _sections(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Row]]]
         elif key == next(iter(plain)):
             heading = "Draws and scoring" if len(plain) > 1 else f"`{key}`"
             yield heading, "", [_row(schema, k, p, k) for k, p in plain.items()]
-
-
-def write() -> None:
-    """Write docs/reference/configuration.md."""
-    PAGE_FILE.write_text(configuration_page(read_schema(SCHEMA_FILE)), encoding="utf-8")
 
 
 def _is_mapping(part: Mapping[str, Any]) -> bool:

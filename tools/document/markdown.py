@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import polars as pl
+
+from anchorflow.present.page import markdown_lines
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -20,11 +23,10 @@ def page(template: str, **names: Any) -> str:
 
 
 def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Column names and rows, one line each; a ``|`` in a cell is escaped."""
-    lines = [_line(names), "|" + "---|" * len(names)]
-    lines += [_line([cell.replace("|", "\\|") for cell in row]) for row in rows]
-    return "\n".join(lines)
+    """Column names and rows, one line each."""
+    return readable(pl.DataFrame(list(rows), schema=list(names), orient="row"))
 
 
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def readable(frame: pl.DataFrame) -> str:
+    """A table of text and numbers in Markdown."""
+    return "\n".join(markdown_lines(frame.cast(pl.String).fill_null("–")))

@@ -19,10 +19,11 @@ from anchorflow.claims.verdicts import (
     UNCLEAR,
     UNTRAINED_TOO,
 )
-from anchorflow.document.markdown import page
-from anchorflow.document.published_run import MEASURES, PAPERS, Published, readable
 from anchorflow.present.page import cell
 from anchorflow.statistics.by_task import AVERAGE
+from tools.document.markdown import page, readable
+from tools.document.published_run import MEASURES, PAPERS, asked_of, tasks_of
+from tools.document.runs import KeptRun
 
 _LEARNT_FROM = ("gemma-3-270m", "smollm2-135m", "qwen2.5-coder-1.5b")  # in the order of learnt.md
 
@@ -30,21 +31,9 @@ _LEARNT_FROM = ("gemma-3-270m", "smollm2-135m", "qwen2.5-coder-1.5b")  # in the 
 def page_across(folder: Path) -> str:
     """The page across all runs: what is learnt, claims by model, the papers' numbers, costs."""
     found = sorted(file.parent for file in folder.glob("*/run.json"))
-    runs = {of_run.name: Published.read(of_run) for of_run in found}
+    runs = {of_run.name: KeptRun.read(of_run) for of_run in found}
     claims = {name: _claims(run) for name, run in runs.items()}
-    verdicts = {
-        claim.name: [of_model.get(claim.name, {}).get("verdict") for of_model in claims.values()]
-        for claim in load_claims()
-    }
-    measured = {
-        name: known for name, known in verdicts.items() if set(known) - {None, NOT_MEASURED}
-    }
-    statements = {claim.name: (claim.statement, claim.source) for claim in load_claims()}
-    groups: dict[str, list[list[str]]] = {}
-    in_most = sorted(measured.items(), key=lambda item: -item[1].count(SUPPORTED))
-    for name, known in in_most:
-        row = [*statements[name], *(_verdict(of_model.get(name)) for of_model in claims.values())]
-        groups.setdefault(_group(known), []).append(row)
+    groups = _by_group(claims)
     columns = ["claim", "source", *runs]
     return page(
         "across.md",
@@ -54,6 +43,7 @@ def page_across(folder: Path) -> str:
             for title in _GROUPS
             if title in groups
         },
+        questions=readable(_questions(runs)),
         beside=readable(_beside(runs)),
         costs=readable(_hours(runs)),
         learnt=_learnt(claims) if set(_LEARNT_FROM) <= claims.keys() else "",
@@ -65,7 +55,7 @@ def _learnt(claims: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
 
     def quoted(claim: str, number: Callable[[Mapping[str, Any]], str]) -> str:
         *most, last = (number(claims[model][claim]) for model in _LEARNT_FROM)
-        return f"{', '.join(most)}, and {last}" if len(most) > 1 else " and ".join([*most, last])
+        return f"{', '.join(most)}, and {last}"
 
     return page(
         "learnt.md",
@@ -74,10 +64,32 @@ def _learnt(claims: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     )
 
 
-def _claims(run: Published) -> dict[str, dict[str, Any]]:
+def _claims(run: KeptRun) -> dict[str, dict[str, Any]]:
     """The claims of a run over its tasks, by name."""
-    rows = run.tables["claims"].filter(task=AVERAGE).iter_rows(named=True)
+    rows = run.rows("claims", task=AVERAGE).iter_rows(named=True)
     return {row["claim"]: row for row in rows}
+
+
+def _questions(runs: Mapping[str, KeptRun]) -> pl.DataFrame:
+    """What effect and control of each question are that some run has measured."""
+    asked = pl.concat([asked_of(run) for run in runs.values()], how="diagonal_relaxed")
+    return asked.select("question", effect="compared", control="control").unique(
+        maintain_order=True
+    )
+
+
+def _by_group(claims: Mapping[str, Mapping[str, Any]]) -> dict[str, list[list[str]]]:
+    """Lines of the claims that some model has measured, by group, most often supported first."""
+    found = []
+    for claim in load_claims():
+        rows = [of_model.get(claim.name) for of_model in claims.values()]
+        verdicts = [row["verdict"] if row else None for row in rows]
+        if set(verdicts) - {None, NOT_MEASURED}:
+            found.append((verdicts, [claim.statement, claim.source, *map(_verdict, rows)]))
+    groups: dict[str, list[list[str]]] = {}
+    for verdicts, line in sorted(found, key=lambda one: -one[0].count(SUPPORTED)):
+        groups.setdefault(_group(verdicts), []).append(line)
+    return groups
 
 
 _GROUPS = (
@@ -115,7 +127,7 @@ def _number(row: Mapping[str, Any]) -> str:
     return cell(row["effect"], row["low"], row["high"])
 
 
-def _beside(runs: Mapping[str, Published]) -> pl.DataFrame:
+def _beside(runs: Mapping[str, KeptRun]) -> pl.DataFrame:
     """Averages over the tasks, by model, beside those that the papers have of the same tasks."""
     titles = {
         ("reweighting", "vanilla"): "plain",
@@ -134,7 +146,7 @@ def _beside(runs: Mapping[str, Published]) -> pl.DataFrame:
     for model, run in runs.items():
         columns[model] = [_averages(run).get(key, "–") for key in rows]
     for paper, title in PAPERS.items():
-        known = _published_averages(paper, [run.tasks for run in runs.values()])
+        known = _published_averages(paper, [tasks_of(run) for run in runs.values()])
         columns[f"{title}, published"] = [known.get(key, "–") for key in rows]
     return pl.DataFrame(columns)
 
@@ -142,10 +154,10 @@ def _beside(runs: Mapping[str, Published]) -> pl.DataFrame:
 _Key = tuple[str, str, str]  # table, method, measure
 
 
-def _averages(run: Published) -> dict[_Key, str]:
+def _averages(run: KeptRun) -> dict[_Key, str]:
     averages = {}
     for name in {"reweighting", "compression"} & run.tables.keys():
-        rows = run.tables[name].filter(task=AVERAGE)
+        rows = run.rows(name, task=AVERAGE)
         if "share" in rows.columns:
             rows = rows.filter(pl.col("share").is_null())
         for row in rows.iter_rows(named=True):
@@ -165,7 +177,7 @@ def _published_averages(paper: str, tasks: Sequence[Sequence[str]]) -> dict[_Key
     return averages
 
 
-def _hours(runs: Mapping[str, Published]) -> pl.DataFrame:
+def _hours(runs: Mapping[str, KeptRun]) -> pl.DataFrame:
     """CPU hours by analysis and model, without analyses that round to 0 for all models."""
     parts = [
         run.tables["costs"].select(

@@ -19,40 +19,27 @@ import yaml
 from snakemake.utils import update_config
 
 from anchorflow.config.errors import InputError
+from anchorflow.config.places import REPOSITORY
 from anchorflow.config.stages import table_at
-from anchorflow.document import ROOT
-from anchorflow.document.finished import FinishedRun
-from anchorflow.document.published_across import page_across
-from anchorflow.document.published_run import FIGURES, Published, page_of
-from anchorflow.document.results import DOCS
 from anchorflow.statistics.by_task import AVERAGE
-from anchorflow.store.all_tables import TABLES
+from anchorflow.store.all_tables import TABLES as SCHEMAS
 from anchorflow.store.checksums import read_json, sha256_of
 from anchorflow.store.parquet import read_settings, read_table, table_writer
+from tools.document import DOCS
+from tools.document.published_across import page_across
+from tools.document.published_run import FIGURES, TABLES, page_of
+from tools.document.runs import FinishedRun, KeptRun, read_tables
 
 PUBLISHED = DOCS / "published"
 _NEEDED = ("claims", "costs", "reweighting")
-_QUOTED = (*_NEEDED, "compression", "timing", "regressors")
+_QUOTED = ("claims", "costs", *TABLES)
 
 
 def publish(run: Path, configurations: Sequence[str], folder: Path = PUBLISHED) -> Path:
     """Write the page of a finished run of one model, what it is made from, and the page across.
 
-    Parameters
-    ----------
-    configurations : sequence of str
-        The configuration files with which the run is repeated, in order.
-
-    Returns
-    -------
-    path
-        The folder of the run's page.
-
-    Raises
-    ------
-    InputError
-        If the run is not finished or has several models, if a file is not what the run wrote, or
-        if the configuration files are of another model or other tasks.
+    ``configurations`` are the files with which the run is repeated, in order. Returns the folder
+    of the run's page.
     """
     finished = FinishedRun.read(run)
     tables, figures = finished.tables(), finished.figures()
@@ -71,7 +58,7 @@ def publish(run: Path, configurations: Sequence[str], folder: Path = PUBLISHED) 
         summary = f"results/summaries/{name}/{model}.parquet"
         if summary in finished.sums:
             files[f"{name}.parquet"] = finished.file(summary)
-            read_table(files[f"{name}.parquet"], TABLES[table_at(summary)])  # checks its schema
+            read_table(files[f"{name}.parquet"], SCHEMAS[table_at(summary)])  # checks its schema
     card = read_json(finished.file(f"results/models/{model}/model.json"), remedy="run again.")
     texts = {task: finished.file(f"results/texts/{task}.parquet") for task in tasks}
     contents = {name: _content(file) for name, file in sorted(files.items())}
@@ -86,7 +73,7 @@ def publish(run: Path, configurations: Sequence[str], folder: Path = PUBLISHED) 
     }
     facts = _without_folders(facts)
     texts_of_page = {
-        "README.md": page_of(Published.of(facts, quoted)),
+        "README.md": page_of(KeptRun(facts, read_tables(quoted))),
         "run.json": json.dumps(facts, indent=2) + "\n",
     }
     contents |= {name: text.encode() for name, text in texts_of_page.items()}
@@ -146,11 +133,11 @@ def _source(texts: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m anchorflow.document.published")
+    parser = argparse.ArgumentParser(prog="python -m tools.document.published")
     parser.add_argument("run", type=Path, help="folder of a finished run")
     parser.add_argument("configuration", nargs="+", help="the run's configuration files, in order")
     given = parser.parse_args()
     try:
-        print(f"Written: {publish(given.run, given.configuration).relative_to(ROOT)}")
+        print(f"Written: {publish(given.run, given.configuration).relative_to(REPOSITORY)}")
     except InputError as error:
         raise SystemExit(str(error)) from None

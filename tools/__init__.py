@@ -1,0 +1,1 @@
+"""Tools of the repository, which the installed package does not have."""
