@@ -41,8 +41,11 @@ _PARTS = (
 # A change of accuracy and its two parts; from what, each analysis says.
 ACCURACY_CHANGES, ACCURACY_GAINS = (
     (
-        Measure(name, "accuracy minus that of the unmodified run", DIFFERENCE),
+        Measure(name, f"accuracy minus that of {other}", DIFFERENCE),
         *(Measure(f"{name}_{part}", words, DIFFERENCE, in_full=True) for part, words in _PARTS),
     )
-    for name in ("accuracy_change", "accuracy_gain")
+    for name, other in (
+        ("accuracy_change", "the unmodified run"),
+        ("accuracy_gain", "plain in-context learning"),
+    )
 )
