@@ -14,8 +14,10 @@ from unittest.mock import patch
 _SECONDS = 900  # that a run may take
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(
-    ["snakemake.cli", "snakemake.executors", "jsonschema", "yaml", "libraries"]
+    ["snakemake.cli", "snakemake.executors", "jsonschema", "yaml", "libraries", "parsed_sources"]
 )
+# Where it finds them: Python 3.11 does not hand its path on to the process that is forked from.
+_PRELOADED_FROM = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "workflow")]
 
 
 def _serve_jobs(run: int, package: Path) -> None:
@@ -94,7 +96,7 @@ def run_snakemake(
     """
     from anchorflow.store.fork_server import BEFORE_FORKS
 
-    with patch.dict(os.environ, BEFORE_FORKS):
+    with patch.dict(os.environ, BEFORE_FORKS, PYTHONPATH=os.pathsep.join(_PRELOADED_FROM)):
         ensure_running()
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as output:
         process = _PROCESSES.Process(
