@@ -14,8 +14,10 @@ from unittest.mock import patch
 _SECONDS = 900  # that a run may take
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(
-    ["snakemake.cli", "snakemake.executors", "jsonschema", "yaml", "libraries"]
+    ["snakemake.cli", "snakemake.executors", "jsonschema", "yaml", "libraries", "parsed_sources"]
 )
+# Where it finds them: Python 3.11 does not hand its path on to the process that is forked from.
+_PRELOADED_FROM = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "workflow")]
 
 
 def _serve_jobs(run: int, package: Path) -> None:
@@ -62,6 +64,7 @@ def _run(
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in environment
     if "--dry-run" not in arguments:
         _serve_jobs(os.getpid(), package)
     with open(output, "a", encoding="utf-8") as file:  # each write at the end, as on a console
@@ -86,15 +89,10 @@ def run_snakemake(
     The environment is the whole one, since the process forked from has that of when it was
     started; but what a Python does of its environment when it starts is not done. The package's
     folder is by default that of the workflow in the folder.
-
-    Raises
-    ------
-    TimeoutError
-        If it hangs.
     """
     from anchorflow.store.fork_server import BEFORE_FORKS
 
-    with patch.dict(os.environ, BEFORE_FORKS):
+    with patch.dict(os.environ, BEFORE_FORKS, PYTHONPATH=os.pathsep.join(_PRELOADED_FROM)):
         ensure_running()
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as output:
         process = _PROCESSES.Process(

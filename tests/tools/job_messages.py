@@ -89,6 +89,8 @@ EMBED_FURTHER = message_of("prepare_further_embeddings")
 SAMPLE = message_of("prepare_samples")
 INDEX = {message_of("plot_flow_page_index")}
 
+UNTRAINED = message_of("prepare_untrained")
+
 # The only untrained twin of the small run, and what is prepared and measured of it.
 TWIN = "tiny+shuffled-0"
 OF_TWIN = {PROMPT, MEASURE["flow"], MEASURE["compression"]}

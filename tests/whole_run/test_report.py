@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -65,7 +64,7 @@ def without_network(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def reports(
-    _finished: Checkout, tmp_path_factory: pytest.TempPathFactory
+    shared_run: Checkout, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Path]]:
     """The report of one model, and that of two with all there is.
 
@@ -73,8 +72,7 @@ def reports(
     the report reads no table.
     """
     folder = tmp_path_factory.mktemp("report") / "run"
-    shutil.copytree(_finished.folder, folder, symlinks=True)
-    run = Checkout(folder, yaml.safe_load(yaml.safe_dump(_finished.config)))
+    run = shared_run.copy(folder)
     with pytest.MonkeyPatch.context() as patch:
         without_network(patch)
         run.snakemake("--report", "one.html")
