@@ -70,13 +70,7 @@ class Run:
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def rows(self, table: str) -> pl.DataFrame:
-        """All rows of a table.
-
-        Raises
-        ------
-        NotMeasured
-            If the run has no such table, or the table has no rows.
-        """
+        """All rows of a table."""
         if table not in self.tables:
             raise NotMeasured(f"the run has no table {table}", _ASKED_FOR.get(table, ""))
         if self.tables[table].is_empty():
@@ -84,23 +78,11 @@ class Run:
         return self.tables[table]
 
     def seeds(self, table: str) -> list[pl.DataFrame]:
-        """The rows of each seed.
-
-        Raises
-        ------
-        NotMeasured
-            As :meth:`rows`.
-        """
+        """The rows of each seed."""
         return list(per_seed(self.rows(table)))
 
     def by_seed(self, table: str) -> dict[int, pl.DataFrame]:
-        """The rows of each seed, by its number.
-
-        Raises
-        ------
-        NotMeasured
-            As :meth:`rows`.
-        """
+        """The rows of each seed, by its number."""
         return {int(rows["seed"][0]): rows for rows in self.seeds(table)}
 
 

@@ -44,11 +44,6 @@ def minus(first: Sampled, second: Sampled, all_texts: bool = False) -> Sampled:
 
     Both are of the texts that they have in common; with ``all_texts``, each is of all its texts, so
     that one of them may have been measured on fewer. Texts that they share are left out together.
-
-    Raises
-    ------
-    NotMeasured
-        If they have no text in common.
     """
     seeds = {}
     combined = first.combined is not unchanged or second.combined is not unchanged
@@ -90,13 +85,7 @@ def _both(
 
 
 def several_layers(layers: int) -> int:
-    """The number of layers, for claims that compare early and late layers.
-
-    Raises
-    ------
-    NotMeasured
-        If there is only one layer.
-    """
+    """The number of layers, for claims that compare early and late layers."""
     if layers == 1:
         raise NotMeasured("the model has a single layer")
     return layers
@@ -117,18 +106,9 @@ def difference_by_seed(
 ) -> Sampled:
     """A measure in some settings minus that in others, each the mean over settings and draws.
 
-    Seeds that lack a setting, or have no example with all of them, are left out.
-
-    Parameters
-    ----------
-    measured : DataFrame
-        One row per seed, example, draw, and setting. With a column of the measure's name that ends
-        in ``_whole``, which no setting changes, the difference is a share of its mean over seeds.
-
-    Raises
-    ------
-    NotMeasured
-        If no example has all settings.
+    Seeds that lack a setting, or have no example with all of them, are left out. With a column of
+    the measure's name that ends in ``_whole``, which no setting changes, the difference is a share
+    of its mean over seeds.
     """
     seeds, whole = {}, f"{measure}_whole"
     names = [measure, whole] if whole in measured.columns else [measure]
@@ -169,13 +149,7 @@ def _remedy(table: str, more: str, less: str) -> str:
 
 
 def accuracy_over(run: Run, table: str, column: str, more: str, less: str) -> Sampled:
-    """Accuracy of one method minus that of another, on the examples that both were run on.
-
-    Raises
-    ------
-    NotMeasured
-        If there are no such examples.
-    """
+    """Accuracy of one method minus that of another, on the examples that both were run on."""
     seeds = {}
     for rows in run.seeds(table):
         right = rows.with_columns(right=(pl.col("prediction") == pl.col("label")).cast(pl.Float64))

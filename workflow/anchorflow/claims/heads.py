@@ -35,13 +35,7 @@ class Candidates(NamedTuple):
     heads: pl.DataFrame  # weights, layer, and head of each column
 
     def best(self, among: pl.Expr | None = None) -> Columns:
-        """The heads of highest agreement over all seeds, on each half for the other one.
-
-        Raises
-        ------
-        NotMeasured
-            If a half has no texts.
-        """
+        """The heads of highest agreement over all seeds, on each half for the other one."""
         places = self.heads.with_row_index("column")
         columns = (places if among is None else places.filter(among))["column"].to_numpy()
         chosen = []
@@ -96,13 +90,7 @@ def agreement_of_constant(predictions: NDArray[np.int64], half: NDArray[np.int64
 
 
 def candidates(run: Run, weights: str = "max") -> Candidates:
-    """All heads as kernel regressions with one kind of weights.
-
-    Raises
-    ------
-    NotMeasured
-        If kernel regression was not measured.
-    """
+    """All heads as kernel regressions with one kind of weights."""
     kernel = run.rows("kernel").filter(pl.col("weights") == weights)
     of_seeds = {}
     for seed, of_model in run.by_seed("kernel_predictions").items():
@@ -112,13 +100,7 @@ def candidates(run: Run, weights: str = "max") -> Candidates:
 
 
 def fewer_demonstrations(run: Run) -> pl.DataFrame:
-    """The table ``counts``.
-
-    Raises
-    ------
-    NotMeasured
-        If kernel regression was not measured, or with one number of demonstrations alone.
-    """
+    """The table ``counts``."""
     run.rows("kernel_predictions")
     if "counts" in run.tables and run.tables["counts"].is_empty():
         raise NotMeasured(ONE_NUMBER)

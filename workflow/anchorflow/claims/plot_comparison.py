@@ -32,18 +32,7 @@ def plot_comparison(
     confidence: float,
     folder: Path,
 ) -> None:
-    """Plot every claim for all models, as ``{claim}.png`` and in other formats, in a folder.
-
-    Parameters
-    ----------
-    claims : DataFrame
-        Columns of the table ``claims``, of several models.
-    summaries : mapping
-        Summaries of the same models by analysis: ``flow``, ``isolation``, ``attention``,
-        ``confusion``, and ``kernel``.
-    variant : str
-        Variant of isolation, as in the claims.
-    """
+    """Plot every claim for all models, as ``{claim}.png`` and in other formats, in a folder."""
     models = claims["model"].unique(maintain_order=True).to_list()
     of_models = {
         model: {name: rows.filter(model=model) for name, rows in summaries.items()}

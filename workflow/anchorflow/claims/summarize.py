@@ -58,13 +58,7 @@ _SOURCE = re.compile(
 
 
 def load_claims() -> list[Claim]:
-    """The claims of all files, ordered by source.
-
-    Raises
-    ------
-    ValueError
-        If the source of a claim does not have the expected format.
-    """
+    """The claims of all files, ordered by source."""
     files = registry.entries(_FOLDER)  # in order, which the stable sort keeps for equal places
     claims = [claim for file in files for claim in registry.load(_FOLDER, file).CLAIMS]
     return sorted(claims, key=_place)
@@ -89,33 +83,11 @@ def summarize_claims(
 ) -> pl.DataFrame:
     """Effect, interval, control, null, and verdict of every claim, per task and over tasks.
 
-    Parameters
-    ----------
-    tasks : sequence of str
-        All tasks of the run, in order.
-    variant : str
-        The variant of isolation to use.
-    temperature : float
-        Temperature of kernel regression with the sentence encoder.
-    words : mapping
-        Label words by task and name, from ``configuration.label_word_sets``.
-    tables
-        Tables of one model, all tasks and seeds: ``predictions`` and those that claims list in
-        ``READS``; ``kernel_predictions`` have the demonstrations of ``kernel``. Names that begin
-        with ``untrained_`` are tables of the model's untrained twins, and with ``shuffled_``,
-        tables with shuffled demonstration labels; ``worded_predictions`` also have other label
-        words. Claims whose tables are missing are not measured.
-
-    Returns
-    -------
-    DataFrame
-        Columns of the table ``claims``: one row per claim and task, and one per claim for the
-        average.
-
-    Raises
-    ------
-    InputError
-        If there are no predictions.
+    ``tables`` are those of one model, all tasks and seeds, by the names in ``READS``, and
+    ``predictions``; ``kernel_predictions`` have the demonstrations of ``kernel``. Names that begin
+    with ``untrained_`` are tables of the model's untrained twins, and with ``shuffled_``, tables
+    with shuffled demonstration labels; ``worded_predictions`` also have other label words. Claims
+    whose tables are missing are not measured.
     """
     require_examples(tables["predictions"])
     runs = runs_of(tasks, variant, temperature, words, tables)

@@ -50,13 +50,7 @@ _MOST_FINDINGS = 3
 def questions(claims: pl.DataFrame, figures: Mapping[str, str]) -> tuple[list[str], pl.DataFrame]:
     """The count of each answer for each model, and one row per question and model.
 
-    Parameters
-    ----------
-    claims : DataFrame
-        The claims of all models.
-    figures : mapping
-        Paths of the run's figures or tables from the page, by the names of their analyses;
-        ``{model}`` stands for a model.
+    ``figures`` are paths from the page by analysis, in which ``{model}`` stands for a model.
     """
     asked = claims.filter(pl.col("task") == AVERAGE, pl.col("question").is_not_null())
     models = asked["model"].unique(maintain_order=True).to_list()
@@ -148,13 +142,7 @@ def _difference(row: Row, part: str) -> str:
 def surprises(claims: pl.DataFrame, gains: pl.DataFrame) -> list[str]:
     """Two or three findings per model that one would not expect, of different kinds if possible.
 
-    Parameters
-    ----------
-    claims : DataFrame
-        The claims of all models.
-    gains : DataFrame
-        Accuracy minus that of plain in-context learning, over tasks: columns ``model``, ``way``,
-        ``mean``, ``low`` and ``high``.
+    ``gains`` are from :func:`anchorflow.summary.facts.gains`.
     """
     findings = []
     for (model,), rows in claims.filter(pl.col("task") == AVERAGE).group_by(

@@ -47,11 +47,6 @@ def anchors_over(run: Run, method: str, measure: str) -> Sampled:
     """A measure of retention with the anchors minus that with another method.
 
     Word loyalty leaves out the label words' first tokens, which any network may keep by copying.
-
-    Raises
-    ------
-    NotMeasured
-        If one of the methods was not run.
     """
     rows = run.rows("compression")
     if measure == "word_loyalty":
@@ -83,11 +78,6 @@ def time_saved(run: Run) -> Timed:
     """Ratio of the time per query with a cache of everything to that with the anchors, minus 1.
 
     The bounds are the ratios of the closest and of the farthest quartiles, minus 1.
-
-    Raises
-    ------
-    NotMeasured
-        If one of the two was not timed, or not alone on the machine's cores.
     """
     timing = run.rows("timing")
     others = float(timing["other_work"].fill_null(0).to_numpy().max())
@@ -113,11 +103,6 @@ def predicted_confusion(run: Run, rotated: bool = False) -> Sampled:
 
     ``rotated`` assigns each label's distances to another label instead: the mean over all rotations
     of the labels by one place or more.
-
-    Raises
-    ------
-    NotMeasured
-        If there are fewer than three labels.
     """
     predictions, measured = run.by_seed("predictions"), run.by_seed("confusion")
     first = next(iter(predictions.values()))

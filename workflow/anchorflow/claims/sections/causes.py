@@ -32,13 +32,7 @@ READS = (
 
 
 def cut_over_as_heavy(run: Run) -> Sampled:
-    """Log odds lost with S_pq's edges cut minus with others of equal attention, last third.
-
-    Raises
-    ------
-    NotMeasured
-        If the run does not cut both.
-    """
+    """Log odds lost with S_pq's edges cut minus with others of equal attention, last third."""
     changes = knockout_measures(run.rows("knockout"))
     labels, others = (
         {"edges": edges, "band": "last", "control": False}
@@ -61,11 +55,6 @@ def moved(run: Run, *places: str) -> Sampled:
     """Share of the way to the donor's probabilities with all keys and values at these places.
 
     The mean over ``places``, with donors of other texts.
-
-    Raises
-    ------
-    NotMeasured
-        If the run has none of these places.
     """
     measured = {seed: transplant_measures(rows) for seed, rows in run.by_seed("transplant").items()}
     settings = [

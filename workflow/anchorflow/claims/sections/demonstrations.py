@@ -41,13 +41,7 @@ READS = (
 
 
 def labels_over_shuffled(run: Run) -> Sampled:
-    """Accuracy with true labels of the demonstrations minus that with shuffled labels, paired.
-
-    Raises
-    ------
-    NotMeasured
-        If no prompts with shuffled labels were run.
-    """
+    """Accuracy with true labels of the demonstrations minus that with shuffled labels, paired."""
     if "predictions" not in run.shuffled or run.shuffled["predictions"].is_empty():
         raise NotMeasured("labels were not shuffled", "controls: {shuffled_labels: true}")
     seeds = {}
@@ -67,13 +61,7 @@ def labels_over_shuffled(run: Run) -> Sampled:
 
 
 def agreement_gained(run: Run) -> Sampled:
-    """Agreement with the encoder's kernel, all demonstrations minus the fewest, paired.
-
-    Raises
-    ------
-    NotMeasured
-        If there is only one number of demonstrations.
-    """
+    """Agreement with the encoder's kernel, all demonstrations minus the fewest, paired."""
     counts = fewer_demonstrations(run)
     seeds = {}
     for seed, every in run.by_seed("kernel_predictions").items():
@@ -99,11 +87,6 @@ def vote_over_random(run: Run, choice: str) -> Sampled:
     """Accuracy of the demonstrations' majority label minus the model's with random demonstrations.
 
     Of labels with equally many demonstrations, the last counts, since it is the most similar one.
-
-    Raises
-    ------
-    NotMeasured
-        If no example was run with both choices.
     """
     prompts = run.by_seed("retrieval_prompts")
     seeds = {}
@@ -166,11 +149,6 @@ def separation_by_kinds(run: Run, more: Sequence[str], less: Sequence[str]) -> S
 
     A preference for one word, in all texts alike, lowers accuracy but no AUC. ``OWN`` stands for
     the task's own words.
-
-    Raises
-    ------
-    NotMeasured
-        If the task has no words of these kinds, or no example was run with all of them.
     """
     kinds = {OWN: OWN, **kinds_of_words(run)}
     sides = [[name for name, kind in kinds.items() if kind in side] for side in (more, less)]

@@ -87,10 +87,7 @@ def share_of(columns: Mapping[str, Array], name: str, others: tuple[str, ...]) -
 def flow_over(run: Run, more: str, less: str, where: Thirds, matched: str = "") -> Sampled:
     """Share of one flow minus that of another, mean over a third of the layers.
 
-    Parameters
-    ----------
-    matched : str
-        The positions that take the place of label words, as ``_text``; empty for label words.
+    ``matched`` names the positions that take the place of label words, such as ``_text``.
     """
     flows = tuple(f"{flow}{matched}" for flow in ("s_wp", "s_pq", "s_ww"))
 

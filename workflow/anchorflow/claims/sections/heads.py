@@ -44,11 +44,6 @@ def without_heads(run: Run, score: str, measure: str) -> Sampled:
     """A measure without random heads minus that without the heads of the highest scores.
 
     The mean over all shares. Random heads are of the same layers.
-
-    Raises
-    ------
-    NotMeasured
-        If the run takes none of them away, or demonstrations do not help the model.
     """
     rows = ablation_measures(run.rows("ablation"))
     means = dict(rows.group_by("score").agg(pl.col("accuracy").mean()).iter_rows())
@@ -78,13 +73,7 @@ def without_rather(run: Run, score: str, instead: str, measure: str) -> Sampled:
 
 
 def _of_score(run: Run, score: str) -> dict[int, pl.DataFrame]:
-    """Rows of one score by seed.
-
-    Raises
-    ------
-    NotMeasured
-        If the run does not have it.
-    """
+    """Rows of one score by seed."""
     seeds = {seed: rows.filter(score=score) for seed, rows in run.by_seed("heads").items()}
     found = {seed: rows for seed, rows in seeds.items() if not rows.is_empty()}
     if not found:

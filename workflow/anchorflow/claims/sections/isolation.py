@@ -32,14 +32,7 @@ LAYERS = 5  # N, the number of isolated layers in [A]
 
 
 def isolation_over(run: Run, more: Sequence[Setting], less: Sequence[Setting]) -> Sampled:
-    """What is retained in some settings minus that in others, with five layers isolated.
-
-    Raises
-    ------
-    NotMeasured
-        If five layers were not isolated, or positions were not, or the settings are at different
-        ends of a model that five layers cover.
-    """
+    """What is retained in some settings minus that in others, with five layers isolated."""
     rows = run.rows("isolation")
     five = rows.filter(pl.col("layers") == LAYERS, pl.col("variant") == run.variant)
     if five.is_empty():

@@ -65,13 +65,7 @@ def beyond_length(run: Run, segment: str = "label") -> Sampled:
 
 
 def middle_over_others(run: Run) -> Sampled:
-    """Held-out agreement of each layer's best head, middle third minus the other layers.
-
-    Raises
-    ------
-    NotMeasured
-        If there are fewer than three layers.
-    """
+    """Held-out agreement of each layer's best head, middle third minus the other layers."""
     heads = candidates(run)
     depth = heads.heads["layer"].n_unique()
     if depth < 3:
@@ -120,12 +114,6 @@ def gathered(run: Run, source: str, target: str) -> Sampled:
 
     Labels are decoded from the tokens after a label word, next tokens from those before it: what is
     held there has been gathered. The mean over these tokens, layers, and key-value heads.
-
-    Raises
-    ------
-    NotMeasured
-        If the target is not decoded, nothing was probed there, or label words differ in their
-        number of tokens.
     """
     at = pl.col("offset") < 0 if target == "next_token" else pl.col("offset") >= _word_tokens(run)
     decoded = set(run.rows("probes")["target"])
