@@ -1,7 +1,7 @@
 """Claims on re-weighting, compression, and confusion: where each holds, and where not."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import partial
 
 import polars as pl
 import pytest
@@ -17,7 +17,8 @@ from constructed.claims import (
     EXAMPLES,
     LAYERS,
     SEEDS,
-    WITH_TWIN,
+    TWIN,
+    Constructed,
     Tables,
     answered,
     cells,
@@ -26,6 +27,7 @@ from constructed.claims import (
     judged,
     of_claim,
     summarize,
+    verdicts_of,
 )
 from constructed.rows import frame
 from constructed.timing import timings_of
@@ -38,17 +40,9 @@ EFFECTS_OF_WEIGHTS = {"holds": 0.25, "even": 0.0, "fails": -0.25}
 BESIDE = {"reweighting_over_vanilla": "vanilla", "reweighting_over_many": "many"}
 
 
-@pytest.mark.parametrize(("claim", "other"), BESIDE.items())
-@pytest.mark.parametrize(*ALONE)
-def test_reweighting_over(
-    own: str, verdict: str, reason: str | None, claim: str, other: str
-) -> None:
+def tables_of_weights(other: str, own: str) -> Tables:
     right = {"reweighted": REWEIGHTED[own], other: 2, "bias_removed": 2}
-    found = judged(claim, {"reweighting": answered(right, "method", REWEIGHTING)})
-    control = 0.0 if claim == "reweighting_over_vanilla" else None
-    if own == "even" and control is not None:
-        reason = f"{reason}; not clearly above its control"
-    expect(found, EFFECTS_OF_WEIGHTS[own], verdict, reason, control)
+    return {"reweighting": answered(right, "method", REWEIGHTING)}
 
 
 def test_what_removing_a_preference_for_labels_gains_is_not_counted_for_the_weights() -> None:
@@ -105,23 +99,6 @@ def tables_of_retention(anchors: str) -> Tables:
     places = {"token_ids": [9, 1, 9], "label_positions": [1], "skipped": None}
     prompts = frame([{"task": "news", "seed": 0, "demonstrations": "fixed", **places}], PROMPTS)
     return {**compression({"hidden_anchor": ANCHORS[anchors], **OTHERS}), "prompts": prompts}
-
-
-@cache
-def summary_of(own: str, twin: str) -> pl.DataFrame:
-    return summarize(tables_of_retention(own), [tables_of_retention(twin)])
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(*WITH_TWIN)
-def test_anchors_over_others(
-    own: str, twin: str, verdict: str, reason: str | None, name: str
-) -> None:
-    found = of_claim(summary_of(own, twin), name)
-    lost = NAMES[name]
-    expect(
-        found, EFFECTS_RETENTION[own] * lost, verdict, reason, twin=EFFECTS_RETENTION[twin] * lost
-    )
 
 
 def test_every_claim_on_anchors_is_tested_here() -> None:
@@ -328,3 +305,35 @@ def test_answers_that_all_stay_may_be_less_sure_with_other_caches() -> None:
     )
     for claim in ("anchors_over_text", "anchors_over_random"):
         assert judged(claim, {"compression": rows})["effect"] == pytest.approx(1), claim
+
+
+CONSTRUCTED = (
+    *(
+        Constructed(
+            claim,
+            partial(tables_of_weights, other),
+            EFFECTS_OF_WEIGHTS,
+            ALONE,
+            (lambda _: 0.0) if other == "vanilla" else None,
+        )
+        for claim, other in BESIDE.items()
+    ),
+    *(
+        Constructed(
+            claim,
+            tables_of_retention,
+            {kind: effect * lost for kind, effect in EFFECTS_RETENTION.items()},
+            TWIN,
+        )
+        for claim, lost in NAMES.items()
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("constructed", "own", "control", "twin", "verdict", "reason"), verdicts_of(*CONSTRUCTED)
+)
+def test_verdicts(
+    constructed: Constructed, own: str, control: str, twin: str, verdict: str, reason: str | None
+) -> None:
+    constructed.check(own, control, twin, verdict, reason)

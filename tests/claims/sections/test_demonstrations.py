@@ -1,5 +1,7 @@
 """Claims on demonstrations and label words: where each holds, and where not, by hand."""
 
+from functools import partial
+
 import polars as pl
 import pytest
 
@@ -9,9 +11,10 @@ from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from constructed.claims import (
     ALONE,
+    CONTROL,
     HEAD_TEXTS,
-    WITH_CONTROL,
-    WITH_TWIN,
+    TWIN,
+    Constructed,
     Row,
     Tables,
     answered,
@@ -22,6 +25,7 @@ from constructed.claims import (
     model_predictions,
     of_claim,
     summarize,
+    verdicts_of,
 )
 from constructed.rows import frame
 
@@ -43,11 +47,9 @@ def predicted(right: int, words: str = "", share: float = 1.0) -> pl.DataFrame:
     )
 
 
-@pytest.mark.parametrize(*ALONE)
-def test_labels_inform(own: str, verdict: str, reason: str | None) -> None:
+def tables_of_labels(own: str) -> Tables:
     shuffled = predicted(2, "+shuffled")
-    tables = {"predictions": predicted(RIGHT_LABELS[own]), "shuffled_predictions": shuffled}
-    expect(judged("labels_inform", tables), EFFECTS_LABELS[own], verdict, reason)
+    return {"predictions": predicted(RIGHT_LABELS[own]), "shuffled_predictions": shuffled}
 
 
 def test_without_shuffled_labels_nothing_is_compared() -> None:
@@ -64,12 +66,6 @@ FEWER_ENCODER = {"holds": 2, "even": 4, "fails": 0}
 
 def tables_of_encoder(own: str) -> Tables:
     return {"kernel_predictions": model_predictions(), **encoder(4, FEWER_ENCODER[own])}
-
-
-@pytest.mark.parametrize(*WITH_TWIN)
-def test_agreement_grows(own: str, twin: str, verdict: str, reason: str | None) -> None:
-    found = judged("agreement_grows", tables_of_encoder(own), tables_of_encoder(twin))
-    expect(found, EFFECTS_LABELS[own], verdict, reason, twin=EFFECTS_LABELS[twin])
 
 
 def test_only_texts_with_both_numbers_of_demonstrations_are_compared_of_encoder() -> None:
@@ -126,12 +122,6 @@ def tables_of_retrieval(choice: str, own: str, vote: str) -> Tables:
     }
 
 
-@pytest.mark.parametrize(*WITH_CONTROL)
-def test_retrieval_helps(own: str, control: str, verdict: str, reason: str | None) -> None:
-    found = judged("retrieval_helps", tables_of_retrieval("nearest", own, control))
-    expect(found, EFFECTS_RETRIEVAL[own], verdict, reason, EFFECTS_RETRIEVAL[control])
-
-
 def test_texts_without_random_demonstrations_are_left_out_of_the_vote_too() -> None:
     tables = tables_of_retrieval("nearest", "holds", "even")
     # The vote is right on every fourth text, on which random demonstrations were not run.
@@ -157,20 +147,6 @@ RIGHT_DISTRIBUTION = {"holds": 1, "even": 3, "fails": 4}
 
 def tables_of_distribution(**right: int) -> Tables:
     return {"retrieval": answered({"random": 3, **right}, "choice", RETRIEVAL)}
-
-
-@pytest.mark.parametrize(*WITH_CONTROL)
-def test_in_distribution_helps(own: str, control: str, verdict: str, reason: str | None) -> None:
-    tables = tables_of_distribution(
-        other_task=RIGHT_DISTRIBUTION[own], random_labels=RIGHT_DISTRIBUTION[control]
-    )
-    expect(
-        judged(CLAIM_DISTRIBUTION, tables),
-        EFFECTS_RETRIEVAL[own],
-        verdict,
-        reason,
-        EFFECTS_RETRIEVAL[control],
-    )
 
 
 def test_what_wrong_labels_cost_by_themselves_is_not_counted_for_the_texts() -> None:
@@ -203,19 +179,16 @@ WORDS = {
 RIGHT_WORDS = {"holds": 3, "even": 2, "fails": 1}
 
 
+def tables_of_words(own: int, **others: int) -> Tables:
+    """Predictions of which so many of four are right with own and other words."""
+    worded = [predicted(own), *(predicted(right, f"+{name}") for name, right in others.items())]
+    return {"predictions": predicted(own), "worded_predictions": pl.concat(worded)}
+
+
 def judged_words(claim: str, own: int, **others: int) -> Row:
     """What is said of a claim, where so many texts of four are right with own and other words."""
-    worded = [predicted(own), *(predicted(right, f"+{name}") for name, right in others.items())]
-    tables = {"predictions": predicted(own), "worded_predictions": pl.concat(worded)}
     words = {name: WORDS[name] for name in ("words", *others)}
-    return of_claim(summarize(tables, words={"news": words}), claim)
-
-
-@pytest.mark.parametrize(*WITH_CONTROL)
-def test_own_words_help(own: str, control: str, verdict: str, reason: str | None) -> None:
-    others = {"permuted": 2, "symbols": RIGHT_WORDS[control]}
-    found = judged_words("own_words_over_permuted", RIGHT_WORDS[own], **others)
-    expect(found, EFFECTS_LABELS[own], verdict, reason, EFFECTS_LABELS[control])
+    return of_claim(summarize(tables_of_words(own, **others), words={"news": words}), claim)
 
 
 def test_a_preference_for_one_word_is_not_taken_for_a_meaning() -> None:
@@ -263,20 +236,6 @@ def tables_of_representative(**right: int) -> Tables:
     return {"retrieval": answered({"random": 1, **right}, "choice", RETRIEVAL)}
 
 
-@pytest.mark.parametrize(*WITH_CONTROL)
-def test_representative_helps(own: str, control: str, verdict: str, reason: str | None) -> None:
-    tables = tables_of_representative(
-        representative=RIGHT_REPRESENTATIVE[own], outlying=RIGHT_REPRESENTATIVE[control]
-    )
-    expect(
-        judged(CLAIM_REPRESENTATIVE, tables),
-        EFFECTS_RETRIEVAL[own],
-        verdict,
-        reason,
-        EFFECTS_RETRIEVAL[control],
-    )
-
-
 def test_without_outlying_ones_there_is_an_effect_and_no_verdict() -> None:
     found = judged(CLAIM_REPRESENTATIVE, tables_of_representative(representative=3))
     assert (found["effect"], found["verdict"]) == (0.5, NOT_COMPARED)
@@ -287,3 +246,46 @@ def test_without_representative_ones_nothing_is_compared() -> None:
     found = judged(CLAIM_REPRESENTATIVE, tables_of_representative(outlying=3))
     assert found["verdict"] == "not measured"
     assert found["reason"].startswith("no test text was run with both representative and random")
+
+
+CONSTRUCTED = (
+    Constructed("labels_inform", tables_of_labels, EFFECTS_LABELS, ALONE),
+    Constructed("agreement_grows", tables_of_encoder, EFFECTS_LABELS, TWIN),
+    Constructed(
+        "retrieval_helps", partial(tables_of_retrieval, "nearest"), EFFECTS_RETRIEVAL, CONTROL
+    ),
+    Constructed(
+        "in_distribution_helps",
+        lambda own, control: tables_of_distribution(
+            other_task=RIGHT_DISTRIBUTION[own], random_labels=RIGHT_DISTRIBUTION[control]
+        ),
+        EFFECTS_RETRIEVAL,
+        CONTROL,
+    ),
+    Constructed(
+        "own_words_over_permuted",
+        lambda own, control: tables_of_words(
+            RIGHT_WORDS[own], permuted=2, symbols=RIGHT_WORDS[control]
+        ),
+        EFFECTS_LABELS,
+        CONTROL,
+        words={"news": {name: WORDS[name] for name in ("words", "permuted", "symbols")}},
+    ),
+    Constructed(
+        "representative_helps",
+        lambda own, control: tables_of_representative(
+            representative=RIGHT_REPRESENTATIVE[own], outlying=RIGHT_REPRESENTATIVE[control]
+        ),
+        EFFECTS_RETRIEVAL,
+        CONTROL,
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("constructed", "own", "control", "twin", "verdict", "reason"), verdicts_of(*CONSTRUCTED)
+)
+def test_verdicts(
+    constructed: Constructed, own: str, control: str, twin: str, verdict: str, reason: str | None
+) -> None:
+    constructed.check(own, control, twin, verdict, reason)

@@ -4,7 +4,15 @@ import polars as pl
 import pytest
 
 from constructed.attention import attention_table, attention_towards
-from constructed.claims import WITH_BOTH, WITH_TWIN, Tables, expect, isolation, judged
+from constructed.claims import (
+    BOTH,
+    TWIN,
+    Constructed,
+    Tables,
+    isolation,
+    judged,
+    verdicts_of,
+)
 
 # How many predictions of four stay with label words isolated: the fewer, the more they matter.
 # "even" has two draws, with which the same ones stay as with what label words are compared with.
@@ -25,20 +33,6 @@ def beside_neighbors(own: str) -> Tables:
     return isolation(
         {("label", "first"): LABEL[own], ("before", "first"): [2], ("after", "first"): [4]}
     )
-
-
-@pytest.mark.parametrize(*WITH_TWIN)
-def test_isolation_label_over_random(own: str, twin: str, verdict: str, reason: str | None) -> None:
-    found = judged("isolation_label_over_random", beside_random(own), beside_random(twin))
-    expect(found, EFFECTS_RANDOM[own], verdict, reason, twin=EFFECTS_RANDOM[twin])
-
-
-@pytest.mark.parametrize(*WITH_TWIN)
-def test_isolation_label_over_neighbors(
-    own: str, twin: str, verdict: str, reason: str | None
-) -> None:
-    found = judged("isolation_label_over_neighbors", beside_neighbors(own), beside_neighbors(twin))
-    expect(found, EFFECTS_RANDOM[own], verdict, reason, twin=EFFECTS_RANDOM[twin])
 
 
 def test_answers_that_all_stay_may_still_lose_what_demonstrations_do() -> None:
@@ -81,15 +75,23 @@ def tables_of(own: str, random: str = "even", depth: int = 6) -> Tables:
     return {**isolation(unchanged), "attention": attention_table(towards, [0, 1], "news")}
 
 
-@pytest.mark.parametrize(*WITH_BOTH)
-def test_isolation_first_over_last(
-    own: str, control: str, twin: str, verdict: str, reason: str | None
-) -> None:
-    found = judged("isolation_first_over_last", tables_of(own, control), tables_of(twin))
-    expect(found, EFFECTS_FIRST[own], verdict, reason, EFFECTS_FIRST[control], EFFECTS_FIRST[twin])
-
-
 def test_five_layers_that_are_all_have_no_ends() -> None:
     found = judged("isolation_first_over_last", tables_of("holds", depth=5))
     assert found["verdict"] == "not measured"
     assert found["reason"] == "all layers are isolated, so that the first are the last"
+
+
+CONSTRUCTED = (
+    Constructed("isolation_label_over_random", beside_random, EFFECTS_RANDOM, TWIN),
+    Constructed("isolation_label_over_neighbors", beside_neighbors, EFFECTS_RANDOM, TWIN),
+    Constructed("isolation_first_over_last", tables_of, EFFECTS_FIRST, BOTH),
+)
+
+
+@pytest.mark.parametrize(
+    ("constructed", "own", "control", "twin", "verdict", "reason"), verdicts_of(*CONSTRUCTED)
+)
+def test_verdicts(
+    constructed: Constructed, own: str, control: str, twin: str, verdict: str, reason: str | None
+) -> None:
+    constructed.check(own, control, twin, verdict, reason)

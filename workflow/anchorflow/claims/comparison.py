@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from anchorflow.claims.summarize import Curve, Isolated
+from anchorflow.claims.claim import Curve, Isolated
 from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.statistics.loyalty import RETAINED
 

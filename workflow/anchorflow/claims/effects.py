@@ -1,6 +1,7 @@
 """Components of effects: statistics by seed, differences on the same texts, means over layers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -141,27 +142,40 @@ def _mean_of_settings(settings: Sequence[pl.DataFrame], names: Sequence[str]) ->
     return together.filter(pl.col("settings") == len(settings)).drop("settings")
 
 
-def _remedy(table: str, more: str, less: str) -> str:
-    """The line that asks for the ways of answering of a table; empty if there is none."""
-    if table == "retrieval":
-        return f"retrieval: {{choices: [{', '.join({more, less} - {'random'})}]}}"
-    return "reweighting: {baselines: [bias_removed]}" if more == "bias_removed" else ""
+@dataclass(frozen=True)
+class AccuracyOver:
+    """Accuracy of one way of answering minus that of another, on the texts that both answered."""
 
+    table: str  # reweighting or retrieval
+    more: str
+    less: str
 
-def accuracy_over(run: Run, table: str, column: str, more: str, less: str) -> Sampled:
-    """Accuracy of one method minus that of another, on the examples that both were run on."""
-    seeds = {}
-    for rows in run.seeds(table):
-        right = rows.with_columns(right=(pl.col("prediction") == pl.col("label")).cast(pl.Float64))
-        chosen = [right.filter(pl.col(column) == value) for value in (more, less)]
-        pairs = chosen[0].join(chosen[1], on="example", suffix="_less").sort("example")
-        if not pairs.is_empty():
-            difference = (pairs["right"] - pairs["right_less"]).to_numpy()
-            seeds[int(rows["seed"][0])] = mean_of_examples(pairs, difference)
-    if not seeds:
-        raise NotMeasured(
-            f"no test text was run with both {more} and {less}: prompts exceed the context, or the "
-            "configuration leaves one out",
-            _remedy(table, more, less),
-        )
-    return Sampled(seeds)
+    def __call__(self, run: Run) -> Sampled:
+        """The difference, paired by text."""
+        way = "method" if self.table == "reweighting" else "choice"
+        seeds = {}
+        for seed, rows in run.by_seed(self.table).items():
+            right = (pl.col("prediction") == pl.col("label")).cast(pl.Float64)
+            more, less = (
+                rows.filter(pl.col(way) == name).with_columns(right=right)
+                for name in (self.more, self.less)
+            )
+            pairs = more.join(less, on="example", suffix="_less").sort("example")
+            if not pairs.is_empty():
+                difference = (pairs["right"] - pairs["right_less"]).to_numpy()
+                seeds[seed] = mean_of_examples(pairs, difference)
+        if not seeds:
+            raise NotMeasured(
+                f"no test text was run with both {self.more} and {self.less}: prompts exceed the "
+                "context, or the configuration leaves one out",
+                self._remedy,
+            )
+        return Sampled(seeds)
+
+    @property
+    def _remedy(self) -> str:
+        """The line that asks for both ways of answering; empty if there is none."""
+        if self.table == "retrieval":
+            (choice,) = {self.more, self.less} - {"random"}
+            return f"retrieval: {{choices: [{choice}]}}"
+        return "reweighting: {baselines: [bias_removed]}" if self.more == "bias_removed" else ""

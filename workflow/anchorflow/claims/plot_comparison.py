@@ -7,9 +7,10 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
+from anchorflow.claims.claim import QUARTILES, Claim, Depth
 from anchorflow.claims.comparison import isolated_depths, over_depth
 from anchorflow.claims.plot import legend_of_verdicts, marks_and_verdict, plot_effect
-from anchorflow.claims.summarize import QUARTILES, Claim, Depth, load_claims
+from anchorflow.claims.summarize import load_claims
 from anchorflow.present.style import (
     DASHES,
     MARKERS,

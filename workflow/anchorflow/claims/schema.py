@@ -57,12 +57,7 @@ CLAIMS = f.table(
         "effect minus control_effect, both in the seeds and texts that have both",
         "as effect",
     ),
-    f.field(
-        "over_control_low",
-        pa.float64(),
-        "lower end of its interval",
-        "as effect",
-    ),
+    f.field("over_control_low", pa.float64(), "lower end of its interval", "as effect"),
     f.field("over_control_high", pa.float64(), "upper end of its interval", "as effect"),
     f.field("null", pa.string(), "where the claim must not hold"),
     f.field(
@@ -78,12 +73,7 @@ CLAIMS = f.table(
         "effect minus null_effect, both in the seeds that have both, and of all their texts",
         "as effect",
     ),
-    f.field(
-        "over_null_low",
-        pa.float64(),
-        "lower end of its interval",
-        "as effect",
-    ),
+    f.field("over_null_low", pa.float64(), "lower end of its interval", "as effect"),
     f.field("over_null_high", pa.float64(), "upper end of its interval", "as effect"),
     f.field(
         "p_value",

@@ -32,11 +32,7 @@ def sections_of(
     return [
         Section("Questions and answers", counts, asked, LEGEND.format(confidence)),
         Section("What surprises", surprises(tables["claims"], gains(tables))),
-        Section(
-            "What the model does",
-            table=accuracies(tables, run["labels"]),
-            note=ACCURACY_NOTE,
-        ),
+        Section("What the model does", table=accuracies(tables, run["labels"]), note=ACCURACY_NOTE),
         Section(
             "What was run",
             [*described(run), *texts_described(tables["texts"], tables["samples"], run)],
