@@ -14,7 +14,7 @@ from scipy import stats
 
 from anchorflow.claims import summarize as engine
 from anchorflow.claims.claim import UNTRAINED, Claim, Control, NotMeasured, Run, Sampled, Timed
-from anchorflow.claims.decision import ONE_SEED, Decision, Verdict, corrected, decide
+from anchorflow.claims.decision import ONE_SEED, Bounded, Decision, Verdict, corrected, decide
 from anchorflow.claims.effects import mean_of_examples, minus
 from anchorflow.claims.measured import measure_claim
 from anchorflow.claims.verdicts import (
@@ -254,6 +254,11 @@ PARTS = ("effect", "control", "null")
 END = {"effect": ("low", "high")} | {
     part: (f"over_{part}_low", f"over_{part}_high") for part in PARTS[1:]
 }
+
+
+def test_an_interval_that_ends_at_0_is_not_above_it() -> None:
+    marks = [Bounded("effect", 0, *ends).mark for ends in ((0, 1), (-1, 0), (1e-9, 1), (-1, 1e-9))]
+    assert marks == [UNCLEAR, FAILS, HOLDS, UNCLEAR]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from constructed.claims import (
     compression,
     expect,
     judged,
+    lacks,
     of_claim,
     summarize,
     verdicts_of,
@@ -61,14 +62,6 @@ def test_accuracies_are_compared_on_the_texts_that_both_were_run_on(claim: str, 
     found = judged(claim, {"reweighting": kept})
     assert found["effect"] == pytest.approx(1 / 3)
     assert found["examples"] == len(SEEDS) * EXAMPLES * 3 / 4
-
-
-@pytest.mark.parametrize(("claim", "other"), BESIDE.items())
-def test_without_the_other_nothing_is_compared(claim: str, other: str) -> None:
-    rows = answered({"reweighted": 3}, "method", REWEIGHTING)
-    found = judged(claim, {"reweighting": rows})
-    assert found["verdict"] == "not measured"
-    assert found["reason"].startswith(f"no test text was run with both reweighted and {other}")
 
 
 # On how many texts of four anchors are loyal, where every other method is so on two.
@@ -109,16 +102,6 @@ def test_random_draws_are_averaged() -> None:
     assert sum(DRAWS) / len(DRAWS) == 1
     tables = compression({"hidden_anchor": [4], "hidden_random": DRAWS})
     assert judged("anchors_over_random", tables)["effect"] == pytest.approx(0.75)
-
-
-@pytest.mark.parametrize(
-    ("kept", "lacks"), [("hidden_anchor", "text_anchor"), ("text_anchor", "hidden_anchor")]
-)
-def test_a_method_that_was_not_run_is_named(kept: str, lacks: str) -> None:
-    found = judged("anchors_over_text", compression({kept: [4]}))
-    assert found["verdict"] == "not measured"
-    assert found["reason"] == f"compression.methods lacks {lacks}"
-    assert found["remedy"] == "compression: {methods: [hidden_anchor, text_anchor]}"
 
 
 # Lower quartile, median, and upper quartile, in ms.
@@ -177,12 +160,6 @@ def test_tasks_must_agree(
     found = of_claim(summarize(tables, tasks=["news", "mine"]), FASTER, "average")
     assert (found["verdict"], found["reason"], found["examples"]) == (verdict, None, 16)
     assert found["rule"] == "quartiles: supported, or not, if it is so in every task that was timed"
-
-
-def test_what_was_not_timed_is_named() -> None:
-    tables = {"timing": timed(QUICK, SLOW)["timing"].filter(way="hidden_anchor")}
-    found = judged(FASTER, tables)
-    assert (found["verdict"], found["reason"]) == ("not measured", "full was not timed")
 
 
 Distances = Mapping[tuple[int, int], float | None]
@@ -261,13 +238,6 @@ def test_distances_that_tell_other_labels_as_well_tell_nothing_of_these() -> Non
     expect(found, 1.0, "undecided", "not clearly above its control", 1.0)
 
 
-def test_two_labels_have_no_rank_correlation() -> None:
-    tables = tables_of_confusion({(0, 1): 1.0}, {(0, 1): 1.0}, [[0.6, 0.4], [0.4, 0.6]])
-    found = judged("diagnosis_predicts_confusion", tables)
-    assert found["verdict"] == "not measured"
-    assert found["reason"] == "a rank correlation needs three labels or more"
-
-
 def test_keys_without_distances_leave_it_undefined() -> None:
     tables = tables_of_confusion(dict.fromkeys(FAR), dict.fromkeys(FAR))
     found = judged("diagnosis_predicts_confusion", tables)
@@ -282,18 +252,6 @@ def test_a_layer_without_distances_does_not_count() -> None:
     assert judged("diagnosis_predicts_confusion", changed)["effect"] == pytest.approx(1)
 
 
-def test_times_that_were_disturbed_are_not_compared() -> None:
-    timing = timings_of("news", 8.0)
-    busy = timing.with_columns(other_work=pl.lit(0.5))
-    found = judged("anchors_faster_than_full_cache", {"timing": busy})
-    assert (found["verdict"], found["effect"]) == ("not measured", None)
-    assert found["reason"].startswith("other work kept 50% of the machine's cores busy")
-    on_gpu = busy.with_columns(device=pl.lit("1 x GPU"))
-    assert judged("anchors_faster_than_full_cache", {"timing": on_gpu})["effect"] is not None
-    calm = timing.with_columns(other_work=pl.lit(0.1))
-    assert judged("anchors_faster_than_full_cache", {"timing": calm})["effect"] is not None
-
-
 def test_answers_that_all_stay_may_be_less_sure_with_other_caches() -> None:
     """Every cache keeps every answer, but text and random tokens are as unsure as nothing."""
     table = compression({"hidden_anchor": [4], "text_anchor": [4], "hidden_random": [4]})
@@ -305,6 +263,29 @@ def test_answers_that_all_stay_may_be_less_sure_with_other_caches() -> None:
     )
     for claim in ("anchors_over_text", "anchors_over_random"):
         assert judged(claim, {"compression": rows})["effect"] == pytest.approx(1), claim
+
+
+def test_what_is_lacking_is_named() -> None:
+    alone = {"reweighting": answered({"reweighted": 3}, "method", REWEIGHTING)}
+    for claim, other in BESIDE.items():
+        lacks(claim, alone, f"no test text was run with both reweighted and {other}")
+    remedy = "compression: {methods: [hidden_anchor, text_anchor]}"
+    for kept, lacking in (("hidden_anchor", "text_anchor"), ("text_anchor", "hidden_anchor")):
+        reason = f"compression.methods lacks {lacking}"
+        lacks("anchors_over_text", compression({kept: [4]}), reason, remedy)
+    timing = timed(QUICK, SLOW)["timing"]
+    lacks(FASTER, {"timing": timing.filter(way="hidden_anchor")}, "full was not timed")
+    two = tables_of_confusion({(0, 1): 1.0}, {(0, 1): 1.0}, [[0.6, 0.4], [0.4, 0.6]])
+    reason = "a rank correlation needs three labels or more"
+    lacks("diagnosis_predicts_confusion", two, reason)
+    times = timings_of("news", 8.0)
+    busy = times.with_columns(other_work=pl.lit(0.5))
+    lacks(FASTER, {"timing": busy}, "other work kept 50% of the machine's cores busy")
+    for table in (
+        busy.with_columns(device=pl.lit("1 x GPU")),
+        times.with_columns(other_work=pl.lit(0.1)),
+    ):
+        assert judged(FASTER, {"timing": table})["effect"] is not None
 
 
 CONSTRUCTED = (

@@ -22,6 +22,7 @@ from constructed.claims import (
     encoder,
     expect,
     judged,
+    lacks,
     model_predictions,
     of_claim,
     summarize,
@@ -52,13 +53,6 @@ def tables_of_labels(own: str) -> Tables:
     return {"predictions": predicted(RIGHT_LABELS[own]), "shuffled_predictions": shuffled}
 
 
-def test_without_shuffled_labels_nothing_is_compared() -> None:
-    found = judged("labels_inform", {"predictions": predicted(3)})
-    assert found["verdict"] == "not measured"
-    assert found["reason"] == "labels were not shuffled"
-    assert found["remedy"] == "controls: {shuffled_labels: true}"
-
-
 # Every how many texts the model disagrees with one demonstration of each label, where with all it
 # does on one of four.
 FEWER_ENCODER = {"holds": 2, "even": 4, "fails": 0}
@@ -84,15 +78,6 @@ def test_the_fewest_demonstrations_are_compared_with_all() -> None:
     counts = pl.concat([more, tables["counts"]])
     found = judged("agreement_grows", {**tables, "counts": counts})
     assert found["effect"] == pytest.approx(0.25)
-
-
-def test_one_number_of_demonstrations_leaves_nothing_to_compare() -> None:
-    tables = tables_of_encoder("holds")
-    found = judged("agreement_grows", {**tables, "counts": tables["counts"].clear()})
-    assert (found["verdict"], found["reason"]) == (
-        "not measured",
-        "there is only one number of demonstrations",
-    )
 
 
 # How many texts of four are right, by the model or by vote, where with random demonstrations the
@@ -131,14 +116,6 @@ def test_texts_without_random_demonstrations_are_left_out_of_the_vote_too() -> N
     assert found["control_effect"] == 0
 
 
-def test_without_random_demonstrations_nothing_is_compared() -> None:
-    tables = tables_of_retrieval("nearest", "holds", "even")
-    rows = tables["retrieval"].filter(choice="nearest")
-    found = judged("retrieval_helps", {**tables, "retrieval": rows})
-    assert found["verdict"] == "not measured"
-    assert found["reason"].startswith("no test text was run with both nearest and random")
-
-
 CLAIM_DISTRIBUTION = "in_distribution_helps"
 
 # With random demonstrations, the model gets three texts of four right.
@@ -154,18 +131,6 @@ def test_what_wrong_labels_cost_by_themselves_is_not_counted_for_the_texts() -> 
     expect(found, 0.75, SUPPORTED, None, 0.25)
     found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(other_task=2, random_labels=0))
     assert found["reason"] == "also true of its control"
-
-
-def test_without_shuffled_labels_there_is_an_effect_and_no_verdict() -> None:
-    found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(other_task=1))
-    assert (found["effect"], found["verdict"]) == (0.5, NOT_COMPARED)
-    assert found["reason"].startswith("its control was not measured: no test text was run with")
-
-
-def test_without_texts_of_another_task_nothing_is_compared() -> None:
-    found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(random_labels=1))
-    assert found["verdict"] == "not measured"
-    assert found["reason"].startswith("no test text was run with both random and other_task")
 
 
 WORDS = {
@@ -215,15 +180,6 @@ def test_what_a_task_has_no_words_for_is_said() -> None:
     alone = judged_words("own_words_over_permuted", 3, permuted=2)
     assert (alone["effect"], alone["verdict"]) == (pytest.approx(0.25), NOT_COMPARED)
     assert "its control was not measured: no single letters or signs were" in alone["reason"]
-    without = of_claim(summarize({"predictions": predicted(3)}), "own_words_over_permuted")
-    assert without["reason"] == "the task's own label words were not permuted (label_words)"
-
-
-def test_own_words_in_their_own_order_are_of_no_kind() -> None:
-    tables = {"predictions": predicted(3), "worded_predictions": predicted(2, "+same")}
-    words = {"news": {"words": [" no", " yes"], "same": ["no", "yes"]}}
-    found = of_claim(summarize(tables, words=words), "own_words_over_permuted")
-    assert found["verdict"] == "not measured"
 
 
 CLAIM_REPRESENTATIVE = "representative_helps"
@@ -236,16 +192,40 @@ def tables_of_representative(**right: int) -> Tables:
     return {"retrieval": answered({"random": 1, **right}, "choice", RETRIEVAL)}
 
 
-def test_without_outlying_ones_there_is_an_effect_and_no_verdict() -> None:
-    found = judged(CLAIM_REPRESENTATIVE, tables_of_representative(representative=3))
+def test_what_is_lacking_is_named() -> None:
+    remedy = "controls: {shuffled_labels: true}"
+    lacks("labels_inform", {"predictions": predicted(3)}, "labels were not shuffled", remedy)
+    encoded = tables_of_encoder("holds")
+    one = {**encoded, "counts": encoded["counts"].clear()}
+    lacks("agreement_grows", one, "there is only one number of demonstrations")
+    retrieved = tables_of_retrieval("nearest", "holds", "even")
+    alone = {**retrieved, "retrieval": retrieved["retrieval"].filter(choice="nearest")}
+    both = "no test text was run with both"
+    remedy = "retrieval: {choices: [nearest]}"
+    lacks("retrieval_helps", alone, f"{both} nearest and random", remedy)
+    lacks(CLAIM_DISTRIBUTION, tables_of_distribution(random_labels=1), f"{both} random and other")
+    outlying = tables_of_representative(outlying=3)
+    lacks(CLAIM_REPRESENTATIVE, outlying, f"{both} representative and random")
+    not_permuted = "the task's own label words were not permuted (label_words)"
+    lacks("own_words_over_permuted", {"predictions": predicted(3)}, not_permuted)
+    # Own words in their own order are of no kind.
+    tables = {"predictions": predicted(3), "worded_predictions": predicted(2, "+same")}
+    words = {"news": {"words": [" no", " yes"], "same": ["no", "yes"]}}
+    found = of_claim(summarize(tables, words=words), "own_words_over_permuted")
+    assert found["verdict"] == "not measured"
+
+
+@pytest.mark.parametrize(
+    ("claim", "tables"),
+    [
+        (CLAIM_DISTRIBUTION, tables_of_distribution(other_task=1)),
+        (CLAIM_REPRESENTATIVE, tables_of_representative(representative=3)),
+    ],
+)
+def test_without_its_control_there_is_an_effect_and_no_verdict(claim: str, tables: Tables) -> None:
+    found = judged(claim, tables)
     assert (found["effect"], found["verdict"]) == (0.5, NOT_COMPARED)
     assert found["reason"].startswith("its control was not measured: no test text was run with")
-
-
-def test_without_representative_ones_nothing_is_compared() -> None:
-    found = judged(CLAIM_REPRESENTATIVE, tables_of_representative(outlying=3))
-    assert found["verdict"] == "not measured"
-    assert found["reason"].startswith("no test text was run with both representative and random")
 
 
 CONSTRUCTED = (

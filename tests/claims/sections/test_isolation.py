@@ -11,6 +11,7 @@ from constructed.claims import (
     Tables,
     isolation,
     judged,
+    lacks,
     verdicts_of,
 )
 
@@ -47,17 +48,6 @@ def test_answers_that_all_stay_may_still_lose_what_demonstrations_do() -> None:
     assert found["effect"] == pytest.approx(1)  # all is lost with label words, nothing with others
 
 
-def test_what_was_not_isolated_is_not_compared() -> None:
-    neighbors = judged("isolation_label_over_neighbors", beside_random("holds"))
-    assert neighbors["verdict"] == "not measured"
-    assert neighbors["reason"] == (
-        "isolation.positions lacks after, or a demonstration has no such token"
-    )
-    six = isolation({("label", "first"): [1], ("random", "first"): [3]}, layers=6)
-    random = judged("isolation_label_over_random", six)
-    assert random["reason"] == "isolation.layers lacks 5, the paper's number"
-
-
 # How many predictions of four stay with tokens isolated in the first and in the last layers.
 SIDES = {"holds": (1, 4), "even": (3, 3), "fails": (3, 2)}
 
@@ -75,10 +65,14 @@ def tables_of(own: str, random: str = "even", depth: int = 6) -> Tables:
     return {**isolation(unchanged), "attention": attention_table(towards, [0, 1], "news")}
 
 
-def test_five_layers_that_are_all_have_no_ends() -> None:
-    found = judged("isolation_first_over_last", tables_of("holds", depth=5))
-    assert found["verdict"] == "not measured"
-    assert found["reason"] == "all layers are isolated, so that the first are the last"
+def test_what_is_lacking_is_named() -> None:
+    reason = "isolation.positions lacks after, or a demonstration has no such token"
+    lacks("isolation_label_over_neighbors", beside_random("holds"), reason)
+    six = isolation({("label", "first"): [1], ("random", "first"): [3]}, layers=6)
+    lacks("isolation_label_over_random", six, "isolation.layers lacks 5, the paper's number")
+    five = tables_of("holds", depth=5)
+    reason = "all layers are isolated, so that the first are the last"
+    lacks("isolation_first_over_last", five, reason)
 
 
 CONSTRUCTED = (

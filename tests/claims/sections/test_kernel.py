@@ -33,6 +33,7 @@ from constructed.claims import (
     expect,
     judged,
     kernel,
+    lacks,
     verdicts_of,
 )
 from constructed.kernel import samples
@@ -88,12 +89,6 @@ def tables_of_middle(own: str, layers: int = LAYERS) -> Tables:
     return kernel(
         {(layer, head): (1, better[layer])[head] for layer in range(layers) for head in (0, 1)}
     )
-
-
-def test_two_layers_have_no_middle() -> None:
-    found = judged("best_heads_in_the_middle", tables_of_middle("holds", 2))
-    said = "a middle needs three layers or more"
-    assert (found["verdict"], found["reason"]) == ("not measured", said)
 
 
 CORRELATION = {"holds": 0.5, "even": 0.0, "fails": -0.75}
@@ -198,32 +193,11 @@ def test_demonstrations_are_the_texts_that_they_are_in_other_seeds() -> None:
     assert len(texts) == len(SEEDS) * (DEMONSTRATIONS - 2) + 2
 
 
-def test_what_was_not_probed_is_named() -> None:
-    tables = tables_of_probes("key", "label", (0,), "holds")
-    tables["probes"] = tables["probes"].filter(pl.col("offset") <= 0)
-    found = judged("probes_decode_label_after", tables)
-    said = "no probe decodes label from values beside label words"
-    assert (found["verdict"], found["reason"]) == ("not measured", said)
-    assert found["remedy"] == "kernel: {demonstrations_per_label: 4, offsets: [-1, 0, 1, 2, 3]}"
-
-
-def test_a_target_that_no_probe_decodes_is_named_with_the_line_to_add() -> None:
-    tables = tables_of_probes("value", "label", (1,), "holds")
-    tables["probes"] = tables["probes"].filter(target="label")
-    assert judged("probes_decode_label_after", tables)["verdict"] != "not measured"
-    found = judged("probes_decode_next_token_before_keys", tables)
-    assert (found["verdict"], found["reason"]) == ("not measured", "no probe decodes next_token")
-    assert found["remedy"] == "probes: {targets: [label, next_token]}"
-
-
 def test_what_a_label_word_s_own_tokens_hold_does_not_count() -> None:
     tables = tables_of_probes("value", "label", (1,), "holds")  # and not at the token after it
     longer = {**tables, "prompts": prompts_with_words(2, 2)}
     assert judged("probes_decode_label_after", tables)["effect"] == pytest.approx(0)
     assert judged("probes_decode_label_after", longer)["effect"] == pytest.approx(-0.25)
-    unequal = {**tables, "prompts": prompts_with_words(1, 2)}
-    found = judged("probes_decode_label_after", unequal)
-    assert found["reason"] == "label words differ in their number of tokens"
 
 
 # The model says 1 of three quarters of each half, which is what the constant agrees with.
@@ -260,13 +234,6 @@ def test_heads_are_scored_on_texts_that_they_were_not_chosen_on() -> None:
     assert found["effect"] == pytest.approx(0 - constant)
 
 
-def test_a_single_text_has_no_other_to_choose_a_head_by() -> None:
-    tables = {name: rows.filter(example=0) for name, rows in tables_of_constant("holds").items()}
-    found = judged("heads_reconstruct", tables)
-    said = "there are no texts to score a head on that it was not chosen on"
-    assert (found["verdict"], found["reason"]) == ("not measured", said)
-
-
 # Every how many texts the encoder disagrees, where the best head does on one of four.
 ENCODER = {"holds": 2, "even": 4, "fails": 0}
 
@@ -291,6 +258,24 @@ def test_a_head_that_answers_always_the_same_as_the_model_does_needs_no_pairing(
     found = judged("heads_need_pairing", tables, tables_of_pairing("fails"))
     assert found["effect"] == found["control_effect"] == 0.5
     assert (found["verdict"], found["reason"]) == ("undecided", "not clearly above its control")
+
+
+def test_what_is_lacking_is_named() -> None:
+    two = tables_of_middle("holds", 2)
+    lacks("best_heads_in_the_middle", two, "a middle needs three layers or more")
+    one = {name: rows.filter(example=0) for name, rows in tables_of_constant("holds").items()}
+    lacks("heads_reconstruct", one, "there are no texts to score a head on that it was not chosen")
+    probed = tables_of_probes("key", "label", (0,), "holds")
+    before = {**probed, "probes": probed["probes"].filter(pl.col("offset") <= 0)}
+    remedy = "kernel: {demonstrations_per_label: 4, offsets: [-1, 0, 1, 2, 3]}"
+    reason = "no probe decodes label from values beside label words"
+    lacks("probes_decode_label_after", before, reason, remedy)
+    labels = {**probed, "probes": probed["probes"].filter(target="label")}
+    assert judged("probes_decode_label_after", labels)["verdict"] != "not measured"
+    remedy = "probes: {targets: [label, next_token]}"
+    lacks("probes_decode_next_token_before_keys", labels, "no probe decodes next_token", remedy)
+    unequal = {**probed, "prompts": prompts_with_words(1, 2)}
+    lacks("probes_decode_label_after", unequal, "label words differ in their number of tokens")
 
 
 def of_constant(own: str) -> float:

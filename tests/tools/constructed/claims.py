@@ -13,8 +13,8 @@ import pytest
 from anchorflow.analyses.compression.schema import COMPRESSION
 from anchorflow.analyses.isolation.schema import ISOLATION
 from anchorflow.analyses.kernel.schema import COUNTS, KERNEL, KERNEL_ATTENTION, SIMILARITY
-from anchorflow.claims.summarize import summarize_claims
-from anchorflow.claims.verdicts import NOT_SUPPORTED, SUPPORTED, UNDECIDED
+from anchorflow.claims import summarize as engine
+from anchorflow.claims.verdicts import NOT_MEASURED, NOT_SUPPORTED, SUPPORTED, UNDECIDED
 from anchorflow.config.cell_names import Words
 from anchorflow.random_draws import halves
 from anchorflow.schemas.embeddings import EMBEDDINGS
@@ -52,7 +52,7 @@ class Constructed:
         with_control, with_twin = self.compared
         tables = self.tables(own, control) if with_control else self.tables(own)
         twins = [] if not with_twin else [self.twin(own, twin) if self.twin else self.tables(twin)]
-        found = of_claim(summarize(tables, twins, words=self.words), self.claim)
+        found = judged(self.claim, tables, *twins, words=self.words)
         of_control = self.control(own) if self.control else None
         expect(
             found,
@@ -126,12 +126,17 @@ def summarize(
         {**cell, "label": 0, "prediction": 0, "probabilities": [0.5, 0.5]} for cell in cells()
     ]
     named = {"predictions": frame(always, PREDICTIONS), **tables, **untrained}
-    return summarize_claims(tasks, "mask", 0.05, confidence, words or {}, **named)
+    return engine.summarize_claims(tasks, "mask", 0.05, confidence, words or {}, **named)
 
 
-def judged(claim: str, tables: Tables, *twins: Tables, task: str = "news") -> Row:
-    """What is said of one claim."""
-    return of_claim(summarize(tables, twins), claim, task)
+def judged(
+    claim: str, tables: Tables, *twins: Tables, task: str = "news", words: Words | None = None
+) -> Row:
+    """What is said of one claim in a run that has no others."""
+    only = [known for known in engine.load_claims() if known.name == claim]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "load_claims", lambda: only)
+        return of_claim(summarize(tables, twins, words=words), claim, task)
 
 
 def of_claim(summary: pl.DataFrame, claim: str, task: str = "news") -> Row:
@@ -153,6 +158,14 @@ def expect(
         assert found[column] == (None if value is None else pytest.approx(value, abs=1e-6)), column
     assert (found["verdict"], found["reason"]) == (verdict, reason)
     assert found["seeds"] == len(SEEDS)
+
+
+def lacks(claim: str, tables: Tables, reason: str, remedy: str | None = None) -> None:
+    """Check that a claim is not measured, for this reason, and what would measure it."""
+    found = judged(claim, tables)
+    assert (found["verdict"], found["effect"]) == (NOT_MEASURED, None)
+    assert found["reason"].startswith(reason)
+    assert remedy in (None, found["remedy"])
 
 
 # --- information flows ---------------------------------------------------------------------------
