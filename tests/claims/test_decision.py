@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -139,85 +139,107 @@ ASK_FOR_TWIN = "controls.untrained and, in controls.stages, flow"
 SURE, LOW = seeds(0.5, 0.6, 0.7), seeds(0.3, 0.4, 0.5)  # always 0.2 apart
 NOTHING = seeds(NAN, NAN, NAN)
 
-# Effect, control, and twins; the verdict, its reason, the marks of the three, and other columns.
-OUTCOMES: dict[
-    str, tuple[Values, Values | None, dict[str, Values | None], str, str | None, str]
-] = {
-    "above": (seeds(0.2, 0.3, 0.4), None, {}, SUPPORTED, None, "✓ – –"),
-    "not clearly": (seeds(0.1, 0.2, 0.3), None, {}, UNDECIDED, UNCLEAR_EFFECT, "? – –"),
-    "hardly below": (seeds(-0.3, -0.2, -0.1), None, {}, UNDECIDED, UNCLEAR_EFFECT, "? – –"),
-    "below": (seeds(-0.4, -0.3, -0.2), None, {}, NOT_SUPPORTED, NO_EFFECT, "✗ – –"),
-    "always below": (seeds(-0.1, -0.1, -0.1), None, {}, NOT_SUPPORTED, NO_EFFECT, "✗ – –"),
-    "always 0": (seeds(0, 0, 0), None, {}, UNDECIDED, UNCLEAR_EFFECT, "? – –"),
-    "above both": (SURE, LOW, {"a": LOW}, SUPPORTED, None, "✓ ✓ ✓"),
-    "below control": (
-        *(SURE, seeds(0.7, 0.8, 0.9), {"a": LOW}),
-        *(NOT_SUPPORTED, ALSO_CONTROL, "✓ ✗ ✓"),
+
+class Case(NamedTuple):
+    """An effect with what it is compared with, and what is said of it."""
+
+    effect: Values
+    signs: str  # of the marks of effect, control, and null
+    verdict: str
+    reason: str | None = None
+    control: Values | None = None  # none needed; empty if it was not measured
+    twins: Mapping[str, Values | None] = {}  # None if it was not measured
+
+
+OUTCOMES: dict[str, Case] = {
+    "above": Case(seeds(0.2, 0.3, 0.4), "✓ – –", SUPPORTED),
+    "not clearly": Case(seeds(0.1, 0.2, 0.3), "? – –", UNDECIDED, UNCLEAR_EFFECT),
+    "hardly below": Case(seeds(-0.3, -0.2, -0.1), "? – –", UNDECIDED, UNCLEAR_EFFECT),
+    "below": Case(seeds(-0.4, -0.3, -0.2), "✗ – –", NOT_SUPPORTED, NO_EFFECT),
+    "always below": Case(seeds(-0.1, -0.1, -0.1), "✗ – –", NOT_SUPPORTED, NO_EFFECT),
+    "always 0": Case(seeds(0, 0, 0), "? – –", UNDECIDED, UNCLEAR_EFFECT),
+    "above both": Case(SURE, "✓ ✓ ✓", SUPPORTED, None, LOW, {"a": LOW}),
+    "below control": Case(
+        SURE, "✓ ✗ ✓", NOT_SUPPORTED, ALSO_CONTROL, seeds(0.7, 0.8, 0.9), {"a": LOW}
     ),
-    "like control": (SURE, SURE, {"a": LOW}, UNDECIDED, LIKE_CONTROL, "✓ ? ✓"),
-    "like twin": (SURE, LOW, {"a": SURE}, UNDECIDED, LIKE_TWIN, "✓ ✓ ?"),
-    "below twin": (SURE, LOW, {"a": seeds(0.9, 1, 1.1)}, UNTRAINED_TOO, ALSO_TWIN, "✓ ✓ ✗"),
-    "varied control": (SURE, seeds(*[0.4] * 3), {"a": LOW}, UNDECIDED, LIKE_CONTROL, "✓ ? ✓"),
-    "varied twin": (SURE, LOW, {"a": seeds(*[0.4] * 3)}, UNDECIDED, LIKE_TWIN, "✓ ✓ ?"),
-    "below twin, varied control": (
-        *(SURE, seeds(0.4, 0.4, 0.4), {"a": seeds(0.7, 0.8, 0.9)}),
-        *(UNTRAINED_TOO, f"{ALSO_TWIN}; {LIKE_CONTROL}", "✓ ? ✗"),
+    "like control": Case(SURE, "✓ ? ✓", UNDECIDED, LIKE_CONTROL, SURE, {"a": LOW}),
+    "like twin": Case(SURE, "✓ ✓ ?", UNDECIDED, LIKE_TWIN, LOW, {"a": SURE}),
+    "below twin": Case(SURE, "✓ ✓ ✗", UNTRAINED_TOO, ALSO_TWIN, LOW, {"a": seeds(0.9, 1, 1.1)}),
+    "varied control": Case(SURE, "✓ ? ✓", UNDECIDED, LIKE_CONTROL, seeds(*[0.4] * 3), {"a": LOW}),
+    "varied twin": Case(SURE, "✓ ✓ ?", UNDECIDED, LIKE_TWIN, LOW, {"a": seeds(*[0.4] * 3)}),
+    "below twin, varied control": Case(
+        SURE,
+        "✓ ? ✗",
+        UNTRAINED_TOO,
+        f"{ALSO_TWIN}; {LIKE_CONTROL}",
+        seeds(0.4, 0.4, 0.4),
+        {"a": seeds(0.7, 0.8, 0.9)},
     ),
-    "below 0 is true of nothing": (
-        *(seeds(-0.5, -0.5, -0.5), seeds(0.1, 0.1, 0.1), {"a": seeds(0, 0, 0)}),
-        *(NOT_SUPPORTED, NO_EFFECT, "✗ ✗ ✗"),
+    "below 0 is true of nothing": Case(
+        seeds(-0.5, -0.5, -0.5),
+        "✗ ✗ ✗",
+        NOT_SUPPORTED,
+        NO_EFFECT,
+        seeds(0.1, 0.1, 0.1),
+        {"a": seeds(0, 0, 0)},
     ),
-    "unclear, below twin": (
-        *(seeds(0.1, 0.2, 0.3), None, {"a": seeds(0.4, 0.5, 0.6)}, NOT_SUPPORTED),
-        *(f"not above an untrained network; {UNCLEAR_EFFECT}", "? – ✗"),
+    "unclear, below twin": Case(
+        seeds(0.1, 0.2, 0.3),
+        "? – ✗",
+        NOT_SUPPORTED,
+        f"not above an untrained network; {UNCLEAR_EFFECT}",
+        None,
+        {"a": seeds(0.4, 0.5, 0.6)},
     ),
-    "no twin": (SURE, None, {"a": None}, NOT_COMPARED, NO_TWIN, "✓ – …"),
-    "no twin, below": (
-        *(seeds(-0.5, -0.5, -0.5), None, {"a": None}),
-        *(NOT_SUPPORTED, f"{NO_EFFECT}; {NO_TWIN}", "✗ – …"),
+    "no twin": Case(SURE, "✓ – …", NOT_COMPARED, NO_TWIN, None, {"a": None}),
+    "no twin, below": Case(
+        seeds(-0.5, -0.5, -0.5),
+        "✗ – …",
+        NOT_SUPPORTED,
+        f"{NO_EFFECT}; {NO_TWIN}",
+        None,
+        {"a": None},
     ),
-    "no twin, unclear": (
-        *(seeds(0.1, 0.2, 0.3), None, {"a": None}),
-        *(UNDECIDED, f"{UNCLEAR_EFFECT}; {NO_TWIN}", "? – …"),
+    "no twin, unclear": Case(
+        seeds(0.1, 0.2, 0.3), "? – …", UNDECIDED, f"{UNCLEAR_EFFECT}; {NO_TWIN}", None, {"a": None}
     ),
-    "undefined twin": (
-        *(SURE, None, {"a": NOTHING}),
-        *(NOT_COMPARED, "undefined for a: none there", "✓ – …"),
+    "undefined twin": Case(
+        SURE, "✓ – …", NOT_COMPARED, "undefined for a: none there", None, {"a": NOTHING}
     ),
-    "one seed of a twin": (
-        *(SURE, None, {"a": {0: [0.1, 0.1]}}),
-        *(UNDECIDED, f"{LIKE_TWIN}: {FEW_SEEDS}", "✓ – ?"),
+    "one seed of a twin": Case(
+        SURE, "✓ – ?", UNDECIDED, f"{LIKE_TWIN}: {FEW_SEEDS}", None, {"a": {0: [0.1, 0.1]}}
     ),
-    "no control": (
-        *(SURE, {}, {}, NOT_COMPARED),
-        *("its control was not measured: there is none", "✓ … –"),
+    "no control": Case(
+        SURE, "✓ … –", NOT_COMPARED, "its control was not measured: there is none", {}
     ),
-    "undefined control": (SURE, NOTHING, {}, NOT_COMPARED, "its control is undefined", "✓ … –"),
-    "undefined": (
-        *(NOTHING, seeds(0.1, 0.1, 0.1), {"a": seeds(0, 0, 0)}),
-        *(UNDECIDED, "undefined: none there", "? … …"),
+    "undefined control": Case(SURE, "✓ … –", NOT_COMPARED, "its control is undefined", NOTHING),
+    "undefined": Case(
+        NOTHING,
+        "? … …",
+        UNDECIDED,
+        "undefined: none there",
+        seeds(0.1, 0.1, 0.1),
+        {"a": seeds(0, 0, 0)},
     ),
-    "one seed has a value": (
-        *({**seeds(NAN, NAN), 2: [0.3, 0.3]}, None, {}),
-        *(UNDECIDED, f"{UNCLEAR_EFFECT}: {FEW_SEEDS}", "? – –"),
+    "one seed has a value": Case(
+        {**seeds(NAN, NAN), 2: [0.3, 0.3]}, "? – –", UNDECIDED, f"{UNCLEAR_EFFECT}: {FEW_SEEDS}"
     ),
-    "a seed has none": ({**seeds(0.2, 0.3, 0.4), 3: [NAN] * 2}, None, {}, SUPPORTED, None, "✓ – –"),
-    "one seed": (
-        *({0: [0.2, 0.4]}, {0: [0.1, 0.1]}, {"a": {0: [0.1, 0.1]}}),
-        *(NOT_MEASURED, ONE_SEED, "? ? ?"),
+    "a seed has none": Case({**seeds(0.2, 0.3, 0.4), 3: [NAN] * 2}, "✓ – –", SUPPORTED),
+    "one seed": Case(
+        {0: [0.2, 0.4]}, "? ? ?", NOT_MEASURED, ONE_SEED, {0: [0.1, 0.1]}, {"a": {0: [0.1, 0.1]}}
     ),
-    "one seed, undefined": (
-        *({0: [NAN, NAN]}, None, {}),
-        *(NOT_MEASURED, f"undefined: none there; {ONE_SEED}", "? – –"),
+    "one seed, undefined": Case(
+        {0: [NAN, NAN]}, "? – –", NOT_MEASURED, f"undefined: none there; {ONE_SEED}"
     ),
     # Two seeds of one text each, both 1, would otherwise be all but certain.
-    "a text per seed": (
-        *({0: [1.0], 1: [1.0]}, None, {}),
-        *(UNDECIDED, "too few texts: 2 distinct ones in 2 seeds", "? – –"),
+    "a text per seed": Case(
+        {0: [1.0], 1: [1.0]}, "? – –", UNDECIDED, "too few texts: 2 distinct ones in 2 seeds"
     ),
-    "carried by a seed": (
-        *({0: [0.1, 0.12] * 9, 1: [0.1, 0.12] * 9, 2: [0.9, 0.92] * 9}, None, {}, UNDECIDED),
-        *(f"{UNCLEAR_EFFECT}; without seed 2, less than half of the effect remains", "? – –"),
+    "carried by a seed": Case(
+        {0: [0.1, 0.12] * 9, 1: [0.1, 0.12] * 9, 2: [0.9, 0.92] * 9},
+        "? – –",
+        UNDECIDED,
+        f"{UNCLEAR_EFFECT}; without seed 2, less than half of the effect remains",
     ),
 }
 REMEDIES = {
@@ -233,7 +255,7 @@ DECIDED = (SUPPORTED, NOT_SUPPORTED, UNTRAINED_TOO)
 
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_what_is_said_of_an_effect_beside_its_control_and_null(name: str) -> None:
-    effect, control, twins, verdict, reason, signs = OUTCOMES[name]
+    effect, signs, verdict, reason, control, twins = OUTCOMES[name]
     found = decided(effect, control, **twins)
     assert (found["verdict"], found["reason"]) == (verdict, reason)
     marks = {part: MARKS[sign] for part, sign in zip(PARTS, signs.split(), strict=True)}
@@ -402,40 +424,60 @@ ZERO = seeds(0, 0, 0)
 FIRM, WEAK = seeds(0.5, 0.5, 0.5), seeds(0.3, 0.3, 0.3)
 NO_TWIN_EVERYWHERE = "no untrained twin has a value in every task"
 
-# Effects of the model and its twins by task; the effect over tasks, its verdict, and the reason.
-OVER_TASKS: dict[str, tuple[Measures, float | None, str, str | None]] = {
-    "alike": (
-        *({"tiny": {"one": seeds(0.3, 0.4, 0.5), "other": {0: [0.8] * 9, 1: [0.8] * 9}}},),
-        *(0.6, SUPPORTED, None),
+
+class OverTasks(NamedTuple):
+    """Effects of the model and its twins by task, and what is said over tasks."""
+
+    effects: Measures
+    effect: float | None
+    verdict: str
+    reason: str | None = None
+
+
+OVER_TASKS: dict[str, OverTasks] = {
+    "alike": OverTasks(
+        {"tiny": {"one": seeds(0.3, 0.4, 0.5), "other": {0: [0.8] * 9, 1: [0.8] * 9}}},
+        0.6,
+        SUPPORTED,
     ),
-    "tasks without": (
-        *({"tiny": {"one": WEAK, "other": NOTHING}}, 0.3),
-        *(SUPPORTED, "without other"),
+    "tasks without": OverTasks(
+        {"tiny": {"one": WEAK, "other": NOTHING}}, 0.3, SUPPORTED, "without other"
     ),
-    "not measured": ({"tiny": {}}, None, NOT_MEASURED, "the run lacks it"),
-    "a twin of one task": (
-        *({"tiny": {"one": FIRM, "other": WEAK}, "a": {"one": ZERO}, "b": {}}, 0.4),
-        *(NOT_COMPARED, f"{NO_TWIN}; {NO_TWIN_EVERYWHERE}"),
+    "not measured": OverTasks({"tiny": {}}, None, NOT_MEASURED, "the run lacks it"),
+    "a twin of one task": OverTasks(
+        {"tiny": {"one": FIRM, "other": WEAK}, "a": {"one": ZERO}, "b": {}},
+        0.4,
+        NOT_COMPARED,
+        f"{NO_TWIN}; {NO_TWIN_EVERYWHERE}",
     ),
-    "a twin of each task": (
-        *({"tiny": {"one": FIRM, "other": WEAK}, "a": {"one": ZERO}, "b": {"other": ZERO}}, 0.4),
-        *(NOT_COMPARED, NO_TWIN_EVERYWHERE),
+    "a twin of each task": OverTasks(
+        {"tiny": {"one": FIRM, "other": WEAK}, "a": {"one": ZERO}, "b": {"other": ZERO}},
+        0.4,
+        NOT_COMPARED,
+        NO_TWIN_EVERYWHERE,
     ),
-    "a twin of both": (
+    "a twin of both": OverTasks(
         {"tiny": {"one": FIRM, "other": WEAK}, "a": {"one": ZERO, "other": seeds(0.1, 0.1, 0.1)}},
-        *(0.4, SUPPORTED, None),
+        0.4,
+        SUPPORTED,
     ),
-    "one seed in one task": (
-        *({"tiny": {"one": FIRM, "other": seeds(0.5)}}, 0.5),
-        *(UNDECIDED, f"{UNCLEAR_EFFECT}: {FEW_SEEDS}"),
+    "one seed in one task": OverTasks(
+        {"tiny": {"one": FIRM, "other": seeds(0.5)}},
+        0.5,
+        UNDECIDED,
+        f"{UNCLEAR_EFFECT}: {FEW_SEEDS}",
     ),
-    "one seed": ({"tiny": {"one": seeds(0.5), "other": seeds(0.5)}}, 0.5, NOT_MEASURED, ONE_SEED),
-    "opposed": (
-        *({"tiny": {"one": seeds(0.7, 0.7, 0.7), "other": seeds(-0.3, -0.3, -0.3)}}, 0.2),
-        *(MIXED, "tasks disagree: the effect is above 0 for one, not for other"),
+    "one seed": OverTasks(
+        {"tiny": {"one": seeds(0.5), "other": seeds(0.5)}}, 0.5, NOT_MEASURED, ONE_SEED
+    ),
+    "opposed": OverTasks(
+        {"tiny": {"one": seeds(0.7, 0.7, 0.7), "other": seeds(-0.3, -0.3, -0.3)}},
+        0.2,
+        MIXED,
+        "tasks disagree: the effect is above 0 for one, not for other",
     ),
     # No difference in a few hundred texts refutes nothing.
-    "one has none": ({"tiny": {"one": FIRM, "other": ZERO}}, 0.25, SUPPORTED, None),
+    "one has none": OverTasks({"tiny": {"one": FIRM, "other": ZERO}}, 0.25, SUPPORTED),
 }
 
 

@@ -19,12 +19,7 @@ from anchorflow.analyses.retrieval.summarize import CHOICES
 from anchorflow.claims.claim import DISCRIMINATING, PAPER, UNTRAINED, Run
 from anchorflow.claims.schema import CLAIMS
 from anchorflow.claims.summarize import load_claims
-from anchorflow.claims.verdicts import (
-    NOT_MEASURED,
-    NOT_SUPPORTED,
-    SUPPORTED,
-    VERDICTS,
-)
+from anchorflow.claims.verdicts import NOT_MEASURED, NOT_SUPPORTED, SUPPORTED, VERDICTS
 from anchorflow.config import registry
 from anchorflow.config.errors import InputError
 from anchorflow.config.stages import ANALYSES, read_by_claims

@@ -180,9 +180,7 @@ READ_BY_CLAIMS = (
 
 
 def flow(
-    columns: Mapping[str, Sequence[float | None]],
-    seeds: Sequence[int] = SEEDS,
-    task: str = "news",
+    columns: Mapping[str, Sequence[float | None]], seeds: Sequence[int] = SEEDS, task: str = "news"
 ) -> pl.DataFrame:
     """The table ``flow`` with these values per layer; null in other columns that claims read.
 

@@ -142,6 +142,19 @@ def _mean_of_settings(settings: Sequence[pl.DataFrame], names: Sequence[str]) ->
     return together.filter(pl.col("settings") == len(settings)).drop("settings")
 
 
+def accuracy_gained(more: pl.DataFrame, less: pl.DataFrame) -> SeedStatistic | None:
+    """Accuracy of some predictions of a seed minus that of others, on the examples that both have.
+
+    None if they have none in common.
+    """
+    right = (pl.col("prediction") == pl.col("label")).cast(pl.Float64)
+    first, second = (predictions.with_columns(right=right) for predictions in (more, less))
+    pairs = first.join(second, on="example", suffix="_less").sort("example")
+    if pairs.is_empty():
+        return None
+    return mean_of_examples(pairs, (pairs["right"] - pairs["right_less"]).to_numpy())
+
+
 @dataclass(frozen=True)
 class AccuracyOver:
     """Accuracy of one way of answering minus that of another, on the texts that both answered."""
@@ -155,15 +168,9 @@ class AccuracyOver:
         way = "method" if self.table == "reweighting" else "choice"
         seeds = {}
         for seed, rows in run.by_seed(self.table).items():
-            right = (pl.col("prediction") == pl.col("label")).cast(pl.Float64)
-            more, less = (
-                rows.filter(pl.col(way) == name).with_columns(right=right)
-                for name in (self.more, self.less)
-            )
-            pairs = more.join(less, on="example", suffix="_less").sort("example")
-            if not pairs.is_empty():
-                difference = (pairs["right"] - pairs["right_less"]).to_numpy()
-                seeds[seed] = mean_of_examples(pairs, difference)
+            more, less = (rows.filter(pl.col(way) == name) for name in (self.more, self.less))
+            if gained := accuracy_gained(more, less):
+                seeds[seed] = gained
         if not seeds:
             raise NotMeasured(
                 f"no test text was run with both {self.more} and {self.less}: prompts exceed the "

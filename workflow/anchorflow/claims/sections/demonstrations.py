@@ -11,7 +11,7 @@ from anchorflow.analyses.label_words.summarize import named_labels
 from anchorflow.analyses.retrieval.summarize import majority
 from anchorflow.arrays import Array
 from anchorflow.claims.claim import DISCRIMINATING, Claim, Control, NotMeasured, Run, Sampled
-from anchorflow.claims.effects import AccuracyOver, mean_of_examples
+from anchorflow.claims.effects import AccuracyOver, accuracy_gained, mean_of_examples
 from anchorflow.claims.encoder import encoder_agreement
 from anchorflow.claims.heads import ONE_NUMBER, fewer_demonstrations
 from anchorflow.config.cell_names import OWN
@@ -36,14 +36,8 @@ def labels_over_shuffled(run: Run) -> Sampled:
     seeds = {}
     for seed, rows in run.by_seed("predictions").items():
         shuffled = run.shuffled["predictions"].filter(pl.col("seed") == seed)
-        original, other = (
-            predictions.select("example", right=(pl.col("prediction") == pl.col("label")))
-            for predictions in (rows, shuffled)
-        )
-        pairs = original.join(other, on="example", suffix="_shuffled").sort("example")
-        if not pairs.is_empty():
-            gained = pairs["right"].cast(pl.Float64) - pairs["right_shuffled"].cast(pl.Float64)
-            seeds[seed] = mean_of_examples(pairs, gained.to_numpy())
+        if gained := accuracy_gained(rows, shuffled):
+            seeds[seed] = gained
     if not seeds:
         raise NotMeasured("no text was run with both kinds of labels")
     return Sampled(seeds)
