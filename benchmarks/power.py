@@ -26,7 +26,7 @@ import yaml
 from scipy import stats
 from snakemake.utils import update_config
 
-from anchorflow.claims.decision import Comparison, measure_claim, over_tasks
+from anchorflow.claims.measured import Comparison, measure_claim, over_tasks
 from anchorflow.claims.summarize import load_claims, runs_of
 from anchorflow.config.configuration import cells_with_shuffled_labels as shuffled_cells
 from anchorflow.config.configuration import cells_with_words as worded_cells

@@ -51,7 +51,7 @@ def test_each_question_has_its_answer_what_it_was_compared_with_and_a_figure() -
         "tiny: 6 questions. Yes: 2; Yes, without training too: 1; Undecided: 1; Not measured: 2."
     ]
     assert table.columns == [
-        *("question", "answer", "effect", "control", "untrained network", "figure"),
+        *("question", "answer", "effect", "control", "untrained network", "figure")
     ]
     rows = rows_of(claims_table())
     early = rows[asked("flow_early")]
@@ -104,10 +104,7 @@ def test_one_seed_surprises_nobody() -> None:
 
 
 def test_neighbors_that_do_as_well_as_label_words_surprise() -> None:
-    decided = {
-        "isolation_label_over_random": SUPPORTED,
-        "isolation_label_over_neighbors": UNCLEAR,
-    }
+    decided = {"isolation_label_over_random": SUPPORTED, "isolation_label_over_neighbors": UNCLEAR}
     (found,) = surprises(claims_table(decided=decided), gains())
     assert found.startswith("Not clearly above 0: “In early layers, isolating label words changes")
     assert "tokens next to them" in found.partition("But:")[0]

@@ -10,9 +10,10 @@ from anchorflow.analyses.confusion.schema import CONFUSION_SUMMARY
 from anchorflow.analyses.flow.schema import FLOW_SUMMARY
 from anchorflow.analyses.isolation.schema import ISOLATION_SUMMARY
 from anchorflow.analyses.kernel.schema import KERNEL_SUMMARY
+from anchorflow.claims.claim import Curve, Depth, Isolated
 from anchorflow.claims.comparison import isolated_depths, over_depth
 from anchorflow.claims.schema import CLAIMS
-from anchorflow.claims.summarize import Curve, Depth, Isolated, load_claims
+from anchorflow.claims.summarize import load_claims
 from anchorflow.store.parquet import read_settings, read_table, write_frame
 from checkout import Checkout
 

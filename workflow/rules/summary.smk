@@ -32,7 +32,7 @@ rule write_summary:
         "../envs/anchorflow.yaml"
     threads: 1
     params:
-        **code_of("write_summary"),
+        **code_of("write_summary", *claim_modules()),
         run=described_run,
     message:
         "Summarizing the run"

@@ -1,7 +1,7 @@
 """Claims on re-weighting, compression, and confusion: where each holds, and where not."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import partial
 
 import polars as pl
 import pytest
@@ -17,15 +17,18 @@ from constructed.claims import (
     EXAMPLES,
     LAYERS,
     SEEDS,
-    WITH_TWIN,
+    TWIN,
+    Constructed,
     Tables,
     answered,
     cells,
     compression,
     expect,
     judged,
+    lacks,
     of_claim,
     summarize,
+    verdicts_of,
 )
 from constructed.rows import frame
 from constructed.timing import timings_of
@@ -38,17 +41,9 @@ EFFECTS_OF_WEIGHTS = {"holds": 0.25, "even": 0.0, "fails": -0.25}
 BESIDE = {"reweighting_over_vanilla": "vanilla", "reweighting_over_many": "many"}
 
 
-@pytest.mark.parametrize(("claim", "other"), BESIDE.items())
-@pytest.mark.parametrize(*ALONE)
-def test_reweighting_over(
-    own: str, verdict: str, reason: str | None, claim: str, other: str
-) -> None:
+def tables_of_weights(other: str, own: str) -> Tables:
     right = {"reweighted": REWEIGHTED[own], other: 2, "bias_removed": 2}
-    found = judged(claim, {"reweighting": answered(right, "method", REWEIGHTING)})
-    control = 0.0 if claim == "reweighting_over_vanilla" else None
-    if own == "even" and control is not None:
-        reason = f"{reason}; not clearly above its control"
-    expect(found, EFFECTS_OF_WEIGHTS[own], verdict, reason, control)
+    return {"reweighting": answered(right, "method", REWEIGHTING)}
 
 
 def test_what_removing_a_preference_for_labels_gains_is_not_counted_for_the_weights() -> None:
@@ -69,30 +64,13 @@ def test_accuracies_are_compared_on_the_texts_that_both_were_run_on(claim: str, 
     assert found["examples"] == len(SEEDS) * EXAMPLES * 3 / 4
 
 
-@pytest.mark.parametrize(("claim", "other"), BESIDE.items())
-def test_without_the_other_nothing_is_compared(claim: str, other: str) -> None:
-    rows = answered({"reweighted": 3}, "method", REWEIGHTING)
-    found = judged(claim, {"reweighting": rows})
-    assert found["verdict"] == "not measured"
-    assert found["reason"].startswith(f"no test text was run with both reweighted and {other}")
-
-
 # On how many texts of four anchors are loyal, where every other method is so on two.
 ANCHORS = {"holds": [4], "even": [2], "fails": [0]}
 
-OTHERS = {
-    "text_anchor": [2],
-    "hidden_random": [2] * 20,
-    "format_only": [2],
-    "label_only": [2],
-}
+OTHERS = {"text_anchor": [2], "hidden_random": [2] * 20, "format_only": [2], "label_only": [2]}
 
 # By claim, what is lost where it is not loyal: 1 of 7 of the likeliest words stays, and not 4 of 4.
-NAMES = {
-    "anchors_over_text": 1.0,
-    "anchors_over_random": 1.0,
-    "anchors_over_random_words": 6 / 7,
-}
+NAMES = {"anchors_over_text": 1.0, "anchors_over_random": 1.0, "anchors_over_random_words": 6 / 7}
 
 EFFECTS_RETENTION = {"holds": 0.5, "even": 0.0, "fails": -0.5}
 
@@ -107,23 +85,6 @@ def tables_of_retention(anchors: str) -> Tables:
     return {**compression({"hidden_anchor": ANCHORS[anchors], **OTHERS}), "prompts": prompts}
 
 
-@cache
-def summary_of(own: str, twin: str) -> pl.DataFrame:
-    return summarize(tables_of_retention(own), [tables_of_retention(twin)])
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(*WITH_TWIN)
-def test_anchors_over_others(
-    own: str, twin: str, verdict: str, reason: str | None, name: str
-) -> None:
-    found = of_claim(summary_of(own, twin), name)
-    lost = NAMES[name]
-    expect(
-        found, EFFECTS_RETENTION[own] * lost, verdict, reason, twin=EFFECTS_RETENTION[twin] * lost
-    )
-
-
 def test_every_claim_on_anchors_is_tested_here() -> None:
     assert {c.name for c in load_claims() if c.source == "[A] §3.2, Table 2"} == set(NAMES)
 
@@ -132,16 +93,6 @@ def test_random_draws_are_averaged() -> None:
     assert sum(DRAWS) / len(DRAWS) == 1
     tables = compression({"hidden_anchor": [4], "hidden_random": DRAWS})
     assert judged("anchors_over_random", tables)["effect"] == pytest.approx(0.75)
-
-
-@pytest.mark.parametrize(
-    ("kept", "lacks"), [("hidden_anchor", "text_anchor"), ("text_anchor", "hidden_anchor")]
-)
-def test_a_method_that_was_not_run_is_named(kept: str, lacks: str) -> None:
-    found = judged("anchors_over_text", compression({kept: [4]}))
-    assert found["verdict"] == "not measured"
-    assert found["reason"] == f"compression.methods lacks {lacks}"
-    assert found["remedy"] == "compression: {methods: [hidden_anchor, text_anchor]}"
 
 
 # Lower quartile, median, and upper quartile, in ms.
@@ -200,12 +151,6 @@ def test_tasks_must_agree(
     found = of_claim(summarize(tables, tasks=["news", "mine"]), FASTER, "average")
     assert (found["verdict"], found["reason"], found["examples"]) == (verdict, None, 16)
     assert found["rule"] == "quartiles: supported, or not, if it is so in every task that was timed"
-
-
-def test_what_was_not_timed_is_named() -> None:
-    tables = {"timing": timed(QUICK, SLOW)["timing"].filter(way="hidden_anchor")}
-    found = judged(FASTER, tables)
-    assert (found["verdict"], found["reason"]) == ("not measured", "full was not timed")
 
 
 Distances = Mapping[tuple[int, int], float | None]
@@ -284,13 +229,6 @@ def test_distances_that_tell_other_labels_as_well_tell_nothing_of_these() -> Non
     expect(found, 1.0, "undecided", "not clearly above its control", 1.0)
 
 
-def test_two_labels_have_no_rank_correlation() -> None:
-    tables = tables_of_confusion({(0, 1): 1.0}, {(0, 1): 1.0}, [[0.6, 0.4], [0.4, 0.6]])
-    found = judged("diagnosis_predicts_confusion", tables)
-    assert found["verdict"] == "not measured"
-    assert found["reason"] == "a rank correlation needs three labels or more"
-
-
 def test_keys_without_distances_leave_it_undefined() -> None:
     tables = tables_of_confusion(dict.fromkeys(FAR), dict.fromkeys(FAR))
     found = judged("diagnosis_predicts_confusion", tables)
@@ -305,18 +243,6 @@ def test_a_layer_without_distances_does_not_count() -> None:
     assert judged("diagnosis_predicts_confusion", changed)["effect"] == pytest.approx(1)
 
 
-def test_times_that_were_disturbed_are_not_compared() -> None:
-    timing = timings_of("news", 8.0)
-    busy = timing.with_columns(other_work=pl.lit(0.5))
-    found = judged("anchors_faster_than_full_cache", {"timing": busy})
-    assert (found["verdict"], found["effect"]) == ("not measured", None)
-    assert found["reason"].startswith("other work kept 50% of the machine's cores busy")
-    on_gpu = busy.with_columns(device=pl.lit("1 x GPU"))
-    assert judged("anchors_faster_than_full_cache", {"timing": on_gpu})["effect"] is not None
-    calm = timing.with_columns(other_work=pl.lit(0.1))
-    assert judged("anchors_faster_than_full_cache", {"timing": calm})["effect"] is not None
-
-
 def test_answers_that_all_stay_may_be_less_sure_with_other_caches() -> None:
     """Every cache keeps every answer, but text and random tokens are as unsure as nothing."""
     table = compression({"hidden_anchor": [4], "text_anchor": [4], "hidden_random": [4]})
@@ -328,3 +254,58 @@ def test_answers_that_all_stay_may_be_less_sure_with_other_caches() -> None:
     )
     for claim in ("anchors_over_text", "anchors_over_random"):
         assert judged(claim, {"compression": rows})["effect"] == pytest.approx(1), claim
+
+
+def test_what_is_lacking_is_named() -> None:
+    alone = {"reweighting": answered({"reweighted": 3}, "method", REWEIGHTING)}
+    for claim, other in BESIDE.items():
+        lacks(claim, alone, f"no test text was run with both reweighted and {other}")
+    remedy = "compression: {methods: [hidden_anchor, text_anchor]}"
+    for kept, lacking in (("hidden_anchor", "text_anchor"), ("text_anchor", "hidden_anchor")):
+        reason = f"compression.methods lacks {lacking}"
+        lacks("anchors_over_text", compression({kept: [4]}), reason, remedy)
+    timing = timed(QUICK, SLOW)["timing"]
+    lacks(FASTER, {"timing": timing.filter(way="hidden_anchor")}, "full was not timed")
+    two = tables_of_confusion({(0, 1): 1.0}, {(0, 1): 1.0}, [[0.6, 0.4], [0.4, 0.6]])
+    reason = "a rank correlation needs three labels or more"
+    lacks("diagnosis_predicts_confusion", two, reason)
+    times = timings_of("news", 8.0)
+    busy = times.with_columns(other_work=pl.lit(0.5))
+    lacks(FASTER, {"timing": busy}, "other work kept 50% of the machine's cores busy")
+    for table in (
+        busy.with_columns(device=pl.lit("1 x GPU")),
+        times.with_columns(other_work=pl.lit(0.1)),
+    ):
+        assert judged(FASTER, {"timing": table})["effect"] is not None
+
+
+CONSTRUCTED = (
+    *(
+        Constructed(
+            claim,
+            partial(tables_of_weights, other),
+            EFFECTS_OF_WEIGHTS,
+            ALONE,
+            (lambda _: 0.0) if other == "vanilla" else None,
+        )
+        for claim, other in BESIDE.items()
+    ),
+    *(
+        Constructed(
+            claim,
+            tables_of_retention,
+            {kind: effect * lost for kind, effect in EFFECTS_RETENTION.items()},
+            TWIN,
+        )
+        for claim, lost in NAMES.items()
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("constructed", "own", "control", "twin", "verdict", "reason"), verdicts_of(*CONSTRUCTED)
+)
+def test_verdicts(
+    constructed: Constructed, own: str, control: str, twin: str, verdict: str, reason: str | None
+) -> None:
+    constructed.check(own, control, twin, verdict, reason)

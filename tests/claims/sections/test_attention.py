@@ -1,10 +1,12 @@
 """Claims on what attention to label words tells: where each holds, and where not."""
 
+from functools import partial
+
 import polars as pl
 import pytest
 
 from constructed.attention import deep_tables
-from constructed.claims import SEEDS, WITH_BOTH, expect, judged
+from constructed.claims import BOTH, SEEDS, Constructed, Tables, expect, judged, verdicts_of
 
 # Layers with AUCs of 0.5, 1, and 0.
 KINDS = {
@@ -23,15 +25,8 @@ KINDS = {
 EFFECTS = {"holds": 0.5, "even": 0.0, "fails": -0.5}
 
 
-@pytest.mark.parametrize("claim", KINDS)
-@pytest.mark.parametrize(*WITH_BOTH)
-def test_attention_tells_answers_late(
-    own: str, control: str, twin: str, verdict: str, reason: str | None, claim: str
-) -> None:
-    tables = deep_tables(KINDS[claim][own], KINDS[claim][control], SEEDS)
-    untrained = deep_tables(KINDS[claim][twin], KINDS[claim]["even"], SEEDS)
-    found = judged(claim, tables, untrained)
-    expect(found, EFFECTS[own], verdict, reason, EFFECTS[control], EFFECTS[twin])
+def tables_of(claim: str, own: str, control: str = "even") -> Tables:
+    return deep_tables(KINDS[claim][own], KINDS[claim][control], SEEDS)
 
 
 @pytest.mark.parametrize("claim", KINDS)
@@ -61,3 +56,15 @@ def test_the_middle_one_of_an_odd_number_of_layers_is_in_neither_half() -> None:
     kinds = ["even", "even", "perfect", "perfect", "even"]  # of 0.5, half is in two upper layers
     found = judged("deep_gain_late", deep_tables(kinds, kinds, SEEDS))
     assert found["effect"] == pytest.approx(0.25)
+
+
+CONSTRUCTED = tuple(Constructed(claim, partial(tables_of, claim), EFFECTS, BOTH) for claim in KINDS)
+
+
+@pytest.mark.parametrize(
+    ("constructed", "own", "control", "twin", "verdict", "reason"), verdicts_of(*CONSTRUCTED)
+)
+def test_verdicts(
+    constructed: Constructed, own: str, control: str, twin: str, verdict: str, reason: str | None
+) -> None:
+    constructed.check(own, control, twin, verdict, reason)

@@ -1,5 +1,7 @@
 """Claims on demonstrations and label words: where each holds, and where not, by hand."""
 
+from functools import partial
+
 import polars as pl
 import pytest
 
@@ -9,9 +11,10 @@ from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from constructed.claims import (
     ALONE,
+    CONTROL,
     HEAD_TEXTS,
-    WITH_CONTROL,
-    WITH_TWIN,
+    TWIN,
+    Constructed,
     Row,
     Tables,
     answered,
@@ -19,9 +22,11 @@ from constructed.claims import (
     encoder,
     expect,
     judged,
+    lacks,
     model_predictions,
     of_claim,
     summarize,
+    verdicts_of,
 )
 from constructed.rows import frame
 
@@ -43,18 +48,9 @@ def predicted(right: int, words: str = "", share: float = 1.0) -> pl.DataFrame:
     )
 
 
-@pytest.mark.parametrize(*ALONE)
-def test_labels_inform(own: str, verdict: str, reason: str | None) -> None:
+def tables_of_labels(own: str) -> Tables:
     shuffled = predicted(2, "+shuffled")
-    tables = {"predictions": predicted(RIGHT_LABELS[own]), "shuffled_predictions": shuffled}
-    expect(judged("labels_inform", tables), EFFECTS_LABELS[own], verdict, reason)
-
-
-def test_without_shuffled_labels_nothing_is_compared() -> None:
-    found = judged("labels_inform", {"predictions": predicted(3)})
-    assert found["verdict"] == "not measured"
-    assert found["reason"] == "labels were not shuffled"
-    assert found["remedy"] == "controls: {shuffled_labels: true}"
+    return {"predictions": predicted(RIGHT_LABELS[own]), "shuffled_predictions": shuffled}
 
 
 # Every how many texts the model disagrees with one demonstration of each label, where with all it
@@ -64,12 +60,6 @@ FEWER_ENCODER = {"holds": 2, "even": 4, "fails": 0}
 
 def tables_of_encoder(own: str) -> Tables:
     return {"kernel_predictions": model_predictions(), **encoder(4, FEWER_ENCODER[own])}
-
-
-@pytest.mark.parametrize(*WITH_TWIN)
-def test_agreement_grows(own: str, twin: str, verdict: str, reason: str | None) -> None:
-    found = judged("agreement_grows", tables_of_encoder(own), tables_of_encoder(twin))
-    expect(found, EFFECTS_LABELS[own], verdict, reason, twin=EFFECTS_LABELS[twin])
 
 
 def test_only_texts_with_both_numbers_of_demonstrations_are_compared_of_encoder() -> None:
@@ -88,15 +78,6 @@ def test_the_fewest_demonstrations_are_compared_with_all() -> None:
     counts = pl.concat([more, tables["counts"]])
     found = judged("agreement_grows", {**tables, "counts": counts})
     assert found["effect"] == pytest.approx(0.25)
-
-
-def test_one_number_of_demonstrations_leaves_nothing_to_compare() -> None:
-    tables = tables_of_encoder("holds")
-    found = judged("agreement_grows", {**tables, "counts": tables["counts"].clear()})
-    assert (found["verdict"], found["reason"]) == (
-        "not measured",
-        "there is only one number of demonstrations",
-    )
 
 
 # How many texts of four are right, by the model or by vote, where with random demonstrations the
@@ -126,12 +107,6 @@ def tables_of_retrieval(choice: str, own: str, vote: str) -> Tables:
     }
 
 
-@pytest.mark.parametrize(*WITH_CONTROL)
-def test_retrieval_helps(own: str, control: str, verdict: str, reason: str | None) -> None:
-    found = judged("retrieval_helps", tables_of_retrieval("nearest", own, control))
-    expect(found, EFFECTS_RETRIEVAL[own], verdict, reason, EFFECTS_RETRIEVAL[control])
-
-
 def test_texts_without_random_demonstrations_are_left_out_of_the_vote_too() -> None:
     tables = tables_of_retrieval("nearest", "holds", "even")
     # The vote is right on every fourth text, on which random demonstrations were not run.
@@ -139,14 +114,6 @@ def test_texts_without_random_demonstrations_are_left_out_of_the_vote_too() -> N
     found = judged("retrieval_helps", {**tables, "retrieval": tables["retrieval"].filter(kept)})
     assert found["effect"] == pytest.approx(2 / 3)
     assert found["control_effect"] == 0
-
-
-def test_without_random_demonstrations_nothing_is_compared() -> None:
-    tables = tables_of_retrieval("nearest", "holds", "even")
-    rows = tables["retrieval"].filter(choice="nearest")
-    found = judged("retrieval_helps", {**tables, "retrieval": rows})
-    assert found["verdict"] == "not measured"
-    assert found["reason"].startswith("no test text was run with both nearest and random")
 
 
 CLAIM_DISTRIBUTION = "in_distribution_helps"
@@ -159,37 +126,11 @@ def tables_of_distribution(**right: int) -> Tables:
     return {"retrieval": answered({"random": 3, **right}, "choice", RETRIEVAL)}
 
 
-@pytest.mark.parametrize(*WITH_CONTROL)
-def test_in_distribution_helps(own: str, control: str, verdict: str, reason: str | None) -> None:
-    tables = tables_of_distribution(
-        other_task=RIGHT_DISTRIBUTION[own], random_labels=RIGHT_DISTRIBUTION[control]
-    )
-    expect(
-        judged(CLAIM_DISTRIBUTION, tables),
-        EFFECTS_RETRIEVAL[own],
-        verdict,
-        reason,
-        EFFECTS_RETRIEVAL[control],
-    )
-
-
 def test_what_wrong_labels_cost_by_themselves_is_not_counted_for_the_texts() -> None:
     found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(other_task=0, random_labels=2))
     expect(found, 0.75, SUPPORTED, None, 0.25)
     found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(other_task=2, random_labels=0))
     assert found["reason"] == "also true of its control"
-
-
-def test_without_shuffled_labels_there_is_an_effect_and_no_verdict() -> None:
-    found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(other_task=1))
-    assert (found["effect"], found["verdict"]) == (0.5, NOT_COMPARED)
-    assert found["reason"].startswith("its control was not measured: no test text was run with")
-
-
-def test_without_texts_of_another_task_nothing_is_compared() -> None:
-    found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(random_labels=1))
-    assert found["verdict"] == "not measured"
-    assert found["reason"].startswith("no test text was run with both random and other_task")
 
 
 WORDS = {
@@ -203,19 +144,16 @@ WORDS = {
 RIGHT_WORDS = {"holds": 3, "even": 2, "fails": 1}
 
 
+def tables_of_words(own: int, **others: int) -> Tables:
+    """Predictions of which so many of four are right with own and other words."""
+    worded = [predicted(own), *(predicted(right, f"+{name}") for name, right in others.items())]
+    return {"predictions": predicted(own), "worded_predictions": pl.concat(worded)}
+
+
 def judged_words(claim: str, own: int, **others: int) -> Row:
     """What is said of a claim, where so many texts of four are right with own and other words."""
-    worded = [predicted(own), *(predicted(right, f"+{name}") for name, right in others.items())]
-    tables = {"predictions": predicted(own), "worded_predictions": pl.concat(worded)}
     words = {name: WORDS[name] for name in ("words", *others)}
-    return of_claim(summarize(tables, words={"news": words}), claim)
-
-
-@pytest.mark.parametrize(*WITH_CONTROL)
-def test_own_words_help(own: str, control: str, verdict: str, reason: str | None) -> None:
-    others = {"permuted": 2, "symbols": RIGHT_WORDS[control]}
-    found = judged_words("own_words_over_permuted", RIGHT_WORDS[own], **others)
-    expect(found, EFFECTS_LABELS[own], verdict, reason, EFFECTS_LABELS[control])
+    return of_claim(summarize(tables_of_words(own, **others), words={"news": words}), claim)
 
 
 def test_a_preference_for_one_word_is_not_taken_for_a_meaning() -> None:
@@ -242,15 +180,6 @@ def test_what_a_task_has_no_words_for_is_said() -> None:
     alone = judged_words("own_words_over_permuted", 3, permuted=2)
     assert (alone["effect"], alone["verdict"]) == (pytest.approx(0.25), NOT_COMPARED)
     assert "its control was not measured: no single letters or signs were" in alone["reason"]
-    without = of_claim(summarize({"predictions": predicted(3)}), "own_words_over_permuted")
-    assert without["reason"] == "the task's own label words were not permuted (label_words)"
-
-
-def test_own_words_in_their_own_order_are_of_no_kind() -> None:
-    tables = {"predictions": predicted(3), "worded_predictions": predicted(2, "+same")}
-    words = {"news": {"words": [" no", " yes"], "same": ["no", "yes"]}}
-    found = of_claim(summarize(tables, words=words), "own_words_over_permuted")
-    assert found["verdict"] == "not measured"
 
 
 CLAIM_REPRESENTATIVE = "representative_helps"
@@ -263,27 +192,80 @@ def tables_of_representative(**right: int) -> Tables:
     return {"retrieval": answered({"random": 1, **right}, "choice", RETRIEVAL)}
 
 
-@pytest.mark.parametrize(*WITH_CONTROL)
-def test_representative_helps(own: str, control: str, verdict: str, reason: str | None) -> None:
-    tables = tables_of_representative(
-        representative=RIGHT_REPRESENTATIVE[own], outlying=RIGHT_REPRESENTATIVE[control]
-    )
-    expect(
-        judged(CLAIM_REPRESENTATIVE, tables),
-        EFFECTS_RETRIEVAL[own],
-        verdict,
-        reason,
-        EFFECTS_RETRIEVAL[control],
-    )
+def test_what_is_lacking_is_named() -> None:
+    remedy = "controls: {shuffled_labels: true}"
+    lacks("labels_inform", {"predictions": predicted(3)}, "labels were not shuffled", remedy)
+    encoded = tables_of_encoder("holds")
+    one = {**encoded, "counts": encoded["counts"].clear()}
+    lacks("agreement_grows", one, "there is only one number of demonstrations")
+    retrieved = tables_of_retrieval("nearest", "holds", "even")
+    alone = {**retrieved, "retrieval": retrieved["retrieval"].filter(choice="nearest")}
+    both = "no test text was run with both"
+    remedy = "retrieval: {choices: [nearest]}"
+    lacks("retrieval_helps", alone, f"{both} nearest and random", remedy)
+    lacks(CLAIM_DISTRIBUTION, tables_of_distribution(random_labels=1), f"{both} random and other")
+    outlying = tables_of_representative(outlying=3)
+    lacks(CLAIM_REPRESENTATIVE, outlying, f"{both} representative and random")
+    not_permuted = "the task's own label words were not permuted (label_words)"
+    lacks("own_words_over_permuted", {"predictions": predicted(3)}, not_permuted)
+    # Own words in their own order are of no kind.
+    tables = {"predictions": predicted(3), "worded_predictions": predicted(2, "+same")}
+    words = {"news": {"words": [" no", " yes"], "same": ["no", "yes"]}}
+    found = of_claim(summarize(tables, words=words), "own_words_over_permuted")
+    assert found["verdict"] == "not measured"
 
 
-def test_without_outlying_ones_there_is_an_effect_and_no_verdict() -> None:
-    found = judged(CLAIM_REPRESENTATIVE, tables_of_representative(representative=3))
+@pytest.mark.parametrize(
+    ("claim", "tables"),
+    [
+        (CLAIM_DISTRIBUTION, tables_of_distribution(other_task=1)),
+        (CLAIM_REPRESENTATIVE, tables_of_representative(representative=3)),
+    ],
+)
+def test_without_its_control_there_is_an_effect_and_no_verdict(claim: str, tables: Tables) -> None:
+    found = judged(claim, tables)
     assert (found["effect"], found["verdict"]) == (0.5, NOT_COMPARED)
     assert found["reason"].startswith("its control was not measured: no test text was run with")
 
 
-def test_without_representative_ones_nothing_is_compared() -> None:
-    found = judged(CLAIM_REPRESENTATIVE, tables_of_representative(outlying=3))
-    assert found["verdict"] == "not measured"
-    assert found["reason"].startswith("no test text was run with both representative and random")
+CONSTRUCTED = (
+    Constructed("labels_inform", tables_of_labels, EFFECTS_LABELS, ALONE),
+    Constructed("agreement_grows", tables_of_encoder, EFFECTS_LABELS, TWIN),
+    Constructed(
+        "retrieval_helps", partial(tables_of_retrieval, "nearest"), EFFECTS_RETRIEVAL, CONTROL
+    ),
+    Constructed(
+        "in_distribution_helps",
+        lambda own, control: tables_of_distribution(
+            other_task=RIGHT_DISTRIBUTION[own], random_labels=RIGHT_DISTRIBUTION[control]
+        ),
+        EFFECTS_RETRIEVAL,
+        CONTROL,
+    ),
+    Constructed(
+        "own_words_over_permuted",
+        lambda own, control: tables_of_words(
+            RIGHT_WORDS[own], permuted=2, symbols=RIGHT_WORDS[control]
+        ),
+        EFFECTS_LABELS,
+        CONTROL,
+        words={"news": {name: WORDS[name] for name in ("words", "permuted", "symbols")}},
+    ),
+    Constructed(
+        "representative_helps",
+        lambda own, control: tables_of_representative(
+            representative=RIGHT_REPRESENTATIVE[own], outlying=RIGHT_REPRESENTATIVE[control]
+        ),
+        EFFECTS_RETRIEVAL,
+        CONTROL,
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("constructed", "own", "control", "twin", "verdict", "reason"), verdicts_of(*CONSTRUCTED)
+)
+def test_verdicts(
+    constructed: Constructed, own: str, control: str, twin: str, verdict: str, reason: str | None
+) -> None:
+    constructed.check(own, control, twin, verdict, reason)

@@ -1,17 +1,21 @@
 """Claims on the three flows: where each holds, and where not, by hand."""
 
+from functools import partial
+
 import polars as pl
 import pytest
 
 from constructed.claims import (
+    BOTH,
     SEEDS,
-    WITH_BOTH,
+    Constructed,
     Tables,
     by_third,
     expect,
     flow,
     flows_and_controls,
     judged,
+    verdicts_of,
 )
 
 # S_wp, S_pq, and S_ww as shares, early and late.
@@ -50,16 +54,8 @@ EFFECTS = {
 }
 
 
-@pytest.mark.parametrize("claim", FLOWS)
-@pytest.mark.parametrize(*WITH_BOTH)
-def test_flows(
-    own: str, control: str, twin: str, verdict: str, reason: str | None, claim: str
-) -> None:
-    flows, effects = FLOWS[claim], EFFECTS[claim]
-    tables = flows_and_controls(flows[own], flows[control])
-    untrained = flows_and_controls(flows[twin], flows["even"])
-    found = judged(claim, tables, untrained)
-    expect(found, effects[own], verdict, reason, effects[control], effects[twin])
+def tables_of_flows(claim: str, own: str, control: str = "even") -> Tables:
+    return flows_and_controls(FLOWS[claim][own], FLOWS[claim][control])
 
 
 # What flows into a token early, where 1 flows into a token of the text: shares 3/4, 1/2, and 1/4.
@@ -76,14 +72,6 @@ def tables_of_into(own: str, before: str = "even") -> Tables:
         "own_text": by_third(1, 1, 1),
     }
     return {"flow": flow(columns)}
-
-
-@pytest.mark.parametrize(*WITH_BOTH)
-def test_flow_into_label_words(
-    own: str, control: str, twin: str, verdict: str, reason: str | None
-) -> None:
-    found = judged("flow_into_label_words", tables_of_into(own, control), tables_of_into(twin))
-    expect(found, EFFECTS_INTO[own], verdict, reason, EFFECTS_INTO[control], EFFECTS_INTO[twin])
 
 
 def test_a_text_without_tokens_of_its_own_does_not_count() -> None:
@@ -122,14 +110,22 @@ def tables_of_from(own: str, text: str = "even", early: float = 2.0) -> Tables:
     return {"flow": flow(columns)}
 
 
-@pytest.mark.parametrize(*WITH_BOTH)
-def test_flow_from_label_words(
-    own: str, control: str, twin: str, verdict: str, reason: str | None
-) -> None:
-    found = judged("flow_from_label_words", tables_of_from(own, control), tables_of_from(twin))
-    expect(found, EFFECTS_INTO[own], verdict, reason, EFFECTS_INTO[control], EFFECTS_INTO[twin])
-
-
 def test_early_layers_do_not_count_for_what_is_handed_on_late() -> None:
     found = judged("flow_from_label_words", tables_of_from("holds", early=6.0))
     assert found["effect"] == pytest.approx(0.25)
+
+
+CONSTRUCTED = (
+    *(Constructed(claim, partial(tables_of_flows, claim), EFFECTS[claim], BOTH) for claim in FLOWS),
+    Constructed("flow_into_label_words", tables_of_into, EFFECTS_INTO, BOTH),
+    Constructed("flow_from_label_words", tables_of_from, EFFECTS_INTO, BOTH),
+)
+
+
+@pytest.mark.parametrize(
+    ("constructed", "own", "control", "twin", "verdict", "reason"), verdicts_of(*CONSTRUCTED)
+)
+def test_verdicts(
+    constructed: Constructed, own: str, control: str, twin: str, verdict: str, reason: str | None
+) -> None:
+    constructed.check(own, control, twin, verdict, reason)

@@ -4,7 +4,16 @@ import polars as pl
 import pytest
 
 from constructed.attention import attention_table, attention_towards
-from constructed.claims import WITH_BOTH, WITH_TWIN, Tables, expect, isolation, judged
+from constructed.claims import (
+    BOTH,
+    TWIN,
+    Constructed,
+    Tables,
+    isolation,
+    judged,
+    lacks,
+    verdicts_of,
+)
 
 # How many predictions of four stay with label words isolated: the fewer, the more they matter.
 # "even" has two draws, with which the same ones stay as with what label words are compared with.
@@ -27,20 +36,6 @@ def beside_neighbors(own: str) -> Tables:
     )
 
 
-@pytest.mark.parametrize(*WITH_TWIN)
-def test_isolation_label_over_random(own: str, twin: str, verdict: str, reason: str | None) -> None:
-    found = judged("isolation_label_over_random", beside_random(own), beside_random(twin))
-    expect(found, EFFECTS_RANDOM[own], verdict, reason, twin=EFFECTS_RANDOM[twin])
-
-
-@pytest.mark.parametrize(*WITH_TWIN)
-def test_isolation_label_over_neighbors(
-    own: str, twin: str, verdict: str, reason: str | None
-) -> None:
-    found = judged("isolation_label_over_neighbors", beside_neighbors(own), beside_neighbors(twin))
-    expect(found, EFFECTS_RANDOM[own], verdict, reason, twin=EFFECTS_RANDOM[twin])
-
-
 def test_answers_that_all_stay_may_still_lose_what_demonstrations_do() -> None:
     """A network that gives one answer keeps it whatever is isolated, so loyalty is 1 anywhere."""
     table = isolation({("label", "first"): [4], ("random", "first"): [4]})["isolation"]
@@ -51,17 +46,6 @@ def test_answers_that_all_stay_may_still_lose_what_demonstrations_do() -> None:
     )
     found = judged("isolation_label_over_random", {"isolation": table})
     assert found["effect"] == pytest.approx(1)  # all is lost with label words, nothing with others
-
-
-def test_what_was_not_isolated_is_not_compared() -> None:
-    neighbors = judged("isolation_label_over_neighbors", beside_random("holds"))
-    assert neighbors["verdict"] == "not measured"
-    assert neighbors["reason"] == (
-        "isolation.positions lacks after, or a demonstration has no such token"
-    )
-    six = isolation({("label", "first"): [1], ("random", "first"): [3]}, layers=6)
-    random = judged("isolation_label_over_random", six)
-    assert random["reason"] == "isolation.layers lacks 5, the paper's number"
 
 
 # How many predictions of four stay with tokens isolated in the first and in the last layers.
@@ -81,15 +65,27 @@ def tables_of(own: str, random: str = "even", depth: int = 6) -> Tables:
     return {**isolation(unchanged), "attention": attention_table(towards, [0, 1], "news")}
 
 
-@pytest.mark.parametrize(*WITH_BOTH)
-def test_isolation_first_over_last(
-    own: str, control: str, twin: str, verdict: str, reason: str | None
+def test_what_is_lacking_is_named() -> None:
+    reason = "isolation.positions lacks after, or a demonstration has no such token"
+    lacks("isolation_label_over_neighbors", beside_random("holds"), reason)
+    six = isolation({("label", "first"): [1], ("random", "first"): [3]}, layers=6)
+    lacks("isolation_label_over_random", six, "isolation.layers lacks 5, the paper's number")
+    five = tables_of("holds", depth=5)
+    reason = "all layers are isolated, so that the first are the last"
+    lacks("isolation_first_over_last", five, reason)
+
+
+CONSTRUCTED = (
+    Constructed("isolation_label_over_random", beside_random, EFFECTS_RANDOM, TWIN),
+    Constructed("isolation_label_over_neighbors", beside_neighbors, EFFECTS_RANDOM, TWIN),
+    Constructed("isolation_first_over_last", tables_of, EFFECTS_FIRST, BOTH),
+)
+
+
+@pytest.mark.parametrize(
+    ("constructed", "own", "control", "twin", "verdict", "reason"), verdicts_of(*CONSTRUCTED)
+)
+def test_verdicts(
+    constructed: Constructed, own: str, control: str, twin: str, verdict: str, reason: str | None
 ) -> None:
-    found = judged("isolation_first_over_last", tables_of(own, control), tables_of(twin))
-    expect(found, EFFECTS_FIRST[own], verdict, reason, EFFECTS_FIRST[control], EFFECTS_FIRST[twin])
-
-
-def test_five_layers_that_are_all_have_no_ends() -> None:
-    found = judged("isolation_first_over_last", tables_of("holds", depth=5))
-    assert found["verdict"] == "not measured"
-    assert found["reason"] == "all layers are isolated, so that the first are the last"
+    constructed.check(own, control, twin, verdict, reason)

@@ -1,6 +1,7 @@
 """Claims on heads as kernel regressions: where each holds, and where not, by hand."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -16,12 +17,13 @@ from anchorflow.claims.summarize import load_claims
 from anchorflow.random_draws import halves
 from anchorflow.schemas.prompts import PROMPTS
 from constructed.claims import (
+    BOTH,
     HEAD_TEXTS,
     LAYERS,
     SEEDS,
     TOLD,
-    WITH_BOTH,
-    WITH_TWIN,
+    TWIN,
+    Constructed,
     Tables,
     agreement_of_constant,
     attention_and_similarity,
@@ -31,6 +33,8 @@ from constructed.claims import (
     expect,
     judged,
     kernel,
+    lacks,
+    verdicts_of,
 )
 from constructed.kernel import samples
 from constructed.rows import frame
@@ -44,7 +48,7 @@ ATTENTION = {"holds": 0.32, "even": 0.08, "fails": 0.04}
 EFFECTS_LANDING = {"holds": 0.3, "even": 0.0, "fails": -0.05}
 
 
-def tables_of_landing(own: str, before: str) -> Tables:
+def tables_of_landing(own: str, before: str = "even") -> Tables:
     """Two layers with two heads, of which the first attends to nothing."""
     attention = {"label": ATTENTION[own], "before_label": ATTENTION[before]}
     rest = (0.8 - sum(attention.values())) / 3
@@ -64,16 +68,6 @@ def tables_of_landing(own: str, before: str) -> Tables:
         for segment in segment_names(["text"])
     ]
     return {"segments": frame(rows, SEGMENTED)}
-
-
-@pytest.mark.parametrize(*WITH_BOTH)
-def test_attention_lands_on_label_words(
-    own: str, control: str, twin: str, verdict: str, reason: str | None
-) -> None:
-    untrained = tables_of_landing(twin, "even")
-    found = judged("attention_lands_on_label_words", tables_of_landing(own, control), untrained)
-    effects = EFFECTS_LANDING[own], EFFECTS_LANDING[control], EFFECTS_LANDING[twin]
-    expect(found, effects[0], verdict, reason, *effects[1:])
 
 
 def test_a_layer_that_does_not_attend_to_demonstrations_does_not_count() -> None:
@@ -97,19 +91,6 @@ def tables_of_middle(own: str, layers: int = LAYERS) -> Tables:
     )
 
 
-@pytest.mark.parametrize(*WITH_TWIN)
-def test_best_heads_in_the_middle(own: str, twin: str, verdict: str, reason: str | None) -> None:
-    found = judged("best_heads_in_the_middle", tables_of_middle(own), tables_of_middle(twin))
-    expect(found, EFFECTS_MIDDLE[own], verdict, reason, twin=EFFECTS_MIDDLE[twin])
-    assert found["examples"] == 3 * HEAD_TEXTS
-
-
-def test_two_layers_have_no_middle() -> None:
-    found = judged("best_heads_in_the_middle", tables_of_middle("holds", 2))
-    said = "a middle needs three layers or more"
-    assert (found["verdict"], found["reason"]) == ("not measured", said)
-
-
 CORRELATION = {"holds": 0.5, "even": 0.0, "fails": -0.75}
 
 
@@ -117,15 +98,6 @@ def tables_of_similarity(own: str) -> Tables:
     """Another head agrees less, and has another correlation."""
     found = kernel({(0, 0): 2, (0, 1): 4}, None, {(0, 0): 0.9, (0, 1): CORRELATION[own]})
     return {**found, **attention_and_similarity([0.0, 0.5, 0.0], [0.1, 0.2, 0.3], [(0, 0), (0, 1)])}
-
-
-@pytest.mark.parametrize(*WITH_TWIN)
-def test_weights_follow_similarity(own: str, twin: str, verdict: str, reason: str | None) -> None:
-    both = tables_of_similarity(own), tables_of_similarity(twin)
-    found = judged("weights_follow_similarity", *both)
-    if own == "even":  # nor is it above its control
-        reason = (reason or "").replace("; ", "; not clearly above its control; ")
-    expect(found, CORRELATION[own], verdict, reason, 0.0, CORRELATION[twin])
 
 
 def test_attention_that_is_the_same_for_every_text_earns_its_correlation_as_well() -> None:
@@ -208,21 +180,6 @@ def prompts_with_words(*tokens: int) -> pl.DataFrame:
     return frame([row], PROMPTS)
 
 
-@pytest.mark.parametrize(("claim", "probed"), CLAIMS.items())
-@pytest.mark.parametrize(*WITH_TWIN)
-def test_probes_beat_shuffled(
-    own: str,
-    twin: str,
-    verdict: str,
-    reason: str | None,
-    claim: str,
-    probed: tuple[str, str, Sequence[int]],
-) -> None:
-    found = judged(claim, tables_of_probes(*probed, own), tables_of_probes(*probed, twin))
-    expect(found, EFFECTS_MIDDLE[own], verdict, reason, twin=EFFECTS_MIDDLE[twin])
-    assert found["examples"] == len(SEEDS) * DEMONSTRATIONS
-
-
 def test_every_claim_on_probes_is_tested_here() -> None:
     assert {c.name for c in load_claims() if c.family == "[K] §5.4"} == set(CLAIMS)
 
@@ -236,32 +193,11 @@ def test_demonstrations_are_the_texts_that_they_are_in_other_seeds() -> None:
     assert len(texts) == len(SEEDS) * (DEMONSTRATIONS - 2) + 2
 
 
-def test_what_was_not_probed_is_named() -> None:
-    tables = tables_of_probes("key", "label", (0,), "holds")
-    tables["probes"] = tables["probes"].filter(pl.col("offset") <= 0)
-    found = judged("probes_decode_label_after", tables)
-    said = "no probe decodes label from values beside label words"
-    assert (found["verdict"], found["reason"]) == ("not measured", said)
-    assert found["remedy"] == "kernel: {demonstrations_per_label: 4, offsets: [-1, 0, 1, 2, 3]}"
-
-
-def test_a_target_that_no_probe_decodes_is_named_with_the_line_to_add() -> None:
-    tables = tables_of_probes("value", "label", (1,), "holds")
-    tables["probes"] = tables["probes"].filter(target="label")
-    assert judged("probes_decode_label_after", tables)["verdict"] != "not measured"
-    found = judged("probes_decode_next_token_before_keys", tables)
-    assert (found["verdict"], found["reason"]) == ("not measured", "no probe decodes next_token")
-    assert found["remedy"] == "probes: {targets: [label, next_token]}"
-
-
 def test_what_a_label_word_s_own_tokens_hold_does_not_count() -> None:
     tables = tables_of_probes("value", "label", (1,), "holds")  # and not at the token after it
     longer = {**tables, "prompts": prompts_with_words(2, 2)}
     assert judged("probes_decode_label_after", tables)["effect"] == pytest.approx(0)
     assert judged("probes_decode_label_after", longer)["effect"] == pytest.approx(-0.25)
-    unequal = {**tables, "prompts": prompts_with_words(1, 2)}
-    found = judged("probes_decode_label_after", unequal)
-    assert found["reason"] == "label words differ in their number of tokens"
 
 
 # The model says 1 of three quarters of each half, which is what the constant agrees with.
@@ -273,12 +209,6 @@ HEADS = {"holds": 0, "even": 4, "fails": 2}
 
 def tables_of_constant(own: str, told: Sequence[int] = SAID) -> Tables:
     return kernel({(0, 0): 1, (0, 1): HEADS[own], (1, 0): 2}, told=told)
-
-
-@pytest.mark.parametrize(*WITH_TWIN)
-def test_heads_reconstruct(own: str, twin: str, verdict: str, reason: str | None) -> None:
-    found = judged("heads_reconstruct", tables_of_constant(own), tables_of_constant(twin))
-    expect(found, EFFECTS_MIDDLE[own], verdict, reason, twin=EFFECTS_MIDDLE[twin])
 
 
 def test_the_constant_is_chosen_on_the_other_half() -> None:
@@ -304,35 +234,12 @@ def test_heads_are_scored_on_texts_that_they_were_not_chosen_on() -> None:
     assert found["effect"] == pytest.approx(0 - constant)
 
 
-def test_a_single_text_has_no_other_to_choose_a_head_by() -> None:
-    tables = {name: rows.filter(example=0) for name, rows in tables_of_constant("holds").items()}
-    found = judged("heads_reconstruct", tables)
-    said = "there are no texts to score a head on that it was not chosen on"
-    assert (found["verdict"], found["reason"]) == ("not measured", said)
-
-
 # Every how many texts the encoder disagrees, where the best head does on one of four.
 ENCODER = {"holds": 2, "even": 4, "fails": 0}
 
 
 def tables_of_encoder(own: str) -> Tables:
     return {**kernel({(0, 0): 2, (0, 1): 4}), **encoder(ENCODER[own])}
-
-
-@pytest.mark.parametrize(*WITH_TWIN)
-def test_head_over_encoder(own: str, twin: str, verdict: str, reason: str | None) -> None:
-    # The encoder agrees on .5, .75, and 1 of the texts, and the best head on .75. The encoder is no
-    # part of the network: an untrained one's best head agrees as often as it does, or on .75 too.
-    untrained = kernel({(0, 0): 1, (0, 1): {"even": ENCODER[own], "holds": 4}[twin]})
-    control = agreement_of_constant() - (0.75 - EFFECTS_MIDDLE[own])
-    expect(
-        judged("head_over_encoder", tables_of_encoder(own), untrained),
-        EFFECTS_MIDDLE[own],
-        verdict,
-        reason,
-        control,
-        EFFECTS_MIDDLE[twin],
-    )
 
 
 # Every how many texts the best head disagrees with its weights permuted, where else it does on one
@@ -345,23 +252,70 @@ def tables_of_pairing(own: str) -> Tables:
     return kernel({(0, 0): 2, (0, 1): 4}, {(0, 0): 0, (0, 1): PERMUTED[own]})
 
 
-@pytest.mark.parametrize(*WITH_TWIN)
-def test_heads_need_pairing(own: str, twin: str, verdict: str, reason: str | None) -> None:
-    # Permuted, the head agrees on .5, .75, and 1 of the texts, and itself on .75.
-    control = agreement_of_constant() - (0.75 - EFFECTS_MIDDLE[own])
-    expect(
-        judged("heads_need_pairing", tables_of_pairing(own), tables_of_pairing(twin)),
-        EFFECTS_MIDDLE[own],
-        verdict,
-        reason,
-        control,
-        EFFECTS_MIDDLE[twin],
-    )
-
-
 def test_a_head_that_answers_always_the_same_as_the_model_does_needs_no_pairing() -> None:
     # Permuted weights lower its agreement from 1 to 1 of 2, and that of a constant as well.
     tables = kernel({(0, 0): 2, (0, 1): 0}, {(0, 0): 0, (0, 1): 2}, told=[1] * HEAD_TEXTS)
     found = judged("heads_need_pairing", tables, tables_of_pairing("fails"))
     assert found["effect"] == found["control_effect"] == 0.5
     assert (found["verdict"], found["reason"]) == ("undecided", "not clearly above its control")
+
+
+def test_what_is_lacking_is_named() -> None:
+    two = tables_of_middle("holds", 2)
+    lacks("best_heads_in_the_middle", two, "a middle needs three layers or more")
+    one = {name: rows.filter(example=0) for name, rows in tables_of_constant("holds").items()}
+    lacks("heads_reconstruct", one, "there are no texts to score a head on that it was not chosen")
+    probed = tables_of_probes("key", "label", (0,), "holds")
+    before = {**probed, "probes": probed["probes"].filter(pl.col("offset") <= 0)}
+    remedy = "kernel: {demonstrations_per_label: 4, offsets: [-1, 0, 1, 2, 3]}"
+    reason = "no probe decodes label from values beside label words"
+    lacks("probes_decode_label_after", before, reason, remedy)
+    labels = {**probed, "probes": probed["probes"].filter(target="label")}
+    assert judged("probes_decode_label_after", labels)["verdict"] != "not measured"
+    remedy = "probes: {targets: [label, next_token]}"
+    lacks("probes_decode_next_token_before_keys", labels, "no probe decodes next_token", remedy)
+    unequal = {**probed, "prompts": prompts_with_words(1, 2)}
+    lacks("probes_decode_label_after", unequal, "label words differ in their number of tokens")
+
+
+def of_constant(own: str) -> float:
+    """The constant minus the encoder, or the head with permuted weights: .5, .75, or 1 agree."""
+    return agreement_of_constant() - (0.75 - EFFECTS_MIDDLE[own])
+
+
+def twin_of_encoder(own: str, twin: str) -> Tables:
+    """The encoder is no part of the network, whose best head agrees as often as it, or on .75."""
+    return kernel({(0, 0): 1, (0, 1): {"even": ENCODER[own], "holds": 4}[twin]})
+
+
+CONSTRUCTED = (
+    Constructed("attention_lands_on_label_words", tables_of_landing, EFFECTS_LANDING, BOTH),
+    Constructed(
+        "best_heads_in_the_middle", tables_of_middle, EFFECTS_MIDDLE, TWIN, examples=3 * HEAD_TEXTS
+    ),
+    Constructed("weights_follow_similarity", tables_of_similarity, CORRELATION, TWIN, lambda _: 0),
+    *(
+        Constructed(
+            claim,
+            partial(tables_of_probes, *probed),
+            EFFECTS_MIDDLE,
+            TWIN,
+            examples=len(SEEDS) * DEMONSTRATIONS,
+        )
+        for claim, probed in CLAIMS.items()
+    ),
+    Constructed("heads_reconstruct", tables_of_constant, EFFECTS_MIDDLE, TWIN),
+    Constructed(
+        "head_over_encoder", tables_of_encoder, EFFECTS_MIDDLE, TWIN, of_constant, twin_of_encoder
+    ),
+    Constructed("heads_need_pairing", tables_of_pairing, EFFECTS_MIDDLE, TWIN, of_constant),
+)
+
+
+@pytest.mark.parametrize(
+    ("constructed", "own", "control", "twin", "verdict", "reason"), verdicts_of(*CONSTRUCTED)
+)
+def test_verdicts(
+    constructed: Constructed, own: str, control: str, twin: str, verdict: str, reason: str | None
+) -> None:
+    constructed.check(own, control, twin, verdict, reason)

@@ -3,7 +3,8 @@
 All have several seeds of a few texts. Numbers are chosen so that effects can be worked out by hand.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -12,8 +13,8 @@ import pytest
 from anchorflow.analyses.compression.schema import COMPRESSION
 from anchorflow.analyses.isolation.schema import ISOLATION
 from anchorflow.analyses.kernel.schema import COUNTS, KERNEL, KERNEL_ATTENTION, SIMILARITY
-from anchorflow.claims.summarize import summarize_claims
-from anchorflow.claims.verdicts import NOT_SUPPORTED, SUPPORTED, UNDECIDED
+from anchorflow.claims import summarize as engine
+from anchorflow.claims.verdicts import NOT_MEASURED, NOT_SUPPORTED, SUPPORTED, UNDECIDED
 from anchorflow.config.cell_names import Words
 from anchorflow.random_draws import halves
 from anchorflow.schemas.embeddings import EMBEDDINGS
@@ -30,46 +31,68 @@ EXAMPLES = 40  # of every four, as many are counted as a test says
 LAYERS = 6  # two early, two in the middle, two late
 TWINS = ("tiny+initialized-0", "tiny+shuffled-0")
 
-# What own data, control, and untrained network are like, and what is then said of the claim. With
-# "even" there is no effect in any text, which a few texts do not prove.
-_NO_EFFECT, _UNCLEAR = "the effect is not above 0", "the effect is not clearly above 0"
-_LIKE_CONTROL = "not clearly above its control"
-_LIKE_TWIN = "not clearly above an untrained network"
-WITH_BOTH = (
-    ("own", "control", "twin", "verdict", "reason"),
-    [
-        ("holds", "even", "even", SUPPORTED, None),
-        ("fails", "even", "even", NOT_SUPPORTED, _NO_EFFECT),
-        ("holds", "holds", "even", UNDECIDED, _LIKE_CONTROL),
-        ("holds", "even", "holds", UNDECIDED, _LIKE_TWIN),
-    ],
-)
-WITH_CONTROL = (
-    ("own", "control", "verdict", "reason"),
-    [
-        ("holds", "even", SUPPORTED, None),
-        ("fails", "even", NOT_SUPPORTED, _NO_EFFECT),
-        ("holds", "holds", UNDECIDED, _LIKE_CONTROL),
-    ],
-)
-# Where the effect is the difference from the control, it is not above 0 if that is as high.
-WITH_TWIN = (
-    ("own", "twin", "verdict", "reason"),
-    [
-        ("holds", "even", SUPPORTED, None),
-        ("even", "even", UNDECIDED, f"{_UNCLEAR}; {_LIKE_TWIN}"),
-        ("fails", "even", NOT_SUPPORTED, _NO_EFFECT),
-        ("holds", "holds", UNDECIDED, _LIKE_TWIN),
-    ],
-)
-ALONE = (
-    ("own", "verdict", "reason"),
-    [
-        ("holds", SUPPORTED, None),
-        ("even", UNDECIDED, _UNCLEAR),
-        ("fails", NOT_SUPPORTED, _NO_EFFECT),
-    ],
-)
+BOTH, CONTROL, TWIN, ALONE = (True, True), (True, False), (False, True), (False, False)
+
+
+@dataclass(frozen=True)
+class Constructed:
+    """Data in which a claim holds, has no effect, or fails: kinds "holds", "even", and "fails"."""
+
+    claim: str
+    tables: Callable[..., Tables]  # of the model's kind, and of its control's where that has one
+    effects: Mapping[str, float]  # by kind
+    compared: tuple[bool, bool]  # whether control, and whether an untrained twin, have kinds
+    control: Callable[[str], float] | None = None  # its effect by the model's kind, otherwise
+    twin: Callable[[str, str], Tables] | None = None  # the twin's tables by both kinds, otherwise
+    words: Words | None = None
+    examples: int | None = None  # how many count, if that is checked
+
+    def check(self, own: str, control: str, twin: str, verdict: str, reason: str | None) -> None:
+        """Compare what is said of the claim, where all three are of these kinds."""
+        with_control, with_twin = self.compared
+        tables = self.tables(own, control) if with_control else self.tables(own)
+        twins = [] if not with_twin else [self.twin(own, twin) if self.twin else self.tables(twin)]
+        found = judged(self.claim, tables, *twins, words=self.words)
+        of_control = self.control(own) if self.control else None
+        expect(
+            found,
+            self.effects[own],
+            verdict,
+            reason,
+            self.effects[control] if with_control else of_control,
+            self.effects[twin] if with_twin else None,
+        )
+        assert self.examples in (None, found["examples"])
+
+
+_NOT_CLEARLY = "not clearly above {}"
+
+
+def verdicts_of(*constructed: Constructed) -> list[Any]:
+    """What comes out of data of every kind: data, kinds of all three, verdict, and reason.
+
+    With "even" there is no effect in any text, which a few texts do not prove. An effect that is
+    the difference from its control is not above 0 if that is as high.
+    """
+    network, rows = _NOT_CLEARLY.format("an untrained network"), []
+    for of in constructed:
+        with_control, with_twin = of.compared
+        rows += [
+            (of, "holds", "even", "even", SUPPORTED, None),
+            (of, "fails", "even", "even", NOT_SUPPORTED, "the effect is not above 0"),
+        ]
+        if with_control:
+            like = _NOT_CLEARLY.format("its control")
+            rows.append((of, "holds", "holds", "even", UNDECIDED, like))
+        else:
+            unclear = ["the effect is not clearly above 0"]
+            if of.control and of.effects["even"] <= of.control("even"):
+                unclear.append(_NOT_CLEARLY.format("its control"))
+            unclear += [network] * with_twin
+            rows.append((of, "even", "even", "even", UNDECIDED, "; ".join(unclear)))
+        if with_twin:
+            rows.append((of, "holds", "even", "holds", UNDECIDED, network))
+    return [pytest.param(*row, id="-".join((row[0].claim, *row[1:4]))) for row in rows]
 
 
 def cells(seeds: Sequence[int] = SEEDS, examples: int = EXAMPLES, task: str = "news") -> list[Row]:
@@ -103,12 +126,17 @@ def summarize(
         {**cell, "label": 0, "prediction": 0, "probabilities": [0.5, 0.5]} for cell in cells()
     ]
     named = {"predictions": frame(always, PREDICTIONS), **tables, **untrained}
-    return summarize_claims(tasks, "mask", 0.05, confidence, words or {}, **named)
+    return engine.summarize_claims(tasks, "mask", 0.05, confidence, words or {}, **named)
 
 
-def judged(claim: str, tables: Tables, *twins: Tables, task: str = "news") -> Row:
-    """What is said of one claim."""
-    return of_claim(summarize(tables, twins), claim, task)
+def judged(
+    claim: str, tables: Tables, *twins: Tables, task: str = "news", words: Words | None = None
+) -> Row:
+    """What is said of one claim in a run that has no others."""
+    only = [known for known in engine.load_claims() if known.name == claim]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "load_claims", lambda: only)
+        return of_claim(summarize(tables, twins, words=words), claim, task)
 
 
 def of_claim(summary: pl.DataFrame, claim: str, task: str = "news") -> Row:
@@ -132,6 +160,14 @@ def expect(
     assert found["seeds"] == len(SEEDS)
 
 
+def lacks(claim: str, tables: Tables, reason: str, remedy: str | None = None) -> None:
+    """Check that a claim is not measured, for this reason, and what would measure it."""
+    found = judged(claim, tables)
+    assert (found["verdict"], found["effect"]) == (NOT_MEASURED, None)
+    assert found["reason"].startswith(reason)
+    assert remedy in (None, found["remedy"])
+
+
 # --- information flows ---------------------------------------------------------------------------
 
 
@@ -144,9 +180,7 @@ READ_BY_CLAIMS = (
 
 
 def flow(
-    columns: Mapping[str, Sequence[float | None]],
-    seeds: Sequence[int] = SEEDS,
-    task: str = "news",
+    columns: Mapping[str, Sequence[float | None]], seeds: Sequence[int] = SEEDS, task: str = "news"
 ) -> pl.DataFrame:
     """The table ``flow`` with these values per layer; null in other columns that claims read.
 

@@ -35,23 +35,12 @@ class NotMeasured(Exception):  # noqa: N818 - an incomplete run is not an error
     """The run lacks the measurements of a claim; the message names them.
 
     ``remedy`` is the line of configuration with which a run has them; empty if there is none.
+    ``table`` names a table that the run lacks, of which the claim knows that line.
     """
 
-    def __init__(self, message: str, remedy: str = "") -> None:
+    def __init__(self, message: str, remedy: str = "", table: str = "") -> None:
         super().__init__(message)
-        self.remedy = remedy
-
-
-# Lines of configuration that ask for analyses which runs may leave out, by table.
-_ASKED_FOR = {
-    "knockout": "knockout: {classes: [label_to_target, equal_to_target], layers: [thirds]}",
-    "transplant": "transplant: {places: [label, text, template], donors: [other_texts]}",
-    "faithfulness": "faithfulness: {classes: [label_to_target]}",
-    "cutoff": "cutoff: {sees: [first, label, random]}",
-    "retrieval": "retrieval: {choices: [nearest, nearest_per_label]}",
-    "heads": "heads: {scores: [prefix_matching, writing, task, gathering]}",
-    "ablation": "ablation: {scores: [label_copy]}",
-}
+        self.remedy, self.table = remedy, table
 
 
 @dataclass(frozen=True)
@@ -70,37 +59,19 @@ class Run:
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def rows(self, table: str) -> pl.DataFrame:
-        """All rows of a table.
-
-        Raises
-        ------
-        NotMeasured
-            If the run has no such table, or the table has no rows.
-        """
+        """All rows of a table."""
         if table not in self.tables:
-            raise NotMeasured(f"the run has no table {table}", _ASKED_FOR.get(table, ""))
+            raise NotMeasured(f"the run has no table {table}", table=table)
         if self.tables[table].is_empty():
             raise NotMeasured("no prompt fits the model's context")
         return self.tables[table]
 
     def seeds(self, table: str) -> list[pl.DataFrame]:
-        """The rows of each seed.
-
-        Raises
-        ------
-        NotMeasured
-            As :meth:`rows`.
-        """
+        """The rows of each seed."""
         return list(per_seed(self.rows(table)))
 
     def by_seed(self, table: str) -> dict[int, pl.DataFrame]:
-        """The rows of each seed, by its number.
-
-        Raises
-        ------
-        NotMeasured
-            As :meth:`rows`.
-        """
+        """The rows of each seed, by its number."""
         return {int(rows["seed"][0]): rows for rows in self.seeds(table)}
 
 
@@ -141,6 +112,10 @@ class Timed:
     runs: int
 
 
+# Computes an effect; where several claims compute theirs alike, a declaration with fields.
+Effect = Callable[[Run], Sampled | Timed]
+
+
 class Control(NamedTuple):
     """What an effect has to exceed.
 
@@ -148,7 +123,12 @@ class Control(NamedTuple):
     """
 
     description: str
-    measure: Callable[[Run], Sampled] | None = None
+    measure: Effect | None = None
+
+    @classmethod
+    def subtracted(cls, description: str) -> "Control":
+        """A control that the effect is the difference from."""
+        return cls(f"{description}, already subtracted in the effect")
 
 
 class Curve(NamedTuple):
@@ -174,7 +154,8 @@ class Isolated(NamedTuple):
     sides: tuple[str, ...]
 
 
-class Claim(NamedTuple):
+@dataclass(frozen=True)
+class Claim:
     """A claim: its statement, its source, and the effect that decides it."""
 
     name: str
@@ -182,21 +163,25 @@ class Claim(NamedTuple):
     source: str  # for example "[A] §3.2, Table 2"; claims are ordered by source
     compared: str
     unit: str
-    measure: Callable[[Run], Sampled | Timed]
+    measure: Effect
     control: Control
-    null: str = ""  # UNTRAINED, or what the control already removes; empty if there is none
+    null: str = UNTRAINED  # or what the control already removes; empty if there is none
     form: str = PAPER
     undefined: str = "no test text has a value"  # why the effect may be undefined
     rule: str = COMPARED
     over_depth: Depth | tuple[Isolated, ...] | None = None  # None if it is not about layers
-    place: int = 0  # order among claims of the same source; ties are ordered by file name
     figure: str = ""  # the analysis whose figure has the quantities
+    measured_in: str = ""  # the analysis that measures what is compared, if it is another one
     question: str = ""  # on the first page; empty for claims that are not on it
+    # The name of a claim that is less strict: what surprises is that only that one holds.
+    stricter_than: str = ""
+    # Lines of configuration that ask for tables which runs may leave out.
+    asked_for: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def measured_by(self) -> str:
         """The analysis that measures what the claim compares."""
-        return {"landing": "kernel", "regressors": "kernel"}.get(self.figure, self.figure)
+        return self.measured_in or self.figure
 
     @property
     def family(self) -> str:

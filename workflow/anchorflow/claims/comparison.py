@@ -8,26 +8,15 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from anchorflow.claims.summarize import Curve, Isolated
+from anchorflow.claims.claim import Curve, Isolated
 from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.statistics.loyalty import RETAINED
 
 
 def over_depth(curve: Curve, summaries: Mapping[str, pl.DataFrame], layers: int) -> pl.DataFrame:
-    """A curve of one model, averaged over tasks.
+    """A curve of one model, averaged over tasks: one row per layer with a value.
 
-    Parameters
-    ----------
-    summaries : mapping
-        Summaries of one model: ``flow``, ``attention``, ``confusion``, and ``kernel``.
-    layers : int
-        Number of layers of the model.
-
-    Returns
-    -------
-    DataFrame
-        Columns ``depth`` (of a layer's middle), ``mean``, ``low``, and ``high``; one row per layer
-        with a value, for the head with the highest mean if there are several.
+    ``depth`` is that of the layer's middle. Of several heads, the one with the highest mean counts.
     """
     chosen = {"task": AVERAGE, **curve.rows}
     rows = summaries[curve.table].filter(pl.col(name) == value for name, value in chosen.items())
@@ -38,20 +27,9 @@ def over_depth(curve: Curve, summaries: Mapping[str, pl.DataFrame], layers: int)
 def isolated_depths(
     isolated: Isolated, loyalty: pl.DataFrame, variant: str, layers: int
 ) -> pl.DataFrame:
-    """What one model retains with the largest number of isolated layers, and their depths.
+    """What one model retains with the largest number of isolated layers.
 
-    Parameters
-    ----------
-    loyalty : DataFrame
-        Table ``isolation_summary`` of one model.
-    variant : str
-        Variant of isolation.
-
-    Returns
-    -------
-    DataFrame
-        Columns ``start`` and ``end`` (relative depths); ``mean``, ``low``, and ``high`` (of what
-        is retained).
+    ``start`` and ``end`` are relative depths.
     """
     rows = loyalty.filter(
         pl.col("task") == AVERAGE,

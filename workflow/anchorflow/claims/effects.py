@@ -1,6 +1,7 @@
 """Components of effects: statistics by seed, differences on the same texts, means over layers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,11 +45,6 @@ def minus(first: Sampled, second: Sampled, all_texts: bool = False) -> Sampled:
 
     Both are of the texts that they have in common; with ``all_texts``, each is of all its texts, so
     that one of them may have been measured on fewer. Texts that they share are left out together.
-
-    Raises
-    ------
-    NotMeasured
-        If they have no text in common.
     """
     seeds = {}
     combined = first.combined is not unchanged or second.combined is not unchanged
@@ -90,13 +86,7 @@ def _both(
 
 
 def several_layers(layers: int) -> int:
-    """The number of layers, for claims that compare early and late layers.
-
-    Raises
-    ------
-    NotMeasured
-        If there is only one layer.
-    """
+    """The number of layers, for claims that compare early and late layers."""
     if layers == 1:
         raise NotMeasured("the model has a single layer")
     return layers
@@ -117,18 +107,9 @@ def difference_by_seed(
 ) -> Sampled:
     """A measure in some settings minus that in others, each the mean over settings and draws.
 
-    Seeds that lack a setting, or have no example with all of them, are left out.
-
-    Parameters
-    ----------
-    measured : DataFrame
-        One row per seed, example, draw, and setting. With a column of the measure's name that ends
-        in ``_whole``, which no setting changes, the difference is a share of its mean over seeds.
-
-    Raises
-    ------
-    NotMeasured
-        If no example has all settings.
+    Seeds that lack a setting, or have no example with all of them, are left out. With a column of
+    the measure's name that ends in ``_whole``, which no setting changes, the difference is a share
+    of its mean over seeds.
     """
     seeds, whole = {}, f"{measure}_whole"
     names = [measure, whole] if whole in measured.columns else [measure]
@@ -161,33 +142,47 @@ def _mean_of_settings(settings: Sequence[pl.DataFrame], names: Sequence[str]) ->
     return together.filter(pl.col("settings") == len(settings)).drop("settings")
 
 
-def _remedy(table: str, more: str, less: str) -> str:
-    """The line that asks for the ways of answering of a table; empty if there is none."""
-    if table == "retrieval":
-        return f"retrieval: {{choices: [{', '.join({more, less} - {'random'})}]}}"
-    return "reweighting: {baselines: [bias_removed]}" if more == "bias_removed" else ""
+def accuracy_gained(more: pl.DataFrame, less: pl.DataFrame) -> SeedStatistic | None:
+    """Accuracy of some predictions of a seed minus that of others, on the examples that both have.
 
-
-def accuracy_over(run: Run, table: str, column: str, more: str, less: str) -> Sampled:
-    """Accuracy of one method minus that of another, on the examples that both were run on.
-
-    Raises
-    ------
-    NotMeasured
-        If there are no such examples.
+    None if they have none in common.
     """
-    seeds = {}
-    for rows in run.seeds(table):
-        right = rows.with_columns(right=(pl.col("prediction") == pl.col("label")).cast(pl.Float64))
-        chosen = [right.filter(pl.col(column) == value) for value in (more, less)]
-        pairs = chosen[0].join(chosen[1], on="example", suffix="_less").sort("example")
-        if not pairs.is_empty():
-            difference = (pairs["right"] - pairs["right_less"]).to_numpy()
-            seeds[int(rows["seed"][0])] = mean_of_examples(pairs, difference)
-    if not seeds:
-        raise NotMeasured(
-            f"no test text was run with both {more} and {less}: prompts exceed the context, or the "
-            "configuration leaves one out",
-            _remedy(table, more, less),
-        )
-    return Sampled(seeds)
+    right = (pl.col("prediction") == pl.col("label")).cast(pl.Float64)
+    first, second = (predictions.with_columns(right=right) for predictions in (more, less))
+    pairs = first.join(second, on="example", suffix="_less").sort("example")
+    if pairs.is_empty():
+        return None
+    return mean_of_examples(pairs, (pairs["right"] - pairs["right_less"]).to_numpy())
+
+
+@dataclass(frozen=True)
+class AccuracyOver:
+    """Accuracy of one way of answering minus that of another, on the texts that both answered."""
+
+    table: str  # reweighting or retrieval
+    more: str
+    less: str
+
+    def __call__(self, run: Run) -> Sampled:
+        """The difference, paired by text."""
+        way = "method" if self.table == "reweighting" else "choice"
+        seeds = {}
+        for seed, rows in run.by_seed(self.table).items():
+            more, less = (rows.filter(pl.col(way) == name) for name in (self.more, self.less))
+            if gained := accuracy_gained(more, less):
+                seeds[seed] = gained
+        if not seeds:
+            raise NotMeasured(
+                f"no test text was run with both {self.more} and {self.less}: prompts exceed the "
+                "context, or the configuration leaves one out",
+                self._remedy,
+            )
+        return Sampled(seeds)
+
+    @property
+    def _remedy(self) -> str:
+        """The line that asks for both ways of answering; empty if there is none."""
+        if self.table == "retrieval":
+            (choice,) = {self.more, self.less} - {"random"}
+            return f"retrieval: {{choices: [{choice}]}}"
+        return "reweighting: {baselines: [bias_removed]}" if self.more == "bias_removed" else ""

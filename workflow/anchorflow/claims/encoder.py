@@ -9,14 +9,9 @@ from anchorflow.claims.claim import Run
 
 
 def encoder_agreement(run: Run, predictions: pl.DataFrame, per_label: int | None) -> Array:
-    """1 where the encoder's kernel regression and the model agree, in order of examples.
+    """1 where the encoder's kernel regression and the model agree in one seed, [examples].
 
-    Parameters
-    ----------
-    predictions : DataFrame
-        The model's predictions of one seed, in any order.
-    per_label : int, optional
-        Demonstrations of each label, the first ones of the kernel prompt; by default, all.
+    Demonstrations are the first ``per_label`` of each label in the kernel prompt, or all.
     """
     ordered = predictions.sort("example")
     samples = run.rows("kernel_samples").filter(pl.col("seed") == ordered["seed"][0])

@@ -25,9 +25,8 @@ class Candidates(NamedTuple):
     """The measures of every head by seed, and the half that each text belongs to."""
 
     agreement: dict[int, Array]  # [examples, heads]: 1 where head and model agree
-    correlation: dict[
-        int, Array
-    ]  # [examples, heads]: of weights with similarity; empty if not measured
+    # [examples, heads]: of weights with similarity; empty if not measured
+    correlation: dict[int, Array]
     permuted: dict[int, Array]  # [examples, heads]: as agreement, with weights permuted
     half: dict[int, NDArray[np.int64]]  # [examples]: 0 or 1
     texts: dict[int, NDArray[np.int64]]  # [examples]
@@ -35,13 +34,7 @@ class Candidates(NamedTuple):
     heads: pl.DataFrame  # weights, layer, and head of each column
 
     def best(self, among: pl.Expr | None = None) -> Columns:
-        """The heads of highest agreement over all seeds, on each half for the other one.
-
-        Raises
-        ------
-        NotMeasured
-            If a half has no texts.
-        """
+        """The heads of highest agreement over all seeds, on each half for the other one."""
         places = self.heads.with_row_index("column")
         columns = (places if among is None else places.filter(among))["column"].to_numpy()
         chosen = []
@@ -95,46 +88,15 @@ def agreement_of_constant(predictions: NDArray[np.int64], half: NDArray[np.int64
     return agreement
 
 
-def candidates(run: Run, weights: str = "max") -> Candidates:
-    """All heads as kernel regressions with one kind of weights.
-
-    Raises
-    ------
-    NotMeasured
-        If kernel regression was not measured.
-    """
-    kernel = run.rows("kernel").filter(pl.col("weights") == weights)
-    of_seeds = {}
-    for seed, of_model in run.by_seed("kernel_predictions").items():
-        ordered = of_model.sort("example")
-        of_seeds[seed] = ordered, head_measures(kernel.filter(pl.col("seed") == seed), ordered)
-    return _candidates(run, of_seeds, head_keys(kernel))
-
-
-def fewer_demonstrations(run: Run) -> pl.DataFrame:
-    """The table ``counts``.
-
-    Raises
-    ------
-    NotMeasured
-        If kernel regression was not measured, or with one number of demonstrations alone.
-    """
-    run.rows("kernel_predictions")
-    if "counts" in run.tables and run.tables["counts"].is_empty():
-        raise NotMeasured(ONE_NUMBER)
-    return run.rows("counts")
-
-
-def _candidates(
-    run: Run,
-    of_seeds: Mapping[int, tuple[pl.DataFrame, Mapping[str, Array]]],
-    heads: pl.DataFrame,
-) -> Candidates:
-    """From the model's predictions, in order of examples, and the measures of each seed."""
+def candidates(run: Run) -> Candidates:
+    """All heads as kernel regressions on their largest attention to each demonstration."""
+    kernel = run.rows("kernel").filter(pl.col("weights") == "max")
     # A text is in the same half in all seeds, over which heads are chosen.
     half_of = halves(run.rows("kernel_predictions")["example"], 0)
     found: dict[str, dict[int, Any]] = {name: {} for name in Candidates._fields if name != "heads"}
-    for seed, (ordered, measures) in of_seeds.items():
+    for seed, of_model in run.by_seed("kernel_predictions").items():
+        ordered = of_model.sort("example")
+        measures = head_measures(kernel.filter(pl.col("seed") == seed), ordered)
         for name in ("agreement", "correlation", "permuted"):
             if name in measures:
                 found[name][seed] = measures[name]
@@ -142,4 +104,12 @@ def _candidates(
         found["half"][seed] = placed["half"].to_numpy()
         found["texts"][seed] = texts_of(ordered)
         found["predictions"][seed] = ordered["prediction"].to_numpy()
-    return Candidates(**found, heads=heads)
+    return Candidates(**found, heads=head_keys(kernel))
+
+
+def fewer_demonstrations(run: Run) -> pl.DataFrame:
+    """The table ``counts``."""
+    run.rows("kernel_predictions")
+    if "counts" in run.tables and run.tables["counts"].is_empty():
+        raise NotMeasured(ONE_NUMBER)
+    return run.rows("counts")

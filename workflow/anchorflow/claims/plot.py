@@ -14,12 +14,12 @@ from anchorflow.claims.verdicts import (
     NOT_COMPARED,
     NOT_MEASURED,
     NOT_SUPPORTED,
-    SIGNS,
     SIGNS_EXPLAINED,
     SUPPORTED,
     UNDECIDED,
     UNTRAINED_TOO,
     VERDICTS,
+    signs_of,
 )
 from anchorflow.present.style import PAGE, legend_below, save, small_multiples
 from anchorflow.statistics.by_task import AVERAGE
@@ -34,7 +34,6 @@ _MARKERS = {
     NOT_COMPARED: "v",
 }
 _AGAINST = {"control": ("control_effect", "|"), "untrained network": ("null_effect", "x")}
-_MARKS = ("effect", "control", "null")
 _COLORED = (SUPPORTED, NOT_SUPPORTED)  # others are gray
 _HEAD = "effect, control, null"
 _LIMITS = (-1.05, 1.05)  # of shares and their differences; arrows stand for what is beyond
@@ -139,11 +138,7 @@ def _name_right(axes: Axes, rows: list[dict[str, Any]], size: float, with_head: 
     """Write the marks of effect, control and null, and the verdict, right of the axes."""
     right = axes.twinx()
     right.set_ylim(axes.get_ylim())
-    marks = ("  ".join(SIGNS[row[f"{what}_mark"]] for what in _MARKS) for row in rows)
-    lines = [
-        f"{signs}   {row['verdict']}\n{_measured_on(row)}"
-        for signs, row in zip(marks, rows, strict=True)
-    ]
+    lines = [f"{_signs_and_verdict(row)}\n{_measured_on(row)}" for row in rows]
     head: dict[float, str] = {-0.75: _HEAD} if with_head else {}
     names = head | {float(place): name for place, name in enumerate(lines)}
     right.set_yticks([*names], [*names.values()], fontsize=size, fontfamily="DejaVu Sans Mono")
@@ -160,8 +155,11 @@ def _measured_on(row: Mapping[str, Any]) -> str:
 
 def marks_and_verdict(row: Mapping[str, Any]) -> str:
     """The marks of a row of the table ``claims``, its unit, and its verdict, in two lines."""
-    marks = "  ".join(SIGNS[row[f"{what}_mark"]] for what in _MARKS)
-    return f"{row['unit']}\n{marks}   {row['verdict']}"
+    return f"{row['unit']}\n{_signs_and_verdict(row)}"
+
+
+def _signs_and_verdict(row: Mapping[str, Any]) -> str:
+    return f"{'  '.join(signs_of(row))}   {row['verdict']}"
 
 
 def _plot_point(

@@ -7,9 +7,10 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
+from anchorflow.claims.claim import QUARTILES, Claim, Depth
 from anchorflow.claims.comparison import isolated_depths, over_depth
 from anchorflow.claims.plot import legend_of_verdicts, marks_and_verdict, plot_effect
-from anchorflow.claims.summarize import QUARTILES, Claim, Depth, load_claims
+from anchorflow.claims.summarize import load_claims
 from anchorflow.present.style import (
     DASHES,
     MARKERS,
@@ -32,18 +33,7 @@ def plot_comparison(
     confidence: float,
     folder: Path,
 ) -> None:
-    """Plot every claim for all models, as ``{claim}.png`` and in other formats, in a folder.
-
-    Parameters
-    ----------
-    claims : DataFrame
-        Columns of the table ``claims``, of several models.
-    summaries : mapping
-        Summaries of the same models by analysis: ``flow``, ``isolation``, ``attention``,
-        ``confusion``, and ``kernel``.
-    variant : str
-        Variant of isolation, as in the claims.
-    """
+    """Plot every claim for all models, as ``{claim}.png`` and in other formats, in a folder."""
     models = claims["model"].unique(maintain_order=True).to_list()
     of_models = {
         model: {name: rows.filter(model=model) for name, rows in summaries.items()}

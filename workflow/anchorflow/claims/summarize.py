@@ -6,49 +6,14 @@ from math import inf
 
 import polars as pl
 
-from anchorflow.claims.claim import (
-    ALL_TASKS,
-    COMPARED,
-    DISCRIMINATING,
-    PAPER,
-    QUARTILES,
-    UNTRAINED,
-    Claim,
-    Control,
-    Curve,
-    Depth,
-    Isolated,
-    Run,
-)
-from anchorflow.claims.decision import (
-    Decision,
-    corrected,
-    decide,
-    measure_claim,
-    over_tasks,
-    with_disagreement,
-)
+from anchorflow.claims.claim import ALL_TASKS, QUARTILES, Claim, Run
+from anchorflow.claims.decision import Decision, corrected, decide, with_disagreement
+from anchorflow.claims.measured import measure_claim, over_tasks
 from anchorflow.claims.schema import CLAIMS
 from anchorflow.config import registry
 from anchorflow.config.cell_names import OWN, SHUFFLED, Words, cell_name
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.by_task import AVERAGE, require_examples, summary_table
-
-__all__ = [
-    "ALL_TASKS",
-    "COMPARED",
-    "DISCRIMINATING",
-    "PAPER",
-    "QUARTILES",
-    "UNTRAINED",
-    "Claim",
-    "Control",
-    "Curve",
-    "Depth",
-    "Isolated",
-    "load_claims",
-    "summarize_claims",
-]
 
 _FOLDER = "claims/sections"
 _PAPERS = "AKH"  # in the order of claims; [H] are works on attention heads
@@ -58,25 +23,19 @@ _SOURCE = re.compile(
 
 
 def load_claims() -> list[Claim]:
-    """The claims of all files, ordered by source.
-
-    Raises
-    ------
-    ValueError
-        If the source of a claim does not have the expected format.
-    """
-    files = registry.entries(_FOLDER)  # in order, which the stable sort keeps for equal places
+    """The claims of all files, ordered by source; those of one source as in their file."""
+    files = registry.entries(_FOLDER)
     claims = [claim for file in files for claim in registry.load(_FOLDER, file).CLAIMS]
     return sorted(claims, key=_place)
 
 
-def _place(claim: Claim) -> tuple[int, tuple[float, ...], int, int]:
-    """Paper, section, number of the table or figure, place; §5.1 precedes §5 as a whole."""
+def _place(claim: Claim) -> tuple[int, tuple[float, ...], int]:
+    """Paper, section, number of the table or figure; §5.1 precedes §5 as a whole."""
     source = _SOURCE.fullmatch(claim.source)
     if source is None:
         raise ValueError(f"{claim.name}: a source is written as [A] §3.2, Table 2: {claim.source}")
     section = [int(number) for number in source["section"].split(".")]
-    return _PAPERS.index(source["paper"]), (*section, inf), int(source["number"] or 0), claim.place
+    return _PAPERS.index(source["paper"]), (*section, inf), int(source["number"] or 0)
 
 
 def summarize_claims(
@@ -89,57 +48,32 @@ def summarize_claims(
 ) -> pl.DataFrame:
     """Effect, interval, control, null, and verdict of every claim, per task and over tasks.
 
-    Parameters
-    ----------
-    tasks : sequence of str
-        All tasks of the run, in order.
-    variant : str
-        The variant of isolation to use.
-    temperature : float
-        Temperature of kernel regression with the sentence encoder.
-    words : mapping
-        Label words by task and name, from ``configuration.label_word_sets``.
-    tables
-        Tables of one model, all tasks and seeds: ``predictions`` and those that claims list in
-        ``READS``; ``kernel_predictions`` have the demonstrations of ``kernel``. Names that begin
-        with ``untrained_`` are tables of the model's untrained twins, and with ``shuffled_``,
-        tables with shuffled demonstration labels; ``worded_predictions`` also have other label
-        words. Claims whose tables are missing are not measured.
-
-    Returns
-    -------
-    DataFrame
-        Columns of the table ``claims``: one row per claim and task, and one per claim for the
-        average.
-
-    Raises
-    ------
-    InputError
-        If there are no predictions.
+    ``tables`` are those of one model, all tasks and seeds, by the names in ``READS``, and
+    ``predictions``; ``kernel_predictions`` have the demonstrations of ``kernel``. Names that begin
+    with ``untrained_`` are tables of the model's untrained twins, and with ``shuffled_``, tables
+    with shuffled demonstration labels; ``worded_predictions`` also have other label words. Claims
+    whose tables are missing are not measured.
     """
     require_examples(tables["predictions"])
     runs = runs_of(tasks, variant, temperature, words, tables)
     claims = load_claims()
-    decisions: dict[str, dict[str, Decision]] = {claim.name: {} for claim in claims}
-    measured = {
-        claim.name: {task: measure_claim(claim, run) for task, run in runs.items()}
-        for claim in claims
-    }
+    measured = []
     for claim in claims:
-        of_tasks = measured[claim.name]
-        for task, known in {**of_tasks, AVERAGE: over_tasks(of_tasks)}.items():
-            decisions[claim.name][task] = decide(claim, known, confidence)
+        of_tasks = {task: measure_claim(claim, run) for task, run in runs.items()}
+        measured.append({**of_tasks, AVERAGE: over_tasks(of_tasks)})
+    by_task: dict[str, list[Decision]] = {}
     for task in (*runs, AVERAGE):
-        of_run = corrected([of_claim[task] for of_claim in decisions.values()], confidence)
-        for of_claim, decision in zip(decisions.values(), of_run, strict=True):
-            of_claim[task] = decision
-    for of_claim in decisions.values():
-        by_task = {task: of_claim[task] for task in runs}
-        of_claim[AVERAGE] = with_disagreement(of_claim[AVERAGE], by_task)
+        pairs = zip(claims, measured, strict=True)
+        decisions = [decide(claim, known[task], confidence) for claim, known in pairs]
+        by_task[task] = corrected(decisions, confidence)
+    by_task[AVERAGE] = [
+        with_disagreement(overall, {task: by_task[task][place] for task in runs})
+        for place, overall in enumerate(by_task[AVERAGE])
+    ]
     rows = [
-        {"task": task, **_declared(claim, task), **vars(decision)}
-        for claim in claims
-        for task, decision in decisions[claim.name].items()
+        {"task": task, **_declared(claim, task), **decisions[place].columns()}
+        for place, claim in enumerate(claims)
+        for task, decisions in by_task.items()
     ]
     schema = frame_schema(CLAIMS)
     frame = pl.DataFrame(rows, schema={name: schema[name] for name in rows[0]})

@@ -1,8 +1,11 @@
 """Verdicts on the papers' claims for all models."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 
-from anchorflow.claims.verdicts import SIGNS, SIGNS_EXPLAINED, VERDICTS
+from anchorflow.claims.verdicts import CONTROL, NULL, SIGNS_EXPLAINED, VERDICTS, because, signs_of
 from anchorflow.present.page import Page, cell
 from anchorflow.statistics.by_task import AVERAGE
 
@@ -25,7 +28,6 @@ _NOTE = (
     "layer, S_wp is 0 by construction. results/tables/claims.csv has every task, rule, control, "
     "null, and p value."
 )
-_MARKS = ("effect_mark", "control_mark", "null_mark")
 _COLUMNS = ("claim", "effect", "over control", "over null", "marks", "verdict", "because")
 
 
@@ -65,27 +67,22 @@ def verdicts_by_family(claims: pl.DataFrame) -> pl.DataFrame:
     ).fill_null(0)
 
 
-def _row(row: dict[str, object]) -> dict[str, object]:
-    because = (row["fails"], row["remedy"] and f"set {row['remedy']}", row["reason"])
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "model": row["model"],
         "claim": row["claim"],
-        "effect": _with_ends(row, "effect", "low", "high"),
-        "over control": _with_ends(row, "over_control", "over_control_low", "over_control_high"),
-        "over null": _with_ends(row, "over_null", "over_null_low", "over_null_high"),
-        "marks": " ".join(SIGNS[str(row[mark])] for mark in _MARKS),
+        "effect": cell(row["effect"], row["low"], row["high"]),
+        "over control": difference_from(row, CONTROL),
+        "over null": difference_from(row, NULL),
+        "marks": " ".join(signs_of(row)),
         "verdict": row["verdict"],
-        "because": "; ".join(str(part) for part in because if part),
+        "because": because(row),
     }
 
 
-def _with_ends(row: dict[str, object], value: str, low: str, high: str) -> str:
-    """A value with its interval."""
-    number = row[value]
-    if not isinstance(number, float):
-        return "–"
-    ends = [end if isinstance(end, float) else None for end in (row[low], row[high])]
-    return cell(number, ends[0], ends[1])
+def difference_from(row: Mapping[str, Any], part: str) -> str:
+    """What is left of an effect over control or null, with its interval."""
+    return cell(*(row[f"over_{part}{end}"] for end in ("", "_low", "_high")))
 
 
 def _verdicts_by_task(claims: pl.DataFrame) -> pl.DataFrame:

@@ -6,7 +6,19 @@ from typing import Any
 
 import polars as pl
 
-from anchorflow.claims.verdicts import FAILS, HOLDS, SIGNS, UNCLEAR
+from anchorflow.claims.summarize import load_claims
+from anchorflow.claims.tabulate import difference_from
+from anchorflow.claims.verdicts import (
+    ANSWERS,
+    CONTROL,
+    FAILS,
+    HOLDS,
+    MISSING,
+    NULL,
+    SIGNS,
+    UNCLEAR,
+    answer_of,
+)
 from anchorflow.present.page import cell
 from anchorflow.statistics.by_task import AVERAGE
 
@@ -18,45 +30,13 @@ LEGEND = (
     "that of the difference from them. results/tables/claims.html has all claims, and verdicts by "
     "task."
 )
-_ANSWERS = {
-    "supported": "Yes",
-    "untrained too": "Yes, without training too",
-    "mixed": "Tasks disagree",
-    "not supported": "No",
-    "undecided": "Undecided",
-    "not compared": "Not compared",
-    "not measured": "Not measured",
-}
-_FAILS = {
-    "effect": "not above 0",
-    "control": "not more than the control",
-    "null": "not more than an untrained network",
-}
-_UNCLEAR = {
-    "effect": "the interval contains 0",
-    "control": "not clearly more than the control",
-    "null": "not clearly more than an untrained network",
-}
-_MISSING = {"control": "with the control", "null": "with an untrained network"}
-
-# Claims that are stricter than others: what surprises is that only the latter hold.
-_STRICTER = {
-    "isolation_label_over_neighbors": "isolation_label_over_random",
-    "reweighting_over_many": "reweighting_over_vanilla",
-}
 _MOST_FINDINGS = 3
 
 
 def questions(claims: pl.DataFrame, figures: Mapping[str, str]) -> tuple[list[str], pl.DataFrame]:
     """The count of each answer for each model, and one row per question and model.
 
-    Parameters
-    ----------
-    claims : DataFrame
-        The claims of all models.
-    figures : mapping
-        Paths of the run's figures or tables from the page, by the names of their analyses;
-        ``{model}`` stands for a model.
+    ``figures`` are paths from the page by analysis, in which ``{model}`` stands for a model.
     """
     asked = claims.filter(pl.col("task") == AVERAGE, pl.col("question").is_not_null())
     models = asked["model"].unique(maintain_order=True).to_list()
@@ -77,7 +57,7 @@ _COLUMNS = ("answer", "effect", "control", "untrained network", "figure")
 
 def _count(asked: pl.DataFrame, model: str) -> str:
     verdicts = asked.filter(pl.col("model") == model)["verdict"].to_list()
-    counts = ((answer, verdicts.count(verdict)) for verdict, answer in _ANSWERS.items())
+    counts = ((answer, verdicts.count(verdict)) for verdict, answer in ANSWERS.items())
     counted = "; ".join(f"{answer}: {count}" for answer, count in counts if count)
     return f"{model}: {len(verdicts)} questions. {counted}."
 
@@ -89,34 +69,12 @@ def _question(row: Row, figures: Mapping[str, str]) -> dict[str, str]:
     return {
         "question": row["question"],
         "model": row["model"],
-        "answer": _answer(row),
+        "answer": answer_of(row),
         "effect": f"{_sign(row['effect_mark'])}{_effect(row)}\n{row['compared']}",
-        "control": _against(row, "control"),
-        "untrained network": _against(row, "null"),
+        "control": _against(row, CONTROL),
+        "untrained network": _against(row, NULL),
         "figure": link,
     }
-
-
-def _answer(row: Row) -> str:
-    """The answer with a short reason, and on a second line what would decide it."""
-    verdict = row["verdict"]
-    marks = {part: row[f"{part}_mark"] for part in _FAILS}
-    if verdict == "mixed":
-        return str(row["reason"]).partition(";")[0].capitalize()
-    if verdict == "not supported":
-        return f"No: {', '.join(name for part, name in _FAILS.items() if marks[part] == FAILS)}"
-    if verdict == "undecided" and str(row["reason"]).startswith("not after the correction"):
-        return f"Undecided: {row['reason'].partition(';')[0]}"
-    if verdict == "undecided":
-        unclear = [text for part, text in _UNCLEAR.items() if marks[part] == "unclear"]
-        return f"Undecided: {', '.join(unclear) or row['reason']}"
-    remedy = f"\n`{row['remedy']}`" if row["remedy"] else ""
-    if verdict == "not compared":
-        missing = [text for part, text in _MISSING.items() if marks[part] == "missing"]
-        return f"Not compared {' or '.join(missing)}{remedy}"
-    if verdict == "not measured" and row["effect"] is not None:
-        return f"Not decided by one seed{remedy}"
-    return _ANSWERS[verdict] + (remedy if verdict == "not measured" else "")
 
 
 def _sign(mark: str) -> str:
@@ -131,30 +89,20 @@ def _effect(row: Row) -> str:
 def _against(row: Row, part: str) -> str:
     """The control's or the untrained network's number, and the effect's difference from it."""
     number, mark = row[f"{part}_effect"], row[f"{part}_mark"]
-    subject = row[part] if part == "control" else ""
+    subject = row[part] if part == CONTROL else ""
     if number is None or row["effect"] is None:
-        lacks = "not measured" if mark == "missing" else "–"
+        lacks = "not measured" if mark == MISSING else "–"
         return f"{lacks}\n{subject}".rstrip()
-    difference = f"difference {_difference(row, part)}"
+    difference = f"difference {difference_from(row, part)}"
     return (
         f"{_sign(mark)}{cell(number, None, None)}\n{'; '.join(filter(None, (subject, difference)))}"
     )
 
 
-def _difference(row: Row, part: str) -> str:
-    return cell(*(row[f"over_{part}{end}"] for end in ("", "_low", "_high")))
-
-
 def surprises(claims: pl.DataFrame, gains: pl.DataFrame) -> list[str]:
     """Two or three findings per model that one would not expect, of different kinds if possible.
 
-    Parameters
-    ----------
-    claims : DataFrame
-        The claims of all models.
-    gains : DataFrame
-        Accuracy minus that of plain in-context learning, over tasks: columns ``model``, ``way``,
-        ``mean``, ``low`` and ``high``.
+    ``gains`` are from :func:`anchorflow.summary.facts.gains`.
     """
     findings = []
     for (model,), rows in claims.filter(pl.col("task") == AVERAGE).group_by(
@@ -176,10 +124,10 @@ def surprises(claims: pl.DataFrame, gains: pl.DataFrame) -> list[str]:
 def _untrained_too(claims: Mapping[str, Row]) -> Iterator[str]:
     """Effects above 0, but not above those of an untrained network."""
     for row in claims.values():
-        if row["effect_mark"] == "holds" and row["null_mark"] == "fails":
+        if row["effect_mark"] == HOLDS and row["null_mark"] == FAILS:
             yield (
                 f"Also true of an untrained network: {_sentence(row)} {_effect(row)}, untrained "
-                f"{cell(row['null_effect'], None, None)}, difference {_difference(row, 'null')}."
+                f"{cell(row['null_effect'], None, None)}, difference {difference_from(row, NULL)}."
             )
 
 
@@ -196,11 +144,11 @@ def _worse(gains: pl.DataFrame) -> Iterator[str]:
 
 
 def _only_the_weaker(claims: Mapping[str, Row]) -> Iterator[str]:
-    for stricter, weaker in _STRICTER.items():
-        if not {stricter, weaker} <= claims.keys():
+    for claim in load_claims():
+        row, other = claims.get(claim.name), claims.get(claim.stricter_than)
+        if row is None or other is None:
             continue
-        other, row = claims[weaker], claims[stricter]
-        if other["effect_mark"] == "holds" and row["effect_mark"] in ("unclear", "fails"):
+        if other["effect_mark"] == HOLDS and row["effect_mark"] in (UNCLEAR, FAILS):
             yield (
                 f"Not clearly above 0: {_sentence(row)} {_effect(row)}. But: {_sentence(other)} "
                 f"{_effect(other)}."

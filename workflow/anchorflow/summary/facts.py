@@ -41,15 +41,7 @@ _WORDS_SHOWN = 6  # label words of a task
 def accuracies(
     tables: Mapping[str, pl.DataFrame], labels: Mapping[str, Sequence[str]]
 ) -> pl.DataFrame:
-    """One row per model and task, one column per way to answer that the run measured.
-
-    Parameters
-    ----------
-    tables : mapping
-        The run's summaries by the names of their analyses.
-    labels : mapping
-        Label words by task.
-    """
+    """One row per model and task, one column per way to answer that the run measured."""
     chance = {task: 1 / len(words) for task, words in labels.items()}
     chance[AVERAGE] = sum(chance.values()) / len(labels)
     rows = tables["accuracy"].filter(pl.col("measure") == "accuracy").select("model", "task")
@@ -102,11 +94,8 @@ def _key_of(summary: pl.DataFrame) -> str:
 def described(run: Mapping[str, Any]) -> list[str]:
     """Models, tasks, seeds, demonstrations and twins of a run, a sentence each.
 
-    Parameters
-    ----------
-    run : mapping
-        Names of its ``models``, ``seeds``, ``twins`` and of the analyses measured in these,
-        ``compared``; ``labels`` by task; and ``demonstrations`` per label.
+    ``run`` has names of its ``models``, ``seeds``, ``twins`` and of the analyses measured in these,
+    ``compared``; ``labels`` by task; and ``demonstrations`` per label.
     """
     tasks = ", ".join(f"{task} ({_listed(words)})" for task, words in run["labels"].items())
     twins = "none"
@@ -127,12 +116,7 @@ def texts_described(
 ) -> list[str]:
     """The texts of each task, how many of them were drawn, and what could mislead about them.
 
-    Parameters
-    ----------
-    texts, samples : DataFrame
-        ``TEXTS`` and ``SAMPLES`` of all tasks and seeds.
-    run : mapping
-        As in :func:`described`, with ``test_examples``.
+    ``run`` is as in :func:`described`, with ``test_examples``.
     """
     said = []
     for task, labels in run["labels"].items():
@@ -160,13 +144,8 @@ def costs(
     ``cpu_seconds``, those of untrained networks among them in ``untrained_cpu_seconds``,
     ``seconds``, and ``jobs``.
 
-    Parameters
-    ----------
-    usage : DataFrame
-        One row per job: ``rule``, ``names`` (of its model, task and seed), ``seconds`` and
-        ``cpu_seconds``.
-    twins : sequence of str
-        Names of the models that are untrained.
+    ``usage`` has one row per job: ``rule``, ``names`` (of its model, task, seed), ``seconds`` and
+    ``cpu_seconds``.
     """
     verb, word = (
         pl.col("rule").str.extract(r"^([a-z]+)_(\w+?)(?:_index)?$", group) for group in (1, 2)

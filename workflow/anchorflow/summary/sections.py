@@ -24,25 +24,15 @@ def sections_of(
 ) -> list[Section]:
     """The questions with their answers, surprises, accuracies, and what was run.
 
-    Parameters
-    ----------
-    tables : mapping
-        The run's summaries of all models, by the names of their analyses; ``claims`` and
-        ``accuracy`` are required, and ``texts`` and ``samples`` of all tasks and seeds.
-    run : mapping
-        As in :func:`described`; also the paths of ``figures``, by analysis.
-    spent : DataFrame
-        From :func:`anchorflow.summary.facts.costs`.
+    ``tables`` are the run's summaries by the names of their analyses, and ``texts`` and
+    ``samples`` of all tasks and seeds. ``run`` is as in :func:`described`, with the paths of
+    ``figures`` by analysis.
     """
     counts, asked = questions(tables["claims"], run["figures"])
     return [
         Section("Questions and answers", counts, asked, LEGEND.format(confidence)),
         Section("What surprises", surprises(tables["claims"], gains(tables))),
-        Section(
-            "What the model does",
-            table=accuracies(tables, run["labels"]),
-            note=ACCURACY_NOTE,
-        ),
+        Section("What the model does", table=accuracies(tables, run["labels"]), note=ACCURACY_NOTE),
         Section(
             "What was run",
             [*described(run), *texts_described(tables["texts"], tables["samples"], run)],

@@ -11,7 +11,6 @@ from anchorflow.arrays import Array
 from anchorflow.claims.claim import (
     DISCRIMINATING,
     QUARTILES,
-    UNTRAINED,
     Claim,
     Control,
     Curve,
@@ -24,7 +23,7 @@ from anchorflow.claims.claim import (
 from anchorflow.claims.effects import (
     EFFECT_RETAINED,
     NO_EFFECT,
-    accuracy_over,
+    AccuracyOver,
     difference_by_seed,
     mean_of_layers,
     rows_with,
@@ -33,25 +32,13 @@ from anchorflow.depth import last_third
 from anchorflow.statistics.by_task import texts_of
 from anchorflow.statistics.estimates import SeedStatistic, Statistic, mean_where_defined
 
-READS = (
-    "reweighting",
-    "compression",
-    "timing",
-    "confusion",
-    "predictions",
-    "prompts",
-)
+READS = ("reweighting", "compression", "timing", "confusion", "predictions", "prompts")
 
 
 def anchors_over(run: Run, method: str, measure: str) -> Sampled:
     """A measure of retention with the anchors minus that with another method.
 
     Word loyalty leaves out the label words' first tokens, which any network may keep by copying.
-
-    Raises
-    ------
-    NotMeasured
-        If one of the methods was not run.
     """
     rows = run.rows("compression")
     if measure == "word_loyalty":
@@ -83,11 +70,6 @@ def time_saved(run: Run) -> Timed:
     """Ratio of the time per query with a cache of everything to that with the anchors, minus 1.
 
     The bounds are the ratios of the closest and of the farthest quartiles, minus 1.
-
-    Raises
-    ------
-    NotMeasured
-        If one of the two was not timed, or not alone on the machine's cores.
     """
     timing = run.rows("timing")
     others = float(timing["other_work"].fill_null(0).to_numpy().max())
@@ -113,11 +95,6 @@ def predicted_confusion(run: Run, rotated: bool = False) -> Sampled:
 
     ``rotated`` assigns each label's distances to another label instead: the mean over all rotations
     of the labels by one place or more.
-
-    Raises
-    ------
-    NotMeasured
-        If there are fewer than three labels.
     """
     predictions, measured = run.by_seed("predictions"), run.by_seed("confusion")
     first = next(iter(predictions.values()))
@@ -153,12 +130,7 @@ def shifted_labels(confusion: pl.DataFrame, shift: int, classes: int) -> pl.Data
     )
 
 
-_MEASURED = {
-    "retained": "effect of the demonstrations retained",
-    "word_loyalty": "word loyalty",
-}
-
-_over_plain = partial(accuracy_over, table="reweighting", column="method", less="vanilla")
+_MEASURED = {"retained": "effect of the demonstrations retained", "word_loyalty": "word loyalty"}
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
@@ -167,13 +139,13 @@ CLAIMS: tuple[Claim, ...] = (
         "[A] §3.1, Table 1",
         "accuracy with re-weighting minus that of plain in-context learning, paired",
         "accuracy",
-        partial(_over_plain, more="reweighted"),
+        AccuracyOver("reweighting", "reweighted", "vanilla"),
         Control(
             "plain in-context learning without each label's mean log probability over the training "
             "texts, in place of re-weighting",
-            partial(_over_plain, more="bias_removed"),
+            AccuracyOver("reweighting", "bias_removed", "vanilla"),
         ),
-        place=1,
+        null="",
         figure="reweighting",
         question="Does re-weighting attention to label words raise accuracy?",
     ),
@@ -183,12 +155,11 @@ CLAIMS: tuple[Claim, ...] = (
         "[A] §3.1, Table 1",
         "accuracy with re-weighting minus that with more demonstrations, paired",
         "accuracy",
-        partial(
-            accuracy_over, table="reweighting", column="method", more="reweighted", less="many"
-        ),
-        Control("the same texts as further demonstrations, already subtracted in the effect"),
-        place=2,
+        AccuracyOver("reweighting", "reweighted", "many"),
+        Control.subtracted("the same texts as further demonstrations"),
+        null="",
         figure="reweighting",
+        stricter_than="reweighting_over_vanilla",
     ),
     # The paper counts unchanged labels (label loyalty), of which anything keeps most where a model
     # prefers one answer. What is retained is graded instead.
@@ -201,44 +172,40 @@ CLAIMS: tuple[Claim, ...] = (
             + ", without label words" * (measure == "word_loyalty"),
             unit,
             partial(anchors_over, method=method, measure=measure),
-            Control(f"{described}, already subtracted in the effect"),
-            UNTRAINED,
-            DISCRIMINATING,
+            Control.subtracted(described),
+            form=DISCRIMINATING,
             undefined=NO_EFFECT,
-            place=place,
             figure="compression",
             question=question,
         )
-        for place, (name, method, described, measure, what, unit, question) in enumerate(
+        for name, method, described, measure, what, unit, question in (
             (
-                (
-                    "anchors_over_text",
-                    "text_anchor",
-                    "the anchors as text",
-                    "retained",
-                    "the demonstrations' effect",
-                    EFFECT_RETAINED,
-                    "Do anchors keep the answers better than the same words as text?",
-                ),
-                (
-                    "anchors_over_random",
-                    "hidden_random",
-                    "random tokens in place of label words",
-                    "retained",
-                    "the demonstrations' effect",
-                    EFFECT_RETAINED,
-                    "",
-                ),
-                (
-                    "anchors_over_random_words",
-                    "hidden_random",
-                    "random tokens in place of label words",
-                    "word_loyalty",
-                    "most likely words",
-                    "Jaccard similarity",
-                    "Do anchors keep the likeliest words better than random tokens?",
-                ),
-            )
+                "anchors_over_text",
+                "text_anchor",
+                "the anchors as text",
+                "retained",
+                "the demonstrations' effect",
+                EFFECT_RETAINED,
+                "Do anchors keep the answers better than the same words as text?",
+            ),
+            (
+                "anchors_over_random",
+                "hidden_random",
+                "random tokens in place of label words",
+                "retained",
+                "the demonstrations' effect",
+                EFFECT_RETAINED,
+                "",
+            ),
+            (
+                "anchors_over_random_words",
+                "hidden_random",
+                "random tokens in place of label words",
+                "word_loyalty",
+                "most likely words",
+                "Jaccard similarity",
+                "Do anchors keep the likeliest words better than random tokens?",
+            ),
         )
     ),
     Claim(
@@ -250,9 +217,9 @@ CLAIMS: tuple[Claim, ...] = (
         "time with hidden_anchor",
         time_saved,
         Control("the cache of all demonstrations, already compared in the effect"),
+        null="",
         form=DISCRIMINATING,
         rule=QUARTILES,
-        place=1,
         figure="timing",
         question="Is a cache of the anchors faster than a cache of all demonstrations?",
     ),
@@ -267,6 +234,7 @@ CLAIMS: tuple[Claim, ...] = (
             "each label's distances assigned to another label",
             lambda run: predicted_confusion(run, rotated=True),
         ),
+        null="",
         undefined="in no layer are there three pairs of labels whose AUC and distance vary",
         over_depth=Depth(
             "rank correlation of key distance with AUC",

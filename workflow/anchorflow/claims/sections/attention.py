@@ -12,17 +12,13 @@ import numpy as np
 
 from anchorflow.analyses.attention.summarize import graded_auc, to_other_tokens
 from anchorflow.arrays import Array
-from anchorflow.claims.claim import UNTRAINED, Claim, Control, Curve, Depth, Run, Sampled
+from anchorflow.claims.claim import Claim, Control, Curve, Depth, Run, Sampled
 from anchorflow.claims.effects import mean_of_layers, several_layers
 from anchorflow.depth import first_third, last_third
 from anchorflow.statistics.by_task import texts_of
 from anchorflow.statistics.estimates import SeedStatistic, Statistic
 
-READS = (
-    "attention",
-    "predictions",
-    "prompts",
-)
+READS = ("attention", "predictions", "prompts")
 
 
 TELLS_NOTHING = "in no seed do the labels' probabilities differ between texts"
@@ -95,10 +91,8 @@ CLAIMS: tuple[Claim, ...] = (
         "share of pairs",
         partial(of_auc, effect=rise),
         other_tokens(rise),
-        UNTRAINED,
         undefined=TELLS_NOTHING,
         over_depth=_GRADED,
-        place=1,
         figure="attention",
         question="Does attention to label words predict the answer, and more so in late layers?",
     ),
@@ -112,10 +106,8 @@ CLAIMS: tuple[Claim, ...] = (
         "share of pairs",
         partial(of_auc, effect=late_gain),
         other_tokens(late_gain),
-        UNTRAINED,
         undefined=TELLS_NOTHING,
         over_depth=_GRADED,
-        place=2,
         figure="attention",
     ),
 )

@@ -9,36 +9,17 @@ from anchorflow.analyses.faithfulness.summarize import faithfulness_measures
 from anchorflow.analyses.knockout.summarize import knockout_measures
 from anchorflow.analyses.transplant.summarize import transplant_measures
 from anchorflow.arrays import Array
-from anchorflow.claims.claim import (
-    DISCRIMINATING,
-    UNTRAINED,
-    Claim,
-    Control,
-    NotMeasured,
-    Run,
-    Sampled,
-)
+from anchorflow.claims.claim import DISCRIMINATING, Claim, Control, NotMeasured, Run, Sampled
 from anchorflow.claims.effects import EFFECT_RETAINED, difference_by_seed, minus, rows_with
 from anchorflow.depth import last_third
 from anchorflow.statistics.by_task import ratio_of_seed
 from anchorflow.statistics.estimates import Statistic
 
-READS = (
-    "knockout",
-    "transplant",
-    "faithfulness",
-    "cutoff",
-)
+READS = ("knockout", "transplant", "faithfulness", "cutoff")
 
 
 def cut_over_as_heavy(run: Run) -> Sampled:
-    """Log odds lost with S_pq's edges cut minus with others of equal attention, last third.
-
-    Raises
-    ------
-    NotMeasured
-        If the run does not cut both.
-    """
+    """Log odds lost with S_pq's edges cut minus with others of equal attention, last third."""
     changes = knockout_measures(run.rows("knockout"))
     labels, others = (
         {"edges": edges, "band": "last", "control": False}
@@ -49,7 +30,7 @@ def cut_over_as_heavy(run: Run) -> Sampled:
             raise NotMeasured(
                 f"the run does not cut {setting['edges']} in the last third (knockout.classes, "
                 "knockout.layers)",
-                "knockout: {classes: [label_to_target, equal_to_target], layers: [thirds]}",
+                table="knockout",
             )
     return difference_by_seed(changes, [others], [labels], "log_odds_change")
 
@@ -61,11 +42,6 @@ def moved(run: Run, *places: str) -> Sampled:
     """Share of the way to the donor's probabilities with all keys and values at these places.
 
     The mean over ``places``, with donors of other texts.
-
-    Raises
-    ------
-    NotMeasured
-        If the run has none of these places.
     """
     measured = {seed: transplant_measures(rows) for seed, rows in run.by_seed("transplant").items()}
     settings = [
@@ -82,7 +58,7 @@ def moved(run: Run, *places: str) -> Sampled:
         raise NotMeasured(
             f"the run takes no keys and values of {' and '.join(places)} tokens from prompts with "
             "other texts (transplant.places, transplant.donors)",
-            "transplant: {places: [label, text, template], donors: [other_texts]}",
+            table="transplant",
         )
     return Sampled(seeds)
 
@@ -124,7 +100,7 @@ def seen_over_random(run: Run) -> Sampled:
     if rows.filter(sees="first", layer=0).is_empty():
         raise NotMeasured(
             "the run does not leave all demonstrations out (cutoff.sees lacks first)",
-            "cutoff: {sees: [first, label, random]}",
+            table="cutoff",
         )
     layer = rows.filter(pl.col("layer") >= begin)["layer"].to_numpy().min()
     if layer == depth:
@@ -132,6 +108,13 @@ def seen_over_random(run: Run) -> Sampled:
     settings = [{"sees": sees, "layer": int(layer)} for sees in ("label", "random")]
     return difference_by_seed(cutoff_measures(rows), settings[:1], settings[1:], "retained")
 
+
+_ASKED_FOR = {
+    "knockout": "knockout: {classes: [label_to_target, equal_to_target], layers: [thirds]}",
+    "transplant": "transplant: {places: [label, text, template], donors: [other_texts]}",
+    "faithfulness": "faithfulness: {classes: [label_to_target]}",
+    "cutoff": "cutoff: {sees: [first, label, random]}",
+}
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
@@ -143,11 +126,10 @@ CLAIMS: tuple[Claim, ...] = (
         "minus that with as much attention to random other tokens cut, last third of the layers",
         "nats",
         cut_over_as_heavy,
-        Control("random keys of equal attention, already subtracted in the effect"),
-        UNTRAINED,
-        DISCRIMINATING,
-        place=1,
+        Control.subtracted("random keys of equal attention"),
+        form=DISCRIMINATING,
         figure="knockout",
+        asked_for=_ASKED_FOR,
         question="In late layers, does the answer need the attention to label words?",
     ),
     # Donor and recipient have the same label words, whose keys and values differ by what they have
@@ -161,11 +143,10 @@ CLAIMS: tuple[Claim, ...] = (
         "template tokens, all layers",
         "share of the way",
         moved_more,
-        Control("equally many text or template tokens, already subtracted in the effect"),
-        UNTRAINED,
-        DISCRIMINATING,
-        place=2,
+        Control.subtracted("equally many text or template tokens"),
+        form=DISCRIMINATING,
         figure="transplant",
+        asked_for=_ASKED_FOR,
         question="Do label words carry what the texts say, more than as many other tokens?",
     ),
     Claim(
@@ -181,10 +162,9 @@ CLAIMS: tuple[Claim, ...] = (
             "attention from the target to label words in place of saliency",
             lambda run: rank_of(run, "attention"),
         ),
-        UNTRAINED,
-        DISCRIMINATING,
-        place=3,
+        form=DISCRIMINATING,
         figure="faithfulness",
+        asked_for=_ASKED_FOR,
     ),
     Claim(
         "label_words_suffice_late",
@@ -194,10 +174,9 @@ CLAIMS: tuple[Claim, ...] = (
         "layers minus that with equally many other tokens",
         EFFECT_RETAINED,
         seen_over_random,
-        Control("equally many other tokens, already subtracted in the effect"),
-        UNTRAINED,
-        DISCRIMINATING,
-        place=4,
+        Control.subtracted("equally many other tokens"),
+        form=DISCRIMINATING,
         figure="cutoff",
+        asked_for=_ASKED_FOR,
     ),
 )

@@ -10,21 +10,10 @@ from anchorflow.analyses.confusion.summarize import separated_pairs
 from anchorflow.analyses.label_words.summarize import named_labels
 from anchorflow.analyses.retrieval.summarize import majority
 from anchorflow.arrays import Array
-from anchorflow.claims.claim import (
-    DISCRIMINATING,
-    UNTRAINED,
-    Claim,
-    Control,
-    NotMeasured,
-    Run,
-    Sampled,
-)
-from anchorflow.claims.effects import accuracy_over, mean_of_examples
+from anchorflow.claims.claim import DISCRIMINATING, Claim, Control, NotMeasured, Run, Sampled
+from anchorflow.claims.effects import AccuracyOver, accuracy_gained, mean_of_examples
 from anchorflow.claims.encoder import encoder_agreement
-from anchorflow.claims.heads import (
-    ONE_NUMBER,
-    fewer_demonstrations,
-)
+from anchorflow.claims.heads import ONE_NUMBER, fewer_demonstrations
 from anchorflow.config.cell_names import OWN
 from anchorflow.statistics.by_task import per_seed, texts_of
 from anchorflow.statistics.estimates import SeedStatistic, Statistic, mean_where_defined
@@ -41,39 +30,21 @@ READS = (
 
 
 def labels_over_shuffled(run: Run) -> Sampled:
-    """Accuracy with true labels of the demonstrations minus that with shuffled labels, paired.
-
-    Raises
-    ------
-    NotMeasured
-        If no prompts with shuffled labels were run.
-    """
+    """Accuracy with true labels of the demonstrations minus that with shuffled labels, paired."""
     if "predictions" not in run.shuffled or run.shuffled["predictions"].is_empty():
         raise NotMeasured("labels were not shuffled", "controls: {shuffled_labels: true}")
     seeds = {}
     for seed, rows in run.by_seed("predictions").items():
         shuffled = run.shuffled["predictions"].filter(pl.col("seed") == seed)
-        original, other = (
-            predictions.select("example", right=(pl.col("prediction") == pl.col("label")))
-            for predictions in (rows, shuffled)
-        )
-        pairs = original.join(other, on="example", suffix="_shuffled").sort("example")
-        if not pairs.is_empty():
-            gained = pairs["right"].cast(pl.Float64) - pairs["right_shuffled"].cast(pl.Float64)
-            seeds[seed] = mean_of_examples(pairs, gained.to_numpy())
+        if gained := accuracy_gained(rows, shuffled):
+            seeds[seed] = gained
     if not seeds:
         raise NotMeasured("no text was run with both kinds of labels")
     return Sampled(seeds)
 
 
 def agreement_gained(run: Run) -> Sampled:
-    """Agreement with the encoder's kernel, all demonstrations minus the fewest, paired.
-
-    Raises
-    ------
-    NotMeasured
-        If there is only one number of demonstrations.
-    """
+    """Agreement with the encoder's kernel, all demonstrations minus the fewest, paired."""
     counts = fewer_demonstrations(run)
     seeds = {}
     for seed, every in run.by_seed("kernel_predictions").items():
@@ -99,11 +70,6 @@ def vote_over_random(run: Run, choice: str) -> Sampled:
     """Accuracy of the demonstrations' majority label minus the model's with random demonstrations.
 
     Of labels with equally many demonstrations, the last counts, since it is the most similar one.
-
-    Raises
-    ------
-    NotMeasured
-        If no example was run with both choices.
     """
     prompts = run.by_seed("retrieval_prompts")
     seeds = {}
@@ -125,8 +91,7 @@ def vote_over_random(run: Run, choice: str) -> Sampled:
     return Sampled(seeds)
 
 
-_random_over = partial(accuracy_over, table="retrieval", column="choice", more="random")
-_over_random = partial(accuracy_over, table="retrieval", column="choice", less="random")
+_ASKED_FOR = {"retrieval": "retrieval: {choices: [nearest, nearest_per_label]}"}
 
 PERMUTED, SYMBOLS, RANDOM = "permuted", "symbols", "random"
 
@@ -166,11 +131,6 @@ def separation_by_kinds(run: Run, more: Sequence[str], less: Sequence[str]) -> S
 
     A preference for one word, in all texts alike, lowers accuracy but no AUC. ``OWN`` stands for
     the task's own words.
-
-    Raises
-    ------
-    NotMeasured
-        If the task has no words of these kinds, or no example was run with all of them.
     """
     kinds = {OWN: OWN, **kinds_of_words(run)}
     sides = [[name for name, kind in kinds.items() if kind in side] for side in (more, less)]
@@ -207,9 +167,9 @@ CLAIMS: tuple[Claim, ...] = (
         "each has another one, paired",
         "accuracy",
         labels_over_shuffled,
-        Control("shuffled labels, already subtracted in the effect"),
-        "shuffled labels",
-        DISCRIMINATING,
+        Control.subtracted("shuffled labels"),
+        null="shuffled labels",
+        form=DISCRIMINATING,
         figure="accuracy",
         question="Does the answer depend on the labels of the demonstrations?",
     ),
@@ -221,10 +181,9 @@ CLAIMS: tuple[Claim, ...] = (
         "the budget allows minus that with the fewest",
         "share of predictions agreeing",
         agreement_gained,
-        Control("the fewest demonstrations, already subtracted in the effect"),
-        UNTRAINED,
-        place=1,
+        Control.subtracted("the fewest demonstrations"),
         figure="regressors",
+        measured_in="kernel",
     ),
     # Demonstrations similar to the test text often have its label. The control is therefore the
     # majority of the demonstrations' labels, without any model.
@@ -234,12 +193,14 @@ CLAIMS: tuple[Claim, ...] = (
         "[K] §4.2",
         "accuracy with nearest demonstrations minus that with random ones, paired",
         "accuracy",
-        partial(_over_random, more="nearest"),
+        AccuracyOver("retrieval", "nearest", "random"),
         Control(
             "the majority of the demonstrations' labels in place of the model's answer",
             partial(vote_over_random, choice="nearest"),
         ),
+        null="",
         figure="retrieval",
+        asked_for=_ASKED_FOR,
         question="Are the most similar texts better demonstrations than random ones?",
     ),
     # Texts of another task are out of distribution, and their labels carry no information. The
@@ -250,13 +211,14 @@ CLAIMS: tuple[Claim, ...] = (
         "[K] §4.2",
         "accuracy with random demonstrations minus that with texts of another task, paired",
         "accuracy",
-        partial(_random_over, less="other_task"),
+        AccuracyOver("retrieval", "random", "other_task"),
         Control(
             "the same texts with their labels shuffled, in place of texts of another task",
-            partial(_random_over, less="random_labels"),
+            AccuracyOver("retrieval", "random", "random_labels"),
         ),
-        place=2,
+        null="",
         figure="retrieval",
+        asked_for=_ASKED_FOR,
     ),
     # Demonstrations define what a word stands for, whatever the word. Accuracy would also measure
     # how much the model prefers one of the words, so labels are compared in pairs. Words without
@@ -274,7 +236,7 @@ CLAIMS: tuple[Claim, ...] = (
             "words without meaning in place of the task's own words",
             lambda run: separation_by_kinds(run, [SYMBOLS, RANDOM], [PERMUTED]),
         ),
-        place=2,
+        null="",
         figure="label_words",
     ),
     # The texts farthest from the cluster centers are chosen by the same embeddings, with the
@@ -285,12 +247,13 @@ CLAIMS: tuple[Claim, ...] = (
         "[K] §4.2",
         "accuracy with representative demonstrations minus that with random ones, paired",
         "accuracy",
-        partial(_over_random, more="representative"),
+        AccuracyOver("retrieval", "representative", "random"),
         Control(
             "outlying in place of representative demonstrations",
-            partial(_over_random, more="outlying"),
+            AccuracyOver("retrieval", "outlying", "random"),
         ),
-        place=3,
+        null="",
         figure="retrieval",
+        asked_for=_ASKED_FOR,
     ),
 )

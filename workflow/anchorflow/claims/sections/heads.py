@@ -14,27 +14,13 @@ from anchorflow.analyses.ablation.summarize import ablation_measures
 from anchorflow.analyses.heads.summarize import WITHOUT_TEXTS, head_matrix, with_difference
 from anchorflow.analyses.kernel.summarize import head_measures
 from anchorflow.arrays import Array
-from anchorflow.claims.claim import (
-    DISCRIMINATING,
-    UNTRAINED,
-    Claim,
-    Control,
-    NotMeasured,
-    Run,
-    Sampled,
-)
+from anchorflow.claims.claim import DISCRIMINATING, Claim, Control, NotMeasured, Run, Sampled
 from anchorflow.claims.effects import difference_by_seed, mean_of_examples, minus
 from anchorflow.statistics.by_task import texts_of
 from anchorflow.statistics.estimates import SeedStatistic, mean_where_defined, weighted_mean
 from anchorflow.statistics.ranks import rank_correlations
 
-READS = (
-    "heads",
-    "ablation",
-    "kernel",
-    "kernel_predictions",
-    "reweighting_beta",
-)
+READS = ("heads", "ablation", "kernel", "kernel_predictions", "reweighting_beta")
 
 AT_CHANCE = "none, since an untrained network answers by chance and can lose nothing"
 _UNHELPFUL = "demonstrations do not raise accuracy in this task, so heads have nothing to lose"
@@ -44,11 +30,6 @@ def without_heads(run: Run, score: str, measure: str) -> Sampled:
     """A measure without random heads minus that without the heads of the highest scores.
 
     The mean over all shares. Random heads are of the same layers.
-
-    Raises
-    ------
-    NotMeasured
-        If the run takes none of them away, or demonstrations do not help the model.
     """
     rows = ablation_measures(run.rows("ablation"))
     means = dict(rows.group_by("score").agg(pl.col("accuracy").mean()).iter_rows())
@@ -78,13 +59,7 @@ def without_rather(run: Run, score: str, instead: str, measure: str) -> Sampled:
 
 
 def _of_score(run: Run, score: str) -> dict[int, pl.DataFrame]:
-    """Rows of one score by seed.
-
-    Raises
-    ------
-    NotMeasured
-        If the run does not have it.
-    """
+    """Rows of one score by seed."""
     seeds = {seed: rows.filter(score=score) for seed, rows in run.by_seed("heads").items()}
     found = {seed: rows for seed, rows in seeds.items() if not rows.is_empty()}
     if not found:
@@ -154,7 +129,10 @@ def _agreement(values: Array, others: Array, layers: int, weights: Array) -> Arr
     return rank_correlations(means, np.broadcast_to(others, means.shape), layers)[..., None]
 
 
-_SUBTRACTED = "random heads of the same layers, already subtracted in the effect"
+_ASKED_FOR = {
+    "heads": "heads: {scores: [prefix_matching, writing, task, gathering]}",
+    "ablation": "ablation: {scores: [label_copy]}",
+}
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
@@ -166,10 +144,11 @@ CLAIMS: tuple[Claim, ...] = (
         "highest label copy, chosen on other texts, over all shares of heads",
         "accuracy",
         partial(without_heads, score="label_copy", measure="accuracy"),
-        Control(_SUBTRACTED),
-        AT_CHANCE,
-        DISCRIMINATING,
+        Control.subtracted("random heads of the same layers"),
+        null=AT_CHANCE,
+        form=DISCRIMINATING,
         figure="ablation",
+        asked_for=_ASKED_FOR,
         question="Are the heads that copy label words needed?",
     ),
     Claim(
@@ -180,11 +159,10 @@ CLAIMS: tuple[Claim, ...] = (
         "place of label words",
         "share of heads",
         negative_heads,
-        Control("matched tokens of the texts, already subtracted in the effect"),
-        UNTRAINED,
-        DISCRIMINATING,
-        place=1,
+        Control.subtracted("matched tokens of the texts"),
+        form=DISCRIMINATING,
         figure="heads",
+        asked_for=_ASKED_FOR,
     ),
     Claim(
         "function_vectors_over_induction",
@@ -200,10 +178,11 @@ CLAIMS: tuple[Claim, ...] = (
             instead="prefix_matching without function_vector",
             measure="accuracy",
         ),
-        Control("induction heads, already subtracted in the effect"),
-        AT_CHANCE,
-        DISCRIMINATING,
+        Control.subtracted("induction heads"),
+        null=AT_CHANCE,
+        form=DISCRIMINATING,
         figure="ablation",
+        asked_for=_ASKED_FOR,
     ),
     Claim(
         "recognition_keeps_labels",
@@ -219,10 +198,11 @@ CLAIMS: tuple[Claim, ...] = (
             instead="task_learning_share",
             measure="in_labels",
         ),
-        Control("task-learning heads, already subtracted in the effect"),
-        AT_CHANCE,
-        DISCRIMINATING,
+        Control.subtracted("task-learning heads"),
+        null=AT_CHANCE,
+        form=DISCRIMINATING,
         figure="ablation",
+        asked_for=_ASKED_FOR,
     ),
     Claim(
         "learning_chooses_labels",
@@ -238,11 +218,11 @@ CLAIMS: tuple[Claim, ...] = (
             instead="task_recognition_share",
             measure="accuracy",
         ),
-        Control("task-recognition heads, already subtracted in the effect"),
-        AT_CHANCE,
-        DISCRIMINATING,
-        place=1,
+        Control.subtracted("task-recognition heads"),
+        null=AT_CHANCE,
+        form=DISCRIMINATING,
         figure="ablation",
+        asked_for=_ASKED_FOR,
     ),
     Claim(
         "reading_heads_write",
@@ -256,9 +236,9 @@ CLAIMS: tuple[Claim, ...] = (
             "kernel regression with weights permuted among demonstrations",
             partial(reads_and_writes, measure="permuted"),
         ),
-        UNTRAINED,
-        DISCRIMINATING,
+        form=DISCRIMINATING,
         figure="heads",
+        asked_for=_ASKED_FOR,
     ),
     Claim(
         "beta_where_copied",
@@ -272,8 +252,9 @@ CLAIMS: tuple[Claim, ...] = (
             "prefix matching in place of label copy",
             partial(fitted_where_copied, score="prefix_matching"),
         ),
+        null="",
         form=DISCRIMINATING,
-        place=1,
         figure="heads",
+        asked_for=_ASKED_FOR,
     ),
 )

@@ -12,7 +12,6 @@ import polars as pl
 from anchorflow.analyses.isolation.summarize import loyalty_measures
 from anchorflow.claims.claim import (
     DISCRIMINATING,
-    UNTRAINED,
     Claim,
     Control,
     Isolated,
@@ -22,24 +21,14 @@ from anchorflow.claims.claim import (
 )
 from anchorflow.claims.effects import EFFECT_RETAINED, NO_EFFECT, Setting, difference_by_seed
 
-READS = (
-    "isolation",
-    "attention",
-)
+READS = ("isolation", "attention")
 
 
 LAYERS = 5  # N, the number of isolated layers in [A]
 
 
 def isolation_over(run: Run, more: Sequence[Setting], less: Sequence[Setting]) -> Sampled:
-    """What is retained in some settings minus that in others, with five layers isolated.
-
-    Raises
-    ------
-    NotMeasured
-        If five layers were not isolated, or positions were not, or the settings are at different
-        ends of a model that five layers cover.
-    """
+    """What is retained in some settings minus that in others, with five layers isolated."""
     rows = run.rows("isolation")
     five = rows.filter(pl.col("layers") == LAYERS, pl.col("variant") == run.variant)
     if five.is_empty():
@@ -83,39 +72,15 @@ CLAIMS: tuple[Claim, ...] = (
         "words, first 5 layers",
         EFFECT_RETAINED,
         partial(isolation_over, more=[_RANDOM], less=[_LABEL]),
-        Control("random tokens of the demonstrations, already subtracted in the effect"),
-        UNTRAINED,
-        DISCRIMINATING,
+        Control.subtracted("random tokens of the demonstrations"),
+        form=DISCRIMINATING,
         undefined=NO_EFFECT,
         over_depth=(
             Isolated("label words", "label", ("first",)),
             Isolated("random tokens", "random", ("first",)),
         ),
-        place=1,
         figure="isolation",
         question="In early layers, does the answer need what label words gather?",
-    ),
-    Claim(
-        "isolation_label_over_neighbors",
-        "In early layers, isolating label words changes predictions more than isolating the tokens "
-        "next to them",
-        "[A] §2.2",
-        "effect of the demonstrations retained with the tokens before or after label words "
-        "isolated, mean of the two, minus that with label words, first 5 layers",
-        EFFECT_RETAINED,
-        partial(isolation_over, more=[_BEFORE, _AFTER], less=[_LABEL]),
-        Control("the tokens before and after, already subtracted in the effect"),
-        UNTRAINED,
-        DISCRIMINATING,
-        undefined=NO_EFFECT,
-        over_depth=(
-            Isolated("label words", "label", ("first",)),
-            Isolated("tokens before", "before", ("first",)),
-            Isolated("tokens after", "after", ("first",)),
-        ),
-        place=3,
-        figure="isolation",
-        question="Does it need label words more than the tokens next to them?",
     ),
     Claim(
         "isolation_first_over_last",
@@ -129,11 +94,30 @@ CLAIMS: tuple[Claim, ...] = (
             "random tokens in place of the label words",
             partial(first_over_last, positions="random"),
         ),
-        UNTRAINED,
-        DISCRIMINATING,
+        form=DISCRIMINATING,
         undefined=NO_EFFECT,
         over_depth=(Isolated("label words", "label", ("first", "last")),),
-        place=2,
         figure="isolation",
+    ),
+    Claim(
+        "isolation_label_over_neighbors",
+        "In early layers, isolating label words changes predictions more than isolating the tokens "
+        "next to them",
+        "[A] §2.2",
+        "effect of the demonstrations retained with the tokens before or after label words "
+        "isolated, mean of the two, minus that with label words, first 5 layers",
+        EFFECT_RETAINED,
+        partial(isolation_over, more=[_BEFORE, _AFTER], less=[_LABEL]),
+        Control.subtracted("the tokens before and after"),
+        form=DISCRIMINATING,
+        undefined=NO_EFFECT,
+        over_depth=(
+            Isolated("label words", "label", ("first",)),
+            Isolated("tokens before", "before", ("first",)),
+            Isolated("tokens after", "after", ("first",)),
+        ),
+        figure="isolation",
+        question="Does it need label words more than the tokens next to them?",
+        stricter_than="isolation_label_over_random",
     ),
 )

@@ -1,15 +1,14 @@
 """Heads as kernel regressions, and where attention lands ([K] §5)."""
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import polars as pl
 
 from anchorflow.analyses.probes.summarize import with_texts
-from anchorflow.arrays import Array
 from anchorflow.claims.claim import (
     DISCRIMINATING,
-    UNTRAINED,
     Claim,
     Control,
     Curve,
@@ -20,7 +19,7 @@ from anchorflow.claims.claim import (
 )
 from anchorflow.claims.effects import mean_of_examples, minus
 from anchorflow.claims.encoder import encoder_agreement
-from anchorflow.claims.heads import NO_OTHERS, candidates
+from anchorflow.claims.heads import NO_OTHERS, Candidates, candidates
 from anchorflow.depth import first_third, last_third
 from anchorflow.statistics.by_task import texts_of
 from anchorflow.statistics.estimates import SeedStatistic, mean_where_defined, weighted_mean
@@ -65,13 +64,7 @@ def beyond_length(run: Run, segment: str = "label") -> Sampled:
 
 
 def middle_over_others(run: Run) -> Sampled:
-    """Held-out agreement of each layer's best head, middle third minus the other layers.
-
-    Raises
-    ------
-    NotMeasured
-        If there are fewer than three layers.
-    """
+    """Held-out agreement of each layer's best head, middle third minus the other layers."""
     heads = candidates(run)
     depth = heads.heads["layer"].n_unique()
     if depth < 3:
@@ -120,12 +113,6 @@ def gathered(run: Run, source: str, target: str) -> Sampled:
 
     Labels are decoded from the tokens after a label word, next tokens from those before it: what is
     held there has been gathered. The mean over these tokens, layers, and key-value heads.
-
-    Raises
-    ------
-    NotMeasured
-        If the target is not decoded, nothing was probed there, or label words differ in their
-        number of tokens.
     """
     at = pl.col("offset") < 0 if target == "next_token" else pl.col("offset") >= _word_tokens(run)
     decoded = set(run.rows("probes")["target"])
@@ -160,52 +147,38 @@ def _word_tokens(run: Run) -> int:
     return int(counts[0])
 
 
-def head_over_constant(run: Run) -> Sampled:
-    """Held-out agreement of the best head minus that of a constant prediction.
+@dataclass(frozen=True)
+class HeldOut:
+    """Held-out agreement with the model's answers of one way to predict them minus of another.
 
-    Head and constant are both chosen on one half of the texts and scored on the other. The constant
-    is the label that the model predicts most often there with the seed's demonstrations.
+    ``head`` is the best head and ``permuted`` the same one with its weights permuted among the
+    demonstrations. ``constant`` is the label that the model predicts most often with the seed's
+    demonstrations. All three are chosen on one half of the texts and scored on the other.
+    ``encoder`` is kernel regression with the sentence encoder.
     """
-    heads = candidates(run)
-    return minus(heads.held_out(heads.agreement, heads.best()), heads.held_out(heads.of_constant()))
+
+    more: str
+    less: str
+
+    def __call__(self, run: Run) -> Sampled:
+        """The difference, paired by text."""
+        heads = candidates(run)
+        more, less = (_agreement(run, heads, way) for way in (self.more, self.less))
+        return minus(more, less)
 
 
-def head_over_encoder(run: Run) -> Sampled:
-    """Held-out agreement of the best head minus that of the encoder's kernel regression."""
-    heads = candidates(run)
-    return minus(heads.held_out(heads.agreement, heads.best()), heads.held_out(_of_encoder(run)))
-
-
-def constant_over_encoder(run: Run) -> Sampled:
-    """As :func:`head_over_encoder`, with a held-out constant in the head's place."""
-    heads = candidates(run)
-    return minus(heads.held_out(heads.of_constant()), heads.held_out(_of_encoder(run)))
-
-
-def _of_encoder(run: Run) -> dict[int, Array]:
-    """Agreement of the encoder's kernel regression in each seed, [examples, 1]."""
-    return {
-        seed: encoder_agreement(run, predicted, None)[:, np.newaxis]
-        for seed, predicted in run.by_seed("kernel_predictions").items()
-    }
-
-
-def paired_over_permuted(run: Run) -> Sampled:
-    """Held-out agreement of the best head minus that with its weights permuted."""
-    heads = candidates(run)
-    best = heads.best()
-    return minus(heads.held_out(heads.agreement, best), heads.held_out(heads.permuted, best))
-
-
-def constant_over_permuted(run: Run) -> Sampled:
-    """As :func:`paired_over_permuted`, with a held-out constant in the head's place.
-
-    If the model always gives the same answer, some of its heads do so by chance, and permuted
-    weights lower their agreement as well.
-    """
-    heads = candidates(run)
-    permuted = heads.held_out(heads.permuted, heads.best())
-    return minus(heads.held_out(heads.of_constant()), permuted)
+def _agreement(run: Run, heads: Candidates, way: str) -> Sampled:
+    if way == "constant":
+        return heads.held_out(heads.of_constant())
+    if way == "encoder":
+        return heads.held_out(
+            {
+                seed: encoder_agreement(run, predicted, None)[:, np.newaxis]
+                for seed, predicted in run.by_seed("kernel_predictions").items()
+            }
+        )
+    values = {"head": heads.agreement, "permuted": heads.permuted}[way]
+    return heads.held_out(values, heads.best())
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -221,8 +194,8 @@ CLAIMS: tuple[Claim, ...] = (
             "the template before the label word in its place",
             lambda run: beyond_length(run, "before_label"),
         ),
-        null=UNTRAINED,
         figure="landing",
+        measured_in="kernel",
     ),
     Claim(
         "best_heads_in_the_middle",
@@ -231,14 +204,12 @@ CLAIMS: tuple[Claim, ...] = (
         "held-out agreement of each layer's best head, middle third minus first and last thirds",
         "share of predictions agreeing",
         middle_over_others,
-        Control("the first and the last third, already subtracted in the effect"),
+        Control.subtracted("the first and the last third"),
         undefined=NO_OTHERS,
         over_depth=Depth(
             "agreement of each layer's best head",
             (Curve("best head", "kernel", {"measure": "agreement", "weights": "max"}),),
         ),
-        place=2,
-        null=UNTRAINED,
         figure="kernel",
     ),
     Claim(
@@ -250,7 +221,6 @@ CLAIMS: tuple[Claim, ...] = (
         similarity_followed,
         Control("the attention of other test texts in place of a text's", similarity_of_others),
         undefined=f"{NO_OTHERS}, or similarity does not vary",
-        null=UNTRAINED,
         figure="kernel",
     ),
     # At a label word, keys and values are those of the token itself, which names the label. What
@@ -265,10 +235,8 @@ CLAIMS: tuple[Claim, ...] = (
             "targets, mean over tokens, layers, and heads",
             "accuracy",
             partial(gathered, source=source, target=target),
-            Control("shuffled targets, already subtracted in the effect"),
-            UNTRAINED,
-            DISCRIMINATING,
-            place=1,
+            Control.subtracted("shuffled targets"),
+            form=DISCRIMINATING,
             figure="probes",
         )
         for name, source, target, statement in (
@@ -297,15 +265,15 @@ CLAIMS: tuple[Claim, ...] = (
         "held-out agreement of the best head minus that of a held-out constant, the model's most "
         "frequent answer",
         "share of predictions agreeing",
-        head_over_constant,
-        Control("the constant, already subtracted in the effect"),
+        HeldOut("head", "constant"),
+        Control.subtracted("the constant"),
         undefined=NO_OTHERS,
         over_depth=Depth(
             "agreement of each layer's best head",
             (Curve("best head", "kernel", {"measure": "agreement", "weights": "max"}),),
         ),
-        null=UNTRAINED,
         figure="regressors",
+        measured_in="kernel",
         question="Is a head's attention a kernel regression that gives the model's answers?",
     ),
     Claim(
@@ -315,12 +283,11 @@ CLAIMS: tuple[Claim, ...] = (
         "held-out agreement of the best head minus that of kernel regression with the sentence "
         "encoder",
         "share of predictions agreeing",
-        head_over_encoder,
-        Control("a held-out constant in the head's place", constant_over_encoder),
+        HeldOut("head", "encoder"),
+        Control("a held-out constant in the head's place", HeldOut("constant", "encoder")),
         undefined=NO_OTHERS,
-        place=1,
-        null=UNTRAINED,
         figure="regressors",
+        measured_in="kernel",
     ),
     Claim(
         "heads_need_pairing",
@@ -329,12 +296,12 @@ CLAIMS: tuple[Claim, ...] = (
         "held-out agreement of the best head minus that with its weights permuted among the "
         "demonstrations",
         "share of predictions agreeing",
-        paired_over_permuted,
-        Control("a held-out constant in the head's place", constant_over_permuted),
+        HeldOut("head", "permuted"),
+        # If the model always gives the same answer, some of its heads do so by chance, and permuted
+        # weights lower their agreement as well.
+        Control("a held-out constant in the head's place", HeldOut("constant", "permuted")),
         form=DISCRIMINATING,
         undefined=NO_OTHERS,
-        place=3,
-        null=UNTRAINED,
         figure="kernel",
     ),
 )
