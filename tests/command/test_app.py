@@ -3,7 +3,9 @@
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 import pytest
@@ -21,44 +23,59 @@ OF_MEMORY = "do not fit into the 1.0 GiB that are available"  # as tests/model/t
 BAD_TASK = "tasks:\n  mine: {source: local}\n"
 
 
-def ended(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> int | str | None:
-    """The code with which ``anchorflow`` ends, run in ``folder``."""
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "argv", ["anchorflow", *arguments])
-    with pytest.raises(SystemExit) as end:
-        main()
-    return end.value.code
+class Ended(NamedTuple):
+    """How ``anchorflow`` ended: with which code, and what it printed."""
+
+    code: int | str | None
+    out: str
+    err: str
 
 
-def test_a_run_s_command_line_is_printed(
+Command = Callable[..., Ended]
+
+
+@pytest.fixture
+def command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ended(monkeypatch, tmp_path, "init", "mine") == 0
-    run = ["run", "-d", "mine", "--only", "flow, isolation", "--cores", "2", "--profile", "slurm"]
-    assert ended(monkeypatch, tmp_path, *run, "--keep-going", "--print") == 0
-    printed = capsys.readouterr().out.splitlines()
-    assert (
-        printed[0]
-        == "Written: mine/config.yaml. Next: anchorflow check -d mine; anchorflow run -d mine."
+) -> Command:
+    """Run ``anchorflow`` with some arguments in the test's folder."""
+
+    def run(*arguments: str) -> Ended:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["anchorflow", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return Ended(end.value.code, *capsys.readouterr())
+
+    return run
+
+
+def test_a_run_s_command_line_is_printed(command: Command, tmp_path: Path) -> None:
+    assert command("init", "mine") == (
+        0,
+        "Written: mine/config.yaml. Next: anchorflow check -d mine; anchorflow run -d mine.\n",
+        "",
     )
+    run = ["run", "-d", "mine", "--only", "flow, isolation", "--cores", "2", "--profile", "slurm"]
+    code, printed, _ = command(*run, "--keep-going", "--print")
     known = ["--snakefile", str(REPOSITORY / "Snakefile"), "--configfile", "config.yaml"]
     further = ["--cores", "2", "--keep-going", "--profile", str(REPOSITORY / "profiles" / "slurm")]
-    assert shlex.split(printed[1]) == [
+    assert code == 0
+    assert shlex.split(printed) == [
         *("cd", str(tmp_path / "mine"), "&&", sys.executable, "-m", "snakemake"),
         *(*known, *further, "--", "flow", "isolation"),
     ]
 
 
 def test_a_profile_and_partitions_of_one_s_own_are_handed_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: Command, tmp_path: Path
 ) -> None:
-    ended(monkeypatch, tmp_path, "init")
+    command("init")
     (tmp_path / "mine").mkdir()
     partitions = ("--slurm-partition-config", "partitions.yaml")
-    own = ("--profile", "mine", *partitions, "--print")
-    assert ended(monkeypatch, tmp_path, "run", "-d", "study", *own) == 0
-    command = shlex.split(capsys.readouterr().out.splitlines()[-1])
-    assert command[-4:] == [*partitions, "--profile", str(tmp_path / "mine")]
+    code, printed, _ = command("run", "-d", "study", "--profile", "mine", *partitions, "--print")
+    assert code == 0
+    assert shlex.split(printed)[-4:] == [*partitions, "--profile", str(tmp_path / "mine")]
 
 
 @pytest.mark.parametrize(
@@ -67,8 +84,13 @@ def test_a_profile_and_partitions_of_one_s_own_are_handed_on(
         (["run", "--profile", "slurn"], "slurn is neither a folder nor one of cluster-generic, "),
         (["run"], "config.yaml: no such file; write one with anchorflow init"),
         (["run", "-d", "mine"], "tasks.mine"),
+        (["run", "-d", "study", "--only", "flow,flows"], "no analysis flows; there are attention,"),
         (["init", "other", "--revision", "main"], "--revision goes with --model"),
         (["init", "other", "--model", "nowhere"], "nowhere: no such folder"),
+        (["init", "other", "--template", "x"], "--template goes with --train"),
+        (["init", "other", "--labels", "x"], "--labels goes with --train"),
+        (["init", "other", "--text-column", "x"], "--text-column goes with --train"),
+        (["init", "other", "--label-column", "x"], "--label-column goes with --train"),
         (["run", "-d", "broken"], "config.yaml: not readable as YAML"),
         (["cite", "-d", "listed"], "config.yaml: has no keys"),
         (["init", "mine/config.yaml"], "mine/config.yaml: is a file; name another folder"),
@@ -78,64 +100,50 @@ def test_a_profile_and_partitions_of_one_s_own_are_handed_on(
     ],
 )
 def test_bad_input_is_one_sentence_and_the_code_2(
-    arguments: list[str],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], said: str, command: Command, tmp_path: Path
 ) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "config.yaml").write_text(BAD_TASK, encoding="utf-8")
-    for name, text in (("broken", "models: {"), ("listed", "- 1\n")):
+    command("init")
+    for name, text in (("mine", BAD_TASK), ("broken", "models: {"), ("listed", "- 1\n")):
         (tmp_path / name / "results").mkdir(parents=True)
         (tmp_path / name / "config.yaml").write_text(text, encoding="utf-8")
-    assert ended(monkeypatch, tmp_path, *arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("ERROR: ") and said in line
+    code, _, errors = command(*arguments)
+    (line,) = errors.splitlines()
+    assert (code, line[:7]) == (2, "ERROR: ")
+    assert said in line
+    assert not (tmp_path / "other").exists()
 
 
 def test_windows_is_refused_in_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended(monkeypatch, tmp_path, "init")
+    command("init")
     monkeypatch.setattr(sys, "platform", "win32")
-    assert ended(monkeypatch, tmp_path, "run", "-d", "study") == 2
-    assert "on Windows, use it in WSL" in capsys.readouterr().err
+    code, _, errors = command("run", "-d", "study")
+    assert code == 2
+    assert "on Windows, use it in WSL" in errors
 
 
-def test_an_unknown_analysis_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ended(monkeypatch, tmp_path, "init")
-    assert ended(monkeypatch, tmp_path, "run", "-d", "study", "--only", "flow,flows") == 2
-    assert "--only: no analysis flows; there are attention, flow," in capsys.readouterr().err
-
-
-def test_what_a_run_wrote_is_deleted_on_confirmation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ended(monkeypatch, tmp_path, "init")
+def test_what_a_run_wrote_is_deleted_on_confirmation(command: Command, tmp_path: Path) -> None:
+    command("init")
     (tmp_path / "study" / "results").mkdir()
     (tmp_path / "study" / ".snakemake").mkdir()
     (tmp_path / "study" / "config.yaml").write_text(BAD_TASK, encoding="utf-8")
-    assert ended(monkeypatch, tmp_path, "clean", "-d", "study") == 0
-    assert "To be deleted: results, .snakemake. Confirm with --yes." in capsys.readouterr().out
+    said = "To be deleted: results, .snakemake. Confirm with --yes.\n"
+    assert command("clean", "-d", "study") == (0, said, "")
     assert (tmp_path / "study" / "results").is_dir()
-    assert ended(monkeypatch, tmp_path, "clean", "-d", "study", "--yes") == 0
+    assert command("clean", "-d", "study", "--yes").code == 0
     assert [path.name for path in (tmp_path / "study").iterdir()] == ["config.yaml"]
 
 
 def test_a_model_and_texts_of_one_s_own_are_written_into_the_configuration(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tiny_model_directory: Path,
+    command: Command, tmp_path: Path, tiny_model_directory: Path
 ) -> None:
     lines = [f"text {n},{'bad' if n % 2 else 'good'}" for n in range(20)]
     (tmp_path / "my texts.csv").write_text("\n".join(["text,label", *lines]), encoding="utf-8")
     of_mine = ["--model", str(tiny_model_directory), "--train", "my texts.csv"]
     template = ["--template", "Text: {text}\\nMood:{label}", "--labels", "Sad,Glad"]
-    assert ended(monkeypatch, tmp_path, "init", "study", *of_mine, *template) == 0
+    code, printed, _ = command("init", "study", *of_mine, *template)
+    assert code == 0
     config = yaml.safe_load((tmp_path / "study/config.yaml").read_text(encoding="utf-8"))
     ((name, task),) = config["tasks"].items()
     assert name == "my_texts"
@@ -144,48 +152,31 @@ def test_a_model_and_texts_of_one_s_own_are_written_into_the_configuration(
     assert pl.read_parquet(tmp_path / "study/test.parquet").height == 4
     (model,) = config["models"].values()
     assert (tmp_path / "study" / model["path"]).resolve() == tiny_model_directory.resolve()
-    assert "The label bad has the label word ' Sad'." in capsys.readouterr().out
+    assert "The label bad has the label word ' Sad'." in printed
 
 
-@pytest.mark.parametrize("option", ["--template", "--labels", "--text-column", "--label-column"])
-def test_what_is_about_texts_goes_with_texts(
-    option: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert ended(monkeypatch, tmp_path, "init", "study", option, "x") == 2
-    assert f"{option} goes with --train" in capsys.readouterr().err
-    assert not (tmp_path / "study").exists()
-
-
-def test_answers_are_printed_and_works_cited(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ended(monkeypatch, tmp_path, "init")
+def test_answers_are_printed_and_works_cited(command: Command, tmp_path: Path) -> None:
+    command("init")
     (tmp_path / "study/results").mkdir()
     (tmp_path / "study/results/summary.md").write_text("# Answers\n\nyes\n", encoding="utf-8")
-    assert ended(monkeypatch, tmp_path, "summary", "-d", "study") == 0
-    assert "yes" in capsys.readouterr().out
-    assert ended(monkeypatch, tmp_path, "cite", "-d", "study") == 0
-    printed = capsys.readouterr().out
+    code, printed, _ = command("summary", "-d", "study")
+    assert code == 0
+    assert "yes" in printed
+    code, printed, _ = command("cite", "-d", "study")
+    assert code == 0
     assert "@inproceedings{Wang2023," in printed and "Hao2021," not in printed
 
 
-def test_check_and_report_call_snakemake(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ended(monkeypatch, tmp_path, "init", "a study")
-    assert "anchorflow run -d 'a study'." in capsys.readouterr().out
-    ended(monkeypatch, tmp_path, "init")
+def test_check_and_report_call_snakemake(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "anchorflow run -d 'a study'." in command("init", "a study").out
+    command("init")
     done = subprocess.CompletedProcess([], 0)
     monkeypatch.setattr("anchorflow.command.app.subprocess.run", lambda *_, **__: done)
-    assert ended(monkeypatch, tmp_path, "check", "-d", "study", "-n") == 0  # nothing to estimate
-    assert ended(monkeypatch, tmp_path, "check", "-d", "study", "--print") == 0
-    assert shlex.split(capsys.readouterr().out.splitlines()[-1])[-2:] == ["--", "prompts"]
-    assert ended(monkeypatch, tmp_path, "report", "-d", "study", "--print") == 0
-    printed = shlex.split(capsys.readouterr().out)
-    assert printed[-2:] == ["--report", "report.html"]
+    assert command("check", "-d", "study", "-n").code == 0  # there is nothing to estimate from
+    for name, last in (("check", ["--", "prompts"]), ("report", ["--report", "report.html"])):
+        code, printed, _ = command(name, "-d", "study", "--print")
+        assert code == 0
+        assert shlex.split(printed)[-2:] == last
 
 
 @pytest.mark.parametrize(
@@ -200,7 +191,7 @@ def test_check_and_report_call_snakemake(
     ],
 )
 def test_the_code_tells_bad_input_from_other_failures(
-    line: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    line: str, code: int, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> subprocess.CompletedProcess[bytes]:
         log = tmp_path / "study/logs/measure_flow/x.log"
@@ -208,9 +199,9 @@ def test_the_code_tells_bad_input_from_other_failures(
         log.write_text(f"Opening.\n{line}\n", encoding="utf-8")
         return subprocess.CompletedProcess([], 1)
 
-    ended(monkeypatch, tmp_path, "init")
+    command("init")
     monkeypatch.setattr("anchorflow.command.app.subprocess.run", fails)
-    assert ended(monkeypatch, tmp_path, "run", "-d", "study") == code
+    assert command("run", "-d", "study").code == code
 
 
 def test_a_machine_that_is_too_small_is_not_the_input_s_fault(
@@ -226,43 +217,40 @@ def test_a_machine_that_is_too_small_is_not_the_input_s_fault(
 
 
 def test_without_snakemake_the_command_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command's own libraries come with transformers."""
-    ended(monkeypatch, tmp_path, "init")
+    command("init")
     monkeypatch.setitem(sys.modules, "snakemake", None)
-    assert ended(monkeypatch, tmp_path, "run", "-d", "study") == 2
     said = "ERROR: Snakemake is not installed; run pip install 'anchorflow[workflow]'.\n"
-    assert capsys.readouterr().err == said
+    assert command("run", "-d", "study") == (2, "", said)
 
 
 def test_without_its_libraries_the_command_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "typer", None)
     monkeypatch.delitem(sys.modules, "anchorflow.command.app")
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 2
-    assert "run pip install 'anchorflow[workflow]'." in capsys.readouterr().err
+    code, _, errors = command()
+    assert code == 2
+    assert "run pip install 'anchorflow[workflow]'." in errors
 
 
-def test_a_lock_is_told_with_the_command_that_removes_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lock_is_told_with_the_command_that_removes_it(command: Command, tmp_path: Path) -> None:
     """Snakemake leaves it where a run is killed, and has it where one is active."""
-    ended(monkeypatch, tmp_path, "init")
+    command("init")
     locks = tmp_path / "study" / ".snakemake" / "locks"
     locks.mkdir(parents=True)
     (locks / "0.output.lock").write_text("results/texts/reviews.parquet", encoding="utf-8")
-    assert ended(monkeypatch, tmp_path, "check", "-d", "study") == 2
+    code, _, errors = command("check", "-d", "study")
     there = str(tmp_path / "study")
-    assert capsys.readouterr().err == (
+    assert code == 2
+    assert errors == (
         f"ERROR: {there}: another run is active in this folder, or a killed one left its lock; "
         "wait for it, and only if none is active, remove the lock: "
         f"anchorflow run -d {there} --unlock.\n"
     )
-    assert ended(monkeypatch, tmp_path, "run", "-d", "study", "--unlock") == 0
+    assert command("run", "-d", "study", "--unlock").code == 0
     assert not locks.exists()
 
 

@@ -84,23 +84,19 @@ def test_a_module_that_the_rule_does_not_know_is_a_defect(
     assert "measure.py was run, but is not among the code" in capsys.readouterr().err
 
 
-def test_another_copy_of_the_package_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    elsewhere = tmp_path / "workflow" / "scripts"
-    with pytest.raises(SystemExit), job(started(tmp_path, elsewhere)):
-        pytest.fail("the job was begun")
-    assert "this copy of the package is not the one of the workflow" in capsys.readouterr().err
-
-
-def test_code_that_has_changed_since_the_plan_is_refused(
+def test_another_copy_of_the_package_or_changed_code_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv(PLANNED, raising=False)
-    snakemake = started(tmp_path, code_anchorflow=["arrays.py 000000000000"])
-    with pytest.raises(SystemExit), job(snakemake):
-        pytest.fail("the job was begun")
-    assert "arrays.py: changed since the run was planned" in capsys.readouterr().err
+    elsewhere = started(tmp_path, tmp_path / "workflow" / "scripts")
+    changed = started(tmp_path, code_anchorflow=["arrays.py 000000000000"])
+    for snakemake, told in (
+        (elsewhere, "this copy of the package is not the one of the workflow"),
+        (changed, "arrays.py: changed since the run was planned"),
+    ):
+        with pytest.raises(SystemExit), job(snakemake):
+            pytest.fail("the job was begun")
+        assert told in capsys.readouterr().err
 
 
 def test_only_code_edited_since_the_plan_is_read_again(

@@ -63,30 +63,24 @@ def test_the_log_of_an_earlier_run_is_replaced(log: Path) -> None:
     assert log.read_text(encoding="utf-8") == "second\n"
 
 
-def test_bad_input_ends_the_job_with_its_sentence_alone(
-    log: Path, capsys: pytest.CaptureFixture[str]
+FULL = "no space left on the device; free some space and run again, finished artifacts are kept."
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (InputError("tasks.x: wrong; mend it."), "tasks.x: wrong; mend it."),
+        (OSError(errno.ENOSPC, "full", "results/texts/x"), f"results/texts/x: {FULL}"),
+        (OSError(errno.EDQUOT, "full", "results/texts/x"), f"results/texts/x: {FULL}"),
+        (OSError(errno.ENOSPC, "full"), f"results: {FULL}"),
+    ],
+)
+def test_what_the_user_can_mend_ends_the_job_with_one_sentence_alone(
+    log: Path, capsys: pytest.CaptureFixture[str], error: Exception, sentence: str
 ) -> None:
-    assert exit_code(log, InputError("tasks.x: wrong; mend it.")) == 1
-    assert log.read_text(encoding="utf-8") == "ERROR: tasks.x: wrong; mend it.\n"
-    assert capsys.readouterr().err == "ERROR: tasks.x: wrong; mend it.\n"
-
-
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_ends_the_job_with_one_sentence(
-    log: Path, capsys: pytest.CaptureFixture[str], code: int
-) -> None:
-    assert exit_code(log, OSError(code, "full", "results/texts/x.parquet")) == 1
-    sentence = (
-        "ERROR: results/texts/x.parquet: no space left on the device; free some space and run "
-        "again, finished artifacts are kept.\n"
-    )
-    assert log.read_text(encoding="utf-8") == sentence
-    assert capsys.readouterr().err == sentence
-
-
-def test_a_full_disk_without_a_file_name_is_told_all_the_same(log: Path) -> None:
-    assert exit_code(log, OSError(errno.ENOSPC, "full")) == 1
-    assert log.read_text(encoding="utf-8").startswith("ERROR: results: no space left on the device")
+    assert exit_code(log, error) == 1
+    assert log.read_text(encoding="utf-8") == f"ERROR: {sentence}\n"
+    assert capsys.readouterr().err == f"ERROR: {sentence}\n"
 
 
 @pytest.mark.skipif(not FULL_DISK.exists(), reason="needs a device that is always full")
@@ -94,10 +88,7 @@ def test_a_full_disk_that_takes_no_log_either_still_ends_with_one_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert exit_code(FULL_DISK, OSError(errno.ENOSPC, "full", "results/x")) == 1
-    assert capsys.readouterr().err == (
-        "ERROR: results/x: no space left on the device; free some space and run again, finished "
-        "artifacts are kept.\n"
-    )
+    assert capsys.readouterr().err == f"ERROR: results/x: {FULL}\n"
 
 
 @pytest.mark.parametrize(
