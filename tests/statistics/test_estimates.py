@@ -404,10 +404,7 @@ def simulated(
 ) -> tuple[list[SeedStatistic], Array]:
     """Means around 0 of normal values with variance 1 in a seed, half of it the text's.
 
-    Returns
-    -------
-    tuple
-        A statistic of [DATA_SETS] per seed, and the values [seeds, texts, DATA_SETS].
+    There is a statistic of [DATA_SETS] per seed; the values are [seeds, texts, DATA_SETS].
     """
     random = np.random.default_rng(0)
     of_texts = random.normal(0, np.sqrt(0.5), (1 + max(of.max() for of in texts), DATA_SETS))
