@@ -8,16 +8,7 @@ import numpy as np
 import polars as pl
 
 from anchorflow.config.table import Summary
-from anchorflow.statistics.by_task import (
-    AVERAGE,
-    estimates_by_task,
-    require_examples,
-    skipped_prompts,
-    summary_rows,
-    summary_table,
-    texts_of,
-    undefined,
-)
+from anchorflow.statistics import by_task
 from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
 
 CELL = ("task", "seed", "example")
@@ -57,7 +48,7 @@ class Ways(NamedTuple):
             .fill_null(np.nan)
             .to_numpy()
         )  # [examples, measures]
-        return SeedStatistic(weighted_mean_where_defined(values), texts_of(rows))
+        return SeedStatistic(weighted_mean_where_defined(values), by_task.texts_of(rows))
 
     def summarize(
         self,
@@ -71,7 +62,7 @@ class Ways(NamedTuple):
         ``protocols`` has the way in the column ``demonstrations``. For paired measures,
         ``examples`` counts pairs, and ``skipped`` counts pairs of which either prompt was not run.
         """
-        require_examples(predictions)
+        by_task.require_examples(predictions)
         tasks = protocols["task"].unique(maintain_order=True).to_list()
         plain = predictions.filter(pl.col(self.column) == self.plain)
         rows = partial(self._rows, confidence=confidence, bounds=table.bounds)
@@ -79,19 +70,19 @@ class Ways(NamedTuple):
         for name in [way for way in self.names if way in protocols["demonstrations"]]:
             run = predictions.filter(pl.col(self.column) == name)
             of_seed = partial(self.statistic, name=name)
-            estimates = estimates_by_task(predictions, tasks, of_seed, len(self.measures))
+            estimates = by_task.estimates_by_task(predictions, tasks, of_seed, len(self.measures))
             # An average over fewer tasks would not be comparable with that of the plain way.
             if set(run["task"]) != set(plain["task"]):
-                estimates[AVERAGE] = undefined(len(self.measures))
+                estimates[by_task.AVERAGE] = by_task.undefined(len(self.measures))
             is_plain = name == self.plain
-            skipped = skipped_prompts(protocols, name, run)
+            skipped = by_task.skipped_prompts(protocols, name, run)
             measures = self.of_plain if is_plain else [*self.alone]
             parts.append(rows(estimates, measures, name, run, skipped))
             if not is_plain:
                 pairs = run.join(plain, on=CELL, how="semi")
                 skipped = self._skipped_pairs(protocols, name, pairs)
                 parts.append(rows(estimates, [*self.paired], name, pairs, skipped))
-        return summary_table(pl.concat(parts), predictions, table)
+        return by_task.summary_table(pl.concat(parts), predictions, table)
 
     def _rows(
         self,
@@ -106,7 +97,9 @@ class Ways(NamedTuple):
         """Summary rows of some of the measures, which cover the examples of ``source``."""
         places = [self.measures.index(measure) for measure in measures]
         some = {task: of.map(lambda values: values[..., places]) for task, of in estimates.items()}
-        rows = summary_rows(some, pl.DataFrame({"measure": measures}), source, confidence, bounds)
+        rows = by_task.summary_rows(
+            some, pl.DataFrame({"measure": measures}), source, confidence, bounds
+        )
         return rows.join(skipped, on="task", maintain_order="left").with_columns(
             pl.lit(name).alias(self.column)
         )
@@ -120,4 +113,6 @@ class Ways(NamedTuple):
             .group_by(CELL, maintain_order=True)
             .agg(pl.col("skipped").drop_nulls().first())
         )
-        return skipped_prompts(pairs.with_columns(demonstrations=pl.lit("pair")), "pair", answered)
+        return by_task.skipped_prompts(
+            pairs.with_columns(demonstrations=pl.lit("pair")), "pair", answered
+        )
