@@ -6,15 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anchorflow.statistics.by_task import (
-    AVERAGE,
-    CORRELATION,
-    SHARE,
-    SIZE,
-    mean_by_task,
-    summary_rows,
-    texts_of,
-)
+from anchorflow.config.table import CORRELATION, SHARE, SIZE
+from anchorflow.statistics.by_task import AVERAGE, mean_by_task, summary_rows, texts_of
 
 # Quantiles of Student's t at .975, with 1 and 2 degrees of freedom, from printed tables.
 T_1, T_2 = 12.706205, 4.302653

@@ -11,7 +11,7 @@ from anchorflow.analyses.compression.summarize import (
     summarize_compression,
 )
 from anchorflow.schemas.frames import frame_schema
-from anchorflow.statistics.accuracy_change import CHANGES
+from anchorflow.statistics.change import CHANGES
 from constructed.compression import (
     EXAMPLES,
     compression_of,

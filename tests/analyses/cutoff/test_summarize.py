@@ -7,7 +7,7 @@ import pytest
 from anchorflow.analyses.cutoff.schema import CUTOFF_SUMMARY
 from anchorflow.analyses.cutoff.summarize import layers_needed, summarize_cutoff
 from anchorflow.schemas.frames import frame_schema
-from anchorflow.statistics.accuracy_change import CHANGES
+from anchorflow.statistics.change import CHANGES
 from constructed.interventions import cutoff, prompts
 
 # Of the plain 1 1 0 0: nothing is kept from layer 0 on; one of four changes from 1 on; all as ever.

@@ -9,7 +9,7 @@ from anchorflow.analyses.isolation.schema import ISOLATION_SUMMARY
 from anchorflow.analyses.isolation.summarize import loyalty_measures, summarize_isolation
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
-from anchorflow.statistics import accuracy_change as change
+from anchorflow.statistics import change
 from constructed.interventions import isolation
 from constructed.interventions import isolation_prompts as prompts
 

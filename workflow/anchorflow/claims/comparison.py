@@ -10,7 +10,7 @@ import polars as pl
 
 from anchorflow.claims.claim import Curve, Isolated
 from anchorflow.statistics.by_task import AVERAGE
-from anchorflow.statistics.loyalty import RETAINED
+from anchorflow.statistics.change import RETAINED
 
 
 def over_depth(curve: Curve, summaries: Mapping[str, pl.DataFrame], layers: int) -> pl.DataFrame:

@@ -10,13 +10,14 @@ import polars as pl
 from anchorflow.arrays import Array
 from anchorflow.claims.claim import NotMeasured, Run, Sampled
 from anchorflow.statistics.by_task import per_seed, texts_of
+from anchorflow.statistics.change import share_of_effect
 from anchorflow.statistics.estimates import (
     SeedStatistic,
     mean_where_defined,
     unchanged,
     weighted_mean_where_defined,
 )
-from anchorflow.statistics.loyalty import mean_of_draws, share_of_effect
+from anchorflow.statistics.settings import mean_of_draws
 
 Setting = Mapping[str, Any]  # column values that select rows
 

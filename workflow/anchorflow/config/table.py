@@ -11,7 +11,7 @@ from typing import Any
 # Metadata of entries that say something to readers, and reach no number.
 WORDS: Any = {"words": True}
 
-# Least and greatest possible values of measures.
+# Least and greatest possible values of measures, within which their intervals end.
 ANY, SIZE, SHARE = (-inf, inf), (0.0, inf), (0.0, 1.0)
 CORRELATION = DIFFERENCE = (-1.0, 1.0)  # a change of a share
 AT_MOST_ALL = (-inf, 1.0)

@@ -11,8 +11,8 @@ from anchorflow.config.analysis import Presented, Tabulated
 from anchorflow.config.table import Summary
 from anchorflow.present.html import html_table
 from anchorflow.present.latex import latex_table
-from anchorflow.statistics.accuracy_change import DETAILS
 from anchorflow.statistics.by_task import AVERAGE
+from anchorflow.statistics.change import DETAILS
 from anchorflow.store.replacing import replacing
 
 _DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)  # relative depths of the layers that a page shows

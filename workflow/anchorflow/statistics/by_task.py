@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
-from anchorflow.config.table import Table
+from anchorflow.config.table import ANY, Table
 from anchorflow.schemas.frames import keyed
 from anchorflow.statistics.estimates import (
     Estimate,
@@ -21,11 +21,6 @@ from anchorflow.statistics.estimates import (
 )
 
 AVERAGE = "average"
-
-# Least and greatest possible values of measures, within which their intervals end.
-SHARE, SIZE = (0.0, 1.0), (0.0, np.inf)
-CORRELATION = DIFFERENCE = (-1.0, 1.0)  # a change of a share
-_ANY = (-np.inf, np.inf)
 
 # Columns of a paper's published numbers, for comparison with summaries.
 PUBLISHED = {"task": pl.String, "method": pl.String, "measure": pl.String, "published": pl.Float64}
@@ -179,7 +174,7 @@ def summary_rows(
     """
     within = bounds or {}
     named: Sequence[Any] = keys[by].to_list() if within else [None] * len(keys)
-    least, most = np.array([within.get(name, _ANY) for name in named]).reshape(-1, 2).T
+    least, most = np.array([within.get(name, ANY) for name in named]).reshape(-1, 2).T
     change = np.isfinite(least) & np.isfinite(most)  # others have no unit in which a text differs
     parts = []
     for task, of_task in estimates.items():

@@ -7,8 +7,8 @@ import polars as pl
 
 from anchorflow.analyses.accuracy.schema import ACCURACY_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
-from anchorflow.statistics.accuracy_change import VOCABULARY
 from anchorflow.statistics.by_task import estimate_over_seeds, skipped_prompts, texts_of
+from anchorflow.statistics.change import VOCABULARY
 from anchorflow.statistics.estimates import SeedStatistic, weighted_mean_where_defined
 from anchorflow.statistics.settings import summarize_settings
 

@@ -6,9 +6,9 @@ from anchorflow.analyses.compression.published import table_2
 from anchorflow.analyses.compression.schema import COMPRESSION_SUMMARY as SUMMARY
 from anchorflow.random_draws import halves
 from anchorflow.statistics.by_task import require_examples, skipped_prompts
+from anchorflow.statistics.change import RETAINED, with_loyalty
 from anchorflow.statistics.estimates import Estimate
-from anchorflow.statistics.loyalty import RETAINED, draws_of, estimate_settings, with_loyalty
-from anchorflow.statistics.settings import summarize_settings
+from anchorflow.statistics.settings import draws_of, estimate_settings, summarize_settings
 
 
 def retention_measures(compression: pl.DataFrame) -> pl.DataFrame:

@@ -9,10 +9,9 @@ from scipy.stats import rankdata
 
 from anchorflow.analyses.confusion.schema import CONFUSION_SUMMARY
 from anchorflow.arrays import Array
+from anchorflow.config.table import CORRELATION, SHARE
 from anchorflow.statistics.by_task import (
     AVERAGE,
-    CORRELATION,
-    SHARE,
     estimate_over_seeds,
     require_examples,
     skipped_prompts,

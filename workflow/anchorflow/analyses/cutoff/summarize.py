@@ -13,9 +13,14 @@ from anchorflow.statistics.by_task import (
     summary_table,
     texts_of,
 )
+from anchorflow.statistics.change import RETAINED, with_loyalty
 from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
-from anchorflow.statistics.loyalty import RETAINED, estimate_settings, mean_of_draws, with_loyalty
-from anchorflow.statistics.settings import settings_of, summarize_settings
+from anchorflow.statistics.settings import (
+    estimate_settings,
+    mean_of_draws,
+    settings_of,
+    summarize_settings,
+)
 
 _WATCHED = ("accuracy", "label_loyalty")
 MEASURES = SUMMARY.measured[:-1]  # of every cutoff; the last one is of all of them together

@@ -5,9 +5,9 @@ import polars as pl
 
 from anchorflow.analyses.flow.schema import FLOW_SUMMARY
 from anchorflow.arrays import Array
+from anchorflow.config.table import SHARE
 from anchorflow.statistics.by_task import (
     AVERAGE,
-    SHARE,
     mean_by_task,
     require_examples,
     skipped_prompts,

@@ -7,10 +7,9 @@ import polars as pl
 
 from anchorflow.analyses.heads.schema import HEADS_SUMMARY, WITHOUT_CONTROL
 from anchorflow.arrays import Array
+from anchorflow.config.table import CORRELATION, SHARE
 from anchorflow.random_draws import halves
 from anchorflow.statistics.by_task import (
-    CORRELATION,
-    SHARE,
     estimates_by_task,
     require_examples,
     summary_rows,

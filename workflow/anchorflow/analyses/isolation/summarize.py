@@ -4,15 +4,14 @@ import polars as pl
 
 from anchorflow.analyses.isolation.schema import ISOLATION_SUMMARY as SUMMARY
 from anchorflow.statistics.by_task import require_examples, skipped_prompts
+from anchorflow.statistics.change import EXAMPLE_KEYS, RETAINED, with_loyalty
 from anchorflow.statistics.estimates import Estimate
-from anchorflow.statistics.loyalty import (
-    EXAMPLE_KEYS,
-    RETAINED,
+from anchorflow.statistics.settings import (
     draws_of,
     estimate_settings,
-    with_loyalty,
+    settings_of,
+    summarize_settings,
 )
-from anchorflow.statistics.settings import settings_of, summarize_settings
 
 
 def summarize_isolation(

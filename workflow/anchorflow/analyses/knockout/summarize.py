@@ -3,11 +3,11 @@
 import polars as pl
 
 from anchorflow.analyses.knockout.schema import KNOCKOUT_SUMMARY as SUMMARY
-from anchorflow.statistics import accuracy_change as change
+from anchorflow.statistics import change
 from anchorflow.statistics.by_task import require_examples
+from anchorflow.statistics.change import EXAMPLE_KEYS, with_loyalty
 from anchorflow.statistics.estimates import Estimate
-from anchorflow.statistics.loyalty import EXAMPLE_KEYS, estimate_settings, with_loyalty
-from anchorflow.statistics.settings import settings_of, summarize_settings
+from anchorflow.statistics.settings import estimate_settings, settings_of, summarize_settings
 
 
 def knockout_measures(knockout: pl.DataFrame) -> pl.DataFrame:

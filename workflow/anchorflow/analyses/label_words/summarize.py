@@ -13,12 +13,11 @@ from anchorflow.analyses.isolation.summarize import loyalty_measures
 from anchorflow.analyses.label_words.schema import LABEL_WORDS_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.cell_names import OWN, Words, cell_name
+from anchorflow.config.table import DIFFERENCE, SHARE
 from anchorflow.depth import first_third, last_third
 from anchorflow.random_draws import drawn_texts
 from anchorflow.statistics.by_task import (
     AVERAGE,
-    DIFFERENCE,
-    SHARE,
     estimates_by_task,
     require_examples,
     skipped_prompts,
@@ -28,7 +27,7 @@ from anchorflow.statistics.by_task import (
     undefined,
 )
 from anchorflow.statistics.estimates import SeedStatistic, mean_where_defined, weighted_mean
-from anchorflow.statistics.loyalty import mean_of_draws
+from anchorflow.statistics.settings import mean_of_draws
 
 _EXAMPLE = ["task", "seed", "example"]
 

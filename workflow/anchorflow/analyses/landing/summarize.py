@@ -7,9 +7,9 @@ import polars as pl
 
 from anchorflow.analyses.landing.schema import LANDING_SUMMARY
 from anchorflow.arrays import Array
+from anchorflow.config.table import SHARE
 from anchorflow.statistics.by_task import (
     AVERAGE,
-    SHARE,
     mean_by_task,
     per_seed,
     require_examples,

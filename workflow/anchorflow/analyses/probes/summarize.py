@@ -5,15 +5,9 @@ import polars as pl
 
 from anchorflow.analyses.probes.schema import PROBES_SUMMARY
 from anchorflow.arrays import Array
+from anchorflow.config.table import DIFFERENCE, SHARE
 from anchorflow.schemas.frames import frame_schema
-from anchorflow.statistics.by_task import (
-    AVERAGE,
-    DIFFERENCE,
-    SHARE,
-    mean_by_task,
-    summary_rows,
-    summary_table,
-)
+from anchorflow.statistics.by_task import AVERAGE, mean_by_task, summary_rows, summary_table
 
 MEASURES = ("accuracy", "shuffled", "gain")
 BOUNDS = {"accuracy": SHARE, "shuffled": SHARE, "gain": DIFFERENCE}

@@ -25,10 +25,10 @@ from anchorflow.analyses.kernel.summarize import (
 from anchorflow.analyses.regressors.published import kernel_table_2
 from anchorflow.analyses.regressors.schema import REGRESSORS_SUMMARY
 from anchorflow.arrays import Array
+from anchorflow.config.table import SHARE
 from anchorflow.random_draws import halves
 from anchorflow.statistics.by_task import (
     AVERAGE,
-    SHARE,
     estimate_over_seeds,
     per_seed,
     require_examples,

@@ -3,7 +3,7 @@
 import polars as pl
 
 from anchorflow.analyses.retrieval.schema import RETRIEVAL_SUMMARY
-from anchorflow.statistics import accuracy_change as change
+from anchorflow.statistics import change
 from anchorflow.statistics.paired import CELL, Ways
 
 RANDOM = "random"

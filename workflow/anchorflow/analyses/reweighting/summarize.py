@@ -10,7 +10,7 @@ from anchorflow.analyses.accuracy.summarize import accuracy_measures
 from anchorflow.analyses.reweighting.published import table_1
 from anchorflow.analyses.reweighting.schema import REWEIGHTING_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
-from anchorflow.statistics import accuracy_change as change
+from anchorflow.statistics import change
 from anchorflow.statistics.by_task import (
     AVERAGE,
     estimates_by_task,

@@ -4,15 +4,15 @@ import numpy as np
 import polars as pl
 
 from anchorflow.analyses.transplant.schema import TRANSPLANT_SUMMARY as SUMMARY
-from anchorflow.statistics import accuracy_change as change
+from anchorflow.statistics import change
 from anchorflow.statistics.by_task import (
     estimate_over_seeds,
     ratio_of_seed,
     require_examples,
     undefined,
 )
+from anchorflow.statistics.change import EXAMPLE_KEYS
 from anchorflow.statistics.estimates import Estimate
-from anchorflow.statistics.loyalty import EXAMPLE_KEYS
 from anchorflow.statistics.settings import settings_of, summarize_settings
 
 _MEANS = (*change.CHANGES, *change.VOCABULARY)

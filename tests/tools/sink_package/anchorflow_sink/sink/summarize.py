@@ -3,8 +3,7 @@
 import polars as pl
 
 from anchorflow.statistics.by_task import require_examples
-from anchorflow.statistics.loyalty import estimate_settings
-from anchorflow.statistics.settings import settings_of, summarize_settings
+from anchorflow.statistics.settings import estimate_settings, settings_of, summarize_settings
 from anchorflow_sink.sink.schema import SINK_SUMMARY
 
 

@@ -1,4 +1,9 @@
-"""Loyalty: agreement of predictions under an intervention with the unmodified run ([A] §2.2)."""
+"""Changes of predictions under an intervention or another prompt, text by text.
+
+Loyalty is agreement with the unmodified run ([A] §2.2). Accuracy changes in part because the model
+no longer does the task: label probabilities compare label words with one another, so a prediction
+may be right although another token is likelier than all of them.
+"""
 
 from collections.abc import Sequence
 
@@ -7,18 +12,35 @@ import polars as pl
 from scipy.special import rel_entr
 
 from anchorflow.arrays import Array
-from anchorflow.config.table import Summary
-from anchorflow.statistics.accuracy_change import ACCURACY, CHANGES, accuracy_changes
-from anchorflow.statistics.by_task import (
-    estimate_over_seeds,
-    texts_of,
+from anchorflow.schemas.measures import ACCURACY_CHANGES, ACCURACY_GAINS, IN_VOCABULARY
+
+EXAMPLE_KEYS = ["seed", "example"]
+
+CHANGES, GAINS, VOCABULARY = (
+    tuple(measure.name for measure in measures)
+    for measures in (ACCURACY_CHANGES, ACCURACY_GAINS, IN_VOCABULARY)
 )
-from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
+ACCURACY = (pl.col("prediction") == pl.col("label")).cast(pl.Float64)
+_KNOWN = (*ACCURACY_CHANGES, *ACCURACY_GAINS, *IN_VOCABULARY)
+DETAILS = tuple(measure.name for measure in _KNOWN if measure.in_full)
 
 RETAINED = "retained"
 _PARTS = (RETAINED, f"{RETAINED}_whole")
 ROUNDING = 1e-12  # nats; float32 probabilities that differ by rounding are 1e-15 apart
-AT_MOST_ALL = (-np.inf, 1.0)  # bounds of what is retained
+
+
+def accuracy_changes(names: Sequence[str], before: str, was_in_labels: str) -> dict[str, pl.Expr]:
+    """A change of accuracy and its two parts, which add up to it, for every prediction.
+
+    Each is 1 where a prediction becomes right, -1 where it becomes wrong, and else 0. The model
+    loses the task where the likeliest token was the first of a label word and no longer is; where
+    this is not so, a changed prediction is another choice among labels. The parts are null where
+    ``in_labels`` is. ``before`` and ``was_in_labels`` are the columns of the run that is compared
+    with.
+    """
+    difference = ACCURACY - (pl.col(before) == pl.col("label")).cast(pl.Float64)
+    lost = pl.col(was_in_labels) > pl.col("in_labels")  # true and then false; null if either is
+    return dict(zip(names, (difference, difference * lost, difference * ~lost), strict=True))
 
 
 def with_loyalty(
@@ -94,62 +116,3 @@ def jensen_shannon(first: Array, second: Array) -> Array:
     parts = rel_entr(first, middle) + rel_entr(second, middle)
     divergence: Array = np.maximum(parts.sum(-1) / 2, 0)  # rounding can make it negative
     return divergence
-
-
-def estimate_settings(
-    measured: pl.DataFrame, settings: pl.DataFrame, measures: Sequence[str]
-) -> Estimate:
-    """The measures of each setting, averaged first over the draws of each seed.
-
-    ``measured`` has one row per seed, example, draw, and setting, of one task; the S ``settings``
-    are rows of some of its columns. The M ``measures`` are columns: means over texts or, of a
-    measure with a column that ends in ``_whole``, the mean over texts and seeds as a share of that
-    column's. The estimate has [S · M] values.
-    """
-    wholes = [f"{name}_whole" for name in measures if f"{name}_whole" in measured.columns]
-    columns, count = [*measures, *wholes], len(settings) * len(measures)
-
-    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
-        texts = rows.select(pl.col("example").unique().sort())
-        values = [
-            texts.join(
-                mean_of_draws(chosen, columns), on="example", how="left", maintain_order="left"
-            )
-            .select(columns)
-            .fill_null(np.nan)
-            .to_numpy()
-            for setting in settings.iter_rows(named=True)
-            for chosen in [rows.filter(pl.col(n).eq_missing(value) for n, value in setting.items())]
-        ]
-        ordered = [each[:, : len(measures)] for each in values]
-        ordered += [each[:, len(measures) :] for each in values]
-        return SeedStatistic(
-            weighted_mean_where_defined(np.concatenate(ordered, 1)), texts_of(rows)
-        )
-
-    shares = [
-        order * len(measures) + measures.index(name.removesuffix("_whole"))
-        for order in range(len(settings))
-        for name in wholes
-    ]
-
-    def of_wholes(means: Array) -> Array:
-        found, whole = means[..., :count].copy(), means[..., count:]
-        found[..., shares] = share_of_effect(found[..., shares], whole)
-        return found
-
-    return estimate_over_seeds(measured, of_seed).map(of_wholes)
-
-
-def draws_of(measured: pl.DataFrame, table: Summary) -> pl.DataFrame:
-    """The number of draws of each setting, as the column ``draws``."""
-    draws = pl.col("draw").n_unique().cast(pl.Int32).alias("draws")
-    return measured.group_by(table.settings).agg(draws)
-
-
-def mean_of_draws(rows: pl.DataFrame, measures: Sequence[str]) -> pl.DataFrame:
-    """Columns example and ``measures`` of one setting and seed, averaged over draws."""
-    return rows.group_by("example").agg(pl.col(*measures).mean()).sort("example")
-
-
-EXAMPLE_KEYS = ["seed", "example"]

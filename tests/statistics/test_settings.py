@@ -1,12 +1,10 @@
 """Estimates by setting: draws within seeds, and settings that only some examples have."""
 
-from math import log
-
 import numpy as np
 import polars as pl
 import pytest
 
-from anchorflow.statistics.loyalty import estimate_settings, jensen_shannon, with_loyalty
+from anchorflow.statistics.settings import estimate_settings
 
 
 def drawn(values: dict[tuple[str, int, int], list[float]]) -> pl.DataFrame:
@@ -45,28 +43,3 @@ def test_a_setting_is_averaged_over_the_seeds_and_examples_that_have_it() -> Non
     low, high = found.interval(0.95)
     assert np.isnan(low).tolist() == np.isnan(high).tolist() == [True, False, True, True]
     assert high[1] == pytest.approx(4 + 2 * 12.706205)  # of seeds' means 2 and 6
-
-
-def test_what_is_retained_is_the_divergence_as_a_share_of_that_without_demonstrations() -> None:
-    keys = {"label": 0, "prediction": 0, "in_labels": True, "top_tokens": [1]}
-
-    def run(*probabilities: list[float]) -> pl.DataFrame:
-        rows = [
-            {"seed": 0, "example": n, **keys, "probabilities": p}
-            for n, p in enumerate(probabilities)
-        ]
-        return pl.DataFrame(rows)
-
-    # From certain answers to opposite ones, D is ln 2; to (1/2, 1/2), each half of the divergences
-    # from the mean (3/4, 1/4).
-    certain, opposite, even = [1.0, 0.0], [0.0, 1.0], [0.5, 0.5]
-    half = log(4 / 3) / 2 + log(2 / 3) / 4 + log(2) / 4
-    found = jensen_shannon(np.array([certain, certain]), np.array([opposite, even]))
-    assert found.tolist() == pytest.approx([log(2), half])
-    measured = with_loyalty(run(even, certain), run(certain, certain), run(opposite, opposite))
-    assert measured["label_loyalty"].to_list() == [1, 1]  # the answer stays
-    settings = measured.with_columns(setting=pl.lit("a"))
-    estimate = estimate_settings(settings, pl.DataFrame({"setting": ["a"]}), ["retained"])
-    assert estimate.values == pytest.approx([1 - half / (2 * log(2))])
-    without = with_loyalty(run(even), run(certain), run(even).clear())
-    assert without["retained"].to_list() == [None]
