@@ -3,6 +3,7 @@
 Every claim has a test of its own in the folder ``sections``.
 """
 
+import importlib
 import shutil
 import sys
 from collections.abc import Iterator
@@ -82,8 +83,8 @@ def test_claims_are_in_the_order_of_the_papers() -> None:
 
 
 def test_every_claim_has_a_test_of_its_own() -> None:
-    for file in registry.entries(FOLDER):
-        assert (ROOT / f"tests/claims/sections/test_{file}.py").is_file(), file
+    tests = "".join(path.read_text() for path in (ROOT / "tests/claims/sections").glob("*.py"))
+    assert [claim.name for claim in load_claims() if claim.name not in tests] == []
 
 
 def test_early_and_late_are_thirds_of_the_layers_and_at_least_one() -> None:
@@ -188,15 +189,15 @@ OF_TWINS = {
 }
 
 
-@pytest.mark.parametrize("file", registry.entries(FOLDER))
+@pytest.mark.parametrize("place", registry.claim_places())
 def test_a_file_declares_what_its_claims_read_and_twins_are_the_null_of_all_they_have(
-    file: str,
+    place: str,
 ) -> None:
     every, answers = every_table(), every_table()["predictions"]
     words = {"words": [" x", " y"], "permuted": [" y", " x"], "symbols": [" A", " B"], "random": []}
     worded = {name: answers for name in words if name != "words"}
     read = set()
-    for claim in registry.load(FOLDER, file).CLAIMS:
+    for claim in importlib.import_module(registry.module_at(place)).CLAIMS:
         tables = Recorded(every)
         run = Run("news", tables, "mask", 0.05, shuffled=tables, worded=worded, words=words)
         claim.measure(run)
@@ -209,7 +210,7 @@ def test_a_file_declares_what_its_claims_read_and_twins_are_the_null_of_all_they
         shared = {"prompts", "embeddings"}  # which twins have in common with the model
         of_twins = tables.read - shared <= OF_TWINS and alone
         assert (claim.null == UNTRAINED) == of_twins, claim.name
-    assert read == set(registry.declared(FOLDER, file, "READS"))
+    assert read == set(registry.declared(*place.rsplit("/", 1), "READS"))
 
 
 def test_claims_on_a_table_that_is_not_given_or_empty_are_not_tested() -> None:

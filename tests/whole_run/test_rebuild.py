@@ -69,8 +69,8 @@ def new_task(run: Checkout) -> None:
 
 
 def new_claims(run: Checkout) -> None:
-    sections = run.folder / "workflow/anchorflow/claims/sections"
-    shutil.copy(sections / "flow.py", sections / "new.py")
+    package = run.folder / "workflow/anchorflow"
+    shutil.copy(package / "analyses/flow/claims.py", package / "claims/sections/new.py")
 
 
 def pooling(run: Checkout) -> None:

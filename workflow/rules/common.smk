@@ -31,14 +31,13 @@ from anchorflow.config.places import (
     make_writable,
 )
 from anchorflow.config.presented_settings import settings_named, without_texts
-from anchorflow.config.registry import entries, file_of, place
+from anchorflow.config.registry import claim_places, entries, file_of, place
 from anchorflow.config.shards import gathered, shard_names
 from anchorflow.config.analysis import CELL, MODEL, WORLDS
 from anchorflow.config.stages import (
     ANALYSES,
     NULLS,
     PRESENTED,
-    SECTIONS,
     SHARDED,
     STAGES,
     folder_of,

@@ -5,7 +5,7 @@
 
 def claim_modules():
     """The files of all claims."""
-    return entry_modules(SECTIONS, entries(SECTIONS))
+    return [f"{place}.py" for place in claim_places()]
 
 
 def code_of_presenting(verb, name):

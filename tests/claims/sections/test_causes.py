@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 
 from anchorflow.claims.claim import NotMeasured, Run
-from anchorflow.claims.sections import causes
+from anchorflow.claims.summarize import load_claims
 from constructed.claims import Tables
 from constructed.interventions import Change, cutoff, cuts, faithfulness, knockout, transplant
 
-CLAIMS = {claim.name: claim for claim in causes.CLAIMS}
+CLAIMS = {claim.name: claim for claim in load_claims()}
 
 
 def effects(claim: str, tables: Tables) -> list[float]:

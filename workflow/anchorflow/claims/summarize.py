@@ -1,5 +1,6 @@
 """Effects and verdicts of the papers' claims, which the files in ``sections`` declare."""
 
+import importlib
 import re
 from collections.abc import Mapping, Sequence
 from math import inf
@@ -10,12 +11,11 @@ from anchorflow.claims.claim import ALL_TASKS, QUARTILES, Claim, Run
 from anchorflow.claims.decision import Decision, corrected, decide, with_disagreement
 from anchorflow.claims.measured import measure_claim, over_tasks
 from anchorflow.claims.schema import CLAIMS
-from anchorflow.config import registry
 from anchorflow.config.cell_names import OWN, SHUFFLED, Words, cell_name
+from anchorflow.config.registry import claim_places, module_at
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.by_task import AVERAGE, require_examples, summary_table
 
-_FOLDER = "claims/sections"
 _PAPERS = "AKH"  # in the order of claims; [H] are works on attention heads
 _SOURCE = re.compile(
     r"\[(?P<paper>[AKH])\] §(?P<section>\d+(\.\d+)*)(, (Table|Fig\.) (?P<number>\d+))?"
@@ -24,8 +24,8 @@ _SOURCE = re.compile(
 
 def load_claims() -> list[Claim]:
     """The claims of all files, ordered by source; those of one source as in their file."""
-    files = registry.entries(_FOLDER)
-    claims = [claim for file in files for claim in registry.load(_FOLDER, file).CLAIMS]
+    modules = (importlib.import_module(module_at(place)) for place in claim_places())
+    claims = [claim for module in modules for claim in module.CLAIMS]
     return sorted(claims, key=_place)
 
 

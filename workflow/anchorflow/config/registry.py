@@ -22,6 +22,7 @@ from anchorflow.config.places import PACKAGE
 METHODS = "analyses/compression/methods"
 GROUPS = {"analyses": "anchorflow.analyses", METHODS: "anchorflow.compression"}
 INSTALLED = "installed"
+SECTIONS = "claims/sections"
 
 
 @cache
@@ -111,6 +112,13 @@ def schema_modules() -> list[str]:
     folders = [PACKAGE, *(file_of(place) for place in installed("analyses").values())]
     found = sorted(path for folder in folders for path in folder.rglob("*.py") if is_schema(path))
     return [module_at(known) for known in map(place_of, found) if known]
+
+
+def claim_places() -> list[str]:
+    """Places of the modules with claims: in analyses' folders, then by sections of the papers."""
+    folders = (place("analyses", name) for name in packages("analyses"))
+    known = [f"{at}/claims" for at in folders if file_of(f"{at}/claims.py").is_file()]
+    return sorted(known) + [f"{SECTIONS}/{section}" for section in entries(SECTIONS)]
 
 
 @cache

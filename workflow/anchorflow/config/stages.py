@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anchorflow.config.analysis import CELL, MODEL, TASK, Analysis
-from anchorflow.config.registry import declared, entries, module_at, packages, place
+from anchorflow.config.registry import claim_places, declared, module_at, packages, place
 
 # Conditions under which the papers' claims should not hold: a model's untrained twins, and
 # demonstrations whose labels are exchanged among them.
 NULLS = ("untrained", "shuffled")
-SECTIONS = "claims/sections"  # the claims, by sections of the papers
 
 
 @dataclass(frozen=True)
@@ -123,9 +122,7 @@ def read_by_claims() -> dict[str, str]:
         for stage, file, table in written
     }
     named["predictions"] = "attention/predictions"  # kernel's are kernel_predictions
-    wanted = {
-        name for section in entries(SECTIONS) for name in declared(SECTIONS, section, "READS")
-    }
+    wanted = {name for at in claim_places() for name in declared(*at.rsplit("/", 1), "READS")}
     return {name: named[name] for name in sorted(wanted | {"predictions"})}
 
 
