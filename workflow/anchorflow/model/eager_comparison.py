@@ -124,7 +124,6 @@ class _FirstLayer:
         self.query = self.key = torch.empty(0)  # [1, H, T, D] and [1, G, T, D]
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """Keep them; the layer's output, [1, H, T, D], is unchanged."""
         if self.layer < 0:
             self.layer, self.query, self.key = call.layer, call.query, call.key
         return attention(call)

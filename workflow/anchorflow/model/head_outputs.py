@@ -38,7 +38,6 @@ class RecordOutputs:
         self.found: dict[int, Tensor] = {}
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """Record the output, which is unchanged."""
         output = attention(call)
         self.found[call.layer] = output[:, :, -1].float()  # means of few bits would be rough
         return output
@@ -55,7 +54,6 @@ class RecordSums:
         self.sums: dict[int, Tensor] = {}
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """Add the output, which is unchanged."""
         output = attention(call)
         counted = output.float()
         if self._real is not None:
@@ -240,7 +238,6 @@ class RecordWrites:
         self.attention: dict[int, Tensor] = {}  # Σ_j α_j, [B, H, S]
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """Record the rows; the layer's output is unchanged."""
         output = attention(call)
         rows = self._rows.to(output.device)
         weights = attention_rows(call, rows[:, None])[:, :, 0]  # [B, H, K]

@@ -27,7 +27,6 @@ class Ways(NamedTuple):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The names of all measures."""
         return (*self.alone, *self.paired)
 
     def statistic(self, rows: pl.DataFrame, name: str) -> SeedStatistic:
