@@ -30,10 +30,7 @@ from anchorflow.model.attention_function import (
     intervene,
     mixed_rows,
 )
-from anchorflow.model.batches import (
-    LabelWords,
-    release_memory,
-)
+from anchorflow.model.batches import LabelWords, release_memory
 from anchorflow.model.last_tokens import LastTokens, together
 from anchorflow.model.prefix import KeepKeys
 from anchorflow.model.word_scores import Ended, Words

@@ -19,12 +19,7 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import (
-    Attention,
-    AttentionCall,
-    attention_rows,
-    intervene,
-)
+from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
 from anchorflow.model.layers import decoder_layers
 
 _PROBE_TOKENS = 4

@@ -63,10 +63,7 @@ def target_states(model: PreTrainedModel, batch: Batch) -> Tensor:
 
 
 def last_token_logits(
-    model: PreTrainedModel,
-    input_ids: Tensor,
-    positions: Tensor,
-    label_tokens: Tensor | None = None,
+    model: PreTrainedModel, input_ids: Tensor, positions: Tensor, label_tokens: Tensor | None = None
 ) -> Tensor:
     """Logits after one token per example, the only one that is run.
 
