@@ -202,11 +202,8 @@ def _embeddings_rounded_otherwise(model: PreTrainedModel) -> Iterator[None]:
         signs = torch.randint(-1, 2, output.shape, generator=random)
         return output * (1 + signs * torch.finfo(output.dtype).eps).to(output.dtype)
 
-    hook = model.get_input_embeddings().register_forward_hook(round_otherwise)
-    try:
+    with model.get_input_embeddings().register_forward_hook(round_otherwise):
         yield
-    finally:
-        hook.remove()
 
 
 def _random_prompt(model: PreTrainedModel, tokens: int) -> Tensor:
