@@ -72,8 +72,7 @@ def test_architectures_that_no_test_compares_are_compared_when_given(
     monkeypatch.setattr("anchorflow.classifier.check_against_eager", compare)
     _, tokenizer = loaded(tiny_model_directory)
     granite = AutoConfig.for_model(
-        "granite",
-        **{**FAMILIES["llama"][1], "vocab_size": 1200, "attention_multiplier": 0.3},
+        "granite", **{**FAMILIES["llama"][1], "vocab_size": 1200, "attention_multiplier": 0.3}
     )
 
     def given(model: Any, name: str) -> None:
@@ -227,9 +226,7 @@ def test_running_out_of_memory_changes_no_prediction(classifier: InContextClassi
     assert failed
 
 
-def test_weights_for_another_order_of_labels_are_refused(
-    classifier: InContextClassifier,
-) -> None:
+def test_weights_for_another_order_of_labels_are_refused(classifier: InContextClassifier) -> None:
     weights = classifier.fit(TEXTS[:2], [0, 1], epochs=1)
     other = InContextClassifier(
         classifier.model, _tokenizer(classifier), TEMPLATE, LABELS[::-1], DEMONSTRATIONS

@@ -25,14 +25,7 @@ from anchorflow.model.layers import recompute_activations
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
 from anchorflow.random_draws import generator
-from tiny_models import (
-    FAMILIES,
-    PREFIX,
-    PlainCompression,
-    random_beta,
-    shared_prompts,
-    tiny_model,
-)
+from tiny_models import FAMILIES, PREFIX, PlainCompression, random_beta, shared_prompts, tiny_model
 from whole_vocabulary import assert_in_vocabulary
 from worded_prompts import (
     WORDS,
@@ -372,12 +365,7 @@ def test_words_of_one_token_give_the_numbers_of_first_tokens() -> None:
             *measure_reweighting(model, both, names, reweighting, 40, scoring, "original"),
             measure_compression(model, both, {FULL: beta}, spec, 40, None, scoring),
             measure_retrieval(
-                model,
-                table,
-                measure_attention(model, Decoder(), table, 40)[1],
-                shown,
-                40,
-                scoring,
+                model, table, measure_attention(model, Decoder(), table, 40)[1], shown, 40, scoring
             ),
         ]
         for scoring in (FIRST_TOKEN, SUM, MEAN)

@@ -37,10 +37,7 @@ def summarized(
     of_measure = {"measured": bounds} if bounds else None
     table = measured(tasks)
     estimates = mean_by_task(
-        table,
-        [*tasks, *empty],
-        lambda rows: rows.sort("example").select("value").to_numpy(),
-        1,
+        table, [*tasks, *empty], lambda rows: rows.sort("example").select("value").to_numpy(), 1
     )
     keys = pl.DataFrame({"measure": ["measured"]})
     rows = summary_rows(estimates, keys, table, 0.95, of_measure)

@@ -203,10 +203,7 @@ class InContextClassifier:
         return FittedWeights(beta, self._purpose(), **vars(descent))
 
     def predict(
-        self,
-        texts: Sequence[str],
-        weights: FittedWeights | None = None,
-        batch_tokens: int = 1024,
+        self, texts: Sequence[str], weights: FittedWeights | None = None, batch_tokens: int = 1024
     ) -> Array:
         """Label probabilities of each text, [texts, C], with or without weights β.
 
@@ -273,10 +270,7 @@ class InContextClassifier:
         )
 
     def flow(
-        self,
-        texts: Sequence[str],
-        labels: Sequence[int],
-        batch_tokens: int = 1024,
+        self, texts: Sequence[str], labels: Sequence[int], batch_tokens: int = 1024
     ) -> Measurement:
         """Information flows S_wp, S_pq and S_ww by layer, with their controls ([A] §2.1).
 

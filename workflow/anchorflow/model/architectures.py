@@ -2,11 +2,7 @@
 
 from typing import Any
 
-from transformers import (
-    MODEL_FOR_CAUSAL_LM_MAPPING,
-    MODEL_FOR_MASKED_LM_MAPPING,
-    PretrainedConfig,
-)
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING, PretrainedConfig
 
 from anchorflow.config.errors import InputError
 

@@ -54,7 +54,6 @@ class Positions:
     key: Tensor  # [1 or B, 1 or G, K]; PADDING for a padding key
 
     def to(self, device: torch.device) -> "Positions":
-        """The same positions on a device."""
         return Positions(self.query.to(device), self.key.to(device))
 
 

@@ -35,7 +35,6 @@ class LabelWords(NamedTuple):
         return cls(starts[..., None] + number.minimum(widths - 1), number < widths)
 
     def to(self, device: torch.device | str) -> "LabelWords":
-        """The same words on a device."""
         return LabelWords(self.at.to(device), self.real.to(device))
 
     def each(self, rows: Tensor) -> Tensor:
@@ -77,7 +76,6 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Number of examples."""
         return len(self.examples)
 
     @property

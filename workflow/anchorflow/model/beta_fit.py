@@ -30,10 +30,7 @@ from anchorflow.model.attention_function import (
     intervene,
     mixed_rows,
 )
-from anchorflow.model.batches import (
-    LabelWords,
-    release_memory,
-)
+from anchorflow.model.batches import LabelWords, release_memory
 from anchorflow.model.last_tokens import LastTokens, together
 from anchorflow.model.prefix import KeepKeys
 from anchorflow.model.word_scores import Ended, Words
@@ -172,7 +169,6 @@ class Descent:
     batch_size: int  # 0: all training texts at once
 
     def __post_init__(self) -> None:
-        """Raise InputError if a value is out of range."""
         for name, value, least in (
             ("learning_rate", self.learning_rate, "more than 0"),
             ("epochs", self.epochs, "at least 1"),
@@ -218,8 +214,6 @@ class Planned(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """The result of a planned fit."""
-
     beta: Tensor  # [L, H, N], float32, on the CPU
     steps: list[Step]  # in order, up to the one whose loss was not finite
     diverged: DivergenceError | None = None

@@ -124,7 +124,6 @@ class _FirstLayer:
         self.query = self.key = torch.empty(0)  # [1, H, T, D] and [1, G, T, D]
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """Keep them; the layer's output, [1, H, T, D], is unchanged."""
         if self.layer < 0:
             self.layer, self.query, self.key = call.layer, call.query, call.key
         return attention(call)
@@ -203,11 +202,8 @@ def _embeddings_rounded_otherwise(model: PreTrainedModel) -> Iterator[None]:
         signs = torch.randint(-1, 2, output.shape, generator=random)
         return output * (1 + signs * torch.finfo(output.dtype).eps).to(output.dtype)
 
-    hook = model.get_input_embeddings().register_forward_hook(round_otherwise)
-    try:
+    with model.get_input_embeddings().register_forward_hook(round_otherwise):
         yield
-    finally:
-        hook.remove()
 
 
 def _random_prompt(model: PreTrainedModel, tokens: int) -> Tensor:

@@ -8,7 +8,7 @@ sum over the tokens that it attends to.
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,12 +19,7 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import (
-    Attention,
-    AttentionCall,
-    attention_rows,
-    intervene,
-)
+from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
 from anchorflow.model.layers import decoder_layers
 
 _PROBE_TOKENS = 4
@@ -38,7 +33,6 @@ class RecordOutputs:
         self.found: dict[int, Tensor] = {}
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """Record the output, which is unchanged."""
         output = attention(call)
         self.found[call.layer] = output[:, :, -1].float()  # means of few bits would be rough
         return output
@@ -55,7 +49,6 @@ class RecordSums:
         self.sums: dict[int, Tensor] = {}
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """Add the output, which is unchanged."""
         output = attention(call)
         counted = output.float()
         if self._real is not None:
@@ -196,17 +189,13 @@ class HeadWrites:
             else:
                 scales.of_layer[key] = inverse
 
-        watched = [(None, self.final), *enumerate(self.norms)]
-        hooks = [
-            known[0].register_forward_hook(partial(observe, key, known[1]))
-            for key, known in watched
-            if known is not None
-        ]
-        try:
+        with ExitStack() as hooks:
+            for key, known in [(None, self.final), *enumerate(self.norms)]:
+                if known is not None:
+                    module, norm = known
+                    observed = partial(observe, key, norm)
+                    hooks.enter_context(module.register_forward_hook(observed))
             yield scales
-        finally:
-            for hook in hooks:
-                hook.remove()
 
 
 @dataclass(frozen=True)
@@ -240,7 +229,6 @@ class RecordWrites:
         self.attention: dict[int, Tensor] = {}  # Σ_j α_j, [B, H, S]
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """Record the rows; the layer's output is unchanged."""
         output = attention(call)
         rows = self._rows.to(output.device)
         weights = attention_rows(call, rows[:, None])[:, :, 0]  # [B, H, K]
@@ -291,19 +279,16 @@ class _Trace:
     @contextmanager
     def followed(self) -> Iterator[None]:
         """Follow all modules of the decoder."""
-        hooks = []
-        for number, layer in enumerate(self._layers):
-            for module in layer.modules():
-                note = self._end_layer if module is layer else self._note
-                hooks.append(module.register_forward_hook(partial(note, number)))
-        for module in self._decoder.modules():
-            if module not in self._inner and "norm" in type(module).__name__.lower():
-                hooks.append(module.register_forward_hook(self._note_final))
-        try:
+        with ExitStack() as hooks:
+            for number, layer in enumerate(self._layers):
+                for module in layer.modules():
+                    note = self._end_layer if module is layer else self._note
+                    followed = module.register_forward_hook(partial(note, number))
+                    hooks.enter_context(followed)
+            for module in self._decoder.modules():
+                if module not in self._inner and "norm" in type(module).__name__.lower():
+                    hooks.enter_context(module.register_forward_hook(self._note_final))
             yield
-        finally:
-            for hook in hooks:
-                hook.remove()
 
     def _note(self, layer: int, module: nn.Module, args: Any, output: Any) -> None:
         if not (args and isinstance(args[0], Tensor) and isinstance(output, Tensor)):

@@ -48,7 +48,6 @@ class LastTokens:
 
     @property
     def size(self) -> int:
-        """Number of prompts."""
         return len(self.examples)
 
     @property

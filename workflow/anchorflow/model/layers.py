@@ -69,11 +69,8 @@ def embeddings_as_leaves(model: PreTrainedModel) -> Iterator[None]:
     def leaf(_: nn.Module, __: tuple[Tensor], output: Tensor) -> Tensor:
         return output.detach().requires_grad_()
 
-    hook = model.get_input_embeddings().register_forward_hook(leaf)
-    try:
+    with model.get_input_embeddings().register_forward_hook(leaf):
         yield
-    finally:
-        hook.remove()
 
 
 @dataclass(frozen=True)
@@ -108,12 +105,10 @@ def keep_outputs(model: PreTrainedModel, layers: Collection[int]) -> Iterator[di
         kept[layer] = Resumed(layer, output)
 
     every = decoder_layers(model)
-    hooks = [every[layer].register_forward_hook(partial(keep, layer)) for layer in layers]
-    try:
+    with contextlib.ExitStack() as hooks:
+        for layer in layers:
+            hooks.enter_context(every[layer].register_forward_hook(partial(keep, layer)))
         yield kept
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 @contextlib.contextmanager

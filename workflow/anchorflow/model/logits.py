@@ -63,10 +63,7 @@ def target_states(model: PreTrainedModel, batch: Batch) -> Tensor:
 
 
 def last_token_logits(
-    model: PreTrainedModel,
-    input_ids: Tensor,
-    positions: Tensor,
-    label_tokens: Tensor | None = None,
+    model: PreTrainedModel, input_ids: Tensor, positions: Tensor, label_tokens: Tensor | None = None
 ) -> Tensor:
     """Logits after one token per example, the only one that is run.
 
@@ -101,13 +98,9 @@ def logits_after(model: PreTrainedModel, states: Tensor) -> Tensor:
     def give(_: nn.Module, __: tuple[Tensor]) -> tuple[Tensor]:
         return (states[:, None],)
 
-    hook = model.get_output_embeddings().register_forward_pre_hook(give)
     any_token = torch.zeros(1, 1, dtype=torch.long, device=model.device)
-    try:
-        with without_interventions():
-            output = model(input_ids=any_token, position_ids=any_token, use_cache=False)
-    finally:
-        hook.remove()
+    with model.get_output_embeddings().register_forward_pre_hook(give), without_interventions():
+        output = model(input_ids=any_token, position_ids=any_token, use_cache=False)
     logits: Tensor = output.logits[:, 0].float()
     return logits
 
@@ -161,11 +154,8 @@ def head_at(model: PreTrainedModel, positions: Tensor) -> Iterator[None]:
         at = positions.to(hidden.device)
         return (hidden[torch.arange(len(at), device=hidden.device), at].unsqueeze(1),)
 
-    hook = model.get_output_embeddings().register_forward_pre_hook(pick)
-    try:
+    with model.get_output_embeddings().register_forward_pre_hook(pick):
         yield
-    finally:
-        hook.remove()
 
 
 @contextlib.contextmanager
@@ -192,8 +182,5 @@ def _before_head(model: PreTrainedModel) -> Iterator[list[Tensor]]:
         kept.append(inputs[0])
         return (inputs[0][:0],)
 
-    hook = model.get_output_embeddings().register_forward_pre_hook(keep)
-    try:
+    with model.get_output_embeddings().register_forward_pre_hook(keep):
         yield kept
-    finally:
-        hook.remove()

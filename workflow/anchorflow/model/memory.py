@@ -48,8 +48,6 @@ def read_bytes(size: Size, cost: Cost) -> int:
 
 
 class Batch(NamedTuple):
-    """Prompts that run together."""
-
     prompts: int
     tokens: int  # of each, after the shared ones
     shared: int  # tokens before them that have been run
@@ -201,5 +199,4 @@ def check_conversion(name: str, config: PretrainedConfig, dtype: str) -> None:
 
 
 def gib(size: int) -> str:
-    """A size in bytes as text, in GiB."""
     return f"{size / 2**30:.2f} GiB"

@@ -87,7 +87,6 @@ class Prefix:
 
     @property
     def bytes(self) -> int:
-        """Size of all keys and values, in bytes."""
         tensors = [t for layer in self.layers.values() for t in (layer.key, layer.value)]
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
@@ -106,7 +105,6 @@ class KeepKeys:
         self._layers: dict[int, LayerPrefix] = {}
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        """Keep keys and values; the layer's output does not change."""
         self._layers[call.layer] = LayerPrefix(call.key.contiguous(), call.value.contiguous())
         return attention(call)
 

@@ -144,7 +144,6 @@ def once(prompts: Prompts, _: Mapping[str, Any], __: int) -> Cost:
 
 
 def seconds(cost: Cost, size: Size, rates: Rates) -> float:
-    """Estimated time of a job, in seconds."""
     operations = 2 * size.multiplied * (cost.forward + cost.backward)
     step = size.multiplied * size.itemsize / rates.bytes + size.layers * PER_LAYER
     return PER_JOB + operations / (SHARE * rates.operations) + cost.steps * step

@@ -153,11 +153,7 @@ class Words:
         return cls(tokens, scoring["word_score"] == "mean")
 
     def scores(
-        self,
-        model: PreTrainedModel,
-        ended: Ended,
-        logits: Tensor,
-        on_rows: OnRows = lambda _: (),
+        self, model: PreTrainedModel, ended: Ended, logits: Tensor, on_rows: OnRows = lambda _: ()
     ) -> Tensor:
         """The score of each label word after each prompt, [B, C] in nats, float32.
 

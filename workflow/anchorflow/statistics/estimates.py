@@ -26,7 +26,6 @@ Statistic = Callable[[Array], Array]
 
 
 def unchanged(values: Array) -> Array:
-    """The values themselves."""
     return values
 
 
@@ -65,8 +64,6 @@ class Stratum:
 
 
 class Variance(NamedTuple):
-    """A variance of each value, with its degrees of freedom."""
-
     variance: Array  # [K]
     freedom: Array  # [K]
 

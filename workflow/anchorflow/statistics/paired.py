@@ -27,7 +27,6 @@ class Ways(NamedTuple):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The names of all measures."""
         return (*self.alone, *self.paired)
 
     def statistic(self, rows: pl.DataFrame, name: str) -> SeedStatistic:
@@ -51,11 +50,7 @@ class Ways(NamedTuple):
         return SeedStatistic(weighted_mean_where_defined(values), by_task.texts_of(rows))
 
     def summarize(
-        self,
-        predictions: pl.DataFrame,
-        protocols: pl.DataFrame,
-        table: Summary,
-        confidence: float,
+        self, predictions: pl.DataFrame, protocols: pl.DataFrame, table: Summary, confidence: float
     ) -> pl.DataFrame:
         """Summary rows by task and way.
 

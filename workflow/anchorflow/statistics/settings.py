@@ -87,19 +87,10 @@ def summarize_settings(
     """Every measure of every setting, per task and averaged over tasks, with intervals.
 
     Every seed draws its own positions, edges, or donors, so intervals over seeds cover these draws.
-
-    Parameters
-    ----------
-    settings : DataFrame, optional
-        One row per setting; none for predictions of a single one.
-    of_task
-        From the measured rows of one task to an estimate of [settings · measures].
-    counted : DataFrame, optional
-        The rows whose examples, texts and seeds are counted, if not all that are measured.
-    further : iterable of DataFrame
-        Columns to add, joined by the columns that they share with the summary.
-    measures : sequence of str, optional
-        Those of the table that are estimated here, if not all.
+    ``of_task`` maps the measured rows of one task to an estimate of [settings · measures]; without
+    ``settings`` there is a single one. Examples, texts and seeds are counted in ``counted``, by
+    default in ``measured``. ``further`` columns are joined by those that they share with the
+    summary.
     """
     named = pl.DataFrame({"measure": measures or table.measured})
     keys = named if settings is None else settings.join(named, how="cross")
