@@ -19,8 +19,7 @@ from pathlib import Path
 
 DAEMONS = ("munged", "slurmctld", "slurmd")
 COMMANDS = ("sbatch", "srun", "squeue", "scancel", "sinfo", "scontrol")
-PACKAGES = ("munge", "slurmctld", "slurmd", "slurm-client")
-INSTALL = "ANCHORFLOW_INSTALL_SLURM"
+PACKAGES = "munge, slurmctld, slurmd, slurm-client"
 
 # Loopback only, no cgroups, no accounting; job memory is watched by polling. The node has a GPU in
 # name, which takes a file, so that jobs can ask for it.
@@ -84,50 +83,12 @@ class Cluster:
         return [dict(part.split("=", 1) for part in line.split() if "=" in part) for line in lines]
 
 
-def install() -> None:
-    """Install Debian's packages unless the programs are there.
-
-    Raises
-    ------
-    UnavailableError
-        If they are missing and may not or can't be installed.
-    """
-    missing = [name for name in (*DAEMONS, *COMMANDS) if _program(name) is None]
-    if not missing:
-        return
-    if os.environ.get(INSTALL) != "1":
-        raise UnavailableError(f"no {', '.join(missing)}; with {INSTALL}=1 apt-get installs them")
-    if os.getuid() != 0 or shutil.which("apt-get") is None:
-        raise UnavailableError(f"no {', '.join(missing)}, and only root on Debian can install them")
-    for command in (
-        ["apt-get", "-qq", "update"],
-        ["apt-get", "-qq", "install", "-y", "--no-install-recommends", *PACKAGES],
-    ):
-        try:
-            finished = subprocess.run(
-                command,
-                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=300,
-            )
-        except subprocess.TimeoutExpired:
-            raise UnavailableError(f"{' '.join(command)} took more than five minutes") from None
-        if finished.returncode != 0:
-            raise UnavailableError(f"{' '.join(command)} failed: {finished.stdout.strip()[-300:]}")
-
-
 @contextlib.contextmanager
 def one_node_cluster() -> Iterator[Cluster]:
-    """Run a cluster on the loopback interface in a folder of its own; nothing of it remains.
-
-    Raises
-    ------
-    UnavailableError
-        If SLURM is missing, or the node does not come up within half a minute.
-    """
-    install()
+    """Run a cluster on the loopback interface in a folder of its own; nothing of it remains."""
+    missing = [name for name in (*DAEMONS, *COMMANDS) if _program(name) is None]
+    if missing:
+        raise UnavailableError(f"no {', '.join(missing)}; Debian's packages are {PACKAGES}")
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
         cluster = Cluster(folder, _environment(folder))
