@@ -120,14 +120,9 @@ class _Hub(ThreadingHTTPServer):
 
 @contextmanager
 def hub(repositories: Repositories, branches: Mapping[str, str]) -> Iterator[_Hub]:
-    """Serve repositories of data sets for the block.
+    """Serve repositories of data sets for the block: the content of every file by commit.
 
-    Parameters
-    ----------
-    repositories
-        Per repository and commit, the content of every file.
-    branches
-        The commit of every branch, the same in all repositories.
+    All repositories have the same branches, of which the commits are given.
     """
     server = _Hub(repositories, branches)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

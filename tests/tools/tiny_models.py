@@ -1,5 +1,6 @@
 """Tiny random models of every supported family, and a plain reference for their attention."""
 
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -23,24 +24,18 @@ _LLAMA: dict[str, Any] = {
     "num_key_value_heads": 2,
     "max_position_embeddings": 256,
 }
+_GPT2: dict[str, Any] = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256}
+# What a batch has of each of its examples, besides their tokens.
+OF_EXAMPLES = (
+    *("examples", "lengths", "labels", "target_positions", "label_positions", "label_ends"),
+    *("demonstration_starts", "demonstration_ends", "demonstration_labels"),
+)
 _SLIDING = {"head_dim": 8, "sliding_window": 12, "attn_implementation": "eager"}
 
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "gpt2": ("gpt2", {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256}),
-    "gpt2-inverse-scaled": (
-        "gpt2",
-        {
-            "n_embd": 32,
-            "n_layer": 3,
-            "n_head": 4,
-            "n_positions": 256,
-            "scale_attn_by_inverse_layer_idx": True,
-        },
-    ),
-    "gptj": (
-        "gptj",
-        {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256, "rotary_dim": 4},
-    ),
+    "gpt2": ("gpt2", _GPT2),
+    "gpt2-inverse-scaled": ("gpt2", {**_GPT2, "scale_attn_by_inverse_layer_idx": True}),
+    "gptj": ("gptj", {**_GPT2, "rotary_dim": 4}),
     "gpt-neo": (
         "gpt_neo",
         {
@@ -52,10 +47,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
             "max_position_embeddings": 256,
         },
     ),
-    "gpt-neox": (
-        "gpt_neox",
-        {**_LLAMA, "rotary_pct": 0.25},
-    ),
+    "gpt-neox": ("gpt_neox", {**_LLAMA, "rotary_pct": 0.25}),
     "opt": (
         "opt",
         {
@@ -136,20 +128,8 @@ def random_batch(lengths: list[int], demonstrations: int = 3, seed: int = 0) -> 
 
 def single(batch: Batch, row: int) -> Batch:
     """One example of a batch, without its padding."""
-    one = slice(row, row + 1)
-    return Batch(
-        examples=batch.examples[one],
-        input_ids=batch.input_ids[one, : int(batch.lengths[row])],
-        lengths=batch.lengths[one],
-        target_positions=batch.target_positions[one],
-        label_positions=batch.label_positions[one],
-        label_ends=batch.label_ends[one],
-        demonstration_starts=batch.demonstration_starts[one],
-        demonstration_ends=batch.demonstration_ends[one],
-        demonstration_labels=batch.demonstration_labels[one],
-        label_tokens=batch.label_tokens,
-        labels=batch.labels[one],
-    )
+    one = {name: getattr(batch, name)[row : row + 1] for name in OF_EXAMPLES}
+    return replace(batch, **one, input_ids=batch.input_ids[row : row + 1, : batch.lengths[row]])
 
 
 def plain_attentions(model: PreTrainedModel, example: Batch) -> tuple[Tensor, Tensor]:
@@ -173,10 +153,8 @@ def plain_saliency(model: PreTrainedModel, example: Batch) -> Tensor:
 def full_attention(call: AttentionCall) -> tuple[Tensor, Tensor, Tensor]:
     """Attention without a prefix written out in full: scores, hidden, and values of every head.
 
-    Returns
-    -------
-    tuple
-        Scores before the mask [B, H, T, T]; True where one may not attend [T, T]; [B, H, T, D].
+    Scores before the mask are [B, H, T, T], values [B, H, T, D]; ``hidden`` [T, T] is true where
+    one may not attend.
     """
     heads, tokens = call.query.shape[1:3]
     key = call.key.repeat_interleave(heads // call.key.shape[1], 1)

@@ -12,11 +12,7 @@ APART = ["probabilities", "label_mass"]  # columns that rounding may change
 def assert_in_vocabulary(rows: pl.DataFrame, logits: Tensor, label_tokens: Sequence[int]) -> None:
     """``label_mass`` is a plain softmax's within 1e-6, ``in_labels`` says where its largest is.
 
-    Parameters
-    ----------
-    logits : [rows, vocabulary]
-    label_tokens : sequence of int
-        First tokens of the label words, of which some may be the same.
+    The logits are [rows, vocabulary]; some label words may begin with the same token.
     """
     firsts = sorted({*label_tokens})
     plain = logits.softmax(-1)

@@ -105,12 +105,7 @@ def eager_compressed_logits(
 
 @contextmanager
 def eagerly_weighted(model: PreTrainedModel, factors: Tensor) -> Iterator[None]:
-    """Multiply the attention of transformers' own eager function after its softmax.
-
-    Parameters
-    ----------
-    factors : [L, B, H, T, T]
-    """
+    """Multiply eager attention by factors [L, B, H, T, T] after its softmax."""
     module = importlib.import_module(type(model).__module__)
     eager: Callable[..., tuple[Tensor, Tensor]] = module.eager_attention_forward
 

@@ -15,7 +15,6 @@ from anchorflow.analyses.probes.summarize import summarize_probes
 from anchorflow.analyses.regressors.summarize import summarize_regressors
 from anchorflow.random_draws import halves
 from anchorflow.schemas.embeddings import EMBEDDINGS, FURTHER_EMBEDDINGS
-from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES
@@ -27,15 +26,7 @@ def predictions(
 ) -> pl.DataFrame:
     """What the model predicts of each example, beside the true label."""
     rows = [
-        {
-            "example": example,
-            "label": label,
-            "prediction": prediction,
-            "probabilities": [0.5, 0.5],
-            "top_tokens": [1],
-            "top_texts": ["a"],
-            "top_probabilities": [0.1],
-        }
+        {"example": example, "label": label, "prediction": prediction, "probabilities": [0.5, 0.5]}
         for example, (prediction, label) in enumerate(zip(told, true, strict=True))
     ]
     return frame(rows, PREDICTIONS, task=task, seed=seed)
@@ -263,10 +254,8 @@ def regressors_summary(
             "seed": seed,
             "demonstrations": "kernel",
             "example": example,
-            "text": "a",
             "label": true[example],
             "demonstration_rows": [0, 1, 2, 3],
-            "demonstration_texts": ["a"] * 4,
             "demonstration_labels": [0, 1, 1, 0],
         }
         for seed in seeds
@@ -276,14 +265,14 @@ def regressors_summary(
     corners = [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
     embeddings = [("train", row, corner) for row, corner in enumerate(corners)]
     embeddings += [("test", row, corners[true[row]]) for row in range(EXAMPLES)]
-    embedded = pl.DataFrame(embeddings, schema=["split", "row", "embedding"], orient="row")
-    embedded = embedded.select(pl.lit(task).alias("task"), pl.all())
     swapped = [
         (split, row, vector if split == "train" else vector[::-1])
         for split, row, vector in embeddings
     ]
-    others = pl.DataFrame(swapped, schema=["split", "row", "embedding"], orient="row")
-    others = others.select(pl.lit(task).alias("task"), pl.all())
+    columns = ("split", "row", "embedding")
+    embedded, others = (
+        [dict(zip(columns, row, strict=True)) for row in rows] for rows in (embeddings, swapped)
+    )
     prompts = frame([{"demonstrations": "kernel"}], PROMPTS, task=task)
     named = pl.lit(model).alias("model"), pl.lit(task).alias("task")
     return summarize_regressors(
@@ -292,15 +281,13 @@ def regressors_summary(
         frame(counts, COUNTS, model=model, task=task),
         frame(samples, SAMPLES, task=task),
         prompts,
-        embedded.cast(frame_schema(EMBEDDINGS)),
+        frame(embedded, EMBEDDINGS, task=task),
         0.05,
         encoder,
         further or {},
         0.5,
         0.9,
-        pl.concat(others.select(pl.lit(name).alias("encoder"), pl.all()) for name in further).cast(
-            frame_schema(FURTHER_EMBEDDINGS)
-        )
+        pl.concat(frame(others, FURTHER_EMBEDDINGS, task=task, encoder=name) for name in further)
         if further
         else None,
     )
