@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from filelock import FileLock
 from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -158,7 +157,9 @@ def copy_checkout(
 
 
 @pytest.fixture(scope="session")
-def _finished(shared_folder: Path, tiny_model_directory: Path) -> Checkout:
+def shared_run(shared_folder: Path, tiny_model_directory: Path) -> Checkout:
+    """A finished small run for tests that only read it, without Snakemake."""
+
     def run(folder: Path) -> None:
         checkout = fresh_checkout(folder, shared_folder / "sources", tiny_model_directory)
         checkout.snakemake("--cores", "2")
@@ -168,11 +169,9 @@ def _finished(shared_folder: Path, tiny_model_directory: Path) -> Checkout:
 
 
 @pytest.fixture
-def finished_run(_finished: Checkout, tmp_path: Path) -> Checkout:
-    """A private copy of a finished small run, with everything Snakemake remembers of it."""
-    folder = tmp_path / "finished"
-    shutil.copytree(_finished.folder, folder, symlinks=True)
-    return Checkout(folder, yaml.safe_load(yaml.safe_dump(_finished.config)))
+def finished_run(shared_run: Checkout, tmp_path: Path) -> Checkout:
+    """A private copy of the finished run, with everything Snakemake remembers of it."""
+    return shared_run.copy(tmp_path / "finished")
 
 
 @pytest.fixture(scope="session")

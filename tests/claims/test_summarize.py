@@ -904,8 +904,8 @@ def test_the_figure_takes_every_verdict(
     assert (tmp_path / "figure.png").stat().st_size > 5000
 
 
-def test_a_real_run_has_one_row_per_claim_and_task_and_average(finished_run: Checkout) -> None:
-    results = finished_run.folder / "results"
+def test_a_real_run_has_one_row_per_claim_and_task_and_average(shared_run: Checkout) -> None:
+    results = shared_run.folder / "results"
     claims = read_table(results / "summaries/claims/tiny.parquet", CLAIMS)
     assert claims.select("claim", "task").rows() == [
         (claim.name, task) for claim in load_claims() for task in ("news", "reviews", "average")

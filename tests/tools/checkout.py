@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -47,6 +48,11 @@ class Checkout:
     folder: Path
     config: dict[str, Any] = field(default_factory=dict)
 
+    def copy(self, folder: Path) -> "Checkout":
+        """The same in another folder, with a configuration of its own."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        return Checkout(folder, deepcopy(self.config))
+
     def snakemake(self, *arguments: str, ok: bool = True, **environment: str) -> str:
         """Run snakemake here and return all that it prints; fails the test unless as expected.
 
@@ -54,7 +60,9 @@ class Checkout:
         """
         (self.folder / "small.yaml").write_text(yaml.safe_dump(self.config), encoding="utf-8")
         given = ["--configfile", "small.yaml", *arguments]
-        whole = {**os.environ, "PYTHONPATH": "", "HF_HUB_OFFLINE": "1", **environment}
+        # With bytecode, which the jobs of a run, and of copies of it, share.
+        inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        whole = {**inherited, "PYTHONPATH": "", "HF_HUB_OFFLINE": "1", **environment}
         if not environment:
             code, printed = run_snakemake(given, self.folder, whole)
         else:
@@ -103,7 +111,7 @@ def small_configuration(model: Path) -> dict[str, Any]:
     """
     full = yaml.safe_load((ROOT / "config" / "full.yaml").read_text(encoding="utf-8"))
     tasks = {name: full["tasks"][name] for name in ("reviews", "news")}
-    for key in ("label_words", "random_words"):  # tests/whole_run/test_label_words.py adds some
+    for key in ("label_words", "random_words"):  # tests/whole_run/test_on_request.py adds some
         tasks["reviews"].pop(key, None)
     return {
         "models": {"tiny": {"source": "local", "path": str(model)}},

@@ -64,6 +64,7 @@ def _run(
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in environment
     if "--dry-run" not in arguments:
         _serve_jobs(os.getpid(), package)
     with open(output, "a", encoding="utf-8") as file:  # each write at the end, as on a console
@@ -88,11 +89,6 @@ def run_snakemake(
     The environment is the whole one, since the process forked from has that of when it was
     started; but what a Python does of its environment when it starts is not done. The package's
     folder is by default that of the workflow in the folder.
-
-    Raises
-    ------
-    TimeoutError
-        If it hangs.
     """
     from anchorflow.store.fork_server import BEFORE_FORKS
 

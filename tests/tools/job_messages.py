@@ -22,7 +22,6 @@ def _rule_texts() -> dict[str, str]:
 
 RULES = _rule_texts()
 
-
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text(encoding="utf-8"))
 
 
@@ -72,6 +71,8 @@ EMBED = message_of("prepare_embeddings")
 EMBED_FURTHER = message_of("prepare_further_embeddings")
 SAMPLE = message_of("prepare_samples")
 INDEX = {message_of("plot_flow_page_index")}
+
+UNTRAINED = message_of("prepare_untrained")
 
 # The only untrained twin of the small run, and what is prepared and measured of it.
 TWIN = "tiny+shuffled-0"

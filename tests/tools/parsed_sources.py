@@ -1,4 +1,4 @@
-"""Imported before forks: the workflow's modules, parsed once for all runs, which take their digests.
+"""Imported before forks: syntax trees of the workflow's modules, of which all runs take digests.
 
 Parsing some 300 files takes longer than the rest of a dry run. A file of a copied project that has
 the same bytes as one of this project gets that one's syntax tree; an edited file is parsed as ever.

@@ -80,8 +80,8 @@ def test_isolated_layers_lie_at_the_ends_as_many_as_at_most() -> None:
     ]
 
 
-def test_one_model_is_compared_with_none(finished_run: Checkout) -> None:
-    assert not (finished_run.folder / "results/figures/comparison").exists()
+def test_one_model_is_compared_with_none(shared_run: Checkout) -> None:
+    assert not (shared_run.folder / "results/figures/comparison").exists()
 
 
 @pytest.fixture

@@ -39,11 +39,11 @@ def pattern_of(path: Path) -> tuple[str, str]:
 
 
 def test_every_parquet_file_of_a_run_is_described_and_its_keys_tell_its_rows_apart(
-    finished_run: Checkout,
+    shared_run: Checkout,
 ) -> None:
     found: dict[tuple[str, str], list[pl.DataFrame]] = defaultdict(list)
-    for file in sorted((finished_run.folder / "results").rglob("*.parquet")):
-        table, pattern = pattern_of(file.relative_to(finished_run.folder))
+    for file in sorted((shared_run.folder / "results").rglob("*.parquet")):
+        table, pattern = pattern_of(file.relative_to(shared_run.folder))
         assert pq.read_schema(file).metadata[b"table"].decode() == table, file
         found[table, pattern].append(pl.read_parquet(file))
     for (table, pattern), frames in found.items():
@@ -54,11 +54,11 @@ def test_every_parquet_file_of_a_run_is_described_and_its_keys_tell_its_rows_apa
 
 
 def test_every_csv_file_of_a_run_is_described_and_has_its_table_s_columns(
-    finished_run: Checkout,
+    shared_run: Checkout,
 ) -> None:
     found = set()
-    for file in (finished_run.folder / "results/tables").glob("*.csv"):
-        table, pattern = pattern_of(file.relative_to(finished_run.folder))
+    for file in (shared_run.folder / "results/tables").glob("*.csv"):
+        table, pattern = pattern_of(file.relative_to(shared_run.folder))
         assert pl.read_csv(file, n_rows=0).columns == TABLES[table].names
         found.add(pattern)
     described = {p for patterns in FILES.values() for p in patterns if p.endswith(".csv")}
@@ -66,9 +66,9 @@ def test_every_csv_file_of_a_run_is_described_and_has_its_table_s_columns(
 
 
 def test_the_documented_queries_answer_what_they_say(
-    finished_run: Checkout, monkeypatch: pytest.MonkeyPatch
+    shared_run: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(finished_run.folder)
+    monkeypatch.chdir(shared_run.folder)
     names = run_examples(*python_examples("docs/how_to/query.md"))
 
     rows = pq.read_table("results/summaries/flow/tiny.parquet").to_pylist()

@@ -1,6 +1,7 @@
 """What a user who makes a mistake sees: one sentence that names it, from the command line."""
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,16 +10,17 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
+import yaml
 from transformers import BloomConfig
 
 from checkout import Checkout
+from forked_snakemake import run_snakemake
 
 Task = dict[str, Any]
 
 # What is refused while the run is planned.
 PLANNED: dict[str, tuple[Task, str]] = {
     "unknown key": ({"templat": "x"}, r'templat: unknown key \(did you mean "template"\?\)'),
-    "no text": ({"template": "Answer:{label}"}, r"template: .* must contain \{text\} exactly"),
     "no file": (
         {"source": "local", "train": "no.csv", "test": "no.csv"},
         r"train: there is no file no\.csv",
@@ -155,6 +157,58 @@ def test_a_corrupt_artifact_is_named_with_the_remedy(finished_run: Checkout) -> 
     )
     assert "results/flow/tiny/news/0.parquet: damaged, or not a table that" in printed
     assert "Traceback" not in printed
+
+
+# Before a configuration, or in its place; the first one is of what Snakemake says itself.
+HOSTILE = {
+    "tag": ("a: !!python/object/apply:os.system ['touch hacked']\n", "is not valid JSON or YAML"),
+    "twice": ("test_examples: 5\n", '"test_examples" appears twice in one mapping (line'),
+    "path": ("models: {../../x: {source: local, path: m}}\n#", "'../../x' can't be a name"),
+}
+
+
+def everything(folder: Path) -> set[Path]:
+    """All files that are there, without Snakemake's own and Python's."""
+    own = (".snakemake", "__pycache__")
+    return {path for path in folder.rglob("*") if not any(part in own for part in path.parts)}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_configuration_file_is_told_in_a_sentence_and_leaves_nothing(
+    copy_checkout: Callable[[], Checkout], kind: str
+) -> None:
+    checkout, (before, told) = copy_checkout(), HOSTILE[kind]
+    text = yaml.safe_dump(checkout.config)
+    text = text.replace("\n", "\n#") if before.endswith("#") else text
+    (checkout.folder / "c.yaml").write_text(before + text, encoding="utf-8")
+    there = everything(checkout.folder.parent)
+    arguments = ["--dry-run", "--cores", "1", "--configfile", "c.yaml"]
+    environment = {**os.environ, "PYTHONPATH": ""}
+    code, printed = run_snakemake(arguments, checkout.folder, environment)
+    assert code == 1
+    assert told in printed
+    assert "Traceback" not in printed
+    assert everything(checkout.folder.parent) == there
+
+
+def test_braces_blanks_quotes_and_shell_words_are_planned_and_read_as_they_stand(
+    copy_checkout: Callable[[], Checkout],
+) -> None:
+    checkout = copy_checkout()
+    task = checkout.config["tasks"]["news"]
+    del task["corpus"]
+    path = 'data//it\'s "a" $(touch hacked); `touch hacked` & | > *[1].csv'
+    labels = [" {model}", " {wildcards.seed}", " %s {0}", " $x$ | <b>"]
+    rows = {"text": [f"a {{task}} {i}" for i in range(32)], "label": [0, 1, 2, 3] * 8}
+    pl.DataFrame(rows).write_csv(checkout.folder / path)
+    template = "{model} $(touch hacked) {{text}} %s {0} ={label}"
+    task |= {"source": "local", "train": path, "test": path, "labels": labels, "template": template}
+    checkout.snakemake("--cores", "1", "results/samples/news/0.parquet")
+    samples = pl.read_parquet(checkout.folder / "results/samples/news/0.parquet")
+    shown = samples["demonstration_texts"].explode().unique().to_list()
+    assert set(shown) <= set(rows["text"])
+    assert not list(checkout.folder.rglob("hacked*"))
+    checkout.snakemake("--dry-run", "--cores", "1")
 
 
 @pytest.mark.long

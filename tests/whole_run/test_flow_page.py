@@ -9,8 +9,8 @@ from checkout import Checkout
 from flow_pages import drawn
 
 
-def test_the_workflow_writes_pages_and_their_index(finished_run: Checkout, browser: Any) -> None:
-    results = finished_run.folder / "results"
+def test_the_workflow_writes_pages_and_their_index(shared_run: Checkout, browser: Any) -> None:
+    results = shared_run.folder / "results"
     for task in ("reviews", "news"):
         prompts = read_table(results / f"prompts/tiny/{task}/0.parquet", PROMPTS)
         first = prompts["example"].min()

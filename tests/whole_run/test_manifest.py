@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -85,18 +84,3 @@ def test_a_run_from_nothing_elsewhere_gives_the_same_bytes(
     changed = {name for name in first if first[name] != second[name]}
     assert not [name for name in changed if first[name]["repeatable"]]
     assert [name for name in changed if "/timing/" in name]  # measured anew, not copied
-
-
-@pytest.mark.long
-def test_summaries_figures_and_tables_have_the_same_bytes_when_they_are_made_again(
-    finished_run: Checkout,
-) -> None:
-    before = listed_in(finished_run)
-    results = finished_run.folder / "results"
-    for name in ("figures", "tables", "summaries"):
-        shutil.rmtree(results / name)
-    finished_run.snakemake("--cores", "2")
-    after = listed_in(finished_run)
-    assert after.keys() == before.keys()
-    changed = {name for name in before if before[name] != after[name]}
-    assert not [name for name in changed if before[name]["repeatable"]]

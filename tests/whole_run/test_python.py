@@ -1,5 +1,6 @@
 """The Python API against the workflow: the same tables, summaries and figures."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -119,20 +120,20 @@ def test_a_measurement_has_a_summary_and_a_figure(
 
 
 def test_the_results_of_a_run_are_read_without_untrained_networks(
-    finished_run: Checkout, tmp_path: Path
+    shared_run: Checkout, tmp_path: Path
 ) -> None:
-    results = Run(finished_run.folder / "results", finished_run.folder / "small.yaml")
+    results = Run(shared_run.folder / "results", shared_run.folder / "small.yaml")
     assert set(results.table("flow")["model"]) == {"tiny"}
     assert set(results.claims()["task"]) == {"average"}
     examples = results.examples()
-    assert examples.height == 2 * 2 * finished_run.config["test_examples"]
+    assert examples.height == 2 * 2 * shared_run.config["test_examples"]
     first = examples.filter(task="news", seed=1).row(0, named=True)
     assert first["text"] and len(first["demonstration_texts"]) == 4
-    words = finished_run.config["tasks"]["news"]["labels"]
+    words = shared_run.config["tasks"]["news"]["labels"]
     assert first["label_word"] == words[first["label"]]
     assert first["predicted_word"] == words[first["prediction"]]
     assert results.table("samples").height == results.table("samples").unique().height > 0
-    assert set(results.table("texts")["task"]) == set(finished_run.config["tasks"])
+    assert set(results.table("texts")["task"]) == set(shared_run.config["tasks"])
     accuracy = results.summary("accuracy").filter(task="news", measure="accuracy")["mean"].item()
     assert examples.filter(task="news")["correct"].mean() == pytest.approx(accuracy)
     results.figure("flow", tmp_path / "flow.pdf", font_size=7)
@@ -140,7 +141,7 @@ def test_the_results_of_a_run_are_read_without_untrained_networks(
         results.figure("accuracy", tmp_path / "accuracy.pdf")
     assert (tmp_path / "flow.pdf").read_bytes().startswith(b"%PDF")
     results.figure("flow", tmp_path / "same.pdf")  # with untrained networks, as in the run
-    of_run = finished_run.folder / "results" / "figures" / "flow" / "tiny.pdf"
+    of_run = shared_run.folder / "results" / "figures" / "flow" / "tiny.pdf"
     assert (tmp_path / "same.pdf").read_bytes() == of_run.read_bytes()
 
 
@@ -168,11 +169,11 @@ def test_the_documentation_s_example_reads_a_run(
     ],
 )
 def test_what_a_run_lacks_is_said_in_one_sentence(
-    call: Any, said: str, finished_run: Checkout
+    call: Any, said: str, shared_run: Checkout, tmp_path: Path
 ) -> None:
-    (finished_run.folder / "config" / "config.yaml").unlink()
+    shutil.copytree(shared_run.folder / "results", tmp_path / "results")  # not its configuration
     with pytest.raises(InputError, match=said):
-        call(Run(finished_run.folder / "results"))
+        call(Run(tmp_path / "results"))
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:

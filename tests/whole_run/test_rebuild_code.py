@@ -8,7 +8,7 @@ from pathlib import Path
 from anchorflow.config.digests import COUNTING, DECLARATION, NOT_COUNTING
 from anchorflow.config.registry import entries
 from checkout import Checkout
-from job_messages import MEASURE, OPTIONAL, plotted, presented, summarized
+from job_messages import MEASURE, OPTIONAL, plotted, summarized
 
 # Imported by users alone: no rule runs them.
 PUBLIC = {
@@ -179,13 +179,6 @@ def test_a_column_that_tables_share_rebuilds_all_that_have_it(finished_run: Chec
     changed = named(finished_run)
     assert {"analyses/flow/schema.py", "analyses/confusion/schema.py"} <= changed.keys()
     assert {"analyses/isolation/schema.py", "schemas/prompts.py"}.isdisjoint(changed)
-
-
-def test_a_new_claim_measures_nothing(finished_run: Checkout) -> None:
-    folder = finished_run.folder / "workflow/anchorflow/claims/sections"
-    text = (folder / "flow.py").read_text(encoding="utf-8")
-    (folder / "new.py").write_text(text, encoding="utf-8")
-    assert finished_run.planned() == presented("claims")
 
 
 def test_a_new_version_of_everything_is_a_number_to_raise(finished_run: Checkout) -> None:

@@ -20,6 +20,7 @@ from job_messages import (
 )
 from table_files import assert_same
 
+TASKS, SEEDS = ["reviews", "news"], [0, 1]
 TWIN_STAGES = ("flow", "compression")
 STAGES = [stage.name for stage in MEASURED if stage.name in SHARDED and measures(stage)]
 SPLIT = [message_of(f"measure_{stage}") for stage in STAGES]
@@ -29,33 +30,26 @@ def gathering(planned: set[str]) -> set[str]:
     return {message for message in planned if message.startswith("Gathering")}
 
 
-@pytest.mark.parametrize("size", [6, 100])
-def test_without_shards_the_jobs_are_those_of_one_job_per_cell(
-    copy_checkout: Callable[[], Checkout], size: int
-) -> None:
-    checkout = copy_checkout()
-    planned = checkout.planned()
-    assert cells([*SPLIT, "confusion"], ["reviews", "news"], [0, 1]) <= planned
-    assert not gathering(planned)
-    checkout.config["compute"] = {"examples_per_shard": size}
-    assert checkout.planned() == planned
-
-
 def test_each_shard_is_a_job_and_each_table_is_gathered_once(
     copy_checkout: Callable[[], Checkout],
 ) -> None:
     checkout = copy_checkout()
     whole = checkout.planned()
+    split = cells(SPLIT, TASKS, SEEDS)
+    assert split | cells(["confusion"], TASKS, SEEDS) <= whole
+    assert not gathering(whole)
+    checkout.config["compute"] = {"examples_per_shard": 6}  # all that there are
+    assert checkout.planned() == whole
+
     checkout.config["compute"] = {"examples_per_shard": 4}
     planned = checkout.planned()
-    split = cells(SPLIT, ["reviews", "news"], [0, 1])
     shards = {f"{job}, test texts {part}" for job in split for part in ("0-4", "4-6")}
     assert planned - gathering(planned) == whole - split | shards
     gather = "Gathering the shards of {stage} of {task} in tiny, seed {seed}"
     of_twin = [gather.format(stage=s, task="{task}", seed="{seed}") for s in TWIN_STAGES]
     of_twin = [template.replace("tiny", TWIN) for template in of_twin]
     own = [gather.format(stage=s, task="{task}", seed="{seed}") for s in STAGES]
-    assert gathering(planned) == cells([*own, *of_twin], ["reviews", "news"], [0, 1])
+    assert gathering(planned) == cells([*own, *of_twin], TASKS, SEEDS)
 
 
 CELL_FILES = [
@@ -64,7 +58,6 @@ CELL_FILES = [
     if stage.sharded and by_default(stage.asked_for)
     for _, _, path in stage.files()
 ]
-
 
 # Correlations with similarities that differ by 6e-5 of themselves, which magnifies rounding.
 MAGNIFIED = {
@@ -123,6 +116,6 @@ def test_another_size_of_shards_rebuilds_nothing_that_was_touched(finished_run: 
     assert finished_run.planned() == set()
     assert (finished_run.folder / CELL_FILES[0]).read_bytes() == before
     finished_run.change_code("analyses/flow/measure.py")
-    split = cells(["flow"], ["reviews", "news"], [0, 1])
+    split = cells(["flow"], TASKS, SEEDS)
     shards = {f"{job}, test texts {part}" for job in split for part in ("0-4", "4-6")}
     assert shards <= finished_run.planned()

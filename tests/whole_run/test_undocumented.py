@@ -72,33 +72,20 @@ def answers(folder: Path, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def test_a_named_configuration_takes_the_place_of_the_default_one(tmp_path: Path) -> None:
-    """``workflow.config_settings``: the default's models and tasks would be added to the user's."""
-    assert not answers(tmp_path, "--cores", "1")["names"]
-    assert answers(tmp_path, "--cores", "1", "--configfile", "some.yaml")["names"]
-
-
-def test_the_files_of_the_configuration_can_be_read_as_text(tmp_path: Path) -> None:
-    """``workflow.configfiles``: the second of two equal keys would win unseen."""
-    files = answers(tmp_path, "--cores", "1", "--configfile", "some.yaml")["files"]
-    assert [Path(file).name for file in files] == ["some.yaml"]
-
-
-def test_rules_know_their_own_folder(tmp_path: Path) -> None:
-    """``workflow.current_basedir``: a module of another workflow would look in the other's."""
-    assert answers(tmp_path, "--cores", "1")["folder"] == str(tmp_path / "inner")
-
-
-@pytest.mark.parametrize("cores", [2, 5])
-def test_timings_take_all_cores(tmp_path: Path, cores: int) -> None:
-    """``workflow.resource_settings``: other jobs would run alongside timings."""
-    assert answers(tmp_path, "--cores", str(cores))["cores"] == cores
-
-
-@pytest.mark.parametrize(("arguments", "gpus"), [((), 1), (("--resources", "gpu=4"), 4)])
-def test_jobs_take_turns_on_a_gpu(tmp_path: Path, arguments: tuple[str, ...], gpus: int) -> None:
-    """``workflow.global_resources``: jobs would share a GPU and run out of memory."""
-    assert answers(tmp_path, "--cores", "1", *arguments)["gpu"] == gpus
+def test_the_functions_tell_how_snakemake_was_started(tmp_path: Path) -> None:
+    plain = answers(tmp_path, "--cores", "2")
+    given = ("--configfile", "some.yaml", "--resources", "gpu=4")
+    other = answers(tmp_path, "--cores", "5", *given)
+    # `workflow.config_settings`: the default's models and tasks would be added to the user's.
+    assert (plain["names"], other["names"]) == (False, True)
+    # `workflow.configfiles`: the second of two equal keys would win unseen.
+    assert [Path(file).name for file in other["files"]] == ["some.yaml"]
+    # `workflow.current_basedir`: a module of another workflow would look in the other's folder.
+    assert plain["folder"] == str(tmp_path / "inner")
+    # `workflow.resource_settings`: other jobs would run alongside timings.
+    assert (plain["cores"], other["cores"]) == (2, 5)
+    # `workflow.global_resources`: jobs would share a GPU and run out of memory.
+    assert (plain["gpu"], other["gpu"]) == (1, 4)
 
 
 COUNT_THREADS = f"""

@@ -10,13 +10,10 @@ from job_messages import (
     MEASURE,
     PROMPT,
     TWIN,
+    UNTRAINED,
     cells,
-    message_of,
-    plotted,
-    presented,
 )
 
-MAKE = message_of("prepare_untrained")
 TASKS, SEEDS = ["reviews", "news"], [0, 1]
 
 
@@ -32,14 +29,14 @@ def test_only_what_the_controls_name_is_measured_of_twins(
     checkout.config["controls"] = {"untrained": []}
     without = checkout.planned()
     assert not [message for message in without if "+" in message or "untrained" in message]
-    made = {MAKE.format(kind="shuffled", draw=0)}
+    made = {UNTRAINED.format(kind="shuffled", draw=0)}
     assert whole - without == of_twin(TWIN, PROMPT, MEASURE["flow"], MEASURE["compression"]) | made
     assert without < whole
 
     controls = {"untrained": ["initialized", "shuffled"], "draws": 2}
     checkout.config["controls"] = controls | {"stages": ["attention", "isolation"]}
     twins = {f"tiny+{k}-{d}": (k, d) for k in ("initialized", "shuffled") for d in (0, 1)}
-    expected = {MAKE.format(kind=kind, draw=draw) for kind, draw in twins.values()}
+    expected = {UNTRAINED.format(kind=kind, draw=draw) for kind, draw in twins.values()}
     for twin in twins:
         expected |= of_twin(twin, PROMPT, MEASURE["attention"], MEASURE["isolation"])
     assert checkout.planned() - without == expected
@@ -60,18 +57,8 @@ def test_shuffled_labels_add_predictions_of_every_task_that_only_claims_read(
     assert not [message for message in compared if "+shuffled" in message]
 
 
-def test_another_draw_computes_its_own_cells_and_the_claims(finished_run: Checkout) -> None:
-    finished_run.config["controls"]["draws"] = 2
-    second = of_twin("tiny+shuffled-1", PROMPT, MEASURE["flow"], MEASURE["compression"])
-    second |= {MAKE.format(kind="shuffled", draw=1)}
-    shown = presented("claims") | {plotted("flow")}
-    assert finished_run.planned() == second | shown
-    finished_run.config["controls"] = {"untrained": []}
-    assert finished_run.planned() == shown
-
-
-def test_twins_are_in_no_summary_figure_or_table_of_models(finished_run: Checkout) -> None:
-    results = finished_run.folder / "results"
+def test_twins_are_in_no_summary_figure_or_table_of_models(shared_run: Checkout) -> None:
+    results = shared_run.folder / "results"
     files = [path.relative_to(results) for path in results.rglob("*+*")]
     folders = {file.parts[0] for file in files} - {"benchmarks"}
     assert folders == {"models", "prompts", "flow", "compression"}
@@ -80,8 +67,8 @@ def test_twins_are_in_no_summary_figure_or_table_of_models(finished_run: Checkou
         assert "model" not in frame.columns or set(frame["model"]) == {"tiny"}, table
 
 
-def test_a_twin_is_measured_as_its_model_is_on_the_same_prompts(finished_run: Checkout) -> None:
-    results = finished_run.folder / "results"
+def test_a_twin_is_measured_as_its_model_is_on_the_same_prompts(shared_run: Checkout) -> None:
+    results = shared_run.folder / "results"
     for stage in ("prompts", "flow", "compression"):
         own, twin = (
             pl.read_parquet(results / f"{stage}/{model}/news/0.parquet") for model in ("tiny", TWIN)
