@@ -20,12 +20,9 @@ from stub_tokenizers import StubTokenizer
 
 SPACED = StubTokenizer(r" ?\w+|\s|.")
 
-
 TEMPLATE = Template.parse("Review: {text}\nSentiment:{label}")
 
-
 LABELS = [" Negative", " Positive"]
-
 
 CORPUS = [
     "Review: a fine film, at last\nSentiment: Positive\n",
@@ -33,7 +30,6 @@ CORPUS = [
     "Question: Who was it?\nAnswer Type: Person\n",
     "the film is a film of the year, and it is long: Negative reviews, Positive answers",
 ] * 5
-
 
 TEXTS = [
     "a fine film",
@@ -119,14 +115,12 @@ MAKERS: dict[str, Callable[[], Tokenizer]] = {
     "sentencepiece Unigram": lambda: _sentencepiece("unigram"),
 }
 
-
 NORMALIZING: dict[str, Callable[[], Tokenizer]] = {
     "sentencepiece BPE with NFKC": lambda: _normalizing([normalizers.NFKC()]),
     "blanks replaced before tokenization": lambda: _normalizing(
         [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
     ),
 }
-
 
 BYTE_LEVEL = [name for name in MAKERS if name.startswith("byte-level")]
 

@@ -16,7 +16,7 @@ from anchorflow.config.analysis import WORLDS
 from anchorflow.config.configuration import read_schema
 from anchorflow.config.stages import PRESENTED
 from browser import complaints, open_browser
-from checkout import ROOT, Checkout
+from checkout import Checkout
 from job_messages import OPTIONAL
 from tools.document import SCHEMA_FILE
 
@@ -30,9 +30,6 @@ CATEGORIES = [
 SUMMARY = "results/summary.html"
 MODELS = ("tiny", "twin")
 COMPARED = "comparison/flow_early.png"  # a figure of both
-RULES = "".join(
-    path.read_text(encoding="utf-8") for path in sorted((ROOT / "workflow/rules").glob("*.smk"))
-)
 # Figures and tables of a model that the rules put into the report, with their categories.
 SHOWN = {
     kind: {name: a.category for name, a in PRESENTED.items() if getattr(a, kind)}
@@ -45,7 +42,6 @@ FURTHER = [name for name in PRESENTED if name in OPTIONAL]
 # Snakemake's page brings its style sheet's compiler along, which says so on the console.
 KNOWN = ("cdn.tailwindcss.com should not be used in production",)
 SENT = "Network.requestWillBeSent"
-
 
 pytestmark = pytest.mark.xdist_group("report")  # one process makes the reports
 
@@ -133,12 +129,6 @@ def test_captions_name_models_and_tasks_and_where_counts_are(
         assert re.search(f"Models?: {models} Tasks: news, reviews ", text), path
         assert re.search(r"skipped|too long|not to test texts|how many texts", text), path
         assert "system-message" not in result["caption"], path  # what docutils does not understand
-
-
-def test_the_caption_files_are_those_that_the_rules_name() -> None:
-    alone = set(re.findall(r'caption="\.\./report/(\w+)\.rst"', RULES))
-    captions = {path.stem for path in (ROOT / "workflow/report").glob("*.rst")}
-    assert captions == {*alone, "workflow"}
 
 
 class Reader:

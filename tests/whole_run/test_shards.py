@@ -59,7 +59,6 @@ CELL_FILES = [
     for _, _, path in stage.files()
 ]
 
-
 # Correlations with similarities that differ by 6e-5 of themselves, which magnifies rounding.
 MAGNIFIED = {
     "correlation": "similarity",

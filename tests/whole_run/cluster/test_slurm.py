@@ -28,7 +28,6 @@ SUMMARIES = [
 ]
 TIMED = [claim.name for claim in load_claims() if claim.rule == QUARTILES]  # claims about time
 
-
 # One process starts the cluster.
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("cluster")]
 
