@@ -209,7 +209,7 @@ def test_what_changes_no_number_rebuilds_nothing(finished_run: Checkout) -> None
         shutil.copy(methods / f"{entry}.py", methods / "new.py")
     fields = folder / "workflow/anchorflow/schemas/fields.py"  # a new column, which no table has
     with fields.open("a", encoding="utf-8") as file:
-        file.write('\nNEW = field("new", pa.int32(), "new")\n')
+        file.write('\nNEW = Column("new", "int32", "new")\n')
     for caption in (folder / "workflow" / "report").glob("*.rst"):
         caption.write_text("Another caption.\n", encoding="utf-8")
     finished_run.edit("workflow/rules/presenting.smk", 'f"{kind.title()}s"', 'f"{kind}s"')

@@ -12,6 +12,7 @@ from job_messages import MEASURE, OPTIONAL, plotted, summarized
 
 # Imported by users alone: no rule runs them.
 PUBLIC = {
+    "command/citations.py",
     *("classifier.py", "fitted_weights.py", "kept_positions.py", "manifest.py"),
     "summary/__main__.py",
     *("measurement.py", "finished_run.py", "analyses/timing/published.py", "schemas/costs.py"),
@@ -27,8 +28,13 @@ NOT_IN_A_SMALL_RUN = {
     "scripts/gather.py",
     "prepare/further_embeddings.py",
 }
-SHARED = "schemas/fields.py"  # whose columns count with the tables that have them
-DESCRIBED = {"Column": 2, "table": 1}  # which argument of a schema's call is a description
+# Whose columns and measures count with the tables that have them.
+SHARED = ("schemas/fields.py", "schemas/measures.py", "schemas/summaries.py")
+DESCRIBED = {
+    "Column": 2,
+    "table": 1,
+    "Measure": 1,
+}  # which argument of a schema's call is a description
 
 
 class Rewording(ast.NodeTransformer):
@@ -139,7 +145,8 @@ def test_an_edit_of_any_module_is_seen_and_named(finished_run: Checkout) -> None
     """
     originals = {path: path.read_text(encoding="utf-8") for path in code_files(finished_run)}
     waiting = {label(finished_run, path): path for path in originals}
-    del waiting[SHARED]
+    for name in SHARED:
+        del waiting[name]
     found: dict[str, set[str]] = {}
     while True:
         for path, text in originals.items():
@@ -171,8 +178,21 @@ def test_an_edit_of_any_module_is_seen_and_named(finished_run: Checkout) -> None
     assert MEASURE["isolation"].format(**of_seed) not in found["analyses/flow/measure.py"]
 
 
+def test_bounds_of_a_measure_that_summaries_share_rebuild_all_that_have_it(
+    finished_run: Checkout,
+) -> None:
+    old = (
+        '"label_loyalty", "share of predictions that are the same as in the unmodified run", SHARE'
+    )
+    new = old.replace("SHARE", "(0.0, 2.0)")
+    finished_run.edit(f"workflow/anchorflow/{SHARED[1]}", old, new)
+    changed = named(finished_run)
+    assert {"analyses/isolation/schema.py", "analyses/compression/schema.py"} <= changed.keys()
+    assert {"analyses/retrieval/schema.py", "analyses/flow/schema.py"}.isdisjoint(changed)
+
+
 def test_a_column_that_tables_share_rebuilds_all_that_have_it(finished_run: Checkout) -> None:
-    finished_run.edit(f"workflow/anchorflow/{SHARED}", '"layer", "int32"', '"layer", "int64"')
+    finished_run.edit(f"workflow/anchorflow/{SHARED[0]}", '"layer", "int32"', '"layer", "int64"')
     changed = named(finished_run)
     assert {"analyses/flow/schema.py", "analyses/confusion/schema.py"} <= changed.keys()
     assert {"analyses/isolation/schema.py", "schemas/prompts.py"}.isdisjoint(changed)
