@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from anchorflow import Run
-from anchorflow.analyses.reweighting.schema import REWEIGHTING_SUMMARY
+from anchorflow.analyses.reweighting import REWEIGHTING_SUMMARY
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.store.all_tables import TABLES

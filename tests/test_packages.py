@@ -108,8 +108,6 @@ def test_a_folder_has_the_modules_that_its_declaration_needs(name: str) -> None:
     assert analysis.table or not tabulates
     if tabulates:
         assert f"tabulate_{name}" in functions(folder / "tabulate.py")
-    # Its tables are measured, or summarized, and described in the one file.
-    assert (folder / "schema.py").is_file()
     pages = {file.stem for file in folder.iterdir() if file.suffix in PAGE_PARTS}
     found = {verb for verb in VERBS if (folder / f"{verb}.py").is_file()} - {"tabulate"}
     assert found == {*needs, *(pages & {"plot"})}  # a page has a rule of its own

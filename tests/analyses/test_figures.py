@@ -7,12 +7,12 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
+from anchorflow.analyses.attention import ATTENTION_SUMMARY
 from anchorflow.analyses.attention.plot import plot_attention
-from anchorflow.analyses.attention.schema import ATTENTION_SUMMARY
 from anchorflow.analyses.confusion.plot import plot_confusion
 from anchorflow.analyses.confusion.summarize import summarize_confusion
+from anchorflow.analyses.flow import FLOW_SUMMARY
 from anchorflow.analyses.flow.plot import plot_flow
-from anchorflow.analyses.flow.schema import FLOW_SUMMARY
 from anchorflow.analyses.flow.summarize import measures
 from anchorflow.analyses.kernel.plot import plot_kernel
 from anchorflow.analyses.label_words.plot import plot_label_words

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import anchorflow.claims.sections as package
-from anchorflow.analyses.kernel.schema import SEGMENTED
+from anchorflow.analyses.kernel import SEGMENTED
 from anchorflow.analyses.kernel.segments import segment_names
 from anchorflow.analyses.probes.measure import measure_probes
 from anchorflow.analyses.retrieval.summarize import CHOICES

@@ -271,7 +271,7 @@ def test_summarizing_flow_needs_its_statistics_but_no_model() -> None:
     assert params.pop("numbers")
     found = {file.split()[0] for files in params.values() for file in files}
     assert {"analyses/flow/summarize.py", "statistics/by_task.py"} <= found
-    assert {"statistics/estimates.py", "analyses/flow/schema.py", "scripts/summarize.py"} <= found
+    assert {"statistics/estimates.py", "analyses/flow/__init__.py", "scripts/summarize.py"} <= found
     assert {"code_model", "code_prepare", "code_store"}.isdisjoint(params)
     assert "analyses/flow/measure.py" not in found
 

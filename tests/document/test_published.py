@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from anchorflow.analyses.reweighting.schema import REWEIGHTING_SUMMARY
+from anchorflow.analyses.reweighting import REWEIGHTING_SUMMARY
 from anchorflow.claims.schema import CLAIMS
 from anchorflow.config.errors import InputError
 from anchorflow.config.stages import table_at

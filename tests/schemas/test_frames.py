@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anchorflow.analyses.flow.schema import FLOW
+from anchorflow.analyses.flow import FLOW
 from anchorflow.schemas.frames import frame_schema, keyed
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anchorflow.analyses.flow.schema import FLOW
+from anchorflow.analyses.flow import FLOW
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.embeddings import EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema, keyed

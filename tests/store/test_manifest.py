@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from anchorflow.analyses.flow.schema import FLOW_SUMMARY
-from anchorflow.analyses.timing.schema import TIMING
+from anchorflow.analyses.flow import FLOW_SUMMARY
+from anchorflow.analyses.timing import TIMING
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.store.checksums import fingerprints, sha256_of, write_json

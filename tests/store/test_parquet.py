@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anchorflow.analyses.flow.schema import FLOW
+from anchorflow.analyses.flow import FLOW
 from anchorflow.config.errors import InputError
 from anchorflow.config.table import Column, table
 from anchorflow.schemas.frames import frame_schema

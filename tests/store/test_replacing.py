@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from anchorflow.analyses.flow.schema import FLOW
+from anchorflow.analyses.flow import FLOW
 from anchorflow.config.errors import InputError
 from anchorflow.present.page import Page, write_csv, write_html, write_markdown
 from anchorflow.present.style import save

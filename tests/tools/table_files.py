@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.flow.schema import FLOW
+from anchorflow.analyses.flow import FLOW
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.parquet import write_frame

@@ -5,11 +5,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anchorflow.analyses.attention.schema import ATTENTION_SUMMARY
-from anchorflow.analyses.confusion.schema import CONFUSION_SUMMARY
-from anchorflow.analyses.flow.schema import FLOW_SUMMARY
-from anchorflow.analyses.isolation.schema import ISOLATION_SUMMARY
-from anchorflow.analyses.kernel.schema import KERNEL_SUMMARY
+from anchorflow.analyses.attention import ATTENTION_SUMMARY
+from anchorflow.analyses.confusion import CONFUSION_SUMMARY
+from anchorflow.analyses.flow import FLOW_SUMMARY
+from anchorflow.analyses.isolation import ISOLATION_SUMMARY
+from anchorflow.analyses.kernel import KERNEL_SUMMARY
 from anchorflow.claims.claim import Curve, Depth, Isolated
 from anchorflow.claims.comparison import isolated_depths, over_depth
 from anchorflow.claims.schema import CLAIMS

@@ -65,10 +65,10 @@ def test_its_analysis_runs_from_configuration_to_figure_and_claim(
     # An edit of its code reruns this analysis and what reads it, and an edit of a word nothing.
     assert planned(run, installed) == set()
     folder = installed / "anchorflow_sink" / "sink"
-    words = (folder / "schema.py").read_text(encoding="utf-8")
+    words = (folder / "__init__.py").read_text(encoding="utf-8")
     edited = words.replace("mean over heads", "averaged over heads")
     assert edited != words
-    (folder / "schema.py").write_text(edited, encoding="utf-8")
+    (folder / "__init__.py").write_text(edited, encoding="utf-8")
     assert planned(run, installed) == set()
     code = (folder / "measure.py").read_text(encoding="utf-8")
     (folder / "measure.py").write_text(f"{code}\nEDITED = 1\n", encoding="utf-8")

@@ -177,7 +177,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     "no twins": (settings(controls={"untrained": []}), CLAIMS | {plotted("flow")}),
     "claims": (new_claims, CLAIMS),
     "columns": (  # also those of the claims, which read the table
-        text("analyses/attention/schema.py", '"unpredicted", "int32"', '"unpredicted", "int64"'),
+        text("analyses/attention/__init__.py", '"unpredicted", "int32"', '"unpredicted", "int64"'),
         presented("attention", "claims"),
     ),
 }

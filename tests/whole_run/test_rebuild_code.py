@@ -88,7 +88,7 @@ def label(run: Checkout, path: Path) -> str:
 
 
 def is_schema(name: str) -> bool:
-    return name.endswith("/schema.py") or (
+    return bool(re.fullmatch(r"claims/schema.py|analyses/\w+/__init__.py", name)) or (
         name.startswith("schemas/") and name != "schemas/frames.py"
     )
 
@@ -187,15 +187,15 @@ def test_bounds_of_a_measure_that_summaries_share_rebuild_all_that_have_it(
     new = old.replace("SHARE", "(0.0, 2.0)")
     finished_run.edit(f"workflow/anchorflow/{SHARED[1]}", old, new)
     changed = named(finished_run)
-    assert {"analyses/isolation/schema.py", "analyses/compression/schema.py"} <= changed.keys()
-    assert {"analyses/retrieval/schema.py", "analyses/flow/schema.py"}.isdisjoint(changed)
+    assert {"analyses/isolation/__init__.py", "analyses/compression/__init__.py"} <= changed.keys()
+    assert {"analyses/retrieval/__init__.py", "analyses/flow/__init__.py"}.isdisjoint(changed)
 
 
 def test_a_column_that_tables_share_rebuilds_all_that_have_it(finished_run: Checkout) -> None:
     finished_run.edit(f"workflow/anchorflow/{SHARED[0]}", '"layer", "int32"', '"layer", "int64"')
     changed = named(finished_run)
-    assert {"analyses/flow/schema.py", "analyses/confusion/schema.py"} <= changed.keys()
-    assert {"analyses/isolation/schema.py", "schemas/prompts.py"}.isdisjoint(changed)
+    assert {"analyses/flow/__init__.py", "analyses/confusion/__init__.py"} <= changed.keys()
+    assert {"analyses/isolation/__init__.py", "schemas/prompts.py"}.isdisjoint(changed)
 
 
 def test_a_new_version_of_everything_is_a_number_to_raise(finished_run: Checkout) -> None:

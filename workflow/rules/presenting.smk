@@ -14,8 +14,6 @@ def code_of_presenting(verb, name):
     modules = [file] if file_of(file).is_file() else []
     if name == "claims" and verb != "tabulate":
         modules += claim_modules()
-    if verb == "summarize":
-        modules.append(f"{folder_of(name)}/schema.py")
     return {"analysis": name, **code_of(verb, *modules)}
 
 

@@ -4,13 +4,13 @@ from anchorflow.store.fork_server import continue_in_fork
 
 continue_in_fork(snakemake)
 
-from anchorflow.analyses.flow_page.plot import flow_pages
-from anchorflow.analyses.flow_page.schema import (
+from anchorflow.analyses.flow_page import (
     SHOWN_HEADS,
     SHOWN_KNOCKOUTS,
     SHOWN_PROMPTS,
     TOKEN_SALIENCY,
 )
+from anchorflow.analyses.flow_page.plot import flow_pages
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.store.job import job
 from anchorflow.store.parquet import read_table

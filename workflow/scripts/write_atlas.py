@@ -6,8 +6,8 @@ continue_in_fork(snakemake)
 
 from pathlib import Path
 
+from anchorflow.analyses.heads import HEADS_SUMMARY
 from anchorflow.analyses.heads.atlas import atlas, write_atlas
-from anchorflow.analyses.heads.schema import HEADS_SUMMARY
 from anchorflow.store.checksums import read_json
 from anchorflow.store.job import job
 from anchorflow.store.parquet import read_table

@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from anchorflow.analyses.ablation import ABLATION_SUMMARY
 from anchorflow.analyses.ablation.plot import plot_ablation
-from anchorflow.analyses.ablation.schema import ABLATION_SUMMARY
 from anchorflow.analyses.ablation.summarize import area_over, summarize_ablation
 from anchorflow.schemas.frames import frame_schema
 from constructed.heads import ablation

@@ -4,7 +4,7 @@ import polars as pl
 
 from anchorflow.analyses.ablation import measure as ablation
 from anchorflow.analyses.ablation.measure import measure_ablation, settings_of
-from anchorflow.analyses.heads.schema import HEADS
+from anchorflow.analyses.heads import HEADS
 from constructed.rows import frame
 from tiny_cells import TABLE
 

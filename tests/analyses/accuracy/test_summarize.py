@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
-from anchorflow.analyses.accuracy.schema import ACCURACY_SUMMARY
+from anchorflow.analyses.accuracy import ACCURACY_SUMMARY
 from anchorflow.analyses.accuracy.summarize import accuracy_measures, summarize_accuracy
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.predictions import PREDICTIONS

@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
+from anchorflow.analyses.attention import ATTENTION_SUMMARY
 from anchorflow.analyses.attention.plot import plot_attention
-from anchorflow.analyses.attention.schema import ATTENTION_SUMMARY
 from anchorflow.analyses.attention.summarize import mean_graded
 from anchorflow.schemas.frames import frame_schema
 from constructed.attention import deep_tables

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anchorflow.analyses.attention.schema import ATTENTION, ATTENTION_SUMMARY
+from anchorflow.analyses.attention import ATTENTION, ATTENTION_SUMMARY
 from anchorflow.analyses.attention.summarize import (
     class_scores,
     cumulative_share,

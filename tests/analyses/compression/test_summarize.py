@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
+from anchorflow.analyses.compression import COMPRESSION, COMPRESSION_SUMMARY
 from anchorflow.analyses.compression.published import table_2
-from anchorflow.analyses.compression.schema import COMPRESSION, COMPRESSION_SUMMARY
 from anchorflow.analyses.compression.summarize import (
     halves,
     retention_measures,

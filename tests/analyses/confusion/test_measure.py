@@ -10,6 +10,7 @@ import torch
 from scipy.spatial.distance import pdist
 from torch import Tensor
 
+from anchorflow.analyses.confusion import CONFUSION
 from anchorflow.analyses.confusion.measure import (
     key_distances,
     key_distances_by_head,
@@ -17,7 +18,6 @@ from anchorflow.analyses.confusion.measure import (
     word_keys,
 )
 from anchorflow.analyses.confusion.plot import pair_matrix
-from anchorflow.analyses.confusion.schema import CONFUSION
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from scipy.stats import spearmanr
 
-from anchorflow.analyses.confusion.schema import CONFUSION_SUMMARY
+from anchorflow.analyses.confusion import CONFUSION_SUMMARY
 from anchorflow.analyses.confusion.summarize import (
     confusion_measures,
     rank_correlations,

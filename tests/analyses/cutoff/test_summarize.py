@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anchorflow.analyses.cutoff.schema import CUTOFF_SUMMARY
+from anchorflow.analyses.cutoff import CUTOFF_SUMMARY
 from anchorflow.analyses.cutoff.summarize import layers_needed, summarize_cutoff
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.change import CHANGES

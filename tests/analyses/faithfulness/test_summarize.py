@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anchorflow.analyses.faithfulness.schema import FAITHFULNESS_SUMMARY
+from anchorflow.analyses.faithfulness import FAITHFULNESS_SUMMARY
 from anchorflow.analyses.faithfulness.summarize import summarize_faithfulness
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from anchorflow.analyses.flow import FLOW
 from anchorflow.analyses.flow.measure import (
     ALL,
     MATCHED,
@@ -21,7 +22,6 @@ from anchorflow.analyses.flow.measure import (
     measure_flow,
     text_draw,
 )
-from anchorflow.analyses.flow.schema import FLOW
 from anchorflow.model.batches import Batch, batches_of
 from anchorflow.model.layers import decoder_layers, recompute_activations
 from anchorflow.model.prefix import shared_token_ids

@@ -7,9 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anchorflow.analyses.flow import plot
+from anchorflow.analyses.flow import FLOW_SUMMARY, plot
 from anchorflow.analyses.flow.plot import plot_flow
-from anchorflow.analyses.flow.schema import FLOW_SUMMARY
 from anchorflow.analyses.flow.summarize import FLOWS, mean_shares, measures
 from anchorflow.measurement import defaults, plot_summary
 from anchorflow.schemas.frames import frame_schema

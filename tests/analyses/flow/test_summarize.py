@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from anchorflow.analyses.flow.schema import FLOW, FLOW_SUMMARY
+from anchorflow.analyses.flow import FLOW, FLOW_SUMMARY
 from anchorflow.analyses.flow.summarize import FLOWS, measures, summarize_flow
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema

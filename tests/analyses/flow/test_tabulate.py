@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anchorflow.analyses.flow.schema import FLOW_SUMMARY
+from anchorflow.analyses.flow import FLOW_SUMMARY
 from anchorflow.analyses.flow.tabulate import tabulate_flow
 from anchorflow.schemas.frames import frame_schema
 

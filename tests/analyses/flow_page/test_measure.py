@@ -7,15 +7,15 @@ import torch
 from tokenizers import Tokenizer, decoders, models
 
 from anchorflow.analyses.flow.measure import measure_flow
-from anchorflow.analyses.flow_page import measure as flow_page
-from anchorflow.analyses.flow_page.measure import CUTS, measure_flow_page, token_texts
-from anchorflow.analyses.flow_page.plot import flow_masks, saliency_matrices
-from anchorflow.analyses.flow_page.schema import (
+from anchorflow.analyses.flow_page import (
     SHOWN_HEADS,
     SHOWN_KNOCKOUTS,
     SHOWN_PROMPTS,
     TOKEN_SALIENCY,
 )
+from anchorflow.analyses.flow_page import measure as flow_page
+from anchorflow.analyses.flow_page.measure import CUTS, measure_flow_page, token_texts
+from anchorflow.analyses.flow_page.plot import flow_masks, saliency_matrices
 from anchorflow.analyses.heads.measure import measure_heads
 from anchorflow.analyses.knockout.measure import Cut, as_heavy
 from anchorflow.config.errors import InputError

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from anchorflow.analyses.heads.schema import HEADS_SUMMARY
+from anchorflow.analyses.heads import HEADS_SUMMARY
 from anchorflow.analyses.heads.summarize import ranks_agree, summarize_heads
 from anchorflow.analyses.heads.tabulate import tabulate_heads
 from anchorflow.config.errors import InputError

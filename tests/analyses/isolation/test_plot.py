@@ -7,9 +7,8 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from anchorflow.analyses.isolation import plot
+from anchorflow.analyses.isolation import ISOLATION_SUMMARY, plot
 from anchorflow.analyses.isolation.plot import plot_isolation
-from anchorflow.analyses.isolation.schema import ISOLATION_SUMMARY
 from anchorflow.present.style import thin
 from anchorflow.schemas.frames import frame_schema
 from figure_style import figure_of, level_of_chance

@@ -5,7 +5,7 @@ from math import log
 import polars as pl
 import pytest
 
-from anchorflow.analyses.isolation.schema import ISOLATION_SUMMARY
+from anchorflow.analyses.isolation import ISOLATION_SUMMARY
 from anchorflow.analyses.isolation.summarize import loyalty_measures, summarize_isolation
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema

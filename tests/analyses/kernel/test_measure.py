@@ -7,6 +7,7 @@ import torch
 from polars.testing import assert_frame_equal
 from transformers import DynamicCache
 
+from anchorflow.analyses.kernel import KERNEL, STATES
 from anchorflow.analyses.kernel.measure import (
     correlations,
     cost,
@@ -14,7 +15,6 @@ from anchorflow.analyses.kernel.measure import (
     kernel_predictions,
     measure_kernel,
 )
-from anchorflow.analyses.kernel.schema import KERNEL, STATES
 from anchorflow.analyses.kernel.segments import PLACES, segment_matrix
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.random_draws import generator

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.kernel.schema import KERNEL_SUMMARY
+from anchorflow.analyses.kernel import KERNEL_SUMMARY
 from anchorflow.analyses.kernel.summarize import head_keys, head_measures
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.by_task import AVERAGE

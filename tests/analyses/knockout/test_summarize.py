@@ -5,7 +5,7 @@ from math import log
 import polars as pl
 import pytest
 
-from anchorflow.analyses.knockout.schema import KNOCKOUT_SUMMARY
+from anchorflow.analyses.knockout import KNOCKOUT_SUMMARY
 from anchorflow.analyses.knockout.summarize import summarize_knockout
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema

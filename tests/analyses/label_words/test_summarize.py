@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from anchorflow.analyses.label_words.schema import LABEL_WORDS_SUMMARY
+from anchorflow.analyses.label_words import LABEL_WORDS_SUMMARY
 from anchorflow.analyses.label_words.summarize import named_labels, summarize_label_words
 from anchorflow.config.errors import InputError
 from anchorflow.random_draws import drawn_texts

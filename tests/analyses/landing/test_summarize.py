@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from anchorflow.analyses.kernel.segments import PLACES, segment_names
-from anchorflow.analyses.landing.schema import LANDING_SUMMARY
+from anchorflow.analyses.landing import LANDING_SUMMARY
 from anchorflow.analyses.landing.summarize import segment_measures
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.by_task import AVERAGE

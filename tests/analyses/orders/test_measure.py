@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from anchorflow.analyses.kernel.measure import kernel_estimates
-from anchorflow.analyses.orders import check
+from anchorflow.analyses.orders import ORDERS, check
 from anchorflow.analyses.orders.measure import cost, measure_orders
-from anchorflow.analyses.orders.schema import ORDERS
 from anchorflow.config.errors import InputError
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.schemas.frames import frame_schema

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anchorflow.analyses.orders.schema import ORDERS_SUMMARY
+from anchorflow.analyses.orders import ORDERS_SUMMARY
 from anchorflow.analyses.orders.summarize import (
     order_statistic,
     pairs_that_differ,

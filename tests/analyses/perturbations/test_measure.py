@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 import torch
 
+from anchorflow.analyses.perturbations import PERTURBATIONS
 from anchorflow.analyses.perturbations.measure import cost, measure_perturbations
-from anchorflow.analyses.perturbations.schema import PERTURBATIONS
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.schemas.frames import frame_schema
 from constructed.corpus import perturbed_prompts, untouched_predictions

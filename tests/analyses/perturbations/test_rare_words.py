@@ -7,12 +7,12 @@ import polars as pl
 import pytest
 import torch
 
+from anchorflow.analyses.perturbations import RARE_WORDS
 from anchorflow.analyses.perturbations.rare_words import (
     choose_rare_words,
     nearest_rarer,
     whole_words,
 )
-from anchorflow.analyses.perturbations.schema import RARE_WORDS
 from anchorflow.analyses.perturbations.words import content_words
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.embeddings import open_encoder

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anchorflow.analyses.perturbations.schema import PERTURBATIONS_SUMMARY
+from anchorflow.analyses.perturbations import PERTURBATIONS_SUMMARY
 from anchorflow.analyses.perturbations.summarize import CHANGES, summarize_perturbations
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema

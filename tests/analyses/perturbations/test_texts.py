@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anchorflow.analyses.perturbations.schema import PERTURBED_TEXTS, RARE_WORDS
+from anchorflow.analyses.perturbations import PERTURBED_TEXTS, RARE_WORDS
 from anchorflow.analyses.perturbations.texts import (
     NEIGHBORS,
     mistyped,

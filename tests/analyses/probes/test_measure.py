@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 from sklearn.linear_model import RidgeClassifier
 
-from anchorflow.analyses.kernel.schema import STATES
+from anchorflow.analyses.kernel import STATES
+from anchorflow.analyses.probes import PROBES
 from anchorflow.analyses.probes.measure import measure_probes, probe
-from anchorflow.analyses.probes.schema import PROBES
 from anchorflow.schemas.frames import frame_schema
 from constructed.kernel import states
 

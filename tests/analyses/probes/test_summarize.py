@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
+from anchorflow.analyses.probes import PROBES, PROBES_SUMMARY
 from anchorflow.analyses.probes.measure import measure_probes
-from anchorflow.analyses.probes.schema import PROBES, PROBES_SUMMARY
 from anchorflow.analyses.probes.summarize import summarize_probes
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.by_task import AVERAGE

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from anchorflow.analyses.kernel.summarize import choose_head
-from anchorflow.analyses.regressors.schema import REGRESSORS_SUMMARY
+from anchorflow.analyses.regressors import REGRESSORS_SUMMARY
 from anchorflow.analyses.regressors.summarize import encoder_prediction, logistic_prediction
 from anchorflow.random_draws import halves
 from anchorflow.schemas.frames import frame_schema

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 import torch
 
+from anchorflow.analyses.retrieval import RETRIEVAL
 from anchorflow.analyses.retrieval.measure import cost, describe_demonstrations, measure_retrieval
 from anchorflow.analyses.retrieval.samples import choose_demonstrations
-from anchorflow.analyses.retrieval.schema import RETRIEVAL
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.prompts import build_prompts
 from anchorflow.prepare.template import Template

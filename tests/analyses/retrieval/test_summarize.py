@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anchorflow.analyses.retrieval.schema import RETRIEVAL_SUMMARY
+from anchorflow.analyses.retrieval import RETRIEVAL_SUMMARY
 from anchorflow.analyses.retrieval.summarize import CHOICES, GAINS, majority, summarize_retrieval
 from anchorflow.config.configuration import read_schema
 from anchorflow.config.errors import InputError

@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from anchorflow.analyses.reweighting import REWEIGHTING_SUMMARY
 from anchorflow.analyses.reweighting.published import table_1
-from anchorflow.analyses.reweighting.schema import REWEIGHTING_SUMMARY
 from anchorflow.analyses.reweighting.summarize import (
     MEASURES,
     performance_measures,

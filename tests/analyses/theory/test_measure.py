@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from anchorflow.analyses.theory import THEORY
 from anchorflow.analyses.theory.hidden_markov import World, draw_sequences, draw_world, operators
 from anchorflow.analyses.theory.measure import (
     Moment,
@@ -19,7 +20,6 @@ from anchorflow.analyses.theory.measure import (
     ridge_kernel,
     second_moment,
 )
-from anchorflow.analyses.theory.schema import THEORY
 from anchorflow.config.errors import InputError
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anchorflow.analyses.theory.schema import THEORY_SUMMARY
+from anchorflow.analyses.theory import THEORY_SUMMARY
 from anchorflow.analyses.theory.summarize import floor, slope, summarize_theory
 from anchorflow.schemas.frames import frame_schema
 from constructed.theory import KERNELS, measured, summary

@@ -3,9 +3,9 @@
 import polars as pl
 import pytest
 
+from anchorflow.analyses.timing import TIMING
 from anchorflow.analyses.timing import measure as timing
 from anchorflow.analyses.timing.measure import measure_timing
-from anchorflow.analyses.timing.schema import TIMING
 from anchorflow.schemas.frames import frame_schema
 from constructed.timing import WAYS
 from tiny_models import PREFIX, shared_prompts, tiny_model

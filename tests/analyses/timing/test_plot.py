@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
+from anchorflow.analyses.timing import TIMING
 from anchorflow.analyses.timing.plot import accuracy_and_time, plot_timing
-from anchorflow.analyses.timing.schema import TIMING
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from constructed.timing import WAYS, retention_of, timings_of

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from anchorflow.analyses.transplant.schema import TRANSPLANT_SUMMARY
+from anchorflow.analyses.transplant import TRANSPLANT_SUMMARY
 from anchorflow.analyses.transplant.summarize import summarize_transplant
 from anchorflow.schemas.frames import frame_schema
 from constructed.interventions import prompts, transplant

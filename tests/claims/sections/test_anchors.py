@@ -6,9 +6,9 @@ from functools import partial
 import polars as pl
 import pytest
 
-from anchorflow.analyses.confusion.schema import CONFUSION
-from anchorflow.analyses.reweighting.schema import REWEIGHTING
-from anchorflow.analyses.timing.schema import TIMING
+from anchorflow.analyses.confusion import CONFUSION
+from anchorflow.analyses.reweighting import REWEIGHTING
+from anchorflow.analyses.timing import TIMING
 from anchorflow.claims.summarize import load_claims
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS

@@ -5,7 +5,7 @@ from functools import partial
 import polars as pl
 import pytest
 
-from anchorflow.analyses.retrieval.schema import RETRIEVAL
+from anchorflow.analyses.retrieval import RETRIEVAL
 from anchorflow.claims.verdicts import NOT_COMPARED, SUPPORTED
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS

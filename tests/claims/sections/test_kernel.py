@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anchorflow.analyses.kernel.schema import SEGMENTED
+from anchorflow.analyses.kernel import SEGMENTED
 from anchorflow.analyses.kernel.segments import segment_names
-from anchorflow.analyses.probes.schema import PROBES
+from anchorflow.analyses.probes import PROBES
 from anchorflow.claims import heads as _heads
 from anchorflow.claims.claim import Run, Sampled
 from anchorflow.claims.summarize import load_claims

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.attention.schema import ATTENTION
+from anchorflow.analyses.attention import ATTENTION
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS

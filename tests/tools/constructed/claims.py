@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from anchorflow.analyses.compression.schema import COMPRESSION
-from anchorflow.analyses.isolation.schema import ISOLATION
-from anchorflow.analyses.kernel.schema import COUNTS, KERNEL, KERNEL_ATTENTION, SIMILARITY
+from anchorflow.analyses.compression import COMPRESSION
+from anchorflow.analyses.isolation import ISOLATION
+from anchorflow.analyses.kernel import COUNTS, KERNEL, KERNEL_ATTENTION, SIMILARITY
 from anchorflow.claims import summarize as engine
 from anchorflow.claims.verdicts import NOT_MEASURED, NOT_SUPPORTED, SUPPORTED, UNDECIDED
 from anchorflow.config.cell_names import Words

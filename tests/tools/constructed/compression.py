@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from anchorflow.analyses.compression.schema import COMPRESSION
+from anchorflow.analyses.compression import COMPRESSION
 from anchorflow.analyses.compression.summarize import summarize_compression
 from anchorflow.schemas.prompts import PROMPTS
 from constructed.rows import frame

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.confusion.schema import CONFUSION
+from anchorflow.analyses.confusion import CONFUSION
 from anchorflow.analyses.confusion.summarize import summarize_confusion
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from anchorflow.analyses.ablation.schema import ABLATION
-from anchorflow.analyses.heads.schema import HEADS
+from anchorflow.analyses.ablation import ABLATION
+from anchorflow.analyses.heads import HEADS
 from anchorflow.schemas.beta import BETA
 from constructed.rows import frame
 

@@ -4,11 +4,11 @@ from math import log
 
 import polars as pl
 
-from anchorflow.analyses.cutoff.schema import CUTOFF
-from anchorflow.analyses.faithfulness.schema import FAITHFULNESS
-from anchorflow.analyses.isolation.schema import ISOLATION
-from anchorflow.analyses.knockout.schema import KNOCKOUT
-from anchorflow.analyses.transplant.schema import TRANSPLANT
+from anchorflow.analyses.cutoff import CUTOFF
+from anchorflow.analyses.faithfulness import FAITHFULNESS
+from anchorflow.analyses.isolation import ISOLATION
+from anchorflow.analyses.knockout import KNOCKOUT
+from anchorflow.analyses.transplant import TRANSPLANT
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 from constructed.rows import frame

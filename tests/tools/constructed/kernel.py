@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.kernel.schema import COUNTS, KERNEL, PLACED, SEGMENTED, STATES
+from anchorflow.analyses.kernel import COUNTS, KERNEL, PLACED, SEGMENTED, STATES
 from anchorflow.analyses.kernel.segments import PLACES, segment_names
 from anchorflow.analyses.kernel.summarize import summarize_kernel
 from anchorflow.analyses.landing.summarize import summarize_landing
+from anchorflow.analyses.probes import PROBES
 from anchorflow.analyses.probes.measure import measure_probes
-from anchorflow.analyses.probes.schema import PROBES
 from anchorflow.analyses.probes.summarize import summarize_probes
 from anchorflow.analyses.regressors.summarize import summarize_regressors
 from anchorflow.random_draws import halves

@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from anchorflow.analyses.attention.schema import ATTENTION
-from anchorflow.analyses.flow.schema import FLOW
+from anchorflow.analyses.attention import ATTENTION
+from anchorflow.analyses.flow import FLOW
+from anchorflow.analyses.isolation import ISOLATION
 from anchorflow.analyses.isolation.measure import Setting
-from anchorflow.analyses.isolation.schema import ISOLATION
 from anchorflow.analyses.label_words.summarize import summarize_label_words
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS

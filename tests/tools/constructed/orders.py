@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anchorflow.analyses.orders.schema import ORDERS
+from anchorflow.analyses.orders import ORDERS
 from anchorflow.analyses.orders.summarize import summarize_orders
 from anchorflow.schemas.prompts import PROMPTS
 from constructed.rows import frame

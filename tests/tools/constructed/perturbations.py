@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anchorflow.analyses.perturbations.schema import PERTURBATIONS, PERTURBED_TEXTS
+from anchorflow.analyses.perturbations import PERTURBATIONS, PERTURBED_TEXTS
 from anchorflow.analyses.perturbations.summarize import summarize_perturbations
 from anchorflow.schemas.prompts import PROMPTS
 from constructed.rows import frame

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anchorflow.analyses.retrieval.schema import RETRIEVAL
+from anchorflow.analyses.retrieval import RETRIEVAL
 from anchorflow.analyses.retrieval.summarize import summarize_retrieval
 from anchorflow.schemas.prompts import PROMPTS
 from constructed.rows import frame

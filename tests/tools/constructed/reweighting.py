@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anchorflow.analyses.reweighting.schema import REWEIGHTING
+from anchorflow.analyses.reweighting import REWEIGHTING
 from anchorflow.schemas.prompts import PROMPTS
 from constructed.rows import frame
 

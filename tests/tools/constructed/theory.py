@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anchorflow.analyses.theory.schema import THEORY
+from anchorflow.analyses.theory import THEORY
 from anchorflow.analyses.theory.summarize import summarize_theory
 from constructed.rows import frame
 

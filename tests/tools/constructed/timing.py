@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from anchorflow.analyses.compression.schema import COMPRESSION_SUMMARY
-from anchorflow.analyses.timing.schema import TIMING
+from anchorflow.analyses.compression import COMPRESSION_SUMMARY
+from anchorflow.analyses.timing import TIMING
 from constructed.rows import frame
 
 WAYS = [

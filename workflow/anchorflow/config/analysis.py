@@ -14,7 +14,7 @@ WORLDS = "worlds"  # results on random worlds involve no model, and are in one f
 CLAIMS = "1 Claims"
 INFORMATION = "2 Label words as anchors"
 ANCHORS = "3 Anchors put to use"
-KERNEL = "4 Kernel regression"
+KERNEL_REGRESSION = "4 Kernel regression"
 ACCURACY = "5 Accuracy"
 CAUSES = "6 What carries the answer"
 

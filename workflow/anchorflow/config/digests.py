@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
+from anchorflow.config.analysis import Analysis
 from anchorflow.config.places import PACKAGE, WORKFLOW
 from anchorflow.config.registry import INSTALLED, file_of, file_of_module, is_schema, place_of
 
@@ -35,7 +36,7 @@ NOT_COUNTING = (
     "model/devices.py",
     "__init__.py",  # the package's docstring, version, and where its public names are
 )
-DECLARATION = re.compile(r"(analyses|analyses/\w+|claims|installed/.*)/__init__.py")  # of analyses
+DECLARATION = re.compile(r"(analyses|claims)/__init__.py")
 # Exceptions: names of cells seed random draws, separators are part of texts, shards select them,
 # characters that are not seen are stripped, and intervals end at the bounds of measures.
 COUNTING = (
@@ -153,6 +154,7 @@ def _closure(script: Path, modules: Iterable[str]) -> dict[Path, set[Name]]:
 def _runs(path: Path) -> list[tuple[Path, Name]]:
     """Files that a file imports, the ``__init__`` of its folders, and its parts of a page."""
     inits = [folder / "__init__.py" for folder in path.parents if _inside(folder)]
+    inits = [init for init in inits if not is_schema(init)]  # what is imported of it is followed
     companions = [*inits, *(path.with_suffix(end) for end in _PAGE_PARTS)]
     found: list[tuple[Path, Name]] = [(file, None) for file in companions if file.is_file()]
     if path.suffix == ".py" and not is_schema(path):  # a schema's digest covers what it imports
@@ -215,7 +217,7 @@ def _is_docstring(node: Any) -> bool:
 def _columns(path: Path) -> list[tuple[str, Any]]:
     """What columns, tables and other constants of a schema are, by their names."""
     values = sorted(vars(_executed(path)).items())
-    other = (type, ModuleType, SimpleNamespace, FunctionType)
+    other = (type, ModuleType, SimpleNamespace, FunctionType, Analysis)
     known = [(k, v) for k, v in values if not k.startswith("_") and not isinstance(v, other)]
     return [(name, _without_words(value)) for name, value in known]
 

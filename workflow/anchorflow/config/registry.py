@@ -123,9 +123,15 @@ def claim_places() -> list[str]:
 
 @cache
 def is_schema(path: Path) -> bool:
-    """Whether a file describes tables and does nothing else."""
+    """Whether a file declares tables: of its names, those that are imported count."""
+    if path.name == "__init__.py":
+        return path.parent.parent == PACKAGE / "analyses" or _is_of_installed(path)
     shared = path.parent == PACKAGE / "schemas" and path.name != "frames.py"
-    return shared or path.name == "schema.py"
+    return shared or path == PACKAGE / "claims" / "schema.py"
+
+
+def _is_of_installed(path: Path) -> bool:
+    return any(path.parent == file_of(place) for place in installed("analyses").values())
 
 
 @cache

@@ -15,8 +15,8 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
-from anchorflow.analyses.ablation.schema import ABLATION
-from anchorflow.analyses.heads.schema import HEADS
+from anchorflow.analyses.ablation import ABLATION
+from anchorflow.analyses.heads import HEADS
 from anchorflow.analyses.heads.summarize import WITHOUT_TEXTS, head_matrix, with_difference
 from anchorflow.arrays import Array
 from anchorflow.config.cell_names import task_of

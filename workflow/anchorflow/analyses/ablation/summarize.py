@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.ablation.schema import ABLATION_SUMMARY as SUMMARY
+from anchorflow.analyses.ablation import ABLATION_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.statistics.by_task import (
     mean_by_task,

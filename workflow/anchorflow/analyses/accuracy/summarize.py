@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.accuracy.schema import ACCURACY_SUMMARY as SUMMARY
+from anchorflow.analyses.accuracy import ACCURACY_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.statistics.by_task import estimate_over_seeds, skipped_prompts, texts_of
 from anchorflow.statistics.change import VOCABULARY

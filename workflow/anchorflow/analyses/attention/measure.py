@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
-from anchorflow.analyses.attention.schema import ATTENTION
+from anchorflow.analyses.attention import ATTENTION
 from anchorflow.model.answers import prediction_frame
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.attention.schema import ATTENTION_SUMMARY as SUMMARY
+from anchorflow.analyses.attention import ATTENTION_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.statistics.by_task import (
     AVERAGE,

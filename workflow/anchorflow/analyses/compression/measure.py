@@ -17,6 +17,7 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
+from anchorflow.analyses.compression import COMPRESSION
 from anchorflow.analyses.compression.methods import (
     FOLDER,
     Demonstrations,
@@ -24,7 +25,6 @@ from anchorflow.analyses.compression.methods import (
     with_instruction,
     without_instruction,
 )
-from anchorflow.analyses.compression.schema import COMPRESSION
 from anchorflow.config.errors import InputError
 from anchorflow.config.registry import declared
 from anchorflow.model.answers import TOP_TOKENS, Answers, answers_after, predictions_of

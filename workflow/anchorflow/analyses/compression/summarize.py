@@ -2,8 +2,8 @@
 
 import polars as pl
 
+from anchorflow.analyses.compression import COMPRESSION_SUMMARY as SUMMARY
 from anchorflow.analyses.compression.published import table_2
-from anchorflow.analyses.compression.schema import COMPRESSION_SUMMARY as SUMMARY
 from anchorflow.random_draws import halves
 from anchorflow.statistics.by_task import require_examples, skipped_prompts
 from anchorflow.statistics.change import RETAINED, with_loyalty

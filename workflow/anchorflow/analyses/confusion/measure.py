@@ -25,7 +25,7 @@ from scipy.linalg import eigh
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from anchorflow.analyses.confusion.schema import CONFUSION
+from anchorflow.analyses.confusion import CONFUSION
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 from scipy.stats import rankdata
 
-from anchorflow.analyses.confusion.schema import CONFUSION_SUMMARY
+from anchorflow.analyses.confusion import CONFUSION_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.table import CORRELATION, SHARE
 from anchorflow.statistics.by_task import (

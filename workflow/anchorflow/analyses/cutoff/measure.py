@@ -15,7 +15,7 @@ import polars as pl
 import torch
 from transformers import PreTrainedModel
 
-from anchorflow.analyses.cutoff.schema import CUTOFF
+from anchorflow.analyses.cutoff import CUTOFF
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.answers import Answers

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.cutoff.schema import CUTOFF_SUMMARY as SUMMARY
+from anchorflow.analyses.cutoff import CUTOFF_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.statistics.by_task import (
     estimate_over_seeds,

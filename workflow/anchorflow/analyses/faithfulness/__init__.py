@@ -3,8 +3,69 @@
 from collections.abc import Mapping
 from typing import Any
 
+from anchorflow.analyses.knockout import CONTROL, EDGES
 from anchorflow.config.analysis import CAUSES, Analysis, Measured, Presented, Summary
 from anchorflow.config.errors import InputError
+from anchorflow.config.table import CORRELATION, SHARE, Column, Measure, table
+from anchorflow.schemas import fields as f
+from anchorflow.schemas.summaries import summary_of
+
+FAITHFULNESS = table(
+    "faithfulness",
+    "one per (example, edges, control, draw, layer), demonstrations fixed; sums over the edges, "
+    "for the loss of the label word's first token with either scoring",
+    *f.CELL,
+    f.EXAMPLE,
+    EDGES,
+    CONTROL,
+    Column("draw", "int32", "draw of the random edges"),
+    f.LAYER,
+    Column("saliency", "float64", "significance I_l, as in the table flow", "nats"),
+    Column(
+        "gradient",
+        "float64",
+        "predicted change of the loss without the edges: minus attention times gradient",
+        "nats",
+    ),
+    Column(
+        "integrated",
+        "float64",
+        "the same with the gradient averaged while the layer's attention is scaled from 0 to its "
+        "full value; null if faithfulness.steps is 0",
+        "nats",
+    ),
+    Column("attention", "float64", "attention, averaged over heads", "probability"),
+    keys="model task seed example edges control draw layer",
+)
+
+FAITHFULNESS_SUMMARY = summary_of(
+    "faithfulness",
+    (
+        EDGES,
+        CONTROL,
+        Column(
+            "estimate",
+            "string",
+            "what is compared with cutting the edges in single layers: saliency; gradient and "
+            "integrated, which have a sign; attention",
+        ),
+    ),
+    (
+        Measure(
+            "rank", "correlation of the ranks of layers by size, within each prompt", CORRELATION
+        ),
+        Measure(
+            "sign", "share of layers in which the loss changes in the predicted direction", SHARE
+        ),
+        Measure(
+            "slope",
+            "slope of measured on predicted change, by regression through the origin, of absolute "
+            "values for estimates without sign",
+        ),
+    ),
+    mean="mean over seeds and draws",
+    unit="1, or nats per unit",
+)
 
 
 def check(config: Mapping[str, Any]) -> None:

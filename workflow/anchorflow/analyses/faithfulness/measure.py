@@ -16,7 +16,7 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
-from anchorflow.analyses.faithfulness.schema import FAITHFULNESS
+from anchorflow.analyses.faithfulness import FAITHFULNESS
 from anchorflow.analyses.flow.measure import ALL, FlowSums, batch_saliency, label_loss
 from anchorflow.analyses.knockout.measure import CellEdges
 from anchorflow.model.attention_function import (

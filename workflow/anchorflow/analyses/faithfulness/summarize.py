@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.faithfulness.schema import FAITHFULNESS_SUMMARY as SUMMARY
+from anchorflow.analyses.faithfulness import FAITHFULNESS_SUMMARY as SUMMARY
 from anchorflow.analyses.knockout.summarize import knockout_measures
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError

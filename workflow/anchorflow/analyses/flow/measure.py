@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
-from anchorflow.analyses.flow.schema import FLOW
+from anchorflow.analyses.flow import FLOW
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import (

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.flow.schema import FLOW_SUMMARY
+from anchorflow.analyses.flow import FLOW_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.table import SHARE
 from anchorflow.statistics.by_task import (

@@ -23,7 +23,7 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.analyses.flow.measure import ALL, FlowSums, Saliency, label_loss
-from anchorflow.analyses.flow_page.schema import (
+from anchorflow.analyses.flow_page import (
     SHOWN_HEADS,
     SHOWN_KNOCKOUTS,
     SHOWN_PROMPTS,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.heads.schema import DEFINITIONS
+from anchorflow.analyses.heads import DEFINITIONS
 from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.store.replacing import replacing
 

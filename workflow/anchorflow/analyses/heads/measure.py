@@ -18,8 +18,8 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
+from anchorflow.analyses.heads import HEADS
 from anchorflow.analyses.heads.function_vectors import function_vectors
-from anchorflow.analyses.heads.schema import HEADS
 from anchorflow.arrays import Array
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.heads.schema import HEADS_SUMMARY, WITHOUT_CONTROL
+from anchorflow.analyses.heads import HEADS_SUMMARY, WITHOUT_CONTROL
 from anchorflow.arrays import Array
 from anchorflow.config.table import CORRELATION, SHARE
 from anchorflow.random_draws import halves

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from anchorflow.analyses.isolation.schema import ISOLATION
+from anchorflow.analyses.isolation import ISOLATION
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows

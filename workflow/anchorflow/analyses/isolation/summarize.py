@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anchorflow.analyses.isolation.schema import ISOLATION_SUMMARY as SUMMARY
+from anchorflow.analyses.isolation import ISOLATION_SUMMARY as SUMMARY
 from anchorflow.statistics.by_task import require_examples, skipped_prompts
 from anchorflow.statistics.change import EXAMPLE_KEYS, RETAINED, with_loyalty
 from anchorflow.statistics.estimates import Estimate

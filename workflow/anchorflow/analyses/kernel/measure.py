@@ -19,8 +19,7 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
-from anchorflow.analyses.kernel.samples import TextsApart, build_kernel_prompts
-from anchorflow.analyses.kernel.schema import (
+from anchorflow.analyses.kernel import (
     COUNTS,
     KERNEL,
     KERNEL_ATTENTION,
@@ -29,6 +28,7 @@ from anchorflow.analyses.kernel.schema import (
     SIMILARITY,
     STATES,
 )
+from anchorflow.analyses.kernel.samples import TextsApart, build_kernel_prompts
 from anchorflow.analyses.kernel.segments import (
     PLACES,
     attention_by_place,

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from anchorflow.analyses.kernel.schema import KERNEL_SUMMARY as SUMMARY
+from anchorflow.analyses.kernel import KERNEL_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.statistics.by_task import (
     estimates_by_task,

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
-from anchorflow.analyses.knockout.schema import KNOCKOUT
+from anchorflow.analyses.knockout import KNOCKOUT
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.depth import bands_of

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anchorflow.analyses.knockout.schema import KNOCKOUT_SUMMARY as SUMMARY
+from anchorflow.analyses.knockout import KNOCKOUT_SUMMARY as SUMMARY
 from anchorflow.statistics import change
 from anchorflow.statistics.by_task import require_examples
 from anchorflow.statistics.change import EXAMPLE_KEYS, with_loyalty

@@ -10,7 +10,7 @@ from anchorflow.analyses.attention.summarize import auc_of_predictions
 from anchorflow.analyses.confusion.summarize import separated_pairs
 from anchorflow.analyses.flow.summarize import FLOWS, SCALES, flows_and_shares
 from anchorflow.analyses.isolation.summarize import loyalty_measures
-from anchorflow.analyses.label_words.schema import LABEL_WORDS_SUMMARY
+from anchorflow.analyses.label_words import LABEL_WORDS_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.cell_names import OWN, Words, cell_name
 from anchorflow.config.table import DIFFERENCE, SHARE

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.landing.schema import LANDING_SUMMARY
+from anchorflow.analyses.landing import LANDING_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.table import SHARE
 from anchorflow.statistics.by_task import (

@@ -13,8 +13,8 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.analyses.kernel.measure import predictions_of_heads
+from anchorflow.analyses.orders import ORDERS
 from anchorflow.analyses.orders.samples import build_arranged
-from anchorflow.analyses.orders.schema import ORDERS
 from anchorflow.model.answers import label_predictions
 from anchorflow.model.batches import (
     Batch,

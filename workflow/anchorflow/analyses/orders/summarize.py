@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from anchorflow.analyses.kernel.summarize import by_half, choose_head
-from anchorflow.analyses.orders.schema import ORDERS_SUMMARY as SUMMARY
+from anchorflow.analyses.orders import ORDERS_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.random_draws import halves

@@ -12,7 +12,7 @@ import polars as pl
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
-from anchorflow.analyses.perturbations.schema import PERTURBATIONS, PERTURBED_TEXTS
+from anchorflow.analyses.perturbations import PERTURBATIONS, PERTURBED_TEXTS
 from anchorflow.analyses.perturbations.texts import perturbed_samples
 from anchorflow.model.answers import predictions_of
 from anchorflow.model.batches import (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.perturbations.schema import RARE_WORDS
+from anchorflow.analyses.perturbations import RARE_WORDS
 from anchorflow.analyses.perturbations.words import content_words
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anchorflow.analyses.perturbations.schema import PERTURBATIONS_SUMMARY
+from anchorflow.analyses.perturbations import PERTURBATIONS_SUMMARY
 from anchorflow.statistics import change
 from anchorflow.statistics.paired import CELL, Ways
 

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from anchorflow.analyses.perturbations.schema import PERTURBED_TEXTS, RARE_WORDS
+from anchorflow.analyses.perturbations import PERTURBED_TEXTS, RARE_WORDS
 from anchorflow.analyses.perturbations.words import WORD
 from anchorflow.arrays import Array
 from anchorflow.config.text_fields import FIELD_SEPARATOR

@@ -13,8 +13,8 @@ import polars as pl
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
-from anchorflow.analyses.kernel.schema import STATES
-from anchorflow.analyses.probes.schema import PROBES
+from anchorflow.analyses.kernel import STATES
+from anchorflow.analyses.probes import PROBES
 from anchorflow.arrays import Array
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.probes.schema import PROBES_SUMMARY
+from anchorflow.analyses.probes import PROBES_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.table import DIFFERENCE, SHARE
 from anchorflow.schemas.frames import frame_schema

@@ -22,8 +22,8 @@ from anchorflow.analyses.kernel.summarize import (
     head_keys,
     head_measures,
 )
+from anchorflow.analyses.regressors import REGRESSORS_SUMMARY
 from anchorflow.analyses.regressors.published import kernel_table_2
-from anchorflow.analyses.regressors.schema import REGRESSORS_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.table import SHARE
 from anchorflow.random_draws import halves

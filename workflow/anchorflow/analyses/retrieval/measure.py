@@ -15,6 +15,7 @@ import polars as pl
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
+from anchorflow.analyses.retrieval import RETRIEVAL
 from anchorflow.analyses.retrieval.samples import (
     FIXED,
     OTHER_TASK,
@@ -24,7 +25,6 @@ from anchorflow.analyses.retrieval.samples import (
     texts_for,
     vectors,
 )
-from anchorflow.analyses.retrieval.schema import RETRIEVAL
 from anchorflow.model.answers import predictions_of
 from anchorflow.model.batches import (
     Batch,

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anchorflow.analyses.retrieval.schema import RETRIEVAL_SUMMARY
+from anchorflow.analyses.retrieval import RETRIEVAL_SUMMARY
 from anchorflow.statistics import change
 from anchorflow.statistics.paired import CELL, Ways
 

@@ -17,9 +17,9 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.analyses.compression.methods import Demonstrations, anchors_alone
+from anchorflow.analyses.reweighting import DESCENT, LEARNING_RATES, REWEIGHTING
 from anchorflow.analyses.reweighting.baselines import Observed, baseline, draw_inputs
 from anchorflow.analyses.reweighting.samples import draw_auxiliary
-from anchorflow.analyses.reweighting.schema import DESCENT, LEARNING_RATES, REWEIGHTING
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Intervention

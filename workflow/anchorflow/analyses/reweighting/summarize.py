@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 
 from anchorflow.analyses.accuracy.summarize import accuracy_measures
+from anchorflow.analyses.reweighting import REWEIGHTING_SUMMARY as SUMMARY
 from anchorflow.analyses.reweighting.published import table_1
-from anchorflow.analyses.reweighting.schema import REWEIGHTING_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.statistics import change
 from anchorflow.statistics.by_task import (

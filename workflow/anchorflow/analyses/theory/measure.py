@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from anchorflow.analyses.theory import THEORY
 from anchorflow.analyses.theory.hidden_markov import (
     Observations,
     World,
@@ -24,7 +25,6 @@ from anchorflow.analyses.theory.hidden_markov import (
     forward,
     operators,
 )
-from anchorflow.analyses.theory.schema import THEORY
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.random_draws import generator

@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from anchorflow.analyses.theory import THEORY_SUMMARY
 from anchorflow.analyses.theory.published import CONVERGENCE as PUBLISHED
-from anchorflow.analyses.theory.schema import THEORY_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.estimates import Estimate, SeedStatistic, estimate, weighted_mean

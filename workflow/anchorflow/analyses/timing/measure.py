@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 
 from anchorflow.analyses.compression.measure import ANCHOR, FULL, Cache, Setting, compress, observe
 from anchorflow.analyses.compression.methods import Demonstrations
-from anchorflow.analyses.timing.schema import TIMING
+from anchorflow.analyses.timing import TIMING
 from anchorflow.model.attention_function import Intervention, intervene
 from anchorflow.model.batches import Batch, batches_of, runnable
 from anchorflow.model.beta_fit import Reweight

@@ -1,6 +1,79 @@
 """Activations of one prompt transplanted into another."""
 
 from anchorflow.config.analysis import CAUSES, Analysis, Measured, Presented, Summary
+from anchorflow.config.table import SHARE, Column, Measure, table
+from anchorflow.schemas import fields as f
+from anchorflow.schemas import measures as m
+from anchorflow.schemas.summaries import summary_of
+
+DONOR = Column(
+    "donor",
+    "string",
+    "the donor prompt; other_texts: the demonstrations' texts are exchanged, each for one of "
+    "another class, with the same label words; permuted: every class has the label word of another "
+    "class; drawn: the demonstrations' label words are exchanged; none: no transplant",
+)
+
+WHAT = Column(
+    "what",
+    "string",
+    "keys_values: keys and values that the query attends to; residual: the output of a layer, from "
+    "which the layers above are run; prompt: the whole donor; none",
+)
+
+PLACES = Column(
+    "places",
+    "string",
+    "tokens of the demonstrations whose activations are transplanted, described in "
+    "the configuration reference at transplant.places; none",
+)
+
+SIDE = Column(
+    "side", "string", "which layers: first, middle, or last ones; all; at, a single one; none"
+)
+
+FIRST_LAYER = Column("layer", "int32", "first of these layers; -1 for none")
+
+LAYERS = Column("layers", "int32", "number of these layers", "layers")
+
+TRANSPLANT = table(
+    "transplant",
+    "one per (example, donor, what, places, draw, side, layer, layers)",
+    *f.CELL,
+    f.EXAMPLE,
+    DONOR,
+    WHAT,
+    PLACES,
+    Column("draw", "int32", "draw of the donor and of random places"),
+    SIDE,
+    FIRST_LAYER,
+    LAYERS,
+    Column("tokens", "int32", "number of places", "tokens"),
+    f.LABEL,
+    *f.SCORED,
+    keys="model task seed example donor what places draw side layer layers",
+)
+
+TRANSPLANT_SUMMARY = summary_of(
+    "transplant",
+    (DONOR, WHAT, PLACES, SIDE, FIRST_LAYER, LAYERS),
+    (
+        Measure(
+            "moved",
+            "how far label probabilities move from the prompt's own to the donor's, as a share of "
+            "the way, over all texts",
+        ),
+        Measure(
+            "follows",
+            "share of predictions that become the donor's, of those that differ from it",
+            SHARE,
+        ),
+        *m.ACCURACY_CHANGES,
+        *m.IN_VOCABULARY,
+    ),
+    mean="mean over seeds and draws",
+)
+
 
 ANALYSIS = Analysis(
     subject="activation transplants in {}",

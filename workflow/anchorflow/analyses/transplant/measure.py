@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from anchorflow.analyses.transplant.schema import TRANSPLANT
+from anchorflow.analyses.transplant import TRANSPLANT
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.answers import Answers

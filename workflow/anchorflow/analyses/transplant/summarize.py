@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from anchorflow.analyses.transplant.schema import TRANSPLANT_SUMMARY as SUMMARY
+from anchorflow.analyses.transplant import TRANSPLANT_SUMMARY as SUMMARY
 from anchorflow.statistics import change
 from anchorflow.statistics.by_task import (
     estimate_over_seeds,

@@ -8,6 +8,29 @@ from anchorflow.config.analysis import (
     Summary,
     Tabulated,
 )
+from anchorflow.config.table import SHARE, Column, Measure, table
+from anchorflow.schemas import fields as f
+from anchorflow.schemas.summaries import summary_of
+
+SINK = table(
+    "sink",
+    "one per (example, layer), demonstrations fixed",
+    *f.CELL,
+    f.EXAMPLE,
+    f.LAYER,
+    Column("attention", "float64", "attention from the target to the first tokens", "probability"),
+    Column("even", "float64", "the same if attention were spread evenly", "probability"),
+    keys="model task seed example layer",
+)
+SINK_SUMMARY = summary_of(
+    "sink",
+    (f.LAYER,),
+    (
+        Measure("attention", "attention to the first tokens, mean over heads", SHARE),
+        Measure("even", "the same if attention were spread evenly", SHARE),
+    ),
+)
+
 
 ANALYSIS = Analysis(
     subject="attention to the first token in {}",

@@ -12,7 +12,7 @@ from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.target_attention import rows_and_logits
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS
-from anchorflow_sink.sink.schema import SINK
+from anchorflow_sink.sink import SINK
 
 
 def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:

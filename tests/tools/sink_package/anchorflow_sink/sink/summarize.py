@@ -4,7 +4,7 @@ import polars as pl
 
 from anchorflow.statistics.by_task import require_examples
 from anchorflow.statistics.settings import estimate_settings, settings_of, summarize_settings
-from anchorflow_sink.sink.schema import SINK_SUMMARY
+from anchorflow_sink.sink import SINK_SUMMARY
 
 
 def summarize_sink(sink: pl.DataFrame, prompts: pl.DataFrame, confidence: float) -> pl.DataFrame:
