@@ -51,21 +51,8 @@ def summarize_retrieval(
 
     All choices are run on the same examples, so differences are paired.
 
-    Parameters
-    ----------
-    predictions, prompts, retrieved : DataFrame
-        Tables ``retrieval``, ``prompts`` (whose fixed demonstrations are the random choice), and
-        ``prompts`` with chosen demonstrations, of one model, all tasks and seeds.
-
-    Returns
-    -------
-    DataFrame
-        Columns of the table ``retrieval_summary``; see :meth:`Ways.summarize`.
-
-    Raises
-    ------
-    InputError
-        If there are no predictions.
+    ``retrieved`` are the prompts with chosen demonstrations; the fixed ones of ``prompts`` are the
+    random choice. See :meth:`Ways.summarize`.
     """
     fixed = prompts.filter(pl.col("demonstrations") == "fixed")
     protocols = pl.concat([fixed.with_columns(demonstrations=pl.lit(RANDOM)), retrieved])
