@@ -81,7 +81,6 @@ def measure_orders(
 
 
 def measure(cell: Cell) -> None:
-    """Predict with demonstrations in several orders, for one model, task, and seed."""
     orders = cell.spec
     examples = cell.examples(cell.read("samples", SAMPLES))
     prompts = build_arranged(

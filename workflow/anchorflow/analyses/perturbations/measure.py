@@ -94,7 +94,6 @@ def measure_perturbations(
 
 
 def measure(cell: Cell) -> None:
-    """Predict the labels of perturbed test texts, for one model, task, and seed."""
     fixed = cell.read("samples", SAMPLES).filter(demonstrations="fixed")
     examples = cell.examples(fixed)
     prompts = PromptBuilder.open(

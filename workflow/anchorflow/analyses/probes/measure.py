@@ -123,7 +123,6 @@ def _within(rounds: NDArray[np.int64], random: np.random.Generator) -> NDArray[n
 
 
 def measure(cell: Cell) -> None:
-    """Probe keys and values around the label words, for one model, task, and seed."""
     spec = cell.spec
     probes = measure_probes(cell.read("states", STATES), spec["penalty"], spec["targets"])
     cell.write(PROBES, probes, {"probes": spec, **cell.settings("states")})

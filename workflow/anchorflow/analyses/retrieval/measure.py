@@ -131,7 +131,6 @@ def measure_retrieval(
 
 
 def measure(cell: Cell) -> None:
-    """Predict with chosen training texts as demonstrations, for one model, task, and seed."""
     spec, task = cell.spec, cell.task
     fixed = cell.read("samples", SAMPLES).filter(demonstrations="fixed")
     examples = cell.examples(fixed)

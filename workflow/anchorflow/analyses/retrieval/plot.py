@@ -108,7 +108,6 @@ def _look(choice: str, colors: Sequence[str]) -> dict[str, Any]:
 def _plot_points(
     axes: Axes, points: pl.DataFrame, heights: Sequence[float], look: Mapping[str, Any]
 ) -> None:
-    """Plot one choice's means with intervals."""
     axes.errorbar(
         points["mean"],
         heights,

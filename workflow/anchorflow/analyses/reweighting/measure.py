@@ -311,7 +311,6 @@ def _before(
 
 
 def _whole(parts: Sequence[_Answered]) -> _Answered:
-    """All batches as one."""
     return _Answered(
         [example for part in parts for example in part.examples],
         [label for part in parts for label in part.labels],
@@ -445,7 +444,6 @@ def _learning_rates(fit: Fit, spec: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def measure(cell: Cell) -> None:
-    """Fit β and predict with it and with its baselines, for one model, task, and seed."""
     spec, task, anchors = cell.spec, cell.task, cell.params.anchors
     samples, tested = cell.read("samples", SAMPLES), cell.read("prompts", PROMPTS)
     tested = among(tested, cell.examples(tested))
