@@ -78,10 +78,7 @@ def _by_layer(confusion: pl.DataFrame) -> Array:
 
 
 def summarize_confusion(
-    predictions: pl.DataFrame,
-    confusion: pl.DataFrame,
-    prompts: pl.DataFrame,
-    confidence: float,
+    predictions: pl.DataFrame, confusion: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """Confusion of labels, distance between their keys, and the correlation of the two.
 

@@ -35,10 +35,7 @@ BOUNDS = {"proportion": SHARE}
 
 
 def summarize_flow(
-    flow: pl.DataFrame,
-    prompts: pl.DataFrame,
-    demonstrations: str,
-    confidence: float,
+    flow: pl.DataFrame, prompts: pl.DataFrame, demonstrations: str, confidence: float
 ) -> pl.DataFrame:
     """S_wp, S_pq, S_ww, and their controls by layer, per task and averaged, with intervals.
 

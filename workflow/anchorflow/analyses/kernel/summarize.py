@@ -136,10 +136,7 @@ def _most_frequent(labels: NDArray[np.int64]) -> Statistic:
 
 
 def summarize_kernel(
-    kernel: pl.DataFrame,
-    predictions: pl.DataFrame,
-    prompts: pl.DataFrame,
-    confidence: float,
+    kernel: pl.DataFrame, predictions: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """Agreement, accuracy, and correlation of every layer and head, with intervals.
 

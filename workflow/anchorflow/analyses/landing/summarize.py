@@ -94,10 +94,7 @@ def _summarized_keys(
 
 
 def summarize_landing(
-    segments: pl.DataFrame,
-    places: pl.DataFrame,
-    prompts: pl.DataFrame,
-    confidence: float,
+    segments: pl.DataFrame, places: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """Attention by segment and by place, per layer, with intervals.
 

@@ -16,14 +16,7 @@ from anchorflow.analyses.kernel.measure import predictions_of_heads
 from anchorflow.analyses.orders.samples import build_arranged
 from anchorflow.analyses.orders.schema import ORDERS
 from anchorflow.model.answers import label_predictions
-from anchorflow.model.batches import (
-    Batch,
-    Budget,
-    among,
-    log_skipped,
-    run_batches,
-    runnable,
-)
+from anchorflow.model.batches import Batch, Budget, among, log_skipped, run_batches, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.logits import target_label_logits
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids

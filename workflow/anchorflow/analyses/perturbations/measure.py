@@ -15,14 +15,7 @@ from transformers import PreTrainedModel
 from anchorflow.analyses.perturbations.schema import PERTURBATIONS, PERTURBED_TEXTS
 from anchorflow.analyses.perturbations.texts import perturbed_samples
 from anchorflow.model.answers import predictions_of
-from anchorflow.model.batches import (
-    Batch,
-    Budget,
-    among,
-    log_skipped,
-    run_batches,
-    runnable,
-)
+from anchorflow.model.batches import Batch, Budget, among, log_skipped, run_batches, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.interventions import answers_of_runs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids

@@ -27,10 +27,7 @@ SHUFFLES = 5  # permutations of the targets, whose mean accuracy is chance
 
 
 def probe(
-    features: Array,
-    targets: Sequence[NDArray[np.int64]],
-    folds: NDArray[np.int64],
-    penalty: float,
+    features: Array, targets: Sequence[NDArray[np.int64]], folds: NDArray[np.int64], penalty: float
 ) -> list[NDArray[np.bool_]]:
     """Whether a ridge classifier fitted to the other folds predicts each target.
 

@@ -26,14 +26,7 @@ from anchorflow.analyses.retrieval.samples import (
 )
 from anchorflow.analyses.retrieval.schema import RETRIEVAL
 from anchorflow.model.answers import predictions_of
-from anchorflow.model.batches import (
-    Batch,
-    Budget,
-    among,
-    log_skipped,
-    run_batches,
-    runnable,
-)
+from anchorflow.model.batches import Batch, Budget, among, log_skipped, run_batches, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.interventions import answers_of_runs
 from anchorflow.model.size import Cost, Prompts

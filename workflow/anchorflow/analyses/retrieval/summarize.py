@@ -42,10 +42,7 @@ def majority(labels: pl.Series) -> int:
 
 
 def summarize_retrieval(
-    predictions: pl.DataFrame,
-    prompts: pl.DataFrame,
-    retrieved: pl.DataFrame,
-    confidence: float,
+    predictions: pl.DataFrame, prompts: pl.DataFrame, retrieved: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """Accuracy by choice of demonstrations, and its paired difference from random ones.
 

@@ -23,14 +23,7 @@ from anchorflow.analyses.reweighting.schema import DESCENT, LEARNING_RATES, REWE
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Intervention
-from anchorflow.model.batches import (
-    Batch,
-    Budget,
-    among,
-    log_skipped,
-    run_batches,
-    runnable,
-)
+from anchorflow.model.batches import Batch, Budget, among, log_skipped, run_batches, runnable
 from anchorflow.model.beta_fit import Fit, Step, answers_under, fit_reweighting, label_scores
 from anchorflow.model.cell import Cell
 from anchorflow.model.last_tokens import LastTokens, keep_all_but_last, keep_together
