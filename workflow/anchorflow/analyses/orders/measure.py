@@ -4,7 +4,6 @@ A kernel regression does not depend on the order of its pairs; a language model 
 runs yield the predictions of each head's attention as a kernel regression.
 """
 
-import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -28,8 +27,6 @@ from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.schemas.texts import TEXTS
-
-log = logging.getLogger(__name__)
 
 
 def cost(prompts: Prompts, spec: Mapping[str, Any], _: int) -> Cost:

@@ -4,7 +4,6 @@ All prompts share the fixed demonstrations, which are run once. Predictions for 
 read from the attention stage.
 """
 
-import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -27,8 +26,6 @@ from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES
-
-log = logging.getLogger(__name__)
 
 UNTOUCHED = "untouched"
 

@@ -6,7 +6,6 @@ as Liu et al. 2022 found (KATE), and so should demonstrations that are represent
 distribution. The random demonstrations are those of the fixed prompts, which are not run again.
 """
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,8 +37,6 @@ from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.schemas.texts import TEXTS
-
-log = logging.getLogger(__name__)
 
 
 def describe_demonstrations(
