@@ -194,7 +194,7 @@ def test_fixed_demonstrations_give_the_same_table_with_and_without_sharing(recom
     if recompute:
         recompute_activations(model)
     shared = measure_flow(model, table, 100, "fixed")
-    assert shared.shape == (12, len(FLOW))
+    assert shared.shape == (12, len(FLOW.names))
     keys = ["example", "layer"]
     assert shared.select(keys).equals(plain.select(keys))
     drawn = {
