@@ -15,7 +15,7 @@ PUBLIC = {
     "command/citations.py",
     *("classifier.py", "fitted_weights.py", "kept_positions.py", "manifest.py"),
     "summary/__main__.py",
-    *("measurement.py", "finished_run.py", "analyses/timing/published.py", "schemas/costs.py"),
+    *("measurement.py", "finished_run.py", "schemas/costs.py"),
     *(f"command/{name}.py" for name in ("app", "configure", "entry", "estimate")),
 }
 # Of several models, of shards, of what no analysis of the run reads; besides, the run has none of

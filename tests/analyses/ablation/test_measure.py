@@ -23,14 +23,7 @@ from anchorflow.model.layers import decoder_layers
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.random_draws import generator, halves
 from plain_heads import heads_replaced, projection_of
-from tiny_models import (
-    FAMILIES,
-    plain_attentions,
-    shared_prompts,
-    single,
-    tiny_model,
-    whole_batch,
-)
+from tiny_models import FAMILIES, plain_attentions, shared_prompts, single, tiny_model, whole_batch
 
 QUERIES = [5, 17, 9, 8]
 SPEC = {

@@ -187,16 +187,14 @@ def test_shared_demonstrations_give_the_saliency_of_full_prompts(family: str) ->
 
 
 @pytest.mark.parametrize("recompute", [False, True])
-def test_fixed_demonstrations_give_the_same_table_with_and_without_sharing(
-    recompute: bool,
-) -> None:
+def test_fixed_demonstrations_give_the_same_table_with_and_without_sharing(recompute: bool) -> None:
     model, table = tiny_model("llama"), shared_prompts([5, 17, 9, 30])
     alone = table.with_columns(pl.lit("per_example").alias("demonstrations"))
     plain = measure_flow(model, alone, 100)
     if recompute:
         recompute_activations(model)
     shared = measure_flow(model, table, 100, "fixed")
-    assert shared.shape == (12, len(FLOW))
+    assert shared.shape == (12, len(FLOW.names))
     keys = ["example", "layer"]
     assert shared.select(keys).equals(plain.select(keys))
     drawn = {

@@ -20,14 +20,7 @@ from anchorflow.model.layers import recompute_activations
 from anchorflow.model.logits import target_logits
 from anchorflow.prepare.positions import non_label_positions
 from constructed.wordy import bare_prompt, wordy_prompts
-from tiny_models import (
-    FAMILIES,
-    PlainCut,
-    full_attention,
-    shared_prompts,
-    tiny_model,
-    whole_batch,
-)
+from tiny_models import FAMILIES, PlainCut, full_attention, shared_prompts, tiny_model, whole_batch
 from whole_vocabulary import assert_in_vocabulary
 from worded_prompts import with_instruction
 

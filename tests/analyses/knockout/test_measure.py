@@ -24,14 +24,7 @@ from anchorflow.model.logits import target_logits
 from anchorflow.prepare.edges import AS_HEAVY, CLASSES, edges_of, random_ranks
 from anchorflow.random_draws import generator
 from constructed.wordy import wordy_prompts
-from tiny_models import (
-    FAMILIES,
-    PlainCut,
-    full_attention,
-    shared_prompts,
-    tiny_model,
-    whole_batch,
-)
+from tiny_models import FAMILIES, PlainCut, full_attention, shared_prompts, tiny_model, whole_batch
 from whole_vocabulary import assert_in_vocabulary, assert_same_but_for_rounding
 
 SHARED = 24  # tokens of the demonstrations of wordy_prompts

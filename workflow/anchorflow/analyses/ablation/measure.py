@@ -258,7 +258,6 @@ def _frame(
     number: int,
     keys: Mapping[str, Any],
 ) -> pl.DataFrame:
-    """Rows of ``ABLATION`` for one setting and some of the texts."""
     tokens: Any = intact.tokens.select(rows)  # has what predictions need of a batch
     check_finite(logits, tokens.examples)
     found = Answers.of(logits, tokens.label_tokens, 1)
@@ -339,7 +338,6 @@ def _everywhere(
 
 
 def measure(cell: Cell) -> None:
-    """Predict without some heads, for one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     examples = cell.examples(prompts)
     ablation = measure_ablation(

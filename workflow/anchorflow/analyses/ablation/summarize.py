@@ -44,23 +44,7 @@ def area_over(values: Array, places: Array) -> Array:
 def summarize_ablation(
     ablation: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
-    """Every measure of every setting, averaged over draws, with intervals.
-
-    Parameters
-    ----------
-    ablation, prompts : DataFrame
-        Tables ``ablation`` and ``prompts`` of one model, all tasks and seeds.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``ABLATION_SUMMARY``.
-
-    Raises
-    ------
-    InputError
-        If there are no predictions.
-    """
+    """Every measure of every setting, averaged over draws, with intervals."""
     require_examples(ablation)
     measured = ablation_measures(ablation)
     tasks = prompts["task"].unique(maintain_order=True).to_list()

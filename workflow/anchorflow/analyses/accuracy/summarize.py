@@ -21,17 +21,7 @@ def accuracy_measures(
     Macro-F1 is the mean F1 over classes, without those that neither occur nor are predicted.
     The majority share is the accuracy of always predicting the most frequent true label.
 
-    Parameters
-    ----------
-    labels, predictions : [examples], int
-        True and predicted label of each example.
-    classes : int
-        C.
-
-    Returns
-    -------
-    function
-        Maps weights [R, examples] to [R, 3], for :mod:`~anchorflow.statistics.estimates`.
+    The result maps weights [R, examples] to [R, 3], for :mod:`~anchorflow.statistics.estimates`.
     """
     true = np.eye(classes)[labels]
     guess = np.eye(classes)[predictions]

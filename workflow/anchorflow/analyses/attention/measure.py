@@ -80,7 +80,6 @@ def measure_attention(
 def _attention_frame(
     batch: Batch, rows: DemonstrationAttention, keys: Mapping[str, str | int]
 ) -> pl.DataFrame:
-    """Rows of ``ATTENTION`` for one batch."""
     layer, example, head, demonstration = np.indices(rows.label.shape)
     frame = pl.DataFrame(
         {
@@ -100,7 +99,6 @@ def _attention_frame(
 
 
 def measure(cell: Cell) -> None:
-    """Measure attention to every demonstration, and predict, for one model, task, and seed."""
     prompts = cell.read("prompts", PROMPTS)
     examples = cell.examples(prompts)
     attention, predictions = measure_attention(

@@ -39,11 +39,6 @@ def plot_attention(
     are about.
 
     R_l is a share of the sum of AUCROC_l - 0.5 over layers, and is left out where that is near 0.
-
-    Parameters
-    ----------
-    untrained, untrained_predictions : DataFrame, optional
-        The tables ``attention`` and ``predictions`` for the model's untrained twins.
     """
     twins = pl.DataFrame(schema=["task", "layer", "mean"])
     if with_controls(style) and untrained is not None and untrained_predictions is not None:

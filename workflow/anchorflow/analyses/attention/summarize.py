@@ -51,17 +51,7 @@ def class_scores(attention: pl.DataFrame, classes: int) -> np.ndarray:
     sum over classes: examples are compared by the class attended to, not by the total attention
     that label words receive.
 
-    Parameters
-    ----------
-    attention : DataFrame
-        Table ``attention`` for one model, task, and seed.
-    classes : int
-        C.
-
-    Returns
-    -------
-    array
-        [examples, L, C]; examples and layers in increasing order.
+    The result is [examples, L, C], with examples and layers in increasing order.
     """
     means = (
         attention.group_by("example", "layer", "label")
@@ -79,13 +69,7 @@ def class_scores(attention: pl.DataFrame, classes: int) -> np.ndarray:
 
 
 def to_other_tokens(attention: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
-    """Attention with its mean over each demonstration's other tokens as that to the label word.
-
-    Parameters
-    ----------
-    attention, prompts : DataFrame
-        Tables ``attention`` and ``prompts`` of one model, task, and seed.
-    """
+    """Attention with its mean over each demonstration's other tokens as that to the label word."""
     prompt = prompts.filter(pl.col("demonstrations") == "fixed", pl.col("skipped").is_null()).head(
         1
     )
@@ -111,16 +95,8 @@ def auc_of_predictions(
     It is a function of the examples' weights. The target predicts first tokens, so labels whose
     words share theirs are one class.
 
-    Parameters
-    ----------
-    attention, predictions : DataFrame
-        Tables ``attention`` and ``predictions`` for one model, task, and seed.
-
-    Returns
-    -------
-    function
-        Maps the examples' weights [R, examples] to [R, L], for
-        :mod:`~anchorflow.statistics.estimates`.
+    The result maps the examples' weights [R, examples] to [R, L], for
+    :mod:`~anchorflow.statistics.estimates`.
 
     Source: Wang et al. 2023, §2.3.
     """
@@ -138,15 +114,8 @@ def graded_auc(attention: pl.DataFrame, predictions: pl.DataFrame) -> Callable[[
     :func:`auc_of_predictions`, but defined where a model always gives the same answer; 0.5 if
     scores and probabilities are independent.
 
-    Parameters
-    ----------
-    attention, predictions : DataFrame
-        Tables ``attention`` and ``predictions`` for one model, task, and seed.
-
-    Returns
-    -------
-    function
-        Maps the examples' weights [R, examples] to [R, L]; NaN where no probabilities differ.
+    The result maps the examples' weights [R, examples] to [R, L]; NaN where no probabilities
+    differ.
     """
     classes, number = _classes(attention, predictions)
     scores = class_scores(classes, len(set(number.values())))  # [examples, L, C]
@@ -170,18 +139,7 @@ def graded_auc(attention: pl.DataFrame, predictions: pl.DataFrame) -> Callable[[
 
 
 def mean_graded(attention: pl.DataFrame, predictions: pl.DataFrame) -> pl.DataFrame:
-    """Means of :func:`graded_auc` over models and seeds, per task and over tasks.
-
-    Parameters
-    ----------
-    attention, predictions : DataFrame
-        Tables ``attention`` and ``predictions`` of any models.
-
-    Returns
-    -------
-    DataFrame
-        Columns task, layer, and mean.
-    """
+    """Means of :func:`graded_auc` over models and seeds, per task and over tasks."""
     cell, parts = ["model", "task", "seed"], []
     for key, rows in attention.group_by(cell, maintain_order=True):
         predicted = predictions.filter(**dict(zip(cell, key, strict=True)))
@@ -209,21 +167,6 @@ def summarize_attention(
     """AUCROC_l against the model's own predictions, R_l, AUCROC_l of other tokens, graded forms.
 
     Classes that the model never predicts for a task and seed are left out there, and counted.
-
-    Parameters
-    ----------
-    attention, predictions, prompts : DataFrame
-        Tables ``attention``, ``predictions`` and ``prompts`` for one model, all tasks and seeds.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``ATTENTION_SUMMARY``.
-
-    Raises
-    ------
-    InputError
-        If there are no predictions.
     """
     require_examples(predictions)
     layers = attention["layer"].n_unique()

@@ -281,7 +281,6 @@ def _answer(
 def _rows(
     batch: Batch, way: Setting, constants: Mapping[str, Any], answers: Answers
 ) -> pl.DataFrame:
-    """Rows of ``COMPRESSION`` for one batch."""
     for values in (answers.largest, answers.scores):
         check_finite(values, batch.examples, way in REWEIGHTED.values())
     names = {name: pl.lit(value) for name, value in way._asdict().items()}
@@ -292,7 +291,6 @@ def _rows(
 
 
 def measure(cell: Cell) -> None:
-    """Predict from compressed demonstrations, for every prompt of one model, task, and seed."""
     spec, prompts, betas = cell.spec, cell.read("prompts", PROMPTS), {}
     if cell.input.training:  # absent for untrained twins, for which β is not fitted
         prompts = prompts.vstack(cell.read("training", PROMPTS))

@@ -41,11 +41,6 @@ def plot_compression(
 
     Top: every method at the number of anchors, or at its own number of tokens. Bottom: methods that
     can keep any share, over that share, compared with everything kept and with the anchors.
-
-    Parameters
-    ----------
-    labels : mapping
-        Label words of every task.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE)
     fixed = averaged.filter(pl.col("share").is_null())

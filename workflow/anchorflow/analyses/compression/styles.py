@@ -25,7 +25,6 @@ class Look(NamedTuple):
 
     @property
     def face(self) -> str:
-        """Fill color of the marker."""
         return self.color if self.filled else "white"
 
 

@@ -18,15 +18,7 @@ def retention_measures(compression: pl.DataFrame) -> pl.DataFrame:
     loyalty: ``hidden_random_oracle`` on the examples on which it is scored, as Hidden_random-top in
     [A], and ``hidden_random_top`` on the other half of the examples.
 
-    Parameters
-    ----------
-    compression : DataFrame
-        Table ``compression`` for one model and task.
-
-    Returns
-    -------
-    DataFrame
-        One row per seed, example, method, share, and draw.
+    There is one row per seed, example, method, share, and draw.
     """
     full, without = (compression.filter(method=name) for name in ("full", "first_only"))
     shares = compression.with_columns(kept_share=pl.col("kept") / pl.col("shared"))

@@ -200,7 +200,6 @@ def measure_confusion(
 
 
 def measure(cell: Cell) -> None:
-    """Measure distances between the label words' keys, for one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     prompts = among(prompts, cell.examples(prompts))
     model = cell.model(runnable(prompts, "fixed"), cost)

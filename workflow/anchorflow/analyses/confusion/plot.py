@@ -30,10 +30,7 @@ def pair_matrix(rows: pl.DataFrame, classes: int) -> Array:
 def most_confused(auc: Array, number: int) -> list[int]:
     """The labels of the pairs that are separated least: at most ``number`` indices, increasing.
 
-    Parameters
-    ----------
-    auc : [C, C]
-        From :func:`pair_matrix`.
+    ``auc``, [C, C], is that of :func:`pair_matrix`.
     """
     lowest = np.where(np.isnan(auc), 1, auc).min(1)  # undefined pairs come last
     return sorted(np.argsort(lowest, kind="stable")[:number].tolist())
@@ -64,11 +61,6 @@ def plot_confusion(
     the last third of the layers. Of more than 14 labels, both contain the most confused ones.
     Right: rank correlation of the two in every layer. With several such tasks, a last row contains
     the correlation averaged over tasks. Distances are the paper's, with all heads as one vector.
-
-    Parameters
-    ----------
-    labels : mapping
-        Label words of every task.
     """
     summary = summary.filter(pl.col("heads").is_null() | (pl.col("heads") == "concatenated"))
     tasks = [

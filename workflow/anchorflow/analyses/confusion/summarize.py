@@ -32,22 +32,9 @@ def confusion_measures(
 
     For one task and seed, as a function of the examples' weights.
 
-    Parameters
-    ----------
-    predictions, confusion : DataFrame
-        Tables ``predictions`` and ``confusion`` for one model, task, and seed; distances of one
-        kind of ``heads``.
-
-    Returns
-    -------
-    function
-        Maps the examples' weights [R, examples] to [R, pairs + L], for
-        :mod:`~anchorflow.statistics.estimates`; distances are held fixed.
-
-    Raises
-    ------
-    ValueError
-        If there are distances of several kinds of heads, which would be ranked together.
+    The result maps weights [R, examples] to [R, pairs + L], for
+    :mod:`~anchorflow.statistics.estimates`; distances are held fixed. They are of one kind of
+    ``heads``, since several would be ranked together.
     """
     if confusion["heads"].n_unique() > 1:
         raise ValueError(
@@ -61,11 +48,6 @@ def separated_pairs(predictions: pl.DataFrame) -> Callable[[Array], Array]:
 
     How well the log ratio of two labels' probabilities separates texts of the one from those of
     the other. A label that is likelier in all texts alike changes no AUC.
-
-    Parameters
-    ----------
-    predictions : DataFrame
-        Table ``predictions`` for one model, task, and seed.
     """
     rows = predictions.sort("example")
     probabilities = np.array(rows["probabilities"].to_list(), dtype=np.float64)
@@ -96,28 +78,12 @@ def _by_layer(confusion: pl.DataFrame) -> Array:
 
 
 def summarize_confusion(
-    predictions: pl.DataFrame,
-    confusion: pl.DataFrame,
-    prompts: pl.DataFrame,
-    confidence: float,
+    predictions: pl.DataFrame, confusion: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """Confusion of labels, distance between their keys, and the correlation of the two.
 
-    Parameters
-    ----------
-    predictions, confusion, prompts : DataFrame
-        Tables ``predictions``, ``confusion``, and ``prompts`` for one model, all tasks and seeds.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``CONFUSION_SUMMARY``; intervals are over seeds and examples, and distances have
-        none. The average counts only examples of tasks that have a correlation.
-
-    Raises
-    ------
-    InputError
-        If there are no predictions.
+    Intervals are over seeds and examples, and distances have none. The average counts only examples
+    of tasks that have a correlation.
     """
     require_examples(predictions)
     layers = confusion.select("heads", "layer").unique().sort("heads", "layer")
@@ -169,11 +135,8 @@ def _distances(confusion: pl.DataFrame, summarized: pl.DataFrame) -> pl.DataFram
 def rank_correlations(first: Array, second: Array) -> Array:
     """Spearman's ρ of every row of ``first`` [R, P] with every row of ``second`` [L, P].
 
-    Returns
-    -------
-    Array
-        [R, L], over the columns in which both rows are defined; NaN with fewer than three such
-        columns, or if a row is constant in them.
+    They are [R, L], over the columns in which both rows are defined; NaN with fewer than three such
+    columns, or if a row is constant in them.
     """
     correlations = np.full((len(first), len(second)), np.nan)
     # Rows that are defined in the same columns are ranked together, which is faster.

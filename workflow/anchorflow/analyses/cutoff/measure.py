@@ -154,7 +154,6 @@ class _Runs(Interventions[Setting]):
 
 
 def measure(cell: Cell) -> None:
-    """Predict without demonstrations from some layer on, for one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     examples = cell.examples(prompts)
     run = among(runnable(prompts, "fixed"), examples)

@@ -42,11 +42,6 @@ def plot_cutoff(
     """Plot ``CUTOFF_SUMMARY`` for one model, averaged over tasks: a panel per measure.
 
     Vertical lines mark the first layer from which 95 % of accuracy and label loyalty is retained.
-
-    Parameters
-    ----------
-    labels : mapping
-        Label words of every task.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("mean").is_not_null())
     title = "Demonstrations hidden from the cutoff layer on, averaged over tasks,\n"

@@ -42,17 +42,9 @@ def layers_needed(accuracy: Array, loyalty: Array, layers: Array) -> Array:
 
     Both accuracy and label loyalty have to be retained, relative to the unmodified run.
 
-    Parameters
-    ----------
-    accuracy, loyalty : [R, layers]
-        By cutoff; the last one is the unmodified run.
-    layers : [layers]
-        The cutoffs, increasing. A cutoff is also the number of layers that see the demonstrations.
-
-    Returns
-    -------
-    Array
-        [R], in layers; NaN where an accuracy or a loyalty is NaN.
+    ``accuracy`` and ``loyalty``, [R, layers], are by cutoff, the last of which is the unmodified
+    run. The cutoffs ``layers`` increase; a cutoff is also the number of layers that see the
+    demonstrations. The result, [R], is in layers; NaN where an accuracy or a loyalty is NaN.
     """
     # 1e-9: shares such as 0.95 of 20 texts are met exactly but for rounding.
     kept = (accuracy >= KEPT * accuracy[:, -1:] - 1e-9) & (loyalty >= KEPT - 1e-9)

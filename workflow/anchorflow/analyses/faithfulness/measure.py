@@ -73,7 +73,6 @@ class EdgeSums(FlowSums):
     def take(
         self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = ALL
     ) -> None:
-        """Add the sums of a chunk."""
         inside = self._edges[:, examples, rows, keys].to(saliency.device)
         # Before the parent, which makes the chunk positive in place.
         _add(self.gradient, layer, -summed(inside, saliency))
@@ -218,7 +217,6 @@ def _estimates(
     keys: Mapping[str, str | int],
     batch: Batch,
 ) -> pl.DataFrame:
-    """Rows of ``FAITHFULNESS`` for a batch of whole prompts."""
     edges = torch.stack(
         [of_cell.of_whole(e.edges, e.draw if e.control else None, batch) for e in named]
     )
@@ -258,7 +256,6 @@ def _estimates(
 
 
 def measure(cell: Cell) -> None:
-    """Estimate the effect of cutting edges, for one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     examples = cell.examples(prompts)
     run = among(runnable(prompts, "fixed"), examples)

@@ -27,17 +27,8 @@ def faithfulness_measures(faithfulness: pl.DataFrame, knockout: pl.DataFrame) ->
 
     Layers in which cutting changes nothing at all have no sign to predict.
 
-    Parameters
-    ----------
-    faithfulness, knockout : DataFrame
-        Tables for one model and task.
-
-    Returns
-    -------
-    DataFrame
-        Columns seed, example, draw, the setting, and for each measure its numerator (the measure's
-        name) and its denominator (``_whole``); see
-        :func:`~anchorflow.statistics.by_task.ratio_of_seed`.
+    A numerator has the measure's name, and its denominator ends in ``_whole``; see
+    :func:`~anchorflow.statistics.by_task.ratio_of_seed`.
     """
     cut = knockout_measures(knockout).filter(pl.col("band") == "single")
     pairs = faithfulness.join(cut.select(*_PROMPT, "layer", "loss_change"), on=[*_PROMPT, "layer"])

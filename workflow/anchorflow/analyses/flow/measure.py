@@ -454,7 +454,6 @@ def _rows(
 
 
 def measure(cell: Cell) -> None:
-    """Measure S_wp, S_pq, and S_ww in every layer, for one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     examples = cell.examples(prompts)
     run = among(runnable(prompts, spec["demonstrations"]), examples)

@@ -46,11 +46,6 @@ def plot_flow(
 
     Top: shares of the three flows, gray in untrained twins. Bottom: the share of label words in
     what they and other tokens send or receive, per token; 1/2 if they are like any other token.
-
-    Parameters
-    ----------
-    untrained : DataFrame, optional
-        The table ``flow`` for the model's untrained twins.
     """
     tasks = tasks_in_order(summary)
     title = "Information flow, " + describe(summary, confidence)

@@ -35,30 +35,12 @@ BOUNDS = {"proportion": SHARE}
 
 
 def summarize_flow(
-    flow: pl.DataFrame,
-    prompts: pl.DataFrame,
-    demonstrations: str,
-    confidence: float,
+    flow: pl.DataFrame, prompts: pl.DataFrame, demonstrations: str, confidence: float
 ) -> pl.DataFrame:
     """S_wp, S_pq, S_ww, and their controls by layer, per task and averaged, with intervals.
 
-    Parameters
-    ----------
-    flow, prompts : DataFrame
-        Tables ``flow`` and ``prompts`` for one model, all tasks and seeds.
-    demonstrations : str
-        The protocol with which saliency was measured, ``per_example`` or ``fixed``.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``FLOW_SUMMARY``. A proportion is S / (S_wp + S_pq + S_ww) of the same example
-        and layer; for parts of S_wp, it is their share of S_wp. ``RATIOS`` are proportions too.
-
-    Raises
-    ------
-    InputError
-        If nothing was measured.
+    A proportion is S / (S_wp + S_pq + S_ww) of the same example and layer; for parts of S_wp, it is
+    their share of S_wp. ``RATIOS`` are proportions too.
     """
     require_examples(flow)
     layers = flow["layer"].n_unique()
@@ -113,15 +95,7 @@ def _share(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
 def mean_shares(flow: pl.DataFrame) -> pl.DataFrame:
     """Mean shares of S_wp, S_pq, and S_ww, per task and over tasks.
 
-    Parameters
-    ----------
-    flow : DataFrame
-        The table ``flow`` of any models.
-
-    Returns
-    -------
-    DataFrame
-        Columns task, layer, flow, and mean; the mean over examples, then over tasks.
+    Means are first over examples, then over tasks.
     """
     total = sum((pl.col(name) for name in FLOWS), pl.lit(0.0))
     shares = flow.select("task", "layer", *(pl.col(name) / total for name in FLOWS))

@@ -277,7 +277,6 @@ def _rows(matrices: Tensor) -> pl.DataFrame:
 
 
 def measure(cell: Cell) -> None:
-    """Measure saliency between all tokens of a few prompts, for one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     tokenizer = open_tokenizer(cell.input.tokenizer)
     run = runnable(prompts, spec["demonstrations"]).sort("example").head(spec["examples"])

@@ -38,15 +38,7 @@ def flow_pages(
 ) -> Iterator[tuple[str, str]]:
     """The pages of all prompts in ``kept_prompts``, as pairs of file name and HTML.
 
-    Parameters
-    ----------
-    saliency, kept_prompts, cuts, heads, prompts : DataFrame
-        Tables ``token_saliency``, ``shown_prompts``, ``shown_knockouts``, ``shown_heads``, and
-        ``prompts`` for one model, task, and seed.
-    labels : sequence of str
-        Label words, in label order.
-    colors : sequence of str
-        Colors of S_wp, S_pq, and S_ww, as in the figures.
+    ``colors`` are those of S_wp, S_pq, and S_ww, as in the figures.
     """
     positions = prompts.drop("label")
     for row in kept_prompts.join(positions, on=["demonstrations", "example"]).iter_rows(named=True):
@@ -63,10 +55,7 @@ def flow_pages(
 def saliency_matrices(saliency: pl.DataFrame) -> np.ndarray:
     """I_l of one example as [L, T, T], zero on and above the diagonal.
 
-    Parameters
-    ----------
-    saliency : DataFrame
-        Table ``token_saliency`` for the example, ordered by layer and token.
+    The rows are ordered by layer and token.
     """
     layers, tokens = saliency["layer"].n_unique(), saliency["token"].n_unique()
     matrices = np.zeros((layers, tokens, tokens))
@@ -81,11 +70,6 @@ def flow_masks(prompt: Mapping[str, Any]) -> np.ndarray:
     """Masks of the pairs (i, j) in C_wp, C_pq, and C_ww: [3, T, T], bool.
 
     All tokens of a label word count as p_k.
-
-    Parameters
-    ----------
-    prompt : mapping
-        A row of ``PROMPTS``.
 
     Source: Wang et al. 2023, eq. 2-4.
     """
@@ -105,10 +89,7 @@ def words_of_groups(labels: Sequence[str], groups: Sequence[int]) -> list[str]:
 
     Saliency follows first tokens, so such labels are one class.
 
-    Parameters
-    ----------
-    groups : sequence of int
-        ``token_groups`` of the prompt.
+    ``groups`` are the ``token_groups`` of the prompt.
     """
     words: dict[int, list[str]] = {}
     for label, group in zip(labels, groups, strict=True):
@@ -129,15 +110,9 @@ def page_data(
     and all layers. A view has the ``ARCS`` strongest arcs [j, i, significance] of each flow, the
     strongest first.
 
-    Parameters
-    ----------
-    prompt : mapping
-        A row of ``PROMPTS`` joined with its row of ``SHOWN_PROMPTS``.
-    matrices : [L, T, T]
-        I_l(i, j), zero on and above the diagonal.
-    cuts : DataFrame
-        Table ``shown_knockouts`` for the prompt. For each flow and each layer that was cut, the
-        page gets the change of the loss, and the prediction if it changes; so for random keys.
+    ``prompt`` is a row of ``PROMPTS`` joined with its row of ``SHOWN_PROMPTS``, and ``matrices``,
+    [L, T, T], are I_l(i, j), zero on and above the diagonal. For each flow and each layer that was
+    cut, the page gets the change of the loss, and the prediction if it changes; so for random keys.
     """
     layers, third = len(matrices), max(1, len(matrices) // 3)
     some = "layer" if third == 1 else f"{third} layers"
@@ -186,19 +161,9 @@ def heads_data(
 ) -> dict[str, Any] | None:
     """What the heads read and write, as ``plot.js`` reads it; None without heads.
 
-    Parameters
-    ----------
-    prompt : mapping
-        The prompt's row of ``SHOWN_PROMPTS``.
-    heads : DataFrame
-        Table ``shown_heads`` for the prompt.
-
-    Returns
-    -------
-    dict
-        ``words`` of the classes, the true ``label`` among them, and for each layer and head its
-        sums over all tokens by class, in logits, and the ``READ`` tokens with the most attention as
-        [token, attention, effects by class].
+    These are the ``words`` of the classes, the true ``label`` among them, and for each layer and
+    head its sums over all tokens by class, in logits, and the ``READ`` tokens with the most
+    attention as [token, attention, effects by class].
     """
     if heads.is_empty():
         return None

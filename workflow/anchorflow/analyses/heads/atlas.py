@@ -16,10 +16,7 @@ _KEPT = ("name", "repository", "revision", "sha256", "dtype", "architecture")
 
 
 def atlas(
-    summary: pl.DataFrame,
-    card: Mapping[str, Any],
-    prompts: Mapping[str, Any],
-    confidence: float,
+    summary: pl.DataFrame, card: Mapping[str, Any], prompts: Mapping[str, Any], confidence: float
 ) -> dict[str, Any]:
     """Every score as layers × heads, averaged over tasks, with intervals.
 

@@ -187,7 +187,7 @@ def _frame(
     control: Array | None,
     keys: Mapping[str, str | int],
 ) -> pl.DataFrame:
-    """Rows of ``HEADS`` for one score, from [examples, L, H]."""
+    """The rows of one score, from [examples, L, H]."""
     example, layer, head = np.indices(value.shape)
     frame = pl.DataFrame(
         {
@@ -445,7 +445,6 @@ def _looks_back(
 
 
 def measure(cell: Cell) -> None:
-    """Score every head, for one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     examples = cell.examples(prompts)
     heads = measure_heads(

@@ -56,11 +56,6 @@ def plot_heads(
 
     One column per score: the model above, its untrained twins below. A circle marks the head of the
     largest value above 0, which is named above the panel.
-
-    Parameters
-    ----------
-    untrained : DataFrame, optional
-        The table ``heads`` for the model's untrained twins.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("layer") >= 0)
     scores = [score for score in NAMES if score in set(averaged["score"])]

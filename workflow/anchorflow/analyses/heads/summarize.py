@@ -76,23 +76,7 @@ def _mean(rows: pl.DataFrame, column: str) -> SeedStatistic:
 
 
 def summarize_heads(heads: pl.DataFrame, prompts: pl.DataFrame, confidence: float) -> pl.DataFrame:
-    """Scores of every head, per task and averaged over tasks, with intervals.
-
-    Parameters
-    ----------
-    heads, prompts : DataFrame
-        Tables ``heads`` and ``prompts`` of one model, all tasks and seeds.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``HEADS_SUMMARY``.
-
-    Raises
-    ------
-    InputError
-        If there are no scores.
-    """
+    """Scores of every head, per task and averaged over tasks, with intervals."""
     require_examples(heads)
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     places = heads.select("layer", "head").unique().sort("layer", "head")

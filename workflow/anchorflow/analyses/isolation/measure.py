@@ -268,7 +268,6 @@ class _Runs(Interventions[Setting]):
 
 
 def measure(cell: Cell) -> None:
-    """Predict with isolated positions, for every prompt of one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     examples = cell.examples(prompts)
     settings = settings_of(

@@ -50,11 +50,6 @@ def plot_isolation(
 
     Lines across the bars are the neighbors of label words, and tokens of the texts. With a single
     number of layers, there are only bars.
-
-    Parameters
-    ----------
-    labels : mapping
-        Label words of every task.
     """
     averaged = summary.filter(task=AVERAGE)
     variants = [*dict.fromkeys(averaged["variant"].to_list())]

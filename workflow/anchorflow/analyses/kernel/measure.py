@@ -448,7 +448,6 @@ def predict_with_first(
 
 
 def measure(cell: Cell) -> None:
-    """Measure attention to many demonstrations as kernel weights, for one model, task, and seed."""
     spec, drawn = cell.spec, cell.read("samples", SAMPLES)
     builder = PromptBuilder.open(cell.input.tokenizer, cell.task, cell.card["name"])
     examples = cell.examples(drawn)

@@ -31,18 +31,10 @@ def head_keys(kernel: pl.DataFrame) -> pl.DataFrame:
 def head_measures(kernel: pl.DataFrame, predictions: pl.DataFrame) -> dict[str, Array]:
     """The measures of every kernel regression on every example, for one model, task, and seed.
 
-    Parameters
-    ----------
-    kernel, predictions : DataFrame
-        Tables ``kernel`` and ``predictions``, with the same demonstrations.
-
-    Returns
-    -------
-    dict
-        ``agreement``: 1 where it predicts the same label as the model; ``accuracy``: 1 where it
-        predicts the true label; ``correlation``: as in the table; ``permuted``: agreement with
-        labels permuted among the demonstrations. Each [examples, regressions], with examples in
-        increasing order.
+    ``agreement`` is 1 where a regression predicts the same label as the model, and ``accuracy``
+    where it predicts the true label. ``correlation`` is as in the table, and ``permuted`` is
+    agreement with labels permuted among the demonstrations. Each is [examples, regressions], with
+    examples in increasing order.
     """
     compared = (
         kernel.rename({"prediction": "regression"})
@@ -67,10 +59,7 @@ def head_measures(kernel: pl.DataFrame, predictions: pl.DataFrame) -> dict[str, 
 def counted_measures(counts: pl.DataFrame) -> dict[str, Array]:
     """As :func:`head_measures`, with fewer demonstrations and without ``correlation``.
 
-    Parameters
-    ----------
-    counts : DataFrame
-        Table ``counts`` for one number of demonstrations and one seed, in order of ``example``.
+    ``counts`` are those of one number of demonstrations and one seed, in order of ``example``.
     """
     heads, permuted = (_matrix(counts[name]) for name in ("heads", "heads_permuted"))
     model, label = (counts[name].to_numpy()[:, None] for name in ("prediction", "label"))
@@ -89,19 +78,10 @@ def _matrix(lists: pl.Series) -> Array:
 def by_half(agreement: Array, accuracy: Array, examples: pl.Series, half_of: pl.DataFrame) -> Array:
     """Both measures on either half of the examples, and on all of them: [examples, 6 · heads].
 
-    Parameters
-    ----------
-    agreement, accuracy : [examples, heads]
-    examples : Series
-        The example of each row.
-    half_of : DataFrame
-        From :func:`~anchorflow.random_draws.halves`.
-
-    Returns
-    -------
-    Array
-        Agreement on part 0, on part 1, and on all examples; then accuracy likewise. NaN outside a
-        part, so that means are over its examples alone.
+    ``agreement`` and ``accuracy`` are [examples, heads], and ``half_of`` is from
+    :func:`~anchorflow.random_draws.halves`. The result is agreement on part 0, on part 1, and on
+    all examples; then accuracy likewise. It is NaN outside a part, so that means are over its
+    examples alone.
     """
     placed = examples.to_frame("example").join(half_of, on="example", maintain_order="left")
     half = placed["half"].to_numpy()[:, None]
@@ -117,20 +97,13 @@ def choose_head(scores: Estimate, chosen_on: float = 0.5) -> tuple[Estimate, Est
 
     Heads are chosen once, on the point estimates; intervals hold for the heads so chosen.
 
-    Parameters
-    ----------
-    scores : Estimate of [6 · heads]
-        From :func:`by_half`: agreement of all heads on one half of the texts, on the other half,
-        and on all texts; then accuracy likewise. NaN where a half has no examples.
-    chosen_on : float
-        Share of the texts in the first part, if the parts are not halves.
+    ``scores``, [6 · heads], are those of :func:`by_half`, NaN where a half has no examples.
+    ``chosen_on`` is the share of the texts in the first part, if the parts are not halves.
 
-    Returns
-    -------
-    tuple of Estimate of [2]
-        Accuracy and agreement, [2], of the head with the highest agreement on all examples; and of
-        the heads chosen on one half and scored on the other, averaged over both directions. If the
-        parts are not halves, the head is chosen on the first part and scored on the second.
+    Both results, [2], are accuracy and agreement: of the head with the highest agreement on all
+    examples; and of the heads chosen on one half and scored on the other, averaged over both
+    directions. If the parts are not halves, the head is chosen on the first part and scored on the
+    second.
 
     Source: Han et al. 2025; §5.2 scores the head on the examples that choose it, §5.5 on others.
     """
@@ -163,30 +136,11 @@ def _most_frequent(labels: NDArray[np.int64]) -> Statistic:
 
 
 def summarize_kernel(
-    kernel: pl.DataFrame,
-    predictions: pl.DataFrame,
-    prompts: pl.DataFrame,
-    confidence: float,
+    kernel: pl.DataFrame, predictions: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """Agreement, accuracy, and correlation of every layer and head, with intervals.
 
     Beside them stand the agreement and the accuracy of always answering the same.
-
-    Parameters
-    ----------
-    kernel, predictions, prompts : DataFrame
-        Tables ``kernel``, ``predictions``, and ``prompts`` with the same demonstrations, for one
-        model, all tasks and seeds.
-
-    Returns
-    -------
-    DataFrame
-        Columns of ``KERNEL_SUMMARY``.
-
-    Raises
-    ------
-    InputError
-        If there are no predictions.
     """
     require_examples(predictions)
     heads = pl.DataFrame({"measure": SUMMARY.measured}).join(head_keys(kernel), how="cross")

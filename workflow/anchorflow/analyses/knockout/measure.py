@@ -387,7 +387,6 @@ class _Runs(Interventions[Setting]):
             self._changed[setting] = self._changed.get(setting, False) or cut.changed
 
     def check(self) -> None:
-        """Raise InputError if cutting edges did not change any of their rows."""
         for setting, changed in self._changed.items():
             if not changed:
                 raise InputError(
@@ -416,7 +415,6 @@ class _Runs(Interventions[Setting]):
 
 
 def measure(cell: Cell) -> None:
-    """Predict with edges of attention cut, for every prompt of one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     examples = cell.examples(prompts)
     run = among(runnable(prompts, "fixed"), examples)

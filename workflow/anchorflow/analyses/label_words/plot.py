@@ -46,10 +46,7 @@ def plot_label_words(
     for permuted words, also where they are read by their meaning; the shares of two flows and
     AUCROC_l in every layer; label loyalty under isolation.
 
-    Parameters
-    ----------
-    words : mapping
-        Label words by task and name; none where they are drawn at random.
+    ``words`` are the label words by task and name; none where they are drawn at random.
     """
     tasks = tasks_in_order(summary)
     title = describe(summary.filter(pl.col("words") == OWN), confidence, "bands and bars")

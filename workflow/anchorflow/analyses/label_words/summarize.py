@@ -65,30 +65,9 @@ def summarize_label_words(
 
     All kinds of label words are run on the same examples, so differences are paired.
 
-    Parameters
-    ----------
-    predictions, attention, flow, isolation, prompts : DataFrame
-        Tables of these names of one model, with cells named as in
-        ``configuration.cells_with_words``.
-    words : mapping
-        Label words by task and name, from ``configuration.label_word_sets``; none where they are
-        drawn at random.
-    demonstrations : str
-        The protocol that saliency was measured with, ``per_example`` or ``fixed``.
-    variant : str
-        The variant of isolation to use.
-    asked : mapping
-        Seeds and number of texts of ``flow`` and ``isolation``, for counting skipped prompts.
-
-    Returns
-    -------
-    DataFrame
-        Columns of the table ``label_words_summary``.
-
-    Raises
-    ------
-    InputError
-        If nothing was measured.
+    Cells are named as in ``configuration.cells_with_words``. ``words`` are the label words by task
+    and name, from ``configuration.label_word_sets``; none where they are drawn at random. ``asked``
+    are the seeds and numbers of texts of ``flow`` and ``isolation``, for counting skipped prompts.
     """
     require_examples(predictions)
     require_examples(flow)

@@ -27,17 +27,9 @@ BOUNDS = dict.fromkeys(MEASURES, SHARE)
 def segment_measures(segments: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
     """Attention to each segment and to all, averaged over heads, for every example of one seed.
 
-    Parameters
-    ----------
-    segments : DataFrame
-        Table ``segments`` of one model, task, and seed.
-
-    Returns
-    -------
-    tuple
-        Keys (layer, segment, measure) of each value, and the values [examples, keys] in order of
-        examples. Attention per token is NaN for segments without tokens; ``whole``, that to all
-        demonstrations, has no segment.
+    Each value has a key (layer, segment, measure); the values are [examples, keys], in order of
+    examples. Attention per token is NaN for segments without tokens; ``whole``, that to all
+    demonstrations, has no segment.
     """
     means = segments.group_by("example", "layer", "segment", maintain_order=True).agg(
         pl.col("attention").cast(pl.Float64).mean(), pl.col("tokens", "width").first()
@@ -102,28 +94,11 @@ def _summarized_keys(
 
 
 def summarize_landing(
-    segments: pl.DataFrame,
-    places: pl.DataFrame,
-    prompts: pl.DataFrame,
-    confidence: float,
+    segments: pl.DataFrame, places: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """Attention by segment and by place, per layer, with intervals.
 
-    Parameters
-    ----------
-    segments, places, prompts : DataFrame
-        Tables ``segments``, ``places``, and ``prompts`` of one model, all tasks and seeds.
-
-    Returns
-    -------
-    DataFrame
-        Columns of the table ``landing_summary``. Segments depend on the fields of a task; the
-        average has those that all tasks share.
-
-    Raises
-    ------
-    InputError
-        If nothing was measured.
+    Segments depend on the fields of a task; the average has those that all tasks share.
     """
     require_examples(segments)
     tasks = prompts["task"].unique(maintain_order=True).to_list()

@@ -4,7 +4,6 @@ A kernel regression does not depend on the order of its pairs; a language model 
 runs yield the predictions of each head's attention as a kernel regression.
 """
 
-import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -16,14 +15,7 @@ from anchorflow.analyses.kernel.measure import predictions_of_heads
 from anchorflow.analyses.orders import ORDERS
 from anchorflow.analyses.orders.samples import build_arranged
 from anchorflow.model.answers import label_predictions
-from anchorflow.model.batches import (
-    Batch,
-    Budget,
-    among,
-    log_skipped,
-    run_batches,
-    runnable,
-)
+from anchorflow.model.batches import Batch, Budget, among, log_skipped, run_batches, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.logits import target_label_logits
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
@@ -35,8 +27,6 @@ from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.schemas.texts import TEXTS
-
-log = logging.getLogger(__name__)
 
 
 def cost(prompts: Prompts, spec: Mapping[str, Any], _: int) -> Cost:
@@ -81,7 +71,6 @@ def measure_orders(
 
 
 def measure(cell: Cell) -> None:
-    """Predict with demonstrations in several orders, for one model, task, and seed."""
     orders = cell.spec
     examples = cell.examples(cell.read("samples", SAMPLES))
     prompts = build_arranged(

@@ -33,10 +33,7 @@ _CELL = ("task", "seed", "example")
 def pairs_that_differ(values: Array) -> Array:
     """The share of pairs along the second axis whose values differ, [examples, ...].
 
-    Parameters
-    ----------
-    values : [examples, K, ...]
-        Labels as numbers; K is at least 2.
+    Values are labels as numbers, [examples, K, ...], and K is at least 2.
     """
     count = values.shape[1]
     same = sum((values == values[:, [k]]).sum(1) for k in range(count)) - count
@@ -47,15 +44,8 @@ def pairs_that_differ(values: Array) -> Array:
 def order_statistic(rows: pl.DataFrame) -> SeedStatistic:
     """The statistic of one seed: ``MEASURES`` of orders, ``MEASURES`` of draws, ``DIFFERENCES``.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Table ``orders`` of one task and seed, of examples run with every order and every draw.
-
-    Returns
-    -------
-    SeedStatistic
-        Of weights [R, examples] to [R, 11]; NaN where no example has weight.
+    The examples of ``rows`` were run with every order and every draw. Weights [R, examples] give
+    [R, 11]; NaN where no example has weight.
     """
     linear = []
     for arrangement in ARRANGEMENTS:
@@ -110,22 +100,7 @@ def summarize_orders(
 
     Only examples that were run with every order and every draw count.
 
-    Parameters
-    ----------
-    predictions, prompts : DataFrame
-        Tables ``orders`` and ``prompts`` of the stage, of one model, all tasks and seeds.
-    chosen_on : float
-        Share of the texts on which the head is chosen; see :func:`choose_head`.
-
-    Returns
-    -------
-    DataFrame
-        Columns of the table ``orders_summary``.
-
-    Raises
-    ------
-    InputError
-        If there are no predictions.
+    ``chosen_on`` is the share of the texts on which the head is chosen; see :func:`choose_head`.
     """
     require_examples(predictions)
     tasks = prompts["task"].unique(maintain_order=True).to_list()

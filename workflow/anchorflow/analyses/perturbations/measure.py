@@ -4,7 +4,6 @@ All prompts share the fixed demonstrations, which are run once. Predictions for 
 read from the attention stage.
 """
 
-import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -15,14 +14,7 @@ from transformers import PreTrainedModel
 from anchorflow.analyses.perturbations import PERTURBATIONS, PERTURBED_TEXTS
 from anchorflow.analyses.perturbations.texts import perturbed_samples
 from anchorflow.model.answers import predictions_of
-from anchorflow.model.batches import (
-    Batch,
-    Budget,
-    among,
-    log_skipped,
-    run_batches,
-    runnable,
-)
+from anchorflow.model.batches import Batch, Budget, among, log_skipped, run_batches, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.interventions import answers_of_runs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
@@ -34,8 +26,6 @@ from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES
-
-log = logging.getLogger(__name__)
 
 UNTOUCHED = "untouched"
 
@@ -94,7 +84,6 @@ def measure_perturbations(
 
 
 def measure(cell: Cell) -> None:
-    """Predict the labels of perturbed test texts, for one model, task, and seed."""
     fixed = cell.read("samples", SAMPLES).filter(demonstrations="fixed")
     examples = cell.examples(fixed)
     prompts = PromptBuilder.open(

@@ -37,11 +37,6 @@ def plot_perturbations(
 
     Top: accuracy by perturbation. Bottom: paired difference from untouched texts. Open marks in the
     last column are the published values, for texts rewritten by GPT-3.5.
-
-    Parameters
-    ----------
-    labels : mapping
-        Label words of every task.
     """
     tasks = tasks_in_order(summary)
     names = [name for name in PERTURBATIONS if name in summary["perturbation"]]

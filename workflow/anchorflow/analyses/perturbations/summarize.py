@@ -33,22 +33,8 @@ def summarize_perturbations(
 ) -> pl.DataFrame:
     """Accuracy by perturbation, and its paired difference from untouched texts.
 
-    Parameters
-    ----------
-    predictions, perturbed, prompts, texts : DataFrame
-        Tables ``perturbations``, ``prompts`` of perturbed texts, ``prompts`` (of which those with
-        fixed demonstrations have the untouched texts), and ``perturbed_texts``, of one model, all
-        tasks and seeds.
-
-    Returns
-    -------
-    DataFrame
-        Columns of the table ``perturbations_summary``; see :meth:`Ways.summarize`.
-
-    Raises
-    ------
-    InputError
-        If there are no predictions.
+    ``prompts`` with fixed demonstrations have the untouched texts, and ``perturbed`` are the
+    prompts of perturbed texts. See :meth:`Ways.summarize`.
     """
     fixed = prompts.filter(pl.col("demonstrations") == "fixed")
     protocols = pl.concat([fixed.with_columns(demonstrations=pl.lit(UNTOUCHED)), perturbed])

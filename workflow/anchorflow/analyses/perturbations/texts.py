@@ -127,7 +127,6 @@ def perturb(
     random: np.random.Generator,
     replacements: Mapping[str, str],
 ) -> str:
-    """Perturb every field of a text."""
     of_field: dict[str, Callable[[str], str]] = {
         "typos": lambda part: mistyped(part, spec["typo_rate"], random.random((len(part), 3))),
         "word_order": lambda part: reordered(part, random.permutation(len(_RUN.findall(part)))),
@@ -173,7 +172,6 @@ def perturbed_samples(samples: pl.DataFrame, perturbed: pl.DataFrame) -> pl.Data
 
 
 def prepare(job: Cell) -> None:
-    """Perturb the test texts of one task and seed."""
     samples = job.read("samples", SAMPLES).filter(demonstrations="fixed")
     rare_words = pl.DataFrame(schema=frame_schema(RARE_WORDS))
     settings = {"perturbations": job.spec}

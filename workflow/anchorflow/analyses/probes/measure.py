@@ -27,10 +27,7 @@ SHUFFLES = 5  # permutations of the targets, whose mean accuracy is chance
 
 
 def probe(
-    features: Array,
-    targets: Sequence[NDArray[np.int64]],
-    folds: NDArray[np.int64],
-    penalty: float,
+    features: Array, targets: Sequence[NDArray[np.int64]], folds: NDArray[np.int64], penalty: float
 ) -> list[NDArray[np.bool_]]:
     """Whether a ridge classifier fitted to the other folds predicts each target.
 
@@ -123,7 +120,6 @@ def _within(rounds: NDArray[np.int64], random: np.random.Generator) -> NDArray[n
 
 
 def measure(cell: Cell) -> None:
-    """Probe keys and values around the label words, for one model, task, and seed."""
     spec = cell.spec
     probes = measure_probes(cell.read("states", STATES), spec["penalty"], spec["targets"])
     cell.write(PROBES, probes, {"probes": spec, **cell.settings("states")})

@@ -19,12 +19,7 @@ def with_texts(probed: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
 
     It identifies the texts that seeds share, as rows of the test split do elsewhere.
 
-    Parameters
-    ----------
-    probed : DataFrame
-        Columns task, seed, demonstration.
-    samples : DataFrame
-        Table ``samples`` with the same demonstrations, which all examples of a seed share.
+    ``samples`` have the same demonstrations as ``probed``, which all examples of a seed share.
     """
     demonstrations = samples.group_by("task", "seed").agg(
         example=pl.col("demonstration_rows").first()
@@ -43,17 +38,8 @@ def summarize_probes(
 ) -> pl.DataFrame:
     """Accuracy of the probes of every layer and offset, averaged over heads, with intervals.
 
-    Parameters
-    ----------
-    probes, prompts, samples : DataFrame
-        Tables ``probes`` and, with the same demonstrations, ``prompts`` and ``samples`` of one
-        model, all tasks and seeds.
-
-    Returns
-    -------
-    DataFrame
-        Columns of the table ``probes_summary``; intervals are over seeds and demonstrations. No
-        rows if no task has two demonstrations of each label.
+    ``prompts`` and ``samples`` have the same demonstrations as ``probes``. Intervals are over seeds
+    and demonstrations. There are no rows if no task has two demonstrations of each label.
     """
     if probes.is_empty():
         return pl.DataFrame(schema=frame_schema(PROBES_SUMMARY))

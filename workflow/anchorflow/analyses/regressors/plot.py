@@ -42,11 +42,6 @@ def plot_regressors(
 
     Top: accuracy. Bottom: agreement with the model's predictions for the same demonstrations; for
     the model itself, with its predictions for all demonstrations.
-
-    Parameters
-    ----------
-    labels : mapping
-        Label words of every task.
     """
     tasks = tasks_in_order(summary)
     plotted = summary.filter(pl.col("weights").is_null() | (pl.col("weights") == "max"))

@@ -73,16 +73,8 @@ def encoder_prediction(
 ) -> Labels:
     """Kernel regression with weights exp(cosine / temperature).
 
-    Parameters
-    ----------
-    queries, demonstrations : [B, E] and [N, E]
-        Embeddings of unit length.
-    labels : [N], int
-
-    Returns
-    -------
-    array
-        [B], the label with the largest sum of weights.
+    ``queries``, [B, E], and ``demonstrations``, [N, E], are embeddings of unit length, and
+    ``labels`` are [N]. The result, [B], is the label with the largest sum of weights.
     """
     cosine = queries @ demonstrations.T
     weights = np.exp((cosine - cosine.max(1, keepdims=True)) / temperature)
@@ -103,18 +95,9 @@ def logistic_prediction(queries: Array, demonstrations: Array, labels: Labels) -
 def head_scores(kernel: pl.DataFrame, predictions: pl.DataFrame, half_of: pl.DataFrame) -> Array:
     """The scores that :func:`choose_head` uses, for every example.
 
-    Parameters
-    ----------
-    kernel, predictions : DataFrame
-        Tables ``kernel``, restricted to one kind of weights, and ``predictions`` with the same
-        demonstrations, of one task and seed.
-    half_of : DataFrame
-        From ``random_draws.halves``.
-
-    Returns
-    -------
-    Array
-        [examples, 6 · heads]; NaN in the columns of the half that does not contain the example.
+    ``kernel`` is of one kind of weights, and ``half_of`` is from ``random_draws.halves``. The
+    scores are [examples, 6 · heads]; NaN in the columns of the half that does not contain the
+    example.
     """
     ordered = predictions.sort("example")
     measures = head_measures(kernel, ordered)
@@ -147,32 +130,10 @@ def summarize_regressors(
     All methods are scored on the same examples. The average covers only methods and numbers of
     demonstrations that every task and seed has.
 
-    Parameters
-    ----------
-    kernel, predictions, counts, samples, prompts : DataFrame
-        Tables of the kernel stage of one model, all tasks and seeds.
-    embeddings : DataFrame
-        Table ``embeddings`` of the same tasks.
-    temperature : float
-        See :func:`encoder_prediction`.
-    encoder : str
-        Path of the encoder; the published row is included if it is the paper's encoder.
-    further_temperatures : mapping
-        Temperatures of further encoders, by name.
-    chosen_on : float
-        Share of the texts on which the held-out head is chosen; see :func:`choose_head`.
-    further_embeddings : DataFrame, optional
-        Table ``further_embeddings`` of the same tasks, if there are further encoders.
-
-    Returns
-    -------
-    DataFrame
-        Columns of the table ``regressors_summary``.
-
-    Raises
-    ------
-    InputError
-        If there are no predictions.
+    Tables are those of the kernel stage. ``encoder`` is a path; the published row is included if it
+    is the paper's encoder. ``temperature`` is that of :func:`encoder_prediction`, and
+    ``further_temperatures`` are those of further encoders, by name. ``chosen_on`` is the share of
+    the texts on which the held-out head is chosen; see :func:`choose_head`.
     """
     require_examples(predictions)
     of_task: dict[str, dict[Method, Estimate]] = {}

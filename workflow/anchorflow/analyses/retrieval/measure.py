@@ -6,7 +6,6 @@ as Liu et al. 2022 found (KATE), and so should demonstrations that are represent
 distribution. The random demonstrations are those of the fixed prompts, which are not run again.
 """
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,14 +25,7 @@ from anchorflow.analyses.retrieval.samples import (
     vectors,
 )
 from anchorflow.model.answers import predictions_of
-from anchorflow.model.batches import (
-    Batch,
-    Budget,
-    among,
-    log_skipped,
-    run_batches,
-    runnable,
-)
+from anchorflow.model.batches import Batch, Budget, among, log_skipped, run_batches, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.interventions import answers_of_runs
 from anchorflow.model.size import Cost, Prompts
@@ -45,8 +37,6 @@ from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.schemas.texts import TEXTS
-
-log = logging.getLogger(__name__)
 
 
 def describe_demonstrations(
@@ -131,7 +121,6 @@ def measure_retrieval(
 
 
 def measure(cell: Cell) -> None:
-    """Predict with chosen training texts as demonstrations, for one model, task, and seed."""
     spec, task = cell.spec, cell.task
     fixed = cell.read("samples", SAMPLES).filter(demonstrations="fixed")
     examples = cell.examples(fixed)

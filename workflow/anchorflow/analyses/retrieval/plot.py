@@ -51,11 +51,6 @@ def plot_retrieval(
     Left: accuracy by choice of demonstrations, with open marks for the majority of their labels.
     Middle: paired difference from random ones. Right: share of demonstrations with the test text's
     label.
-
-    Parameters
-    ----------
-    labels : mapping
-        Label words of every task.
     """
     tasks = tasks_in_order(summary)
     choices = [choice for choice in CHOICES if choice in summary["choice"]]
@@ -113,7 +108,6 @@ def _look(choice: str, colors: Sequence[str]) -> dict[str, Any]:
 def _plot_points(
     axes: Axes, points: pl.DataFrame, heights: Sequence[float], look: Mapping[str, Any]
 ) -> None:
-    """Plot one choice's means with intervals."""
     axes.errorbar(
         points["mean"],
         heights,

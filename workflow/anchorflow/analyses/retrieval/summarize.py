@@ -42,30 +42,14 @@ def majority(labels: pl.Series) -> int:
 
 
 def summarize_retrieval(
-    predictions: pl.DataFrame,
-    prompts: pl.DataFrame,
-    retrieved: pl.DataFrame,
-    confidence: float,
+    predictions: pl.DataFrame, prompts: pl.DataFrame, retrieved: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """Accuracy by choice of demonstrations, and its paired difference from random ones.
 
     All choices are run on the same examples, so differences are paired.
 
-    Parameters
-    ----------
-    predictions, prompts, retrieved : DataFrame
-        Tables ``retrieval``, ``prompts`` (whose fixed demonstrations are the random choice), and
-        ``prompts`` with chosen demonstrations, of one model, all tasks and seeds.
-
-    Returns
-    -------
-    DataFrame
-        Columns of the table ``retrieval_summary``; see :meth:`Ways.summarize`.
-
-    Raises
-    ------
-    InputError
-        If there are no predictions.
+    ``retrieved`` are the prompts with chosen demonstrations; the fixed ones of ``prompts`` are the
+    random choice. See :meth:`Ways.summarize`.
     """
     fixed = prompts.filter(pl.col("demonstrations") == "fixed")
     protocols = pl.concat([fixed.with_columns(demonstrations=pl.lit(RANDOM)), retrieved])

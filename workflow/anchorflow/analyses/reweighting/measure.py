@@ -23,14 +23,7 @@ from anchorflow.analyses.reweighting.samples import draw_auxiliary
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Intervention
-from anchorflow.model.batches import (
-    Batch,
-    Budget,
-    among,
-    log_skipped,
-    run_batches,
-    runnable,
-)
+from anchorflow.model.batches import Batch, Budget, among, log_skipped, run_batches, runnable
 from anchorflow.model.beta_fit import Fit, Step, answers_under, fit_reweighting, label_scores
 from anchorflow.model.cell import Cell
 from anchorflow.model.last_tokens import LastTokens, keep_all_but_last, keep_together
@@ -311,7 +304,6 @@ def _before(
 
 
 def _whole(parts: Sequence[_Answered]) -> _Answered:
-    """All batches as one."""
     return _Answered(
         [example for part in parts for example in part.examples],
         [label for part in parts for label in part.labels],
@@ -445,7 +437,6 @@ def _learning_rates(fit: Fit, spec: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def measure(cell: Cell) -> None:
-    """Fit β and predict with it and with its baselines, for one model, task, and seed."""
     spec, task, anchors = cell.spec, cell.task, cell.params.anchors
     samples, tested = cell.read("samples", SAMPLES), cell.read("prompts", PROMPTS)
     tested = among(tested, cell.examples(tested))

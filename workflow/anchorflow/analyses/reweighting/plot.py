@@ -20,13 +20,7 @@ _COLORS = "PuOr_r"  # color-blind safe; white at 1
 
 
 def mean_factors(beta: pl.DataFrame) -> Array:
-    """The factors exp(β), as geometric means over seeds and demonstrations, [L, H].
-
-    Parameters
-    ----------
-    beta : DataFrame
-        Table ``beta`` of one model and task.
-    """
+    """The factors exp(β), as geometric means over seeds and demonstrations, [L, H]."""
     table = (
         beta.group_by("layer", "head")
         .agg(pl.col("beta").mean())
@@ -55,10 +49,7 @@ def plot_reweighting(
 ) -> None:
     """Plot the table ``beta`` of one model, one panel per task, with how alike its seeds are.
 
-    Raises
-    ------
-    InputError
-        If there is no β, which happens when no prompt fits the context.
+    There is no β, an InputError, when no prompt fits the context.
     """
     if beta.is_empty():
         raise InputError(

@@ -34,16 +34,8 @@ def performance_measures(rows: pl.DataFrame, method: str) -> SeedStatistic:
     All cover the examples that the method was run on; a prompt with many demonstrations may be too
     long where vanilla's is not.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Table ``reweighting`` of one task and seed.
-
-    Returns
-    -------
-    SeedStatistic
-        Of weights [R, examples] to [R, measures], NaN where no example has weight or, for those of
-        the whole vocabulary, for baselines; and vanilla's examples.
+    Weights [R, examples] give [R, measures], NaN where no example has weight or, for those of the
+    whole vocabulary, for baselines. The second group of examples is vanilla's.
     """
     vanilla = rows.filter(pl.col("method") == "vanilla").sort("example")
     chosen = rows.filter(pl.col("method") == method).sort("example")
@@ -86,23 +78,7 @@ def summarize_reweighting(
     All methods are run on the same examples, so differences are paired. Baselines change label
     probabilities alone, so they have no measures of the whole vocabulary.
 
-    Parameters
-    ----------
-    predictions, prompts, auxiliary : DataFrame
-        Tables ``reweighting``, ``prompts``, and ``prompts`` added for re-weighting, of one model,
-        all tasks and seeds.
-    baselines : sequence of str
-        Names of the baselines, in the order of the rows.
-
-    Returns
-    -------
-    DataFrame
-        Columns of the table ``reweighting_summary``.
-
-    Raises
-    ------
-    InputError
-        If there are no predictions.
+    ``auxiliary`` are the prompts added for re-weighting. Rows follow the order of ``baselines``.
     """
     require_examples(predictions)
     keys = pl.DataFrame({"measure": MEASURES})

@@ -239,6 +239,5 @@ def measure_world(number: int, spec: Mapping[str, Any]) -> Iterator[tuple[Any, .
 
 
 def measure(cell: Cell) -> None:
-    """Compare kernel regression with exact Bayesian inference in random worlds."""
     spec = cell.spec
     cell.write(THEORY, measure_theory(spec), {"theory": spec})

@@ -21,17 +21,9 @@ THEOREM = "theorem"
 def summarize_theory(theory: pl.DataFrame, confidence: float) -> pl.DataFrame:
     """Distance and accuracy by kernel and number of demonstrations; slope and floor of distances.
 
-    Parameters
-    ----------
-    theory : DataFrame
-        Table ``theory``; the first kernel is the theorem's with the first ridge, with which the
-        others are compared.
-
-    Returns
-    -------
-    DataFrame
-        Columns of the table ``theory_summary``; intervals are by Student's t over worlds, for slope
-        and floor by leaving out one world at a time.
+    The first kernel of ``theory`` is the theorem's with the first ridge, with which the others are
+    compared. Intervals are by Student's t over worlds, for slope and floor by leaving out one world
+    at a time.
     """
     counts = theory["demonstrations"].unique().sort().to_list()
     kernels = theory.select(_KERNEL).unique(maintain_order=True)

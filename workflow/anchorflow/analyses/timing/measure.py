@@ -53,7 +53,6 @@ class Way:
     cache: Cache | None = None  # None: full prompts
 
     def run(self, model: PreTrainedModel, number: int) -> None:
-        """Answer one batch."""
         batch, interventions = self.batches[number]
         with intervene(*interventions):
             target_logits(model, batch)
@@ -245,7 +244,6 @@ def device_name(device: torch.device) -> str:
 
 
 def measure(cell: Cell) -> None:
-    """Time queries with full prompts and compressed demonstrations, for one model and task."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     run = runnable(prompts, "fixed")[: spec["queries"]]
     timing = measure_timing(cell.model(run, cost, spec), prompts, spec)

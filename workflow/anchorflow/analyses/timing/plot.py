@@ -27,17 +27,9 @@ from anchorflow.statistics.by_task import AVERAGE
 def accuracy_and_time(timing: pl.DataFrame, retention: pl.DataFrame) -> pl.DataFrame:
     """Accuracy and time per query of every way, per task and averaged over tasks.
 
-    Parameters
-    ----------
-    timing, retention : DataFrame
-        Tables ``timing`` and ``compression_summary``. Full prompts and a cache of all tokens have
-        the same predictions, so the accuracy of the latter stands for both.
-
-    Returns
-    -------
-    DataFrame
-        Columns model, task, way, milliseconds, low_time, high_time, mean, low, high. The average
-        time is the mean of the tasks' medians, without quartiles.
+    ``retention`` is the table ``compression_summary``. Full prompts and a cache of all tokens have
+    the same predictions, so the accuracy of the latter stands for both. The average time is the
+    mean of the tasks' medians, without quartiles.
     """
     per_task = timing.select(
         "model",
@@ -71,18 +63,7 @@ def plot_timing(
     confidence: float,
     paths: Mapping[str, str | Path],
 ) -> None:
-    """Plot accuracy against time per query of one model, one panel per task and for the average.
-
-    Parameters
-    ----------
-    labels : mapping
-        Label words of every task.
-
-    Raises
-    ------
-    InputError
-        If nothing was timed.
-    """
+    """Plot accuracy against time per query of one model, one panel per task and for the average."""
     if timing.is_empty():
         raise InputError(
             "no prompt of the first seed fits the model's context, so nothing was timed; lower "

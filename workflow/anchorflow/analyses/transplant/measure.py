@@ -421,7 +421,6 @@ def _hidden(output: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
 
 
 def measure(cell: Cell) -> None:
-    """Predict with vectors taken from other prompts, for one model, task, and seed."""
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     examples = cell.examples(prompts)
     run = among(runnable(prompts, "fixed"), examples)
