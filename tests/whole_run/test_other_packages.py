@@ -89,3 +89,21 @@ def test_a_name_that_is_taken_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
             registry.installed("analyses")
     finally:
         registry.installed.cache_clear()
+
+
+def test_a_package_that_cannot_be_read_is_named(
+    copy_checkout: Callable[[], Checkout], tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    (broken / "lost-1.dist-info").mkdir(parents=True)
+    (broken / "lost-1.dist-info/METADATA").write_text("Name: lost\nVersion: 1\n", encoding="utf-8")
+    points = broken / "lost-1.dist-info/entry_points.txt"
+    points.write_text("[anchorflow.analyses]\nsink = lost.sink\n", encoding="utf-8")
+    run = copy_checkout()
+    printed = run.snakemake("--dry-run", ok=False, PYTHONPATH=str(broken))
+    assert "lost: its entry points name an analysis" in printed
+    (broken / "lost").mkdir()
+    (broken / "lost/__init__.py").touch()
+    (broken / "lost/sink.py").write_text("import nothing_there\n", encoding="utf-8")
+    printed = run.snakemake("--dry-run", ok=False, PYTHONPATH=str(broken))
+    assert "lost.sink: this analysis of another package can't be read (No module named" in printed

@@ -43,12 +43,16 @@ def installed(folder: str) -> dict[str, str]:
 def others() -> dict[str, Path]:
     """The folders of installed packages that have entries, by their names."""
     names = {place.split("/")[1] for folder in GROUPS for place in installed(folder).values()}
-    specs = {name: find_spec(name) for name in sorted(names)}
-    return {
-        name: Path(spec.submodule_search_locations[0])
-        for name, spec in specs.items()
-        if spec and spec.submodule_search_locations
-    }
+    found = {}
+    for name in sorted(names):
+        spec = find_spec(name)
+        if spec is None or not spec.submodule_search_locations:
+            raise InputError(
+                f"{name}: its entry points name an analysis or a method of compression, but there "
+                "is no such package; install it again, or uninstall it."
+            )
+        found[name] = Path(spec.submodule_search_locations[0])
+    return found
 
 
 def file_of(place: str) -> Path:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anchorflow.config.analysis import CELL, MODEL, TASK, Analysis
-from anchorflow.config.registry import claim_places, declared, module_at, packages, place
+from anchorflow.config.errors import InputError
+from anchorflow.config.registry import claim_places, declared, installed, module_at, packages, place
 
 # Conditions under which the papers' claims should not hold: a model's untrained twins, and
 # demonstrations whose labels are exchanged among them.
@@ -42,7 +43,17 @@ def folder_of(name: str) -> str:
 
 
 def _read(name: str) -> Analysis:
-    analysis: Analysis = importlib.import_module(module_at(folder_of(name))).ANALYSIS
+    module = module_at(folder_of(name))
+    try:
+        analysis = importlib.import_module(module).ANALYSIS
+    except Exception as error:
+        if name not in installed("analyses"):
+            raise
+        raise InputError(
+            f"{module}: this analysis of another package can't be read ({error}); mend the "
+            "package, or uninstall it."
+        ) from None
+    assert isinstance(analysis, Analysis), module
     return analysis
 
 
