@@ -8,7 +8,7 @@ import pytest
 from anchorflow.config.analysis import Presented, Tabulated
 from anchorflow.config.registry import entries
 from anchorflow.config.stages import ANALYSES, folder_of
-from anchorflow.config.table import Summary
+from anchorflow.config.table import SummaryTable
 from anchorflow.present.page import tabulate_declared
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.store.all_tables import TABLES
@@ -22,7 +22,7 @@ DECLARED = {
 VALUES: dict[Any, Any] = {pl.String: "a", pl.Boolean: True, pl.Int32: 2, pl.Float64: 0.5}
 
 
-def summary_of(table: Summary, shown: Tabulated) -> pl.DataFrame:
+def summary_of(table: SummaryTable, shown: Tabulated) -> pl.DataFrame:
     """A row per task, two values of each setting, and measure, with one mean of each null."""
     types = frame_schema(table)
     rows = pl.DataFrame({"model": ["tiny"]})
@@ -48,7 +48,7 @@ def summary_of(table: Summary, shown: Tabulated) -> pl.DataFrame:
 @pytest.mark.parametrize("name", DECLARED)
 def test_a_declared_table_has_a_row_per_index_and_a_column_per_value(name: str) -> None:
     shown, table = DECLARED[name], TABLES[f"{name}_summary"]
-    assert isinstance(table, Summary)
+    assert isinstance(table, SummaryTable)
     of = shown if isinstance(shown, Tabulated) else Tabulated(shown.title)
     summary = summary_of(table, of)
     page = tabulate_declared(summary, table, shown)
@@ -69,7 +69,7 @@ def test_a_declared_table_has_a_row_per_index_and_a_column_per_value(name: str) 
 @pytest.mark.parametrize("name", DECLARED)
 def test_its_note_says_what_each_of_its_measures_is(name: str) -> None:
     table, shown = TABLES[f"{name}_summary"], DECLARED[name]
-    assert isinstance(table, Summary)
+    assert isinstance(table, SummaryTable)
     of = shown if isinstance(shown, Tabulated) else Tabulated(shown.title)
     note, one = tabulate_declared(summary_of(table, of), table, shown).note, of.measure
     for measure in table.measures:
@@ -80,7 +80,7 @@ def test_its_note_says_what_each_of_its_measures_is(name: str) -> None:
 
 def test_a_table_without_further_words_has_all_keys_as_index() -> None:
     table = TABLES["transplant_summary"]
-    assert isinstance(table, Summary)
+    assert isinstance(table, SummaryTable)
     page = tabulate_declared(summary_of(table, Tabulated("")), table, Presented("Title"))
     assert page.title == "Title"
     assert page.table.columns[: len(table.settings) + 2] == ["model", "task", *table.settings]

@@ -107,6 +107,23 @@ def test_modules_are_found_through_others_and_around_circles(package: Path, text
 
 
 @pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("d.py", "from .b import x\n"),
+        ("e/lonely.py", "from ..b import x\n"),
+        ("e/__init__.py", "from .. import b\n"),
+        ("d.py", "from . import b\n"),
+    ],
+)
+def test_modules_are_found_by_their_place_beside_a_module(
+    package: Path, file: str, text: str
+) -> None:
+    (package / file).write_text(text, encoding="utf-8")
+    module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    assert "b.py" in files(package, f"import anchorflow.{module}\n")
+
+
+@pytest.mark.parametrize(
     "text",
     ["import anchorflow.e\n", "from anchorflow import e\n", "import anchorflow.e as e\n"],
 )

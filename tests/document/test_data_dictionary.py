@@ -5,7 +5,7 @@ import re
 import pytest
 
 from anchorflow.config.stages import files_of_tables
-from anchorflow.config.table import Column, Summary, Table
+from anchorflow.config.table import Column, SummaryTable, Table
 from anchorflow.store.all_tables import TABLES
 from tools.document.data_dictionary import (
     data_dictionary,
@@ -30,7 +30,7 @@ def test_columns_of_csv_files_and_queries_are_named_in_their_section_and_describ
             unnamed = set()
         for column in TABLES[table].columns:
             assert column.name in unnamed or f"`{column.name}`" in section, (table, column.name)
-            if column.name == "measure" and isinstance(TABLES[table], Summary):
+            if column.name == "measure" and isinstance(TABLES[table], SummaryTable):
                 continue
             wanted = column.words.replace("|", "\\|")
             wanted = re.sub(r"^as in the table (segments|places|kernel)", "", wanted)
@@ -64,9 +64,9 @@ def test_a_column_that_three_tables_describe_alike_is_shared_and_one_of_each_nam
 
 
 @pytest.mark.parametrize(
-    "table", [table for table in TABLES.values() if isinstance(table, Summary)], ids=str
+    "table", [table for table in TABLES.values() if isinstance(table, SummaryTable)], ids=str
 )
-def test_a_measure_is_described_once_in_its_section_or_at_the_top(table: Summary) -> None:
+def test_a_measure_is_described_once_in_its_section_or_at_the_top(table: SummaryTable) -> None:
     sections = data_dictionary().split("\n## ")
     (section,) = (text for text in sections if text.startswith(f"{table.name}\n"))
     (measures,) = (text for text in sections if text.startswith("Shared measures"))

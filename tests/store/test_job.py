@@ -52,7 +52,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 def test_a_job_that_runs_what_it_is_recorded_with_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded(monkeypatch, "store/job", "config/digests", "analyses/flow/schema")
+    loaded(monkeypatch, "store/job", "config/digests", "analyses/flow/__init__")
     with job(started(tmp_path)):
         pass
 

@@ -1,10 +1,12 @@
 """An analysis and a method of compression that another package brings along, in a small run."""
 
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -73,37 +75,58 @@ def test_its_analysis_runs_from_configuration_to_figure_and_claim(
     code = (folder / "measure.py").read_text(encoding="utf-8")
     (folder / "measure.py").write_text(f"{code}\nEDITED = 1\n", encoding="utf-8")
     rerun = planned(run, installed)
-    assert any("Attention to the first token" in message for message in rerun)
+    assert any("Attention to the first tokens" in message for message in rerun)
     assert any("Judging" in message or "claims" in message.lower() for message in rerun)
     assert not any("ompress" in message for message in rerun)
 
 
-def test_a_name_that_is_taken_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Point:
-        name, value = "flow", "other.flow"
-
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Point])
+@pytest.mark.parametrize(
+    ("folder", "name", "sentence"),
+    [
+        ("analyses", "flow", "other.it: there is another flow among anchorflow.analyses"),
+        (registry.METHODS, "snapkv", "other.it: there is another snapkv among anchorflow.compr"),
+        ("analyses", "a-b", "other.it: 'a-b' can't be the name of an entry"),
+        ("analyses", "A", "other.it: 'A' can't be the name of an entry"),
+    ],
+)
+def test_a_name_that_is_taken_or_no_name_is_refused(
+    folder: str, name: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = SimpleNamespace(name=name, value="other.it")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
     registry.installed.cache_clear()
     try:
-        with pytest.raises(registry.InputError, match=r"other\.flow: there is another flow among"):
-            registry.installed("analyses")
+        with pytest.raises(registry.InputError, match=re.escape(sentence)):
+            registry.installed(folder)
     finally:
         registry.installed.cache_clear()
 
 
+@pytest.mark.parametrize(
+    ("name", "files", "sentence"),
+    [
+        ("sink", {}, "(No module named 'lost')"),
+        ("sink", {"sink.py": "import nothing_there\n"}, "(No module named 'nothing_there')"),
+        ("sink", {"sink.py": "ANALYSIS = 1\n"}, "(ANALYSIS is not an anchorflow.config.ana"),
+        ("tasks", {"tasks.py": ""}, "(tasks is the name of something else in a run)"),
+        ("sink", {"sink/__init__.py": "DECLARED"}, "(its folder has no measure.py, which its"),
+    ],
+)
 def test_a_package_that_cannot_be_read_is_named(
-    copy_checkout: Callable[[], Checkout], tmp_path: Path
+    name: str,
+    files: dict[str, str],
+    sentence: str,
+    copy_checkout: Callable[[], Checkout],
+    tmp_path: Path,
 ) -> None:
     broken = tmp_path / "broken"
     (broken / "lost-1.dist-info").mkdir(parents=True)
     (broken / "lost-1.dist-info/METADATA").write_text("Name: lost\nVersion: 1\n", encoding="utf-8")
-    points = broken / "lost-1.dist-info/entry_points.txt"
-    points.write_text("[anchorflow.analyses]\nsink = lost.sink\n", encoding="utf-8")
-    run = copy_checkout()
-    printed = run.snakemake("--dry-run", ok=False, PYTHONPATH=str(broken))
-    assert "lost: its entry points name an analysis" in printed
-    (broken / "lost").mkdir()
-    (broken / "lost/__init__.py").touch()
-    (broken / "lost/sink.py").write_text("import nothing_there\n", encoding="utf-8")
-    printed = run.snakemake("--dry-run", ok=False, PYTHONPATH=str(broken))
-    assert "lost.sink: this analysis of another package can't be read (No module named" in printed
+    points = f"[anchorflow.analyses]\n{name} = lost.{name}\n"
+    (broken / "lost-1.dist-info/entry_points.txt").write_text(points, encoding="utf-8")
+    declared = (PACKAGE / "anchorflow_sink/sink/__init__.py").read_text(encoding="utf-8")
+    for file, text in {"__init__.py": "", **files}.items() if files else ():
+        (broken / "lost" / file).parent.mkdir(parents=True, exist_ok=True)
+        (broken / "lost" / file).write_text(text.replace("DECLARED", declared), encoding="utf-8")
+    printed = copy_checkout().snakemake("--dry-run", ok=False, PYTHONPATH=str(broken))
+    assert f"lost.{name}: this analysis of another package can't be read {sentence}" in printed

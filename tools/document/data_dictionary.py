@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from anchorflow.config.stages import files_of_tables
-from anchorflow.config.table import Column, Measure, Summary, Table
+from anchorflow.config.table import Column, Measure, SummaryTable, Table
 from anchorflow.schemas.summaries import words_of
 from anchorflow.store.all_tables import TABLES
 from tools.document.markdown import page
@@ -77,7 +77,7 @@ def shared_columns(tables: Iterable[Table]) -> list[Column]:
 
 def shared_measures(tables: Iterable[Table]) -> list[Measure]:
     """The measures that several summaries have, by their first occurrence."""
-    summaries = [table for table in tables if isinstance(table, Summary)]
+    summaries = [table for table in tables if isinstance(table, SummaryTable)]
     count = Counter(replace(m, in_full=False) for table in summaries for m in table.measures)
     return [measure for measure, times in count.items() if times > 1]
 
@@ -122,7 +122,7 @@ def _with_descriptions(table: Table, shared: Sequence[Measure]) -> Table:
 
     def described(column: Column) -> Column:
         text = column.words
-        if isinstance(table, Summary) and column.name == "measure":
+        if isinstance(table, SummaryTable) and column.name == "measure":
             own = [m for m in table.measures if replace(m, in_full=False) not in shared]
             named = [f"`{measure.name}`" for measure in table.measures if measure not in own]
             about = text.removesuffix(words_of(table.measures))

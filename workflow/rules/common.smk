@@ -41,6 +41,7 @@ from anchorflow.config.stages import (
     SHARDED,
     STAGES,
     folder_of,
+    measures_of,
     null_reads,
     null_stages,
     reads_of,

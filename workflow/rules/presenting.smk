@@ -17,6 +17,14 @@ def code_of_presenting(verb, name):
     return {"analysis": name, **code_of(verb, *modules)}
 
 
+def declared_table(name):
+    """What a table follows from that has no module of its own, words included; else its title."""
+    folder = folder_of(name)
+    if file_of(f"{folder}/tabulate.py").is_file():
+        return PRESENTED[name].table.title
+    return f"{PRESENTED[name].table} {measures_of(name)}"
+
+
 def inputs_of_summary(name):
     """Input files by argument; those of claims include nulls and other label words."""
     with_words = PRESENTED[name].summary.with_words
@@ -163,7 +171,7 @@ for name, presented in PRESENTED.items():
             threads: 1
             params:
                 **code_of_presenting("tabulate", name),
-                declared=str(presented.table),
+                declared=declared_table(name),
             message:
                 f"Tabulating {presented.subject.format('all models')}"
             script:

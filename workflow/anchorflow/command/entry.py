@@ -2,6 +2,8 @@
 
 import sys
 
+from anchorflow.config.errors import InputError
+
 
 def main() -> None:
     """Run the command, or say in one sentence what it lacks."""
@@ -15,5 +17,8 @@ def main() -> None:
             "pip install 'anchorflow[workflow]'.",
             file=sys.stderr,
         )
+        raise SystemExit(2) from None
+    except InputError as error:  # what another package brings along can't be read
+        print(f"ERROR: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     run()

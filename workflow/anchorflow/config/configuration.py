@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 from jsonschema import Draft202012Validator, validators
-from jsonschema.exceptions import ValidationError
+from jsonschema.exceptions import SchemaError, ValidationError
 
 from anchorflow.config.cell_names import OWN, SHUFFLED, cell_name, task_of, twin_name, words_of
 from anchorflow.config.errors import InputError
@@ -83,7 +83,15 @@ def _sections_of_analyses() -> Iterator[tuple[str, Any]]:
     for name in ANALYSES:
         keys = file_of(folder_of(name)) / "keys.yaml"
         if keys.is_file():
-            yield name, yaml.safe_load(keys.read_text(encoding="utf-8"))
+            try:
+                section = yaml.safe_load(keys.read_text(encoding="utf-8"))
+                Draft202012Validator.check_schema(section)
+            except (yaml.YAMLError, SchemaError) as error:
+                reason = " ".join(str(error).split("\n\n")[0].split())
+                raise InputError(f"{keys}: it is no JSON Schema in YAML: {reason}") from None
+            if not isinstance(section, dict) or not isinstance(section.get("properties"), dict):
+                raise InputError(f"{keys}: a section needs properties, its keys.")
+            yield name, section
 
 
 def _write_out_choices(part: Any) -> None:

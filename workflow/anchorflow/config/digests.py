@@ -2,8 +2,8 @@
 
 A job runs again when code that makes its numbers has changed. That code is the rule's script and
 the modules of this package that it imports, directly or through others. Of each, everything counts
-but comments, formatting and docstrings; of schemas, the names, types and keys of the tables that
-are used.
+but comments, formatting and docstrings; of declarations, the names, types and keys of the tables
+that are used, and the bounds of their measures.
 
 Modules that only move bytes do not count (:data:`NOT_COUNTING`). If one of them changes numbers
 after all, increase :data:`NUMBERS`, which reruns everything.
@@ -22,7 +22,14 @@ from typing import Any
 
 from anchorflow.config.analysis import Analysis
 from anchorflow.config.places import PACKAGE, WORKFLOW
-from anchorflow.config.registry import INSTALLED, file_of, file_of_module, is_schema, place_of
+from anchorflow.config.registry import (
+    INSTALLED,
+    file_of,
+    file_of_module,
+    is_schema,
+    module_at,
+    place_of,
+)
 
 NUMBERS = 1
 
@@ -36,7 +43,7 @@ NOT_COUNTING = (
     "model/devices.py",
     "__init__.py",  # the package's docstring, version, and where its public names are
 )
-DECLARATION = re.compile(r"(analyses|claims)/__init__.py")
+DECLARATION = re.compile(r"(analyses|claims|installed/.*)/__init__\.py")
 # Exceptions: names of cells seed random draws, separators are part of texts, shards select them,
 # characters that are not seen are stripped, and intervals end at the bounds of measures.
 COUNTING = (
@@ -94,7 +101,7 @@ def tracked(params: Mapping[str, Any]) -> dict[Path, str]:
 def counts(path: Path) -> bool:
     """Whether a file of the package affects numbers."""
     place = place_of(path) or path.as_posix()
-    if DECLARATION.fullmatch(place):
+    if DECLARATION.fullmatch(place) and not is_schema(path):
         return False
     return place in COUNTING or not any(
         place == part or place.startswith(f"{part}/") for part in NOT_COUNTING
@@ -161,12 +168,21 @@ def _runs(path: Path) -> list[tuple[Path, Name]]:
         for node in _statements(_tree(path)):
             if isinstance(node, ast.Import):
                 found += [file for alias in node.names for file in _files(alias.name)]
-            elif isinstance(node, ast.ImportFrom) and node.module:
+            elif isinstance(node, ast.ImportFrom):
+                module = _absolute(path, node.module or "", node.level)
                 for alias in node.names:
-                    found += _files(f"{node.module}.{alias.name}") or _files(
-                        node.module, alias.name
-                    )
+                    found += _files(f"{module}.{alias.name}") or _files(module, alias.name)
     return found
+
+
+def _absolute(path: Path, module: str, level: int) -> str:
+    """The dotted name of a module that a file imports, also relative to its own package."""
+    place = place_of(path)
+    if not level or place is None:
+        return module
+    package = module_at(place).split(".")
+    dropped = level - (path.name == "__init__.py")
+    return ".".join([*package[: len(package) - dropped], *filter(None, [module])])
 
 
 def _statements(node: Any) -> Iterator[ast.AST]:
@@ -235,9 +251,15 @@ def _without_words(value: Any) -> Any:
 @cache
 def _executed(path: Path) -> SimpleNamespace:
     """What a schema defines, and what it has imported, as the files are now."""
-    scope: dict[str, Any] = {"__builtins__": {**vars(builtins), "__import__": _import}}
+
+    def imported(name: str, *scopes: Any, **more: Any) -> Any:
+        level = scopes[3] if len(scopes) > 3 else more.pop("level", 0)
+        return _import(_absolute(path, name, level), *scopes[:3], **more)
+
+    scope: dict[str, Any] = {"__builtins__": {**vars(builtins), "__import__": imported}}
+    scope["__name__"] = module_at(place_of(path) or path.stem)
     exec(compile(_tree(path), str(path), "exec"), scope)
-    del scope["__builtins__"]
+    del scope["__builtins__"], scope["__name__"]
     return SimpleNamespace(**scope)
 
 

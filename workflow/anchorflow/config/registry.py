@@ -9,6 +9,7 @@ after ``installed/``, such as ``installed/sink/plot.py``.
 
 import ast
 import importlib
+import sys
 from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -30,10 +31,16 @@ def installed(folder: str) -> dict[str, str]:
     """Places of what other packages add to a folder of ``GROUPS``, by name, without ending."""
     found: dict[str, str] = {}
     for point in entry_points(group=GROUPS[folder]) if folder in GROUPS else ():
-        if point.name in found or (PACKAGE / folder / point.name).with_suffix("").exists():
+        files = (PACKAGE / folder / point.name, PACKAGE / folder / f"{point.name}.py")
+        if point.name in found or any(file.exists() for file in files):
             raise InputError(
                 f"{point.value}: there is another {point.name} among {GROUPS[folder]}; uninstall "
                 "one of the two packages."
+            )
+        if not (point.name.isidentifier() and point.name.islower()):
+            raise InputError(
+                f"{point.value}: {point.name!r} can't be the name of an entry of {GROUPS[folder]}; "
+                "choose one of small letters, digits and underscores."
             )
         found[point.name] = "/".join((INSTALLED, *point.value.split(".")))
     return found
@@ -160,7 +167,23 @@ def declared(folder: str, name: str, constant: str, default: Any = None) -> Any:
 
 
 def _tree(folder: str, name: str) -> ast.Module:
-    return ast.parse(file_of(f"{place(folder, name)}.py").read_text(encoding="utf-8"))
+    file = file_of(f"{place(folder, name)}.py")
+    try:
+        return ast.parse(file.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError) as error:
+        if name not in installed(folder):
+            raise
+        raise InputError(
+            f"{file}: this entry of another package can't be read ({error}); mend the package, or "
+            "uninstall it."
+        ) from None
+
+
+def loaded_of_others() -> frozenset[Path]:
+    """Files of installed packages that this process has imported."""
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    paths = (Path(file) for file in files if file)
+    return frozenset(path for path in paths if (place_of(path) or "").startswith(INSTALLED))
 
 
 def load(folder: str, name: str) -> ModuleType:

@@ -8,7 +8,17 @@ from typing import Any
 
 from anchorflow.config.analysis import CELL, MODEL, TASK, Analysis
 from anchorflow.config.errors import InputError
-from anchorflow.config.registry import claim_places, declared, installed, module_at, packages, place
+from anchorflow.config.registry import (
+    claim_places,
+    declared,
+    file_of,
+    installed,
+    loaded_of_others,
+    module_at,
+    packages,
+    place,
+)
+from anchorflow.config.table import Measure, SummaryTable
 
 # Conditions under which the papers' claims should not hold: a model's untrained twins, and
 # demonstrations whose labels are exchanged among them.
@@ -44,17 +54,48 @@ def folder_of(name: str) -> str:
 
 def _read(name: str) -> Analysis:
     module = module_at(folder_of(name))
+    if name not in installed("analyses"):
+        built_in: Analysis = importlib.import_module(module).ANALYSIS
+        return built_in
     try:
+        if name in _TAKEN:
+            raise ValueError(f"{name} is the name of something else in a run")
         analysis = importlib.import_module(module).ANALYSIS
+        if not isinstance(analysis, Analysis):
+            raise TypeError("ANALYSIS is not an anchorflow.config.analysis.Analysis")
+        for file in _needed(analysis):
+            if not file_of(f"{folder_of(name)}/{file}").is_file():
+                raise FileNotFoundError(f"its folder has no {file}, which its declaration needs")
     except Exception as error:
-        if name not in installed("analyses"):
-            raise
         raise InputError(
             f"{module}: this analysis of another package can't be read ({error}); mend the "
             "package, or uninstall it."
         ) from None
-    assert isinstance(analysis, Analysis), module
     return analysis
+
+
+# What folders, rules, and sections of the configuration that belong to no analysis are called.
+_TAKEN = (
+    *("claims", "texts", "samples", "tokenizers", "models", "prompts", "embeddings", "rare_words"),
+    *("further_embeddings", "perturbed_texts", "summaries", "figures", "tables", "shards", "atlas"),
+    *("comparison", "summary", "benchmarks", "manifest", "costs", "tasks", "seeds", "scoring"),
+    *("test_examples", "train_examples", "demonstrations_per_label", "word_score", "encoder"),
+    *("controls", "compute", "statistics", "style", "worlds"),
+)
+
+
+def _needed(analysis: Analysis) -> Iterator[str]:
+    """The files that a declaration needs beside it."""
+    if analysis.measured:
+        yield "measure.py"
+    if analysis.summary:
+        yield "summarize.py"
+    if analysis.figure:
+        yield "plot.py"
+    if analysis.figure or analysis.table:
+        yield "caption.rst"
+    if analysis.asked_for:
+        yield "keys.yaml"
 
 
 # By name, in the order of the report.
@@ -65,6 +106,8 @@ ANALYSES: Mapping[str, Analysis] = dict(
     )
 )
 PRESENTED: Mapping[str, Analysis] = {**ANALYSES, "claims": _read("claims")}
+# What the declarations of other packages import, in every job.
+DECLARING = loaded_of_others()
 
 
 def _prepared(name: str, path: str, asked_for: str = "") -> Stage:
@@ -133,7 +176,12 @@ def read_by_claims() -> dict[str, str]:
         for stage, file, table in written
     }
     named["predictions"] = "attention/predictions"  # kernel's are kernel_predictions
-    wanted = {name for at in claim_places() for name in declared(*at.rsplit("/", 1), "READS")}
+    wanted: set[str] = set()
+    for at in claim_places():
+        reads = declared(*at.rsplit("/", 1), "READS")
+        if unknown := [name for name in reads if name not in named]:
+            raise InputError(f"{file_of(at)}.py: READS names {unknown[0]}, which is no table.")
+        wanted |= {*reads}
     return {name: named[name] for name in sorted(wanted | {"predictions"})}
 
 
@@ -199,6 +247,13 @@ def texts_of(name: str, config: Mapping[str, Any], untrained: bool = False) -> d
     limits = [config.get(section, {}).get("examples") for section in sections]
     known = [limit for limit in limits if limit is not None]
     return {"examples": min(known)} if known else {}
+
+
+def measures_of(name: str) -> tuple[Measure, ...]:
+    """The measures of an analysis's summary, if its table is declared by them."""
+    declared_here = vars(importlib.import_module(module_at(folder_of(name)))).values()
+    tables = [table for table in declared_here if isinstance(table, SummaryTable)]
+    return next((t.measures for t in tables if t.name == f"{name}_summary"), ())
 
 
 def texts_summarized(name: str, config: Mapping[str, Any]) -> int | None:

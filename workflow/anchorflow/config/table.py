@@ -49,11 +49,11 @@ class Measure:
     name: str
     words: str = field(metadata=WORDS)
     bounds: tuple[float, float] = ANY
-    in_full: bool = field(default=False, metadata=WORDS)  # not in tables for reading
+    in_full: bool = False  # not in tables for reading
 
 
 @dataclass(frozen=True)
-class Summary(Table):
+class SummaryTable(Table):
     """A table with one row per task, setting and measure."""
 
     settings: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from anchorflow.config.analysis import Presented, Tabulated
-from anchorflow.config.table import Summary
+from anchorflow.config.table import SummaryTable
 from anchorflow.present.html import html_table
 from anchorflow.present.latex import latex_table
 from anchorflow.statistics.by_task import AVERAGE
@@ -61,7 +61,7 @@ def pivoted(summary: pl.DataFrame, index: Sequence[str], column: str) -> pl.Data
     )
 
 
-def tabulate_declared(summary: pl.DataFrame, table: Summary, shown: Presented) -> Page:
+def tabulate_declared(summary: pl.DataFrame, table: SummaryTable, shown: Presented) -> Page:
     """The table of an analysis that has no ``tabulate`` module; see :class:`Tabulated`."""
     of = shown if isinstance(shown, Tabulated) else Tabulated(shown.title)
     measures = [

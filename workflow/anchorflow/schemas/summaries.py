@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from anchorflow.config.table import Column, Measure, Summary
+from anchorflow.config.table import Column, Measure, SummaryTable
 from anchorflow.schemas.fields import INTERVAL, OF_TASK
 
 
@@ -14,7 +14,7 @@ def summary_of(
     mean: str = "mean over seeds",
     unit: str = "1",
     about: str = "",
-) -> Summary:
+) -> SummaryTable:
     """One row per task, setting and measure, with its mean and interval.
 
     ``more`` are columns after the interval; ``about`` precedes the measures' words.
@@ -28,7 +28,7 @@ def summary_of(
         *more,
     )
     names = tuple(column.name for column in settings)
-    return Summary(
+    return SummaryTable(
         f"{analysis}_summary",
         f"one per ({', '.join(('task', *names, 'measure'))})",
         columns,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from anchorflow.config.table import Summary
+from anchorflow.config.table import SummaryTable
 from anchorflow.statistics import by_task
 from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
 
@@ -50,7 +50,11 @@ class Ways(NamedTuple):
         return SeedStatistic(weighted_mean_where_defined(values), by_task.texts_of(rows))
 
     def summarize(
-        self, predictions: pl.DataFrame, protocols: pl.DataFrame, table: Summary, confidence: float
+        self,
+        predictions: pl.DataFrame,
+        protocols: pl.DataFrame,
+        table: SummaryTable,
+        confidence: float,
     ) -> pl.DataFrame:
         """Summary rows by task and way.
 

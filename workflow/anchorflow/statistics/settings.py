@@ -6,18 +6,18 @@ import numpy as np
 import polars as pl
 
 from anchorflow.arrays import Array
-from anchorflow.config.table import Summary
+from anchorflow.config.table import SummaryTable
 from anchorflow.statistics import by_task
 from anchorflow.statistics.change import share_of_effect
 from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
 
 
-def settings_of(rows: pl.DataFrame, table: Summary) -> pl.DataFrame:
+def settings_of(rows: pl.DataFrame, table: SummaryTable) -> pl.DataFrame:
     """The settings that occur in rows, in order."""
     return rows.select(table.settings).unique(maintain_order=True).sort(table.settings)
 
 
-def draws_of(measured: pl.DataFrame, table: Summary) -> pl.DataFrame:
+def draws_of(measured: pl.DataFrame, table: SummaryTable) -> pl.DataFrame:
     """The number of draws of each setting, as the column ``draws``."""
     draws = pl.col("draw").n_unique().cast(pl.Int32).alias("draws")
     return measured.group_by(table.settings).agg(draws)
@@ -73,7 +73,7 @@ def estimate_settings(
 
 
 def summarize_settings(
-    table: Summary,
+    table: SummaryTable,
     settings: pl.DataFrame | None,
     of_task: Callable[[pl.DataFrame], Estimate],
     measured: pl.DataFrame,

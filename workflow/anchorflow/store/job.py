@@ -20,7 +20,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.config.job_environment import PLANNED
 from anchorflow.config.places import PACKAGE, WORKFLOW
 from anchorflow.config.registry import is_schema, place_of
-from anchorflow.config.stages import table_at
+from anchorflow.config.stages import DECLARING, table_at
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.logs import job_log
 from anchorflow.store.parquet import read_settings, read_tables
@@ -164,5 +164,6 @@ def _check_loaded(code: set[Path]) -> None:
     """
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     for path in sorted(path for path in map(Path, filter(None, files)) if place_of(path)):
-        if counts(path) and not is_schema(path) and path not in code:
+        known = path in code or path in DECLARING or is_schema(path)
+        if counts(path) and not known:
             raise RuntimeError(f"{path} was run, but is not among the code in the rule's params")

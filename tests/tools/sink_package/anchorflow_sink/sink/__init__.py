@@ -1,4 +1,4 @@
-"""Attention to the prompt's first token, the sink."""
+"""Attention to the prompt's first tokens, the sink."""
 
 from anchorflow.config.analysis import (
     INFORMATION,
@@ -33,11 +33,11 @@ SINK_SUMMARY = summary_of(
 
 
 ANALYSIS = Analysis(
-    subject="attention to the first token in {}",
+    subject="attention to the first tokens in {}",
     category=INFORMATION,
-    measured=Measured(sharded=True, twins=True, message="Attention to the first token in {model}"),
+    measured=Measured(sharded=True, twins=True, message="Attention to the first tokens in {model}, {task}"),
     summary=Summary({"sink": "sink", "prompts": "prompts"}),
-    figure=Presented("Attention to the first token"),
-    table=Tabulated("Attention to the first token", at_depths=True),
+    figure=Presented("Attention to the first tokens"),
+    table=Tabulated("Attention to the first tokens", at_depths=True),
     asked_for="sink.tokens",
 )

@@ -1,4 +1,4 @@
-"""Whether the first token draws more attention than others."""
+"""Whether the first tokens draw more attention than others."""
 
 import polars as pl
 
@@ -21,9 +21,9 @@ def attention_over_even(run: Run) -> Sampled:
 CLAIMS = (
     Claim(
         "first_token_draws_attention",
-        "The first token draws more of the target's attention than if it were spread evenly",
+        "The first tokens draw more of the target's attention than if it were spread evenly",
         "[H] §1",
-        "attention to the first token minus that of even attention, mean over layers",
+        "attention to the first tokens minus that of even attention, mean over layers",
         "share of attention",
         attention_over_even,
         Control.subtracted("even attention"),

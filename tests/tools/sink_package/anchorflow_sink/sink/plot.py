@@ -17,12 +17,12 @@ def plot_sink(
 ) -> None:
     """A line with its band per task; gray, attention that is spread evenly."""
     tasks = look.tasks_in_order(summary)
-    title = "Attention to the first token, " + look.describe(summary, confidence)
+    title = "Attention to the first tokens, " + look.describe(summary, confidence)
     with look.small_multiples(style, 1, len(tasks), title, share_y=True) as (figure, (panels,)):
         for panel, task in zip(panels, tasks, strict=True):
             rows = summary.filter(task=task)
             attention, even = (rows.filter(measure=name) for name in ("attention", "even"))
-            look.plot_line(panel, attention, style["colors"][0], 0, "first token")
+            look.plot_line(panel, attention, style["colors"][0], 0, "first tokens")
             panel.plot(even["layer"], even["mean"], **look.thin(0), label="if spread evenly")
             panel.set_title(task)
             panel.set_xlabel("layer")
