@@ -1,6 +1,6 @@
 """The papers' claims as differences, and which of them hold for a model.
 
-``sections`` has a file per section of a paper, which declares
+``claims.py`` in an analysis's folder and, for claims on several, a file in ``sections`` declare
 
 - ``READS``, the names of the tables that its claims read, as a literal, and
 - ``CLAIMS``, the claims, each with an effect, which is above 0 if the claim holds, the control that
@@ -12,7 +12,7 @@ from anchorflow.config.analysis import CLAIMS, Analysis, Presented, Summary
 ANALYSIS = Analysis(
     subject="which claims hold for {}",
     category=CLAIMS,
-    # It reads what READS of the sections name.
+    # It reads what READS of their modules name.
     summary=Summary({}, ("statistics", "claims", "temperature"), heavy=True),
     figure=Presented("Which claims hold"),
     table=Presented("Which claims hold"),

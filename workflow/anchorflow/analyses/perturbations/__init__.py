@@ -1,5 +1,7 @@
 """Perturbed test texts ([K] Table 1)."""
 
+from dataclasses import replace
+
 from anchorflow.config.analysis import KERNEL_REGRESSION, Analysis, Measured, Presented, Summary
 from anchorflow.config.table import SHARE, Column, Measure, table
 from anchorflow.schemas import fields as f

@@ -35,7 +35,9 @@ SINK_SUMMARY = summary_of(
 ANALYSIS = Analysis(
     subject="attention to the first tokens in {}",
     category=INFORMATION,
-    measured=Measured(sharded=True, twins=True, message="Attention to the first tokens in {model}, {task}"),
+    measured=Measured(
+        sharded=True, twins=True, message="Attention to the first tokens in {model}, {task}"
+    ),
     summary=Summary({"sink": "sink", "prompts": "prompts"}),
     figure=Presented("Attention to the first tokens"),
     table=Tabulated("Attention to the first tokens", at_depths=True),
