@@ -64,8 +64,8 @@ class Rewording(ast.NodeTransformer):
 
     def visit_Dict(self, node: ast.Dict) -> ast.AST:
         self.generic_visit(node)
-        if self._is_schema:
-            node.values = [_reworded(value) for value in node.values]
+        if self._is_schema:  # words have blanks, and names have none
+            node.values = [_reworded(v) if " " in ast.unparse(v) else v for v in node.values]
         return node
 
 

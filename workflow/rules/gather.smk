@@ -16,6 +16,8 @@ for stage in SHARDED if SHARDS else ():
         conda:
             "../envs/anchorflow.yaml"
         threads: 1
+        params:
+            **code_of("gather"),
         message:
             f"Gathering the shards of {stage}"
             " of {wildcards.task} in {wildcards.model}, seed {wildcards.seed}"
