@@ -18,11 +18,11 @@ def code_of_presenting(verb, name):
 
 
 def declared_table(name):
-    """What a table follows from that has no module of its own, words included; else its title."""
-    folder = folder_of(name)
+    """What a table follows from that has no module of its own; else its title."""
+    folder, shown = folder_of(name), PRESENTED[name].table
     if file_of(f"{folder}/tabulate.py").is_file():
-        return PRESENTED[name].table.title
-    return f"{PRESENTED[name].table} {measures_of(name)}"
+        return shown.title
+    return str([digests.without_words(part) for part in (shown, measures_of(name))])
 
 
 def inputs_of_summary(name):

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from anchorflow.config.table import WORDS
+
 MODEL, TASK, CELL = "{model}", "{task}", "{model}/{task}/{seed}"
 WORLDS = "worlds"  # results on random worlds involve no model, and are in one file
 
@@ -85,7 +87,7 @@ class Tabulated(Presented):
     in the CSV file alone.
     """
 
-    note: str = ""
+    note: str = field(default="", metadata=WORDS)
     index: tuple[str, ...] = ()
     column: str = "measure"
     measure: str = ""

@@ -235,16 +235,16 @@ def _columns(path: Path) -> list[tuple[str, Any]]:
     values = sorted(vars(_executed(path)).items())
     other = (type, ModuleType, SimpleNamespace, FunctionType, Analysis)
     known = [(k, v) for k, v in values if not k.startswith("_") and not isinstance(v, other)]
-    return [(name, _without_words(value)) for name, value in known]
+    return [(name, without_words(value)) for name, value in known]
 
 
-def _without_words(value: Any) -> Any:
+def without_words(value: Any) -> Any:
     """What is declared, but for entries that only say something to readers."""
     if is_dataclass(value):
         counted = (entry for entry in fields(value) if not entry.metadata.get("words"))
-        return [_without_words(getattr(value, entry.name)) for entry in counted]
+        return [without_words(getattr(value, entry.name)) for entry in counted]
     if isinstance(value, tuple | list):
-        return [_without_words(part) for part in value]
+        return [without_words(part) for part in value]
     return value
 
 
