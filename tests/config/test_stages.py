@@ -6,11 +6,15 @@ from typing import Any
 import pytest
 
 from anchorflow.config.analysis import CLAIMS
+from anchorflow.config.configuration import read_schema
+from anchorflow.config.places import WORKFLOW
 from anchorflow.config.stages import (
     ANALYSES,
+    PREPARED,
     PRESENTED,
     SHARDED,
     STAGES,
+    TAKEN,
     files_of_tables,
     folder_of,
     null_reads,
@@ -208,3 +212,8 @@ def test_csv_files_are_listed_with_the_tables_that_they_show() -> None:
 def test_stages_in_shards_are_those_that_declare_it() -> None:
     declared = {name for name, each in ANALYSES.items() if each.measured and each.measured.sharded}
     assert set(SHARDED) == declared
+
+
+def test_no_package_may_name_an_analysis_as_what_a_run_has_already() -> None:
+    sections = read_schema(WORKFLOW / "schemas" / "config.schema.yaml")["properties"]
+    assert {stage.name for stage in PREPARED} | sections.keys() - ANALYSES.keys() <= {*TAKEN}

@@ -41,12 +41,8 @@ def started(folder: Path, scripts: Path = SCRIPTS, **params: Any) -> SimpleNames
 def loaded(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """Let these modules of the package be all that the process has loaded."""
     folder = Path(module.__file__).parents[1]
-    modules = {
-        "anchorflow." + name.replace("/", "."): SimpleNamespace(__file__=str(folder / f"{name}.py"))
-        for name in names
-    }
-    known = SimpleNamespace(modules=modules, platform=sys.platform)
-    monkeypatch.setattr(module, "sys", known)
+    files = frozenset(folder / f"{name}.py" for name in names)
+    monkeypatch.setattr(module, "loaded_files", lambda: files)
 
 
 def test_a_job_that_runs_what_it_is_recorded_with_passes(

@@ -179,11 +179,10 @@ def _tree(folder: str, name: str) -> ast.Module:
         ) from None
 
 
-def loaded_of_others() -> frozenset[Path]:
-    """Files of installed packages that this process has imported."""
+def loaded_files() -> frozenset[Path]:
+    """Files of this package, and of those with entries, that this process has imported."""
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    paths = (Path(file) for file in files if file)
-    return frozenset(path for path in paths if (place_of(path) or "").startswith(INSTALLED))
+    return frozenset(path for path in map(Path, filter(None, files)) if place_of(path))
 
 
 def load(folder: str, name: str) -> ModuleType:

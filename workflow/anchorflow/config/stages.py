@@ -8,12 +8,13 @@ from typing import Any
 
 from anchorflow.config.analysis import CELL, MODEL, TASK, Analysis
 from anchorflow.config.errors import InputError
+from anchorflow.config.places import PACKAGE
 from anchorflow.config.registry import (
     claim_places,
     declared,
     file_of,
     installed,
-    loaded_of_others,
+    loaded_files,
     module_at,
     packages,
     place,
@@ -58,7 +59,7 @@ def _read(name: str) -> Analysis:
         built_in: Analysis = importlib.import_module(module).ANALYSIS
         return built_in
     try:
-        if name in _TAKEN:
+        if name in TAKEN:
             raise ValueError(f"{name} is the name of something else in a run")
         analysis = importlib.import_module(module).ANALYSIS
         if not isinstance(analysis, Analysis):
@@ -75,7 +76,7 @@ def _read(name: str) -> Analysis:
 
 
 # What folders, rules, and sections of the configuration that belong to no analysis are called.
-_TAKEN = (
+TAKEN = (
     *("claims", "texts", "samples", "tokenizers", "models", "prompts", "embeddings", "rare_words"),
     *("further_embeddings", "perturbed_texts", "summaries", "figures", "tables", "shards", "atlas"),
     *("comparison", "summary", "benchmarks", "manifest", "costs", "tasks", "seeds", "scoring"),
@@ -107,7 +108,7 @@ ANALYSES: Mapping[str, Analysis] = dict(
 )
 PRESENTED: Mapping[str, Analysis] = {**ANALYSES, "claims": _read("claims")}
 # What the declarations of other packages import, in every job.
-DECLARING = loaded_of_others()
+DECLARING = frozenset(file for file in loaded_files() if not file.is_relative_to(PACKAGE))
 
 
 def _prepared(name: str, path: str, asked_for: str = "") -> Stage:

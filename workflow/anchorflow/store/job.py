@@ -19,7 +19,7 @@ from anchorflow.config.digests import counts, digest_now, tracked
 from anchorflow.config.errors import InputError
 from anchorflow.config.job_environment import PLANNED
 from anchorflow.config.places import PACKAGE, WORKFLOW
-from anchorflow.config.registry import is_schema, place_of
+from anchorflow.config.registry import is_schema, loaded_files
 from anchorflow.config.stages import DECLARING, table_at
 from anchorflow.store.all_tables import TABLES
 from anchorflow.store.logs import job_log
@@ -162,8 +162,7 @@ def _check_loaded(code: set[Path]) -> None:
 
     Schemas are left out: they only describe tables, and are all loaded to find one by its name.
     """
-    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    for path in sorted(path for path in map(Path, filter(None, files)) if place_of(path)):
+    for path in sorted(loaded_files()):
         known = path in code or path in DECLARING or is_schema(path)
         if counts(path) and not known:
             raise RuntimeError(f"{path} was run, but is not among the code in the rule's params")
