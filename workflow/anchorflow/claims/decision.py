@@ -284,13 +284,15 @@ def corrected(decisions: Sequence[Decision], confidence: float) -> list[Decision
 def with_disagreement(overall: Decision, of_tasks: Mapping[str, Decision]) -> Decision:
     """The decision over tasks, mixed where one task's interval is above 0 and another's is not.
 
-    This holds for the effect, or for its difference from control or null.
+    This holds for the effect, or for its difference from control or null, in tasks whose own
+    verdict remains decided after the correction. Two effects above 0 agree, however different.
     """
     if overall.interval != _BOTH:
         return overall
+    decided = {task: d for task, d in of_tasks.items() if d.verdict.name in _DECIDED}
     for what, words in WORDS.items():
         above, not_above = (
-            ", ".join(task for task, decision in of_tasks.items() if decision.marks[what] == mark)
+            ", ".join(task for task, decision in decided.items() if decision.marks[what] == mark)
             for mark in (HOLDS, FAILS)
         )
         if above and not_above:

@@ -41,6 +41,8 @@ _NAMES = {
     ),
     "label_words": _NAME.format(32, OWN),
 }
+# In C where PyYAML has it, since every run reads the whole schema before it plans.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MOST_SHARDS = 10_000  # per test set; Snakemake plans a job for each one, per cell and stage
 
 
@@ -70,7 +72,7 @@ def read_schema(file: str | Path) -> dict[str, Any]:
     ``x-texts`` gives a section the keys ``seeds`` and ``examples``. The entry ``x-analyses`` stands
     for the sections of all analyses, which are in ``keys.yaml`` in their folders.
     """
-    schema: dict[str, Any] = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+    schema: dict[str, Any] = yaml.load(Path(file).read_text(encoding="utf-8"), LOADER)
     sections: dict[str, Any] = {}
     for name, section in schema["properties"].items():
         sections |= dict(_sections_of_analyses()) if name == "x-analyses" else {name: section}
@@ -84,7 +86,7 @@ def _sections_of_analyses() -> Iterator[tuple[str, Any]]:
         keys = file_of(folder_of(name)) / "keys.yaml"
         if keys.is_file():
             try:
-                section = yaml.safe_load(keys.read_text(encoding="utf-8"))
+                section = yaml.load(keys.read_text(encoding="utf-8"), LOADER)
                 Draft202012Validator.check_schema(section)
             except (yaml.YAMLError, SchemaError) as error:
                 reason = " ".join(str(error).split("\n\n")[0].split())

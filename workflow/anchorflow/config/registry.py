@@ -71,6 +71,7 @@ def file_of(place: str) -> Path:
     return others()[name] / rest
 
 
+@cache
 def place_of(path: Path) -> str | None:
     """The place of a file; None if it is of no package that has entries."""
     if path.is_relative_to(PACKAGE):

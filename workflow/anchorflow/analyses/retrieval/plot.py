@@ -33,7 +33,7 @@ _NAMES = {
     "representative": "representative",
     "outlying": "outlying",
     "other_task": "of another task",
-    "random_labels": "random, labels shuffled",
+    "random_labels": "random, labels in random order",
 }
 _MARK: Mapping[str, Any] = {"markersize": 4, "linestyle": "none"}
 _MAJORITY = "majority of their labels, without the model"

@@ -213,7 +213,7 @@ CLAIMS: tuple[Claim, ...] = (
         "accuracy",
         AccuracyOver("retrieval", "random", "other_task"),
         Control(
-            "the same texts with their labels shuffled, in place of texts of another task",
+            "the same texts with their labels in a random order, in place of texts of another task",
             AccuracyOver("retrieval", "random", "random_labels"),
         ),
         null="",
