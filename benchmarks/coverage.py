@@ -16,6 +16,8 @@ differences
     near .69 and .58; of rare ones, near .97 and .94; "none" has .58 twice, "ceiling" .97 twice.
 heavy tails
     Student's t with three degrees of freedom, shifted by .5, in place of noise.
+skewed
+    Exponential values, whose skewness is 2, with mean .5 and variance 1, in place of noise.
 AUCs
     Late minus early layer. Half of the texts belong to either class; in layer l, scores of one
     class are noise + d_l + b_sl and those of the other noise, with b_sl of variance r² / 2. Noise
@@ -108,17 +110,31 @@ def noise(
     ]
 
 
-def heavy_tails(random: np.random.Generator, setting: Setting, sets: int) -> list[SeedStatistic]:
-    """Means of values with heavy tails."""
-    texts = setting.identities()
+Values = Callable[[tuple[int, int]], Array]  # drawn independently, in a shape
+
+
+def means(
+    values: Callable[[np.random.Generator], Values],
+    random: np.random.Generator,
+    setting: Setting,
+    sets: int,
+) -> list[SeedStatistic]:
+    """Means of values that are a text's, the same for every seed, plus a text's and seed's."""
+    texts, draw = setting.identities(), values(random)
     seeds = setting.ratio * random.standard_normal((setting.seeds, sets))
-    of_texts = random.standard_t(3, (1 + max(of_seed.max() for of_seed in texts), sets))
+    of_texts = draw((1 + max(of_seed.max() for of_seed in texts), sets))
     return [
-        SeedStatistic(
-            weighted_mean(SHIFT + seed + of_texts[of] + random.standard_t(3, (len(of), sets))), of
-        )
+        SeedStatistic(weighted_mean(SHIFT + seed + of_texts[of] + draw((len(of), sets))), of)
         for seed, of in zip(seeds, texts, strict=True)
     ]
+
+
+def heavy_tails(random: np.random.Generator) -> Values:
+    return lambda shape: random.standard_t(3, shape)
+
+
+def skewed(random: np.random.Generator) -> Values:
+    return lambda shape: random.gamma(0.5, size=shape) - 0.5  # two of them add up to Exp(1) - 1
 
 
 def shares(random: np.random.Generator, setting: Setting, sets: int) -> list[SeedStatistic]:
@@ -236,7 +252,8 @@ KINDS = {
     "rare": _of_differences(RARE),
     "none": _of_differences(NONE),
     "ceiling": _of_differences(CEILING),
-    "heavy tails": Kind(heavy_tails, lambda setting: SHIFT),
+    "heavy tails": Kind(partial(means, heavy_tails), lambda setting: SHIFT),
+    "skewed": Kind(partial(means, skewed), lambda setting: SHIFT),
     "AUCs": Kind(auc_differences, lambda setting: _difference(*SHIFTS, 2, setting.ratio)),
     "share": Kind(
         shares, lambda setting: float(norm.cdf(CEILING[0] / np.sqrt(1 + setting.ratio**2)))
@@ -322,7 +339,7 @@ def _cell(settings: Sequence[Found]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data-sets", type=int, default=4000)
+    parser.add_argument("--data-sets", type=int, default=20_000)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     chosen = parser.parse_args()
     require_equal_aucs()

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from anchorflow.config.digests import COUNTING, DECLARATION, NOT_COUNTING
 from anchorflow.config.registry import entries
 from checkout import Checkout
@@ -143,6 +145,7 @@ def edited(name: str, text: str) -> str:
     return f"{text}\nEDITED = 1\n"
 
 
+@pytest.mark.long
 def test_an_edit_of_any_module_is_seen_and_named(finished_run: Checkout) -> None:
     """All are edited, then those that were not named, and so on.
 
