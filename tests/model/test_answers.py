@@ -8,11 +8,16 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from anchorflow.analyses.attention.measure import measure_attention
 from anchorflow.config.errors import is_out_of_memory
-from anchorflow.model.answers import Answers, answers_after
 from anchorflow.model.attention_function import adopt, intervene
 from anchorflow.model.batches import Budget, batches_of
 from anchorflow.model.last_tokens import keep_together
-from anchorflow.model.logits import target_label_logits, target_logits, target_states
+from anchorflow.model.logits import (
+    Answers,
+    answers_after,
+    target_label_logits,
+    target_logits,
+    target_states,
+)
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from out_of_memory import run_out
 from stub_tokenizers import Decoder
@@ -56,7 +61,7 @@ def test_many_rows_are_split_into_passes_that_fit_and_keep_their_order(
             run_out()
 
     model.get_output_embeddings().register_forward_hook(limited)
-    monkeypatch.setattr("anchorflow.model.answers._HEAD_ROWS", 7)
+    monkeypatch.setattr("anchorflow.model.logits._HEAD_ROWS", 7)
     every = torch.arange(plain.shape[1])
     logits = [each.label_logits for each in answers_after(model, runs, every, 1)]
     assert run == passes
@@ -87,7 +92,7 @@ def test_label_words_have_the_probability_of_their_first_tokens_each_counted_onc
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # In the softmax, .5, .25, .125, and twice .0625, whatever is added to the logits.
-    monkeypatch.setattr("anchorflow.model.answers._COLUMNS", 2)
+    monkeypatch.setattr("anchorflow.model.logits._COLUMNS", 2)
     shares = torch.tensor([0.5, 0.25, 0.125, 0.0625, 0.0625])
     logits = torch.stack([shares.log(), shares.flip(0).log() - 300])
     apart = Answers.of(logits, torch.tensor([3, 1]), 1)

@@ -23,11 +23,10 @@ from anchorflow.model.beta_fit import (
     fit_reweighting,
     fit_side_by_side,
 )
-from anchorflow.model.last_tokens import LastTokens, keep_together
+from anchorflow.model.last_tokens import LastTokens, Words, keep_together
 from anchorflow.model.layers import decoder_layers, recompute_activations
 from anchorflow.model.logits import target_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
-from anchorflow.model.word_scores import Words
 from anchorflow.random_draws import generator
 from out_of_memory import run_out
 from tiny_models import (

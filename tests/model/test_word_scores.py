@@ -20,10 +20,9 @@ from anchorflow.kept_positions import METHODS
 from anchorflow.model.attention_function import Intervention, intervene
 from anchorflow.model.batches import Budget
 from anchorflow.model.beta_fit import Descent, beta_of, label_scores
-from anchorflow.model.last_tokens import keep_together
+from anchorflow.model.last_tokens import FIRST_TOKEN, Ended, Words, keep_together, leave_room
 from anchorflow.model.layers import recompute_activations
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
-from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
 from anchorflow.random_draws import generator
 from tiny_models import FAMILIES, PREFIX, PlainCompression, random_beta, shared_prompts, tiny_model
 from whole_vocabulary import assert_in_vocabulary

@@ -21,7 +21,6 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError, is_out_of_memory
-from anchorflow.model.answers import Answers, answers_after
 from anchorflow.model.attention_function import (
     Attention,
     AttentionCall,
@@ -31,9 +30,9 @@ from anchorflow.model.attention_function import (
     mixed_rows,
 )
 from anchorflow.model.batches import LabelWords, release_memory
-from anchorflow.model.last_tokens import LastTokens, together
+from anchorflow.model.last_tokens import Ended, LastTokens, Words, together
+from anchorflow.model.logits import Answers, answers_after
 from anchorflow.model.prefix import KeepKeys
-from anchorflow.model.word_scores import Ended, Words
 from anchorflow.random_draws import generator
 
 
