@@ -39,6 +39,12 @@ from anchorflow.model.layers import run_layers
 from anchorflow.model.logits import last_token_logits, last_token_states
 from anchorflow.model.prefix import KeepKeys, Prefix
 
+# What there is of every prompt, of equal length in all batches.
+_OF_PROMPTS = (
+    *("input_ids", "positions", "position_ids"),
+    *("labels", "label_positions", "label_ends"),
+)
+
 
 @dataclass(frozen=True)
 class LastTokens:
@@ -74,23 +80,15 @@ class LastTokens:
 
     def select(self, rows: Tensor) -> "LastTokens":
         """Some of the prompts."""
+        between = self.between.items()
+        of_prompts: dict[str, Any] = {name: getattr(self, name)[rows] for name in _OF_PROMPTS}
         return replace(
             self,
+            **of_prompts,
             examples=[self.examples[row] for row in rows.tolist()],
-            input_ids=self.input_ids[rows],
-            positions=self.positions[rows],
-            position_ids=self.position_ids[rows],
             own_positions=self.own_positions[rows],
-            labels=self.labels[rows],
-            label_positions=self.label_positions[rows],
-            label_ends=self.label_ends[rows],
             seen=None if self.seen is None else self.seen[rows],
-            between={
-                layer: LayerPrefix(
-                    kept.key[rows.to(kept.key.device)], kept.value[rows.to(kept.value.device)]
-                )
-                for layer, kept in self.between.items()
-            },
+            between={n: kept.map(lambda some: some[rows.to(some.device)]) for n, kept in between},
         )
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
@@ -208,30 +206,29 @@ def together(parts: Sequence[LastTokens]) -> LastTokens:
         seen = torch.cat(
             [everything.expand(part.size, -1) if part.seen is None else part.seen for part in parts]
         )
+    of_prompts: dict[str, Any] = {
+        name: torch.cat([getattr(part, name) for part in parts]) for name in _OF_PROMPTS
+    }
+
+    def lengthened(kept: Tensor) -> Tensor:  # keys or values [B, G, T, D], padded with zeros
+        return pad(kept, (0, 0, 0, longest - kept.shape[2]))
+
     return replace(
         first,
+        **of_prompts,
         examples=[example for part in parts for example in part.examples],
-        input_ids=torch.cat([part.input_ids for part in parts]),
-        positions=torch.cat([part.positions for part in parts]),
-        position_ids=torch.cat([part.position_ids for part in parts]),
         own_positions=torch.cat([_padded(part.own_positions, longest) for part in parts]),
-        labels=torch.cat([part.labels for part in parts]),
-        label_positions=torch.cat([part.label_positions for part in parts]),
-        label_ends=torch.cat([part.label_ends for part in parts]),
         between={
-            layer: LayerPrefix(
-                torch.cat([_lengthened(part.between[layer].key, longest) for part in parts]),
-                torch.cat([_lengthened(part.between[layer].value, longest) for part in parts]),
-            )
+            layer: _joined([part.between[layer].map(lengthened) for part in parts], 0)
             for layer in first.between
         },
         seen=seen,
     )
 
 
-def _lengthened(kept: Tensor, tokens: int) -> Tensor:
-    """Keys or values [B, G, T, D], padded with zeros to ``tokens``."""
-    return pad(kept, (0, 0, 0, tokens - kept.shape[2]))
+def _joined(parts: Sequence[LayerPrefix], axis: int) -> LayerPrefix:
+    key, value = ([getattr(part, name) for part in parts] for name in ("key", "value"))
+    return LayerPrefix(torch.cat(key, axis), torch.cat(value, axis))
 
 
 def _padded(own_positions: Tensor, tokens: int) -> Tensor:
@@ -296,13 +293,8 @@ class Ended:
     @classmethod
     def last(cls, model: PreTrainedModel, tokens: LastTokens, kept: KeepKeys) -> "Ended":
         """From a run of last tokens, in which ``kept`` comes before ``tokens``."""
-        between = {
-            layer: LayerPrefix(
-                torch.cat([tokens.between[layer].key, target.key], 2),
-                torch.cat([tokens.between[layer].value, target.value], 2),
-            )
-            for layer, target in kept.of_every_layer(model).items()
-        }
+        targets = kept.of_every_layer(model).items()
+        between = {layer: _joined([tokens.between[layer], at], 2) for layer, at in targets}
         places = (tokens.own_positions, tokens.positions, tokens.position_ids)
         return cls(tokens.prefix, between, *places, tokens.seen)
 

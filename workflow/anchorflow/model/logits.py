@@ -6,6 +6,7 @@ runs for no other positions and tokens than these.
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import polars as pl
@@ -14,9 +15,9 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from anchorflow.config.errors import InputError, is_out_of_memory
+from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import without_interventions
-from anchorflow.model.batches import Batch, release_memory
+from anchorflow.model.batches import Batch, within_memory
 from anchorflow.model.layers import embeddings_as_leaves, positions_from
 from anchorflow.model.tokenizer import token_groups
 from anchorflow.schemas.frames import keyed
@@ -25,22 +26,15 @@ from anchorflow.schemas.predictions import PREDICTIONS
 
 @torch.no_grad()
 def target_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
-    """Next-token logits at the target position of each prompt, the only one where the head runs.
-
-    The result is [B, vocabulary], float32.
-    """
+    """Next-token logits at the target position of each prompt, [B, vocabulary], float32."""
     with head_at(model, batch.target_rows):
         return _run(model, batch)
 
 
 @torch.no_grad()
 def target_label_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
-    """Logits of the label words at the target position of each prompt, [B, C], float32.
-
-    The head runs for these positions and tokens only.
-    """
-    with head_at(model, batch.target_rows), _head_for(model, batch.label_tokens):
-        return counted_once(_run(model, batch), batch.label_tokens)
+    """:func:`label_logits` without their graph."""
+    return label_logits(model, batch, from_embeddings=False)
 
 
 def label_logits(model: PreTrainedModel, batch: Batch, from_embeddings: bool = True) -> Tensor:
@@ -242,20 +236,15 @@ def answers_after(
     """
     if not states:
         return []
-    left, rows, parts = torch.cat(list(states)), _HEAD_ROWS, []
+
+    def answer(some: Tensor) -> Answers:
+        return Answers.of(logits_after(model, some), label_tokens, top_tokens)
+
+    left, rows, parts = torch.cat(list(states)), _HEAD_ROWS, list[Answers]()
     while len(left):
-        try:
-            answers = Answers.of(logits_after(model, left[:rows]), label_tokens, top_tokens)
-        except (RuntimeError, MemoryError) as error:
-            if rows == 1 or not is_out_of_memory(error):
-                raise
-        else:
-            parts.append(answers)
-            left = left[rows:]
-            continue
-        # Not in the handler, where the error still references what the pass has computed.
-        rows = min(rows, len(left)) // 2 or 1
-        release_memory()
+        answers = within_memory(partial(answer, left[:rows]), smallest=rows == 1)
+        parts += answers
+        left, rows = (left[rows:], rows) if answers else (left, min(rows, len(left)) // 2 or 1)
     sizes = [len(of_run) for of_run in states]
     split = [torch.cat(field).split(sizes) for field in zip(*parts, strict=True)]
     return [Answers(*fields) for fields in zip(*split, strict=True)]
@@ -276,18 +265,12 @@ def prediction_frame(
     if scores is not None:
         answers = answers._replace(scores=scores)
     tokens = answers.top_tokens.cpu().tolist()
+    texts = [[tokenizer.decode([t], skip_special_tokens=False) for t in row] for row in tokens]
+    probabilities = logits.softmax(-1).gather(1, answers.top_tokens).cpu().tolist()
     frame = predictions_of(batch, answers).with_columns(
         pl.Series("top_tokens", tokens),
-        pl.Series(
-            "top_texts",
-            [
-                [tokenizer.decode([token], skip_special_tokens=False) for token in row]
-                for row in tokens
-            ],
-        ),
-        pl.Series(
-            "top_probabilities", logits.softmax(-1).gather(1, answers.top_tokens).cpu().tolist()
-        ),
+        pl.Series("top_texts", texts),
+        pl.Series("top_probabilities", probabilities),
     )
     groups = token_groups(batch.label_tokens.tolist())
     return keyed(frame, {**keys, "token_groups": groups}, PREDICTIONS)

@@ -24,6 +24,7 @@ from anchorflow.model.attention_function import (
     AttentionCall,
     Intervention,
     attention_rows,
+    check_layers,
     intervene,
 )
 from anchorflow.model.batches import Batch
@@ -402,12 +403,7 @@ class RecordRows:
 
     def stacked(self, layers: int) -> Tensor:
         """The rows of all layers as [L, B, H, K], float32, on the CPU."""
-        if sorted(self._recorded) != list(range(layers)):
-            raise InputError(
-                f"the attention of {layers - len(self._recorded)} of {layers} layers is missing: "
-                "this model does not pass its attention through the attention interface; "
-                "choose a supported architecture."
-            )
+        check_layers(self._recorded, layers, "attention", "is")
         return torch.stack([self._recorded[layer].cpu() for layer in range(layers)])
 
 
