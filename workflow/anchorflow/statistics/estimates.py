@@ -379,9 +379,7 @@ def one_vs_one_auc(scores: Array, labels: NDArray[np.int64]) -> Callable[[Array]
             for of_layer in scores.swapaxes(0, 1):  # one at a time, since [a, b] pairs may be many
                 won = _wins(of_layer[labels == a, a], of_layer[labels == b, a])
                 won += _wins(-of_layer[labels == a, b], -of_layer[labels == b, b])
-                of_layers.append(
-                    _share_won(won / 2, weights[:, labels == a], weights[:, labels == b])
-                )
+                of_layers.append(_share_won(won / 2, weight_a, weight_b))
             aucs.append(np.stack(of_layers, 1))
         if not aucs:
             return np.full((len(weights), scores.shape[1]), np.nan)
