@@ -84,7 +84,7 @@ def measure(stage: str, folder: Path, arguments: argparse.Namespace) -> None:
     torch.set_num_threads(arguments.threads)
     compute = {**COMPUTE, "batch_tokens": arguments.batch_tokens}
     logged: list[str] = []
-    logging.getLogger("anchorflow.model.memory").addHandler(_Keeping(logged))
+    logging.getLogger("anchorflow.model.size").addHandler(_Keeping(logged))
     logging.getLogger("anchorflow").setLevel(logging.INFO)
     torch.ones(64, 64, device=device) @ torch.ones(64, 64, device=device)
     before, start = reset_peak(device), time.perf_counter()

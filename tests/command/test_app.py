@@ -16,7 +16,7 @@ from anchorflow.command.app import _environment, _input_is_at_fault
 from anchorflow.command.entry import main
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import REPOSITORY
-from anchorflow.model.memory import check_conversion
+from anchorflow.model.size import check_conversion
 from tiny_models import GIANT
 
 OF_MEMORY = "do not fit into the 1.0 GiB that are available"  # as tests/model/test_memory.py has it

@@ -4,15 +4,19 @@ import polars as pl
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM
 
 from anchorflow.analyses.attention.measure import measure_attention
 from anchorflow.config.errors import is_out_of_memory
-from anchorflow.model.answers import Answers, answers_after
-from anchorflow.model.attention_function import adopt, intervene
+from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Budget, batches_of
 from anchorflow.model.last_tokens import keep_together
-from anchorflow.model.logits import target_label_logits, target_logits, target_states
+from anchorflow.model.logits import (
+    Answers,
+    answers_after,
+    target_label_logits,
+    target_logits,
+    target_states,
+)
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from out_of_memory import run_out
 from stub_tokenizers import Decoder
@@ -56,7 +60,7 @@ def test_many_rows_are_split_into_passes_that_fit_and_keep_their_order(
             run_out()
 
     model.get_output_embeddings().register_forward_hook(limited)
-    monkeypatch.setattr("anchorflow.model.answers._HEAD_ROWS", 7)
+    monkeypatch.setattr("anchorflow.model.logits._HEAD_ROWS", 7)
     every = torch.arange(plain.shape[1])
     logits = [each.label_logits for each in answers_after(model, runs, every, 1)]
     assert run == passes
@@ -87,7 +91,7 @@ def test_label_words_have_the_probability_of_their_first_tokens_each_counted_onc
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # In the softmax, .5, .25, .125, and twice .0625, whatever is added to the logits.
-    monkeypatch.setattr("anchorflow.model.answers._COLUMNS", 2)
+    monkeypatch.setattr("anchorflow.model.logits._COLUMNS", 2)
     shares = torch.tensor([0.5, 0.25, 0.125, 0.0625, 0.0625])
     logits = torch.stack([shares.log(), shares.flip(0).log() - 300])
     apart = Answers.of(logits, torch.tensor([3, 1]), 1)
@@ -108,19 +112,6 @@ def test_predictions_say_how_probable_label_words_are_in_an_eager_run(family: st
     _, rows = measure_attention(tiny_model(family), Decoder(), table, 40)
     assert_in_vocabulary(rows, logits, [first, 11, 23])
     assert rows["in_labels"][0]
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3", "gpt-neox"])
-def test_an_untrained_head_gives_label_words_their_share_of_the_vocabulary(family: str) -> None:
-    kind, settings = FAMILIES[family]
-    settings = {**settings, "vocab_size": 2000, "tie_word_embeddings": False}
-    settings.pop("attn_implementation", None)
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **settings)).eval()
-    adopt(model)
-    _, rows = measure_attention(model, Decoder(), shared_prompts([5, 17, 9]), 40)
-    assert rows["label_mass"].to_list() == pytest.approx([3 / 2000] * 3, rel=0.25)
-    assert not rows["in_labels"].any()
 
 
 @pytest.mark.parametrize("family", ["gemma2", "gpt2"])

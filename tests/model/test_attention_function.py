@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
-from transformers import AttentionMaskInterface, LlamaConfig, LlamaForCausalLM
+from transformers import AttentionMaskInterface
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import (
@@ -42,28 +42,6 @@ def test_no_token_sees_a_later_one_even_without_a_registered_mask(
             other = model(input_ids=changed, use_cache=False).logits
         assert torch.equal(one[:, :20], other[:, :20])
         assert not torch.equal(one[:, 20:], other[:, 20:])
-
-
-def test_transformers_would_run_non_causally_without_a_mask_of_the_same_name() -> None:
-    """The trap that our function is built to avoid: if this fails, transformers mended it."""
-    from transformers import AttentionInterface
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-    def unmasked(*arguments: object, **options: object) -> object:
-        return sdpa_attention_forward(*arguments, is_causal=False, **options)  # type: ignore[arg-type]
-
-    AttentionInterface.register("unmasked", unmasked)
-    config = LlamaConfig(
-        vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-        num_attention_heads=4, attn_implementation="unmasked",
-    )  # fmt: skip
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(config).eval()
-    ids = random_batch([12]).input_ids
-    changed = ids.clone()
-    changed[:, -1] = 1
-    with torch.no_grad():
-        assert not torch.equal(model(ids).logits[:, 0], model(changed).logits[:, 0])
 
 
 def call(sliding_window: int | None, softcap: float | None, tokens: int = 40) -> AttentionCall:
@@ -110,12 +88,6 @@ def test_chunks_and_output_equal_attention_written_out(
     )
 
 
-def test_chunks_cover_every_row_once() -> None:
-    chunks = list(row_chunks(call(None, None), elements=1))
-    assert [row for start, stop in chunks for row in range(start, stop)] == list(range(40))
-    assert len(chunks) > 1
-
-
 def meta_call(batch: int, heads: int, tokens: int) -> AttentionCall:
     """A call of which only the shapes matter."""
     shaped = torch.empty(batch, heads, tokens, 64, device="meta")
@@ -125,6 +97,7 @@ def meta_call(batch: int, heads: int, tokens: int) -> AttentionCall:
 def test_chunks_on_a_processor_stay_within_its_cache() -> None:
     # 2**19 / (32 heads · 1024 keys) = 16 rows.
     assert list(row_chunks(meta_call(1, 32, 1024)))[:2] == [(0, 16), (16, 32)]
+    assert next(row_chunks(meta_call(1, 32, 4096))) == (0, 16)  # the least number of rows
     assert list(row_chunks(meta_call(2, 4, 512))) == [(0, 128), (128, 256), (256, 384), (384, 512)]
 
 
@@ -142,17 +115,6 @@ def test_chunks_on_a_gpu_take_at_most_an_eighth_of_its_free_memory(
     gib: float, elements: int
 ) -> None:
     assert gpu_chunk_elements(int(gib * 2**30)) == elements
-
-
-def test_a_gpu_takes_a_thousand_tokens_in_two_chunks_and_memory_stays_linear_beyond() -> None:
-    plenty = gpu_chunk_elements(80 * 2**30)
-    rows = {
-        tokens: next(row_chunks(meta_call(1, 32, tokens), plenty))[1]
-        for tokens in (256, 1024, 4096, 16384)
-    }
-    # 2**24 / (32 · tokens), and no more than there are.
-    assert rows == {256: 256, 1024: 512, 4096: 128, 16384: 32}
-    assert next(row_chunks(meta_call(1, 32, 4096), gpu_chunk_elements(0)))[1] == 16
 
 
 def test_a_gpu_is_asked_for_its_memory_once_per_shape_and_what_torch_holds_unused_counts(
@@ -231,16 +193,6 @@ def test_attention_on_cuda_equals_that_on_the_cpu_and_keeps_no_matrix_of_scores(
     expected = plain_attention(AttentionCall(0, *here, 0.125, window))
     tolerance = 1e-4 if dtype == torch.float32 else 2e-2
     torch.testing.assert_close(output.float().cpu(), expected, rtol=tolerance, atol=tolerance)
-
-
-def test_a_model_that_brings_its_own_mask_is_refused() -> None:
-    model = tiny_model("llama")
-    with pytest.raises(InputError, match="attention mask hides tokens"):
-        model(
-            input_ids=random_batch([12]).input_ids,
-            attention_mask=torch.zeros(1, 1, 12, 12),
-            use_cache=False,
-        )
 
 
 @pytest.mark.parametrize("option", [{"s_aux": torch.zeros(4)}, {"position_bias": torch.zeros(1)}])

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
-from anchorflow.model.batches import Batch, Budget, batches_of
+from anchorflow.model.batches import Batch, Budget
 from anchorflow.model.beta_fit import (
     Descent,
     DivergenceError,
@@ -23,11 +23,10 @@ from anchorflow.model.beta_fit import (
     fit_reweighting,
     fit_side_by_side,
 )
-from anchorflow.model.last_tokens import LastTokens, keep_together
-from anchorflow.model.layers import decoder_layers, recompute_activations
+from anchorflow.model.last_tokens import LastTokens, Words, keep_together
+from anchorflow.model.layers import decoder_layers
 from anchorflow.model.logits import target_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
-from anchorflow.model.word_scores import Words
 from anchorflow.random_draws import generator
 from out_of_memory import run_out
 from tiny_models import (
@@ -69,6 +68,12 @@ def last_tokens(model: PreTrainedModel, table: pl.DataFrame) -> LastTokens:
     return keep_together(model, table, prefix, Budget(10_000))
 
 
+def with_last_tokens() -> tuple[PreTrainedModel, LastTokens]:
+    """A model, and the last tokens of six prompts, two of each label."""
+    model = tiny_model("llama")
+    return model, last_tokens(model, shared_prompts([5, 17, 9, 12, 6, 8]))
+
+
 def logits_of(model: PreTrainedModel, tokens: LastTokens, beta: Tensor | None = None) -> Tensor:
     with intervene(tokens, *([] if beta is None else [Reweight.last(beta, tokens)])):
         return tokens.logits(model)
@@ -84,12 +89,9 @@ def difference(ours: Tensor, plain: Tensor) -> float:
     return float((ours - plain).abs().max() / plain.abs().max())
 
 
-@pytest.mark.parametrize("words", [[1, 1, 1], [2, 1, 3]])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_one_token_gives_the_logits_of_full_prompts_under_any_weights(
-    family: str, words: list[int]
-) -> None:
-    model, table = tiny_model(family), with_words(shared_prompts([5, 17, 9, 1]), words)
+def test_one_token_gives_the_logits_of_full_prompts_under_any_weights(family: str) -> None:
+    model, table = tiny_model(family), with_words(shared_prompts([5, 17, 9, 1]), [2, 1, 3])
     tokens, full = last_tokens(model, table), whole_batch(table)
     assert tokens.examples == full.examples
     beta = random_beta(model)
@@ -97,7 +99,10 @@ def test_one_token_gives_the_logits_of_full_prompts_under_any_weights(
         plain = plain_logits(model, full, beta)
         ours = logits_of(model, tokens, beta)
         untouched = logits_of(model, tokens)
+        with intervene(Reweight(beta, full.target_rows, full.label_words)):
+            whole = target_logits(model, full)[:, full.label_tokens]
     assert difference(ours, plain) <= 1e-4
+    assert difference(whole, plain) <= 1e-4
     assert difference(untouched, target_logits(model, full)[:, full.label_tokens]) <= 1e-4
     assert difference(untouched, plain) > 1e-2
 
@@ -105,7 +110,7 @@ def test_one_token_gives_the_logits_of_full_prompts_under_any_weights(
 RAGGED = [[2, 1, 3], [1, 4, 1], [1, 1, 1]]  # tokens of the label words of three prompts
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen3", "gemma3"])
+@pytest.mark.parametrize("family", ["gpt2", "gemma3"])
 def test_weights_apply_to_every_token_of_a_word_as_in_transformers_eager_attention(
     family: str,
 ) -> None:
@@ -131,17 +136,6 @@ def test_weights_apply_to_every_token_of_a_word_as_in_transformers_eager_attenti
     assert difference(less, plain) > 1e-3
 
 
-@pytest.mark.parametrize("family", ["gpt2", "gptj", "gemma3", "phi3"])
-def test_re_weighting_full_prompts_is_the_same_intervention(family: str) -> None:
-    model, table = tiny_model(family), with_words(shared_prompts([5, 17, 9]), *RAGGED)
-    full, beta = whole_batch(table), random_beta(model)
-    with torch.no_grad():
-        plain = plain_logits(model, full, beta)
-        with intervene(Reweight(beta, full.target_rows, full.label_words)):
-            ours = target_logits(model, full)[:, full.label_tokens]
-    assert difference(ours, plain) <= 1e-4
-
-
 def plain_descent(
     model: PreTrainedModel, full: Batch, descent: Descent, random: np.random.Generator
 ) -> tuple[Tensor, list[float]]:
@@ -163,8 +157,9 @@ def plain_descent(
     return beta.detach(), losses
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 0])
-@pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma3"])
+@pytest.mark.parametrize(
+    ("family", "batch_size"), [("gpt2", 1), ("gptj", 2), ("llama", 0), ("gemma3", 2)]
+)
 def test_ten_epochs_follow_the_full_prompts_step_by_step(family: str, batch_size: int) -> None:
     model, table = tiny_model(family), with_words(shared_prompts([5, 17, 9, 12, 6]), [2, 1, 3])
     descent = Descent(learning_rate=0.1, epochs=10, batch_size=batch_size)
@@ -179,13 +174,6 @@ def test_ten_epochs_follow_the_full_prompts_step_by_step(family: str, batch_size
     assert np.mean(plain_losses[-each:]) < 0.95 * np.mean(plain_losses[:each])
 
 
-def test_weights_of_zero_change_nothing() -> None:
-    model, table = tiny_model("gemma3"), shared_prompts([5, 17, 9])
-    tokens = last_tokens(model, table)
-    nothing = logits_of(model, tokens, torch.zeros_like(random_beta(model)))
-    torch.testing.assert_close(nothing, logits_of(model, tokens), rtol=0, atol=0)
-
-
 def test_weights_of_label_words_beyond_the_sliding_window_stay_zero() -> None:
     model = tiny_model("gemma3")
     tokens = last_tokens(model, shared_prompts([17, 20, 30]))  # the window is 12 tokens
@@ -197,44 +185,8 @@ def test_weights_of_label_words_beyond_the_sliding_window_stay_zero() -> None:
         assert bool(layer.any()) == (kind == "full_attention")
 
 
-def test_recomputed_activations_give_the_same_fit() -> None:
-    model, table = tiny_model("llama"), shared_prompts([5, 17, 9])
-    descent = Descent(0.1, 2, 2)
-    tokens = last_tokens(model, table)
-    beta, steps = descent.fit(model, tokens, np.random.default_rng(0))
-    recompute_activations(model)
-    again, _ = descent.fit(model, tokens, np.random.default_rng(0))
-    torch.testing.assert_close(again, beta, rtol=1e-5, atol=1e-6)
-    assert [(step.epoch, step.step) for step in steps] == [(0, 0), (0, 1), (1, 2), (1, 3)]
-
-
-def test_kept_tokens_do_not_depend_on_how_they_were_batched() -> None:
-    model, table = tiny_model("gemma3"), shared_prompts([5, 17, 9, 1])
-    prefix = compute_prefix(model, shared_token_ids(table))
-    beta = random_beta(model)
-    whole = keep_together(model, table, prefix, Budget(10_000))
-    parts = keep_together(model, table, prefix, Budget(20))
-    assert len(list(batches_of(table, 20, model.device, prefix.tokens))) == 3
-    assert parts.examples == whole.examples
-    with torch.no_grad():
-        torch.testing.assert_close(
-            logits_of(model, parts, beta), logits_of(model, whole, beta), rtol=1e-4, atol=1e-5
-        )
-
-
-def test_several_demonstrations_of_a_label_have_weights_of_their_own() -> None:
-    model = tiny_model("llama")
-    table = shared_prompts([5, 9]).with_columns(
-        demonstration_labels=pl.lit([0, 1, 0], dtype=pl.List(pl.Int64))
-    )
-    beta, _ = Descent(0.1, 3, 0).fit(model, last_tokens(model, table), np.random.default_rng(0))
-    assert beta.shape == (3, 4, 3)
-    assert not torch.allclose(beta[..., 0], beta[..., 2])
-
-
 def test_held_out_texts_are_not_learned_from() -> None:
-    model, table = tiny_model("llama"), shared_prompts([5, 17, 9, 12, 6, 8])
-    tokens = last_tokens(model, table)
+    model, tokens = with_last_tokens()
     spec = {"learning_rates": [0.1, 0.2], "epochs": 2, "batch_size": 1}
     trials = fit_reweighting(model, [tokens], spec, 0, "news")[0].trials
     assert [trial.fold for trial in trials] == [0, 1, 0, 1]
@@ -253,8 +205,7 @@ def test_held_out_texts_are_not_learned_from() -> None:
 
 @pytest.mark.parametrize("rates", [[1e-4, 0.2], [0.2, 1e-4]])
 def test_the_rate_with_the_lowest_held_out_loss_is_taken(rates: list[float]) -> None:
-    model, table = tiny_model("llama"), shared_prompts([5, 17, 9, 12, 6, 8])
-    tokens = last_tokens(model, table)
+    model, tokens = with_last_tokens()
     spec = {"learning_rates": rates, "epochs": 3, "batch_size": 0}
     fit = fit_reweighting(model, [tokens], spec, 0, "news")[0]
     loss = {
@@ -267,8 +218,10 @@ def test_the_rate_with_the_lowest_held_out_loss_is_taken(rates: list[float]) -> 
     torch.testing.assert_close(fit.beta, alone[0], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("words", [None, Words(((9, 4), (3,), (8, 2, 5)), mean=False)])
-@pytest.mark.parametrize("family", ["gpt2", "gptj", "gemma3"])
+@pytest.mark.parametrize(
+    ("family", "words"),
+    [("gptj", None), ("gemma3", Words(((9, 4), (3,), (8, 2, 5)), mean=False))],
+)
 def test_fits_side_by_side_take_the_steps_that_each_takes_alone(
     family: str, words: Words | None
 ) -> None:
@@ -340,8 +293,7 @@ def test_fits_that_do_not_fit_into_memory_at_once_take_the_same_steps(
 
 @pytest.mark.parametrize("rates", [[0.1, 1000.0], [1000.0, 0.1]])
 def test_a_rate_that_diverges_is_not_taken(rates: list[float]) -> None:
-    model = tiny_model("llama")
-    tokens = last_tokens(model, shared_prompts([5, 17, 9, 12, 6, 8]))
+    model, tokens = with_last_tokens()
     for epochs in (1, 3):
         spec = {"learning_rates": rates, "epochs": epochs, "batch_size": 0}
         fit = fit_reweighting(model, [tokens], spec, 0, "news")[0]
@@ -351,18 +303,16 @@ def test_a_rate_that_diverges_is_not_taken(rates: list[float]) -> None:
 
 
 def test_if_every_rate_diverges_the_task_and_key_are_told() -> None:
-    model = tiny_model("llama")
-    tokens = last_tokens(model, shared_prompts([5, 17, 9, 12, 6, 8]))
+    model, tokens = with_last_tokens()
     spec = {"learning_rates": [1000.0, 2000.0], "epochs": 2, "batch_size": 0}
     with pytest.raises(
-        InputError, match=r"reweighting.learning_rates: for tasks.news, with the learning rate 1000"
+        InputError, match=r"reweighting.learning_rates: for tasks.news, .* rate 100"
     ):
         fit_reweighting(model, [tokens], spec, 0, "news")
 
 
 def test_which_cache_a_fit_diverges_on_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = tiny_model("llama")
-    tokens = last_tokens(model, shared_prompts([5, 17, 9, 12, 6, 8]))
+    model, tokens = with_last_tokens()
     side_by_side = fit_side_by_side
 
     def one_diverges(*given: Any) -> list[Fitted]:
@@ -378,14 +328,12 @@ def test_which_cache_a_fit_diverges_on_is_told(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("epochs", [1, 5])
 def test_a_diverging_rate_is_told_with_its_step(epochs: int) -> None:
-    model = tiny_model("llama")
-    tokens = last_tokens(model, shared_prompts([5, 17, 9]))
+    model, tokens = with_last_tokens()
     step = 1 if epochs == 1 else 2  # seen after the last step, or before the next one
-    with pytest.raises(
-        DivergenceError,
-        match=rf"with the learning rate 1000 the loss is no longer finite in step {step} "
-        rf"\(epoch {step}\); lower the rate, or if it is step 1 already, try .dtype: float32. for",
-    ):
+    told = (
+        rf"learning rate 1000 the loss is no longer finite in step {step} \(epoch {step}\); lower"
+    )
+    with pytest.raises(DivergenceError, match=told):
         Descent(1000.0, epochs, 0).fit(model, tokens, np.random.default_rng(0))
 
 

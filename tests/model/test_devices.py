@@ -1,78 +1,59 @@
 """Jobs beside one another compute on different GPUs; told by processes that hold made-up ones."""
 
 import os
-import signal
-import subprocess
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 import torch
 
-from anchorflow.model.devices import Rates, choose_device, named_devices
-
-HOLD = """
-import sys
-from pathlib import Path
-from anchorflow.model.devices import claim_device
-print(claim_device(sys.argv[2:], Path(sys.argv[1])), flush=True)
-sys.stdin.read()
-"""
+from anchorflow.model.devices import Rates, choose_device, claim_device, named_devices
 
 
-class Holder:
-    """A process that claims one of the devices and holds it until it is told to end."""
-
-    def __init__(self, folder: Path, devices: list[str]) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(folder), *devices],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def device(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def end(self, killed: bool = False) -> None:
-        if killed:
-            self.process.send_signal(signal.SIGKILL)
-        self.process.communicate()
+def hold(folder: Path, devices: list[str], told: Connection) -> None:
+    told.send(claim_device(devices, folder))
+    told.recv()
 
 
-def test_processes_that_start_together_hold_different_devices(tmp_path: Path) -> None:
-    holders = [Holder(tmp_path, ["0", "1", "2"]) for _ in range(3)]
+@contextmanager
+def holders(folder: Path, devices: list[str], count: int) -> Iterator[tuple[list, list[str]]]:
+    """Processes that claim one of the devices each, and the devices, which they hold until here."""
+    fork = get_context("fork")
+    ends = [fork.Pipe() for _ in range(count)]
+    processes = [fork.Process(target=hold, args=(folder, devices, told)) for _, told in ends]
+    for process in processes:
+        process.start()
     try:
-        assert sorted(holder.device() for holder in holders) == ["0", "1", "2"]
+        yield processes, [asked.recv() for asked, _ in ends]
     finally:
-        for holder in holders:
-            holder.end()
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+@pytest.mark.parametrize(
+    ("devices", "count", "held"), [("012", 3, "012"), ("01", 4, "0011"), ("0", 2, "00")]
+)
+def test_processes_that_start_together_share_devices_evenly(
+    tmp_path: Path, devices: str, count: int, held: str
+) -> None:
+    with holders(tmp_path, list(devices), count) as (_, claimed):
+        assert "".join(sorted(claimed)) == held
 
 
 def test_the_device_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
-    first, second = Holder(tmp_path, ["GPU-a/0", "GPU-b"]), Holder(tmp_path, ["GPU-a/0", "GPU-b"])
-    try:
-        held = {first.device(), second.device()}
-        assert held == {"GPU-a/0", "GPU-b"}
-        first.end(killed=True)
-        third = Holder(tmp_path, ["GPU-a/0", "GPU-b"])
-        freed = third.device()
-        third.end()
-        assert freed in held
-        assert (tmp_path / f"{freed.replace('/', '_')}.0").exists()  # not shared with second
+    devices = ["GPU-a/0", "GPU-b"]
+    with holders(tmp_path, devices, 2) as (processes, held):
+        assert set(held) == set(devices)
+        processes[0].kill()
+        processes[0].join()
+        with holders(tmp_path, devices, 1) as (_, freed):
+            assert freed == held[:1]
+        assert (tmp_path / f"{freed[0].replace('/', '_')}.0").exists()  # not shared with the second
         assert not list(tmp_path.glob("*.1"))
-    finally:
-        second.end()
-
-
-def test_more_processes_than_devices_share_them_evenly(tmp_path: Path) -> None:
-    holders = [Holder(tmp_path, ["0", "1"]) for _ in range(4)]
-    try:
-        assert sorted(holder.device() for holder in holders) == ["0", "0", "1", "1"]
-    finally:
-        for holder in holders:
-            holder.end()
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, adopt, intervene
 from anchorflow.model.batches import Batch
-from anchorflow.model.head_outputs import FrozenNorm, RecordWrites, find_writes
 from anchorflow.model.layers import decoder_layers
 from anchorflow.model.logits import target_logits
+from anchorflow.model.target_attention import FrozenNorm, RecordWrites, find_writes
 from plain_heads import branches_of, kept_outputs, projection_of
 from tiny_models import FAMILIES, VOCABULARY, plain_attentions, random_batch, single, tiny_model
 

@@ -28,7 +28,7 @@ from whole_vocabulary import assert_in_vocabulary
 from worded_prompts import ALIKE, Logits, alike_prompts, apart, eager, plain_word_scores, with_words
 
 SUM = {"scoring": "whole_word", "word_score": "sum"}
-FAMILIES = ["gpt2", "gptj", "llama", "gemma3"]
+FAMILIES = ["gptj", "gemma3"]
 
 
 def assert_scores(rows: pl.DataFrame, plain: Logits, table: pl.DataFrame) -> None:

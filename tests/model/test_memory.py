@@ -11,10 +11,14 @@ import torch
 from transformers import AutoConfig
 
 from anchorflow.config.errors import InputError
-from anchorflow.model import memory
-from anchorflow.model.memory import (
+from anchorflow.model import size as memory
+from anchorflow.model.opening import open_for_job
+from anchorflow.model.size import (
     HEAP,
     Batch,
+    Cost,
+    Prompts,
+    Size,
     available_bytes,
     batches,
     check_job,
@@ -23,8 +27,6 @@ from anchorflow.model.memory import (
     weight_bytes,
     work_bytes,
 )
-from anchorflow.model.opening import open_for_job
-from anchorflow.model.size import Cost, Prompts, Size
 from anchorflow.store.checksums import fingerprints, write_json
 from sizes import SIZE
 from tiny_models import FAMILIES, GIANT, PREFIX, shared_prompts, tiny_model

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from anchorflow.config.stages import MEASURED, SHARDED
-from anchorflow.statistics.ranks import correlations
+from anchorflow.statistics.estimates import correlations
 from checkout import Checkout
 from job_messages import (
     TWIN,

@@ -81,14 +81,16 @@ def _compare_with_eager(name: str, model: PreTrainedModel) -> None:
 class InContextClassifier:
     r"""A language model that classifies texts in context, given demonstrations.
 
-    The model is modified: frozen, set to evaluation mode, and given our attention function.
+    The model is modified: frozen, set to evaluation mode, and given our attention function. Unless
+    its architecture is among the tested ones, it is compared with itself with eager attention, for
+    which its weights are written to a temporary folder. What can't be used raises InputError.
 
     Parameters
     ----------
     model, tokenizer
         As loaded by transformers; the tokenizer must be a fast one.
     template : str
-        One demonstration, for example ``"Review: {text}\nSentiment:{label}"``.
+        One demonstration, for example ``"Review: {text}\nSentiment:{label}"``, with one field.
     labels : sequence of str
         Label words with their leading space, in class order.
     demonstrations : sequence of (text, label)
@@ -101,15 +103,6 @@ class InContextClassifier:
     names : Names
         Of model and task in tables, figures and messages. Random draws, as of control tokens,
         depend on task and seed.
-
-    Raises
-    ------
-    InputError
-        If the architecture is not supported, the tokenizer gives no character offsets, the
-        template lacks a placeholder, the separator is empty, or a label is out of range; or if the
-        model, of an architecture that is not among the tested ones, differs from itself with eager
-        attention, for which its weights are written to a temporary folder.
-        Texts have one field; a template with others than ``{text}`` is refused.
     """
 
     def __init__(
@@ -188,12 +181,6 @@ class InContextClassifier:
             Seed of the order of training texts.
         batch_tokens : int
             Upper bound on tokens per batch of full prompts, which run once before the fit.
-
-        Raises
-        ------
-        InputError
-            If a label is out of range, a prompt exceeds the model's context, two label words begin
-            with the same token, or the loss is no longer finite.
         """
         descent = Descent(learning_rate, epochs, batch_size)
         prompts = self._labeled(texts, labels)
@@ -205,20 +192,11 @@ class InContextClassifier:
     def predict(
         self, texts: Sequence[str], weights: FittedWeights | None = None, batch_tokens: int = 1024
     ) -> Array:
-        """Label probabilities of each text, [texts, C], with or without weights β.
-
-        Raises
-        ------
-        InputError
-            If a prompt exceeds the model's context, the weights were fitted for something else, or
-            a probability is not finite.
-        """
-        beta: Tensor | None = None
+        """Label probabilities of each text, [texts, C], with or without weights β."""
         if weights is not None:
-            config = self.model.config.get_text_config()
-            shape = (config.num_hidden_layers, config.num_attention_heads, len(self.demonstrations))
-            weights.check(self._purpose(), shape)
-            beta = weights.beta
+            heads = self.model.config.get_text_config().num_attention_heads
+            weights.check(self._purpose(), (self._depth, heads, len(self.demonstrations)))
+        beta = None if weights is None else weights.beta
         prompts = self.prompts(texts, [NO_LABEL] * len(texts))
         if weights is not None:
             words = zip(*prompts.select("label_positions", "label_ends").row(0), strict=True)
@@ -245,11 +223,6 @@ class InContextClassifier:
             One of ``kept_positions.METHODS``, ``text_anchor``, or ``first_only``.
         share : float, optional
             Share of tokens to keep, for methods that accept any budget.
-
-        Raises
-        ------
-        InputError
-            If the method is unknown or does not accept this share.
         """
         of_no_file = ("text_anchor", "first_only")
         if method not in METHODS and method not in of_no_file:
@@ -265,24 +238,15 @@ class InContextClassifier:
         prompts = self.prompts(_ANY_TEXTS, [NO_LABEL] * len(_ANY_TEXTS))
         token_ids = shared_token_ids(prompts)
         demonstrations = observe(self.model, token_ids, prompts.row(0, named=True))
-        return AnchorCache(
-            self, token_ids, compress(self.model, demonstrations, Setting(method, share))
-        )
+        cache = compress(self.model, demonstrations, Setting(method, share))
+        return AnchorCache(self, token_ids, cache)
 
     def flow(
         self, texts: Sequence[str], labels: Sequence[int], batch_tokens: int = 1024
     ) -> Measurement:
         """Information flows S_wp, S_pq and S_ww by layer, with their controls ([A] §2.1).
 
-        Parameters
-        ----------
-        labels : sequence of int
-            The true labels, whose loss saliency is of.
-
-        Raises
-        ------
-        InputError
-            As ``fit``.
+        ``labels`` are the true ones, whose loss saliency is of.
         """
         prompts = self._labeled(texts, labels)
         rows = measure_flow(self.model, prompts, batch_tokens, "fixed")
@@ -382,14 +346,8 @@ class InContextClassifier:
         return Measurement(analysis, tables, config)
 
     def _purpose(self) -> Purpose:
-        wording = (
-            self.template,
-            self.labels,
-            self.demonstrations,
-            self.instruction,
-            self.separator,
-        )
-        return Purpose(fingerprint(self.model), *wording)
+        shown = (self.demonstrations, self.instruction, self.separator)
+        return Purpose(fingerprint(self.model), self.template, self.labels, *shown)
 
     def _labeled(self, texts: Sequence[str], labels: Sequence[int]) -> pl.DataFrame:
         """Prompts with true labels, which have to be indices of label words."""
@@ -405,13 +363,7 @@ class InContextClassifier:
                 )
 
     def prompts(self, texts: Sequence[str], labels: Sequence[int]) -> pl.DataFrame:
-        """One row of ``PROMPTS`` per text, in their order.
-
-        Raises
-        ------
-        InputError
-            If there are no texts, or a prompt exceeds the model's context.
-        """
+        """One row of ``PROMPTS`` per text, in their order."""
         if isinstance(texts, str):
             raise InputError("texts is a single string; give a list of texts.")
         if len(texts) == 0:
@@ -420,21 +372,19 @@ class InContextClassifier:
             raise InputError(
                 f"there are {len(labels)} labels for {len(texts)} texts; give one label per text."
             )
+        number = len(texts)
         samples = pl.DataFrame(
-            [
-                {
-                    "task": self.names.task,
-                    "seed": self.names.seed,
-                    "demonstrations": "fixed",
-                    "example": example,
-                    "text": text,
-                    "label": label,
-                    "demonstration_rows": [],
-                    "demonstration_texts": [text for text, _ in self.demonstrations],
-                    "demonstration_labels": [label for _, label in self.demonstrations],
-                }
-                for example, (text, label) in enumerate(zip(texts, labels, strict=True))
-            ],
+            {
+                "task": [self.names.task] * number,
+                "seed": self.names.seed,
+                "demonstrations": "fixed",
+                "example": range(number),
+                "text": list(texts),
+                "label": list(labels),
+                "demonstration_rows": [[]] * number,
+                "demonstration_texts": [[text for text, _ in self.demonstrations]] * number,
+                "demonstration_labels": [[label for _, label in self.demonstrations]] * number,
+            },
             schema=frame_schema(SAMPLES),
         )
         context = context_of(self.model.config.get_text_config())
@@ -460,14 +410,7 @@ class InContextClassifier:
 class AnchorCache:
     """Compressed demonstrations, for your own prompts and transformers' ``generate``.
 
-    Parameters
-    ----------
-    classifier : InContextClassifier
-        The classifier with these demonstrations.
-    token_ids : list of int
-        Token ids of the demonstrations, with which every prompt begins.
-    cache : Cache
-        From ``compression.compress``.
+    :meth:`InContextClassifier.compress` makes them.
     """
 
     def __init__(self, classifier: InContextClassifier, token_ids: list[int], cache: Cache) -> None:
@@ -487,15 +430,7 @@ class AnchorCache:
     def query(self, text: str) -> dict[str, Tensor]:
         """Model inputs for one text: the part of its prompt after the demonstrations.
 
-        Returns
-        -------
-        dict
-            ``input_ids``, ``attention_mask``, and ``position_ids``, each [1, T].
-
-        Raises
-        ------
-        InputError
-            If the prompt exceeds the model's context, or does not begin with the cached tokens.
+        They are ``input_ids``, ``attention_mask``, and ``position_ids``, each [1, T].
         """
         (token_ids,) = self._classifier.prompts([text], [NO_LABEL])["token_ids"].to_list()
         cached = len(self._token_ids)

@@ -51,13 +51,7 @@ class FittedWeights:
 
     @classmethod
     def load(cls, path: str | Path) -> "FittedWeights":
-        """Read what ``save`` wrote.
-
-        Raises
-        ------
-        InputError
-            If the file is missing or damaged, or holds something else.
-        """
+        """Read what ``save`` wrote; raises InputError if the file is anything else."""
         try:
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata()
@@ -76,20 +70,7 @@ class FittedWeights:
             ) from None
 
     def check(self, purpose: Purpose, shape: tuple[int, int, int]) -> None:
-        """Check that the weights were fitted for this purpose.
-
-        Parameters
-        ----------
-        purpose : Purpose
-            What the weights are to be used for.
-        shape : tuple
-            Expected shape of β, [L, H, N].
-
-        Raises
-        ------
-        InputError
-            If the model, wording, label words, or demonstrations differ; the error names which.
-        """
+        """Raise InputError unless β has this shape, and was fitted for this purpose."""
         if self.purpose.model != purpose.model or tuple(self.beta.shape) != shape:
             raise InputError(
                 f"{self.source}: fitted for another model; fit weights anew for this one."
@@ -103,13 +84,7 @@ class FittedWeights:
                 )
 
     def check_words(self, tokens: int) -> None:
-        """Check that the weights apply to label words of up to ``tokens`` tokens.
-
-        Raises
-        ------
-        InputError
-            If they were fitted to the first token of each word alone, and a word has several.
-        """
+        """Raise InputError unless the weights apply to label words of up to ``tokens`` tokens."""
         if tokens > 1 and not self.whole_words:
             raise InputError(
                 f"{self.source}: fitted by version 0.1.0, which weighted only the first token of "

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 from matplotlib.backend_bases import FigureCanvasBase
 
+from anchorflow.config.analysis import Presented, Summary
 from anchorflow.config.configuration import check_section, check_shown, default_settings
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import WORKFLOW
@@ -44,21 +45,11 @@ def section(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The tables of one analysis, as the workflow writes them, with their summary and figure.
-
-    Parameters
-    ----------
-    analysis : str
-        Its name.
-    tables : mapping
-        What its summary reads, by the arguments of the function that summarizes.
-    config : mapping
-        A complete configuration.
-    """
+    """The tables of one analysis, as the workflow writes them, with their summary and figure."""
 
     analysis: str
-    tables: Mapping[str, pl.DataFrame]
-    config: Mapping[str, Any]
+    tables: Mapping[str, pl.DataFrame]  # by the arguments of the function that summarizes
+    config: Mapping[str, Any]  # complete
 
     @property
     def rows(self) -> pl.DataFrame:
@@ -75,9 +66,7 @@ class Measurement:
         )
         declared = PRESENTED[self.analysis].summary
         assert declared is not None
-        parts = settings_named(declared.settings, self.config).values()
-        settings = {key: value for part in parts for key, value in part.items()}
-        summary: pl.DataFrame = summarize(**self.tables, **settings)
+        summary: pl.DataFrame = summarize(**self.tables, **_settings(declared, self.config))
         return summary
 
     def plot(self, *paths: str | Path, **style: Any) -> None:
@@ -93,6 +82,11 @@ class Measurement:
             path = Path(folder, f"{self.analysis}.png")
             self.plot(path)
             return path.read_bytes()
+
+
+def _settings(declared: Summary | Presented, config: Mapping[str, Any]) -> dict[str, Any]:
+    parts = settings_named(declared.settings, config).values()
+    return {key: value for part in parts for key, value in part.items()}
 
 
 def plot_summary(
@@ -124,8 +118,7 @@ def plot_summary(
     check_shown(style.get("tasks", ()), config["tasks"])
     plot = getattr(load(folder_of(analysis), "plot"), f"plot_{analysis}")
     look = {**config["figures"], **style}
-    parts = settings_named(declared.settings, config).values()
-    settings = {key: value for part in parts for key, value in part.items()}
+    settings = _settings(declared, config)
     settings["confidence"] = config["statistics"]["confidence"]
     for argument, read in declared.untrained.items():
         measured = read.partition("/")[0] in null_stages("untrained", config["controls"])

@@ -17,10 +17,10 @@ from anchorflow.analyses.ablation.measure import (
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Budget
-from anchorflow.model.head_outputs import RecordOutputs, ReplaceOutputs, means_over_classes
 from anchorflow.model.last_tokens import keep_together
 from anchorflow.model.layers import decoder_layers
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.target_attention import RecordOutputs, ReplaceOutputs, means_over_classes
 from anchorflow.random_draws import generator, halves
 from plain_heads import heads_replaced, projection_of
 from tiny_models import FAMILIES, plain_attentions, shared_prompts, single, tiny_model, whole_batch

@@ -8,7 +8,7 @@ from anchorflow.analyses.faithfulness import FAITHFULNESS_SUMMARY
 from anchorflow.analyses.faithfulness.summarize import summarize_faithfulness
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
-from anchorflow.statistics.ranks import rank_correlations
+from anchorflow.statistics.estimates import rank_correlations
 from constructed.interventions import cuts, faithfulness, knockout, prompts
 
 TOLD = {

@@ -18,9 +18,9 @@ from anchorflow.analyses.transplant.measure import donor_words
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, adopt, intervene
 from anchorflow.model.batches import Batch
-from anchorflow.model.head_outputs import find_writes
 from anchorflow.model.layers import decoder_layers
 from anchorflow.model.logits import target_logits
+from anchorflow.model.target_attention import find_writes
 from anchorflow.random_draws import generator
 from plain_heads import heads_replaced, projection_of
 from tiny_models import (

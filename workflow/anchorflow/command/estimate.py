@@ -10,8 +10,7 @@ from transformers import AutoConfig
 
 from anchorflow.model.cost import estimate_of_run
 from anchorflow.model.devices import choose_device
-from anchorflow.model.memory import check_job
-from anchorflow.model.size import Cost, Size
+from anchorflow.model.size import Cost, Size, check_job
 from anchorflow.model.tokenizer import open_tokenizer
 from anchorflow.prepare.described_texts import described_texts, distinct_draws, remarks
 from anchorflow.schemas.prompts import PROMPTS

@@ -37,7 +37,6 @@ NUMBERS = 1
 NOT_COUNTING = (
     "config",
     "store",
-    "model/memory.py",
     "model/cost.py",
     "model/size.py",
     "model/devices.py",

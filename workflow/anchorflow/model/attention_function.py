@@ -11,7 +11,7 @@ An experiment changes attention by an :class:`Intervention`, which is active wit
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import MethodType
@@ -45,6 +45,10 @@ class LayerPrefix:
         """P: number of tokens."""
         return self.key.shape[2]
 
+    def map(self, function: Callable[[Tensor], Tensor]) -> "LayerPrefix":
+        """The same function of the keys and of the values, of all tokens of the prefix."""
+        return LayerPrefix(function(self.key), function(self.value))
+
 
 @dataclass(frozen=True)
 class Positions:
@@ -52,9 +56,6 @@ class Positions:
 
     query: Tensor  # [1 or B, T]
     key: Tensor  # [1 or B, 1 or G, K]; PADDING for a padding key
-
-    def to(self, device: torch.device) -> "Positions":
-        return Positions(self.query.to(device), self.key.to(device))
 
 
 # Scores in one chunk of query rows. On a CPU, 2 MiB in float32 stay within its cache; on a GPU,
@@ -124,10 +125,10 @@ class AttentionCall:
             query = rows + self.offset
             key = torch.arange(keys.start, keys.stop, device=rows.device)[None, None]
         else:
-            there = self.positions.to(rows.device)
-            batch = max(len(rows), len(there.query))
-            query = there.query.expand(batch, -1).gather(1, rows.expand(batch, -1))
-            key = there.key[:, :, keys]
+            there = self.positions.query.to(rows.device)
+            batch = max(len(rows), len(there))
+            query = there.expand(batch, -1).gather(1, rows.expand(batch, -1))
+            key = self.positions.key.to(rows.device)[:, :, keys]
         query, key = query[:, None, :, None], key[:, :, None, :]
         hidden = key > query
         if self.sliding_window is not None:
@@ -175,6 +176,16 @@ class _Again:
 
     def __exit__(self, *_: object) -> None:
         _in_force[:] = self._outer.pop()
+
+
+def check_layers(found: Collection[int], layers: int, what: str, lack: str) -> None:
+    """Raise InputError unless an intervention was called in each of so many layers."""
+    if sorted(found) != list(range(layers)):
+        raise InputError(
+            f"the {what} of {layers - len(found)} of {layers} layers {lack} missing: this model "
+            "does not pass its attention through the attention interface; choose a supported "
+            "architecture."
+        )
 
 
 def recomputed_alike() -> tuple[contextlib.nullcontext[None], _Again]:

@@ -4,6 +4,7 @@ import gc
 import logging
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import polars as pl
@@ -180,24 +181,28 @@ def run_batches(
     left = _longest_first(prompts)
     while not left.is_empty():
         batch = _first_batch(left, budget.tokens, device, prefix_tokens, first_position)
-        try:
-            measured = measure(batch)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-        else:
+        ran = within_memory(partial(measure, batch))
+        if not ran:
+            budget.lower(batch)
+        for measured in ran:
             yield batch, measured
             left = left[batch.size :]
-            continue
-        # Not in the handler, where the error still references what the batch has computed.
-        budget.lower(batch)
-        release_memory()
 
 
-def release_memory() -> None:
-    """Free unused memory, on GPUs too, after memory has run out."""
+def within_memory(run: Callable[[], Measured], smallest: bool = False) -> tuple[Measured, ...]:
+    """The result of ``run`` alone; nothing, with unused memory freed, if memory has run out.
+
+    That is an error if it is the ``smallest`` run that there is.
+    """
+    try:
+        return (run(),)
+    except (RuntimeError, MemoryError) as error:
+        if smallest or not is_out_of_memory(error):
+            raise
+    # Not in the handler, where the error still references what the run has computed.
     gc.collect()
     torch.cuda.empty_cache()
+    return ()
 
 
 def _longest_first(prompts: pl.DataFrame) -> pl.DataFrame:

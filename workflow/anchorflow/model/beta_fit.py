@@ -11,6 +11,8 @@ demonstrations or the anchors alone: one pass over the weights is one step of ev
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +22,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
-from anchorflow.config.errors import InputError, is_out_of_memory
-from anchorflow.model.answers import Answers, answers_after
+from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import (
     Attention,
     AttentionCall,
@@ -30,10 +31,10 @@ from anchorflow.model.attention_function import (
     intervene,
     mixed_rows,
 )
-from anchorflow.model.batches import LabelWords, release_memory
-from anchorflow.model.last_tokens import LastTokens, together
+from anchorflow.model.batches import LabelWords, within_memory
+from anchorflow.model.last_tokens import Ended, LastTokens, Words, together
+from anchorflow.model.logits import Answers, answers_after
 from anchorflow.model.prefix import KeepKeys
-from anchorflow.model.word_scores import Ended, Words
 from anchorflow.random_draws import generator
 
 
@@ -129,9 +130,7 @@ def _scores_and_logits(
         logits = tokens.vocabulary_logits(model)
 
     def on_rows(count: int) -> list[Reweight]:
-        return [
-            intervention for row in range(count) for intervention in _weighted(beta, tokens, row)
-        ]
+        return [each for row in range(count) for each in _weighted(beta, tokens, row)]
 
     return words.scores(model, Ended.last(model, tokens, kept), logits, on_rows), logits
 
@@ -169,13 +168,10 @@ class Descent:
     batch_size: int  # 0: all training texts at once
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("learning_rate", self.learning_rate, "more than 0"),
-            ("epochs", self.epochs, "at least 1"),
-            ("batch_size", self.batch_size, "at least 0"),
-        ):
+        least = {"learning_rate": "more than 0", "epochs": "at least 1", "batch_size": "at least 0"}
+        for name, value in vars(self).items():
             if value < 0 or (value == 0 and name != "batch_size"):
-                raise InputError(f"{name}: {value} should be {least}.")
+                raise InputError(f"{name}: {value} should be {least[name]}.")
 
     def fit(
         self,
@@ -189,12 +185,12 @@ class Descent:
         With ``words``, the scores of whole words are fitted instead of first tokens ([A]). β is
         [L, H, N], float32, on the CPU, and comes with the steps in order. DivergenceError is raised
         if the loss is not finite, before a step or after the last one.
-
-        Source: Wang et al. 2023, eq. 10.
         """
         every = torch.arange(training.size, device=training.labels.device)
         (fitted,) = fit_side_by_side(model, training, [Planned(self, every, random)], words)
-        return fitted.unless_diverged()
+        if fitted.diverged:
+            raise fitted.diverged
+        return fitted.beta, fitted.steps
 
     def batches(self, rows: Tensor, random: np.random.Generator) -> Iterator[tuple[int, Tensor]]:
         """The epoch and the training texts of every step, in order."""
@@ -217,12 +213,6 @@ class Fitted(NamedTuple):
     beta: Tensor  # [L, H, N], float32, on the CPU
     steps: list[Step]  # in order, up to the one whose loss was not finite
     diverged: DivergenceError | None = None
-
-    def unless_diverged(self) -> tuple[Tensor, list[Step]]:
-        """β and the steps; raises the DivergenceError, if any."""
-        if self.diverged:
-            raise self.diverged
-        return self.beta, self.steps
 
 
 class _Running:
@@ -272,16 +262,12 @@ def fit_side_by_side(
         losses: list[float] = []
         while len(losses) < len(current):
             some = current[len(losses) :][:at_once]
-            try:
-                losses += _descend(model, training, some, words)
-            except (RuntimeError, MemoryError) as error:
-                if len(some) == 1 or not is_out_of_memory(error):
-                    raise
-            else:
-                continue
-            # Not in the handler, where the error still references what the pass has computed.
-            at_once = len(some) // 2
-            release_memory()
+            descend = partial(_descend, model, training, some, words)
+            ran = within_memory(descend, smallest=len(some) == 1)
+            for found in ran:
+                losses += found
+            if not ran:
+                at_once = len(some) // 2
         for (fit, epoch, _), loss in zip(current, losses, strict=True):
             fit.steps.append(Step(epoch, len(fit.steps), loss))
             fit.check(loss)
@@ -367,42 +353,53 @@ def fit_reweighting(
     """
     training = together(caches)
     rates: list[float] = list(spec["learning_rates"])
-    planned: list[list[_Tried]] = []
+    plans: dict[tuple[int, float, int | None], Planned] = {}
     begin = 0
     for number, cache in enumerate(caches):
         every = torch.arange(begin, begin + cache.size, device=training.labels.device)
         begin += cache.size
-        folds = [every[fold] for fold in _folds(cache)] if len(rates) > 1 else []
-        tried = [
-            _Tried(rate, fold, folds[fold], folds[1 - fold])
-            for rate in rates
-            for fold in range(len(folds))
-        ]
+        # In halves that are balanced: per label, they differ by at most one text.
+        by_label = every[cache.labels.argsort(stable=True)]
+        folds = {0: by_label[1::2], 1: by_label[0::2]} if len(rates) > 1 else {}
         whole = dict.fromkeys([*rates, *(further_rates if number == 0 else ())])
-        planned.append([*tried, *(_Tried(rate, None, every, None) for rate in whole)])
-    plans = [
-        Planned(
-            Descent(trial.rate, spec["epochs"], spec["batch_size"]),
-            trial.rows,
-            generator(seed, task, "reweighting", *([] if trial.fold is None else [trial.fold])),
-        )
-        for of_cache in planned
-        for trial in of_cache
-    ]
-    fitted = iter(fit_side_by_side(model, training, plans, words))
-    return [
-        _selected(
-            model,
-            training,
-            [(trial, next(fitted)) for trial in of_cache],
-            spec,
-            task,
-            words,
-            further_rates if number == 0 else (),
-            *(_ANCHORS if number else ("", "")),
-        )
-        for number, of_cache in enumerate(planned)
-    ]
+        for rate, fold in [*product(rates, folds), *product(whole, [None])]:
+            descent = Descent(rate, spec["epochs"], spec["batch_size"])
+            random = generator(seed, task, "reweighting", *([] if fold is None else [fold]))
+            rows = every if fold is None else folds[fold]
+            plans[number, rate, fold] = Planned(descent, rows, random)
+    done = fit_side_by_side(model, training, list(plans.values()), words)
+    fitted = dict(zip(plans, done, strict=True))
+
+    def trials_of(number: int) -> Iterator[Trial]:
+        for (cache, rate, fold), fit in fitted.items():
+            if cache == number and fold is not None:
+                held_out = plans[number, rate, 1 - fold].rows
+                loss = float(np.inf)
+                if not fit.diverged:
+                    beta = fit.beta.to(held_out.device)
+                    loss = loss_under(model, training.select(held_out), beta, words)
+                yield Trial(rate, fold, fit.steps, loss if np.isfinite(loss) else float(np.inf))
+
+    fits = []
+    for number in range(len(caches)):
+        trials = list(trials_of(number))
+        losses = [
+            np.mean([trial.loss for trial in trials if trial.learning_rate == rate] or [0.0])
+            for rate in rates
+        ]
+        best = rates[int(np.argmin(losses))]
+        further = {rate: fitted[0, rate, None] for rate in (further_rates if number == 0 else ())}
+        where, otherwise = _ANCHORS if number else ("", "")
+        for key, named in (("learning_rates", [best]), ("further_rates", further)):
+            for diverged in [fitted[number, rate, None].diverged for rate in named]:
+                if diverged:
+                    sentence = str(diverged).removesuffix(".")
+                    raise InputError(
+                        f"reweighting.{key}: for tasks.{task}{where}, {sentence}{otherwise}."
+                    )
+        beta, steps, _ = fitted[number, best, None]
+        fits.append(Fit(beta, plans[number, best, None].descent, steps, trials, further))
+    return fits
 
 
 # For error sentences about fits on the second cache: which fit is meant, and how to omit it.
@@ -410,75 +407,6 @@ _ANCHORS = (
     ", with the anchors alone kept",
     ", or leave hidden_anchor out of compression.methods",
 )
-
-
-class _Tried(NamedTuple):
-    """A fit with a rate: to one half of the texts, or to all of them."""
-
-    rate: float
-    fold: int | None
-    rows: Tensor
-    held_out: Tensor | None
-
-
-def _selected(
-    model: PreTrainedModel,
-    training: LastTokens,
-    fits: Sequence[tuple[_Tried, Fitted]],
-    spec: Mapping[str, Any],
-    task: str,
-    words: Words | None,
-    further_rates: Sequence[float],
-    where: str,
-    otherwise: str,
-) -> Fit:
-    """Of all fits on one cache, the one whose rate has the lowest held-out loss."""
-    rates: list[float] = list(spec["learning_rates"])
-    trials = [
-        Trial(
-            planned.rate,
-            planned.fold,
-            fitted.steps,
-            _held_out_loss(model, training, planned.held_out, fitted, words),
-        )
-        for planned, fitted in fits
-        if planned.fold is not None and planned.held_out is not None
-    ]
-    of_rate = {planned.rate: fitted for planned, fitted in fits if planned.fold is None}
-    losses = [
-        np.mean([trial.loss for trial in trials if trial.learning_rate == rate] or [0.0])
-        for rate in rates
-    ]
-    best = rates[int(np.argmin(losses))]
-    for key, named in (("learning_rates", [best]), ("further_rates", further_rates)):
-        for rate in named:
-            if of_rate[rate].diverged:
-                sentence = str(of_rate[rate].diverged).removesuffix(".")
-                raise InputError(
-                    f"reweighting.{key}: for tasks.{task}{where}, {sentence}{otherwise}."
-                )
-    beta, steps, _ = of_rate[best]
-    descent = Descent(best, spec["epochs"], spec["batch_size"])
-    further = {rate: of_rate[rate] for rate in further_rates}
-    return Fit(beta, descent, steps, trials, further)
-
-
-def _folds(training: LastTokens) -> list[Tensor]:
-    """The training texts to fit to in each fold; the other fold's are held out.
-
-    The halves are balanced: per label, they differ by at most one text.
-    """
-    by_label = training.labels.argsort(stable=True)
-    return [by_label[1::2], by_label[0::2]]
-
-
-def _held_out_loss(
-    model: PreTrainedModel, training: LastTokens, rows: Tensor, fitted: Fitted, words: Words | None
-) -> float:
-    if fitted.diverged:
-        return float(np.inf)
-    loss = loss_under(model, training.select(rows), fitted.beta.to(rows.device), words)
-    return loss if np.isfinite(loss) else float(np.inf)
 
 
 def beta_of(table: pl.DataFrame) -> torch.Tensor:

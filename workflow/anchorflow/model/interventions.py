@@ -16,13 +16,19 @@ from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError
 from anchorflow.config.table import Table
-from anchorflow.model.answers import Answers, answers_after, predictions_of
 from anchorflow.model.attention_function import Intervention, LayerPrefix, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
+from anchorflow.model.last_tokens import FIRST_TOKEN, Ended, OnRows, Words, leave_room
 from anchorflow.model.layers import keep_outputs, resume
-from anchorflow.model.logits import check_finite, logits_after, target_states
+from anchorflow.model.logits import (
+    Answers,
+    answers_after,
+    check_finite,
+    logits_after,
+    predictions_of,
+    target_states,
+)
 from anchorflow.model.prefix import KeepKeys, Prefix
-from anchorflow.model.word_scores import FIRST_TOKEN, Ended, OnRows, Words, leave_room
 from anchorflow.schemas.frames import frame_schema, keyed
 
 CUTS_AT_ONCE = 8  # runs whose demonstrations' keys and values are in memory at the same time

@@ -16,8 +16,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import adopt
 from anchorflow.model.devices import choose_device
 from anchorflow.model.layers import recompute_activations
-from anchorflow.model.memory import check_job
-from anchorflow.model.size import CostOf, Prompts, Size, log_job, once
+from anchorflow.model.size import CostOf, Prompts, Size, check_job, log_job, once
 from anchorflow.store.checksums import changed_file, read_json
 
 MODEL_CARD = "model.json"

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import (
     Attention,
     AttentionCall,
     Intervention,
     LayerPrefix,
     Positions,
+    check_layers,
     intervene,
 )
 from anchorflow.model.layers import Resumed, resume, run_layers
@@ -63,11 +63,10 @@ class Prefix:
 
     def first(self, tokens: int) -> "Prefix":
         """The prefix of the first ``tokens`` tokens only, from a prefix with everything kept."""
-        layers = {
-            number: LayerPrefix(layer.key[:, :, :tokens], layer.value[:, :, :tokens])
-            for number, layer in self.layers.items()
-        }
-        return Prefix(tokens, layers)
+        layers = self.layers.items()
+        return Prefix(
+            tokens, {n: layer.map(lambda kept: kept[:, :, :tokens]) for n, layer in layers}
+        )
 
     def keys_of(self, positions: Tensor) -> Tensor:
         """Index of the key at each position, in every layer and head; positions of any shape.
@@ -87,15 +86,14 @@ class Prefix:
 
     @property
     def bytes(self) -> int:
-        tensors = [t for layer in self.layers.values() for t in (layer.key, layer.value)]
-        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        return sum(layer.key.nbytes + layer.value.nbytes for layer in self.layers.values())
 
 
 def _some(layer: LayerPrefix, positions: Tensor) -> LayerPrefix:
     positions = positions.to(layer.key.device)
     heads, size = layer.key.shape[1], layer.key.shape[3]
     at = positions.expand(heads, -1)[None, :, :, None].expand(-1, -1, -1, size)
-    return LayerPrefix(layer.key.gather(2, at), layer.value.gather(2, at), positions)
+    return replace(layer.map(lambda kept: kept.gather(2, at)), positions=positions)
 
 
 class KeepKeys:
@@ -105,7 +103,7 @@ class KeepKeys:
         self._layers: dict[int, LayerPrefix] = {}
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        self._layers[call.layer] = LayerPrefix(call.key.contiguous(), call.value.contiguous())
+        self._layers[call.layer] = LayerPrefix(call.key, call.value).map(Tensor.contiguous)
         return attention(call)
 
     def of_every_layer(
@@ -113,25 +111,18 @@ class KeepKeys:
     ) -> dict[int, LayerPrefix]:
         """The kept keys and values, in addition to those of the layers ``below``."""
         layers = {**(below or {}), **self._layers}
-        expected = model.config.get_text_config().num_hidden_layers
-        if sorted(layers) != list(range(expected)):
-            raise InputError(
-                f"the keys of {expected - len(layers)} of {expected} layers are missing: this "
-                "model does not pass its attention through the attention interface; choose a "
-                "supported architecture."
-            )
+        check_layers(layers, model.config.get_text_config().num_hidden_layers, "keys", "are")
         return layers
 
 
 def shared_token_ids(prompts: pl.DataFrame) -> list[int]:
     """The tokens with which all prompts begin, at most up to the first token of a query."""
     first, *others = prompts["token_ids"].to_list()
-    length = int(prompts["query_start"].to_numpy().min())
+    length: int = min(prompts["query_start"])
     for token_ids in others:
         while token_ids[:length] != first[:length]:
             length -= 1
-    shared: list[int] = first[:length]
-    return shared
+    return list(first[:length])
 
 
 def compute_prefix(

@@ -17,8 +17,8 @@ from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.eager_comparison import check_against_eager
-from anchorflow.model.memory import check_conversion
 from anchorflow.model.opening import MODEL_CARD, check_complete, damage_reported
+from anchorflow.model.size import check_conversion
 from anchorflow.model.tokenizer import read_architecture
 from anchorflow.prepare.checkpoint import (
     DEQUANTIZED,

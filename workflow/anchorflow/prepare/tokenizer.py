@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 from anchorflow.config.errors import InputError
 from anchorflow.model.architectures import check_architecture
 from anchorflow.model.cost import log_run
-from anchorflow.model.memory import weight_bytes
+from anchorflow.model.size import weight_bytes
 from anchorflow.model.tokenizer import ARCHITECTURE, CHAT_TEMPLATE, TOKENIZER, ChatTemplate
 from anchorflow.prepare.checkpoint import OF_HUB, quantization_of
 from anchorflow.prepare.control_tokens import control_tokens

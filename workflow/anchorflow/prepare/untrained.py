@@ -14,8 +14,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from anchorflow.config.cell_names import twin_name
 from anchorflow.model.eager_comparison import check_against_eager
-from anchorflow.model.memory import check_conversion
 from anchorflow.model.opening import MODEL_CARD, open_model, read_card
+from anchorflow.model.size import check_conversion
 from anchorflow.model.tokenizer import read_architecture
 from anchorflow.random_draws import generator
 from anchorflow.store.cell import Cell

@@ -1,6 +1,7 @@
 """Estimates per task and averaged over tasks, as summary rows with counts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,10 +59,9 @@ def over_tasks(
     of_task: Callable[[pl.DataFrame], Estimate],
     values: int,
 ) -> dict[str, Estimate]:
-    """The estimate of every task, and their average.
+    """The estimate of [K] of every task from its rows, and their average.
 
-    ``of_task`` maps the rows of one task, of all seeds, to an estimate of [K]. K is ``values``, for
-    the undefined estimates of tasks without rows.
+    K is ``values``, for the undefined estimates of tasks without rows.
     """
     estimates: dict[str, Estimate] = {}
     for task in tasks:
@@ -74,10 +74,7 @@ def over_tasks(
 def estimate_over_seeds(
     rows: pl.DataFrame, statistic_of_seed: Callable[[pl.DataFrame], SeedStatistic]
 ) -> Estimate:
-    """A statistic of one task, averaged over its seeds.
-
-    ``statistic_of_seed`` maps the rows of one seed to its statistic of [K].
-    """
+    """A statistic of [K] of one task's rows, averaged over its seeds."""
     return estimate([statistic_of_seed(seed) for seed in per_seed(rows)])
 
 
@@ -88,10 +85,7 @@ def estimates_by_task(
     values: int,
 ) -> dict[str, Estimate]:
     """:func:`estimate_over_seeds` of every task, and the average; see :func:`over_tasks`."""
-
-    def of_task(rows: pl.DataFrame) -> Estimate:
-        return estimate_over_seeds(rows, statistic_of_seed)
-
+    of_task = partial(estimate_over_seeds, statistic_of_seed=statistic_of_seed)
     return over_tasks(measured, tasks, of_task, values)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from scipy.special import rel_entr
 
-from anchorflow.arrays import Array
+from anchorflow.arrays import Array, divided
 from anchorflow.schemas.measures import ACCURACY_CHANGES, ACCURACY_GAINS, IN_VOCABULARY
 
 EXAMPLE_KEYS = ["seed", "example"]
@@ -102,9 +102,7 @@ def _with_retained(loyal: pl.DataFrame, without: pl.DataFrame) -> pl.DataFrame:
 
 def share_of_effect(part: Array, whole: Array) -> Array:
     """A part as a share of the demonstrations' effect; NaN where that is no more than rounding."""
-    known = whole > ROUNDING
-    found: Array = np.divide(part, whole, out=np.full(part.shape, np.nan), where=known)
-    return found
+    return divided(part, whole, whole > ROUNDING)
 
 
 def jensen_shannon(first: Array, second: Array) -> Array:

@@ -18,8 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
+from scipy.stats import rankdata
 
-from anchorflow.arrays import Array
+from anchorflow.arrays import Array, divided
 
 # Of one seed: maps R weightings of its texts, [R, texts], to values, [R, K]; NaN where undefined.
 Statistic = Callable[[Array], Array]
@@ -333,8 +334,7 @@ def mean_where_defined(values: Array, axis: int) -> Array:
     defined = ~np.isnan(values)
     count = defined.sum(axis)
     total = np.where(defined, values, 0).sum(axis)
-    mean: Array = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
-    return mean
+    return divided(total, count, count > 0)
 
 
 def weighted_mean(values: Array) -> Callable[[Array], Array]:
@@ -356,8 +356,7 @@ def weighted_ratio(parts: Array, wholes: Array) -> Callable[[Array], Array]:
 
     def statistic(weights: Array) -> Array:
         part, whole = weights @ parts, weights @ wholes
-        ratio: Array = np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
-        return ratio
+        return divided(part, whole, whole > 0)
 
     return statistic
 
@@ -375,17 +374,13 @@ def one_vs_one_auc(scores: Array, labels: NDArray[np.int64]) -> Callable[[Array]
     def statistic(weights: Array) -> Array:
         aucs = []
         for a, b in combinations(np.unique(labels), 2):
-            in_a, in_b = labels == a, labels == b
-            weight_a, weight_b = weights[:, in_a], weights[:, in_b]
-            pairs = weight_a.sum(1) * weight_b.sum(1)
-            auc = np.full((len(weights), scores.shape[1]), np.nan)
-            valid = pairs > 0
-            for layer in range(scores.shape[1]):  # one at a time, since [a, b] pairs may be many
-                won = _wins(scores[in_a, layer, a], scores[in_b, layer, a])
-                won += _wins(-scores[in_a, layer, b], -scores[in_b, layer, b])
-                total = ((weight_a @ won) * weight_b).sum(1)
-                auc[valid, layer] = total[valid] / (2 * pairs[valid])
-            aucs.append(auc)
+            weight_a, weight_b = weights[:, labels == a], weights[:, labels == b]
+            of_layers = []
+            for of_layer in scores.swapaxes(0, 1):  # one at a time, since [a, b] pairs may be many
+                won = _wins(of_layer[labels == a, a], of_layer[labels == b, a])
+                won += _wins(-of_layer[labels == a, b], -of_layer[labels == b, b])
+                of_layers.append(_share_won(won / 2, weight_a, weight_b))
+            aucs.append(np.stack(of_layers, 1))
         if not aucs:
             return np.full((len(weights), scores.shape[1]), np.nan)
         return mean_where_defined(np.stack(aucs), 0)
@@ -407,13 +402,16 @@ def pairwise_auc(scores: Array, labels: NDArray[np.int64]) -> Callable[[Array], 
         for a, b in combinations(range(scores.shape[1]), 2):
             difference = scores[:, a] - scores[:, b]
             won = _wins(difference[labels == a], difference[labels == b])
-            weight_a, weight_b = weights[:, labels == a], weights[:, labels == b]
-            pairs = weight_a.sum(1) * weight_b.sum(1)
-            total = ((weight_a @ won) * weight_b).sum(1)
-            aucs.append(np.divide(total, pairs, out=np.full(len(pairs), np.nan), where=pairs > 0))
+            aucs.append(_share_won(won, weights[:, labels == a], weights[:, labels == b]))
         return np.stack(aucs, 1)
 
     return statistic
+
+
+def _share_won(won: Array, weight_a: Array, weight_b: Array) -> Array:
+    """The mean of ``won`` [a, b] over pairs by weight, [R]; NaN where no pair has weight."""
+    pairs = weight_a.sum(1) * weight_b.sum(1)
+    return divided(((weight_a @ won) * weight_b).sum(1), pairs, pairs > 0)
 
 
 def _wins(of_a: Array, of_b: Array) -> Array:
@@ -421,3 +419,34 @@ def _wins(of_a: Array, of_b: Array) -> Array:
     difference = of_a[:, None] - of_b[None]
     wins: Array = (difference > 0) + 0.5 * (difference == 0)
     return wins
+
+
+def rank_correlations(first: Array, second: Array, blocks: int = 1) -> Array:
+    """Spearman's ρ over the last axis of two arrays [..., n]; NaN where one of them is constant.
+
+    The last axis consists of ``blocks`` blocks of equal length. Mean ranks of blocks are
+    subtracted, so that only differences within blocks count.
+    """
+    centered = []
+    for values in (first, second):
+        ranks = rankdata(values, axis=-1)
+        of_blocks = ranks.reshape(*ranks.shape[:-1], blocks, -1)
+        centered.append((of_blocks - of_blocks.mean(-1, keepdims=True)).reshape(ranks.shape))
+    products = (centered[0] * centered[1]).sum(-1)
+    norms = np.sqrt((centered[0] ** 2).sum(-1) * (centered[1] ** 2).sum(-1))
+    return divided(products, norms, norms > 0)
+
+
+def correlations(weights: Array, similarity: Array) -> Array:
+    """Pearson's correlation over the last axis, broadcast over the others.
+
+    NaN where an input is constant, and for fewer than three values: two always give ±1.
+    """
+    if similarity.shape[-1] < 3:
+        return np.full(np.broadcast_shapes(weights.shape, similarity.shape)[:-1], np.nan)
+    a = weights - weights.mean(-1, keepdims=True)
+    b = similarity - similarity.mean(-1, keepdims=True)
+    scale = np.sqrt((a**2).sum(-1) * (b**2).sum(-1))
+    # Rounding leaves a constant row deviations from its mean, so its range is checked too.
+    varies = (np.ptp(weights, -1) > 0) & (np.ptp(similarity, -1) > 0) & (scale > 0)
+    return divided((a * b).sum(-1), scale, varies)

@@ -1,6 +1,8 @@
-"""Estimates and the summary of an analysis that repeats every prediction under several settings."""
+"""Estimates and summaries of predictions that are repeated, under settings or in ways to prompt."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -102,3 +104,109 @@ def summarize_settings(
         shared = [name for name in columns.columns if name in rows.columns]
         rows = rows.join(columns, shared, "left", nulls_equal=True, maintain_order="left")
     return by_task.summary_table(rows, prompts, table)
+
+
+CELL = ("task", "seed", "example")
+
+
+class Ways(NamedTuple):
+    """Ways to prompt, by their names in a column of the predictions, and their measures."""
+
+    column: str
+    names: Sequence[str]  # in the order of summaries
+    plain: str  # the way that the others are compared with
+    alone: Mapping[str, pl.Expr]  # measures over the examples run in a way
+    # Over those also run plainly, with columns ``plain``, the prediction, and ``plain_in_labels``.
+    paired: Mapping[str, pl.Expr]
+    of_plain: Sequence[str]  # measures of the plain way
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (*self.alone, *self.paired)
+
+    def statistic(self, rows: pl.DataFrame, name: str) -> SeedStatistic:
+        """The statistic of all measures of one way and seed.
+
+        It maps weights [R, examples] to [R, measures], NaN where no example has weight, and comes
+        with the examples run in any way.
+        """
+        plain = rows.filter(pl.col(self.column) == self.plain)
+        before = plain.select("example", plain="prediction", plain_in_labels="in_labels")
+        values = (
+            rows.select(pl.col("example").unique())
+            .join(rows.filter(pl.col(self.column) == name), on="example", how="left")
+            .join(before, on="example", how="left")
+            .sort("example")
+            .select(**self.alone, **self.paired)
+            .cast(pl.Float64)
+            .fill_null(np.nan)
+            .to_numpy()
+        )  # [examples, measures]
+        return SeedStatistic(weighted_mean_where_defined(values), by_task.texts_of(rows))
+
+    def summarize(
+        self,
+        predictions: pl.DataFrame,
+        protocols: pl.DataFrame,
+        table: SummaryTable,
+        confidence: float,
+    ) -> pl.DataFrame:
+        """Summary rows by task and way.
+
+        ``protocols`` has the way in the column ``demonstrations``. For paired measures,
+        ``examples`` counts pairs, and ``skipped`` counts pairs of which either prompt was not run.
+        """
+        by_task.require_examples(predictions)
+        tasks = protocols["task"].unique(maintain_order=True).to_list()
+        plain = predictions.filter(pl.col(self.column) == self.plain)
+        rows = partial(self._rows, confidence=confidence, bounds=table.bounds)
+        parts = []
+        for name in [way for way in self.names if way in protocols["demonstrations"]]:
+            run = predictions.filter(pl.col(self.column) == name)
+            of_seed = partial(self.statistic, name=name)
+            estimates = by_task.estimates_by_task(predictions, tasks, of_seed, len(self.measures))
+            # An average over fewer tasks would not be comparable with that of the plain way.
+            if set(run["task"]) != set(plain["task"]):
+                estimates[by_task.AVERAGE] = by_task.undefined(len(self.measures))
+            is_plain = name == self.plain
+            skipped = by_task.skipped_prompts(protocols, name, run)
+            measures = self.of_plain if is_plain else [*self.alone]
+            parts.append(rows(estimates, measures, name, run, skipped))
+            if not is_plain:
+                pairs = run.join(plain, on=CELL, how="semi")
+                skipped = self._skipped_pairs(protocols, name, pairs)
+                parts.append(rows(estimates, [*self.paired], name, pairs, skipped))
+        return by_task.summary_table(pl.concat(parts), predictions, table)
+
+    def _rows(
+        self,
+        estimates: Mapping[str, Estimate],
+        measures: Sequence[str],
+        name: str,
+        source: pl.DataFrame,
+        skipped: pl.DataFrame,
+        confidence: float,
+        bounds: Mapping[str, tuple[float, float]],
+    ) -> pl.DataFrame:
+        """Summary rows of some of the measures, which cover the examples of ``source``."""
+        places = [self.measures.index(measure) for measure in measures]
+        some = {task: of.map(lambda values: values[..., places]) for task, of in estimates.items()}
+        rows = by_task.summary_rows(
+            some, pl.DataFrame({"measure": measures}), source, confidence, bounds
+        )
+        return rows.join(skipped, on="task", maintain_order="left").with_columns(
+            pl.lit(name).alias(self.column)
+        )
+
+    def _skipped_pairs(
+        self, protocols: pl.DataFrame, name: str, answered: pl.DataFrame
+    ) -> pl.DataFrame:
+        """Number of examples skipped in the plain way or in this one."""
+        pairs = (
+            protocols.filter(pl.col("demonstrations").is_in([self.plain, name]))
+            .group_by(CELL, maintain_order=True)
+            .agg(pl.col("skipped").drop_nulls().first())
+        )
+        return by_task.skipped_prompts(
+            pairs.with_columns(demonstrations=pl.lit("pair")), "pair", answered
+        )

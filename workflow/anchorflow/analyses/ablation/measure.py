@@ -21,21 +21,20 @@ from anchorflow.analyses.heads.summarize import WITHOUT_TEXTS, head_matrix, with
 from anchorflow.arrays import Array
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
-from anchorflow.model.answers import Answers, predictions_of
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.head_outputs import (
+from anchorflow.model.last_tokens import LastTokens, keep_together
+from anchorflow.model.layers import Resumed, keep_outputs, resume
+from anchorflow.model.logits import Answers, check_finite, predictions_of, target_logits
+from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.target_attention import (
     RecordOutputs,
     RecordSums,
     ReplaceOutputs,
     means_over_classes,
 )
-from anchorflow.model.last_tokens import LastTokens, keep_together
-from anchorflow.model.layers import Resumed, keep_outputs, resume
-from anchorflow.model.logits import check_finite, target_logits
-from anchorflow.model.prefix import compute_prefix, shared_token_ids
-from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.tokenizer import token_groups
 from anchorflow.random_draws import generator, halves
 from anchorflow.schemas.frames import frame_schema, keyed

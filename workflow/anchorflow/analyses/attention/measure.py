@@ -10,9 +10,10 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.analyses.attention import ATTENTION
-from anchorflow.model.answers import prediction_frame
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
+from anchorflow.model.last_tokens import FIRST_TOKEN, Ended, Words, leave_room
+from anchorflow.model.logits import prediction_frame
 from anchorflow.model.prefix import KeepKeys, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.target_attention import (
@@ -21,7 +22,6 @@ from anchorflow.model.target_attention import (
     rows_and_logits,
 )
 from anchorflow.model.tokenizer import open_tokenizer
-from anchorflow.model.word_scores import FIRST_TOKEN, Ended, Words, leave_room
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS

@@ -27,16 +27,21 @@ from anchorflow.analyses.compression.methods import (
 )
 from anchorflow.config.errors import InputError
 from anchorflow.config.registry import declared
-from anchorflow.model.answers import TOP_TOKENS, Answers, answers_after, predictions_of
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.beta_fit import answers_under, beta_of, reweighted_states
 from anchorflow.model.cell import Cell
-from anchorflow.model.last_tokens import keep_all_but_last
-from anchorflow.model.logits import check_finite, target_states
+from anchorflow.model.last_tokens import FIRST_TOKEN, Words, keep_all_but_last, leave_room
+from anchorflow.model.logits import (
+    TOP_TOKENS,
+    Answers,
+    answers_after,
+    check_finite,
+    predictions_of,
+    target_states,
+)
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.prepare.positions import positions_without_demonstrations
 from anchorflow.schemas.beta import BETA
 from anchorflow.schemas.frames import frame_schema, keyed

@@ -18,7 +18,6 @@ from transformers import PreTrainedModel
 from anchorflow.analyses.cutoff import CUTOFF
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
-from anchorflow.model.answers import Answers
 from anchorflow.model.batches import Batch, among, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.interventions import (
@@ -28,9 +27,10 @@ from anchorflow.model.interventions import (
     Interventions,
     measure_interventions,
 )
+from anchorflow.model.last_tokens import FIRST_TOKEN
+from anchorflow.model.logits import Answers
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.word_scores import FIRST_TOKEN
 from anchorflow.prepare.positions import label_word_tokens, positions_without_demonstrations
 from anchorflow.random_draws import generator
 from anchorflow.schemas.prompts import PROMPTS

@@ -13,8 +13,7 @@ from anchorflow.statistics.by_task import (
     require_examples,
     undefined,
 )
-from anchorflow.statistics.estimates import Estimate
-from anchorflow.statistics.ranks import rank_correlations
+from anchorflow.statistics.estimates import Estimate, rank_correlations
 from anchorflow.statistics.settings import summarize_settings
 
 ESTIMATES = ("saliency", "gradient", "integrated", "attention")

@@ -36,10 +36,10 @@ from anchorflow.depth import bands_of
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.head_outputs import HeadWrites, find_writes
 from anchorflow.model.layers import keep_outputs, resume
 from anchorflow.model.logits import label_logits, target_label_logits
 from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.target_attention import HeadWrites, find_writes
 from anchorflow.model.tokenizer import open_tokenizer, token_groups
 from anchorflow.prepare.edges import AS_HEAVY, edges_of, random_ranks
 from anchorflow.prepare.label_words import taken_together

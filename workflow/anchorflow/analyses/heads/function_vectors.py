@@ -15,10 +15,10 @@ from anchorflow.analyses.transplant.measure import donor_words
 from anchorflow.arrays import Array
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.model.batches import Budget
-from anchorflow.model.head_outputs import RecordOutputs, ReplaceOutputs, means_over_classes
 from anchorflow.model.last_tokens import LastTokens, keep_together
 from anchorflow.model.layers import Resumed, keep_outputs, resume
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.target_attention import RecordOutputs, ReplaceOutputs, means_over_classes
 from anchorflow.model.tokenizer import token_groups
 from anchorflow.random_draws import Draw
 

@@ -1,8 +1,8 @@
 """Scores of every attention head, from what it looks at and from what it writes.
 
 A head's output at the target is split over the tokens that it attends to, and every part is
-followed directly to the logits (:mod:`~anchorflow.model.head_outputs`). Later layers are not run on
-it, so these are direct effects; ``function_vector`` is the whole effect of a replaced output.
+followed directly to the logits (``model/target_attention.py``). Later layers are not run on it, so
+these are direct effects; ``function_vector`` is the whole effect of a replaced output.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,11 +26,11 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.head_outputs import HeadWrites, RecordWrites, Scales, find_writes
 from anchorflow.model.layers import run_layers
 from anchorflow.model.logits import target_label_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.target_attention import HeadWrites, RecordWrites, Scales, find_writes
 from anchorflow.model.tokenizer import open_tokenizer, token_groups
 from anchorflow.prepare.positions import label_word_tokens, matched_positions, text_tokens
 from anchorflow.prepare.token_kinds import KINDS, kinds_of

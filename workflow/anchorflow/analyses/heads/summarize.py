@@ -16,8 +16,11 @@ from anchorflow.statistics.by_task import (
     summary_table,
     texts_of,
 )
-from anchorflow.statistics.estimates import SeedStatistic, weighted_mean_where_defined
-from anchorflow.statistics.ranks import rank_correlations
+from anchorflow.statistics.estimates import (
+    SeedStatistic,
+    rank_correlations,
+    weighted_mean_where_defined,
+)
 
 ATTENTION = ("prefix_matching", "duplicate", "previous", "gathers", "before", "to_right")
 BOUNDS = {"reliability": CORRELATION, "agreement": CORRELATION}

@@ -27,10 +27,10 @@ from anchorflow.model.attention_function import Attention, AttentionCall, attent
 from anchorflow.model.batches import Batch, among, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.interventions import IntervenedRun, Interventions, measure_interventions
+from anchorflow.model.last_tokens import FIRST_TOKEN
 from anchorflow.model.layers import keep_outputs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.word_scores import FIRST_TOKEN
 from anchorflow.prepare.positions import (
     label_word_tokens,
     matched_positions,

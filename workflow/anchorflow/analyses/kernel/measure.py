@@ -39,10 +39,14 @@ from anchorflow.analyses.kernel.segments import (
 from anchorflow.arrays import Array
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.shards import is_first
-from anchorflow.model.answers import label_predictions, prediction_frame
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.logits import target_label_logits, target_logits
+from anchorflow.model.logits import (
+    label_predictions,
+    prediction_frame,
+    target_label_logits,
+    target_logits,
+)
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.target_attention import (
@@ -59,7 +63,7 @@ from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.schemas.texts import TEXTS
-from anchorflow.statistics.ranks import correlations
+from anchorflow.statistics.estimates import correlations
 
 WEIGHTS = ("max", "label", "mean")  # how attention to a demonstration's tokens becomes one weight
 

@@ -23,7 +23,6 @@ from anchorflow.analyses.knockout import KNOCKOUT
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.depth import bands_of
-from anchorflow.model.answers import Answers
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, mixed_rows
 from anchorflow.model.batches import Batch, among, runnable
 from anchorflow.model.cell import Cell
@@ -34,11 +33,12 @@ from anchorflow.model.interventions import (
     Interventions,
     measure_interventions,
 )
+from anchorflow.model.last_tokens import FIRST_TOKEN
 from anchorflow.model.layers import Resumed, keep_outputs
+from anchorflow.model.logits import Answers
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.tokenizer import token_groups
-from anchorflow.model.word_scores import FIRST_TOKEN
 from anchorflow.prepare.edges import (
     AS_HEAVY,
     CLASSES,

@@ -14,10 +14,9 @@ from transformers import PreTrainedModel
 from anchorflow.analyses.kernel.measure import predictions_of_heads
 from anchorflow.analyses.orders import ORDERS
 from anchorflow.analyses.orders.samples import build_arranged
-from anchorflow.model.answers import label_predictions
 from anchorflow.model.batches import Batch, Budget, among, log_skipped, run_batches, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.logits import target_label_logits
+from anchorflow.model.logits import label_predictions, target_label_logits
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.target_attention import rows_and_logits

@@ -13,13 +13,13 @@ from transformers import PreTrainedModel
 
 from anchorflow.analyses.perturbations import PERTURBATIONS, PERTURBED_TEXTS
 from anchorflow.analyses.perturbations.texts import perturbed_samples
-from anchorflow.model.answers import predictions_of
 from anchorflow.model.batches import Batch, Budget, among, log_skipped, run_batches, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.interventions import answers_of_runs
+from anchorflow.model.last_tokens import FIRST_TOKEN, Words, leave_room
+from anchorflow.model.logits import predictions_of
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.schemas import fields as f
 from anchorflow.schemas.frames import frame_schema, keyed

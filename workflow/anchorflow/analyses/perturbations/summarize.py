@@ -4,7 +4,7 @@ import polars as pl
 
 from anchorflow.analyses.perturbations import PERTURBATIONS_SUMMARY
 from anchorflow.statistics import change
-from anchorflow.statistics.paired import CELL, Ways
+from anchorflow.statistics.settings import CELL, Ways
 
 UNTOUCHED = "untouched"
 PERTURBATIONS = (UNTOUCHED, "typos", "word_order", "case", "rare_words")

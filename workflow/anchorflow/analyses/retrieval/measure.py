@@ -24,12 +24,12 @@ from anchorflow.analyses.retrieval.samples import (
     texts_for,
     vectors,
 )
-from anchorflow.model.answers import predictions_of
 from anchorflow.model.batches import Batch, Budget, among, log_skipped, run_batches, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.interventions import answers_of_runs
+from anchorflow.model.last_tokens import FIRST_TOKEN, Words, leave_room
+from anchorflow.model.logits import predictions_of
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.schemas.embeddings import EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema, keyed

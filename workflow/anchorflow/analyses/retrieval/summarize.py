@@ -4,7 +4,7 @@ import polars as pl
 
 from anchorflow.analyses.retrieval import RETRIEVAL_SUMMARY
 from anchorflow.statistics import change
-from anchorflow.statistics.paired import CELL, Ways
+from anchorflow.statistics.settings import CELL, Ways
 
 RANDOM = "random"
 CHOICES = (

@@ -26,12 +26,18 @@ from anchorflow.model.attention_function import Intervention
 from anchorflow.model.batches import Batch, Budget, among, log_skipped, run_batches, runnable
 from anchorflow.model.beta_fit import Fit, Step, answers_under, fit_reweighting, label_scores
 from anchorflow.model.cell import Cell
-from anchorflow.model.last_tokens import LastTokens, keep_all_but_last, keep_together
+from anchorflow.model.last_tokens import (
+    FIRST_TOKEN,
+    LastTokens,
+    Words,
+    keep_all_but_last,
+    keep_together,
+    leave_room,
+)
 from anchorflow.model.logits import check_finite
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.target_attention import RecordRows
-from anchorflow.model.word_scores import FIRST_TOKEN, Words, leave_room
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.schemas.beta import BETA
 from anchorflow.schemas.frames import frame_schema, keyed

@@ -13,8 +13,7 @@ from matplotlib.ticker import NullLocator
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.present.style import name_y, number_layers, save, small_multiples
-from anchorflow.statistics.estimates import mean_where_defined
-from anchorflow.statistics.ranks import correlations
+from anchorflow.statistics.estimates import correlations, mean_where_defined
 
 _COLORS = "PuOr_r"  # color-blind safe; white at 1
 

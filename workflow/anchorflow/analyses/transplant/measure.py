@@ -24,7 +24,6 @@ from transformers import PreTrainedModel
 from anchorflow.analyses.transplant import TRANSPLANT
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
-from anchorflow.model.answers import Answers
 from anchorflow.model.attention_function import LayerPrefix
 from anchorflow.model.batches import Batch, among, runnable
 from anchorflow.model.cell import Cell
@@ -35,10 +34,11 @@ from anchorflow.model.interventions import (
     Interventions,
     measure_interventions,
 )
+from anchorflow.model.last_tokens import FIRST_TOKEN
 from anchorflow.model.layers import Resumed, keep_outputs
+from anchorflow.model.logits import Answers
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.model.word_scores import FIRST_TOKEN
 from anchorflow.prepare.positions import label_word_tokens, matched_positions
 from anchorflow.prepare.samples import exchanged
 from anchorflow.random_draws import generator

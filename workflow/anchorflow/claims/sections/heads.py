@@ -17,8 +17,12 @@ from anchorflow.arrays import Array
 from anchorflow.claims.claim import DISCRIMINATING, Claim, Control, NotMeasured, Run, Sampled
 from anchorflow.claims.effects import difference_by_seed, mean_of_examples, minus
 from anchorflow.statistics.by_task import texts_of
-from anchorflow.statistics.estimates import SeedStatistic, mean_where_defined, weighted_mean
-from anchorflow.statistics.ranks import rank_correlations
+from anchorflow.statistics.estimates import (
+    SeedStatistic,
+    mean_where_defined,
+    rank_correlations,
+    weighted_mean,
+)
 
 READS = ("heads", "ablation", "kernel", "kernel_predictions", "reweighting_beta")
 

@@ -22,8 +22,12 @@ from anchorflow.claims.encoder import encoder_agreement
 from anchorflow.claims.heads import NO_OTHERS, Candidates, candidates
 from anchorflow.depth import first_third, last_third
 from anchorflow.statistics.by_task import texts_of
-from anchorflow.statistics.estimates import SeedStatistic, mean_where_defined, weighted_mean
-from anchorflow.statistics.ranks import correlations
+from anchorflow.statistics.estimates import (
+    SeedStatistic,
+    correlations,
+    mean_where_defined,
+    weighted_mean,
+)
 
 READS = (
     "segments",
