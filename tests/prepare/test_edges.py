@@ -35,10 +35,7 @@ def test_edges_into_label_words_come_from_their_own_demonstration_or_earlier_lab
         **each((11, 12, 13), [6, 10]),
         **each((21, 22), [15, 20]),
     }
-    assert pairs("label_to_label") == {
-        **each((11, 12, 13), [4]),
-        **each((21, 22), [4, 11, 12, 13]),
-    }
+    assert pairs("label_to_label") == {**each((11, 12, 13), [4]), **each((21, 22), [4, 11, 12, 13])}
 
 
 def test_edges_into_the_target_and_the_query_come_from_the_demonstrations() -> None:

@@ -19,14 +19,7 @@ from anchorflow.prepare.label_words import (
 from anchorflow.prepare.locating import Tokenizer, build_prompt
 from anchorflow.prepare.prompts import build_prompts
 from anchorflow.prepare.template import Template
-from review_prompts import (
-    LABELS,
-    MAKERS,
-    SPACED,
-    TEMPLATE,
-    samples,
-    trained,
-)
+from review_prompts import LABELS, MAKERS, SPACED, TEMPLATE, samples, trained
 from stub_tokenizers import StubEncoding, StubTokenizer
 
 

@@ -8,9 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import (
-    processors,
-)
+from tokenizers import processors
 
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.control_tokens import encode

@@ -90,10 +90,7 @@ def test_a_label_word_merged_in_one_prompt_alone_is_told_with_task_and_text() ->
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "piece"),
-    [("byte-level", "word "), ("sentencepiece BPE", "x")],
-)
+@pytest.mark.parametrize(("name", "piece"), [("byte-level", "word "), ("sentencepiece BPE", "x")])
 def test_a_text_of_a_million_characters_is_counted_as_too_long_within_seconds(
     name: str, piece: str
 ) -> None:

@@ -16,16 +16,7 @@ from anchorflow.model.opening import open_model, read_card
 from anchorflow.prepare.checkpoint import ENTRIES
 from anchorflow.prepare.model import resolve_model
 from anchorflow.prepare.untrained import make_untrained
-from quantized_models import (
-    FP8,
-    Tensors,
-    from_fp8,
-    linear,
-    rewritten,
-    to_4_bits,
-    to_8_bits,
-    to_fp8,
-)
+from quantized_models import FP8, Tensors, from_fp8, linear, rewritten, to_4_bits, to_8_bits, to_fp8
 from resolved_models import resolve
 
 CPU = torch.device("cpu")
@@ -250,10 +241,7 @@ def only_scales(tensors: Tensors) -> None:
     ],
 )
 def test_weights_that_are_quantized_without_a_configuration_are_refused(
-    tiny_model_directory: Path,
-    tmp_path: Path,
-    change: Callable[[Tensors], None],
-    sentence: str,
+    tiny_model_directory: Path, tmp_path: Path, change: Callable[[Tensors], None], sentence: str
 ) -> None:
     assert sentence in refused(rewritten(tiny_model_directory, tmp_path, change))
 

@@ -461,11 +461,7 @@ NO_CLASS = "in tasks.reviews.values is none of them or repeats one"
     ],
 )
 def test_classes_that_are_not_those_of_the_label_words_are_refused(
-    tmp_path: Path,
-    names: list[str],
-    labels: list[int],
-    values: list[Any] | None,
-    sentence: str,
+    tmp_path: Path, names: list[str], labels: list[int], values: list[Any] | None, sentence: str
 ) -> None:
     content = of_classes(tmp_path, names, labels)
     task = TASK if values is None else {**TASK, "values": values}
@@ -510,18 +506,9 @@ def test_fields_are_joined_by_the_unit_separator_in_the_columns_order(tmp_path: 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (
-            "title,body,second,label\nT,b,s,Yes\nT,b\x1fc,s,No\n",
-            "row 2 has the character U+001F i",
-        ),
-        (
-            "title,body,second,label\nT,b,s,No\nT,b, ,No\n",
-            "row 2 has an empty hypothesis (1 in al",
-        ),
-        (
-            "title,body,o,label\nT,b,s,No\n",
-            'there is no column "second" (it has title, body, o, l',
-        ),
+        ("title,body,second,label\nT,b,s,Yes\nT,b\x1fc,s,No\n", "row 2 has the character U+001F i"),
+        ("title,body,second,label\nT,b,s,No\nT,b, ,No\n", "row 2 has an empty hypothesis (1 in al"),
+        ("title,body,o,label\nT,b,s,No\n", 'there is no column "second" (it has title, body, o, l'),
         ("title,body,o,label\nT,b,s,No\n", "set tasks.nli.columns.hypothesis."),
         ("title,body,second,label,id\nT,b,5,No,5\n", 'column "second" holds numbers alone, and th'),
     ],

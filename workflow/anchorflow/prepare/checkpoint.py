@@ -13,11 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
-from transformers.utils import (
-    ADAPTER_CONFIG_NAME,
-    SAFE_WEIGHTS_INDEX_NAME,
-    SAFE_WEIGHTS_NAME,
-)
+from transformers.utils import ADAPTER_CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError

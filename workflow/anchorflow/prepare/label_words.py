@@ -126,10 +126,7 @@ def _check_no_word_begins_another(
 
 
 def _words_that_differ(
-    tokenizer: Tokenizer,
-    template: Template,
-    labels: Sequence[str],
-    alike: Sequence[Sequence[str]],
+    tokenizer: Tokenizer, template: Template, labels: Sequence[str], alike: Sequence[Sequence[str]]
 ) -> list[str] | None:
     """Label words to suggest in place of those that begin alike; None if no suggestion works.
 

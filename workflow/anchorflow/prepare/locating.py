@@ -106,10 +106,7 @@ class _Text:
 
 
 def build_prompt(
-    tokenizer: Tokenizer,
-    template: Template,
-    demonstrations: Sequence[tuple[str, str]],
-    query: str,
+    tokenizer: Tokenizer, template: Template, demonstrations: Sequence[tuple[str, str]], query: str
 ) -> Prompt:
     """Tokenize demonstrations and query and locate every segment.
 

@@ -7,12 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    FineGrainedFP8Config,
-    PretrainedConfig,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, FineGrainedFP8Config, PretrainedConfig
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError

@@ -15,11 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from anchorflow.prepare.positions import (
-    instruction_positions,
-    label_word_tokens,
-    text_tokens,
-)
+from anchorflow.prepare.positions import instruction_positions, label_word_tokens, text_tokens
 
 KINDS = ("label", "template", "text", "instruction", "first", "query")
 SOURCES = ("text", "template", "labels", "instruction", "rest", "first")
