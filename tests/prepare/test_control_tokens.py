@@ -13,9 +13,8 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.control_tokens import control_tokens, encode
-from anchorflow.prepare.locating import build_prompt
 from anchorflow.prepare.prompts import build_prompts
-from anchorflow.prepare.template import Template
+from anchorflow.prepare.template import Template, build_prompt
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
 from chat_formats import chat_of, template_of

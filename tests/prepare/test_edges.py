@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from anchorflow.analyses.knockout.measure import as_heavy
-from anchorflow.prepare.edges import CLASSES, NEAREST, edges_of, matched_edges, random_ranks
+from anchorflow.prepare.positions import CLASSES, NEAREST, edges_of, matched_edges, random_ranks
 from constructed.wordy import wordy_prompts
 
 # Three demonstrations, "start text : label separator", then the query, whose last token is the

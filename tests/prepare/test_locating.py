@@ -12,13 +12,12 @@ from tokenizers import processors
 
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.control_tokens import encode
-from anchorflow.prepare.locating import build_prompt
 from anchorflow.prepare.positions import (
     instruction_positions,
     label_word_positions,
     non_label_positions,
 )
-from anchorflow.prepare.template import Template
+from anchorflow.prepare.template import Template, build_prompt
 from review_prompts import (
     BYTE_LEVEL,
     LABELS,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from anchorflow.prepare.locating import build_prompt
-from anchorflow.prepare.template import Template
+from anchorflow.prepare.template import Template, build_prompt
 from review_prompts import PAIRS, TEMPLATE
 from stub_tokenizers import StubTokenizer
 

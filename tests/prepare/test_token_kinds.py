@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from anchorflow.prepare.positions import matched_positions
-from anchorflow.prepare.token_kinds import KINDS, SOURCES, kinds_of, sources_of
+from anchorflow.prepare.positions import KINDS, SOURCES, kinds_of, matched_positions, sources_of
 from constructed.wordy import bare_prompt, wordy_prompts
 from worded_prompts import with_instruction
 

@@ -18,8 +18,7 @@ from anchorflow.config.cell_names import labels_key, task_of, words_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.tokenizer import token_groups
 from anchorflow.prepare.control_tokens import Tokenizer
-from anchorflow.prepare.locating import PromptError, build_prompt, locate
-from anchorflow.prepare.template import Template
+from anchorflow.prepare.template import PromptError, Template, build_prompt, locate
 from anchorflow.random_draws import generator
 
 log = logging.getLogger(__name__)

@@ -24,10 +24,12 @@ from anchorflow.prepare.checkpoint import (
     check_unquantized,
     check_used,
     dequantized,
+    model_directory,
     quantization_of,
+    reading,
     stored_tensors,
+    without_origin,
 )
-from anchorflow.prepare.model_sources import model_directory, reading, without_origin
 from anchorflow.store.cell import Cell
 from anchorflow.store.checksums import fingerprints, write_json
 from anchorflow.store.replacing import replacing
