@@ -21,7 +21,7 @@ from anchorflow.analyses.transplant import measure as transplant
 from anchorflow.analyses.transplant.measure import measure_transplant
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import intervene
-from anchorflow.prepare.edges import edges_of
+from anchorflow.prepare.positions import edges_of
 from constructed.attention import attention_table, predictions_table
 from tiny_models import PREFIX, PlainCut, tiny_model
 from whole_vocabulary import assert_in_vocabulary

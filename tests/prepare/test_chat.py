@@ -30,16 +30,11 @@ LAST = "start⟦Review: ⟧text⟦Positive⟧middle⟦\nSentiment:⟧"
 JUDGE = "instruction⟦Judge.⟧"
 
 
-def with_roles(begin: str, turn: str, assistant: str = "assistant") -> str:
+def with_roles(begin: str, turn: str, end: str, assistant: str = "assistant") -> str:
     """The prompt of a template that writes every turn alike."""
-    spoken = [
-        ("user", FIRST),
-        (assistant, "label⟦Positive⟧"),
-        ("user", SECOND),
-        (assistant, "label⟦Negative⟧"),
-        ("user", LAST),
-    ]
-    return begin + "".join(turn.format(role=role, content=content) for role, content in spoken)
+    first, second = ((assistant, f"label⟦{word}⟧") for word in ("Positive", "Negative"))
+    spoken = [("user", FIRST), first, ("user", SECOND), second, ("user", LAST)]
+    return begin + "".join(turn.format(role=role, content=text) for role, text in spoken) + end
 
 
 CHATML = "<|im_start|>{role}\n{content}<|im_end|>\n"
@@ -63,25 +58,20 @@ def before_first(prompt: str) -> str:
 
 
 IM, HEADER = "<|im_start|>assistant\n", "<|start_header_id|>assistant<|end_header_id|>\n\n"
-MODEL = with_roles("<s>", GEMMA, "model") + "<start_of_turn>model\n"
+THINK = f"{IM}<think>\n\n</think>\n\n"
+OF_LLAMA = f"<s>{DATED}{TODAY}"
+MODEL = with_roles("<s>", GEMMA, "<start_of_turn>model\n", "model")
 # The prompt without and with an instruction.
 PROMPTS = {
-    "chatml": (with_roles("", CHATML) + IM, with_roles(system(CHATML), CHATML) + IM),
-    "qwen3": (
-        with_roles("", CHATML) + IM + "<think>\n\n</think>\n\n",
-        with_roles(system(CHATML), CHATML) + IM + "<think>\n\n</think>\n\n",
-    ),
-    "llama3": (
-        with_roles("<s>", LLAMA) + HEADER,
-        with_roles("<s>" + system(LLAMA), LLAMA) + HEADER,
-    ),
-    "llama31": (
-        with_roles(f"<s>{DATED}{TODAY}<|eot_id|>", LLAMA) + HEADER,
-        with_roles(f"<s>{DATED}{TODAY}{JUDGE}<|eot_id|>", LLAMA) + HEADER,
-    ),
-    "llama32": (
-        with_roles(f"<s>{DATED}{TODAY}<|eot_id|>", LLAMA) + HEADER,
-        with_roles(f"<s>{DATED}{TODAY}{JUDGE}<|eot_id|>", LLAMA) + HEADER,
+    "chatml": (with_roles("", CHATML, IM), with_roles(system(CHATML), CHATML, IM)),
+    "qwen3": (with_roles("", CHATML, THINK), with_roles(system(CHATML), CHATML, THINK)),
+    "llama3": (with_roles("<s>", LLAMA, HEADER), with_roles("<s>" + system(LLAMA), LLAMA, HEADER)),
+    **dict.fromkeys(
+        ("llama31", "llama32"),
+        (
+            with_roles(f"{OF_LLAMA}<|eot_id|>", LLAMA, HEADER),
+            with_roles(f"{OF_LLAMA}{JUDGE}<|eot_id|>", LLAMA, HEADER),
+        ),
     ),
     # Gemma 2 refuses a turn of the system, Gemma 3 writes it before the first turn of the user,
     # and Mistral before the last one, which is not where an instruction belongs.
@@ -89,8 +79,8 @@ PROMPTS = {
     "gemma3": (MODEL, before_first(MODEL)),
     "mistral": (f"<s>[INST] {MISTRAL}", f"<s>[INST] {JUDGE}\n\n{MISTRAL}"),
     "phi3": (
-        with_roles("", PHI) + "<|assistant|>\n",
-        with_roles(system(PHI), PHI) + "<|assistant|>\n",
+        with_roles("", PHI, "<|assistant|>\n"),
+        with_roles(system(PHI), PHI, "<|assistant|>\n"),
     ),
 }
 
@@ -127,20 +117,18 @@ def looped(turn: str) -> str:
     return LOOP.replace("TURN", turn)
 
 
-EXPECTED = "the content of turn 1 (user) is expected"
 REFUSED = {
-    looped("<{{ m.role }}>{{ m.content | upper }}</>"): f"writes nothing where {EXPECTED}",
+    looped(
+        "<{{ m.role }}>{{ m.content | upper }}</>"
+    ): "writes nothing where the content of turn 1",
     looped("<{{ m.role }}>{{ m.content | escape }}</>"): "writes '&lt;b&gt;A",
     looped("<{{ m.role }}>{{ m.content.split('\n')[0] }}</>"): "writes '</><assistant><b>A",
     looped("{% if not loop.first %}" + TURN + "{% endif %}"): (
-        f"writes the content of turn 2 (assistant) where {EXPECTED}"
+        "writes the content of turn 2 (assistant) where the content of turn 1 (user) is expected"
     ),
-    looped(TURN + "{{ m.content }}"): (
-        "writes the content of turn 1 (user) where the content of turn 2 (assistant) is expected"
-    ),
-    "{% set messages = messages[::-1] %}" + LOOP.replace("TURN", TURN): (
-        f"writes the content of turn 3 (user) where {EXPECTED}"
-    ),
+    looped(TURN + "{{ m.content }}"): "writes the content of turn 1 (user) where the content of tu",
+    "{% set messages = messages[::-1] %}"
+    + looped(TURN): "writes the content of turn 3 (user) wher",
     looped("{{ m.content }}"): "writes '' where a mark before turn 2 (assistant) is expected",
     looped("<turn>{{ m.content }}</turn>").replace("<assistant>", "<turn>"): (
         "writes '</turn><turn>' where another mark than the assistant's is expected"
@@ -192,8 +180,6 @@ def test_a_content_that_the_template_changes_is_refused_with_its_row(
     begin = "models.m.chat: for test text 7, the chat template of model m writes "
     assert sentence.startswith(f"{begin}'{written}")
     assert f" where '{expected}" in sentence
-    untouched = chat_of(template_of("chatml")).wrap([Turn("user", (("text", "fine "),))])
-    assert ("text", "fine ") in untouched
 
 
 def test_a_template_that_asks_for_a_system_turn_needs_an_instruction() -> None:
@@ -201,12 +187,11 @@ def test_a_template_that_asks_for_a_system_turn_needs_an_instruction() -> None:
     chat = chat_of(demand + template_of("chatml"))
     told = chat.wrap(chat.turns(TWO, QUERY, INSTRUCTION))
     assert written(told) == PROMPTS["chatml"][1]
-    with pytest.raises(InputError) as error:
-        chat.wrap(chat.turns(TWO, QUERY))
-    assert str(error.value) == (
-        'models.m.chat: the chat template of model m refuses these turns ("tell me"); give the '
-        'task an `instruction`, or set "chat: false".'
+    said = (
+        r'refuses these turns \("tell me"\); give the task an `instruction`, or set "chat: false"'
     )
+    with pytest.raises(InputError, match=said):
+        chat.wrap(chat.turns(TWO, QUERY))
 
 
 KEY = b"tokenizer.chat_template"

@@ -1,7 +1,7 @@
 """Control tokens: a template may write them, and no text can."""
 
 import logging
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,16 +13,12 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.control_tokens import control_tokens, encode
-from anchorflow.prepare.locating import build_prompt
 from anchorflow.prepare.prompts import build_prompts
-from anchorflow.prepare.template import Template
-from anchorflow.schemas.frames import frame_schema
-from anchorflow.schemas.samples import SAMPLES
+from anchorflow.prepare.template import Template, build_prompt
 from chat_formats import chat_of, template_of
+from review_prompts import TEMPLATE, samples
 
 MARKS = ["<s>", "<|im_start|>", "<|im_end|>", "<unk>"]
-TEMPLATE = Template.parse("Review: {text}\nSentiment:{label}")
-LABELS = [" Negative", " Positive"]
 LETTERS = Template.parse("Review: {text}\nS: {label}")  # labels begin apart without a space
 
 
@@ -67,24 +63,6 @@ def pieces() -> Tokenizer:
 TOKENIZERS = (bytes_alone, letters, pieces)
 
 
-def samples(texts: Sequence[str], shown: Sequence[tuple[str, int]]) -> pl.DataFrame:
-    rows = [
-        {
-            "task": "reviews",
-            "seed": 0,
-            "demonstrations": "fixed",
-            "example": example,
-            "text": text,
-            "label": 1,
-            "demonstration_rows": list(range(len(shown))),
-            "demonstration_texts": [shown_text for shown_text, _ in shown],
-            "demonstration_labels": [label for _, label in shown],
-        }
-        for example, text in enumerate(texts)
-    ]
-    return pl.DataFrame(rows, schema=frame_schema(SAMPLES))
-
-
 def test_white_space_of_a_text_or_label_belongs_to_no_control_token_that_takes_it() -> None:
     """Phi-3's control tokens take what white space follows them."""
     known = ("?", "Positive", "good", "film", ":")
@@ -95,13 +73,9 @@ def test_white_space_of_a_text_or_label_belongs_to_no_control_token_that_takes_i
     )
     template = Template.parse("<|user|>{text}<|assistant|>{label}")
     prompt = build_prompt(made, template, [(" good film", " Positive")], " film")
-    of_demonstration = ["<|user|>", "good", "film", "<|assistant|>", "Positive"]
-    assert [made.id_to_token(token) for token in prompt.token_ids] == [
-        *of_demonstration,
-        "<|user|>",
-        "film",
-        "<|assistant|>",
-    ]
+    tokens = [made.id_to_token(token) for token in prompt.token_ids]
+    shown = ["<|user|>", "good", "film", "<|assistant|>", "Positive"]
+    assert tokens == [*shown, "<|user|>", "film", "<|assistant|>"]
     assert (prompt.label_positions, prompt.label_ends) == ([4], [5])
     assert prompt.format_positions == [0, 3, 5, 7]
     assert (prompt.field_starts, prompt.field_ends) == ([1, 6], [3, 7])
@@ -134,12 +108,10 @@ def test_a_control_token_in_a_text_is_read_letter_by_letter(tokenizer: Any, type
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
 def test_bos_is_at_the_begin_once_if_the_template_writes_it_too(tokenizer: Any) -> None:
     known = tokenizer()
-    bos = known.token_to_id("<s>")
-    for template in (TEMPLATE, Template.parse("{text}:{label}", instruction="")):
-        written = Template.parse("<s>{text}:{label}") if template is not TEMPLATE else template
-        ids = build_prompt(known, written, [], "ab").token_ids
-        assert ids[0] == bos
-        assert ids.count(bos) == 1
+    for template in (TEMPLATE, Template.parse("<s>{text}:{label}")):
+        ids = build_prompt(known, template, [], "ab").token_ids
+        assert ids[0] == known.token_to_id("<s>")
+        assert ids.count(ids[0]) == 1
 
 
 def test_a_text_opens_no_turn_of_a_chat() -> None:
@@ -155,25 +127,24 @@ def test_a_text_opens_no_turn_of_a_chat() -> None:
     assert text.count("<|im_") == 7 + 4
 
 
-def test_a_label_word_with_a_control_token_is_refused() -> None:
-    sampled = samples(["x"], [("y", 0), ("z", 1)])
-    with pytest.raises(InputError, match=r'for model m, "<s>no" has the control token \'<s>\''):
-        build_prompts(sampled, letters(), TEMPLATE, [" <s>no", " Positive"], "m", 100)
-
-
 @pytest.mark.parametrize(
     ("template", "labels", "said"),
     [
-        (LETTERS, ["Négative", "Positive"], "the label word 'Négative' has characters"),
-        (Template.parse("É: {text}:{label}"), ["no", "yes"], "the template or separator 'É:' has"),
         (
-            Template.parse("{text}:{label}", instruction="Écoute"),
+            TEMPLATE,
+            [" <s>no", " Positive"],
+            "<s>no\" has the control token '<s>', which is no word",
+        ),
+        (LETTERS, ["Négative", "Positive"], "the label word 'Négative' has characters"),
+        (LETTERS.lengthened("É"), ["no", "yes"], "the template or separator '.*É' has"),
+        (
+            replace(LETTERS, instruction="Écoute"),
             ["no", "yes"],
             "the instruction 'Écoute' has characters",
         ),
     ],
 )
-def test_wording_that_the_tokenizer_does_not_know_is_refused(
+def test_wording_that_the_tokenizer_can_not_read_as_text_is_refused(
     template: Template, labels: list[str], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
@@ -202,19 +173,12 @@ def test_a_prompt_whose_label_has_other_tokens_is_skipped_with_the_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     template = Template.parse("{text}:{label}", separator="")
-    drawn = samples(["a", "b"], [("x", 0)])
     dotted = pl.Series([["x", ".y"], ["x", "y"]])
-    drawn = drawn.with_columns(
-        demonstration_texts=dotted,
-        demonstration_labels=pl.Series([[0, 1]] * 2, dtype=pl.List(pl.Int32)),
-    )
+    drawn = samples(["a", "b"]).with_columns(demonstration_texts=dotted)
     with caplog.at_level(logging.WARNING):
         frame = build_prompts(drawn, merging(), template, [" no", " yes"], "m", 100)
-    assert frame["skipped"].to_list() == [
-        "the label word of demonstration 1 has other tokens than those that are scored, because "
-        "of the text after it",
-        None,
-    ]
+    assert frame["skipped"].is_not_null().to_list() == [True, False]
+    assert "the label word of demonstration 1 has other tokens than those" in frame["skipped"][0]
     skipped, run = frame.iter_rows(named=True)
     assert (skipped["tokens"], skipped["token_ids"], skipped["label_positions"]) == (None,) * 3
     assert run["token_ids"][run["label_positions"][0]] == 1

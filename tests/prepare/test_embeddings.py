@@ -11,8 +11,12 @@ import pytest
 import torch
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.embeddings import embed_texts, encoder_directory, open_encoder
-from anchorflow.prepare.further_embeddings import embed_with_further
+from anchorflow.prepare.embeddings import (
+    embed_texts,
+    embed_with_further,
+    encoder_directory,
+    open_encoder,
+)
 from anchorflow.schemas.embeddings import EMBEDDINGS, FURTHER_EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.texts import TEXTS

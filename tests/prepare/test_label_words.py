@@ -16,17 +16,9 @@ from anchorflow.prepare.label_words import (
     word_tokens,
     words_in_order,
 )
-from anchorflow.prepare.locating import Tokenizer, build_prompt
 from anchorflow.prepare.prompts import build_prompts
-from anchorflow.prepare.template import Template
-from review_prompts import (
-    LABELS,
-    MAKERS,
-    SPACED,
-    TEMPLATE,
-    samples,
-    trained,
-)
+from anchorflow.prepare.template import Template, Tokenizer, build_prompt
+from review_prompts import LABELS, MAKERS, SPACED, TEMPLATE, samples, trained
 from stub_tokenizers import StubEncoding, StubTokenizer
 
 

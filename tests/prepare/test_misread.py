@@ -22,28 +22,17 @@ from anchorflow.prepare.samples import draw_samples
 from anchorflow.prepare.texts import read_texts
 
 WORDS = (" Negative", " Positive")
+TASK = {"columns": {"text": "text", "label": "label"}, "labels": WORDS}
 FIVE = (" 1 star", " 2 stars", " 3 stars", " 4 stars", " 5 stars")
-
-
-class Misread(NamedTuple):
-    """A training file, and the texts and labels in it, or a part of the sentence."""
-
-    content: str | bytes
-    right: Sequence[tuple[str, int]] | str
-    kind: str = "csv"
-    labels: Sequence[str] = WORDS
-    more: Sequence[tuple[str, Any]] = ()
-
-
-def rows(*labels: Any) -> str:
-    """A CSV file with the texts a, b, c, … and these labels."""
-    return "text,label\n" + "".join(
-        f"{chr(97 + row)},{label}\n" for row, label in enumerate(labels)
-    )
 
 
 def numbered(*labels: int) -> list[tuple[str, int]]:
     return [(chr(97 + row), label) for row, label in enumerate(labels)]
+
+
+def rows(*labels: Any) -> str:
+    """A CSV file with the texts a, b, c, … and these labels."""
+    return "text,label\n" + "".join(f"{chr(97 + n)},{label}\n" for n, label in enumerate(labels))
 
 
 def with_classes(names: Any, labels: Sequence[int] = (1, 0)) -> bytes:
@@ -55,289 +44,257 @@ def with_classes(names: Any, labels: Sequence[int] = (1, 0)) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
+class Misread(NamedTuple):
+    """A training file, and the texts and labels in it, or a part of the sentence."""
+
+    content: str | bytes
+    right: list[tuple[str, int]] | str
+    kind: str
+    task: dict[str, Any]  # its own keys
+
+
+def file(
+    content: str | bytes, right: list[tuple[str, int]] | str, kind: str = "csv", **task: Any
+) -> Misread:
+    return Misread(content, right, kind, task)
+
+
+def held(values: Sequence[Any], right: Sequence[int] | str, /, **task: Any) -> Misread:
+    """A file whose label column holds these values, and the labels that they are."""
+    return file(rows(*values), right if isinstance(right, str) else numbered(*right), **task)
+
+
+HEAD = "text,label\n"
 UNCLOSED = '"so good,Positive\nso bad,Negative\nso so,Negative\nfine",Positive\n'
+IN_TABS = ("text,label\n" + UNCLOSED).replace(",", "\t")
+TWO_WAYS = 'lines 2 to 5 are one row if .* 4 rows .* "quoting: double" .*"quoting: none" for 4'
+TRUTH = '{"text": "a", "label": true}\n{"text": "b", "label": false}\n'
 NOT_NAMES = "are not distinct texts; write the file again"
+BOTH = rows("Positive", "Negative")
+
 CASES = {
-    # Quotation marks.
-    "TSV with a mark at a text's begin": Misread(
+    # Labels as they are written.
+    "words with leading zeros": held(["01", "00", "01"], [0, 1, 0], labels=[" 01", " 00"]),
+    "such words in order": held(["002", "000", "001"], [2, 0, 1], labels=["000", "001", "002"]),
+    "words with signs": held(["+1", "+0"], [0, 1], labels=["+1", "+0"]),
+    "words with points": held(["1.0", "0.0"], [0, 1], labels=["1.0", "0.0"]),
+    "words from one": held(["02", "01"], [1, 0], labels=["01", "02"]),
+    "integers for words with points": held(
+        [1, 0], r'write "values: \[1, 0\]" for the words, or', labels=["1.0", "0.0"]
+    ),
+    "values with leading zeros": held(["008", "007"], [1, 0], values=["007", "008"]),
+    "numbers where these have": held([8, 7], "none of 007, 008", values=["007", "008"]),
+    "values that are words of truth": held(["false", "true"], [1, 0], values=["true", "false"]),
+    "values that are times": held(["1:30", "2:30"], [0, 1], values=["1:30", "2:30"]),
+    "values in the user's order, as other numbers": held(
+        ["0.0", "1.0"], r'"values: \["1.0", "0.0"\]"', values=[1, 0], labels=FIVE[:2]
+    ),
+    "values in the user's order, in another case": held(
+        ["neg", "pos"], r'"values: \["pos", "neg"\]"', values=["POS", "NEG"]
+    ),
+    "white space": held(["Positive ", "Negative"], 'like "Positive": it has white space around it'),
+    "words of truth for yes and no": held(
+        ["true", "false"], r'"values: \["true", "false"\]"', labels=[" Yes", " No"]
+    ),
+    "indices": held([1, 0, 1], [1, 0, 1]),
+    "ratings without the highest": held(
+        [1, 2, 3, 4], r'write "values: \[1, 2, 3, 4, 5\]" under tasks\.reviews', labels=FIVE
+    ),
+    "ratings from one": held([1, 2, 5], r'"values: \[1, 2, 3, 4, 5\]"', labels=FIVE),
+    "minus one and one": held([1, -1], r'"values: \[-1, 1\]" under tasks\.reviews'),
+    "minus one and one, as values": held([1, -1], [1, 0], values=[-1, 1]),
+    "whole floats of two labels": held(["1.0", "0.0"], [1, 0]),
+    "whole floats of five labels": held(["1.0", "0.0"], "the label '1.0'", labels=FIVE),
+    "fractions": held([1, 0.5], "row 1 has the label '1'|row 2 has the label '0.5'"),
+    "TRUE in a file": held(["TRUE", "FALSE"], r'"values: \["FALSE", "TRUE"\]"'),
+    "words in another case": held(
+        ["positive", "negative"], r'"values: \["negative", "positive"\]"'
+    ),
+    "a zero-width space": held(["Positive\u200b", "Negative"], r'like "Positive": it has U\+200B'),
+    "Kelvin's sign": held(["\u212a", "C"], r'like "K": it has U\+212A', labels=["C", "K"]),
+    "decomposed characters": held(
+        ["cafe\u0301", "bar"], r"it has U\+0301, the label word U\+00E9", labels=["bar", "café"]
+    ),
+    # Forms of files, quotation marks, encodings, and copies.
+    "a mark at a text's begin": file(
         'text\tlabel\n"quite" good\tPositive\n"never again\tNegative\n',
         [('"quite" good', 1), ('"never again', 0)],
         "tsv",
     ),
-    "TSV with marks inside": Misread(
+    "marks inside": file(
         'text\tlabel\na film called "Rain"\tPositive\nthe "best"\tNegative\n',
         [('a film called "Rain"', 1), ('the "best"', 0)],
         "tsv",
     ),
-    "TSV whose mark closes in a later row": Misread(
-        "text\tlabel\n" + UNCLOSED.replace(",", "\t"),
-        'lines 2 to 5 are one row if .* 4 rows .* write "quoting: double" .*"quoting: none" for 4',
-        "tsv",
+    "a mark that closes in a later row": file(IN_TABS, TWO_WAYS, "tsv"),
+    "the same, as its key says": file(
+        IN_TABS, [('"so good', 1), ("so bad", 0), ("so so", 0), ('fine"', 1)], "tsv", quoting="none"
     ),
-    "the same, as its key says": Misread(
-        "text\tlabel\n" + UNCLOSED.replace(",", "\t"),
-        [('"so good', 1), ("so bad", 0), ("so so", 0), ('fine"', 1)],
-        "tsv",
-        more=[("quoting", "none")],
-    ),
-    "TSV that quotes, as its key says": Misread(
+    "TSV that quotes, as its key says": file(
         'text\tlabel\n"two\nlines, ""so""\tand a tab"\tPositive\n',
         [('two\nlines, "so"\tand a tab', 1)],
         "tsv",
-        more=[("quoting", "double")],
+        quoting="double",
     ),
-    "CSV whose mark closes three rows later": Misread(
-        "text,label\n" + UNCLOSED,
-        'lines 2 to 5 are one row if .* 4 rows .* write "quoting: double" .*"quoting: none" for 4',
+    "a mark that closes three rows later": file(HEAD + UNCLOSED, TWO_WAYS),
+    "a mark that never closes": file(
+        HEAD + 'a,Positive\n"b,Negative\n', "line 3 opens a quotation mark that is never"
     ),
-    "CSV whose mark never closes": Misread(
-        'text,label\na,Positive\n"b,Negative\n', "line 3 opens a quotation mark that is never"
-    ),
-    "CSV with a line break in quotation marks": Misread(
-        'text,label\n"a\nb",Positive\nc,Negative\n', [("a\nb", 1), ("c", 0)]
-    ),
-    "CSV with doubled marks": Misread('text,label\n"a ""b"" c",Positive\n', [('a "b" c', 1)]),
-    "CSV with Mac's line ends": Misread("text,label\ra,Positive\rb,Negative\r", numbered(1, 0)),
-    "TSV whose fields are all in marks": Misread(
+    "a quoted line break": file(HEAD + '"a\nb",Positive\nc,Negative\n', [("a\nb", 1), ("c", 0)]),
+    "doubled marks": file(HEAD + '"a ""b"" c",Positive\n', [('a "b" c', 1)]),
+    "Mac's line ends": file(BOTH.replace("\n", "\r"), numbered(1, 0)),
+    "TSV whose fields are all in marks": file(
         'text\tlabel\n"a ""b"" c"\tPositive\nd\t"Negative"\n',
         'all quotation marks enclose fields, the first in line 2; write "quoting: double"',
         "tsv",
     ),
-    "TSV whose header is in marks": Misread(
+    "TSV whose header is in marks": file(
         '"text"\t"label"\na\tPositive\n', "enclose fields, the first in line 1; write", "tsv"
     ),
-    "TSV whose fields are all in marks, as its key says": Misread(
-        'text\tlabel\n"a"\tPositive\n', [('"a"', 1)], "tsv", more=[("quoting", "none")]
+    "all in marks, as its key says": file(
+        'text\tlabel\n"a"\tPositive\n', [('"a"', 1)], "tsv", quoting="none"
     ),
-    "CSV with semicolons": Misread(
+    "semicolons": file(
         "text;label\nwell, a;Positive\n", "seem to be separated by ';'; write it with ',' instead"
     ),
-    "a suffix in capitals": Misread(rows("Positive", "Negative"), numbered(1, 0), "CSV"),
-    "JSON lines with a broken one": Misread(
+    "a suffix in capitals": file(BOTH, numbered(1, 0), "CSV"),
+    "JSON lines with a broken one": file(
         '{"text": "a", "label": "Positive"}\n\n{"text": "b", "label: 1}\n',
         r"\(line 3, column \d+: ",
         "jsonl",
     ),
-    "texts that are numbers": Misread("text,label\n42,Positive\n", [("42", 1)]),
-    "texts that are numbers, beside row numbers": Misread(
+    "texts that are numbers": file(HEAD + "42,Positive\n", [("42", 1)]),
+    "beside row numbers": file(
         "id,text,label\n7,42,Positive\n", r'"text" holds numbers alone, and .* \(id, text, label\)'
     ),
-    "texts that are numbers, as JSON says": Misread(
-        '{"id": 7, "text": "42", "label": "Positive"}\n', [("42", 1)], "jsonl"
-    ),
-    "TSV with a missing label": Misread("text\tlabel\na\n", "line 2 has 1 fields", "tsv"),
-    # Labels as they are written.
-    "words with leading zeros": Misread(
-        rows("01", "00", "01"), numbered(0, 1, 0), labels=[" 01", " 00"]
-    ),
-    "words with leading zeros in increasing order": Misread(
-        rows("002", "000", "001"), numbered(2, 0, 1), labels=["000", "001", "002"]
-    ),
-    "words with signs": Misread(rows("+1", "+0"), numbered(0, 1), labels=["+1", "+0"]),
-    "words with points": Misread(rows("1.0", "0.0"), numbered(0, 1), labels=["1.0", "0.0"]),
-    "words from one": Misread(rows("02", "01"), numbered(1, 0), labels=["01", "02"]),
-    "integers for words with points": Misread(
-        rows(1, 0), r'write "values: \[1, 0\]" for the words, or', labels=["1.0", "0.0"]
-    ),
-    "values with leading zeros": Misread(
-        rows("008", "007"), numbered(1, 0), more=[("values", ["007", "008"])]
-    ),
-    "numbers where values have leading zeros": Misread(
-        rows(8, 7), "none of 007, 008", more=[("values", ["007", "008"])]
-    ),
-    "values that are words of truth": Misread(
-        rows("false", "true"), numbered(1, 0), more=[("values", ["true", "false"])]
-    ),
-    "values that are times": Misread(
-        rows("1:30", "2:30"), numbered(0, 1), more=[("values", ["1:30", "2:30"])]
-    ),
-    "values in the user's order, as other numbers": Misread(
-        rows("0.0", "1.0"),
-        r'"values: \["1.0", "0.0"\]"',
-        more=[("values", [1, 0])],
-        labels=FIVE[:2],
-    ),
-    "values in the user's order, as truth": Misread(
-        '{"text": "a", "label": true}\n{"text": "b", "label": false}\n',
-        r'"values: \[true, false\]" under tasks\.reviews\.$',
-        "jsonl",
-        more=[("values", [1, 0])],
-    ),
-    "values in the user's order, in another case": Misread(
-        rows("neg", "pos"), r'"values: \["pos", "neg"\]"', more=[("values", ["POS", "NEG"])]
-    ),
-    "a label that is not a number": Misread(
+    "as JSON says": file('{"id": 7, "text": "42", "label": "Positive"}\n', [("42", 1)], "jsonl"),
+    "TSV with a missing label": file("text\tlabel\na\n", "line 2 has 1 fields", "tsv"),
+    "a label that is not a number": file(
         '{"text": "a", "label": 0.0}\n{"text": "b", "label": NaN}\n',
         "row 2 has the label None",
         "jsonl",
     ),
-    "a label with white space": Misread(
-        rows("Positive ", "Negative"), 'looks like "Positive": it has white space around it'
+    "truth": file(TRUTH, numbered(1, 0), "jsonl"),
+    "truth in the user's order": file(
+        TRUTH, r'"values: \[true, false\]" under tasks\.reviews\.$', "jsonl", values=[1, 0]
     ),
-    "a class without a word": Misread(
-        with_classes(["neg", "neu", "pos"], [1, 0]),
-        r"row 1 has the label 1, which is none of 0, 2; correct it, or set",
-        "parquet",
-        more=[("values", ["neg", "pos"])],
-    ),
-    "truth values for one and zero": Misread(
-        '{"text": "a", "label": true}\n{"text": "b", "label": false}\n',
+    "truth for one and zero": file(
+        TRUTH,
         r'which of them stands for which, as in "values: \[true, false\]"',
         "jsonl",
         labels=[" 1", " 0"],
     ),
-    "words of truth for yes and no": Misread(
-        rows("true", "false"), r'"values: \["true", "false"\]"', labels=[" Yes", " No"]
+    "truth for yes and no": file(
+        TRUTH, r'"values: \[true, false\]"', "jsonl", labels=[" yes", " no"]
     ),
-    "a class of -1": Misread(
+    "a class without a word": file(
+        with_classes(["neg", "neu", "pos"]),
+        r"row 1 has the label 1, which is none of 0, 2; correct it, or set",
+        "parquet",
+        values=["neg", "pos"],
+    ),
+    "a class of -1": file(
         with_classes(["Negative", "Positive"], [1, -1]),
         "row 2 has the label -1, .* a class of -1 means that there is no label",
         "parquet",
     ),
-    "indices": Misread(rows(1, 0, 1), numbered(1, 0, 1)),
-    "ratings without the highest": Misread(
-        rows(1, 2, 3, 4), r'write "values: \[1, 2, 3, 4, 5\]" under tasks\.reviews', labels=FIVE
+    "classes that are integers": file(with_classes([1, 2]), NOT_NAMES, "parquet"),
+    "classes that repeat": file(with_classes(["x", "x"]), NOT_NAMES, "parquet"),
+    "classes that are one text": file(with_classes("ab"), NOT_NAMES, "parquet"),
+    "classes in the other order": file(
+        with_classes(["Positive", "Negative"]),
+        'in this order, so "Positive" would get the label word "Negative"',
+        "parquet",
     ),
-    "ratings from one": Misread(rows(1, 2, 5), r'"values: \[1, 2, 3, 4, 5\]"', labels=FIVE),
-    "minus one and one": Misread(rows(1, -1), r'"values: \[-1, 1\]" under tasks\.reviews'),
-    "minus one and one, as values": Misread(
-        rows(1, -1), numbered(1, 0), more=[("values", [-1, 1])]
+    "UTF-16 with its mark": file(BOTH.encode("utf-16"), numbered(1, 0)),
+    "UTF-32 with its mark": file(BOTH.encode("utf-32"), numbered(1, 0)),
+    "without it": file(BOTH.encode("utf-16-le"), "UTF-16 without a byte order mark"),
+    "Windows-1252": file(
+        f"{HEAD}café,Positive\n".encode("cp1252"), 'byte 0xe9, which Windows-1252 reads as "é"'
     ),
-    "whole floats of two labels": Misread(rows("1.0", "0.0"), numbered(1, 0)),
-    "whole floats of five labels": Misread(rows("1.0", "0.0"), "the label '1.0'", labels=FIVE),
-    "fractions": Misread(rows(1, 0.5), "row 1 has the label '1'|row 2 has the label '0.5'"),
-    "truth values of JSON": Misread(
-        '{"text": "a", "label": true}\n{"text": "b", "label": false}\n', numbered(1, 0), "jsonl"
-    ),
-    "truth values for yes and no": Misread(
-        '{"text": "a", "label": true}\n{"text": "b", "label": false}\n',
-        r'"values: \[true, false\]"',
-        "jsonl",
-        labels=[" yes", " no"],
-    ),
-    "TRUE in a file": Misread(rows("TRUE", "FALSE"), r'"values: \["FALSE", "TRUE"\]"'),
-    "words in another case": Misread(
-        rows("positive", "negative"), r'"values: \["negative", "positive"\]"'
-    ),
-    "a word with a zero-width space": Misread(
-        rows("Positive\u200b", "Negative"), r'looks like "Positive": it has U\+200B'
-    ),
-    "a word with Kelvin's sign": Misread(
-        rows("\u212a", "C"), r'looks like "K": it has U\+212A', labels=["C", "K"]
-    ),
-    "a word in decomposed characters": Misread(
-        rows("cafe\u0301", "bar"), r"it has U\+0301, the label word U\+00E9", labels=["bar", "café"]
-    ),
-    "classes that are integers": Misread(with_classes([1, 2]), NOT_NAMES, "parquet"),
-    "classes that repeat": Misread(with_classes(["x", "x"]), NOT_NAMES, "parquet"),
-    "classes that are one text": Misread(with_classes("ab"), NOT_NAMES, "parquet"),
-    "classes in the other order": Misread(
-        with_classes(["Positive", "Negative"]), "in this order, so", "parquet"
-    ),
-    # Encodings and forms of files.
-    "UTF-16 with its mark": Misread(rows("Positive", "Negative").encode("utf-16"), numbered(1, 0)),
-    "UTF-32 with its mark": Misread(rows("Positive", "Negative").encode("utf-32"), numbered(1, 0)),
-    "UTF-16 without its mark": Misread(
-        rows("Positive", "Negative").encode("utf-16-le"), "UTF-16 without a byte order mark"
-    ),
-    "Windows-1252": Misread(
-        "text,label\ncafé,Positive\n".encode("cp1252"), 'byte 0xe9, which Windows-1252 reads as "é"'
-    ),
-    "a list of records": Misread(
+    "a list of records": file(
         '[{"text": "a", "label": "Positive"}, {"text": "b", "label": "Negative"}]',
         numbered(1, 0),
         "json",
     ),
-    "columns by name": Misread(
+    "columns by name": file(
         '{"text": ["a", "b"], "label": ["Positive", "Negative"]}', numbered(1, 0), "json"
     ),
-    "columns by name and row": Misread(
+    "columns by name and row": file(
         '{"text": {"0": "a", "1": "b"}, "label": {"0": "Positive", "1": "Negative"}}',
         numbered(1, 0),
         "json",
     ),
-    "a spreadsheet": Misread(b"PK", "export the sheet as CSV in UTF-8", "xlsx"),
-    "a text that is not seen": Misread("text,label\n\u200b\u2060,Positive\n", "row 1 has an empty"),
-    "a text that strips to nothing but a mark of order": Misread(
-        "text,label\na,Positive\n\ufeff,Negative\n", "row 2 has an empty text"
+    "a spreadsheet": file(b"PK", r"\.arrow files; export the sheet as CSV in UTF-8", "xlsx"),
+    "a text that is not seen": file(HEAD + "\u200b\u2060,Positive\n", "row 1 has an empty"),
+    "nothing but a mark of order": file(
+        HEAD + "a,Positive\n\ufeff,Negative\n", "row 2 has an empty text"
     ),
-    "marks that are stripped": Misread(
-        "text,label\n go\u200bod \u202e,Positive\n", [("good", 1)], more=[("invisible", "strip")]
+    "marks that are stripped": file(
+        HEAD + " go\u200bod \u202e,Positive\n", [("good", 1)], invisible="strip"
     ),
-    "marks that end a line": Misread(
-        "text,label\nso\u2028good\x0bfilm\x85,Positive\n",
-        [("so good film", 1)],
-        more=[("invisible", "strip")],
+    "marks that end a line": file(
+        HEAD + "so\u2028good\x0bfilm\x85,Positive\n", [("so good film", 1)], invisible="strip"
     ),
-    "a text that strips to nothing": Misread(
-        "text,label\n\u2065,Positive\n", "row 1 has an empty text", more=[("invisible", "strip")]
+    "a text that strips to nothing": file(
+        HEAD + "\u2065,Positive\n", "row 1 has an empty text", invisible="strip"
     ),
-    "marks that are refused": Misread(
-        "text,label\na,Positive\n b,Negative\n",
+    "marks that are refused": file(
+        HEAD + "a,Positive\n b,Negative\n",
         'row 2 has invisible characters .* "invisible: strip"',
-        more=[("invisible", "refuse")],
+        invisible="refuse",
     ),
-    # Copies.
-    "copies that are refused": Misread(
-        "text,label\na,Positive\nb,Negative\na ,Positive\n",
+    "copies that are refused": file(
+        HEAD + "a,Positive\nb,Negative\na ,Positive\n",
         "3 texts repeat others, the first one in row 1 ",
-        more=[("repeated", "refuse")],
+        repeated="refuse",
     ),
-    "copies that are dropped": Misread(
-        "text,label\na,Positive\ne\u0301,Negative\na ,Positive\n\u00e9,Negative\n",
-        r'reviews.train: "repeated: drop" leaves none of 4 texts, as all of them are test texts',
-        more=[("repeated", "drop")],
+    "copies that are dropped": file(
+        HEAD + "a,Positive\ne\u0301,Negative\na ,Positive\n\u00e9,Negative\n",
+        'reviews.train: "repeated: drop" leaves none of 4 texts, as all of them are test texts',
+        repeated="drop",
     ),
 }
 
 
+def read(
+    folder: Path, train: str | bytes, test: str | bytes, kind: str = "csv", **task: Any
+) -> pl.DataFrame:
+    files = {split: folder / f"{split}.{kind}" for split in ("train", "test")}
+    for path, content in zip(files.values(), (train, test), strict=True):
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_texts("reviews", {**TASK, **task}, files)
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_an_input_is_read_right_or_refused_in_one_sentence(case: Misread, tmp_path: Path) -> None:
-    content = case.content.encode() if isinstance(case.content, str) else case.content
-    files = {split: tmp_path / f"{split}.{case.kind}" for split in ("train", "test")}
-    for path in files.values():
-        path.write_bytes(content)
-    task = {"columns": {"text": "text", "label": "label"}, "labels": case.labels, **dict(case.more)}
     if isinstance(case.right, str):
         with pytest.raises(InputError) as error:
-            read_texts("reviews", task, files)
+            read(tmp_path, case.content, case.content, case.kind, **case.task)
         assert re.search(case.right, str(error.value))
         assert "\n" not in str(error.value)
         return
-    frame = read_texts("reviews", task, files).filter(split="test")
-    assert frame.select("text", "label").rows() == list(case.right)
+    frame = read(tmp_path, case.content, case.content, case.kind, **case.task)
+    assert frame.filter(split="test").select("text", "label").rows() == case.right
 
 
 def test_one_line_is_not_proposed_for_words_and_numbers(tmp_path: Path) -> None:
-    files = {split: tmp_path / f"{split}.csv" for split in ("train", "test")}
-    files["train"].write_text(rows("Positive", "Negative"), encoding="utf-8")
-    files["test"].write_text(rows(1, 2), encoding="utf-8")
-    task = {"columns": {"text": "text", "label": "label"}, "labels": WORDS}
     with pytest.raises(InputError, match=r"label '1', .* hold labels of another kind"):
-        read_texts("reviews", task, files)
+        read(tmp_path, BOTH, rows(1, 2))
 
 
 def test_copies_are_dropped_and_the_first_of_each_is_kept(tmp_path: Path) -> None:
-    files = {split: tmp_path / f"{split}.csv" for split in ("train", "test")}
-    files["train"].write_text(
-        "text,label\na,Positive\ne\u0301,Negative\na ,Positive\n\u00e9,Negative\nx,Positive\n",
-        encoding="utf-8",
-    )
-    files["test"].write_text("text,label\nx,Positive\n", encoding="utf-8")
-    task = {"columns": {"text": "text", "label": "label"}, "labels": WORDS, "repeated": "drop"}
-    frame = read_texts("reviews", task, files)
+    train = f"{HEAD}a,Positive\ne\u0301,Negative\na ,Positive\n\u00e9,Negative\nx,Positive\n"
+    frame = read(tmp_path, train, HEAD + "x,Positive\n", repeated="drop")
     assert frame["text"].to_list() == ["a", "e\u0301", "x"]
 
 
 @pytest.mark.parametrize("zero", ["train", "test"])
 def test_integers_are_indices_if_zero_is_in_either_file(zero: str, tmp_path: Path) -> None:
     """A training file of one class is as good as one of both."""
-    files = {split: tmp_path / f"{split}.csv" for split in ("train", "test")}
-    for split, path in files.items():
-        path.write_text(rows(0 if split == zero else 1), encoding="utf-8")
-    task = {"columns": {"text": "text", "label": "label"}, "labels": WORDS}
-    labels = dict(read_texts("reviews", task, files).select("split", "label").iter_rows())
-    assert labels == {split: int(split != zero) for split in files}
+    labels = {split: int(split != zero) for split in ("train", "test")}
+    frame = read(tmp_path, *map(rows, labels.values()))
+    assert dict(frame.select("split", "label").iter_rows()) == labels
 
 
 def test_a_saved_data_set_is_read_by_its_parts_and_class_names(tmp_path: Path) -> None:
@@ -349,12 +306,7 @@ def test_a_saved_data_set_is_read_by_its_parts_and_class_names(tmp_path: Path) -
     both.save_to_disk(str(tmp_path / "saved"))
     saved = {split: str(tmp_path / "saved" / split) for split in ("train", "test")}
     files = {split: files_of_texts(f"tasks.reviews.{split}", path) for split, path in saved.items()}
-    task = {
-        "columns": {"text": "text", "label": "label"},
-        "labels": WORDS,
-        "values": ["Negative", "Positive"],
-    }
-    frame = read_texts("reviews", task, files)
+    frame = read_texts("reviews", {**TASK, "values": ["Negative", "Positive"]}, files)
     assert frame.select("text", "label").rows() == [("a", 1), ("b", 0), ("b", 0)]
     with pytest.raises(InputError, match=re.escape(str(tmp_path / "saved" / "train"))):
         files_of_texts("tasks.reviews.train", str(tmp_path / "saved"))

@@ -14,12 +14,15 @@ from anchorflow.schemas.prompts import PROMPTS
 from review_prompts import LABELS, SPACED, TEMPLATE, samples, trained
 from stub_tokenizers import StubTokenizer
 
+WORD_BY_WORD = StubTokenizer(r"[^ \n]+|\n")
+
 
 def test_prompts_with_other_words_differ_in_the_label_tokens_alone() -> None:
-    tokenizer = StubTokenizer(r"[^ \n]+|\n")
     drawn = samples(["one", "two words"])
-    own = build_prompts(drawn, tokenizer, TEMPLATE, LABELS, "tiny", 100)
-    other = build_prompts(drawn, tokenizer, TEMPLATE, LABELS[::-1], "tiny", 100, "reviews+swapped")
+    own = build_prompts(drawn, WORD_BY_WORD, TEMPLATE, LABELS, "tiny", 100)
+    other = build_prompts(
+        drawn, WORD_BY_WORD, TEMPLATE, LABELS[::-1], "tiny", 100, "reviews+swapped"
+    )
     assert set(other["task"]) == {"reviews+swapped"}
     assert other["label_tokens"][0].to_list() == own["label_tokens"][0].to_list()[::-1]
     replaced = ["task", "token_ids", "label_tokens", "word_tokens"]
@@ -59,8 +62,9 @@ def test_whole_label_words_are_all_their_tokens_after_what_all_begin_with() -> N
 
 
 def test_prompts_become_rows_in_the_samples_order() -> None:
-    words = StubTokenizer(r"[^ \n]+|\n")
-    frame = build_prompts(samples(["one", "two words"]), words, TEMPLATE, LABELS, "tiny", 100)
+    frame = build_prompts(
+        samples(["one", "two words"]), WORD_BY_WORD, TEMPLATE, LABELS, "tiny", 100
+    )
     assert frame.schema == frame_schema(PROMPTS)
     assert frame["example"].to_list() == [10, 11]
     assert frame["tokens"].to_list() == [16, 17]
@@ -74,8 +78,7 @@ def test_prompts_become_rows_in_the_samples_order() -> None:
 
 
 def test_a_prompt_longer_than_the_context_is_kept_whole_and_marked() -> None:
-    words = StubTokenizer(r"[^ \n]+|\n")
-    frame = build_prompts(samples(["one", "two words"]), words, TEMPLATE, LABELS, "tiny", 16)
+    frame = build_prompts(samples(["one", "two words"]), WORD_BY_WORD, TEMPLATE, LABELS, "tiny", 16)
     assert frame["skipped"].to_list() == [None, "17 tokens exceed the context of 16"]
     assert frame["token_ids"].list.len().to_list() == [16, 17]
 
@@ -83,23 +86,20 @@ def test_a_prompt_longer_than_the_context_is_kept_whole_and_marked() -> None:
 def test_a_label_word_merged_in_one_prompt_alone_is_told_with_task_and_text() -> None:
     template = Template.parse("{text}={label}")
     sampled = samples(["one"]).with_columns(demonstration_texts=pl.Series([["dull", "q"]]))
-    with pytest.raises(InputError) as error:
-        build_prompts(sampled, StubTokenizer(r"(?s)q=.|."), template, ["no", "yes"], "m", 100)
-    assert str(error.value).startswith(
-        "tasks.reviews.labels: for model m and test text 10, the label word 'yes' is merged with"
+    said = (
+        "^tasks.reviews.labels: for model m and test text 10, the label word 'yes' is merged with"
     )
+    with pytest.raises(InputError, match=said):
+        build_prompts(sampled, StubTokenizer(r"(?s)q=.|."), template, ["no", "yes"], "m", 100)
 
 
-@pytest.mark.parametrize(
-    ("name", "piece"),
-    [("byte-level", "word "), ("sentencepiece BPE", "x")],
-)
-def test_a_text_of_a_million_characters_is_counted_as_too_long_within_seconds(
+@pytest.mark.parametrize(("name", "piece"), [("byte-level", "word "), ("sentencepiece BPE", "x")])
+def test_a_text_of_many_characters_is_counted_as_too_long_within_seconds(
     name: str, piece: str
 ) -> None:
-    long = piece * (10**6 // len(piece))
+    long = piece * (100_000 // len(piece))
     begun = time.monotonic()
     frame = build_prompts(samples([long, "one"]), trained(name), TEMPLATE, LABELS, "tiny", 1024)
-    assert time.monotonic() - begun < 60
+    assert time.monotonic() - begun < 10
     assert frame["skipped"].is_not_null().to_list() == [True, False]
     assert frame["tokens"][0] > 1024

@@ -16,20 +16,10 @@ from anchorflow.model.opening import open_model, read_card
 from anchorflow.prepare.checkpoint import ENTRIES
 from anchorflow.prepare.model import resolve_model
 from anchorflow.prepare.untrained import make_untrained
-from quantized_models import (
-    FP8,
-    Tensors,
-    from_fp8,
-    linear,
-    rewritten,
-    to_4_bits,
-    to_8_bits,
-    to_fp8,
-)
+from quantized_models import FP8, Tensors, from_fp8, linear, rewritten, to_4_bits, to_8_bits, to_fp8
 from resolved_models import resolve
 
 CPU = torch.device("cpu")
-LABELS = [5, 11, 23]
 UP = "model.layers.1.mlp.up_proj.weight"
 
 
@@ -38,27 +28,21 @@ def logits(folder: Path) -> torch.Tensor:
     tokens = torch.randint(0, 1200, (1, 40), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         output: torch.Tensor = open_model(folder / "model", CPU)(tokens).logits[0, -1]
-    return output.float()
+    return output
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("block", [16, None])
+@pytest.mark.parametrize(("block", "dtype"), [(16, "float32"), (None, "bfloat16")])
 def test_fp8_weights_give_the_numbers_of_a_plain_checkpoint_of_what_they_stand_for(
     tiny_model_directory: Path, tmp_path: Path, block: int | None, dtype: str
 ) -> None:
-    blocks = block and [block, block]
-    quantized = rewritten(
-        tiny_model_directory,
-        tmp_path / "quantized",
-        to_fp8(block),
-        quantization_config={**FP8, "weight_block_size": blocks},
+    told = {"quantization_config": {**FP8, "weight_block_size": block and [block, block]}}
+    quantized, plain = (
+        rewritten(tiny_model_directory, tmp_path / "quantized", to_fp8(block), **told),
+        rewritten(tiny_model_directory, tmp_path / "plain", from_fp8(block)),
     )
-    plain = rewritten(tiny_model_directory, tmp_path / "plain", from_fp8(block))
-    resolve(quantized, dtype)
-    resolve(plain, dtype)
-    found, expected = logits(quantized), logits(plain)
-    assert found.equal(expected)
-    assert found[LABELS].softmax(0).equal(expected[LABELS].softmax(0))
+    for folder in (quantized, plain):
+        resolve(folder, dtype)
+    assert logits(quantized).equal(logits(plain))
     found, expected = (
         dict(open_model(folder / "model", CPU).named_parameters()) for folder in (quantized, plain)
     )
@@ -165,32 +149,31 @@ def test_weights_that_become_quantized_after_the_tokenizer_was_resolved_are_refu
 def test_blocks_that_make_no_sense_are_refused(
     tiny_model_directory: Path, tmp_path: Path, block: Any
 ) -> None:
-    described = {**FP8, "weight_block_size": block}
-    rewritten(tiny_model_directory, tmp_path, to_fp8(16), quantization_config=described)
+    said = {**FP8, "weight_block_size": block}
+    rewritten(tiny_model_directory, tmp_path, quantization_config=said)
     assert "has to be two positive whole numbers, or null" in refused(tmp_path)
 
 
-def without_scale(tensors: Tensors) -> None:
-    to_fp8(16)(tensors)
-    del tensors[f"{UP}_scale_inv"]
+Change = Callable[[Tensors], None]
 
 
-def without_quantized_weight(tensors: Tensors) -> None:
-    """Each is multiplied by its scale in transformers, also if it is plain."""
-    weight = tensors[UP]
-    to_fp8(16)(tensors)
-    tensors[UP] = weight
+def then(quantize: Change, **tensors: torch.Tensor | None) -> Change:
+    """Quantize, and put other tensors beside one weight; None removes them."""
+
+    def change(all_tensors: Tensors) -> None:
+        quantize(all_tensors)
+        for ending, tensor in tensors.items():
+            name = UP.removesuffix("weight") + ending
+            if tensor is None:
+                del all_tensors[name]
+            else:
+                all_tensors[name] = tensor
+
+    return change
 
 
-def with_partial_blocks(tensors: Tensors) -> None:
-    """48 rows in blocks of 32 have 2 scales, which transformers takes for blocks of 24."""
-    tensors[UP] = tensors[UP].to(torch.float8_e4m3fn)
-    tensors[f"{UP}_scale_inv"] = torch.ones(2, 1)
-
-
-def with_byte_scales(tensors: Tensors) -> None:
-    to_fp8(16)(tensors)
-    tensors[f"{UP}_scale_inv"] = torch.ones(3, 2, dtype=torch.uint8)
+def nothing(_: Tensors) -> None:
+    pass
 
 
 def with_other_names(tensors: Tensors) -> None:
@@ -200,62 +183,49 @@ def with_other_names(tensors: Tensors) -> None:
         tensors[f"{name}_scale"] = tensors.pop(f"{name}_scale_inv")
 
 
-def with_one_more_scale(tensors: Tensors) -> None:
-    """Under another name by which transformers also looks for it; it would not say which one."""
-    to_fp8(16)(tensors)
-    tensors[UP.replace("weight", "scale")] = torch.ones(3, 2)
+SCALES, PLAIN = torch.ones(3, 2), torch.ones(48, 32)
+IN_FP8 = PLAIN.to(torch.float8_e4m3fn)
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "side", "sentence"),
     [
-        (None, "says fp8, but none of its tensors is; delete quantization_config if"),
-        (without_scale, f"{UP} is stored as F8_E4M3 without its scale, {UP}_scale_inv; replace"),
-        (without_quantized_weight, f"{UP}_scale_inv is the scale of a weight that is not stored i"),
-        (with_partial_blocks, f"{UP}_scale_inv is F32 of shape [2, 1], but dequantization takes a"),
-        (with_byte_scales, f"{UP}_scale_inv is U8 of shape [3, 2], but dequantization takes a sca"),
-        (with_other_names, "down_proj.weight is stored as F8_E4M3 without its scale, model.layers"),
-        (with_one_more_scale, "has the tensor model.layers.1.mlp.up_proj.scale, which LlamaForCa"),
-        (to_8_bits, "says fp8, but none of its tensors is"),
+        (nothing, 16, "says fp8, but none of its tensors is; delete quantization_config if"),
+        (to_8_bits, 16, "says fp8, but none of its tensors is"),
+        (
+            then(to_fp8(16), weight_scale_inv=None),
+            *(16, f"{UP} is stored as F8_E4M3 without its scale, {UP}_scale_inv; replace"),
+        ),
+        # Each is multiplied by its scale in transformers, also if it is plain.
+        (
+            then(to_fp8(16), weight=PLAIN),
+            16,
+            f"{UP}_scale_inv is the scale of a weight that is not",
+        ),
+        # 48 rows in blocks of 32 have 2 scales, which transformers takes for blocks of 24.
+        (
+            then(nothing, weight=IN_FP8, weight_scale_inv=torch.ones(2, 1)),
+            *(32, f"{UP}_scale_inv is F32 of shape [2, 1], but dequantization takes a"),
+        ),
+        (
+            then(to_fp8(16), weight_scale_inv=SCALES.to(torch.uint8)),
+            *(16, f"{UP}_scale_inv is U8 of shape [3, 2], but dequantization takes a sca"),
+        ),
+        (with_other_names, 16, "down_proj.weight is stored as F8_E4M3 without its scale, model.la"),
+        # Another name by which transformers also looks for it; it would not say which one.
+        (then(to_fp8(16), scale=SCALES), 16, "has the tensor model.layers.1.mlp.up_proj.scale, wh"),
+        # Without a configuration.
+        (to_fp8(16), None, "proj.weight is stored as F8_E4M3, so it is quantized, and nothing in"),
+        (to_8_bits, None, "proj.weight is stored as I8, so it is quantized, and nothing in its c"),
+        (to_4_bits, None, "proj.g_idx is stored as I32, so it is quantized, and nothing in its c"),
+        (then(nothing, weight_scale_inv=SCALES), None, f"has the tensor {UP}_scale_inv, which Ll"),
     ],
 )
-def test_fp8_weights_whose_scales_are_not_what_is_said_of_them_are_refused(
-    tiny_model_directory: Path,
-    tmp_path: Path,
-    change: Callable[[Tensors], None] | None,
-    sentence: str,
+def test_weights_that_are_not_what_is_said_of_them_are_refused(
+    tiny_model_directory: Path, tmp_path: Path, change: Change, side: int | None, sentence: str
 ) -> None:
-    blocks = [32, 32] if change is with_partial_blocks else [16, 16]
-    rewritten(
-        tiny_model_directory,
-        tmp_path,
-        change,
-        quantization_config={**FP8, "weight_block_size": blocks},
-    )
-    assert sentence in refused(tmp_path)
-
-
-def only_scales(tensors: Tensors) -> None:
-    from_fp8(16)(tensors)
-    tensors[f"{UP}_scale_inv"] = torch.ones(3, 2)
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (to_fp8(16), "proj.weight is stored as F8_E4M3, so it is quantized, and nothing in its"),
-        (to_8_bits, "proj.weight is stored as I8, so it is quantized, and nothing in its config"),
-        (to_4_bits, "proj.g_idx is stored as I32, so it is quantized, and nothing in its config"),
-        (only_scales, f"has the tensor {UP}_scale_inv, which LlamaForCausalLM does not use, so i"),
-    ],
-)
-def test_weights_that_are_quantized_without_a_configuration_are_refused(
-    tiny_model_directory: Path,
-    tmp_path: Path,
-    change: Callable[[Tensors], None],
-    sentence: str,
-) -> None:
-    assert sentence in refused(rewritten(tiny_model_directory, tmp_path, change))
+    blocks = {"quantization_config": {**FP8, "weight_block_size": [side, side]}} if side else {}
+    assert sentence in refused(rewritten(tiny_model_directory, tmp_path, change, **blocks))
 
 
 def test_scales_in_a_file_of_their_own_count_too(

@@ -31,28 +31,19 @@ TASK: dict[str, Any] = {"columns": COLUMNS, "labels": LABELS}
 GOOD = "text,label\na good film,Positive\na dull film,Negative\n"
 
 
-def read(folder: Path, train: str | bytes, task: dict[str, Any] = TASK, kind: str = "csv") -> Any:
-    """Texts of a task whose training file holds ``train`` and whose test file is good."""
-    files = {"train": folder / f"train.{kind}", "test": folder / "test.csv"}
-    files["train"].write_bytes(train.encode() if isinstance(train, str) else train)
-    good = pl.DataFrame(
-        {
-            task["columns"]["text"] if isinstance(task["columns"]["text"], str) else name: ["good"]
-            for name in task["columns"]["text"]
-        }
-    ).with_columns(pl.lit(str(task.get("values", ["Negative"])[0])).alias(task["columns"]["label"]))
-    good.write_csv(files["test"])
-    return read_texts("reviews", task, files)
+def read(
+    folder: Path, content: str | bytes, task: dict[str, Any] = TASK, kind: str = "csv"
+) -> pl.DataFrame:
+    """The training texts of a task whose files both hold ``content``."""
+    path = folder / f"train.{kind}"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_texts("reviews", task, {"train": path, "test": path}).filter(split="train")
 
 
 def parquet(folder: Path, columns: dict[str, pa.Array]) -> bytes:
     """Content of a Parquet file that does not say how pyarrow held it."""
     pq.write_table(pa.table(columns), folder / "source.parquet", store_schema=False)
     return (folder / "source.parquet").read_bytes()
-
-
-def train_labels(frame: pl.DataFrame) -> list[int]:
-    return frame.filter(pl.col("split") == "train")["label"].to_list()
 
 
 def refused(
@@ -98,90 +89,90 @@ def test_the_label_column_holds_label_words_or_indices_or_values(
 ) -> None:
     task = {"columns": COLUMNS, "labels": words} | ({} if values is None else {"values": values})
     rows = "".join(f"text,{label}\n" for label in held.split(","))
-    assert train_labels(read(tmp_path, "text,label\n" + rows, task)) == expected
+    assert read(tmp_path, "text,label\n" + rows, task)["label"].to_list() == expected
 
 
 def test_several_text_columns_are_joined_by_a_blank(tmp_path: Path) -> None:
     task = {"columns": {"text": ["title", "body"], "label": "class"}, "labels": LABELS}
     frame = read(tmp_path, "class,body,title\nPositive,it is long.,A title.\n", task)
-    assert frame["text"].to_list() == ["A title. it is long.", "good good"]
+    assert frame["text"].to_list() == ["A title. it is long."]
 
 
 NAMED = {**TASK, "values": ["neg", "pos"]}
 WITH_NONE = {**TASK, "values": ["None", "Positive"]}
-OF_TWO = {"columns": {"text": ["title", "body"], "label": "label"}, "labels": LABELS}
-HEAD = "text,label\n"
-REFUSED = [
-    (TASK, "sentence,label\nx,Positive\n", '"text" (it has sentence, label); set tasks.reviews.c'),
-    (TASK, "text,class\nx,Positive\n", '"label" (it has text, class); set tasks.reviews.columns.'),
-    (TASK, "text,text,label\na,b,Positive\n", 'several columns are called "text"; rename one, or'),
-    (TASK, "text,label,b\n1,Positive,x\n", 'column "text" holds numbers alone, and there are oth'),
-    (TASK, HEAD, "the file holds no rows; texts are needed."),
-    (TASK, f"{HEAD}x,Positive\ny,Neutral\n", "row 2 has the label 'Neutral', which is none of N"),
-    (TASK, f"{HEAD}y,Neutral\n", "tasks.reviews.values (the column holds Negative, Neutral)."),
-    (TASK, f"{HEAD}x,0\ny,1\nz,2\n", "row 3 has the label '2', which is none of 0, 1;"),
-    (TASK, f"{HEAD}x,Positive\ny,\n", "row 2 has the label None"),
-    (WITH_NONE, f"{HEAD}x,None\ny,\n", "row 2 has the label None"),
-    (NAMED, GOOD, "row 1 has the label 'Positive', which is none of neg, pos;"),
-    (TASK, f"{HEAD}x,Positive\ny\n", "(line 3 has 1 fields, the header 2)"),
-    (OF_TWO, "title,body,label\nA,b,Positive\nA,,Positive\n", "row 2 has an empty text"),
-] + [
-    (TASK, f"{HEAD}x,Positive\n{empty},Negative\n{empty},Negative\n", "row 2 has an empty text (2")
-    for empty in ("", '""', '"  "', '" \t\n"')
-]
-
-
-@pytest.mark.parametrize(("task", "rows", "sentence"), REFUSED)
-def test_what_is_wrong_in_a_file_is_told_with_its_row_or_key(
-    tmp_path: Path, task: dict[str, Any], rows: str, sentence: str
-) -> None:
-    assert sentence in refused(tmp_path, rows, task)
+OF_TWO = {**TASK, "columns": {"text": ["title", "body"], "label": "label"}}
+PAIRS: dict[str, Any] = {
+    "columns": {"hypothesis": "second", "premise": ["title", "body"], "label": "label"},
+    "labels": [" No", " Yes"],
+}
+HEAD, OF_PAIRS = "text,label\n", "title,body,second,label\nT,b,s,No\n"
+# By the files' ending: the task, the content, and a part of the sentence.
+REFUSED: dict[str, list[tuple[dict[str, Any], str | bytes, str]]] = {
+    "csv": [
+        (TASK, "sentence,label\nx,No\n", '"text" (it has sentence, label); set tasks.reviews.colu'),
+        (TASK, "text,class\nx,No\n", '"label" (it has text, class); set tasks.reviews.columns.l'),
+        (TASK, "text,text,label\na,b,No\n", 'several columns are called "text"; rename one, or'),
+        (TASK, "text,label,b\n1,No,x\n", 'column "text" holds numbers alone, and there are oth'),
+        (TASK, HEAD, "the file holds no rows; texts are needed."),
+        (TASK, f"{HEAD}x,Positive\ny,Neutral\n", "row 2 has the label 'Neutral', which is none"),
+        (TASK, f"{HEAD}x,Neutral\n", "tasks.reviews.values (the column holds Neutral)."),
+        (TASK, f"{HEAD}x,0\ny,1\nz,2\n", "row 3 has the label '2', which is none of 0, 1;"),
+        (TASK, f"{HEAD}x,Positive\ny,\n", "row 2 has the label None"),
+        (WITH_NONE, f"{HEAD}x,None\ny,\n", "row 2 has the label None"),
+        (NAMED, GOOD, "row 1 has the label 'Positive', which is none of neg, pos;"),
+        (TASK, f"{HEAD}x,Positive\ny\n", "(line 3 has 1 fields, the header 2)"),
+        (TASK, f"{HEAD}x,1\n,0\n", "row 2 has an empty text (1 in all)"),
+        (TASK, f'{HEAD}x,1\n"",0\n"  ",0\n', "row 2 has an empty text (2 in all)"),
+        (TASK, f'{HEAD}x,1\n" \t\n",0\n', "row 2 has an empty text (1 in all)"),
+        (OF_TWO, "title,body,label\nA,b,0\nA,,0\n", "row 2 has an empty text"),
+        (PAIRS, f"{OF_PAIRS}T,b\x1fc,s,No\n", "row 2 has the character U+001F in its premise, w"),
+        (PAIRS, f"{OF_PAIRS}T,b, ,No\n", "row 2 has an empty hypothesis (1 in all)"),
+        (PAIRS, "title,body,o,label\n", 'no column "second" (it has title, body, o, label); set '),
+        (PAIRS, "title,body,o,label\n", "set tasks.reviews.columns.hypothesis."),
+        (PAIRS, "title,body,second,label,id\nT,b,5,No,5\n", '"second" holds numbers alone'),
+        (TASK, b"", "not a readable csv file ("),
+        (TASK, f"{HEAD}a, b and c,Positive\n", "not a readable csv file ("),
+        (TASK, f'{HEAD}"a" b,Positive\n', "); quote texts with commas or line breaks, or replace"),
+        (TASK, f'{HEAD}"a,Positive\n', "); quote texts with commas or line breaks, or replace"),
+    ],
+    "jsonl": [
+        (TASK, '{"a": "x"}\n{"b": 1}\n', 'no column "text" (it has a, b); set tasks.reviews.col'),
+        (TASK, '{"text": null, "label": "Positive"}\n', "row 1 has an empty text (1 in all)"),
+        (TASK, b"", "not a readable jsonl file ("),
+        (TASK, b'{"text": "a"\n', "not a readable jsonl file ("),
+    ],
+    "parquet": [
+        (TASK, content, "not a readable parquet file (")
+        for content in (b"", b"PAR1" + bytes(64) + b"PAR1", GOOD)
+    ],
+    "json": [
+        (TASK, content, f"{reason}); correct it, or replace it with an intact copy.")
+        for rows, reason in (
+            (r'{"text": "\ud800", "label": 1}', "surrogates not allowed"),
+            ('{"text": "x", "label": 1}\n{"text": 5, "label": 0}', "several kinds: str, int"),
+            ('{"text": {"a": 1}, "label": 1}\n{"text": "x", "label": 0}', "kinds: dict, str"),
+            ('{"text": "x", "label": 1}\n{"text": "y", "label": true}', "kinds: int, bool"),
+            ('{"text": "x", "label": 1, "text": "y"}', "repeats a key among text, label, text"),
+            ('{"text": "x", "label": 1}\n5', "row 2 is not an object"),
+        )
+        for content in (rows, "[" + rows.replace("\n", ",\n") + "]")
+    ],
+    # What could hold code or other files is not opened.
+    **{
+        kind: [(TASK, GOOD, ".parquet, .arrow files; convert it to one.")]
+        for kind in ("pkl", "pickle", "py", "zip", "tar")
+    },
+}
 
 
 @pytest.mark.parametrize(
-    ("kind", "content", "sentence"),
-    [
-        ("jsonl", '{"a": "x"}\n{"b": 1}\n', 'no column "text" (it has a, b); set tasks.reviews.c'),
-        ("jsonl", '{"text": null, "label": "Positive"}\n', "row 1 has an empty text (1 in all)"),
-        ("xlsx", GOOD, ".parquet, .arrow files; export the sheet as CSV in UTF-8."),
-        ("pkl", GOOD, ".parquet, .arrow files; convert it to one."),
-    ],
+    ("kind", "task", "content", "sentence"),
+    [(kind, *row) for kind, table in REFUSED.items() for row in table],
 )
-def test_other_kinds_of_files_are_refused_alike(
-    tmp_path: Path, kind: str, content: str, sentence: str
+def test_what_is_wrong_in_a_file_is_told_in_one_sentence(
+    tmp_path: Path, kind: str, task: dict[str, Any], content: str | bytes, sentence: str
 ) -> None:
-    assert sentence in refused(tmp_path, content, kind=kind)
-
-
-def test_a_missing_file_is_told_in_one_sentence(tmp_path: Path) -> None:
-    files = {split: tmp_path / f"{split}.csv" for split in ("train", "test")}
-    with pytest.raises(InputError, match=r"train\.csv: no such file; correct the path"):
-        read_texts("reviews", TASK, files)
-
-
-@pytest.mark.parametrize(
-    ("kind", "content"),
-    [
-        ("csv", b""),
-        ("jsonl", b""),
-        ("parquet", b""),
-        ("parquet", b"PAR1" + bytes(64) + b"PAR1"),
-        ("parquet", b"text,label\nx,Positive\n"),
-        ("csv", "text,label\ncafé,Positive\n".encode("latin-1")),
-        ("jsonl", b'{"text": "a"\n'),
-    ],
-)
-def test_a_damaged_file_is_refused_as_unreadable(tmp_path: Path, kind: str, content: bytes) -> None:
-    sentence = refused(tmp_path, content, kind=kind)
-    assert sentence.startswith(f"train.{kind}: not a readable {kind} file (")
-    assert sentence.endswith("replace it with an intact copy.")
-
-
-def test_a_truncated_parquet_file_is_refused_as_unreadable(tmp_path: Path) -> None:
-    source = tmp_path / "source.parquet"
-    pl.DataFrame({"text": ["x"] * 50, "label": [1] * 50}).write_parquet(source)
-    half = source.read_bytes()[: source.stat().st_size // 2]
-    assert "not a readable parquet file" in refused(tmp_path, half, kind="parquet")
+    assert sentence in refused(tmp_path, content, task, kind)
 
 
 STRANGE = [
@@ -227,24 +218,6 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_a_text(
     assert read(tmp_path, line, kind="jsonl")["text"][0] == "x"
 
 
-@pytest.mark.parametrize(
-    ("rows", "reason"),
-    [
-        (r'{"text": "\ud800", "label": 1}', "surrogates not allowed"),
-        ('{"text": "x", "label": 1}\n{"text": 5, "label": 0}', "several kinds: str, int"),
-        ('{"text": {"a": 1}, "label": 1}\n{"text": "x", "label": 0}', "several kinds: dict, str"),
-        ('{"text": "x", "label": 1}\n{"text": "y", "label": true}', "several kinds: int, bool"),
-        ('{"text": "x", "label": 1, "text": "y"}', "repeats a key among text, label, text"),
-        ('{"text": "x", "label": 1}\n5', "row 2 is not an object"),
-    ],
-)
-def test_json_that_is_no_table_of_texts_is_refused(tmp_path: Path, rows: str, reason: str) -> None:
-    for content in (rows, "[" + rows.replace("\n", ",\n") + "]"):
-        told = refused(tmp_path, content, kind="json")
-        assert told.startswith("train.json: not a readable json file (")
-        assert told.endswith(f"{reason}); correct it, or replace it with an intact copy.")
-
-
 @pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int8(), pa.string())])
 def test_text_that_is_not_utf_8_is_refused(tmp_path: Path, kind: pa.DataType) -> None:
     texts = pa.array([b"x", b"\xff"]).view(pa.string())
@@ -277,11 +250,14 @@ def test_a_path_names_one_file_and_nothing_else(
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
-    for make in (os.mkfifo, os.mkdir):
-        path = tmp_path / f"{make.__name__}.{kind}"
+    for make in (os.mkfifo, os.mkdir, lambda path: None):
+        path = tmp_path / f"file.{kind}"
+        path.unlink(missing_ok=True)
         make(path)
-        with pytest.raises(InputError, match="no such file"):
+        with pytest.raises(InputError, match=rf"file\.{kind}: no such file; correct the path"):
             read_texts("reviews", TASK, {"train": path, "test": path})
+        if path.is_dir():
+            path.rmdir()
 
 
 KINDS: list[tuple[pa.Array, str]] = [
@@ -314,8 +290,8 @@ def test_text_of_every_parquet_kind_is_read(tmp_path: Path, kind: pa.DataType) -
     words = pa.array(["x", "y", "x"]).cast(kind)
     content = parquet(tmp_path, {"text": words, "label": pa.array([0, 1, 1])})
     frame = read(tmp_path, content, kind="parquet")
-    assert frame["text"].to_list()[:3] == ["x", "y", "x"]
-    assert train_labels(frame) == [0, 1, 1]
+    assert frame["text"].to_list() == ["x", "y", "x"]
+    assert frame["label"].to_list() == [0, 1, 1]
 
 
 def test_columns_that_are_not_asked_for_may_hold_anything(tmp_path: Path) -> None:
@@ -323,37 +299,30 @@ def test_columns_that_are_not_asked_for_may_hold_anything(tmp_path: Path) -> Non
     assert read(tmp_path, parquet(tmp_path, columns), kind="parquet")["text"][0] == "x"
 
 
-def test_a_hundred_thousand_rows_are_read_in_seconds(tmp_path: Path) -> None:
-    rows = "".join(f"text number {row},{LABELS[row % 2].strip()}\n" for row in range(100_000))
+def test_many_rows_are_read_in_seconds(tmp_path: Path) -> None:
+    rows = "".join(f"text number {row},{LABELS[row % 2].strip()}\n" for row in range(20_000))
     begun = time.monotonic()
-    labels = train_labels(read(tmp_path, "text,label\n" + rows))
-    assert time.monotonic() - begun < 30
-    assert labels == [0, 1] * 50_000
-
-
-@pytest.mark.parametrize("row", ["a, b and c,Positive", '"a" b,Positive', '"a,Positive'])
-def test_commas_and_quotes_that_are_not_quoted_are_told(tmp_path: Path, row: str) -> None:
-    told = refused(tmp_path, f"text,label\n{row}\n")
-    assert told.startswith("train.csv: not a readable csv file (")
-    assert "); quote texts with commas or line breaks, or replace" in told
+    labels = read(tmp_path, HEAD + rows)["label"].to_list()
+    assert time.monotonic() - begun < 10
+    assert labels == [0, 1] * 10_000
 
 
 @pytest.mark.parametrize("word", ["NA", "None", "null", "nan", "N/A", "-"])
 def test_what_pandas_takes_for_missing_is_a_text_and_a_label(tmp_path: Path, word: str) -> None:
     task = {**TASK, "values": [word, "Positive"]}
     frame = read(tmp_path, f"text,label\n{word},{word}\nx,Positive\n", task)
-    assert frame.filter(split="train").select("text", "label").rows() == [(word, 0), ("x", 1)]
+    assert frame.select("text", "label").rows() == [(word, 0), ("x", 1)]
 
 
 def test_a_whole_file_has_one_type_however_long_it_is(tmp_path: Path) -> None:
-    dates, words = ["2020-01-01"] * 70_000, ["x" * 2000] * 6000  # the library takes 10 MiB at once
+    dates, words = ["2020-01-01"] * 7000, ["x" * 2000] * 6000  # the library takes 10 MiB at once
     labels = [0] * len(words) + [1] * len(dates)
     lines = "".join(
         json.dumps({"text": text, "label": label}) + "\n"
         for text, label in zip([*words, *dates], labels, strict=True)
     )
     frame = read(tmp_path, lines, kind="jsonl")
-    assert frame["text"].to_list()[:-1] == words + dates
+    assert frame["text"].to_list() == words + dates
 
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
@@ -374,8 +343,8 @@ def test_a_compressed_file_is_read_as_what_is_in_it_unless_it_is_cut_off(
     for kind, content in (("csv", "text,label\nx,1\ny,0\n"), ("jsonl", lines)):
         packed = PACK[packing](content.encode())
         frame = read(tmp_path, packed, kind=f"{kind}.{packing}")
-        assert frame["text"].to_list()[:2] == ["x", "y"]
-        assert train_labels(frame) == [1, 0]
+        assert frame["text"].to_list() == ["x", "y"]
+        assert frame["label"].to_list() == [1, 0]
     rows = "".join(f"a text {row * 7919 % 1000},Positive\n" for row in range(2000))
     packed = PACK[packing](f"text,label\n{rows}".encode())
     told = refused(tmp_path, packed[: len(packed) // 2], kind=f"csv.{packing}")
@@ -393,7 +362,7 @@ def test_json_is_a_list_of_objects_or_one_in_each_line(tmp_path: Path, kind: str
     lines = "\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     for content in (json.dumps(rows), json.dumps(rows, indent=2), lines):
         frame = read(tmp_path, f" \n{content}\n", kind=kind)
-        assert train_labels(frame) == [1, 0]
+        assert frame["label"].to_list() == [1, 0]
         assert frame["text"][0] == "x\u2028y"
 
 
@@ -403,10 +372,10 @@ def test_parquet_and_arrow_are_read_as_csv_is(tmp_path: Path) -> None:
         with make(tmp_path / "source.arrow", table.schema) as writer:
             writer.write_table(table)
         content = (tmp_path / "source.arrow").read_bytes()
-        assert train_labels(read(tmp_path, content, kind="arrow")) == [1, 0]
+        assert read(tmp_path, content, kind="arrow")["label"].to_list() == [1, 0]
     pl.DataFrame(table).write_parquet(tmp_path / "source.parquet")
     content = (tmp_path / "source.parquet").read_bytes()
-    assert train_labels(read(tmp_path, content, kind="parquet")) == [1, 0]
+    assert read(tmp_path, content, kind="parquet")["label"].to_list() == [1, 0]
 
 
 def test_files_of_one_split_follow_each_other_with_one_count_of_rows(tmp_path: Path) -> None:
@@ -423,13 +392,6 @@ def test_files_of_one_split_follow_each_other_with_one_count_of_rows(tmp_path: P
     ]
 
 
-@pytest.mark.parametrize("kind", ["pkl", "pickle", "py", "zip", "tar"])
-def test_what_could_hold_code_or_files_is_not_opened(tmp_path: Path, kind: str) -> None:
-    harm = f"cos\nsystem\n(S'touch {tmp_path}/hacked'\ntR."
-    assert "texts are read from .csv," in refused(tmp_path, harm, kind=kind)
-    assert not (tmp_path / "hacked").exists()
-
-
 def of_classes(folder: Path, names: list[str], labels: list[int]) -> bytes:
     """A Parquet file that the library wrote, in which the label column's classes have names."""
     label = datasets.ClassLabel(names=names)
@@ -442,7 +404,7 @@ def of_classes(folder: Path, names: list[str], labels: list[int]) -> bytes:
 def test_classes_in_the_order_of_the_label_words_are_their_indices(tmp_path: Path) -> None:
     for names in (["neg", "pos"], ["NEGATIVE", "positive"]):
         content = of_classes(tmp_path, names, [1, 0, 1])
-        assert train_labels(read(tmp_path, content, kind="parquet")) == [1, 0, 1]
+        assert read(tmp_path, content, kind="parquet")["label"].to_list() == [1, 0, 1]
 
 
 CLASSES = ["positive", "negative"]
@@ -450,26 +412,20 @@ NO_CLASS = "in tasks.reviews.values is none of them or repeats one"
 
 
 @pytest.mark.parametrize(
-    ("names", "labels", "values", "sentence"),
+    ("names", "values", "sentence"),
     [
-        (CLASSES, [0, 1], None, 'in this order, so "positive" would get the label word "Negative"'),
-        ([*CLASSES[::-1], "other"], [0, 1], None, "3 for 2 label words; give one word per class"),
-        (CLASSES[::-1], [0, -1], None, "row 2 has the label -1, which is none of 0, 1;"),
-        (CLASSES, [0, 1], ["neutral", "positive"], NO_CLASS),
-        (CLASSES, [0, 1], [0, 2], NO_CLASS),
-        (CLASSES, [0, 1], [0, "positive"], NO_CLASS),
+        ([*CLASSES[::-1], "other"], {}, "3 for 2 label words; give one word per class"),
+        *(
+            (CLASSES, {"values": v}, NO_CLASS)
+            for v in (["no", "positive"], [0, 2], [0, "positive"])
+        ),
     ],
 )
 def test_classes_that_are_not_those_of_the_label_words_are_refused(
-    tmp_path: Path,
-    names: list[str],
-    labels: list[int],
-    values: list[Any] | None,
-    sentence: str,
+    tmp_path: Path, names: list[str], values: dict[str, Any], sentence: str
 ) -> None:
-    content = of_classes(tmp_path, names, labels)
-    task = TASK if values is None else {**TASK, "values": values}
-    assert sentence in refused(tmp_path, content, task, kind="parquet")
+    content = of_classes(tmp_path, names, [0, 1])
+    assert sentence in refused(tmp_path, content, TASK | values, kind="parquet")
 
 
 @pytest.mark.parametrize(
@@ -479,59 +435,16 @@ def test_classes_that_are_not_those_of_the_label_words_are_refused(
 def test_values_are_names_or_numbers_of_classes(
     tmp_path: Path, values: list[Any], expected: list[int]
 ) -> None:
-    content = of_classes(tmp_path, ["positive", "negative", "other"], [0, 1])
-    task = {**TASK, "values": values}
-    (tmp_path / "train.parquet").write_bytes(content)
-    path = tmp_path / "train.parquet"
-    frame = read_texts("reviews", task, {"train": path, "test": path})
-    assert train_labels(frame) == expected
-
-
-PAIRS: dict[str, Any] = {
-    "columns": {"hypothesis": "second", "premise": ["title", "body"], "label": "label"},
-    "labels": [" No", " Yes"],
-}
-
-
-def pairs(folder: Path, train: str) -> pl.DataFrame:
-    files = {"train": folder / "train.csv", "test": folder / "test.csv"}
-    files["train"].write_text(train)
-    files["test"].write_text("title,body,second,label\nT,b,s,Yes\n")
-    return read_texts("nli", PAIRS, files)
+    content = of_classes(tmp_path, [*CLASSES, "other"], [0, 1])
+    frame = read(tmp_path, content, {**TASK, "values": values}, kind="parquet")
+    assert frame["label"].to_list() == expected
 
 
 def test_fields_are_joined_by_the_unit_separator_in_the_columns_order(tmp_path: Path) -> None:
-    read = pairs(tmp_path, "label,body,title,second\nNo,it rains,Today,It is dry\n")
-    assert read.schema == frame_schema(TEXTS)
-    assert read["text"].to_list() == ["It is dry\x1fToday it rains", "s\x1fT b"]
-    assert read["label"].to_list() == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (
-            "title,body,second,label\nT,b,s,Yes\nT,b\x1fc,s,No\n",
-            "row 2 has the character U+001F i",
-        ),
-        (
-            "title,body,second,label\nT,b,s,No\nT,b, ,No\n",
-            "row 2 has an empty hypothesis (1 in al",
-        ),
-        (
-            "title,body,o,label\nT,b,s,No\n",
-            'there is no column "second" (it has title, body, o, l',
-        ),
-        ("title,body,o,label\nT,b,s,No\n", "set tasks.nli.columns.hypothesis."),
-        ("title,body,second,label,id\nT,b,5,No,5\n", 'column "second" holds numbers alone, and th'),
-    ],
-)
-def test_what_is_wrong_in_a_field_is_told_with_the_field(
-    tmp_path: Path, content: str, sentence: str
-) -> None:
-    with pytest.raises(InputError) as error:
-        pairs(tmp_path, content)
-    assert sentence in str(error.value)
+    path = tmp_path / "train.csv"
+    path.write_text("label,body,title,second\nNo,it rains,Today,It is dry\n", encoding="utf-8")
+    found = read_texts("nli", PAIRS, {"train": path, "test": path})
+    assert found["text"].to_list() == ["It is dry\x1fToday it rains"] * 2
 
 
 def test_a_task_with_one_field_may_have_the_unit_separator(tmp_path: Path) -> None:
@@ -565,9 +478,6 @@ def test_more_training_texts_include_fewer_and_the_draw_belongs_to_the_task() ->
 
 
 def test_texts_of_a_file_are_drawn_and_numbered_anew(tmp_path: Path) -> None:
-    lines = [f"text {row},{'Positive' if row % 2 else 'Negative'}" for row in range(400)]
-    found = read(tmp_path, "\n".join(["text,label", *lines]), {**TASK, "train_examples": 250})
-    train = found.filter(pl.col("split") == "train")
-    assert len(train) == 250
+    lines = "".join(f"text {row},{row % 2}\n" for row in range(400))
+    train = read(tmp_path, HEAD + lines, {**TASK, "train_examples": 250})
     assert train["row"].to_list() == list(range(250))
-    assert found.filter(pl.col("split") == "test")["text"].to_list() == ["good"]

@@ -29,8 +29,8 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.tokenizer import ChatTemplate, open_tokenizer, read_chat_template
 from anchorflow.prepare import gguf_files
 from anchorflow.prepare.chat import Chat
+from anchorflow.prepare.checkpoint import model_directory
 from anchorflow.prepare.gguf_files import QuickReader
-from anchorflow.prepare.model_sources import model_directory
 from anchorflow.prepare.tokenizer import resolve_tokenizer
 
 TEMPLATE = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}\n<é>"

@@ -1,6 +1,6 @@
 """Prompts of reviews: a template, texts, samples, and tokenizers of several kinds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import polars as pl
@@ -130,20 +130,22 @@ def trained(name: str) -> Tokenizer:
     return (MAKERS | NORMALIZING)[name]()
 
 
-def samples(texts: list[str]) -> pl.DataFrame:
-    """One fixed-protocol sample per text, with two demonstrations."""
+def samples(
+    texts: Sequence[str], shown: Sequence[tuple[str, int]] = (("dull", 0), ("fine", 1))
+) -> pl.DataFrame:
+    """One fixed-protocol sample per text, with the same demonstrations of these labels."""
+    shown_texts, labels = zip(*shown, strict=True)
     return pl.DataFrame(
-        {
-            "task": ["reviews"] * len(texts),
-            "seed": [4] * len(texts),
-            "demonstrations": ["fixed"] * len(texts),
-            "example": list(range(10, 10 + len(texts))),
-            "text": texts,
-            "label": [1] * len(texts),
-            "demonstration_rows": [[3, 5]] * len(texts),
-            "demonstration_texts": [["dull", "fine"]] * len(texts),
-            "demonstration_labels": [[0, 1]] * len(texts),
-        }
+        {"example": range(10, 10 + len(texts)), "text": texts}, schema_overrides={"text": pl.String}
+    ).select(
+        pl.lit("reviews").alias("task"),
+        pl.lit(4).alias("seed"),
+        pl.lit("fixed").alias("demonstrations"),
+        pl.all(),
+        pl.lit(1).alias("label"),
+        pl.lit([*range(3, 3 + len(shown))]).alias("demonstration_rows"),
+        pl.lit([*shown_texts]).alias("demonstration_texts"),
+        pl.lit([*labels]).alias("demonstration_labels"),
     )
 
 

@@ -156,7 +156,7 @@ use rule encode as prepare_further_embeddings with:
         "logs/prepare_further_embeddings/{task}.log",
     priority: PRIORITIES["prepare_further_embeddings"]
     params:
-        **prepared("prepare/further_embeddings"),
+        **prepared("prepare/embeddings"),
         spec=further_encoders_spec,
     message:
         "Embedding the texts of {wildcards.task} with further encoders"

@@ -19,8 +19,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.kept_positions import AT_ANY_BUDGET, METHODS
 from anchorflow.model.attention_function import LayerPrefix
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
-from anchorflow.prepare.locating import build_prompt
-from anchorflow.prepare.template import Template
+from anchorflow.prepare.template import Template, build_prompt
 from tiny_models import FAMILIES, PREFIX, shared_prompts, tiny_model
 from tools.document import SCHEMA_FILE
 

@@ -10,7 +10,7 @@ from anchorflow.analyses.faithfulness.measure import edges_named, measure_faithf
 from anchorflow.analyses.knockout.measure import CellEdges
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.model.logits import label_logits
-from anchorflow.prepare.edges import CLASSES
+from anchorflow.prepare.positions import CLASSES
 from constructed.wordy import wordy_prompts
 from tiny_models import FAMILIES, full_attention, tiny_model, whole_batch
 

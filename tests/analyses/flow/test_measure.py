@@ -25,8 +25,7 @@ from anchorflow.analyses.flow.measure import (
 from anchorflow.model.batches import Batch, batches_of
 from anchorflow.model.layers import decoder_layers, recompute_activations
 from anchorflow.model.prefix import shared_token_ids
-from anchorflow.prepare.positions import matched_positions
-from anchorflow.prepare.token_kinds import ABSENT, SOURCES
+from anchorflow.prepare.positions import ABSENT, SOURCES, matched_positions
 from constructed.wordy import bare_prompt, wordy_prompts
 from tiny_models import (
     FAMILIES,

@@ -22,7 +22,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import batches_of
 from anchorflow.model.logits import target_label_logits
-from anchorflow.prepare.edges import AS_HEAVY, edges_of, random_ranks
+from anchorflow.prepare.positions import AS_HEAVY, edges_of, random_ranks
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from flow_pages import shown_tables

@@ -21,7 +21,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.depth import bands_of
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.model.logits import target_logits
-from anchorflow.prepare.edges import AS_HEAVY, CLASSES, edges_of, random_ranks
+from anchorflow.prepare.positions import AS_HEAVY, CLASSES, edges_of, random_ranks
 from anchorflow.random_draws import generator
 from constructed.wordy import wordy_prompts
 from tiny_models import FAMILIES, PlainCut, full_attention, shared_prompts, tiny_model, whole_batch

@@ -16,8 +16,7 @@ from anchorflow.config.configuration import complete_configuration
 from anchorflow.config.errors import InputError
 from anchorflow.config.named_files import files_of_texts
 from anchorflow.config.places import REPOSITORY, WORKFLOW
-from anchorflow.prepare.same_texts import compared, compared_texts
-from anchorflow.prepare.samples import draw_samples
+from anchorflow.prepare.samples import compared, compared_texts, draw_samples
 from anchorflow.prepare.text_sources import read_file
 from anchorflow.prepare.texts import TEXT_KINDS, may_be_another, read_texts
 from anchorflow.schemas.texts import SPLITS

@@ -174,10 +174,7 @@ def _located(
 
 
 def _in_contents(
-    segments: Sequence[Segment],
-    encoding: Encoding,
-    control: Mapping[int, str],
-    unknown: int | None,
+    segments: Sequence[Segment], encoding: Encoding, control: Mapping[int, str], unknown: int | None
 ) -> tuple[Tokens, str | None]:
     """The tokens, and a control token that covers characters of a content, if there is one.
 

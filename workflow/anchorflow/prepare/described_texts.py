@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from anchorflow.config.text_fields import FIELD_SEPARATOR
-from anchorflow.prepare.same_texts import distinct, repeated_texts, with_invisible
+from anchorflow.prepare.samples import distinct, repeated_texts, with_invisible
 from anchorflow.schemas.texts import SPLITS
 
 _EXCERPT = 60  # characters of a text

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.config.named_files import encoder_folder
 from anchorflow.config.text_fields import FIELD_SEPARATOR
 from anchorflow.model.devices import choose_device
-from anchorflow.schemas.embeddings import EMBEDDINGS
+from anchorflow.schemas.embeddings import EMBEDDINGS, FURTHER_EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.texts import TEXTS
 from anchorflow.store.cell import Cell
@@ -139,6 +140,25 @@ def _log_truncated(encoder: "SentenceTransformer", texts: list[str]) -> None:
         )
 
 
+def embed_with_further(
+    texts: pl.DataFrame, paths: Mapping[str, str], device: torch.device
+) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Embed every text of one task with each encoder, one after the other.
+
+    ``paths`` are those under ``encoder.further``, by name. Also returns what identifies each
+    encoder.
+    """
+    parts = [pl.DataFrame(schema=frame_schema(FURTHER_EMBEDDINGS))]
+    identities = {}
+    for name, path in paths.items():
+        key = f"encoder.further.{name}.path"
+        folder = encoder_directory(path, key)
+        embedded = embed_texts(texts, open_encoder(folder, device, key), key)
+        parts.append(embedded.select(pl.lit(name).alias("encoder"), pl.all()))
+        identities[name] = encoder_identity(path, folder)
+    return pl.concat(parts), identities
+
+
 def device_of_job(job: Cell) -> torch.device:
     """The device on which a job runs encoders; on a CPU, with the threads that the job has."""
     torch.set_num_threads(job.threads)
@@ -153,7 +173,11 @@ def encoder_of_job(job: Cell) -> tuple["SentenceTransformer", dict[str, Any]]:
 
 
 def prepare(job: Cell) -> None:
-    """Embed the texts of one task with a sentence encoder."""
-    encoder, identity = encoder_of_job(job)
-    embedded = embed_texts(job.read("texts", TEXTS), encoder)
-    job.write(EMBEDDINGS, embedded, {"encoder": identity})
+    """Embed the texts of one task with a sentence encoder, or with several further ones."""
+    texts = job.read("texts", TEXTS)
+    if "paths" in job.spec:
+        embedded, encoders = embed_with_further(texts, job.spec["paths"], device_of_job(job))
+        job.write(FURTHER_EMBEDDINGS, embedded, {"encoders": encoders})
+    else:
+        encoder, identity = encoder_of_job(job)
+        job.write(EMBEDDINGS, embed_texts(texts, encoder), {"encoder": identity})

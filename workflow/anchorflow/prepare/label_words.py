@@ -18,8 +18,7 @@ from anchorflow.config.cell_names import labels_key, task_of, words_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.tokenizer import token_groups
 from anchorflow.prepare.control_tokens import Tokenizer
-from anchorflow.prepare.locating import PromptError, build_prompt, locate
-from anchorflow.prepare.template import Template
+from anchorflow.prepare.template import PromptError, Template, build_prompt, locate
 from anchorflow.random_draws import generator
 
 log = logging.getLogger(__name__)
@@ -126,10 +125,7 @@ def _check_no_word_begins_another(
 
 
 def _words_that_differ(
-    tokenizer: Tokenizer,
-    template: Template,
-    labels: Sequence[str],
-    alike: Sequence[Sequence[str]],
+    tokenizer: Tokenizer, template: Template, labels: Sequence[str], alike: Sequence[Sequence[str]]
 ) -> list[str] | None:
     """Label words to suggest in place of those that begin alike; None if no suggestion works.
 

@@ -7,12 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    FineGrainedFP8Config,
-    PretrainedConfig,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, FineGrainedFP8Config, PretrainedConfig
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError
@@ -29,10 +24,12 @@ from anchorflow.prepare.checkpoint import (
     check_unquantized,
     check_used,
     dequantized,
+    model_directory,
     quantization_of,
+    reading,
     stored_tensors,
+    without_origin,
 )
-from anchorflow.prepare.model_sources import model_directory, reading, without_origin
 from anchorflow.store.cell import Cell
 from anchorflow.store.checksums import fingerprints, write_json
 from anchorflow.store.replacing import replacing

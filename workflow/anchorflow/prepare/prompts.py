@@ -27,12 +27,13 @@ from anchorflow.prepare.label_words import (
     with_distinct_labels,
     word_tokens,
 )
-from anchorflow.prepare.locating import PromptError, locate
 from anchorflow.prepare.samples import with_shuffled_labels
 from anchorflow.prepare.template import (
+    PromptError,
     PromptTexts,
     Template,
     check_wording_tokens,
+    locate,
     separators_to_try,
     unknown_parts,
 )

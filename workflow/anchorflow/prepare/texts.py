@@ -11,7 +11,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.config.look_alikes import INVISIBLE, SEPARATING
 from anchorflow.config.text_fields import FIELD_SEPARATOR, fields_of
 from anchorflow.prepare.labels import labels_of
-from anchorflow.prepare.same_texts import with_invisible, without_repeated
+from anchorflow.prepare.samples import with_invisible, without_repeated
 from anchorflow.prepare.text_sources import Source, read_file, read_splits
 from anchorflow.random_draws import generator
 from anchorflow.schemas.texts import SPLITS, TEXTS

@@ -33,8 +33,8 @@ from anchorflow.model.layers import keep_outputs, resume
 from anchorflow.model.logits import label_logits, target_label_logits
 from anchorflow.model.prefix import shared_token_ids
 from anchorflow.model.size import Cost, Prompts
-from anchorflow.prepare.edges import WHOLE_ROWS
 from anchorflow.prepare.label_words import taken_together
+from anchorflow.prepare.positions import WHOLE_ROWS
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS
 
@@ -185,7 +185,7 @@ def measure_faithfulness(
     """Estimates for each class of edges, and for equally many random ones, in every layer.
 
     Prompts that exceed the model's context are left out. ``classes`` are some of
-    :data:`~anchorflow.prepare.edges.CLASSES`. With 0 ``steps`` of integration per layer,
+    :data:`~anchorflow.prepare.positions.CLASSES`. With 0 ``steps`` of integration per layer,
     ``integrated`` is null.
     """
     chosen = taken_together(runnable(prompts, "fixed"))

@@ -39,8 +39,7 @@ from anchorflow.model.logits import label_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.label_words import taken_together
-from anchorflow.prepare.positions import matched_positions
-from anchorflow.prepare.token_kinds import ABSENT, KINDS, SOURCES, TokenKinds
+from anchorflow.prepare.positions import ABSENT, KINDS, SOURCES, TokenKinds, matched_positions
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS

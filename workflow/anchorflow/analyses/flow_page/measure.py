@@ -41,8 +41,8 @@ from anchorflow.model.logits import label_logits, target_label_logits
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.target_attention import HeadWrites, find_writes
 from anchorflow.model.tokenizer import open_tokenizer, token_groups
-from anchorflow.prepare.edges import AS_HEAVY, edges_of, random_ranks
 from anchorflow.prepare.label_words import taken_together
+from anchorflow.prepare.positions import AS_HEAVY, edges_of, random_ranks
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS

@@ -32,8 +32,13 @@ from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.target_attention import HeadWrites, RecordWrites, Scales, find_writes
 from anchorflow.model.tokenizer import open_tokenizer, token_groups
-from anchorflow.prepare.positions import label_word_tokens, matched_positions, text_tokens
-from anchorflow.prepare.token_kinds import KINDS, kinds_of
+from anchorflow.prepare.positions import (
+    KINDS,
+    kinds_of,
+    label_word_tokens,
+    matched_positions,
+    text_tokens,
+)
 from anchorflow.random_draws import Draw, generator
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS

@@ -13,10 +13,9 @@ import polars as pl
 
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.control_tokens import Tokenizer, encode
-from anchorflow.prepare.locating import build_prompt
 from anchorflow.prepare.prompts import PromptBuilder
-from anchorflow.prepare.same_texts import distinct
-from anchorflow.prepare.template import Template
+from anchorflow.prepare.samples import distinct
+from anchorflow.prepare.template import Template, build_prompt
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES

@@ -39,7 +39,7 @@ from anchorflow.model.logits import Answers
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.tokenizer import token_groups
-from anchorflow.prepare.edges import (
+from anchorflow.prepare.positions import (
     AS_HEAVY,
     CLASSES,
     WHOLE_ROWS,

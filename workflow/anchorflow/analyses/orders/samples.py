@@ -7,7 +7,7 @@ import polars as pl
 
 from anchorflow.analyses.kernel.samples import with_demonstrations, with_first
 from anchorflow.prepare.prompts import PromptBuilder
-from anchorflow.prepare.same_texts import distinct
+from anchorflow.prepare.samples import distinct
 from anchorflow.random_draws import generator
 
 log = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.config.text_fields import FIELD_SEPARATOR
-from anchorflow.prepare.same_texts import compared, compared_texts, distinct
+from anchorflow.prepare.samples import compared, compared_texts, distinct
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from anchorflow.config.errors import InputError
-from anchorflow.prepare.same_texts import distinct
+from anchorflow.prepare.samples import distinct
 from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
