@@ -10,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from anchorflow.present import style
 from anchorflow.statistics.by_task import AVERAGE
 
 STYLE: dict[str, Any] = {
@@ -31,9 +32,9 @@ def figure_of(
 ) -> Figure:
     """The figure that a function of a ``plot`` module draws of ``tables`` and further arguments."""
     figures: list[Figure] = []
-    monkeypatch.setattr(
-        sys.modules[plot.__module__], "save", lambda figure, paths: figures.append(figure)
-    )
+    module = sys.modules[plot.__module__]
+    saving = module if hasattr(module, "save") else style
+    monkeypatch.setattr(saving, "save", lambda figure, paths: figures.append(figure))
     plot(*tables, **{"style": STYLE, "confidence": 0.95, "paths": {}, **more})
     return figures[0]
 

@@ -40,20 +40,20 @@ def test_where_close_keys_are_confused_the_correlation_is_high_and_where_not_low
     summary = summarize_confusion(predictions, diagnosis, prompts_of(predictions), 0.9)
     assert summary.schema == frame_schema(CONFUSION_SUMMARY)
     correlation = summary.filter(measure="correlation", heads="concatenated").sort("task", "layer")
-    mine = correlation.filter(pl.col("task") == "mine")
+    mine = correlation.filter(task="mine")
     assert mine["mean"][0] > 0.5
     assert mine["mean"][1] == pytest.approx(-mine["mean"][0])
     assert mine["low"][0] < mine["mean"][0] < mine["high"][0]
-    two = correlation.filter(pl.col("task") == "two")
+    two = correlation.filter(task="two")
     assert two["mean"].to_list() == [None, None]  # one pair only
-    average = correlation.filter(pl.col("task") == "average")
+    average = correlation.filter(task="average")
     assert average["mean"].to_list() == pytest.approx(mine["mean"].to_list())
-    auc = summary.filter(pl.col("measure") == "auc", pl.col("task") == "mine")
+    auc = summary.filter(measure="auc", task="mine")
     assert auc.select("label", "other").rows() == list(combinations(range(4), 2))
     assert auc["layer"].null_count() == 6
     assert auc["heads"].null_count() == 6
     distance = summary.filter(measure="distance", task="mine", heads="concatenated")
-    assert distance.filter(pl.col("layer") == 0)["mean"].to_list() == pytest.approx(far)
+    assert distance.filter(layer=0)["mean"].to_list() == pytest.approx(far)
     apart = summary.filter(measure="correlation", heads="separate", task="mine").sort("layer")
     assert apart["mean"].to_list() == pytest.approx(mine["mean"].to_list()[::-1])
 
@@ -77,10 +77,10 @@ def test_a_task_that_was_skipped_whole_keeps_a_row_and_its_count() -> None:
     skipped = prompts[:5].with_columns(task=pl.lit("long"), skipped=pl.lit("too long"))
     both = pl.concat([prompts, skipped])
     summary = summarize_confusion(predictions, diagnosis, both, 0.9)
-    long = summary.filter(pl.col("task") == "long")
+    long = summary.filter(task="long")
     assert long["mean"].null_count() == len(long) == 4
     assert set(long["skipped"]) == {5}
-    assert set(summary.filter(pl.col("task") == "average")["examples"]) == {120}
+    assert set(summary.filter(task="average")["examples"]) == {120}
 
 
 def test_a_label_that_no_example_has_leaves_out_its_pairs() -> None:
@@ -88,5 +88,5 @@ def test_a_label_that_no_example_has_leaves_out_its_pairs() -> None:
     some = predictions.filter(pl.col("label") != 3)
     summary = summarize_confusion(some, diagnosis, prompts_of(some), 0.9)
     auc = summary.filter(measure="auc")
-    assert auc.filter(pl.col("other") == 3)["mean"].null_count() == 3
+    assert auc.filter(other=3)["mean"].null_count() == 3
     assert summary.filter(measure="correlation", task="mine")["mean"].null_count() == 0

@@ -107,7 +107,7 @@ def test_skipped_prompts_are_counted_once_with_fresh_demonstrations() -> None:
     summary = summarize()
     counts = summary.select("task", "skipped").unique().sort("task").rows()
     assert counts == [("average", 3), ("news", 1), ("poems", 2), ("reviews", 0)]
-    assert summary.filter(pl.col("task") == "poems")["mean"].is_null().all()
+    assert summary.filter(task="poems")["mean"].is_null().all()
 
 
 def test_equal_examples_have_the_width_of_a_rare_difference_of_shares_alone() -> None:
@@ -166,7 +166,7 @@ def test_the_order_of_rows_does_not_matter() -> None:
 
 def test_another_task_leaves_a_task_s_interval_as_it_is() -> None:
     alone = {key: layers for key, layers in KNOWN.items() if key[0] == "news"}
-    both, one = (summarize(values).filter(pl.col("task") == "news") for values in (KNOWN, alone))
+    both, one = (summarize(values).filter(task="news") for values in (KNOWN, alone))
     assert both.equals(one)
 
 
@@ -195,7 +195,7 @@ def controls() -> pl.DataFrame:
         {**keys, "example": 1, **zeros, **SECOND, **dict.fromkeys(ABSENT)},
     ]
     table = pl.DataFrame(rows, schema=frame_schema(FLOW))
-    shown = prompts({("news", 0, 0): [], ("news", 0, 1): []}).filter(pl.col("task") == "news")
+    shown = prompts({("news", 0, 0): [], ("news", 0, 1): []}).filter(task="news")
     return summarize_flow(table, shown, "per_example", 0.95).filter(task="news")
 
 

@@ -141,7 +141,7 @@ def test_everything_equals_full_prompts_under_eager_attention(family: str) -> No
     at = [position + offset for position, _ in WORDS for offset in OFFSETS]
     at = [position for position in at if position < 30]  # after that, prompts differ
     for layer, kept in enumerate(cache.layers):
-        ours = tables.states.filter(pl.col("layer") == layer)
+        ours = tables.states.filter(layer=layer)
         for name, plain_states in (("key", kept.keys), ("value", kept.values)):
             np.testing.assert_allclose(
                 np.array(ours[name].to_list()),

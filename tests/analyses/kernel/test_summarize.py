@@ -34,11 +34,11 @@ def test_permuted_weights_are_compared_with_the_model() -> None:
 
 def test_a_task_whose_prompts_are_all_too_long_keeps_its_rows() -> None:
     table = summary(skipped=1)
-    rows = table.filter(pl.col("task") == "long")
+    rows = table.filter(task="long")
     assert len(rows) == 2 * 3 * 3 + 2
     assert rows["mean"].null_count() == len(rows)
     assert rows["skipped"].unique().to_list() == [1]
-    assert table.filter(pl.col("task") == AVERAGE)["skipped"].unique().to_list() == [1]
+    assert table.filter(task=AVERAGE)["skipped"].unique().to_list() == [1]
 
 
 def test_summary_has_every_head_task_and_average() -> None:
@@ -52,12 +52,10 @@ def test_summary_has_every_head_task_and_average() -> None:
         "agreement": 0.5,
         "accuracy": 1.0,
     }
-    shown = table.filter(
-        pl.col("task") == AVERAGE, pl.col("weights") == "max", pl.col("layer") == 1
-    )
+    shown = table.filter(task=AVERAGE, weights="max", layer=1)
     values = dict(shown.select("measure", "mean").iter_rows())
     assert values == {"agreement": 1.0, "accuracy": 0.5, "correlation": 0.5}
     assert shown["examples"].unique().to_list() == [8]
-    low = table.filter(pl.col("measure") == "accuracy")
+    low = table.filter(measure="accuracy")
     assert (low["low"] <= low["mean"]).all()
     assert (low["high"] >= low["mean"]).all()

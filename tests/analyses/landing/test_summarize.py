@@ -14,7 +14,7 @@ from constructed.kernel import landing_summary as summary
 
 def test_attention_is_shared_among_segments_and_divided_by_their_tokens() -> None:
     keys, values = segment_measures(segmented())
-    first = keys.with_columns(pl.Series("value", values[0])).filter(pl.col("layer") == 0)
+    first = keys.with_columns(pl.Series("value", values[0])).filter(layer=0)
     of = {(s, m): v for s, m, v in first.select("segment", "measure", "value").iter_rows()}
     assert of["text", "per_token"] == pytest.approx(0.2 / 2 / 10)
     assert of["label", "per_token"] == pytest.approx(0.16 / 2)
@@ -43,7 +43,7 @@ def test_the_average_has_the_segments_that_all_tasks_have() -> None:
     assert shown["news"] == segment_names(["text"])
     assert set(shown["reviews"]) == set(segment_names(PAIRS))
     assert shown[AVERAGE] == ["before_label", "label", "after"]
-    share = rows.filter(pl.col("measure") == "share", pl.col("segment") == "label")
+    share = rows.filter(measure="share", segment="label")
     means = dict(share.select("task", "mean").iter_rows())
     assert means["news"] == pytest.approx(0.4)
     assert means["reviews"] == pytest.approx(0.24 / 0.5)

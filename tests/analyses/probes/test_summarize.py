@@ -16,12 +16,7 @@ def test_summary_averages_and_gains_over_chance() -> None:
     table = summary()
     assert table.schema == frame_schema(PROBES_SUMMARY)
     assert len(table) == 3 * 2 * 2 * 2 * 3  # tasks, offsets, sources, targets, measures
-    rows = table.filter(
-        pl.col("task") == AVERAGE,
-        pl.col("offset") == 0,
-        pl.col("source") == "value",
-        pl.col("target") == "label",
-    )
+    rows = table.filter(task=AVERAGE, offset=0, source="value", target="label")
     values = dict(rows.select("measure", "mean").iter_rows())
     assert values["accuracy"] == 1.0
     assert values["gain"] == pytest.approx(1.0 - values["shuffled"])
@@ -32,13 +27,7 @@ def test_demonstrations_missing_at_an_offset_do_not_count_there() -> None:
     last_gone = states().filter((pl.col("offset") == -1) | (pl.col("demonstration") < 11))
     shown = samples({0: range(12)})
     table = summarize_probes(measure_probes(last_gone, 0.01), prompts(("news",)), shown, 0.9)
-    rows = table.filter(
-        pl.col("task") == "news",
-        pl.col("offset") == 0,
-        pl.col("source") == "value",
-        pl.col("target") == "label",
-        pl.col("measure") == "accuracy",
-    )
+    rows = table.filter(task="news", offset=0, source="value", target="label", measure="accuracy")
     assert rows["mean"].to_list() == [1.0]
     assert rows["decoded"].to_list() == [11]
 

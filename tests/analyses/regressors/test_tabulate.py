@@ -1,7 +1,5 @@
 """The table of in-context learning compared with regressions."""
 
-import polars as pl
-
 from anchorflow.analyses.regressors.tabulate import tabulate_regressors
 from anchorflow.statistics.by_task import AVERAGE
 from constructed.kernel import regressors_summary as summary
@@ -9,7 +7,7 @@ from constructed.kernel import regressors_summary as summary
 
 def test_the_table_names_every_method() -> None:
     rows = tabulate_regressors(summary()).table
-    assert rows.filter(pl.col("measure") == "accuracy")["method"].to_list() == [
+    assert rows.filter(measure="accuracy")["method"].to_list() == [
         "in context",
         "encoder",
         "encoder logistic",
@@ -21,7 +19,7 @@ def test_the_table_names_every_method() -> None:
 
 def test_published_rows_follow_ours_of_the_same_measure() -> None:
     rows = tabulate_regressors(summary(model="gpt-j-6b", task="sst2")).table
-    accuracy = rows.filter(pl.col("measure") == "accuracy")
+    accuracy = rows.filter(measure="accuracy")
     assert accuracy["method"].to_list()[-3:] == [
         "in context (published)",
         "encoder (published)",

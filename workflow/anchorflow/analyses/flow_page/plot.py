@@ -43,7 +43,7 @@ def flow_pages(
     positions = prompts.drop("label")
     for row in kept_prompts.join(positions, on=["demonstrations", "example"]).iter_rows(named=True):
         of_prompt, of_cuts, of_heads = (
-            table.filter(pl.col("example") == row["example"]) for table in (saliency, cuts, heads)
+            table.filter(example=row["example"]) for table in (saliency, cuts, heads)
         )
         matrices = saliency_matrices(of_prompt.sort("layer", "token"))
         data = page_data(row, matrices, labels, colors, of_cuts)
@@ -148,7 +148,7 @@ def page_data(
         ],
         "layers": single,
         "opens": prompt["strongest_pq"],
-        "cuts": [_cuts(cuts.filter(pl.col("edges") == e), prompt, words, layers) for e in _EDGES],
+        "cuts": [_cuts(cuts.filter(edges=e), prompt, words, layers) for e in _EDGES],
         "averages": {
             key: _view(name, matrices[chosen].mean(0), masks)
             for key, (name, chosen) in averaged.items()

@@ -27,16 +27,8 @@ from anchorflow.analyses.regressors.published import kernel_table_2
 from anchorflow.arrays import Array
 from anchorflow.config.table import SHARE
 from anchorflow.random_draws import halves
-from anchorflow.statistics.by_task import (
-    AVERAGE,
-    estimate_over_seeds,
-    per_seed,
-    require_examples,
-    skipped_prompts,
-    summary_rows,
-    summary_table,
-    texts_of,
-)
+from anchorflow.statistics import by_task
+from anchorflow.statistics.by_task import AVERAGE, texts_of
 from anchorflow.statistics.estimates import (
     Estimate,
     SeedStatistic,
@@ -135,7 +127,7 @@ def summarize_regressors(
     ``further_temperatures`` are those of further encoders, by name. ``chosen_on`` is the share of
     the texts on which the held-out head is chosen; see :func:`choose_head`.
     """
-    require_examples(predictions)
+    by_task.require_examples(predictions)
     of_task: dict[str, dict[Method, Estimate]] = {}
     used: dict[str, dict[Method, float]] = {}
     for (task,), rows in predictions.group_by("task", maintain_order=True):
@@ -169,9 +161,11 @@ def summarize_regressors(
                 pl.lit(method.per_label, pl.Int32).alias("demonstrations_per_label"),
                 pl.lit(used[task][method]).alias("demonstrations"),
             )
-            parts.append(summary_rows({task: estimate}, keys, predictions, confidence, BOUNDS))
+            parts.append(
+                by_task.summary_rows({task: estimate}, keys, predictions, confidence, BOUNDS)
+            )
     counted = pl.concat(parts).join(
-        skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"
+        by_task.skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"
     )
     of_paper = kernel_table_2(predictions["model"][0], tasks)
     if ENCODER not in encoder.lower().replace("_", "-"):
@@ -187,7 +181,7 @@ def summarize_regressors(
         maintain_order="left",
         nulls_equal=True,
     )
-    return summary_table(known, predictions, REGRESSORS_SUMMARY)
+    return by_task.summary_table(known, predictions, REGRESSORS_SUMMARY)
 
 
 def _task(
@@ -201,10 +195,10 @@ def _task(
     """Estimates and mean numbers of demonstrations of one task."""
     hits: dict[Method, dict[int, Array]] = {}
     sizes: dict[Method, list[int]] = {}
-    for seed in per_seed(predictions):
+    for seed in by_task.per_seed(predictions):
         number = seed["seed"][0]
-        drawn = samples.filter(pl.col("seed") == number)
-        fewer = counts.filter(pl.col("seed") == number)
+        drawn = samples.filter(seed=number)
+        fewer = counts.filter(seed=number)
         found = _seed(seed, fewer, drawn, encoders)
         classes = len(seed["probabilities"][0])
         for method, values in found.items():
@@ -215,7 +209,7 @@ def _task(
     # A number of demonstrations is included only if all seeds have it.
     seeds = predictions["seed"].n_unique()
     estimates = {
-        method: estimate_over_seeds(predictions, partial(_mean_hits, of_seeds))
+        method: by_task.estimate_over_seeds(predictions, partial(_mean_hits, of_seeds))
         for method, of_seeds in hits.items()
         if len(of_seeds) == seeds
     }
@@ -306,8 +300,8 @@ def _heads(
 
     estimates = {}
     for weights in head_keys(kernel)["weights"].unique(maintain_order=True):
-        rows = kernel.filter(pl.col("weights") == weights)
-        scores = estimate_over_seeds(rows, of_seed)
+        rows = kernel.filter(weights=weights)
+        scores = by_task.estimate_over_seeds(rows, of_seed)
         here, held_out = choose_head(scores, chosen_on)
         estimates[Method("head_chosen_here", weights)] = here
         estimates[Method("head_held_out", weights)] = held_out
@@ -320,7 +314,7 @@ def _heads(
     for (count,), rows in counted.group_by("demonstrations_per_label", maintain_order=True):
         # A number of demonstrations is included only if all seeds have it.
         if rows["seed"].n_unique() == predictions["seed"].n_unique():
-            here, held_out = choose_head(estimate_over_seeds(rows, of_count), chosen_on)
+            here, held_out = choose_head(by_task.estimate_over_seeds(rows, of_count), chosen_on)
             estimates[Method("head_chosen_here", "max", int(str(count)))] = here
             estimates[Method("head_held_out", "max", int(str(count)))] = held_out
     return estimates
