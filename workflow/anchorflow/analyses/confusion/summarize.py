@@ -105,10 +105,9 @@ def summarize_confusion(
     averaged = predictions.filter(pl.col("task").is_in(defined))
     overall = average(list(correlations.values()))
     parts.append(by_task.summary_rows({AVERAGE: overall}, of_layer, averaged, confidence, BOUNDS))
-    counted = pl.concat(parts, how="diagonal_relaxed").join(
-        by_task.skipped_prompts(prompts, "fixed", predictions), on="task", maintain_order="left"
-    )
-    return by_task.summary_table(counted, predictions, CONFUSION_SUMMARY)
+    summarized = pl.concat(parts, how="diagonal_relaxed")
+    skipped = by_task.skipped_prompts(prompts, "fixed", predictions)
+    return by_task.summary_table(summarized, predictions, CONFUSION_SUMMARY, skipped)
 
 
 def _without_first(columns: int, values: Array) -> Array:

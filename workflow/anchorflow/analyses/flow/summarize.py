@@ -48,10 +48,8 @@ def summarize_flow(
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     estimates = by_task.mean_by_task(flow, tasks, of_seed, len(keys))
     rows = by_task.summary_rows(estimates, keys, flow, confidence, BOUNDS, by="scale")
-    counted = rows.join(
-        by_task.skipped_prompts(prompts, demonstrations), on="task", maintain_order="left"
-    )
-    return by_task.summary_table(counted, flow, FLOW_SUMMARY)
+    skipped = by_task.skipped_prompts(prompts, demonstrations)
+    return by_task.summary_table(rows, flow, FLOW_SUMMARY, skipped)
 
 
 def measures() -> list[tuple[str, str]]:

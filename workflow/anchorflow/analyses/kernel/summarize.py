@@ -157,8 +157,6 @@ def summarize_kernel(
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     estimates = by_task.estimates_by_task(kernel, tasks, of_seed, len(keys))
+    rows = by_task.summary_rows(estimates, keys, predictions, confidence, SUMMARY.bounds)
     skipped = by_task.skipped_prompts(prompts, "kernel")
-    counted = by_task.summary_rows(estimates, keys, predictions, confidence, SUMMARY.bounds).join(
-        skipped, on="task", maintain_order="left"
-    )
-    return by_task.summary_table(counted, predictions, SUMMARY)
+    return by_task.summary_table(rows, predictions, SUMMARY, skipped)

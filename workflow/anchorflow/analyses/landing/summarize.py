@@ -119,7 +119,6 @@ def summarize_landing(
                 nulls_equal=True,
             )
         )
-    counted = pl.concat(parts, how="diagonal").join(
-        by_task.skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"
-    )
-    return by_task.summary_table(counted, segments, LANDING_SUMMARY)
+    rows = pl.concat(parts, how="diagonal")
+    skipped = by_task.skipped_prompts(prompts, "kernel")
+    return by_task.summary_table(rows, segments, LANDING_SUMMARY, skipped)

@@ -83,25 +83,6 @@ def logistic_prediction(queries: Array, demonstrations: Array, labels: Labels) -
     return np.asarray(fitted.predict(queries))
 
 
-def head_scores(kernel: pl.DataFrame, predictions: pl.DataFrame, half_of: pl.DataFrame) -> Array:
-    """The scores that :func:`choose_head` uses, for every example.
-
-    ``kernel`` is of one kind of weights, and ``half_of`` is from ``random_draws.halves``. The
-    scores are [examples, 6 · heads]; NaN in the columns of the half that does not contain the
-    example.
-    """
-    ordered = predictions.sort("example")
-    measures = head_measures(kernel, ordered)
-    return by_half(measures["agreement"], measures["accuracy"], ordered["example"], half_of)
-
-
-def counted_scores(counts: pl.DataFrame, half_of: pl.DataFrame) -> Array:
-    """As :func:`head_scores`, from ``counts`` of one seed with one number of demonstrations."""
-    ordered = counts.sort("example")
-    measures = counted_measures(ordered)
-    return by_half(measures["agreement"], measures["accuracy"], ordered["example"], half_of)
-
-
 # Han et al. 2025, Table 2, for GPT-J-6B, by our names of method and measure; one share per task.
 _KERNEL_TASKS = ("sst2", "mnli", "rotten_tomatoes", "hate", "irony", "offensive")
 _KERNEL_TABLE_2 = {
@@ -189,9 +170,6 @@ def summarize_regressors(
             parts.append(
                 by_task.summary_rows({task: estimate}, keys, predictions, confidence, BOUNDS)
             )
-    counted = pl.concat(parts).join(
-        by_task.skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"
-    )
     of_paper = kernel_table_2(predictions["model"][0], tasks)
     if ENCODER not in encoder.lower().replace("_", "-"):
         of_paper = of_paper.filter(pl.col("method") != "encoder")
@@ -199,14 +177,15 @@ def summarize_regressors(
         pl.when(pl.col("method") == "head_held_out").then(pl.lit("max")).alias("weights"),
         pl.lit(None, pl.Int32).alias("demonstrations_per_label"),
     )
-    known = counted.join(
+    known = pl.concat(parts).join(
         published,
         on=["task", "method", "measure", "weights", "demonstrations_per_label"],
         how="left",
         maintain_order="left",
         nulls_equal=True,
     )
-    return by_task.summary_table(known, predictions, REGRESSORS_SUMMARY)
+    skipped = by_task.skipped_prompts(prompts, "kernel")
+    return by_task.summary_table(known, predictions, REGRESSORS_SUMMARY, skipped)
 
 
 def _task(
@@ -318,28 +297,30 @@ def _heads(
     """
     half_of = halves(predictions["example"], 0, chosen_on)
 
-    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
-        predicted = predictions.filter(pl.col("seed") == rows["seed"][0])
-        scores = head_scores(rows, predicted, half_of)
-        return SeedStatistic(weighted_mean_where_defined(scores), texts_of(predicted))
+    def scored(measures: Mapping[str, Array], texts: pl.DataFrame) -> SeedStatistic:
+        scores = by_half(measures["agreement"], measures["accuracy"], texts["example"], half_of)
+        return SeedStatistic(weighted_mean_where_defined(scores), texts_of(texts))
 
-    estimates = {}
-    for weights in head_keys(kernel)["weights"].unique(maintain_order=True):
-        rows = kernel.filter(weights=weights)
-        scores = by_task.estimate_over_seeds(rows, of_seed)
-        here, held_out = choose_head(scores, chosen_on)
-        estimates[Method("head_chosen_here", weights)] = here
-        estimates[Method("head_held_out", weights)] = held_out
+    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
+        predicted = predictions.filter(seed=rows["seed"][0]).sort("example")
+        return scored(head_measures(rows, predicted), predicted)
 
     def of_count(rows: pl.DataFrame) -> SeedStatistic:
-        scores = counted_scores(rows, half_of)
-        return SeedStatistic(weighted_mean_where_defined(scores), texts_of(rows))
+        ordered = rows.sort("example")
+        return scored(counted_measures(ordered), ordered)
 
+    estimates = {}
+
+    def choose(scores: Estimate, weights: str, per_label: int | None = None) -> None:
+        here, held_out = choose_head(scores, chosen_on)
+        estimates[Method("head_chosen_here", weights, per_label)] = here
+        estimates[Method("head_held_out", weights, per_label)] = held_out
+
+    for weights in head_keys(kernel)["weights"].unique(maintain_order=True):
+        choose(by_task.estimate_over_seeds(kernel.filter(weights=weights), of_seed), weights)
     counted = counts.join(predictions.select("seed", "example"), on=["seed", "example"], how="semi")
     for (count,), rows in counted.group_by("demonstrations_per_label", maintain_order=True):
         # A number of demonstrations is included only if all seeds have it.
         if rows["seed"].n_unique() == predictions["seed"].n_unique():
-            here, held_out = choose_head(by_task.estimate_over_seeds(rows, of_count), chosen_on)
-            estimates[Method("head_chosen_here", "max", int(str(count)))] = here
-            estimates[Method("head_held_out", "max", int(str(count)))] = held_out
+            choose(by_task.estimate_over_seeds(rows, of_count), "max", int(str(count)))
     return estimates
