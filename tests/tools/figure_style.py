@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,8 @@ def figure_of(
     module = sys.modules[plot.__module__]
     saving = module if hasattr(module, "save") else style
     monkeypatch.setattr(saving, "save", lambda figure, paths: figures.append(figure))
-    plot(*tables, **{"style": STYLE, "confidence": 0.95, "paths": {}, **more})
+    known = {"style": STYLE, "confidence": 0.95, "paths": {}, **more}
+    plot(*tables, **{key: known[key] for key in known if key in signature(plot).parameters})
     return figures[0]
 
 

@@ -100,12 +100,13 @@ def _plot_places(axes: Axes, rows: pl.DataFrame) -> Any:
     largest = matrix.max(1, keepdims=True)
     scaled = np.divide(matrix, largest, out=np.zeros(matrix.shape), where=largest > 0)
     image = look.heat_map(axes, scaled, "viridis", (0, 1), (0, 1, -0.5, layers - 0.5))
-    widths = rows.filter(measure="width", layer=0)
+    widths = rows.filter(measure="width", layer=0).drop_nulls("mean")
     of_segment = dict(widths.select("segment", "mean").iter_rows())
     segments = segments_in_order(widths)
     ends = np.cumsum([of_segment[segment] for segment in segments])
-    # Tasks with different fields: the average has only the segments that all of them share.
-    if ends[-1] < 1 - 1e-6:
+    # Tasks with different fields: the average has only the segments that all of them share. A task
+    # that was skipped whole has none.
+    if not len(ends) or ends[-1] < 1 - 1e-6:
         segments, ends = [], ends[:0]
     for end in ends[:-1]:
         axes.axvline(end, color="white", linewidth=0.6, linestyle=":")
