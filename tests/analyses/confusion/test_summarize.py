@@ -1,6 +1,7 @@
 """Confusion of labels told from probabilities, and its correlation with key distances."""
 
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -8,13 +9,16 @@ import pytest
 from scipy.stats import spearmanr
 
 from anchorflow.analyses.confusion import CONFUSION_SUMMARY
+from anchorflow.analyses.confusion.plot import most_confused, plot_confusion
 from anchorflow.analyses.confusion.summarize import (
     confusion_measures,
     rank_correlations,
     summarize_confusion,
 )
+from anchorflow.analyses.confusion.tabulate import tabulate_confusion
 from anchorflow.schemas.frames import frame_schema
 from constructed.confusion import cell, of_two_labels, prompts_of
+from figure_style import STYLE, figure_of
 
 
 def test_rank_correlations_are_spearman_s_where_defined() -> None:
@@ -67,8 +71,12 @@ def test_distances_of_two_kinds_of_heads_are_not_mixed_up() -> None:
     assert of_one.shape == (1, 6 + 2)
 
 
-def test_a_run_without_three_labels_has_no_correlation() -> None:
-    assert of_two_labels().filter(measure="correlation")["mean"].null_count() == 8
+def test_a_run_without_three_labels_has_no_correlation(monkeypatch: pytest.MonkeyPatch) -> None:
+    summary = of_two_labels()
+    assert summary.filter(measure="correlation")["mean"].null_count() == 8
+    assert tabulate_confusion(summary).table["average"].to_list() == ["–", "–"]
+    (said,) = figure_of(monkeypatch, plot_confusion, summary, {"two": ["a", "b"]}).texts[1:]
+    assert said.get_text() == "no task has three or more labels"
 
 
 def test_a_task_that_was_skipped_whole_keeps_a_row_and_its_count() -> None:
@@ -90,3 +98,21 @@ def test_a_label_that_no_example_has_leaves_out_its_pairs() -> None:
     auc = summary.filter(measure="auc")
     assert auc.filter(other=3)["mean"].null_count() == 3
     assert summary.filter(measure="correlation", task="mine")["mean"].null_count() == 0
+
+
+def test_of_many_labels_those_of_the_least_separate_pairs_are_shown() -> None:
+    auc = np.full((4, 4), np.nan)
+    for (a, b), value in {(0, 1): 0.9, (0, 2): 0.6, (1, 2): 0.8, (1, 3): 0.95, (2, 3): 0.7}.items():
+        auc[a, b] = auc[b, a] = value
+    assert [most_confused(auc, n) for n in (2, 3, 9)] == [[0, 2], [0, 2, 3], [0, 1, 2, 3]]
+
+
+def test_label_words_that_mean_something_to_a_figure_are_drawn_as_they_are(tmp_path: Path) -> None:
+    predictions, diagnosis = cell("many", 0, 4, [1.0] * 6)
+    summary = summarize_confusion(predictions, diagnosis, prompts_of(predictions), 0.9)
+    words = [" $\\frac$", " {model} $5", " two\nlines <b>|", " long" * 1000]
+    path = tmp_path / "figure.svg"
+    plot_confusion(summary, {"many": words}, STYLE, 0.9, {"svg": path})
+    drawn = path.read_text(encoding="utf-8")
+    for shown in ("$\\frac$", "{model} $5", "two lines &lt;b&gt;|", "long " * 5 + "long…"):
+        assert f"<!-- {shown}" in drawn

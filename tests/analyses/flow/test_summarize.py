@@ -5,7 +5,7 @@ import pytest
 
 from anchorflow.analyses.flow import FLOW, FLOW_SUMMARY
 from anchorflow.analyses.flow.summarize import FLOWS, measures, summarize_flow
-from anchorflow.config.errors import InputError
+from anchorflow.analyses.flow.tabulate import tabulate_flow
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 
@@ -170,11 +170,6 @@ def test_another_task_leaves_a_task_s_interval_as_it_is() -> None:
     assert both.equals(one)
 
 
-def test_a_table_without_examples_is_refused_with_the_likely_cause() -> None:
-    with pytest.raises(InputError, match="every prompt exceeds the model's context"):
-        summarize({})
-
-
 # One layer of two examples. What is left out is 0.
 FIRST = {"s_wp": 4.0, "s_pq": 2.0, "s_ww": 2.0}
 FIRST |= {"s_wp_text": 1.0, "s_pq_text": 1.0, "s_ww_text": 2.0}
@@ -224,3 +219,21 @@ def test_controls_are_means_of_what_is_defined(flow: str, scale: str, mean: floa
 def test_a_control_that_no_example_has_is_null() -> None:
     controls = summarize().filter(~pl.col("flow").is_in(FLOWS))
     assert controls["mean"].is_null().all()
+
+
+def test_the_table_has_proportions_only_and_controls_in_tables_of_their_own() -> None:
+    paper, further = {"s_wp": 0.25, "s_pq": 0.5}, {"into_share": 0.75, "s_wp_before": 0.2}
+    further["wp_text"] = 1.0
+    rows = [
+        ("a", "news", layer, flow, scale, mean, None, None, 10, 5, 2, 3)
+        for layer in range(2)
+        for flow, value in {**paper, **further}.items()
+        for scale, mean in (("absolute", 9.0), ("proportion", value))
+    ]
+    page = tabulate_flow(pl.DataFrame(rows, schema=frame_schema(FLOW_SUMMARY), orient="row"))
+    index = ["model", "task", "examples", "texts", "skipped", "layer"]
+    assert page.table.columns == [*index, *paper]
+    assert page.table.rows() == [("a", "news", 10, 5, 3, at, "0.25", "0.50") for at in range(2)]
+    for (name, value), table in zip(further.items(), page.further.values(), strict=True):
+        assert table.columns == [*index, name]
+        assert table[name].to_list() == [f"{value:.2f}"] * 2

@@ -2,13 +2,17 @@
 
 import numpy as np
 import polars as pl
+import pytest
 
 from anchorflow.analyses.kernel import KERNEL_SUMMARY
+from anchorflow.analyses.kernel.plot import plot_kernel
 from anchorflow.analyses.kernel.summarize import head_keys, head_measures
+from anchorflow.analyses.kernel.tabulate import tabulate_kernel
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.by_task import AVERAGE
 from constructed.kernel import heads_summary as summary
 from constructed.kernel import kernel, predictions
+from figure_style import figure_of
 
 
 def test_measures_compare_with_the_model_and_with_the_truth() -> None:
@@ -59,3 +63,16 @@ def test_summary_has_every_head_task_and_average() -> None:
     low = table.filter(measure="accuracy")
     assert (low["low"] <= low["mean"]).all()
     assert (low["high"] >= low["mean"]).all()
+
+
+def test_the_best_head_is_named_in_the_figure_and_first_in_the_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    title = figure_of(monkeypatch, plot_kernel, summary()).axes[0].get_title()
+    assert title.startswith("1.00 in layer 1, head 0\n[")
+    assert title.endswith("], constant 0.50")
+    table = tabulate_kernel(summary()).table
+    best = table.group_by("task", maintain_order=True).first()
+    heads = [(task, 1, 0) for task in ("news", "reviews", AVERAGE)]
+    assert best.select("task", "layer", "head").rows() == heads
+    assert table["agreement"][0].startswith("1.00 [")

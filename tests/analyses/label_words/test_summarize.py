@@ -7,7 +7,7 @@ import pytest
 
 from anchorflow.analyses.label_words import LABEL_WORDS_SUMMARY
 from anchorflow.analyses.label_words.summarize import named_labels, summarize_label_words
-from anchorflow.config.errors import InputError
+from anchorflow.analyses.label_words.tabulate import tabulate_label_words
 from anchorflow.random_draws import drawn_texts
 from anchorflow.schemas.frames import frame_schema
 from constructed.label_words import ASKED, SHARES, WORDS, summary, tables
@@ -158,14 +158,6 @@ def test_words_whose_prompts_are_all_too_long_keep_a_row_and_their_count() -> No
     assert row(rows, "mine", "permuted", "follows_meaning")["mean"] is None
 
 
-def test_nothing_to_summarize_is_said() -> None:
-    predictions, *others = tables()
-    with pytest.raises(InputError, match="every prompt exceeds"):
-        summarize_label_words(
-            predictions.clear(), *others, WORDS, "per_example", "mask", ASKED, 0.9
-        )
-
-
 def test_prompts_that_were_not_asked_for_are_not_skipped() -> None:
     """Flow of the first seed alone, and of one text: all others were left out on purpose."""
     predictions, attention, flow, isolation, prompts = tables()
@@ -177,3 +169,14 @@ def test_prompts_that_were_not_asked_for_are_not_skipped() -> None:
     )
     assert row(rows, "mine", "words", "s_wp_early")["skipped"] == 0
     assert row(rows, "mine", "words", "s_wp_early")["examples"] == 1
+
+
+def test_the_table_has_a_row_per_task_and_words() -> None:
+    table = tabulate_label_words(summary()).table
+    words = {"mine": ["words", "symbols", "permuted"], "news": ["words", "symbols"]}
+    words["average"] = words["mine"]
+    rows = [(task, name) for task, of_task in words.items() for name in of_task]
+    assert table.select("task", "words").rows() == rows
+    assert table["follows_meaning"].to_list()[:2] == ["–", "–"]
+    assert table["auc_late"][1] == "0.00"
+    assert table["accuracy"][0].startswith("0.62 [")
