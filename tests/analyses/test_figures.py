@@ -1,34 +1,29 @@
-"""All figures with a column or a row per task: on a page, however many tasks there are."""
+"""All figures: on a page, however many tasks there are, and also where a task was skipped whole."""
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
-from anchorflow.analyses.attention import ATTENTION_SUMMARY
-from anchorflow.analyses.attention.plot import plot_attention
 from anchorflow.analyses.confusion.plot import plot_confusion
-from anchorflow.analyses.confusion.summarize import summarize_confusion
-from anchorflow.analyses.flow import FLOW_SUMMARY
-from anchorflow.analyses.flow.plot import plot_flow
-from anchorflow.analyses.flow.summarize import measures
-from anchorflow.analyses.kernel.plot import plot_kernel
-from anchorflow.analyses.label_words.plot import plot_label_words
-from anchorflow.analyses.landing.plot import plot_landing
-from anchorflow.analyses.orders.plot import plot_orders
-from anchorflow.analyses.perturbations.plot import plot_perturbations
-from anchorflow.analyses.perturbations.summarize import summarize_perturbations
-from anchorflow.analyses.regressors.plot import plot_regressors
-from anchorflow.analyses.retrieval.plot import plot_retrieval
 from anchorflow.analyses.reweighting.plot import plot_reweighting
 from anchorflow.analyses.timing.plot import plot_timing
+from anchorflow.config.registry import load
+from anchorflow.config.stages import ANALYSES, folder_of
 from anchorflow.present.style import PAGE
-from anchorflow.schemas.frames import frame_schema
-from constructed import confusion, kernel, label_words, orders, retrieval
-from constructed.perturbations import tables_of
-from constructed.timing import retention_of, timings_of
+from constructed.summaries import (
+    LAYERS,
+    MANY,
+    SUMMARIES,
+    confused,
+    of_many,
+    shown,
+    timed,
+    with_a_task_skipped_whole,
+)
 from figure_style import figure_of, labels_of
 
 STYLE: dict[str, Any] = {
@@ -37,54 +32,14 @@ STYLE: dict[str, Any] = {
     "resolution": 60,
     "colors": ["#0072B2", "#D55E00", "#595959"],
 }
-
-TASKS = [f"task {number}" for number in range(20)]
-LAYERS = range(12)
-
-
-def of_many(summary: pl.DataFrame) -> pl.DataFrame:
-    """The rows of a summary's first task for each of twenty tasks, and its rows of the average."""
-    first = summary.filter(task=summary["task"][0])
-    averaged = summary.filter(task="average")
-    rows = [first.with_columns(task=pl.lit(task)) for task in TASKS]
-    return pl.concat([*rows, averaged])
+PLOTTED = [name for name, analysis in ANALYSES.items() if analysis.figure]
+OTHERS = ["reweighting", "timing"]  # of measured tables
+AVERAGED = ["heads", "probes", "theory"]  # without a panel per task
 
 
-def by_layer(schema: Any, *keys: dict[str, str]) -> pl.DataFrame:
-    """A summary whose values are all alike, with one row per layer for each of ``keys``."""
-    rows = [
-        {"model": "m", "task": task, "layer": layer, **key, "mean": 0.4, "low": 0.3, "high": 0.5}
-        | {"examples": 6, "texts": 3, "seeds": 2, "skipped": 0, "unpredicted": 0}
-        for task in ("one", "average")
-        for layer in LAYERS
-        for key in keys
-    ]
-    columns = frame_schema(schema)
-    return pl.DataFrame(rows).select(pl.col(name).cast(columns[name]) for name in columns)
-
-
-def flow() -> pl.DataFrame:
-    return by_layer(FLOW_SUMMARY, *({"flow": name, "scale": scale} for name, scale in measures()))
-
-
-def attention() -> pl.DataFrame:
-    return by_layer(
-        ATTENTION_SUMMARY, {"measure": "auc"}, {"measure": "auc_other"}, {"measure": "cumulative"}
-    )
-
-
-def fitted() -> pl.DataFrame:
-    keys = {"model": "m", "seed": 0, "demonstration": 0}
-    cells = [{**keys, "layer": at, "head": head, "beta": 0.1} for at in LAYERS for head in range(8)]
-    return pl.concat(pl.DataFrame(cells).with_columns(task=pl.lit(task)) for task in TASKS)
-
-
-def confused(classes: int, tasks: list[str]) -> pl.DataFrame:
-    far = [0.1 + pair / 1000 for pair in range(classes * (classes - 1) // 2)]
-    cells = [confusion.cell(task, 0, classes, far) for task in tasks]
-    predictions, diagnosis = (pl.concat(parts) for parts in zip(*cells, strict=True))
-    prompts = confusion.prompts_of(predictions)
-    return summarize_confusion(predictions, diagnosis, prompts, 0.9)
+def plot_of(name: str) -> Callable[..., None]:
+    plot: Callable[..., None] = getattr(load(folder_of(name), "plot"), f"plot_{name}")
+    return plot
 
 
 def reads_beyond_the_page(figure: Figure) -> bool:
@@ -95,75 +50,58 @@ def reads_beyond_the_page(figure: Figure) -> bool:
     return box.x0 < -0.05 or box.y0 < -0.05 or box.x1 > width + 0.05 or box.y1 > height + 0.05
 
 
-LABELED: dict[str, tuple[Callable[..., None], Callable[[], pl.DataFrame]]] = {
-    "perturbations": (
-        plot_perturbations,
-        lambda: summarize_perturbations(**tables_of("news", 2), confidence=0.9),
-    ),
-    "regressors": (plot_regressors, kernel.regressors_summary),
-    "retrieval": (plot_retrieval, retrieval.with_a_task_skipped_whole),
-}
-ALONE: dict[str, tuple[Callable[..., None], Callable[[], pl.DataFrame]]] = {
-    "kernel": (plot_kernel, kernel.heads_summary),
-    "attention": (plot_attention, attention),
-    "flow": (plot_flow, flow),
-    "landing": (plot_landing, kernel.landing_summary),
-    "orders": (plot_orders, orders.summary),
-}
+def fits(figure: Figure) -> bool:
+    return figure.get_figwidth() <= PAGE + 1e-9 and not reads_beyond_the_page(figure)
 
 
-@pytest.mark.parametrize("name", [*LABELED, *ALONE, "confusion", "label_words", "timing"])
-@pytest.mark.parametrize("many", [False, True])
+def drawn(monkeypatch: pytest.MonkeyPatch, name: str, summary: pl.DataFrame) -> Figure:
+    plot = plot_of(name)
+    tables = shown(name, summary, signature(plot).parameters)
+    return figure_of(monkeypatch, plot, style=STYLE, **tables)
+
+
+def test_every_figure_is_drawn_here() -> None:
+    assert {*PLOTTED} <= {*SUMMARIES, *OTHERS}
+
+
+@pytest.mark.parametrize("name", [name for name in PLOTTED if name not in OTHERS])
 def test_a_figure_is_never_wider_than_a_page_and_nothing_is_cut_off(
-    name: str, many: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables: list[Any]
-    if name in LABELED:
-        plot, summary = LABELED[name]
-        table = of_many(summary()) if many else summary()
-        tables = [table, labels_of(table)]
-    elif name in ALONE:
-        plot, summary = ALONE[name]
-        tables = [of_many(summary()) if many else summary()]
-    elif name == "confusion":
-        plot = plot_confusion
-        table = confused(6, TASKS if many else ["one"])
-        tables = [table, labels_of(table, 6)]
-    elif name == "label_words":
-        plot = plot_label_words
-        table = label_words.summary()
-        words = label_words.WORDS
-        if many:
-            table = of_many(table)
-            words = {task: next(iter(words.values())) for task in TASKS}
-        tables = [table, words]
-    else:
-        plot = plot_timing
-        tasks = TASKS if many else ["one"]
-        retention = retention_of(tasks)
-        timed = pl.concat([timings_of(task, 30) for task in tasks])
-        tables = [timed, retention, labels_of(retention)]
-    figure = figure_of(monkeypatch, plot, *tables, style=STYLE)
-    assert figure.get_figwidth() <= PAGE + 1e-9
-    assert not reads_beyond_the_page(figure)
-    panels = [panel for panel in figure.axes if panel.get_visible()]
-    assert not many or len(panels) >= 3 or name in ("retrieval", "orders")
+    summary = SUMMARIES[name]()
+    few = drawn(monkeypatch, name, summary)
+    assert fits(few)
+    if name not in AVERAGED:
+        many = drawn(monkeypatch, name, of_many(summary))
+        assert fits(many)
+        panels = [[p for p in figure.axes if p.get_visible()] for figure in (few, many)]
+        assert len(panels[1]) >= len(panels[0])
 
 
-def test_fitted_weights_of_many_tasks_are_on_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    figures: list[Figure] = []
-    monkeypatch.setattr(
-        "anchorflow.analyses.reweighting.plot.save", lambda figure, paths: figures.append(figure)
-    )
-    plot_reweighting(fitted(), STYLE, {})
-    assert figures[0].get_figwidth() <= PAGE + 1e-9
-    assert not reads_beyond_the_page(figures[0])
+@pytest.mark.parametrize("name", [name for name in PLOTTED if name not in (*OTHERS, "theory")])
+def test_a_task_that_was_skipped_whole_leaves_no_figure_undrawn(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert drawn(monkeypatch, name, with_a_task_skipped_whole(SUMMARIES[name]())).axes
+
+
+@pytest.mark.parametrize("tasks", [["one"], MANY], ids=len)
+def test_times_and_fitted_weights_are_on_a_page(
+    tasks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = timed(tasks)
+    labels = labels_of(tables["compression"])
+    assert fits(figure_of(monkeypatch, plot_timing, **tables, labels=labels, style=STYLE))
+    keys = {"model": "m", "seed": 0, "demonstration": 0, "beta": 0.1}
+    cells = [{**keys, "layer": layer, "head": head} for layer in LAYERS for head in range(8)]
+    beta = pl.concat(pl.DataFrame(cells).with_columns(task=pl.lit(task)) for task in tasks)
+    assert fits(figure_of(monkeypatch, plot_reweighting, beta=beta, style=STYLE))
 
 
 def test_of_twenty_labels_the_names_of_the_most_confused_ones_are_legible(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    table = confused(20, ["one"])
+    table = confused(20)
     figure = figure_of(monkeypatch, plot_confusion, table, labels_of(table, 20), style=STYLE)
     names = figure.axes[0].get_yticklabels()
     assert len(names) == 14

@@ -1,24 +1,34 @@
-"""Tables that follow from declarations: rows, columns and notes."""
+"""Tables of all analyses: rows, columns, and notes; and summaries of nothing."""
 
+from inspect import signature
 from typing import Any
 
 import polars as pl
 import pytest
 
 from anchorflow.config.analysis import Presented, Tabulated
-from anchorflow.config.registry import entries
-from anchorflow.config.stages import ANALYSES, folder_of
+from anchorflow.config.errors import InputError
+from anchorflow.config.registry import entries, load
+from anchorflow.config.stages import ANALYSES, STAGES, folder_of
 from anchorflow.config.table import SummaryTable
 from anchorflow.present.page import tabulate_declared
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.store.all_tables import TABLES
 from constructed.rows import CELL, INTERVAL
+from constructed.summaries import SUMMARIES, with_a_task_skipped_whole
 
 DECLARED = {
     name: analysis.table
     for name, analysis in ANALYSES.items()
     if analysis.table and "tabulate" not in entries(folder_of(name))
 }
+OWN = [name for name, of in ANALYSES.items() if of.table and name not in DECLARED]
+MEASURED = ("reweighting", "timing")  # whose tables have more than a summary
+NEVER_REFUSED = ("accuracy", "probes", "theory")
+# What summaries are told beside tables; it matters to none without rows.
+TOLD: dict[str, Any] = {"confidence": 0.9, "chosen_on": 0.5, "temperature": 1.0, "encoder": ""}
+TOLD |= {"demonstrations": "fixed", "variant": "mask", "words": {}, "asked": {}, "baselines": []}
+TOLD |= {"further_temperatures": {}}
 VALUES: dict[Any, Any] = {pl.String: "a", pl.Boolean: True, pl.Int32: 2, pl.Float64: 0.5}
 
 
@@ -84,3 +94,39 @@ def test_a_table_without_further_words_has_all_keys_as_index() -> None:
     page = tabulate_declared(summary_of(table, Tabulated("")), table, Presented("Title"))
     assert page.title == "Title"
     assert page.table.columns[: len(table.settings) + 2] == ["model", "task", *table.settings]
+
+
+@pytest.mark.parametrize("name", [name for name in OWN if name not in MEASURED])
+def test_a_table_of_its_own_has_no_empty_cell_even_if_a_task_was_skipped_whole(name: str) -> None:
+    tabulate = getattr(load(folder_of(name), "tabulate"), f"tabulate_{name}")
+    summary = SUMMARIES[name]()
+    summaries = [summary] if name == "theory" else [summary, with_a_task_skipped_whole(summary)]
+    for page in map(tabulate, summaries):
+        assert not page.table.is_empty()
+        for table in (page.table, *page.further.values()):
+            assert sum(table.null_count().row(0)) == 0
+
+
+def summary_of_nothing(name: str) -> pl.DataFrame:
+    """The summary of tables without rows."""
+    summary = ANALYSES[name].summary
+    assert summary is not None
+    summarize = getattr(load(folder_of(name), "summarize"), f"summarize_{name}")
+    arguments = dict(TOLD)
+    for argument, read in summary.reads.items():
+        stage, _, file = read.partition("/")
+        arguments[argument] = pl.DataFrame(schema=frame_schema(TABLES[STAGES[stage].tables[file]]))
+    wanted = signature(summarize).parameters
+    found: pl.DataFrame = summarize(
+        **{name: arguments[name] for name in wanted if name in arguments}
+    )
+    return found
+
+
+# Accuracy counts what was skipped; probes may have nothing to decode; worlds have no prompts.
+@pytest.mark.parametrize(
+    "name", [name for name, of in ANALYSES.items() if of.summary and name not in NEVER_REFUSED]
+)
+def test_a_summary_of_nothing_is_refused_with_the_likely_cause(name: str) -> None:
+    with pytest.raises(InputError, match="every prompt exceeds the model's context"):
+        summary_of_nothing(name)

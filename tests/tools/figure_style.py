@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from anchorflow.present import style
 from anchorflow.statistics.by_task import AVERAGE
 
 STYLE: dict[str, Any] = {
@@ -31,10 +33,11 @@ def figure_of(
 ) -> Figure:
     """The figure that a function of a ``plot`` module draws of ``tables`` and further arguments."""
     figures: list[Figure] = []
-    monkeypatch.setattr(
-        sys.modules[plot.__module__], "save", lambda figure, paths: figures.append(figure)
-    )
-    plot(*tables, **{"style": STYLE, "confidence": 0.95, "paths": {}, **more})
+    module = sys.modules[plot.__module__]
+    saving = module if hasattr(module, "save") else style
+    monkeypatch.setattr(saving, "save", lambda figure, paths: figures.append(figure))
+    known = {"style": STYLE, "confidence": 0.95, "paths": {}, **more}
+    plot(*tables, **{key: known[key] for key in known if key in signature(plot).parameters})
     return figures[0]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import polars as pl
 
 from anchorflow.analyses.compression.published import table_2
-from anchorflow.analyses.regressors.published import kernel_table_2
+from anchorflow.analyses.regressors.summarize import kernel_table_2
 from anchorflow.analyses.reweighting.published import table_1
 from anchorflow.claims.verdicts import NOT_MEASURED
 from anchorflow.config.stages import ANALYSES

@@ -6,17 +6,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from anchorflow.analyses.attention import ATTENTION, ATTENTION_SUMMARY
+from anchorflow.analyses.attention import ATTENTION_SUMMARY
 from anchorflow.analyses.attention.summarize import (
     class_scores,
     cumulative_share,
     graded_auc,
     summarize_attention,
 )
-from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
-from anchorflow.schemas.predictions import PREDICTIONS
-from anchorflow.schemas.prompts import PROMPTS
 from constructed.attention import (
     HEADS,
     attention_table,
@@ -182,14 +179,6 @@ def test_the_share_s_interval_is_that_of_leaving_out_each_seed() -> None:
     half = 4.302653 * (1 / 12) ** 0.5 / 3**0.5
     assert column(summary, "auc", "reviews", "low") == pytest.approx([5 / 6 - half] * 2, rel=1e-6)
     assert column(summary, "auc", "reviews", "high") == [1, 1]
-
-
-def test_a_run_without_examples_is_refused_with_the_likely_cause() -> None:
-    tables = (
-        pl.DataFrame(schema=frame_schema(schema)) for schema in (ATTENTION, PREDICTIONS, PROMPTS)
-    )
-    with pytest.raises(InputError, match="every prompt exceeds the model's context"):
-        summarize_attention(*tables, 0.95)
 
 
 def test_other_tokens_have_an_auc_beside_that_of_label_words() -> None:

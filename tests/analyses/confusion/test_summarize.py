@@ -1,6 +1,7 @@
 """Confusion of labels told from probabilities, and its correlation with key distances."""
 
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -8,13 +9,16 @@ import pytest
 from scipy.stats import spearmanr
 
 from anchorflow.analyses.confusion import CONFUSION_SUMMARY
+from anchorflow.analyses.confusion.plot import most_confused, plot_confusion
 from anchorflow.analyses.confusion.summarize import (
     confusion_measures,
     rank_correlations,
     summarize_confusion,
 )
+from anchorflow.analyses.confusion.tabulate import tabulate_confusion
 from anchorflow.schemas.frames import frame_schema
 from constructed.confusion import cell, of_two_labels, prompts_of
+from figure_style import STYLE, figure_of
 
 
 def test_rank_correlations_are_spearman_s_where_defined() -> None:
@@ -40,20 +44,20 @@ def test_where_close_keys_are_confused_the_correlation_is_high_and_where_not_low
     summary = summarize_confusion(predictions, diagnosis, prompts_of(predictions), 0.9)
     assert summary.schema == frame_schema(CONFUSION_SUMMARY)
     correlation = summary.filter(measure="correlation", heads="concatenated").sort("task", "layer")
-    mine = correlation.filter(pl.col("task") == "mine")
+    mine = correlation.filter(task="mine")
     assert mine["mean"][0] > 0.5
     assert mine["mean"][1] == pytest.approx(-mine["mean"][0])
     assert mine["low"][0] < mine["mean"][0] < mine["high"][0]
-    two = correlation.filter(pl.col("task") == "two")
+    two = correlation.filter(task="two")
     assert two["mean"].to_list() == [None, None]  # one pair only
-    average = correlation.filter(pl.col("task") == "average")
+    average = correlation.filter(task="average")
     assert average["mean"].to_list() == pytest.approx(mine["mean"].to_list())
-    auc = summary.filter(pl.col("measure") == "auc", pl.col("task") == "mine")
+    auc = summary.filter(measure="auc", task="mine")
     assert auc.select("label", "other").rows() == list(combinations(range(4), 2))
     assert auc["layer"].null_count() == 6
     assert auc["heads"].null_count() == 6
     distance = summary.filter(measure="distance", task="mine", heads="concatenated")
-    assert distance.filter(pl.col("layer") == 0)["mean"].to_list() == pytest.approx(far)
+    assert distance.filter(layer=0)["mean"].to_list() == pytest.approx(far)
     apart = summary.filter(measure="correlation", heads="separate", task="mine").sort("layer")
     assert apart["mean"].to_list() == pytest.approx(mine["mean"].to_list()[::-1])
 
@@ -67,8 +71,12 @@ def test_distances_of_two_kinds_of_heads_are_not_mixed_up() -> None:
     assert of_one.shape == (1, 6 + 2)
 
 
-def test_a_run_without_three_labels_has_no_correlation() -> None:
-    assert of_two_labels().filter(measure="correlation")["mean"].null_count() == 8
+def test_a_run_without_three_labels_has_no_correlation(monkeypatch: pytest.MonkeyPatch) -> None:
+    summary = of_two_labels()
+    assert summary.filter(measure="correlation")["mean"].null_count() == 8
+    assert tabulate_confusion(summary).table["average"].to_list() == ["–", "–"]
+    (said,) = figure_of(monkeypatch, plot_confusion, summary, {"two": ["a", "b"]}).texts[1:]
+    assert said.get_text() == "no task has three or more labels"
 
 
 def test_a_task_that_was_skipped_whole_keeps_a_row_and_its_count() -> None:
@@ -77,10 +85,10 @@ def test_a_task_that_was_skipped_whole_keeps_a_row_and_its_count() -> None:
     skipped = prompts[:5].with_columns(task=pl.lit("long"), skipped=pl.lit("too long"))
     both = pl.concat([prompts, skipped])
     summary = summarize_confusion(predictions, diagnosis, both, 0.9)
-    long = summary.filter(pl.col("task") == "long")
+    long = summary.filter(task="long")
     assert long["mean"].null_count() == len(long) == 4
     assert set(long["skipped"]) == {5}
-    assert set(summary.filter(pl.col("task") == "average")["examples"]) == {120}
+    assert set(summary.filter(task="average")["examples"]) == {120}
 
 
 def test_a_label_that_no_example_has_leaves_out_its_pairs() -> None:
@@ -88,5 +96,23 @@ def test_a_label_that_no_example_has_leaves_out_its_pairs() -> None:
     some = predictions.filter(pl.col("label") != 3)
     summary = summarize_confusion(some, diagnosis, prompts_of(some), 0.9)
     auc = summary.filter(measure="auc")
-    assert auc.filter(pl.col("other") == 3)["mean"].null_count() == 3
+    assert auc.filter(other=3)["mean"].null_count() == 3
     assert summary.filter(measure="correlation", task="mine")["mean"].null_count() == 0
+
+
+def test_of_many_labels_those_of_the_least_separate_pairs_are_shown() -> None:
+    auc = np.full((4, 4), np.nan)
+    for (a, b), value in {(0, 1): 0.9, (0, 2): 0.6, (1, 2): 0.8, (1, 3): 0.95, (2, 3): 0.7}.items():
+        auc[a, b] = auc[b, a] = value
+    assert [most_confused(auc, n) for n in (2, 3, 9)] == [[0, 2], [0, 2, 3], [0, 1, 2, 3]]
+
+
+def test_label_words_that_mean_something_to_a_figure_are_drawn_as_they_are(tmp_path: Path) -> None:
+    predictions, diagnosis = cell("many", 0, 4, [1.0] * 6)
+    summary = summarize_confusion(predictions, diagnosis, prompts_of(predictions), 0.9)
+    words = [" $\\frac$", " {model} $5", " two\nlines <b>|", " long" * 1000]
+    path = tmp_path / "figure.svg"
+    plot_confusion(summary, {"many": words}, STYLE, 0.9, {"svg": path})
+    drawn = path.read_text(encoding="utf-8")
+    for shown in ("$\\frac$", "{model} $5", "two lines &lt;b&gt;|", "long " * 5 + "long…"):
+        assert f"<!-- {shown}" in drawn

@@ -289,8 +289,8 @@ def test_every_column_equals_the_pairs_of_eager_attention(
     eager = tiny_model(family, eager=True)
     assert table.columns == FLOW.names
     for batch in batches_of(prompts, 1, torch.device("cpu")):
-        (prompt,) = prompts.filter(pl.col("example") == batch.examples[0]).to_dicts()
-        layers = table.filter(pl.col("example") == batch.examples[0]).sort("layer")
+        (prompt,) = prompts.filter(example=batch.examples[0]).to_dicts()
+        layers = table.filter(example=batch.examples[0]).sort("layer")
         matrices = plain_saliency(eager, batch)
         for matrix, row in zip(matrices, layers.to_dicts(), strict=True):
             expected = pair_by_pair(matrix, prompt)

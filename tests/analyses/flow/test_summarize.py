@@ -5,7 +5,7 @@ import pytest
 
 from anchorflow.analyses.flow import FLOW, FLOW_SUMMARY
 from anchorflow.analyses.flow.summarize import FLOWS, measures, summarize_flow
-from anchorflow.config.errors import InputError
+from anchorflow.analyses.flow.tabulate import tabulate_flow
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 
@@ -107,7 +107,7 @@ def test_skipped_prompts_are_counted_once_with_fresh_demonstrations() -> None:
     summary = summarize()
     counts = summary.select("task", "skipped").unique().sort("task").rows()
     assert counts == [("average", 3), ("news", 1), ("poems", 2), ("reviews", 0)]
-    assert summary.filter(pl.col("task") == "poems")["mean"].is_null().all()
+    assert summary.filter(task="poems")["mean"].is_null().all()
 
 
 def test_equal_examples_have_the_width_of_a_rare_difference_of_shares_alone() -> None:
@@ -166,13 +166,8 @@ def test_the_order_of_rows_does_not_matter() -> None:
 
 def test_another_task_leaves_a_task_s_interval_as_it_is() -> None:
     alone = {key: layers for key, layers in KNOWN.items() if key[0] == "news"}
-    both, one = (summarize(values).filter(pl.col("task") == "news") for values in (KNOWN, alone))
+    both, one = (summarize(values).filter(task="news") for values in (KNOWN, alone))
     assert both.equals(one)
-
-
-def test_a_table_without_examples_is_refused_with_the_likely_cause() -> None:
-    with pytest.raises(InputError, match="every prompt exceeds the model's context"):
-        summarize({})
 
 
 # One layer of two examples. What is left out is 0.
@@ -195,7 +190,7 @@ def controls() -> pl.DataFrame:
         {**keys, "example": 1, **zeros, **SECOND, **dict.fromkeys(ABSENT)},
     ]
     table = pl.DataFrame(rows, schema=frame_schema(FLOW))
-    shown = prompts({("news", 0, 0): [], ("news", 0, 1): []}).filter(pl.col("task") == "news")
+    shown = prompts({("news", 0, 0): [], ("news", 0, 1): []}).filter(task="news")
     return summarize_flow(table, shown, "per_example", 0.95).filter(task="news")
 
 
@@ -224,3 +219,21 @@ def test_controls_are_means_of_what_is_defined(flow: str, scale: str, mean: floa
 def test_a_control_that_no_example_has_is_null() -> None:
     controls = summarize().filter(~pl.col("flow").is_in(FLOWS))
     assert controls["mean"].is_null().all()
+
+
+def test_the_table_has_proportions_only_and_controls_in_tables_of_their_own() -> None:
+    paper, further = {"s_wp": 0.25, "s_pq": 0.5}, {"into_share": 0.75, "s_wp_before": 0.2}
+    further["wp_text"] = 1.0
+    rows = [
+        ("a", "news", layer, flow, scale, mean, None, None, 10, 5, 2, 3)
+        for layer in range(2)
+        for flow, value in {**paper, **further}.items()
+        for scale, mean in (("absolute", 9.0), ("proportion", value))
+    ]
+    page = tabulate_flow(pl.DataFrame(rows, schema=frame_schema(FLOW_SUMMARY), orient="row"))
+    index = ["model", "task", "examples", "texts", "skipped", "layer"]
+    assert page.table.columns == [*index, *paper]
+    assert page.table.rows() == [("a", "news", 10, 5, 3, at, "0.25", "0.50") for at in range(2)]
+    for (name, value), table in zip(further.items(), page.further.values(), strict=True):
+        assert table.columns == [*index, name]
+        assert table[name].to_list() == [f"{value:.2f}"] * 2

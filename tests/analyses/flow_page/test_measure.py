@@ -44,7 +44,7 @@ def test_every_entry_equals_autograd_on_eager_attention(family: str, words: Toke
     saliency, *_ = measure_flow_page(model, words, prompts, 2, "fixed")
     assert saliency.schema == frame_schema(TOKEN_SALIENCY)
     for batch in batches_of(prompts, 1, torch.device("cpu")):
-        own = saliency.filter(pl.col("example") == batch.examples[0])
+        own = saliency.filter(example=batch.examples[0])
         plain = plain_saliency(eager, batch).tril(-1).numpy()
         assert plain.max() > 0
         assert np.abs(saliency_matrices(own) - plain).max() <= 1e-4 * plain.max()
@@ -56,9 +56,9 @@ def test_means_of_the_matrices_are_those_of_stage_saliency(protocol: str, words:
     table = measure_flow(tiny_model("llama"), prompts, 1000, protocol)
     assert shown["example"].to_list() == [0, 1]
     for prompt in prompts.head(2).iter_rows(named=True):
-        matrices = saliency_matrices(saliency.filter(pl.col("example") == prompt["example"]))
+        matrices = saliency_matrices(saliency.filter(example=prompt["example"]))
         masks = flow_masks(prompt)
-        stage = table.filter(pl.col("example") == prompt["example"]).sort("layer")
+        stage = table.filter(example=prompt["example"]).sort("layer")
         for mask, name in zip(masks, ("s_wp", "s_pq", "s_ww"), strict=True):
             ours = [matrix[mask].mean() for matrix in matrices]
             assert ours == pytest.approx(stage[name].to_list(), rel=1e-4, abs=1e-12)
@@ -75,7 +75,7 @@ def test_cutting_a_flow_in_a_layer_equals_whole_matrices_without_it(
     assert len(cuts) == 2 * len(CUTS) * model.config.num_hidden_layers
     heavy = 0
     for row in cuts.iter_rows(named=True):
-        (prompt,) = prompts.filter(pl.col("example") == row["example"]).to_dicts()
+        (prompt,) = prompts.filter(example=row["example"]).to_dicts()
         (batch,) = batches_of(pl.DataFrame([prompt]), 1, torch.device("cpu"))
         if row["edges"] == AS_HEAVY:
             edges = edges_of(prompt, "label_to_target")
@@ -148,7 +148,7 @@ def test_the_query_and_the_layers_of_strongest_flow_are_told(words: Tokenizer) -
     for prompt, row in zip(
         prompts.iter_rows(named=True), shown.iter_rows(named=True), strict=False
     ):
-        matrices = saliency_matrices(saliency.filter(pl.col("example") == prompt["example"]))
+        matrices = saliency_matrices(saliency.filter(example=prompt["example"]))
         to_words, to_target, _ = flow_masks(prompt)
         assert row["strongest_wp"] == np.argmax([matrix[to_words].mean() for matrix in matrices])
         assert row["strongest_pq"] == np.argmax([matrix[to_target].mean() for matrix in matrices])
@@ -166,7 +166,7 @@ def test_the_first_prompts_by_row_that_can_be_run_are_shown(words: Tokenizer) ->
     (row,) = shown.to_dicts()
     assert sum(row["probabilities"]) == pytest.approx(1)
     assert row["prediction"] == int(np.argmax(row["probabilities"]))
-    token_ids = prompts.filter(pl.col("example") == 1)["token_ids"].item().to_list()
+    token_ids = prompts.filter(example=1)["token_ids"].item().to_list()
     assert [text.strip() for text in row["texts"]] == [f"w{token}" for token in token_ids]
     for examples, rows in ((0, 0), (9, 2)):
         measured = measure_flow_page(model, words, prompts, examples, "fixed")

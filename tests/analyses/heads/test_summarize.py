@@ -1,15 +1,17 @@
 """Means of heads' scores, their differences from controls, and how well halves rank heads."""
 
+import numpy as np
 import polars as pl
 import pytest
 
 from anchorflow.analyses.heads import HEADS_SUMMARY
+from anchorflow.analyses.heads.plot import plot_heads
 from anchorflow.analyses.heads.summarize import ranks_agree, summarize_heads
 from anchorflow.analyses.heads.tabulate import tabulate_heads
-from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from constructed.heads import heads
 from constructed.interventions import prompts
+from figure_style import figure_of
 
 SCORES = {
     "label_copy": {(0, 0): [1.0, 3.0], (0, 1): [-4.0, -4.0], (1, 0): [0.5, 0.5], (1, 1): [0, 1]},
@@ -65,8 +67,6 @@ def test_the_gradient_is_compared_with_the_exact_effect_over_heads() -> None:
 
 
 def test_ranks_that_are_all_alike_agree_with_nothing() -> None:
-    import numpy as np
-
     assert np.isnan(ranks_agree(np.array([1.0, 1.0, 2.0, 3.0])))
     assert ranks_agree(np.array([1.0, 2.0, 2.0, 1.0])) == pytest.approx(-1)
 
@@ -80,6 +80,19 @@ def test_the_table_has_the_highest_heads_by_their_differences_from_controls() ->
     assert (first["layer"], first["head"], first["difference"]) == (1, 1, "–")
 
 
-def test_nothing_measured_is_refused() -> None:
-    with pytest.raises(InputError, match="every prompt exceeds"):
-        summarize_heads(heads({}), prompts(), 0.95)
+def test_the_largest_head_above_0_is_named_and_beside_the_twin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copy = {(0, 0): [1.0], (0, 1): [-4.0], (1, 0): [0.5], (1, 1): [0.0]}
+    below, zero = {place: [-1.0] for place in copy}, {"label_copy": 0.0}
+    table = summarize_heads(heads({"label_copy": copy, "direct": below}, zero), prompts(), 0.95)
+    twin = heads({"label_copy": {**copy, (1, 0): [2.0]}, "direct": copy}, zero, model="tiny+a")
+    panels = figure_of(monkeypatch, plot_heads, table, untrained=twin).axes
+    assert [panel.get_title() for panel in panels[:4]] == [
+        "direct effect\nnone above 0",
+        "label copy\n1.00 at layer 0, head 0",
+        "untrained: 1.00 at layer 0, head 0",
+        "untrained: 2.00 at layer 1, head 0",
+    ]
+    assert [bar.get_xlabel() for bar in panels[4:]] == ["logits"] * 2
+    assert len(figure_of(monkeypatch, plot_heads, table).axes) == 2 + 2  # and color bars

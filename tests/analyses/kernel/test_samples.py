@@ -50,7 +50,7 @@ ROUND = 2 * len("Review: train 00\nSentiment:\n") + len("goodbad")
 
 
 def test_rounds_hold_every_label_once_and_no_test_text() -> None:
-    fixed = draw_samples(texts(), 0, LABELS, 3, 1).filter(pl.col("demonstrations") == "fixed")
+    fixed = draw_samples(texts(), 0, LABELS, 3, 1).filter(demonstrations="fixed")
     rounds = draw_rounds(texts(), fixed, LABELS, 100)
     assert len(rounds) == 12
     assert [sorted(rounds["label"][k : k + 2]) for k in range(0, 12, 2)] == [[0, 1]] * 6
@@ -146,7 +146,7 @@ def test_a_text_of_which_a_tokenizer_makes_nothing_is_told() -> None:
 
 def test_a_label_without_a_training_text_is_named() -> None:
     none_bad = texts().filter((pl.col("split") == "test") | (pl.col("label") == 0))
-    fixed = draw_samples(texts(), 0, LABELS, 3, 1).filter(pl.col("demonstrations") == "fixed")
+    fixed = draw_samples(texts(), 0, LABELS, 3, 1).filter(demonstrations="fixed")
     with pytest.raises(InputError, match=r'tasks.reviews.train: the label "bad" has no training'):
         draw_rounds(none_bad, fixed, LABELS, 5)
 

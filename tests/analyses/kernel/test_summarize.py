@@ -2,13 +2,17 @@
 
 import numpy as np
 import polars as pl
+import pytest
 
 from anchorflow.analyses.kernel import KERNEL_SUMMARY
+from anchorflow.analyses.kernel.plot import plot_kernel
 from anchorflow.analyses.kernel.summarize import head_keys, head_measures
+from anchorflow.analyses.kernel.tabulate import tabulate_kernel
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.by_task import AVERAGE
 from constructed.kernel import heads_summary as summary
 from constructed.kernel import kernel, predictions
+from figure_style import figure_of
 
 
 def test_measures_compare_with_the_model_and_with_the_truth() -> None:
@@ -34,11 +38,11 @@ def test_permuted_weights_are_compared_with_the_model() -> None:
 
 def test_a_task_whose_prompts_are_all_too_long_keeps_its_rows() -> None:
     table = summary(skipped=1)
-    rows = table.filter(pl.col("task") == "long")
+    rows = table.filter(task="long")
     assert len(rows) == 2 * 3 * 3 + 2
     assert rows["mean"].null_count() == len(rows)
     assert rows["skipped"].unique().to_list() == [1]
-    assert table.filter(pl.col("task") == AVERAGE)["skipped"].unique().to_list() == [1]
+    assert table.filter(task=AVERAGE)["skipped"].unique().to_list() == [1]
 
 
 def test_summary_has_every_head_task_and_average() -> None:
@@ -52,12 +56,23 @@ def test_summary_has_every_head_task_and_average() -> None:
         "agreement": 0.5,
         "accuracy": 1.0,
     }
-    shown = table.filter(
-        pl.col("task") == AVERAGE, pl.col("weights") == "max", pl.col("layer") == 1
-    )
+    shown = table.filter(task=AVERAGE, weights="max", layer=1)
     values = dict(shown.select("measure", "mean").iter_rows())
     assert values == {"agreement": 1.0, "accuracy": 0.5, "correlation": 0.5}
     assert shown["examples"].unique().to_list() == [8]
-    low = table.filter(pl.col("measure") == "accuracy")
+    low = table.filter(measure="accuracy")
     assert (low["low"] <= low["mean"]).all()
     assert (low["high"] >= low["mean"]).all()
+
+
+def test_the_best_head_is_named_in_the_figure_and_first_in_the_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    title = figure_of(monkeypatch, plot_kernel, summary()).axes[0].get_title()
+    assert title.startswith("1.00 in layer 1, head 0\n[")
+    assert title.endswith("], constant 0.50")
+    table = tabulate_kernel(summary()).table
+    best = table.group_by("task", maintain_order=True).first()
+    heads = [(task, 1, 0) for task in ("news", "reviews", AVERAGE)]
+    assert best.select("task", "layer", "head").rows() == heads
+    assert table["agreement"][0].startswith("1.00 [")

@@ -19,7 +19,7 @@ def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
         batch_tokens,
         examples,
     )
-    return {KERNEL_TABLES[name].name: table for name, table in measured._asdict().items()}
+    return {KERNEL_TABLES[name].name: table for name, table in measured.items()}
 
 
 SHARDED = {

@@ -7,7 +7,7 @@ import pytest
 
 from anchorflow.analyses.label_words import LABEL_WORDS_SUMMARY
 from anchorflow.analyses.label_words.summarize import named_labels, summarize_label_words
-from anchorflow.config.errors import InputError
+from anchorflow.analyses.label_words.tabulate import tabulate_label_words
 from anchorflow.random_draws import drawn_texts
 from anchorflow.schemas.frames import frame_schema
 from constructed.label_words import ASKED, SHARES, WORDS, summary, tables
@@ -45,13 +45,13 @@ def test_accuracy_is_of_the_words_shown_and_changes_are_paired() -> None:
     assert (same["mean"], same["low"], same["high"]) == (0, -1, 1)
     alone = row(rows, "mine", "symbols", "accuracy")
     assert (alone["low"], alone["high"]) == (0, 1)  # 0.625 ± 0.79 or more
-    own = rows.filter(pl.col("words") == "words")
+    own = rows.filter(words="words")
     assert "accuracy_change" not in own["measure"]
 
 
 def test_a_permuted_word_can_be_taken_by_its_own_meaning() -> None:
     rows = summary()
-    meaning = rows.filter(pl.col("measure") == "follows_meaning")
+    meaning = rows.filter(measure="follows_meaning")
     assert meaning.select("task", "words").rows() == [("mine", "permuted"), ("average", "permuted")]
     # " yes" for label 0 is a "no" by the words shown, label 1 by its meaning.
     assert meaning["mean"].to_list() == [(1 + 0) / 2, None]  # news has no permuted words
@@ -65,7 +65,7 @@ def test_shares_are_by_layer_and_averaged_over_thirds_of_the_layers() -> None:
         ("mine", "words", SHARES["own"]),
         ("news", "symbols", SHARES["other"]),
     ):
-        chosen = rows.filter(pl.col("task") == task, pl.col("words") == words)
+        chosen = rows.filter(task=task, words=words)
         by_layer = chosen.filter(pl.col("measure").is_in(["s_wp_share", "s_pq_share"]))
         assert by_layer["layer"].to_list() == [*range(6), *range(6)]
         assert by_layer["mean"].to_list() == pytest.approx([*wp, *pq])
@@ -77,8 +77,8 @@ def test_auc_is_of_each_layer_and_averaged_over_the_last_third() -> None:
     rows = summary()
     # Early, attention ties. Late, the predicted label's word gets the most of two, or the least.
     for words, late in (("words", 1.0), ("symbols", 0.0), ("permuted", 1.0)):
-        chosen = rows.filter(pl.col("task") == "mine", pl.col("words") == words)
-        by_layer = chosen.filter(pl.col("measure") == "auc")
+        chosen = rows.filter(task="mine", words=words)
+        by_layer = chosen.filter(measure="auc")
         assert by_layer["layer"].to_list() == [*range(6)]
         assert by_layer["mean"].to_list() == pytest.approx([0.5] * 4 + [late] * 2)
         assert row(chosen, "mine", words, "auc_late")["mean"] == pytest.approx(late)
@@ -90,7 +90,7 @@ def test_auc_is_of_each_layer_and_averaged_over_the_last_third() -> None:
 def test_words_that_are_drawn_have_every_measure_but_a_meaning() -> None:
     drawn = {**WORDS, "mine": {"words": [" no", " yes"], "permuted": []}}
     rows = summarize_label_words(*tables(), drawn, "per_example", "mask", ASKED, 0.9)
-    of_words = rows.filter(pl.col("words") == "permuted")
+    of_words = rows.filter(words="permuted")
     assert "follows_meaning" not in of_words["measure"]
     assert row(rows, "mine", "permuted", "accuracy")["mean"] == pytest.approx((0 + 1) / 2)
 
@@ -158,18 +158,10 @@ def test_words_whose_prompts_are_all_too_long_keep_a_row_and_their_count() -> No
     assert row(rows, "mine", "permuted", "follows_meaning")["mean"] is None
 
 
-def test_nothing_to_summarize_is_said() -> None:
-    predictions, *others = tables()
-    with pytest.raises(InputError, match="every prompt exceeds"):
-        summarize_label_words(
-            predictions.clear(), *others, WORDS, "per_example", "mask", ASKED, 0.9
-        )
-
-
 def test_prompts_that_were_not_asked_for_are_not_skipped() -> None:
     """Flow of the first seed alone, and of one text: all others were left out on purpose."""
     predictions, attention, flow, isolation, prompts = tables()
-    first = flow.filter(pl.col("seed") == 0)
+    first = flow.filter(seed=0)
     one = drawn_texts(first, 1)
     asked = {**ASKED, "flow": ([0], 1)}
     rows = summarize_label_words(
@@ -177,3 +169,14 @@ def test_prompts_that_were_not_asked_for_are_not_skipped() -> None:
     )
     assert row(rows, "mine", "words", "s_wp_early")["skipped"] == 0
     assert row(rows, "mine", "words", "s_wp_early")["examples"] == 1
+
+
+def test_the_table_has_a_row_per_task_and_words() -> None:
+    table = tabulate_label_words(summary()).table
+    words = {"mine": ["words", "symbols", "permuted"], "news": ["words", "symbols"]}
+    words["average"] = words["mine"]
+    rows = [(task, name) for task, of_task in words.items() for name in of_task]
+    assert table.select("task", "words").rows() == rows
+    assert table["follows_meaning"].to_list()[:2] == ["–", "–"]
+    assert table["auc_late"][1] == "0.00"
+    assert table["accuracy"][0].startswith("0.62 [")

@@ -5,16 +5,19 @@ import pytest
 
 from anchorflow.analyses.kernel.segments import PLACES, segment_names
 from anchorflow.analyses.landing import LANDING_SUMMARY
+from anchorflow.analyses.landing.plot import plot_landing, segments_in_order
 from anchorflow.analyses.landing.summarize import segment_measures
+from anchorflow.analyses.landing.tabulate import tabulate_landing
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.by_task import AVERAGE
 from constructed.kernel import PAIRS, segmented, summary_with_pairs
 from constructed.kernel import landing_summary as summary
+from figure_style import figure_of
 
 
 def test_attention_is_shared_among_segments_and_divided_by_their_tokens() -> None:
     keys, values = segment_measures(segmented())
-    first = keys.with_columns(pl.Series("value", values[0])).filter(pl.col("layer") == 0)
+    first = keys.with_columns(pl.Series("value", values[0])).filter(layer=0)
     of = {(s, m): v for s, m, v in first.select("segment", "measure", "value").iter_rows()}
     assert of["text", "per_token"] == pytest.approx(0.2 / 2 / 10)
     assert of["label", "per_token"] == pytest.approx(0.16 / 2)
@@ -33,7 +36,7 @@ def test_summary_has_segments_and_places_of_every_layer() -> None:
     assert places["segment"].null_count() == 2
 
 
-def test_the_average_has_the_segments_that_all_tasks_have() -> None:
+def test_the_average_has_the_segments_that_all_tasks_have(monkeypatch: pytest.MonkeyPatch) -> None:
     table = summary_with_pairs()
     rows = table.filter(pl.col("segment").is_not_null(), pl.col("layer") == 0)
     shown = {
@@ -41,9 +44,9 @@ def test_the_average_has_the_segments_that_all_tasks_have() -> None:
         for (task,), of_task in rows.group_by("task")
     }
     assert shown["news"] == segment_names(["text"])
-    assert set(shown["reviews"]) == set(segment_names(PAIRS))
+    assert segments_in_order(table.filter(task="reviews")) == segment_names(PAIRS)
     assert shown[AVERAGE] == ["before_label", "label", "after"]
-    share = rows.filter(pl.col("measure") == "share", pl.col("segment") == "label")
+    share = rows.filter(measure="share", segment="label")
     means = dict(share.select("task", "mean").iter_rows())
     assert means["news"] == pytest.approx(0.4)
     assert means["reviews"] == pytest.approx(0.24 / 0.5)
@@ -52,3 +55,11 @@ def test_the_average_has_the_segments_that_all_tasks_have() -> None:
     assert whole["reviews"] == pytest.approx(0.5 / 0.4 * whole["news"])
     assert whole[AVERAGE] == pytest.approx((whole["news"] + whole["reviews"]) / 2)
     assert table.filter(pl.col("place").is_not_null()).height == 3 * 2 * PLACES
+    assert len(figure_of(monkeypatch, plot_landing, table).axes) == 3 * 3 + 1  # and a color bar
+
+
+def test_the_table_has_a_row_per_layer_and_one_of_tokens() -> None:
+    rows = tabulate_landing(summary()).table
+    assert rows["layer"].to_list() == ["0", "1", "tokens"]
+    assert rows["label"][0].startswith("0.40 [")
+    assert rows["text"][2].startswith("0.67 [")

@@ -31,9 +31,7 @@ def test_probes_are_ridge_classifiers_fitted_to_the_other_folds(classes: int) ->
 
 
 def accuracy(probes: pl.DataFrame, offset: int, source: str, target: str) -> tuple[float, float]:
-    rows = probes.filter(
-        pl.col("offset") == offset, pl.col("source") == source, pl.col("target") == target
-    )
+    rows = probes.filter(offset=offset, source=source, target=target)
     return float(rows["correct"].mean()), float(rows["shuffled"].mean())
 
 

@@ -5,23 +5,21 @@ import pytest
 
 from anchorflow.analyses.probes import PROBES, PROBES_SUMMARY
 from anchorflow.analyses.probes.measure import measure_probes
+from anchorflow.analyses.probes.plot import plot_probes
 from anchorflow.analyses.probes.summarize import summarize_probes
+from anchorflow.analyses.probes.tabulate import tabulate_probes
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.by_task import AVERAGE
 from constructed.kernel import probes_summary as summary
 from constructed.kernel import prompts, samples, states, summary_of_nothing
+from figure_style import figure_of
 
 
 def test_summary_averages_and_gains_over_chance() -> None:
     table = summary()
     assert table.schema == frame_schema(PROBES_SUMMARY)
     assert len(table) == 3 * 2 * 2 * 2 * 3  # tasks, offsets, sources, targets, measures
-    rows = table.filter(
-        pl.col("task") == AVERAGE,
-        pl.col("offset") == 0,
-        pl.col("source") == "value",
-        pl.col("target") == "label",
-    )
+    rows = table.filter(task=AVERAGE, offset=0, source="value", target="label")
     values = dict(rows.select("measure", "mean").iter_rows())
     assert values["accuracy"] == 1.0
     assert values["gain"] == pytest.approx(1.0 - values["shuffled"])
@@ -32,13 +30,7 @@ def test_demonstrations_missing_at_an_offset_do_not_count_there() -> None:
     last_gone = states().filter((pl.col("offset") == -1) | (pl.col("demonstration") < 11))
     shown = samples({0: range(12)})
     table = summarize_probes(measure_probes(last_gone, 0.01), prompts(("news",)), shown, 0.9)
-    rows = table.filter(
-        pl.col("task") == "news",
-        pl.col("offset") == 0,
-        pl.col("source") == "value",
-        pl.col("target") == "label",
-        pl.col("measure") == "accuracy",
-    )
+    rows = table.filter(task="news", offset=0, source="value", target="label", measure="accuracy")
     assert rows["mean"].to_list() == [1.0]
     assert rows["decoded"].to_list() == [11]
 
@@ -91,5 +83,24 @@ def test_demonstrations_that_seeds_share_are_the_same_texts(
     assert (gain["decoded"], gain["seeds"]) == (4, 2)
 
 
-def test_nothing_to_decode_leaves_no_rows() -> None:
-    assert summary_of_nothing().is_empty()
+def test_nothing_to_decode_leaves_no_rows_and_a_figure_that_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nothing = summary_of_nothing()
+    assert nothing.is_empty()
+    assert tabulate_probes(nothing).table.is_empty()
+    figure = figure_of(monkeypatch, plot_probes, nothing)
+    assert "no task has two demonstrations" in figure.get_suptitle()
+
+
+def test_a_single_target_has_keys_and_values_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    both, one = summary(), summary().filter(target="label")
+    panels = [len(figure_of(monkeypatch, plot_probes, rows).axes) for rows in (both, one)]
+    assert panels == [4, 2]
+
+
+def test_the_table_has_the_layer_of_largest_gain_of_every_offset() -> None:
+    earlier = summary().with_columns(pl.col("mean", "low", "high") - 0.25)
+    rows = tabulate_probes(pl.concat([earlier, summary().with_columns(layer=pl.lit(1, pl.Int32))]))
+    assert rows.table["offset"].unique().sort().to_list() == [-1, 0]
+    assert rows.table["layer"].to_list() == [1] * (2 * 2 * 2)

@@ -4,15 +4,20 @@ import warnings
 
 import numpy as np
 import polars as pl
+import pytest
 
 from anchorflow.analyses.kernel.summarize import choose_head
 from anchorflow.analyses.regressors import REGRESSORS_SUMMARY
+from anchorflow.analyses.regressors.plot import plot_regressors
 from anchorflow.analyses.regressors.summarize import encoder_prediction, logistic_prediction
+from anchorflow.analyses.regressors.tabulate import tabulate_regressors
 from anchorflow.random_draws import halves
 from anchorflow.schemas.frames import frame_schema
+from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.statistics.estimates import Estimate, Stratum
 from constructed.kernel import EXAMPLES
 from constructed.kernel import regressors_summary as summary
+from figure_style import figure_of, labels_of
 
 NAN = float("nan")
 
@@ -127,11 +132,15 @@ def test_with_fewer_demonstrations_heads_are_chosen_anew_and_the_model_compared_
     assert sorted(set(of_heads["demonstrations"])) == [2.0, 4.0]
 
 
-def test_a_further_encoder_is_a_method_with_its_own_vectors() -> None:
+def test_a_further_encoder_is_a_method_with_its_own_vectors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     table = summary(further={"swapped": 0.05})  # whose queries lie on the other label's first
     assert value(table, "encoder_swapped", "accuracy", 1) == 0.0
     assert value(table, "encoder", "accuracy", 1) == 1.0
     assert "encoder_swapped_logistic" not in table["method"].to_list()
+    (legend,) = figure_of(monkeypatch, plot_regressors, table, labels_of(table)).legends
+    assert "swapped, kernel regression" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_published_numbers_stand_beside_the_papers_model_and_tasks_alone() -> None:
@@ -147,3 +156,13 @@ def test_published_numbers_stand_beside_the_papers_model_and_tasks_alone() -> No
     other = summary(model="gpt-j-6b", task="sst2", encoder="encoders/bert").drop_nulls("published")
     assert "encoder" not in other["method"].to_list()
     assert len(other) == 3
+
+
+def test_published_rows_follow_ours_of_the_same_measure() -> None:
+    rows = tabulate_regressors(summary(model="gpt-j-6b", task="sst2")).table
+    accuracy = rows.filter(measure="accuracy")
+    ours = ["in context", "encoder", "encoder logistic", "head chosen here", "head held out"]
+    theirs = [f"{name} (published)" for name in ("in context", "encoder", "head held out")]
+    assert accuracy["method"].to_list() == [*ours, *theirs]
+    assert accuracy["sst2"].to_list()[-3:] == ["0.81", "0.50", "0.75"]
+    assert set(accuracy[AVERAGE].to_list()[-3:]) == {"–"}

@@ -5,9 +5,12 @@ import polars as pl
 import pytest
 
 from anchorflow.analyses.theory import THEORY_SUMMARY
+from anchorflow.analyses.theory.plot import plot_theory
 from anchorflow.analyses.theory.summarize import floor, slope, summarize_theory
+from anchorflow.analyses.theory.tabulate import tabulate_theory
 from anchorflow.schemas.frames import frame_schema
 from constructed.theory import KERNELS, measured, summary
+from figure_style import figure_of
 
 
 def test_one_row_per_kernel_number_of_demonstrations_and_measure() -> None:
@@ -100,3 +103,23 @@ def test_published_figures_stand_at_the_same_numbers_of_demonstrations() -> None
     of_them = trends.filter(measure="slope").drop_nulls("published")
     # Σ (log2 n - 3.5) ln d / (ln 2 · 42) over the published row.
     assert of_them["published"].to_list() == pytest.approx([-0.62984], abs=1e-5)
+
+
+def test_one_kernel_and_distances_of_0_are_plotted(monkeypatch: pytest.MonkeyPatch) -> None:
+    least = measured().filter(kernel="theorem", ridge=1e-6).with_columns(distance=pl.lit(0.0))
+    figure_of(monkeypatch, plot_theory, summarize_theory(least, 0.9)).draw_without_rendering()
+
+
+def test_the_table_has_the_published_row_first_and_trends_and_excess_below() -> None:
+    page = tabulate_theory(summary())
+    assert page.table.columns == ["kernel", "inverse", "n = 1", "n = 4", "n = 16", "n = 64"]
+    assert page.table.row(0) == ("[K], Table 3", "–", "1.32", "0.52", "0.16", "0.09")
+    assert page.table["inverse"].to_list()[1:5] == ["ridge 1e-6", "ridge 1e-6", "rank 20", "–"]
+    assert page.table.row(1)[3] == "0.60 [0.57, 0.63]"
+    accuracy, trend, excess, _ = page.further.values()
+    assert trend.columns == ["kernel", "inverse", "slope", "floor"]
+    (floor,) = trend.filter(kernel="theorem", inverse="ridge 1e-6")["floor"]
+    assert floor == "0.10 [0.07, 0.13]"
+    assert excess.filter(kernel="prediction")["n = 16"].to_list() == ["-0.17 [-0.19, -0.16]"]
+    assert "theorem" in excess["kernel"].to_list()  # along leading directions
+    assert accuracy.row(0)[2:] == ("0.34", "0.74", "0.93", "0.96")

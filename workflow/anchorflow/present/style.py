@@ -16,6 +16,7 @@ from matplotlib.axis import Axis
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont
+from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
@@ -27,6 +28,9 @@ from anchorflow.store.replacing import replacing
 matplotlib.use("Agg")
 # It logs every table of a font that a PDF embeds, which would drown the rest of a job's log.
 logging.getLogger("fontTools").setLevel(logging.WARNING)
+
+Style = Mapping[str, Any]  # ``figures`` of the configuration
+Paths = Mapping[str, str | Path]  # a figure's files by format
 
 # Lines also differ by dash and marker, so that they can be distinguished in grayscale.
 DASHES = ("-", "--", ":", "-.")
@@ -44,7 +48,7 @@ _LONGEST_WORD = 30  # characters of a label word that fit below a panel
 
 @contextmanager
 def small_multiples(
-    style: Mapping[str, Any],
+    style: Style,
     rows: int,
     columns: int,
     title: str,
@@ -113,7 +117,7 @@ def _check_font(name: str | None) -> None:
         ) from None
 
 
-def of_tasks(rows: pl.DataFrame, style: Mapping[str, Any]) -> pl.DataFrame:
+def of_tasks(rows: pl.DataFrame, style: Style) -> pl.DataFrame:
     """The rows of the tasks that ``figures.tasks`` lists, in its order, and those of the average.
 
     All rows if it lists none. The average is that of all tasks of the run.
@@ -133,7 +137,7 @@ def layers_by_heads(rows: pl.DataFrame) -> Array:
     return values.reshape(ordered["layer"].n_unique(), -1)
 
 
-def with_controls(style: Mapping[str, Any]) -> bool:
+def with_controls(style: Style) -> bool:
     """Whether ``figures.controls`` asks for the gray lines of controls and untrained networks."""
     return bool(style.get("controls", True))
 
@@ -154,19 +158,23 @@ def as_shown(word: str) -> str:
 
 
 def plot_line(
-    axes: Axes, rows: pl.DataFrame, color: str, order: int, label: str, x: str = "layer"
+    axes: Axes,
+    rows: pl.DataFrame,
+    color: Any,
+    order: int,
+    label: str,
+    x: str = "layer",
+    alpha: float = 0.18,
+    **other: Any,
 ) -> None:
-    """Plot one line with its interval as a band; ``rows`` has columns x, mean, low, and high."""
+    """Plot one line with its interval as a band; ``rows`` has columns x, mean, low, and high.
+
+    Its dashes and markers follow from ``order``, unless they are ``other`` ones.
+    """
     rows = rows.sort(x)
-    axes.fill_between(rows[x], rows["low"], rows["high"], color=color, alpha=0.18, linewidth=0)
-    axes.plot(
-        rows[x],
-        rows["mean"],
-        color=color,
-        linestyle=DASHES[order % len(DASHES)],
-        marker=MARKERS[order % len(MARKERS)],
-        label=label,
-    )
+    axes.fill_between(rows[x], rows["low"], rows["high"], color=color, alpha=alpha, linewidth=0)
+    looks = {"linestyle": DASHES[order % len(DASHES)], "marker": MARKERS[order % len(MARKERS)]}
+    axes.plot(rows[x], rows["mean"], color=color, label=label, **{**looks, **other})
     if x == "layer":
         number_layers(axes.xaxis)
 
@@ -289,7 +297,38 @@ def legend_below(
         legend.remove()
 
 
-def save(figure: Figure, paths: Mapping[str, str | Path]) -> None:
+def legend_of(figure: Figure, panels: Iterable[Axes], most: int = 99) -> None:
+    """A legend below all panels of what some of them show; see :func:`legend_below`."""
+    handle_of = legend_entries(panels)
+    legend_below(figure, handle_of.values(), handle_of, most)
+
+
+def heat_map(
+    axes: Axes,
+    values: Array,
+    colors: str,
+    limits: tuple[float, float],
+    extent: tuple[float, float, float, float] | None = None,
+) -> AxesImage:
+    """Plot a value per layer, from below, and head, [L, H], with these limits of the colors.
+
+    With an ``extent``, its columns are places in place of heads.
+    """
+    least, most = limits
+    of: Any = {"origin": "lower", "aspect": "auto", "interpolation": "nearest", "extent": extent}
+    image = axes.imshow(values, colors, vmin=least, vmax=most, **of)
+    if extent is None:
+        number_layers(axes.xaxis)
+    number_layers(axes.yaxis)
+    return image
+
+
+def circle(axes: Axes, layer: int, head: int) -> None:
+    """Mark a head in a heat map."""
+    axes.plot(head, layer, "o", color="white", markeredgecolor="black", markersize=3.5)
+
+
+def save(figure: Figure, paths: Paths) -> None:
     """Write a figure once per format, for example ``{"pdf": …, "png": …}``.
 
     Without dates, so that equal results are equal files.

@@ -1,10 +1,11 @@
 """Declared tables as schemas of Arrow and of polars."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -37,6 +38,18 @@ def frame_schema(table: Table) -> pl.Schema:
     empty = pl.from_arrow(arrow_schema(table).empty_table())
     assert isinstance(empty, pl.DataFrame)
     return empty.schema
+
+
+def places_of(shape: Sequence[int], **axes: Any) -> dict[str, Any]:
+    """Where each entry of an array lies along its axes, row by row.
+
+    By the values that an axis is given, or by numbers where it is given None.
+    """
+    places = np.indices(shape).reshape(len(shape), -1)
+    return {
+        axis: at if values is None else np.array(values)[at]
+        for (axis, values), at in zip(axes.items(), places, strict=True)
+    }
 
 
 def keyed(frame: pl.DataFrame, keys: Mapping[str, Any], table: Table) -> pl.DataFrame:

@@ -189,6 +189,10 @@ def summary_rows(
     return pl.concat(parts)
 
 
-def summary_table(rows: pl.DataFrame, source: pl.DataFrame, table: Table) -> pl.DataFrame:
-    """The summary rows with all columns of the table."""
+def summary_table(
+    rows: pl.DataFrame, source: pl.DataFrame, table: Table, skipped: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """The summary rows with all columns of the table, and the count of :func:`skipped_prompts`."""
+    if skipped is not None:
+        rows = rows.join(skipped, on="task", maintain_order="left")
     return keyed(rows, {"model": source["model"][0]}, table)

@@ -22,7 +22,8 @@ from anchorflow.model.target_attention import (
     rows_and_logits,
 )
 from anchorflow.model.tokenizer import open_tokenizer
-from anchorflow.schemas.frames import frame_schema, keyed
+from anchorflow.model.word_scores import Words
+from anchorflow.schemas.frames import frame_schema, keyed, places_of
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 
@@ -80,16 +81,12 @@ def measure_attention(
 def _attention_frame(
     batch: Batch, rows: DemonstrationAttention, keys: Mapping[str, str | int]
 ) -> pl.DataFrame:
-    layer, example, head, demonstration = np.indices(rows.label.shape)
+    shape = rows.label.shape
+    labels = batch.demonstration_labels.cpu().numpy()
     frame = pl.DataFrame(
         {
-            "example": np.array(batch.examples)[example.ravel()],
-            "layer": layer.ravel(),
-            "head": head.ravel(),
-            "demonstration": demonstration.ravel(),
-            "label": batch.demonstration_labels.cpu().numpy()[
-                example.ravel(), demonstration.ravel()
-            ],
+            **places_of(shape, layer=None, example=batch.examples, head=None, demonstration=None),
+            "label": np.broadcast_to(labels[:, None], shape).ravel(),
             "attention_label": rows.label.numpy().ravel(),
             "attention_max": rows.largest.numpy().ravel(),
             "attention_mean": rows.mean.numpy().ravel(),

@@ -8,14 +8,8 @@ import polars as pl
 
 from anchorflow.analyses.attention import ATTENTION_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
-from anchorflow.statistics.by_task import (
-    AVERAGE,
-    estimates_by_task,
-    require_examples,
-    summary_rows,
-    summary_table,
-    texts_of,
-)
+from anchorflow.statistics import by_task
+from anchorflow.statistics.by_task import AVERAGE, texts_of
 from anchorflow.statistics.estimates import (
     Estimate,
     SeedStatistic,
@@ -168,7 +162,7 @@ def summarize_attention(
 
     Classes that the model never predicts for a task and seed are left out there, and counted.
     """
-    require_examples(predictions)
+    by_task.require_examples(predictions)
     layers = attention["layer"].n_unique()
 
     def of_seed(
@@ -182,7 +176,7 @@ def summarize_attention(
 
     def estimated(auc: Auc, others: bool = False) -> dict[str, Estimate]:
         of_auc = partial(of_seed, auc=auc, others=others)
-        return estimates_by_task(attention, tasks, of_auc, layers)
+        return by_task.estimates_by_task(attention, tasks, of_auc, layers)
 
     tasks = attention["task"].unique(maintain_order=True).to_list()
     aucs = estimated(auc_of_predictions)
@@ -198,12 +192,12 @@ def summarize_attention(
     for measure in SUMMARY.measured:
         keys = pl.DataFrame({"layer": range(layers), "measure": [measure] * layers})
         parts.append(
-            summary_rows(estimates[measure], keys, predictions, confidence, SUMMARY.bounds)
+            by_task.summary_rows(estimates[measure], keys, predictions, confidence, SUMMARY.bounds)
         )
     rows = pl.concat(parts).with_columns(
         pl.col("task").replace_strict(unpredicted, return_dtype=pl.Int32).alias("unpredicted")
     )
-    return summary_table(rows, predictions, SUMMARY)
+    return by_task.summary_table(rows, predictions, SUMMARY)
 
 
 def _unpredicted(predictions: pl.DataFrame) -> dict[str, int]:

@@ -1,7 +1,6 @@
 """Fig. 6 of [A] for any model: confusion of labels, measured and predicted from their keys."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -12,7 +11,8 @@ from matplotlib.image import AxesImage
 
 from anchorflow.arrays import Array
 from anchorflow.depth import last_third
-from anchorflow.present.style import as_shown, describe, plot_line, save, small_multiples
+from anchorflow.present import style as look
+from anchorflow.present.style import Paths, Style, small_multiples
 from anchorflow.statistics.by_task import AVERAGE
 
 _COLORS = "cividis"  # color-blind safe; dark where labels are confused
@@ -36,24 +36,22 @@ def most_confused(auc: Array, number: int) -> list[int]:
     return sorted(np.argsort(lowest, kind="stable")[:number].tolist())
 
 
-def _plot_none(
-    confusion: pl.DataFrame, style: Mapping[str, Any], paths: Mapping[str, str | Path]
-) -> None:
+def _plot_none(confusion: pl.DataFrame, style: Style, paths: Paths) -> None:
     """Save a figure that states why there is nothing to plot."""
     title = f"Confusion of labels and distance between their keys,\n{confusion['model'][0]}"
     with small_multiples(style, 1, 2, title) as (figure, axes):
         for panel in axes[0]:
             panel.set_axis_off()
         figure.text(0.5, 0.4, "no task has three or more labels", ha="center")
-        save(figure, paths)
+        look.save(figure, paths)
 
 
 def plot_confusion(
     summary: pl.DataFrame,
     labels: Mapping[str, Sequence[str]],
-    style: Mapping[str, Any],
+    style: Style,
     confidence: float,
-    paths: Mapping[str, str | Path],
+    paths: Paths,
 ) -> None:
     """Plot ``CONFUSION_SUMMARY`` for one model, one row per task with three or more labels.
 
@@ -72,10 +70,10 @@ def plot_confusion(
         _plot_none(summary, style, paths)
         return
     last_row = [AVERAGE] if len(tasks) != 1 else []
-    layers = summary.filter(pl.col("measure") == "correlation")["layer"].n_unique()
+    layers = summary.filter(measure="correlation")["layer"].n_unique()
     late = last_third(layers).start
     title = "Confusion of labels and distance between their keys,\n"
-    title += describe(summary, confidence)
+    title += look.describe(summary, confidence)
     with small_multiples(style, len(tasks) + len(last_row), 3, title, share=False) as (fig, axes):
         fig.set_figheight(fig.get_figheight() + 0.6 * len(tasks) + 0.5)  # names, and color bars
         for task, (left, middle, right) in zip([*tasks, *last_row], axes, strict=True):
@@ -112,11 +110,11 @@ def plot_confusion(
             extend = "min" if column == 0 else "neither"
             fig.colorbar(image, ax=of_tasks, label=name, location="top", extend=extend)
         axes[-1][2].set_xlabel("layer")
-        save(fig, paths)
+        look.save(fig, paths)
 
 
 def _plot_correlation(axes: Axes, rows: pl.DataFrame, color: str) -> None:
-    plot_line(axes, rows, color, 0, "")
+    look.plot_line(axes, rows, color, 0, "")
     if rows["mean"].is_null().all():
         reason = "all pairs have\nthe same AUC"
         axes.text(0.5, 0.1, reason, transform=axes.transAxes, ha="center")
@@ -127,7 +125,7 @@ def _plot_correlation(axes: Axes, rows: pl.DataFrame, color: str) -> None:
 
 def _plot_matrix(axes: Axes, matrix: Array, labels: Sequence[str], lowest: float) -> AxesImage:
     image = axes.imshow(matrix, _COLORS, vmin=lowest, vmax=1, interpolation="nearest")
-    words = [as_shown(word) for word in labels]
+    words = [look.as_shown(word) for word in labels]
     # Names shrink so that those of many labels fit one below the other.
     height = axes.get_window_extent().height / axes.figure.dpi * 72  # points
     size = min(plt.rcParams["font.size"], 0.85 * height / len(words))

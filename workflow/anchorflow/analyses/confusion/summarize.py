@@ -10,16 +10,8 @@ from scipy.stats import rankdata
 from anchorflow.analyses.confusion import CONFUSION_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.table import CORRELATION, SHARE
-from anchorflow.statistics.by_task import (
-    AVERAGE,
-    estimate_over_seeds,
-    require_examples,
-    skipped_prompts,
-    summary_rows,
-    summary_table,
-    texts_of,
-    undefined,
-)
+from anchorflow.statistics import by_task
+from anchorflow.statistics.by_task import AVERAGE, texts_of
 from anchorflow.statistics.estimates import SeedStatistic, average, pairwise_auc
 
 BOUNDS = {"auc": SHARE, "correlation": CORRELATION}
@@ -85,7 +77,7 @@ def summarize_confusion(
     Intervals are over seeds and examples, and distances have none. The average counts only examples
     of tasks that have a correlation.
     """
-    require_examples(predictions)
+    by_task.require_examples(predictions)
     layers = confusion.select("heads", "layer").unique().sort("heads", "layer")
     of_layer = layers.with_columns(measure=pl.lit("correlation"))
 
@@ -96,23 +88,26 @@ def summarize_confusion(
 
     parts, correlations = [], {}
     for task in prompts["task"].unique(maintain_order=True):
-        rows = predictions.filter(pl.col("task") == task)
-        measured = confusion.filter(pl.col("task") == task)
+        rows = predictions.filter(task=task)
+        measured = confusion.filter(task=task)
         pairs = measured.select("label", "other").unique().sort("label", "other")
         of_pair = pairs.with_columns(measure=pl.lit("auc"))
-        estimate = undefined(len(layers)) if rows.is_empty() else estimate_over_seeds(rows, of_seed)
+        estimate = (
+            by_task.undefined(len(layers))
+            if rows.is_empty()
+            else by_task.estimate_over_seeds(rows, of_seed)
+        )
         keys = pl.concat([of_pair, of_layer], how="diagonal")
-        parts.append(summary_rows({task: estimate}, keys, predictions, confidence, BOUNDS))
+        parts.append(by_task.summary_rows({task: estimate}, keys, predictions, confidence, BOUNDS))
         correlations[task] = estimate.map(partial(_without_first, len(pairs)))
         parts.append(_distances(measured, parts[-1]))
     defined = [task for task, found in correlations.items() if not np.isnan(found.values).all()]
     averaged = predictions.filter(pl.col("task").is_in(defined))
     overall = average(list(correlations.values()))
-    parts.append(summary_rows({AVERAGE: overall}, of_layer, averaged, confidence, BOUNDS))
-    counted = pl.concat(parts, how="diagonal_relaxed").join(
-        skipped_prompts(prompts, "fixed", predictions), on="task", maintain_order="left"
-    )
-    return summary_table(counted, predictions, CONFUSION_SUMMARY)
+    parts.append(by_task.summary_rows({AVERAGE: overall}, of_layer, averaged, confidence, BOUNDS))
+    summarized = pl.concat(parts, how="diagonal_relaxed")
+    skipped = by_task.skipped_prompts(prompts, "fixed", predictions)
+    return by_task.summary_table(summarized, predictions, CONFUSION_SUMMARY, skipped)
 
 
 def _without_first(columns: int, values: Array) -> Array:

@@ -46,6 +46,29 @@ _INTO = {
     "instruction": "tokens of the instruction",
 }
 
+
+_IN_NATS = {
+    **_FLOWS,
+    **{
+        f"{flow}_{matched}": f"{flow} of {positions}"
+        for matched, positions in _IN_PLACE.items()
+        for flow in _FLOWS
+    },
+    **{
+        f"target_{kind}": f"mean significance for the target, per token, of {tokens}"
+        for kind, tokens in _ATTENDED.items()
+    },
+    **{f"wp_{source}": f"part of s_wp from {tokens}" for source, tokens in _SOURCES.items()},
+    **{
+        f"own_{name}": f"mean significance from the tokens of a demonstration's text to {tokens}"
+        for name, tokens in _FROM_OWN_TEXT.items()
+    },
+    **{
+        f"into_{kind}": f"mean over {tokens} of the mean significance from each earlier token"
+        for kind, tokens in _INTO.items()
+    },
+}
+
 FLOW = table(
     "flow",
     "one per (example, layer), for the loss of the label word's first token with either scoring; a "
@@ -53,43 +76,7 @@ FLOW = table(
     *f.CELL,
     f.EXAMPLE,
     f.LAYER,
-    *(Column(flow, "float64", description, "nats") for flow, description in _FLOWS.items()),
-    *(
-        Column(f"{flow}_{matched}", "float64", f"{flow} of {positions}", "nats")
-        for matched, positions in _IN_PLACE.items()
-        for flow in _FLOWS
-    ),
-    *(
-        Column(
-            f"target_{kind}",
-            "float64",
-            f"mean significance for the target, per token, of {tokens}",
-            "nats",
-        )
-        for kind, tokens in _ATTENDED.items()
-    ),
-    *(
-        Column(f"wp_{source}", "float64", f"part of s_wp from {tokens}", "nats")
-        for source, tokens in _SOURCES.items()
-    ),
-    *(
-        Column(
-            f"own_{name}",
-            "float64",
-            f"mean significance from the tokens of a demonstration's text to {tokens}",
-            "nats",
-        )
-        for name, tokens in _FROM_OWN_TEXT.items()
-    ),
-    *(
-        Column(
-            f"into_{kind}",
-            "float64",
-            f"mean over {tokens} of the mean significance from each earlier token",
-            "nats",
-        )
-        for kind, tokens in _INTO.items()
-    ),
+    *(Column(name, "float64", words, "nats") for name, words in _IN_NATS.items()),
     keys="model task seed example layer",
 )
 

@@ -1,25 +1,11 @@
 """Fig. 3 of [A] for any model: the three information flows by layer, and their controls."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 import polars as pl
 from matplotlib.axes import Axes
 
 from anchorflow.analyses.flow.summarize import FLOWS, RATIOS, mean_shares
-from anchorflow.present.style import (
-    DASHES,
-    describe,
-    legend_below,
-    legend_entries,
-    name_y,
-    plot_line,
-    save,
-    small_multiples,
-    tasks_in_order,
-    with_controls,
-)
+from anchorflow.present import style as look
+from anchorflow.present.style import Paths, Style, small_multiples
 
 _FLOWS = {
     "s_wp": "$S_{wp}$: to label words",
@@ -37,9 +23,9 @@ _RATIO_COLORS = ("#009E73", "#CC79A7", "#E69F00")
 
 def plot_flow(
     summary: pl.DataFrame,
-    style: Mapping[str, Any],
+    style: Style,
     confidence: float,
-    paths: Mapping[str, str | Path],
+    paths: Paths,
     untrained: pl.DataFrame | None = None,
 ) -> None:
     """Plot ``FLOW_SUMMARY`` for one model, one column per task.
@@ -47,16 +33,16 @@ def plot_flow(
     Top: shares of the three flows, gray in untrained twins. Bottom: the share of label words in
     what they and other tokens send or receive, per token; 1/2 if they are like any other token.
     """
-    tasks = tasks_in_order(summary)
-    title = "Information flow, " + describe(summary, confidence)
-    known = untrained is not None and not untrained.is_empty() and with_controls(style)
+    tasks = look.tasks_in_order(summary)
+    title = "Information flow, " + look.describe(summary, confidence)
+    known = untrained is not None and not untrained.is_empty() and look.with_controls(style)
     twins = mean_shares(untrained) if known and untrained is not None else None
     with small_multiples(style, 2, len(tasks), title, share_y=True) as (figure, (upper, lower)):
         for task, shares, ratios in zip(tasks, upper, lower, strict=True):
             of_task = summary.filter(task=task)
             for order, (flow, color) in enumerate(zip(FLOWS, style["colors"], strict=True)):
                 rows = of_task.filter(flow=flow, scale="proportion")
-                plot_line(shares, rows, color, order, _FLOWS[flow])
+                look.plot_line(shares, rows, color, order, _FLOWS[flow])
             if twins is not None:
                 _plot_twins(shares, twins.filter(task=task))
             shares.set_title(task)
@@ -64,16 +50,15 @@ def plot_flow(
             ratios.set_xlabel("layer")
             for panel in (shares, ratios):
                 panel.set_ylim(0, 1)
-        name_y(upper, "share of the\nthree flows")
-        name_y(lower, "share of\nlabel words")
-        handle_of = legend_entries((upper[0], lower[0]))
-        legend_below(figure, handle_of.values(), handle_of, most=2)
-        save(figure, paths)
+        look.name_y(upper, "share of the\nthree flows")
+        look.name_y(lower, "share of\nlabel words")
+        look.legend_of(figure, (upper[0], lower[0]), most=2)
+        look.save(figure, paths)
 
 
 def _plot_twins(axes: Axes, twins: pl.DataFrame) -> None:
     """Plot each flow without training, averaged over twins, with the dashes of its line."""
-    for flow, dashes in zip(FLOWS, DASHES, strict=False):
+    for flow, dashes in zip(FLOWS, look.DASHES, strict=False):
         line = twins.filter(flow=flow).sort("layer")
         axes.plot(line["layer"], line["mean"], color="0.65", lw=1.0, ls=dashes, zorder=1)
     axes.plot([], [], color="0.65", lw=1.0, label="gray: the same flow without training")
@@ -81,5 +66,5 @@ def _plot_twins(axes: Axes, twins: pl.DataFrame) -> None:
 
 def _plot_ratios(axes: Axes, rows: pl.DataFrame) -> None:
     for order, (ratio, color) in enumerate(zip(RATIOS, _RATIO_COLORS, strict=True)):
-        plot_line(axes, rows.filter(flow=ratio), color, order, _RATIOS[ratio])
+        look.plot_line(axes, rows.filter(flow=ratio), color, order, _RATIOS[ratio])
     axes.axhline(0.5, color="0.6", linewidth=0.6, zorder=0, label="1/2: no difference")

@@ -6,14 +6,8 @@ import polars as pl
 from anchorflow.analyses.flow import FLOW_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.table import SHARE
-from anchorflow.statistics.by_task import (
-    AVERAGE,
-    mean_by_task,
-    require_examples,
-    skipped_prompts,
-    summary_rows,
-    summary_table,
-)
+from anchorflow.statistics import by_task
+from anchorflow.statistics.by_task import AVERAGE
 
 FLOWS = ("s_wp", "s_pq", "s_ww")
 SCALES = ("absolute", "proportion")
@@ -42,7 +36,7 @@ def summarize_flow(
     A proportion is S / (S_wp + S_pq + S_ww) of the same example and layer; for parts of S_wp, it is
     their share of S_wp. ``RATIOS`` are proportions too.
     """
-    require_examples(flow)
+    by_task.require_examples(flow)
     layers = flow["layer"].n_unique()
     index = [(layer, *measure) for layer in range(layers) for measure in measures()]
     keys = pl.DataFrame(index, schema=["layer", "flow", "scale"], orient="row")
@@ -52,10 +46,10 @@ def summarize_flow(
         return values.reshape(len(values), -1)
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
-    estimates = mean_by_task(flow, tasks, of_seed, len(keys))
-    rows = summary_rows(estimates, keys, flow, confidence, BOUNDS, by="scale")
-    counted = rows.join(skipped_prompts(prompts, demonstrations), on="task", maintain_order="left")
-    return summary_table(counted, flow, FLOW_SUMMARY)
+    estimates = by_task.mean_by_task(flow, tasks, of_seed, len(keys))
+    rows = by_task.summary_rows(estimates, keys, flow, confidence, BOUNDS, by="scale")
+    skipped = by_task.skipped_prompts(prompts, demonstrations)
+    return by_task.summary_table(rows, flow, FLOW_SUMMARY, skipped)
 
 
 def measures() -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ _INDEX = ("model", "task", "examples", "texts", "skipped", "layer")
 
 def tabulate_flow(summary: pl.DataFrame) -> Page:
     """Shares of the three flows and of their controls, one row per model, task, and layer."""
-    shares = at_depths(summary.filter(pl.col("scale") == "proportion"))
+    shares = at_depths(summary.filter(scale="proportion"))
 
     def of(names: Collection[str]) -> pl.DataFrame:
         return pivoted(shares.filter(pl.col("flow").is_in(list(names))), _INDEX, "flow")

@@ -44,7 +44,7 @@ from anchorflow.model.tokenizer import open_tokenizer, token_groups
 from anchorflow.prepare.label_words import taken_together
 from anchorflow.prepare.positions import AS_HEAVY, edges_of, random_ranks
 from anchorflow.random_draws import generator
-from anchorflow.schemas.frames import frame_schema, keyed
+from anchorflow.schemas.frames import frame_schema, keyed, places_of
 from anchorflow.schemas.prompts import PROMPTS
 
 log = logging.getLogger(__name__)
@@ -160,12 +160,9 @@ def read_and_written(model: PreTrainedModel, writing: HeadWrites, batch: Batch) 
     recorded, scales = record_writes(model, writing, classes, batch, members)
     writes = effects_over_others(recorded, scales)[0].numpy()  # [L, H, T, C]
     attention = np.stack([recorded.attention[layer][0].numpy() for layer in range(len(writes))])
-    layer, head, token = np.indices(attention.shape)
     return pl.DataFrame(
         {
-            "layer": layer.ravel(),
-            "head": head.ravel(),
-            "token": token.ravel(),
+            **places_of(attention.shape, layer=None, head=None, token=None),
             "attention": attention.ravel(),
             "writes": writes.reshape(-1, writes.shape[-1]).tolist(),
         }
@@ -227,23 +224,13 @@ def cut_flows(model: PreTrainedModel, batch: Batch, prompt: Mapping[str, Any]) -
 
 def repeated(batch: Batch, times: int) -> Batch:
     """A batch with one prompt several times."""
-
-    def several(value: Tensor) -> Tensor:
-        return value.expand(times, *value.shape[1:])
-
-    return replace(
-        batch,
-        examples=batch.examples * times,
-        input_ids=several(batch.input_ids),
-        lengths=several(batch.lengths),
-        target_positions=several(batch.target_positions),
-        label_positions=several(batch.label_positions),
-        label_ends=several(batch.label_ends),
-        demonstration_starts=several(batch.demonstration_starts),
-        demonstration_ends=several(batch.demonstration_ends),
-        demonstration_labels=several(batch.demonstration_labels),
-        labels=several(batch.labels),
+    of_prompt = (
+        *("input_ids", "lengths", "labels", "target_positions", "label_positions", "label_ends"),
+        *("demonstration_starts", "demonstration_ends", "demonstration_labels"),
     )
+    values = {name: getattr(batch, name) for name in of_prompt}
+    several = {name: value.expand(times, *value.shape[1:]) for name, value in values.items()}
+    return replace(batch, examples=batch.examples * times, **several)
 
 
 def token_texts(tokenizer: Tokenizer, token_ids: list[int]) -> list[str]:
@@ -266,8 +253,7 @@ def _rows(matrices: Tensor) -> pl.DataFrame:
     values = matrices.numpy()
     return pl.DataFrame(
         {
-            "layer": [layer for layer in range(layers) for _ in range(tokens)],
-            "token": [token for _ in range(layers) for token in range(tokens)],
+            **places_of((layers, tokens), layer=None, token=None),
             "significance": pl.Series(
                 [values[layer, i, :i] for layer in range(layers) for i in range(tokens)],
                 dtype=pl.List(pl.Float32),

@@ -40,7 +40,7 @@ from anchorflow.prepare.positions import (
     text_tokens,
 )
 from anchorflow.random_draws import Draw, generator
-from anchorflow.schemas.frames import frame_schema, keyed
+from anchorflow.schemas.frames import frame_schema, keyed, places_of
 from anchorflow.schemas.prompts import PROMPTS
 
 SCORES = ("prefix_matching", "writing", "task", "gathering", "function_vector")
@@ -193,13 +193,10 @@ def _frame(
     keys: Mapping[str, str | int],
 ) -> pl.DataFrame:
     """The rows of one score, from [examples, L, H]."""
-    example, layer, head = np.indices(value.shape)
     frame = pl.DataFrame(
         {
+            **places_of(value.shape, example=names, layer=None, head=None),
             "score": [score] * value.size,
-            "example": np.array(list(names))[example.ravel()],
-            "layer": layer.ravel(),
-            "head": head.ravel(),
             "value": value.ravel().astype(float),
             "control": [None] * value.size if control is None else control.ravel().astype(float),
         },

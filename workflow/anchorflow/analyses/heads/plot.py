@@ -1,9 +1,5 @@
 """Scores of every head as layers by heads, with those of the untrained twin beside them."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -12,7 +8,8 @@ from matplotlib.ticker import MaxNLocator
 
 from anchorflow.analyses.heads.summarize import with_difference
 from anchorflow.arrays import Array
-from anchorflow.present.style import describe, layers_by_heads, number_layers, save, small_multiples
+from anchorflow.present import style as look
+from anchorflow.present.style import Paths, Style, small_multiples
 from anchorflow.statistics.by_task import AVERAGE
 
 NAMES = {
@@ -47,9 +44,9 @@ def name_of(score: str) -> str:
 
 def plot_heads(
     summary: pl.DataFrame,
-    style: Mapping[str, Any],
+    style: Style,
     confidence: float,
-    paths: Mapping[str, str | Path],
+    paths: Paths,
     untrained: pl.DataFrame | None = None,
 ) -> None:
     """Plot ``HEADS_SUMMARY`` for one model, averaged over tasks, minus the scores' controls.
@@ -59,12 +56,14 @@ def plot_heads(
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("layer") >= 0)
     scores = [score for score in NAMES if score in set(averaged["score"])]
-    matrices = [[layers_by_heads(_best_measure(averaged.filter(score=score))) for score in scores]]
+    matrices = [
+        [look.layers_by_heads(_best_measure(averaged.filter(score=score))) for score in scores]
+    ]
     if untrained is not None and not untrained.is_empty():
         matrices.append(
-            [layers_by_heads(_means(untrained.filter(score=score))) for score in scores]
+            [look.layers_by_heads(_means(untrained.filter(score=score))) for score in scores]
         )
-    total = describe(summary.sort("examples", descending=True), confidence).partition(";")[0]
+    total = look.describe(summary.sort("examples", descending=True), confidence).partition(";")[0]
     title = f"Scores of attention heads minus their controls (circle: largest above 0),\n{total}"
     with small_multiples(style, len(matrices), len(scores), title) as (figure, axes):
         for column, score in enumerate(scores):
@@ -82,7 +81,7 @@ def plot_heads(
             bar.set_label(_UNITS.get(score, "score minus control"))
         for row in axes:
             row[0].set_ylabel("layer")
-        save(figure, paths)
+        look.save(figure, paths)
 
 
 def _best_measure(rows: pl.DataFrame) -> pl.DataFrame:
@@ -100,16 +99,11 @@ def _means(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _plot_scores(axes: Axes, matrix: Array, limit: float) -> AxesImage:
     """Plot a value per layer and head, [L, H], and name the one of the largest value above 0."""
-    image = axes.imshow(
-        matrix, "PuOr_r", vmin=-limit, vmax=limit, origin="lower", aspect="auto",
-        interpolation="nearest",
-    )  # fmt: skip
+    image = look.heat_map(axes, matrix, "PuOr_r", (-limit, limit))
     layer, head = np.unravel_index(np.nan_to_num(matrix).argmax(), matrix.shape)
     if matrix[layer, head] > 0:
-        axes.plot(head, layer, "o", color="white", markeredgecolor="black", markersize=3.5)
+        look.circle(axes, int(layer), int(head))
         axes.set_title(f"{matrix[layer, head]:.2f} at layer {layer}, head {head}")
     else:
         axes.set_title("none above 0")
-    number_layers(axes.xaxis)
-    number_layers(axes.yaxis)
     return image

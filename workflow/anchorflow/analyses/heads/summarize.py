@@ -9,18 +9,10 @@ from anchorflow.analyses.heads import HEADS_SUMMARY, WITHOUT_CONTROL
 from anchorflow.arrays import Array
 from anchorflow.config.table import CORRELATION, SHARE
 from anchorflow.random_draws import halves
-from anchorflow.statistics.by_task import (
-    estimates_by_task,
-    require_examples,
-    summary_rows,
-    summary_table,
-    texts_of,
-)
-from anchorflow.statistics.estimates import (
-    SeedStatistic,
-    rank_correlations,
-    weighted_mean_where_defined,
-)
+from anchorflow.statistics import by_task
+from anchorflow.statistics.by_task import texts_of
+from anchorflow.statistics.estimates import SeedStatistic, weighted_mean_where_defined
+from anchorflow.statistics.ranks import rank_correlations
 
 ATTENTION = ("prefix_matching", "duplicate", "previous", "gathers", "before", "to_right")
 BOUNDS = {"reliability": CORRELATION, "agreement": CORRELATION}
@@ -80,27 +72,31 @@ def _mean(rows: pl.DataFrame, column: str) -> SeedStatistic:
 
 def summarize_heads(heads: pl.DataFrame, prompts: pl.DataFrame, confidence: float) -> pl.DataFrame:
     """Scores of every head, per task and averaged over tasks, with intervals."""
-    require_examples(heads)
+    by_task.require_examples(heads)
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     places = heads.select("layer", "head").unique().sort("layer", "head")
     parts = []
     for (score,), rows in heads.group_by("score", maintain_order=True):
         for measure in ("value",) if score in WITHOUT_CONTROL else ("value", "difference"):
             keys = places.with_columns(score=pl.lit(score), measure=pl.lit(measure))
-            estimates = estimates_by_task(rows, tasks, partial(_mean, column=measure), len(keys))
+            estimates = by_task.estimates_by_task(
+                rows, tasks, partial(_mean, column=measure), len(keys)
+            )
             bounds = {"value": SHARE if score in ATTENTION else (-np.inf, np.inf)}
-            parts.append(summary_rows(estimates, keys, rows, confidence, bounds))
+            parts.append(by_task.summary_rows(estimates, keys, rows, confidence, bounds))
         correlated = [("reliability", _halved, _with_half(rows))]
         if score == "gradient":
             both = heads.filter(pl.col("score").is_in(["function_vector", "gradient"]))
             correlated.append(("agreement", _exact_and_gradient, both))
         for measure, statistic, of in correlated:
-            estimates = estimates_by_task(of, tasks, statistic, 2 * len(places))
+            estimates = by_task.estimates_by_task(of, tasks, statistic, 2 * len(places))
             agreement = {task: estimate.map(ranks_agree) for task, estimate in estimates.items()}
             keys = pl.DataFrame(
                 {"layer": [-1], "head": [-1], "score": [score], "measure": [measure]},
                 schema_overrides=places.schema,
             )
-            parts.append(summary_rows(agreement, keys, rows, confidence, BOUNDS))
+            parts.append(by_task.summary_rows(agreement, keys, rows, confidence, BOUNDS))
     columns = parts[0].columns
-    return summary_table(pl.concat([part.select(columns) for part in parts]), heads, HEADS_SUMMARY)
+    return by_task.summary_table(
+        pl.concat([part.select(columns) for part in parts]), heads, HEADS_SUMMARY
+    )

@@ -8,7 +8,7 @@ demonstrations.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -58,17 +58,14 @@ from anchorflow.model.tokenizer import open_tokenizer
 from anchorflow.prepare.label_words import taken_together
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.random_draws import generator
-from anchorflow.schemas.frames import frame_schema, keyed
+from anchorflow.schemas.frames import frame_schema, keyed, places_of
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.schemas.texts import TEXTS
 from anchorflow.statistics.estimates import correlations
 
-WEIGHTS = ("max", "label", "mean")  # how attention to a demonstration's tokens becomes one weight
-
-
-SCHEMAS = {
+SCHEMAS = {  # of the tables that this analysis writes, by file
     "attention": KERNEL_ATTENTION,
     "predictions": PREDICTIONS,
     "kernel": KERNEL,
@@ -78,19 +75,6 @@ SCHEMAS = {
     "states": STATES,
     "counts": COUNTS,
 }
-
-
-class KernelTables(NamedTuple):
-    """The tables that this analysis writes, with columns as in ``SCHEMAS``."""
-
-    attention: pl.DataFrame
-    predictions: pl.DataFrame
-    kernel: pl.DataFrame
-    segments: pl.DataFrame
-    places: pl.DataFrame
-    similarity: pl.DataFrame
-    states: pl.DataFrame
-    counts: pl.DataFrame
 
 
 def kernel_estimates(weights: Array, labels: Sequence[int], classes: int) -> Array:
@@ -134,8 +118,8 @@ def measure_kernel(
     offsets: Sequence[int],
     batch_tokens: int,
     examples: Collection[int] | None = None,
-) -> KernelTables:
-    """Run all measurements of this analysis for one model, task, and seed.
+) -> dict[str, pl.DataFrame]:
+    """Run all measurements of this analysis for one model, task, and seed; see ``SCHEMAS``.
 
     All ``prompts`` have the same demonstrations, in rounds of one for each label; those of
     ``smaller`` have only the first ones, by number of demonstrations per label. ``offsets`` are
@@ -144,7 +128,7 @@ def measure_kernel(
     parts = {name: [pl.DataFrame(schema=frame_schema(schema))] for name, schema in SCHEMAS.items()}
     chosen = runnable(taken_together(prompts), "kernel")
     if chosen.is_empty():
-        return KernelTables(**{name: frames[0] for name, frames in parts.items()})
+        return {name: frames[0] for name, frames in parts.items()}
     keys = chosen.select("model", "task", "seed").row(0, named=True)
     prefix = compute_prefix(model, shared_token_ids(chosen))
     budget = Budget(batch_tokens)
@@ -180,9 +164,8 @@ def measure_kernel(
             for name, frame in frames.items():
                 parts[name].append(frame)
             progress.update(batch.size)
-    prompt = runnable(prompts, "kernel").row(
-        0, named=True
-    )  # not taken together: probes decode all labels
+    # Not taken together, since probes decode all labels.
+    prompt = runnable(prompts, "kernel").row(0, named=True)
     parts["states"] += _states_frames(prompt, prefix, offsets, next_tokens, keys)
     for count, fewer in smaller.items():
         predicted = predict_with_first(
@@ -195,7 +178,7 @@ def measure_kernel(
     for name, rows in parts.items():
         by = [column for column in order if column in rows[0].columns]
         tables[name] = pl.concat(rows).sort(by, maintain_order=True)
-    return KernelTables(**tables)
+    return tables
 
 
 def text_similarity(
@@ -231,12 +214,10 @@ def text_similarity(
 def _attention_frame(
     batch: Batch, attention: DemonstrationAttention, keys: Mapping[str, str | int]
 ) -> pl.DataFrame:
-    layer, example, head = np.indices(attention.label.shape[:3])
+    shape = attention.label.shape[:3]
     frame = pl.DataFrame(
         {
-            "example": np.array(batch.examples)[example.ravel()],
-            "layer": layer.ravel(),
-            "head": head.ravel(),
+            **places_of(shape, layer=None, example=batch.examples, head=None),
             "attention_max": attention.largest.flatten(0, 2).numpy(),
             "attention_label": attention.label.flatten(0, 2).numpy(),
             "attention_mean": attention.mean.flatten(0, 2).numpy(),
@@ -246,8 +227,9 @@ def _attention_frame(
 
 
 def _of_kinds(attention: DemonstrationAttention) -> dict[str, Array]:
+    """How attention to a demonstration's tokens becomes one weight, [L, B, H, N]."""
     kinds = {"max": attention.largest, "label": attention.label, "mean": attention.mean}
-    return {name: kinds[name].double().numpy() for name in WEIGHTS}
+    return {name: weights.double().numpy() for name, weights in kinds.items()}
 
 
 def _permuted(labels: Sequence[int], example: int, keys: Mapping[str, str | int]) -> list[int]:
@@ -266,27 +248,20 @@ def _kernel_frame(
     labels, classes = batch.demonstration_labels[0].tolist(), len(batch.label_tokens)
     parts = []
     for name, weights in _of_kinds(attention).items():
-        layer, example, head = np.indices(weights.shape[:3])
-        parts.append(
-            pl.DataFrame(
-                {
-                    "example": np.array(batch.examples)[example.ravel()],
-                    "layer": layer.ravel(),
-                    "head": head.ravel(),
-                    "weights": [name] * layer.size,
-                    "prediction": kernel_predictions(
-                        kernel_estimates(weights, labels, classes)
-                    ).ravel(),
-                    **{
-                        f"correlation{kind}": correlations(weights, of[None, :, None]).ravel()
-                        for kind, of in similarities.items()
-                    },
-                    "permuted": _with_permuted_labels(
-                        weights, batch.examples, labels, classes, keys
-                    ).ravel(),
-                }
-            )
-        )
+        predicted = kernel_predictions(kernel_estimates(weights, labels, classes))
+        permuted = _with_permuted_labels(weights, batch.examples, labels, classes, keys)
+        correlated = {
+            f"correlation{kind}": correlations(weights, of[None, :, None]).ravel()
+            for kind, of in similarities.items()
+        }
+        columns = {
+            **places_of(predicted.shape, layer=None, example=batch.examples, head=None),
+            "weights": [name] * predicted.size,
+            "prediction": predicted.ravel(),
+            **correlated,
+            "permuted": permuted.ravel(),
+        }
+        parts.append(pl.DataFrame(columns))
     frame = pl.concat(parts).with_columns(
         pl.col("prediction", "permuted").replace(-1, None),
         *(pl.col(f"correlation{kind}").fill_nan(None) for kind in similarities),
@@ -332,16 +307,16 @@ def _segments_frame(
 ) -> pl.DataFrame:
     matrix, widths = segment_matrix(prompts, rows.shape[-1]), segment_widths(prompts)
     total = torch.einsum("lbht,bst->lbhs", rows, matrix).numpy()
-    layer, example, head, segment = np.indices(total.shape)
+    names = segment_names(prompts[0]["field_names"])
+    of_all = {"tokens": matrix.sum(-1).numpy(), "width": widths}  # [B, S]
     frame = pl.DataFrame(
         {
-            "example": np.array(batch.examples)[example.ravel()],
-            "layer": layer.ravel(),
-            "head": head.ravel(),
-            "segment": np.array(segment_names(prompts[0]["field_names"]))[segment.ravel()],
+            **places_of(total.shape, layer=None, example=batch.examples, head=None, segment=names),
             "attention": total.ravel(),
-            "tokens": matrix.sum(-1).numpy()[example.ravel(), segment.ravel()],
-            "width": widths[example.ravel(), segment.ravel()],
+            **{
+                name: np.broadcast_to(of[:, None], total.shape).ravel()
+                for name, of in of_all.items()
+            },
         }
     )
     return keyed(frame, keys, SEGMENTED)
@@ -351,26 +326,18 @@ def _places_frame(batch: Batch, rows: Tensor, keys: Mapping[str, str | int]) -> 
     starts, ends = batch.demonstration_starts.cpu(), batch.demonstration_ends.cpu()
     of_heads = rows.mean(2, keepdim=True)
     mean = attention_by_place(of_heads, starts, ends)[:, :, 0].numpy()  # [L, B, PLACES]
-    layer, example, place = np.indices(mean.shape)
-    frame = pl.DataFrame(
-        {
-            "example": np.array(batch.examples)[example.ravel()],
-            "layer": layer.ravel(),
-            "place": (place.ravel() + 0.5) / PLACES,
-            "attention": mean.ravel(),
-        }
-    )
-    return keyed(frame, keys, PLACED)
+    middle = (np.arange(PLACES) + 0.5) / PLACES
+    at = places_of(mean.shape, layer=None, example=batch.examples, place=middle)
+    return keyed(pl.DataFrame({**at, "attention": mean.ravel()}), keys, PLACED)
 
 
 def _similarity_frame(
     batch: Batch, similarities: Mapping[str, Array], keys: Mapping[str, str | int]
 ) -> pl.DataFrame:
-    example, demonstration = np.indices(batch.demonstration_labels.shape)
+    shape = batch.demonstration_labels.shape
     frame = pl.DataFrame(
         {
-            "example": np.array(batch.examples)[example.ravel()],
-            "demonstration": demonstration.ravel(),
+            **places_of(shape, example=batch.examples, demonstration=None),
             "label": batch.demonstration_labels.cpu().numpy().ravel(),
             **{f"similarity{kind}": of.ravel() for kind, of in similarities.items()},
         }
@@ -469,9 +436,9 @@ def measure(cell: Cell) -> None:
         examples,
     )
     if not is_first(cell.shard):  # belongs to no test text, so only the first shard has it
-        tables = tables._replace(states=tables.states.clear())
+        tables["states"] = tables["states"].clear()
     settings = cell.described(kernel=spec, task=cell.task)
     cell.write(SAMPLES, among(built.samples, examples), settings, "samples")
     cell.write(PROMPTS, run, settings, "prompts")
     for name, schema in SCHEMAS.items():
-        cell.write(schema, getattr(tables, name), settings, name)
+        cell.write(schema, tables[name], settings, name)

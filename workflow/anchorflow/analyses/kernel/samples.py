@@ -38,7 +38,7 @@ def draw_rounds(
     random = generator(seed, task, "kernel demonstrations")
     by_label = []
     for label, word in enumerate(labels):
-        rows = free.filter(pl.col("label") == label)
+        rows = free.filter(label=label)
         if rows.is_empty():
             raise InputError(
                 f'tasks.{task}.train: the label "{word.strip()}" has no training text apart from '
@@ -69,7 +69,7 @@ def draw_kernel_samples(
     round, even if it exceeds the budget, and at most ``most``. Demonstrations leave room in the
     context for the longest query that fits together with one round; longer queries are skipped.
     """
-    fixed = samples.filter(pl.col("demonstrations") == "fixed")
+    fixed = samples.filter(demonstrations="fixed")
     candidates = max(1, tokens // (_LEAST_TOKENS * len(labels)))
     drawn = draw_rounds(texts, fixed, labels, min(candidates, most or candidates))
     words = [labels[label] for label in drawn["label"]]

@@ -6,14 +6,8 @@ from numpy.typing import NDArray
 
 from anchorflow.analyses.kernel import KERNEL_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
-from anchorflow.statistics.by_task import (
-    estimates_by_task,
-    require_examples,
-    skipped_prompts,
-    summary_rows,
-    summary_table,
-    texts_of,
-)
+from anchorflow.statistics import by_task
+from anchorflow.statistics.by_task import texts_of
 from anchorflow.statistics.estimates import (
     Estimate,
     SeedStatistic,
@@ -142,7 +136,7 @@ def summarize_kernel(
 
     Beside them stand the agreement and the accuracy of always answering the same.
     """
-    require_examples(predictions)
+    by_task.require_examples(predictions)
     heads = pl.DataFrame({"measure": SUMMARY.measured}).join(head_keys(kernel), how="cross")
     constants = pl.DataFrame({"measure": SUMMARY.measured[:2]}).with_columns(**_CONSTANT)
     keys = pl.concat([heads, constants.select(heads.columns).cast(heads.schema)])
@@ -162,9 +156,7 @@ def summarize_kernel(
         return SeedStatistic(statistic, texts_of(of_model))
 
     tasks = prompts["task"].unique(maintain_order=True).to_list()
-    estimates = estimates_by_task(kernel, tasks, of_seed, len(keys))
-    skipped = skipped_prompts(prompts, "kernel")
-    counted = summary_rows(estimates, keys, predictions, confidence, SUMMARY.bounds).join(
-        skipped, on="task", maintain_order="left"
-    )
-    return summary_table(counted, predictions, SUMMARY)
+    estimates = by_task.estimates_by_task(kernel, tasks, of_seed, len(keys))
+    rows = by_task.summary_rows(estimates, keys, predictions, confidence, SUMMARY.bounds)
+    skipped = by_task.skipped_prompts(prompts, "kernel")
+    return by_task.summary_table(rows, predictions, SUMMARY, skipped)

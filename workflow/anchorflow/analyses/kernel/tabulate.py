@@ -23,9 +23,9 @@ def tabulate_kernel(summary: pl.DataFrame) -> Page:
 
 def _best_heads(heads: pl.DataFrame) -> pl.DataFrame:
     """The five heads of highest agreement per model and task, with the largest attention."""
-    largest = heads.filter(pl.col("weights") == "max")
+    largest = heads.filter(weights="max")
     best = (
-        largest.filter(pl.col("measure") == "agreement")
+        largest.filter(measure="agreement")
         .sort("mean", descending=True, maintain_order=True)
         .group_by("model", "task", maintain_order=True)
         .head(5)

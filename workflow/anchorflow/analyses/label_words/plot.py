@@ -2,25 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from pathlib import Path
-from typing import Any
 
 import polars as pl
 from matplotlib.axes import Axes
 
 from anchorflow.config.cell_names import OWN, Words
-from anchorflow.present.style import (
-    MARKERS,
-    as_shown,
-    describe,
-    legend_below,
-    legend_entries,
-    plot_chance,
-    plot_line,
-    save,
-    small_multiples,
-    tasks_in_order,
-)
+from anchorflow.present import style as look
+from anchorflow.present.style import Paths, Style, small_multiples
 from anchorflow.statistics.by_task import AVERAGE
 
 _BY_LAYER = {
@@ -34,11 +22,7 @@ _SPELLED_OUT = 2  # label words printed below the name of their kind; more do no
 
 
 def plot_label_words(
-    summary: pl.DataFrame,
-    words: Words,
-    style: Mapping[str, Any],
-    confidence: float,
-    paths: Mapping[str, str | Path],
+    summary: pl.DataFrame, words: Words, style: Style, confidence: float, paths: Paths
 ) -> None:
     """Plot the table ``label_words_summary`` of one model, two rows per task.
 
@@ -48,8 +32,8 @@ def plot_label_words(
 
     ``words`` are the label words by task and name; none where they are drawn at random.
     """
-    tasks = tasks_in_order(summary)
-    title = describe(summary.filter(pl.col("words") == OWN), confidence, "bands and bars")
+    tasks = look.tasks_in_order(summary)
+    title = look.describe(summary.filter(words=OWN), confidence, "bands and bars")
     kinds = summary["words"].unique(maintain_order=True).to_list()
     orders = {name: order for order, name in enumerate(kinds)}  # the same color in every row
     palette = cycle((*style["colors"], *_FURTHER_COLORS))
@@ -62,31 +46,30 @@ def plot_label_words(
             below[-1].set_visible(False)
             for panel in panels:
                 panel.set_ylim(-0.03, 1.03)
-            rows = summary.filter(pl.col("task") == task)
+            rows = summary.filter(task=task)
             color_of = {name: color for name, color in colors.items() if name in rows["words"]}
             _plot_points(left, rows, ("accuracy", "follows_meaning"), color_of)
             _plot_points(right, rows, ("loyalty_label", "loyalty_random"), color_of)
             for panel, (measure, heading_of_measure) in zip(middle, _BY_LAYER.items(), strict=True):
                 for name, color in color_of.items():
-                    line = rows.filter(pl.col("measure") == measure, pl.col("words") == name)
-                    plot_line(panel, line, color, orders[name], _kind(name))
+                    line = rows.filter(measure=measure, words=name)
+                    look.plot_line(panel, line, color, orders[name], _kind(name))
                 panel.set_xlabel("layer")
                 panel.set_title(heading_of_measure)
                 if measure == "auc":
-                    plot_chance(panel, 0.5)
+                    look.plot_chance(panel, 0.5)
             named = [_spelled_out(name, words.get(task, {}).get(name)) for name in color_of]
             for panel in (left, right):
                 panel.set_xticks(range(len(color_of)), named, fontsize="small")
             heading = f"{task}: accuracy"
             if task != AVERAGE:
-                plot_chance(left, 1 / len(words[task][OWN]))
+                look.plot_chance(left, 1 / len(words[task][OWN]))
             if "follows_meaning" in rows["measure"]:
                 heading += "\nopen: words read by their meaning"
             left.set_title(heading)
             right.set_title("label loyalty, isolated in the\nfirst layers; open: random tokens")
-        handle_of = legend_entries(panel for row in axes for panel in row)
-        legend_below(figure, handle_of.values(), handle_of)
-        save(figure, paths)
+        look.legend_of(figure, [panel for row in axes for panel in row])
+        look.save(figure, paths)
 
 
 def _kind(name: str) -> str:
@@ -99,7 +82,9 @@ def _spelled_out(name: str, words: Sequence[str] | None) -> str:
         return _kind(name)
     if not words:
         return f"{_kind(name)}\ndrawn\nper seed"
-    lines = [as_shown(word) for word in words[:_SPELLED_OUT]] + ["…"] * (len(words) > _SPELLED_OUT)
+    lines = [look.as_shown(word) for word in words[:_SPELLED_OUT]] + ["…"] * (
+        len(words) > _SPELLED_OUT
+    )
     return "\n".join([_kind(name), *lines])
 
 
@@ -118,7 +103,7 @@ def _plot_points(
                     mean,
                     yerr=[[max(0, mean - low)], [max(0, high - mean)]],
                     color=color,
-                    marker=MARKERS[order],
+                    marker=look.MARKERS[order],
                     markersize=5,
                     markerfacecolor="white" if order else color,
                     elinewidth=0.8,

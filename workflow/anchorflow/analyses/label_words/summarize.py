@@ -16,16 +16,8 @@ from anchorflow.config.cell_names import OWN, Words, cell_name
 from anchorflow.config.table import DIFFERENCE, SHARE
 from anchorflow.depth import first_third, last_third
 from anchorflow.random_draws import drawn_texts
-from anchorflow.statistics.by_task import (
-    AVERAGE,
-    estimates_by_task,
-    require_examples,
-    skipped_prompts,
-    summary_rows,
-    summary_table,
-    texts_of,
-    undefined,
-)
+from anchorflow.statistics import by_task
+from anchorflow.statistics.by_task import AVERAGE, texts_of
 from anchorflow.statistics.estimates import SeedStatistic, mean_where_defined, weighted_mean
 from anchorflow.statistics.settings import mean_of_draws
 
@@ -69,9 +61,9 @@ def summarize_label_words(
     and name, from ``configuration.label_word_sets``; none where they are drawn at random. ``asked``
     are the seeds and numbers of texts of ``flow`` and ``isolation``, for counting skipped prompts.
     """
-    require_examples(predictions)
-    require_examples(flow)
-    require_examples(isolation)
+    by_task.require_examples(predictions)
+    by_task.require_examples(flow)
+    by_task.require_examples(isolation)
     layers = isolation["layers"].max()
     assert isinstance(layers, int)
     original = _answers(_cells_of(predictions, words, OWN))
@@ -102,7 +94,7 @@ def summarize_label_words(
     rows = pl.concat(parts).sort(
         pl.col("task").replace_strict(order, return_dtype=pl.Int32), maintain_order=True
     )
-    return summary_table(rows, predictions, LABEL_WORDS_SUMMARY)
+    return by_task.summary_table(rows, predictions, LABEL_WORDS_SUMMARY)
 
 
 def _asked(prompts: pl.DataFrame, seeds: Sequence[int], examples: int | None) -> pl.DataFrame:
@@ -165,7 +157,7 @@ def _meaning(
         task: named_labels(sets[name], sets[OWN]) for task, sets in words.items() if name in sets
     }
     rows = [
-        answers.filter(pl.col("task") == task).with_columns(
+        answers.filter(task=task).with_columns(
             follows_meaning=(
                 pl.col("prediction").replace_strict(dict(enumerate(labels))) == pl.col("label")
             ).cast(pl.Float64)
@@ -235,7 +227,7 @@ def _loyalty(isolation: pl.DataFrame, variant: str, layers: int, prompts: pl.Dat
     def statistic(seed: pl.DataFrame) -> SeedStatistic:
         measured = loyalty_measures(seed)
         label, other = (
-            mean_of_draws(measured.filter(pl.col("positions") == positions), ["label_loyalty"])
+            mean_of_draws(measured.filter(positions=positions), ["label_loyalty"])
             .select("label_loyalty")
             .to_numpy()
             for positions in ("label", "random")
@@ -251,10 +243,10 @@ def _summarized(measured: Measured, tasks: int, confidence: float) -> pl.DataFra
     """Summary rows per task and averaged over all ``tasks``, with counts of skipped prompts."""
     here = measured.prompts["task"].unique(maintain_order=True).to_list()
     values = len(measured.keys)
-    estimates = estimates_by_task(measured.rows, here, measured.statistic, values)
+    estimates = by_task.estimates_by_task(measured.rows, here, measured.statistic, values)
     # An average over fewer tasks would not be comparable with that of the tasks' own words.
     if len(here) != tasks:
-        estimates[AVERAGE] = undefined(values)
-    skipped = skipped_prompts(measured.prompts, measured.protocol, measured.rows)
-    rows = summary_rows(estimates, measured.keys, measured.rows, confidence, BOUNDS)
+        estimates[AVERAGE] = by_task.undefined(values)
+    skipped = by_task.skipped_prompts(measured.prompts, measured.protocol, measured.rows)
+    rows = by_task.summary_rows(estimates, measured.keys, measured.rows, confidence, BOUNDS)
     return rows.join(skipped, on="task", maintain_order="left")

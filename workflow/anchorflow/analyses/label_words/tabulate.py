@@ -35,7 +35,7 @@ def tabulate_label_words(summary: pl.DataFrame) -> Page:
         "s_pq_late",
     ]
     index = ("model", "task", "words")
-    counts = summary.filter(pl.col("measure") == "accuracy")
+    counts = summary.filter(measure="accuracy")
     cells = pivoted(summary.filter(pl.col("measure").is_in(measures)), index, "measure")
     present = [measure for measure in measures if measure in cells.columns]
     counted = cells.join(counts.select(*index, "examples", "texts", "skipped"), on=index)

@@ -1,24 +1,14 @@
 """Attention to the demonstrations by segment and by place ([K] Fig. 2)."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from anchorflow.present.style import (
-    describe,
-    legend_below,
-    legend_entries,
-    name_y,
-    number_layers,
-    plot_line,
-    save,
-    small_multiples,
-    tasks_in_order,
-)
+from anchorflow.present import style as look
+from anchorflow.present.style import Paths, Style, small_multiples
 
 # Okabe-Ito colors, with dash styles to distinguish lines in grayscale.
 _SEGMENTS = {
@@ -57,45 +47,40 @@ def _styles(landing: pl.DataFrame) -> dict[str, tuple[str, str, Any]]:
     return styles
 
 
-def plot_landing(
-    summary: pl.DataFrame,
-    style: Mapping[str, Any],
-    confidence: float,
-    paths: Mapping[str, str | Path],
-) -> None:
+def plot_landing(summary: pl.DataFrame, style: Style, confidence: float, paths: Paths) -> None:
     """Plot the table ``landing_summary`` of one model, one column per task.
 
     Top: attention from the target per token of each segment, by layer. Middle: attention to all
     demonstrations. Bottom: attention by place in the demonstrations, all rescaled to one length,
     relative to each layer's maximum.
     """
-    tasks = tasks_in_order(summary)
+    tasks = look.tasks_in_order(summary)
     title = "Attention from the target to the demonstrations, averaged over heads,\n"
-    title += describe(summary, confidence)
+    title += look.describe(summary, confidence)
     styles = _styles(summary)
     with small_multiples(style, 3, len(tasks), title, share=False) as (figure, axes):
         for column, task in enumerate(tasks):
-            rows = summary.filter(pl.col("task") == task)
+            rows = summary.filter(task=task)
             above, middle, below = (row[column] for row in axes)
-            _plot_segments(above, rows.filter(pl.col("measure") == "per_token"), styles)
+            _plot_segments(above, rows.filter(measure="per_token"), styles)
             above.set_title(task)
-            plot_line(middle, rows.filter(pl.col("measure") == "whole"), "0.2", 0, _WHOLE)
+            look.plot_line(middle, rows.filter(measure="whole"), "0.2", 0, _WHOLE)
             middle.set_ylim(0, 1)
             for panel in (above, middle):
                 panel.set_xlabel("layer")
             image = _plot_places(below, rows)
             below.set_xlabel("place in the\ndemonstration")
-        name_y(axes[0], "attention\nper token")
-        name_y(axes[1], "attention to all\ndemonstrations")
-        name_y(axes[2], "layer")
-        handle_of = legend_entries(axes[0])
+        look.name_y(axes[0], "attention\nper token")
+        look.name_y(axes[1], "attention to all\ndemonstrations")
+        look.name_y(axes[2], "layer")
+        handle_of = look.legend_entries(axes[0])
         legend = {name: handle_of[name] for name, _, _ in styles.values()}
-        legend_below(figure, legend.values(), legend, len(_SEGMENTS), handlelength=3)
+        look.legend_below(figure, legend.values(), legend, len(_SEGMENTS), handlelength=3)
         figure.set_figheight(figure.get_figheight() + 0.8)  # of the color bar
         bar: Any = {"location": "bottom", "shrink": 0.5, "aspect": 40}
         label = "attention, relative to the layer's maximum"
         figure.colorbar(image, ax=[panel for row in axes for panel in row], label=label, **bar)
-        save(figure, paths)
+        look.save(figure, paths)
 
 
 def _plot_segments(
@@ -103,13 +88,9 @@ def _plot_segments(
 ) -> None:
     for segment in segments_in_order(rows):
         name, color, dashes = styles[segment]
-        line = rows.filter(pl.col("segment") == segment).sort("layer")
-        axes.plot(line["layer"], line["mean"], color=color, linestyle=dashes, label=name)
-        axes.fill_between(
-            line["layer"], line["low"], line["high"], color=color, alpha=0.18, linewidth=0
-        )
+        line = rows.filter(segment=segment)
+        look.plot_line(axes, line, color, 0, name, linestyle=dashes, marker="")
     axes.set_ylim(bottom=0)
-    number_layers(axes.xaxis)
 
 
 def _plot_places(axes: Axes, rows: pl.DataFrame) -> Any:
@@ -118,22 +99,14 @@ def _plot_places(axes: Axes, rows: pl.DataFrame) -> Any:
     matrix = places["mean"].to_numpy().reshape(layers, -1)
     largest = matrix.max(1, keepdims=True)
     scaled = np.divide(matrix, largest, out=np.zeros(matrix.shape), where=largest > 0)
-    image = axes.imshow(
-        scaled,
-        "viridis",
-        vmin=0,
-        vmax=1,
-        origin="lower",
-        aspect="auto",
-        extent=(0, 1, -0.5, layers - 0.5),
-        interpolation="nearest",
-    )
-    widths = rows.filter(pl.col("measure") == "width", pl.col("layer") == 0)
+    image = look.heat_map(axes, scaled, "viridis", (0, 1), (0, 1, -0.5, layers - 0.5))
+    widths = rows.filter(measure="width", layer=0).drop_nulls("mean")
     of_segment = dict(widths.select("segment", "mean").iter_rows())
     segments = segments_in_order(widths)
     ends = np.cumsum([of_segment[segment] for segment in segments])
-    # Tasks with different fields: the average has only the segments that all of them share.
-    if ends[-1] < 1 - 1e-6:
+    # Tasks with different fields: the average has only the segments that all of them share. A task
+    # that was skipped whole has none.
+    if not len(ends) or ends[-1] < 1 - 1e-6:
         segments, ends = [], ends[:0]
     for end in ends[:-1]:
         axes.axvline(end, color="white", linewidth=0.6, linestyle=":")
@@ -144,5 +117,4 @@ def _plot_places(axes: Axes, rows: pl.DataFrame) -> Any:
                 segment, (middle, 1.0), (0, 2), ("data", "axes fraction"),
                 textcoords="offset points", ha="center", fontsize="x-small",
             )  # fmt: skip
-    number_layers(axes.yaxis)
     return image

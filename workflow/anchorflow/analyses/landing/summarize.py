@@ -8,15 +8,8 @@ import polars as pl
 from anchorflow.analyses.landing import LANDING_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.table import SHARE
-from anchorflow.statistics.by_task import (
-    AVERAGE,
-    mean_by_task,
-    per_seed,
-    require_examples,
-    skipped_prompts,
-    summary_rows,
-    summary_table,
-)
+from anchorflow.statistics import by_task
+from anchorflow.statistics.by_task import AVERAGE
 
 Measures = Callable[[pl.DataFrame], tuple[pl.DataFrame, Array]]
 _OF_SEGMENTS = ("per_token", "share", "length", "width")
@@ -100,12 +93,12 @@ def summarize_landing(
 
     Segments depend on the fields of a task; the average has those that all tasks share.
     """
-    require_examples(segments)
+    by_task.require_examples(segments)
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     parts = []
     for measured, of_seed in ((segments, segment_measures), (places, place_measures)):
         keys_of_tasks = {
-            task: of_seed(next(per_seed(rows)))[0]
+            task: of_seed(next(by_task.per_seed(rows)))[0]
             for (task,), rows in measured.group_by("task", maintain_order=True)
         }
         keys = pl.concat(keys_of_tasks.values()).unique(maintain_order=True)
@@ -115,8 +108,8 @@ def summarize_landing(
         ) -> Array:
             return at_keys(*of_seed(rows), keys)
 
-        estimates = mean_by_task(measured, tasks, values, len(keys))
-        found = summary_rows(estimates, keys, measured, confidence, BOUNDS)
+        estimates = by_task.mean_by_task(measured, tasks, values, len(keys))
+        found = by_task.summary_rows(estimates, keys, measured, confidence, BOUNDS)
         parts.append(
             found.join(
                 _summarized_keys(keys_of_tasks, keys, tasks),
@@ -126,7 +119,6 @@ def summarize_landing(
                 nulls_equal=True,
             )
         )
-    counted = pl.concat(parts, how="diagonal").join(
-        skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"
-    )
-    return summary_table(counted, segments, LANDING_SUMMARY)
+    rows = pl.concat(parts, how="diagonal")
+    skipped = by_task.skipped_prompts(prompts, "kernel")
+    return by_task.summary_table(rows, segments, LANDING_SUMMARY, skipped)

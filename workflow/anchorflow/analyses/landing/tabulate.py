@@ -23,8 +23,8 @@ def tabulate_landing(summary: pl.DataFrame) -> Page:
 def _shares(landing: pl.DataFrame) -> pl.DataFrame:
     """Shares of attention at five depths, and of tokens."""
     averaged = averaged_rows(landing).filter(pl.col("segment").is_not_null())
-    shares = at_depths(averaged.filter(pl.col("measure") == "share"))
-    lengths = averaged.filter(pl.col("measure") == "length", pl.col("layer") == 0)
+    shares = at_depths(averaged.filter(measure="share"))
+    lengths = averaged.filter(measure="length", layer=0)
     both = pl.concat(
         [
             shares.with_columns(pl.col("layer").cast(pl.String)),

@@ -1,38 +1,23 @@
 """What ridge probes decode from keys and values around label words, by layer."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 import matplotlib as mpl
 import polars as pl
 
-from anchorflow.present.style import (
-    MARKERS,
-    legend_below,
-    number_layers,
-    save,
-    small_multiples,
-    with_controls,
-)
+from anchorflow.present import style as look
+from anchorflow.present.style import Paths, Style, small_multiples
 from anchorflow.statistics.by_task import AVERAGE
 
 _TARGETS = {"next_token": "most likely token after the text", "label": "label"}
 
 
-def plot_probes(
-    summary: pl.DataFrame,
-    style: Mapping[str, Any],
-    confidence: float,
-    paths: Mapping[str, str | Path],
-) -> None:
+def plot_probes(summary: pl.DataFrame, style: Style, confidence: float, paths: Paths) -> None:
     """Plot the table ``probes_summary`` of one model, averaged over tasks and heads.
 
     Top: from keys; bottom: from values; by column, what is decoded. A single target has keys and
     values side by side. One line per offset; gray: probes of shuffled targets, averaged over
     offsets.
     """
-    averaged = summary.filter(pl.col("task") == AVERAGE)
+    averaged = summary.filter(task=AVERAGE)
     offsets = averaged["offset"].unique().sort().to_list()
     colors = mpl.colormaps["viridis"].resampled(len(offsets) + 1)
     title = "Ridge probes around label words, averaged over tasks"
@@ -49,43 +34,23 @@ def plot_probes(
         for row, source in enumerate(("key", "value")):
             for column, target in enumerate(decoded):
                 panel = axes[0][row] if alone else axes[row][column]
-                rows = averaged.filter(pl.col("source") == source, pl.col("target") == target)
-                chance = (
-                    rows.filter(pl.col("measure") == "shuffled")
-                    .group_by("layer")
-                    .agg(pl.col("mean").mean())
-                    .sort("layer")
-                )
-                if with_controls(style):
-                    panel.plot(
-                        chance["layer"], chance["mean"], color="0.6", label="shuffled targets"
-                    )
+                rows = averaged.filter(source=source, target=target)
+                if look.with_controls(style):
+                    shuffled = rows.filter(measure="shuffled").group_by("layer")
+                    chance = shuffled.agg(pl.col("mean").mean()).sort("layer")
+                    name = "shuffled targets"
+                    panel.plot(chance["layer"], chance["mean"], color="0.6", label=name)
                 for number, offset in enumerate(offsets):
-                    line = rows.filter(
-                        pl.col("measure") == "accuracy", pl.col("offset") == offset
-                    ).sort("layer")
+                    line = rows.filter(measure="accuracy", offset=offset)
+                    name = f"{offset:+d}".replace("-", "−") if offset else "label word"
                     color = colors(number)
-                    panel.fill_between(
-                        line["layer"],
-                        line["low"],
-                        line["high"],
-                        color=color,
-                        alpha=0.1,
-                        linewidth=0,
-                    )
-                    panel.plot(
-                        line["layer"],
-                        line["mean"],
-                        color=color,
-                        marker=MARKERS[number % len(MARKERS)],
-                        label=f"{offset:+d}".replace("-", "−") if offset else "label word",
-                    )
+                    look.plot_line(panel, line, color, number, name, alpha=0.1, linestyle="-")
                 if alone:
                     panel.set_title(f"{_TARGETS[target]}, from {source}s")
                 elif row == 0:
                     panel.set_title(_TARGETS[target])
                 panel.set_ylim(0, 1.04)
-                number_layers(panel.xaxis)
+                look.number_layers(panel.xaxis)
                 if alone and row == 0:
                     panel.set_ylabel("accuracy of probes")
                 elif not alone and column == 0:
@@ -93,7 +58,7 @@ def plot_probes(
                 if alone or row == 1:
                     panel.set_xlabel("layer")
         handles, names = axes[0][0].get_legend_handles_labels()
-        legend_below(
+        look.legend_below(
             figure, handles, names, title="token that is probed, counted from the label word"
         )
-        save(figure, paths)
+        look.save(figure, paths)

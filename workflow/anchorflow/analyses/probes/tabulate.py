@@ -31,7 +31,7 @@ def _best_layers(decoding: pl.DataFrame) -> pl.DataFrame:
     """The layer of largest gain, averaged over tasks, per model, source, target, and offset."""
     averaged, index = averaged_rows(decoding), ["model", "source", "target", "offset"]
     best = (
-        averaged.filter(pl.col("measure") == "gain")
+        averaged.filter(measure="gain")
         .sort("mean", descending=True, nulls_last=True, maintain_order=True)
         .group_by(index, maintain_order=True)
         .first()

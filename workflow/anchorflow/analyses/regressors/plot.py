@@ -1,24 +1,12 @@
 """In-context learning compared with regressions, by number of demonstrations."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import polars as pl
 from matplotlib.axes import Axes
 
-from anchorflow.present.style import (
-    chance_levels,
-    describe,
-    legend_below,
-    legend_entries,
-    name_y,
-    plot_chance,
-    save,
-    small_multiples,
-    spread,
-    tasks_in_order,
-)
+from anchorflow.present import style as look
+from anchorflow.present.style import Paths, Style, small_multiples
 
 # Okabe-Ito colors
 _METHODS = {
@@ -34,33 +22,32 @@ _FURTHER = (("#009E73", "P"), ("#CC79A7", "p"), ("#F0E442", "*"))  # further enc
 def plot_regressors(
     summary: pl.DataFrame,
     labels: Mapping[str, Sequence[str]],
-    style: Mapping[str, Any],
+    style: Style,
     confidence: float,
-    paths: Mapping[str, str | Path],
+    paths: Paths,
 ) -> None:
     """Plot the table ``regressors_summary`` of one model, one column per task.
 
     Top: accuracy. Bottom: agreement with the model's predictions for the same demonstrations; for
     the model itself, with its predictions for all demonstrations.
     """
-    tasks = tasks_in_order(summary)
+    tasks = look.tasks_in_order(summary)
     plotted = summary.filter(pl.col("weights").is_null() | (pl.col("weights") == "max"))
     title = "In-context learning compared with regressions on the same demonstrations,\n"
-    title += describe(summary, confidence, "error bars")
+    title += look.describe(summary, confidence, "error bars")
     with small_multiples(style, 2, len(tasks), title, share=False, share_y=True) as (figure, axes):
         for panels, measure in zip(axes, ("accuracy", "agreement"), strict=True):
             for panel, task in zip(panels, tasks, strict=True):
                 _plot_methods(panel, plotted.filter(task=task, measure=measure))
         for panel, task in zip(axes[0], tasks, strict=True):
-            plot_chance(panel, chance_levels(labels)[task])
+            look.plot_chance(panel, look.chance_levels(labels)[task])
             panel.set_title(task)
         for panel in axes[1]:
             panel.set_xlabel("demonstrations\nper label")
-        name_y(axes[0], "accuracy")
-        name_y(axes[1], "agreement\nwith the model")
-        handle_of = legend_entries(axes[0])
-        legend_below(figure, handle_of.values(), handle_of)
-        save(figure, paths)
+        look.name_y(axes[0], "accuracy")
+        look.name_y(axes[1], "agreement\nwith the model")
+        look.legend_of(figure, axes[0])
+        look.save(figure, paths)
 
 
 def _plot_methods(axes: Axes, rows: pl.DataFrame) -> None:
@@ -78,7 +65,7 @@ def _plot_methods(axes: Axes, rows: pl.DataFrame) -> None:
         axes.errorbar(
             [counts.index(count) + shift for count in line["demonstrations_per_label"]],
             line["mean"],
-            yerr=spread(line),
+            yerr=look.spread(line),
             color=color,
             marker=marker,
             markersize=3.5,

@@ -23,20 +23,11 @@ from anchorflow.analyses.kernel.summarize import (
     head_measures,
 )
 from anchorflow.analyses.regressors import REGRESSORS_SUMMARY
-from anchorflow.analyses.regressors.published import kernel_table_2
 from anchorflow.arrays import Array
 from anchorflow.config.table import SHARE
 from anchorflow.random_draws import halves
-from anchorflow.statistics.by_task import (
-    AVERAGE,
-    estimate_over_seeds,
-    per_seed,
-    require_examples,
-    skipped_prompts,
-    summary_rows,
-    summary_table,
-    texts_of,
-)
+from anchorflow.statistics import by_task
+from anchorflow.statistics.by_task import AVERAGE, texts_of
 from anchorflow.statistics.estimates import (
     Estimate,
     SeedStatistic,
@@ -92,23 +83,30 @@ def logistic_prediction(queries: Array, demonstrations: Array, labels: Labels) -
     return np.asarray(fitted.predict(queries))
 
 
-def head_scores(kernel: pl.DataFrame, predictions: pl.DataFrame, half_of: pl.DataFrame) -> Array:
-    """The scores that :func:`choose_head` uses, for every example.
+# Han et al. 2025, Table 2, for GPT-J-6B, by our names of method and measure; one share per task.
+_KERNEL_TASKS = ("sst2", "mnli", "rotten_tomatoes", "hate", "irony", "offensive")
+_KERNEL_TABLE_2 = {
+    ("in_context", "accuracy"): (0.805, 0.383, 0.671, 0.539, 0.519, 0.542),
+    ("head_held_out", "agreement"): (0.797, 0.597, 0.683, 0.713, 0.722, 0.753),
+    ("head_held_out", "accuracy"): (0.750, 0.360, 0.527, 0.587, 0.522, 0.513),
+    ("encoder", "accuracy"): (0.503, 0.321, 0.478, 0.548, 0.491, 0.588),
+}
 
-    ``kernel`` is of one kind of weights, and ``half_of`` is from ``random_draws.halves``. The
-    scores are [examples, 6 · heads]; NaN in the columns of the half that does not contain the
-    example.
+
+def kernel_table_2(model: str, tasks: Sequence[str]) -> pl.DataFrame:
+    """[K] Table 2, for a model and tasks named as in ``config/paper.yaml``.
+
+    Its "reconstruction of the output" is the agreement of the best head, and its "task performance"
+    the accuracy of this head; the encoder is all-MiniLM-L6-v2. The values are shares; no average
+    was published.
     """
-    ordered = predictions.sort("example")
-    measures = head_measures(kernel, ordered)
-    return by_half(measures["agreement"], measures["accuracy"], ordered["example"], half_of)
-
-
-def counted_scores(counts: pl.DataFrame, half_of: pl.DataFrame) -> Array:
-    """As :func:`head_scores`, from ``counts`` of one seed with one number of demonstrations."""
-    ordered = counts.sort("example")
-    measures = counted_measures(ordered)
-    return by_half(measures["agreement"], measures["accuracy"], ordered["example"], half_of)
+    rows = [
+        (task, method, measure, share)
+        for (method, measure), shares in _KERNEL_TABLE_2.items()
+        for task, share in zip(_KERNEL_TASKS, shares, strict=True)
+        if model == "gpt-j-6b" and task in tasks
+    ]
+    return pl.DataFrame(rows, schema=by_task.PUBLISHED, orient="row")
 
 
 def summarize_regressors(
@@ -135,7 +133,7 @@ def summarize_regressors(
     ``further_temperatures`` are those of further encoders, by name. ``chosen_on`` is the share of
     the texts on which the held-out head is chosen; see :func:`choose_head`.
     """
-    require_examples(predictions)
+    by_task.require_examples(predictions)
     of_task: dict[str, dict[Method, Estimate]] = {}
     used: dict[str, dict[Method, float]] = {}
     for (task,), rows in predictions.group_by("task", maintain_order=True):
@@ -169,10 +167,9 @@ def summarize_regressors(
                 pl.lit(method.per_label, pl.Int32).alias("demonstrations_per_label"),
                 pl.lit(used[task][method]).alias("demonstrations"),
             )
-            parts.append(summary_rows({task: estimate}, keys, predictions, confidence, BOUNDS))
-    counted = pl.concat(parts).join(
-        skipped_prompts(prompts, "kernel"), on="task", maintain_order="left"
-    )
+            parts.append(
+                by_task.summary_rows({task: estimate}, keys, predictions, confidence, BOUNDS)
+            )
     of_paper = kernel_table_2(predictions["model"][0], tasks)
     if ENCODER not in encoder.lower().replace("_", "-"):
         of_paper = of_paper.filter(pl.col("method") != "encoder")
@@ -180,14 +177,15 @@ def summarize_regressors(
         pl.when(pl.col("method") == "head_held_out").then(pl.lit("max")).alias("weights"),
         pl.lit(None, pl.Int32).alias("demonstrations_per_label"),
     )
-    known = counted.join(
+    known = pl.concat(parts).join(
         published,
         on=["task", "method", "measure", "weights", "demonstrations_per_label"],
         how="left",
         maintain_order="left",
         nulls_equal=True,
     )
-    return summary_table(known, predictions, REGRESSORS_SUMMARY)
+    skipped = by_task.skipped_prompts(prompts, "kernel")
+    return by_task.summary_table(known, predictions, REGRESSORS_SUMMARY, skipped)
 
 
 def _task(
@@ -201,10 +199,10 @@ def _task(
     """Estimates and mean numbers of demonstrations of one task."""
     hits: dict[Method, dict[int, Array]] = {}
     sizes: dict[Method, list[int]] = {}
-    for seed in per_seed(predictions):
+    for seed in by_task.per_seed(predictions):
         number = seed["seed"][0]
-        drawn = samples.filter(pl.col("seed") == number)
-        fewer = counts.filter(pl.col("seed") == number)
+        drawn = samples.filter(seed=number)
+        fewer = counts.filter(seed=number)
         found = _seed(seed, fewer, drawn, encoders)
         classes = len(seed["probabilities"][0])
         for method, values in found.items():
@@ -215,7 +213,7 @@ def _task(
     # A number of demonstrations is included only if all seeds have it.
     seeds = predictions["seed"].n_unique()
     estimates = {
-        method: estimate_over_seeds(predictions, partial(_mean_hits, of_seeds))
+        method: by_task.estimate_over_seeds(predictions, partial(_mean_hits, of_seeds))
         for method, of_seeds in hits.items()
         if len(of_seeds) == seeds
     }
@@ -299,28 +297,30 @@ def _heads(
     """
     half_of = halves(predictions["example"], 0, chosen_on)
 
-    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
-        predicted = predictions.filter(pl.col("seed") == rows["seed"][0])
-        scores = head_scores(rows, predicted, half_of)
-        return SeedStatistic(weighted_mean_where_defined(scores), texts_of(predicted))
+    def scored(measures: Mapping[str, Array], texts: pl.DataFrame) -> SeedStatistic:
+        scores = by_half(measures["agreement"], measures["accuracy"], texts["example"], half_of)
+        return SeedStatistic(weighted_mean_where_defined(scores), texts_of(texts))
 
-    estimates = {}
-    for weights in head_keys(kernel)["weights"].unique(maintain_order=True):
-        rows = kernel.filter(pl.col("weights") == weights)
-        scores = estimate_over_seeds(rows, of_seed)
-        here, held_out = choose_head(scores, chosen_on)
-        estimates[Method("head_chosen_here", weights)] = here
-        estimates[Method("head_held_out", weights)] = held_out
+    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
+        predicted = predictions.filter(seed=rows["seed"][0]).sort("example")
+        return scored(head_measures(rows, predicted), predicted)
 
     def of_count(rows: pl.DataFrame) -> SeedStatistic:
-        scores = counted_scores(rows, half_of)
-        return SeedStatistic(weighted_mean_where_defined(scores), texts_of(rows))
+        ordered = rows.sort("example")
+        return scored(counted_measures(ordered), ordered)
 
+    estimates = {}
+
+    def choose(scores: Estimate, weights: str, per_label: int | None = None) -> None:
+        here, held_out = choose_head(scores, chosen_on)
+        estimates[Method("head_chosen_here", weights, per_label)] = here
+        estimates[Method("head_held_out", weights, per_label)] = held_out
+
+    for weights in head_keys(kernel)["weights"].unique(maintain_order=True):
+        choose(by_task.estimate_over_seeds(kernel.filter(weights=weights), of_seed), weights)
     counted = counts.join(predictions.select("seed", "example"), on=["seed", "example"], how="semi")
     for (count,), rows in counted.group_by("demonstrations_per_label", maintain_order=True):
         # A number of demonstrations is included only if all seeds have it.
         if rows["seed"].n_unique() == predictions["seed"].n_unique():
-            here, held_out = choose_head(estimate_over_seeds(rows, of_count), chosen_on)
-            estimates[Method("head_chosen_here", "max", int(str(count)))] = here
-            estimates[Method("head_held_out", "max", int(str(count)))] = held_out
+            choose(by_task.estimate_over_seeds(rows, of_count), "max", int(str(count)))
     return estimates

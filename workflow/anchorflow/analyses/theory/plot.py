@@ -1,24 +1,13 @@
 """Kernel regression compared with exact inference, by number of demonstrations."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 import matplotlib as mpl
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from anchorflow.analyses.theory.published import CONVERGENCE as PUBLISHED
-from anchorflow.analyses.theory.summarize import THEOREM
-from anchorflow.present.style import (
-    legend_below,
-    legend_entries,
-    plot_line,
-    save,
-    small_multiples,
-    thin,
-)
+from anchorflow.analyses.theory.summarize import PUBLISHED, THEOREM
+from anchorflow.present import style as look
+from anchorflow.present.style import Paths, Style, small_multiples
 
 # Okabe-Ito colors.
 _KERNELS = {
@@ -30,12 +19,7 @@ _OWN = "#D55E00"  # of the theorem's kernel with the first ridge
 _Y = {"distance": "distance from\nthe posterior (L1)", "accuracy": "same arg max\nas the posterior"}
 
 
-def plot_theory(
-    summary: pl.DataFrame,
-    style: Mapping[str, Any],
-    confidence: float,
-    paths: Mapping[str, str | Path],
-) -> None:
+def plot_theory(summary: pl.DataFrame, style: Style, confidence: float, paths: Paths) -> None:
     """Plot the table ``theory_summary``.
 
     Left and middle: distance and accuracy of all kernels, with the control and the published row.
@@ -53,9 +37,9 @@ def plot_theory(
             axes.set_yscale("log")
             axes.set_ylim(least, 2.2)  # a distance is at most 2
         for axes, measure in ((left, "distance"), (middle, "accuracy")):
-            _plot_kernels(axes, summary.filter(pl.col("measure") == measure), measure)
+            _plot_kernels(axes, summary.filter(measure=measure), measure)
             axes.set_title("kernels")
-        _plot_inverses(right, summary.filter(pl.col("measure") == "distance"))
+        _plot_inverses(right, summary.filter(measure="distance"))
         right.set_title("theorem's kernel, by inverse")
         for axes in (left, right):
             axes.set_yticks([t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2) if t >= least])
@@ -64,38 +48,28 @@ def plot_theory(
         middle.set_ylim(0, 1.04)
         for axes in (left, middle, right):
             _number_x(axes, summary["demonstrations"].drop_nulls().unique().sort().to_list())
-        handle_of = legend_entries((left, right))
-        legend_below(figure, handle_of.values(), handle_of)
-        save(figure, paths)
+        look.legend_of(figure, (left, right))
+        look.save(figure, paths)
 
 
 def _plot_kernels(axes: Axes, rows: pl.DataFrame, measure: str) -> None:
-    theorem = rows.filter(pl.col("kernel") == THEOREM)
+    theorem = rows.filter(kernel=THEOREM)
     first = theorem["ridge"][0]
-    of_theorem = theorem.filter(pl.col("ridge") == first)
+    of_theorem = theorem.filter(ridge=first)
     for order, (kernel, (name, color)) in enumerate(_KERNELS.items(), 1):
-        line = rows.filter(pl.col("kernel") == kernel)
-        plot_line(axes, line, color, order, name, x="demonstrations")
-    plot_line(
-        axes, of_theorem, _OWN, 0, _named(first, None), x="demonstrations"
-    )  # above the others
-    control = rows.filter(pl.col("kernel") == "permuted").sort("demonstrations")
-    axes.plot(control["demonstrations"], control["mean"], label="labels permuted", **thin(1))
-    axes.plot(
-        PUBLISHED["demonstrations"],
-        PUBLISHED[measure],
-        color="black",
-        marker="o",
-        markerfacecolor="white",
-        markersize=4,
-        linestyle="none",
-        label="[K], Table 3",
-    )
+        line = rows.filter(kernel=kernel)
+        look.plot_line(axes, line, color, order, name, x="demonstrations")
+    own = _named(first, None)
+    look.plot_line(axes, of_theorem, _OWN, 0, own, x="demonstrations")  # above the others
+    control = rows.filter(kernel="permuted").sort("demonstrations")
+    axes.plot(control["demonstrations"], control["mean"], label="labels permuted", **look.thin(1))
+    known = (PUBLISHED["demonstrations"], PUBLISHED[measure])
+    axes.plot(*known, "ok", markerfacecolor="white", markersize=4, label="[K], Table 3")
     axes.set_ylabel(_Y[measure])
 
 
 def _plot_inverses(axes: Axes, rows: pl.DataFrame) -> None:
-    theorem = rows.filter(pl.col("kernel") == THEOREM)
+    theorem = rows.filter(kernel=THEOREM)
     ways = theorem.select("ridge", "rank").unique(maintain_order=True).rows()
     further = mpl.colormaps["viridis"].resampled(len(ways) + 1)
     for order, (ridge, rank) in reversed(list(enumerate(ways))):  # the first above the others
@@ -103,7 +77,7 @@ def _plot_inverses(axes: Axes, rows: pl.DataFrame) -> None:
             pl.col("ridge").eq_missing(pl.lit(ridge)), pl.col("rank").eq_missing(pl.lit(rank))
         )
         color = _OWN if order == 0 else mpl.colors.to_hex(further(order))
-        plot_line(axes, line, color, order, _named(ridge, rank), x="demonstrations")
+        look.plot_line(axes, line, color, order, _named(ridge, rank), x="demonstrations")
     axes.set_ylabel(_Y["distance"])
 
 

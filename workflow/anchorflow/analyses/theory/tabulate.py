@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anchorflow.analyses.theory.published import CONVERGENCE as PUBLISHED
+from anchorflow.analyses.theory.summarize import PUBLISHED
 from anchorflow.present.page import Page, pivoted
 
 _NOTE = (
@@ -57,9 +57,7 @@ def inverse_of() -> pl.Expr:
 
 def _by_count(named: pl.DataFrame, measure: str) -> pl.DataFrame:
     """One row per kernel, one column per number of demonstrations, after the published row."""
-    rows = named.filter(pl.col("measure") == measure).with_columns(
-        n=pl.format("n = {}", "demonstrations")
-    )
+    rows = named.filter(measure=measure).with_columns(n=pl.format("n = {}", "demonstrations"))
     table = pivoted(rows, ("kernel", "inverse"), "n")
     if measure in PUBLISHED:
         pairs = zip(PUBLISHED["demonstrations"], PUBLISHED[measure], strict=True)
