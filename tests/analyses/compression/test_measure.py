@@ -279,8 +279,7 @@ def test_every_method_keeps_the_instruction_as_in_full_prompts(family: str) -> N
             logits = model(input_ids=full.input_ids, use_cache=False).logits
         logits = logits[torch.arange(full.size), full.target_positions]
         chosen = rows.filter(
-            pl.col("method") == setting.method,
-            pl.col("share").eq_missing(setting.share),
+            pl.col("method") == setting.method, pl.col("share").eq_missing(setting.share)
         ).sort("example")
         torch.testing.assert_close(
             torch.tensor(chosen["probabilities"].to_list()),

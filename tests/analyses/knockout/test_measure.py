@@ -272,9 +272,7 @@ def test_classes_that_a_task_does_not_have_are_left_out_with_a_sentence(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     table = shared_prompts([5, 17])
-    bare = table.with_columns(
-        format_positions=pl.Series([[0, 30], [0, 30]]),
-    )
+    bare = table.with_columns(format_positions=pl.Series([[0, 30], [0, 30]]))
     settings = settings_of(["template_to_label", "label_to_target"], ["all"], 1, 3)
     measured = measure_knockout(tiny_model("llama"), bare, settings, "mask", 4, 500)
     assert set(measured["edges"]) == {"none", "label_to_target"}
