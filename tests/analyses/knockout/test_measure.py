@@ -48,8 +48,10 @@ def rows_of(measured: pl.DataFrame, setting: Setting) -> pl.DataFrame:
     return measured.filter(**setting._asdict()).sort("example")
 
 
-@pytest.mark.parametrize("variant", ["mask", "zero"])
-@pytest.mark.parametrize("family", FAMILIES)
+VARIANTS = [*((family, "mask") for family in FAMILIES), ("gpt2", "zero"), ("gemma3", "zero")]
+
+
+@pytest.mark.parametrize(("family", "variant"), VARIANTS)
 def test_every_cut_equals_attention_matrices_cut_in_full(
     family: str, variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,8 +96,7 @@ class PlainHeavy(PlainCut):
         return super().attend(call, attention)
 
 
-@pytest.mark.parametrize("variant", ["mask", "zero"])
-@pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3"])
+@pytest.mark.parametrize(("family", "variant"), [("gpt2", "zero"), ("gemma3", "mask")])
 def test_other_keys_of_equal_attention_are_those_of_attention_written_out(
     family: str, variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
