@@ -207,9 +207,5 @@ def test_without_demonstrations_queries_see_the_first_token_and_the_instruction(
         shared, end, tokens = prompt["query_start"], prompt["instruction_end"] or 1, table["tokens"]
         hidden = torch.zeros(1, tokens.max(), tokens.max(), dtype=torch.bool)
         hidden[:, shared:, end:shared] = True
-        plain = PlainCut(hidden, range(99), "mask")
-        rows, logits = (
-            measured.filter(positions="hidden"),
-            logits_in_full(tiny_model(family), table, plain),
-        )
-        assert_predicted(rows, logits, prompt["label_tokens"])
+        logits = logits_in_full(tiny_model(family), table, PlainCut(hidden, range(99), "mask"))
+        assert_predicted(measured.filter(positions="hidden"), logits, prompt["label_tokens"])

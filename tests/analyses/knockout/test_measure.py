@@ -57,7 +57,9 @@ def test_every_cut_equals_attention_matrices_cut_in_full(
 ) -> None:
     model, table = tiny_model(family), wordy_prompts([5, 17, 9], "fixed")
     depth = model.config.num_hidden_layers
-    settings = settings_of(EVERY, ["single", "all"], 1, depth)
+    # Other families differ in their attention, not in their edges.
+    classes = EVERY if family in ("llama", "gemma3") else EVERY[::4]
+    settings = settings_of(classes, ["single", "all"], 1, depth)
     monkeypatch.setattr(knockout, "_ROW_ELEMENTS", 200)  # several chunks
     measured = measure_knockout(model, table, settings, variant, 4, 50)
     full = whole_batch(table)
