@@ -37,5 +37,5 @@ COUNTED = {
         ablation,
         SPEC,
         lambda model: measure_ablation(model, TABLE, SCORED, settings_of(SPEC), 1000),
-    ),
+    )
 }

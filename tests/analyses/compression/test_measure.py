@@ -27,14 +27,13 @@ from anchorflow.model.attention_function import Attention, AttentionCall, interv
 from anchorflow.model.batches import Batch, Budget
 from anchorflow.model.beta_fit import Descent, beta_of, fit_reweighting
 from anchorflow.model.last_tokens import keep_together
-from anchorflow.model.logits import target_logits
 from anchorflow.model.prefix import shared_token_ids
 from anchorflow.prepare.prompts import build_prompts
 from anchorflow.prepare.template import Template
 from anchorflow.random_draws import generator
 from table_files import assert_same
 from tiny_models import FAMILIES, PREFIX, PlainCompression, shared_prompts, tiny_model, whole_batch
-from whole_vocabulary import assert_in_vocabulary, assert_same_but_for_rounding
+from whole_vocabulary import assert_predicted, logits_in_full
 from worded_prompts import (
     KINDS,
     QUESTIONS,
@@ -100,60 +99,60 @@ def beta_on_anchors(
     return beta_of(tables.beta), beta_of(tables.beta_anchor)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_method_equals_full_prompts_that_may_see_only_what_is_kept(family: str) -> None:
-    model, table = tiny_model(family), shared_prompts([5, 17, 9])
-    full = whole_batch(table)
+INSTRUCTION, SEPARATED = [0, 1, 2], 3  # tokens before the demonstrations of instructed()
+
+
+def instructed() -> pl.DataFrame:
+    """Prompts whose 30 tokens of demonstrations come after an instruction and a separator."""
+    return with_instruction(shared_prompts([5, 17, 9]), len(INSTRUCTION))
+
+
+@pytest.mark.parametrize(
+    ("family", "before"),
+    [*((family, []) for family in FAMILIES), ("gpt2", INSTRUCTION), ("gemma3", INSTRUCTION)],
+)
+def test_every_method_equals_full_prompts_that_may_see_only_what_is_kept(
+    family: str, before: list[int]
+) -> None:
+    table = instructed() if before else shared_prompts([5, 17, 9])
+    model, shared = tiny_model(family), table["query_start"][0]
     shown = observe(model, shared_token_ids(table), table.row(0, named=True))
     rows = measured(family, table)
-    order = torch.tensor(full.examples).argsort()
-    for setting in settings_of(SPEC["methods"], [0.5], 2):
+    assert set(rows["shared"]) == {shared}
+    for setting in settings_of(SPEC["methods"], SPEC["shares"], 2):
         if setting.method == "text_anchor":
             continue
-        budget = len(shown.anchors()) if setting.share is None else PREFIX // 2
-        kept = (
-            dict.fromkeys(shown.prefix.layers, torch.tensor([[0]]))
-            if setting == FIRST_ONLY
-            else METHODS[setting.method](shown, budget, setting.draw)
-        )
-        with torch.no_grad(), intervene(PlainCompression(dict(kept))):
-            logits = model(input_ids=full.input_ids, use_cache=False).logits
-        logits = logits[torch.arange(full.size), full.target_positions]
-        chosen = rows.filter(
-            pl.col("method") == setting.method,
-            pl.col("share").eq_missing(setting.share),
-            pl.col("draw") == setting.draw,
-        ).sort("example")
-        torch.testing.assert_close(
-            torch.tensor(chosen["probabilities"].to_list()),
-            logits[order][:, full.label_tokens].softmax(-1),
-            rtol=1e-4,
-            atol=1e-6,
-        )
-        assert chosen["top_tokens"].to_list() == logits[order].topk(5).indices.tolist()
-        assert_in_vocabulary(chosen, logits[order], full.label_tokens.tolist())
+        prefix = compress(model, shown, setting).prefix
+        kept = {at: layer.positions for at, layer in prefix.layers.items()}
+        if setting == FULL:
+            kept = dict.fromkeys(kept, torch.arange(shared)[None])
+        elif setting != FIRST_ONLY and not before:
+            budget = len(shown.anchors())
+            budget = budget if setting.share is None else int(setting.share * PREFIX)
+            expected = METHODS[setting.method](shown, budget, setting.draw)
+            assert all(torch.equal(kept[at], expected[at]) for at in kept)
+        for positions in kept.values():
+            assert positions[:, : len(before)].tolist() == [before] * len(positions)
+            assert (positions.diff(dim=1) > 0).all()
+        names = setting._asdict().items()
+        chosen = rows.filter(pl.col(name).eq_missing(value) for name, value in names)
+        logits = logits_in_full(model, table, PlainCompression(kept, shared))
+        assert_predicted(chosen, logits, table["label_tokens"][0].to_list())
 
 
 def test_keeping_everything_is_in_context_learning_and_weights_of_zero_change_nothing() -> None:
     table = shared_prompts([5, 17, 9])
-    model, full = tiny_model("gemma3"), whole_batch(table)
-    rows = measured("gemma3", table)
-    order = torch.tensor(full.examples).argsort()
-    logits = target_logits(model, full)[order]
+    rows, logits = measured("gemma3", table), logits_in_full(tiny_model("gemma3"), table)
     for method in ("full", "reweighted"):
-        chosen = rows.filter(pl.col("method") == method).sort("example")
-        torch.testing.assert_close(
-            torch.tensor(chosen["probabilities"].to_list()),
-            logits[:, full.label_tokens].softmax(-1),
-            rtol=1e-4,
-            atol=1e-6,
-        )
-        assert chosen["top_tokens"].to_list() == logits.topk(5).indices.tolist()
+        chosen = rows.filter(method=method)
+        assert_predicted(chosen, logits, table["label_tokens"][0].to_list())
         assert set(chosen["kept"]) == set(chosen["shared"]) == {PREFIX}
 
 
-@pytest.mark.parametrize("words", [[1, 1, 1], [2, 1, 3]])
-@pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma3"])
+@pytest.mark.parametrize(
+    ("family", "words"),
+    [("gpt2", [2, 1, 3]), ("gptj", [2, 1, 3]), ("llama", [1, 1, 1]), ("gemma3", [2, 1, 3])],
+)
 def test_weights_are_fitted_to_the_compressed_cache(family: str, words: list[int]) -> None:
     model, table = tiny_model(family), with_words(shared_prompts([5, 17, 9]), words)
     full = whole_batch(table)
@@ -177,22 +176,11 @@ def test_weights_are_fitted_to_the_compressed_cache(family: str, words: list[int
     _, ours = beta_on_anchors(family, table, FIT, "original")
     torch.testing.assert_close(ours, plain_beta.detach(), rtol=1e-3, atol=1e-4)
     rows = measured(family, table, on_anchors=ours).filter(method="reweighted_anchor")
-    rows = rows.sort("example")
-    with torch.no_grad(), intervene(PlainReweighted(beta, full, PlainCompression(kept))):
-        logits = model(input_ids=full.input_ids, use_cache=False).logits
-    order = torch.tensor(full.examples).argsort()
-    logits = logits[torch.arange(full.size), full.target_positions][order]
-    assert_in_vocabulary(rows, logits, full.label_tokens.tolist())
-    torch.testing.assert_close(
-        torch.tensor(rows["probabilities"].to_list()),
-        logits[:, full.label_tokens].softmax(-1),
-        rtol=1e-3,
-        atol=1e-5,
-    )
+    plain = PlainReweighted(beta, full, PlainCompression(kept))
+    assert_predicted(rows, logits_in_full(model, table, plain), full.label_tokens.tolist(), 1e-3)
 
 
-@pytest.mark.parametrize("positions", ["original", "zero"])
-@pytest.mark.parametrize("family", ["gpt2", "gemma3"])
+@pytest.mark.parametrize(("family", "positions"), [("gpt2", "original"), ("gemma3", "zero")])
 def test_fits_on_both_caches_side_by_side_are_those_of_each_alone(
     family: str, positions: str
 ) -> None:
@@ -230,65 +218,28 @@ def test_a_cache_that_nothing_was_fitted_on_is_told() -> None:
         measure_compression(model, table, {ANCHOR: torch.zeros(0, 0, 0)}, spec, 1000)
 
 
-@pytest.mark.parametrize("words", [[1, 1, 1], [2, 1, 3]])
-def test_anchors_as_text_are_that_text(words: list[int]) -> None:
-    table = with_words(shared_prompts([5, 17, 9]), words)
+@pytest.mark.parametrize(
+    ("words", "anchors"),
+    [
+        ([1, 1, 1], [0, 8, 9, 10, 18, 19, 20, 28, 29]),
+        ([2, 1, 3], [0, 7, 8, 9, 10, 18, 19, 20, 26, 27, 28, 29]),
+        ([], [*INSTRUCTION, SEPARATED, 4, 12, 13, 14, 22, 23, 24, 32, 33]),
+    ],
+)
+def test_anchors_as_text_are_that_text_after_any_instruction(
+    words: list[int], anchors: list[int]
+) -> None:
+    table = with_words(shared_prompts([5, 17, 9]), words) if words else instructed()
     model = tiny_model("gemma3")
-    rows = measured("gemma3", table).filter(pl.col("method") == "text_anchor").sort("example")
-    for prompt, row in zip(table.iter_rows(named=True), rows.iter_rows(named=True), strict=True):
-        labels = [p for end, n in zip((9, 19, 29), words, strict=True) for p in range(end - n, end)]
-        anchors = sorted({*prompt["format_positions"], *labels})
-        text = [prompt["token_ids"][p] for p in anchors if p < PREFIX]
-        ids = torch.tensor([[*text, *prompt["token_ids"][PREFIX:]]])
+    rows = measured("gemma3", table).filter(method="text_anchor").sort("example")
+    assert set(rows["kept"]) == {len(anchors)}
+    logits = []
+    for prompt in table.sort("example").iter_rows(named=True):
+        ids = prompt["token_ids"]
+        text = torch.tensor([[*(ids[p] for p in anchors), *ids[prompt["query_start"] :]]])
         with torch.no_grad():
-            logits = model(ids, use_cache=False).logits[0, -1]
-        torch.testing.assert_close(
-            torch.tensor(row["probabilities"]),
-            logits[prompt["label_tokens"]].softmax(-1),
-            rtol=1e-4,
-            atol=1e-6,
-        )
-        assert row["kept"] == len(text)
-
-
-INSTRUCTION, SEPARATED = [0, 1, 2], 3  # tokens before the demonstrations of instructed()
-
-
-def instructed() -> pl.DataFrame:
-    """Prompts whose 30 tokens of demonstrations come after an instruction and a separator."""
-    return with_instruction(shared_prompts([5, 17, 9]), len(INSTRUCTION))
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3"])
-def test_every_method_keeps_the_instruction_as_in_full_prompts(family: str) -> None:
-    table, shared = instructed(), len(INSTRUCTION) + 1 + PREFIX
-    model, full = tiny_model(family), whole_batch(table)
-    rows = measured(family, table, draws=1)
-    shown = observe(model, shared_token_ids(table), table.row(0, named=True))
-    order = torch.tensor(full.examples).argsort()
-    for setting in settings_of(SPEC["methods"], SPEC["shares"], 1):
-        if setting.method in ("full", "text_anchor"):
-            continue
-        prefix = compress(model, shown, setting).prefix
-        kept = {n: layer.positions for n, layer in prefix.layers.items()}
-        for positions in kept.values():
-            assert positions is not None
-            assert positions[:, : len(INSTRUCTION)].tolist() == [INSTRUCTION] * len(positions)
-            assert (positions.diff(dim=1) > 0).all()
-        with torch.no_grad(), intervene(PlainCompression(kept, shared)):
-            logits = model(input_ids=full.input_ids, use_cache=False).logits
-        logits = logits[torch.arange(full.size), full.target_positions]
-        chosen = rows.filter(
-            pl.col("method") == setting.method,
-            pl.col("share").eq_missing(setting.share),
-        ).sort("example")
-        torch.testing.assert_close(
-            torch.tensor(chosen["probabilities"].to_list()),
-            logits[order][:, full.label_tokens].softmax(-1),
-            rtol=1e-4,
-            atol=1e-6,
-        )
-        assert set(chosen["shared"]) == {shared}
+            logits.append(model(text, use_cache=False).logits[0, -1])
+    assert_predicted(rows, torch.stack(logits), table["label_tokens"][0].to_list())
 
 
 def test_the_instruction_is_kept_in_addition_to_equal_budgets() -> None:
@@ -321,43 +272,19 @@ def test_the_instruction_is_kept_in_addition_to_equal_budgets() -> None:
     assert counts["until_layer"] < len(anchors)  # whole layers do not add up to the budget
 
 
-def test_anchors_as_text_begin_with_the_instruction() -> None:
-    table, model = instructed(), tiny_model("llama")
-    rows = measured("llama", table).filter(pl.col("method") == "text_anchor").sort("example")
-    anchors = [0, 1, 2, 3, 4, 12, 13, 14, 22, 23, 24, 32, 33]
-    for prompt, row in zip(table.iter_rows(named=True), rows.iter_rows(named=True), strict=True):
-        token_ids = prompt["token_ids"]
-        ids = torch.tensor([[*(token_ids[p] for p in anchors), *token_ids[34:]]])
-        with torch.no_grad():
-            logits = model(ids, use_cache=False).logits[0, -1]
-        torch.testing.assert_close(
-            torch.tensor(row["probabilities"]),
-            logits[prompt["label_tokens"]].softmax(-1),
-            rtol=1e-4,
-            atol=1e-6,
-        )
-
-
 SHOWN = [("Who ate it?", 1), ("What is NATO?", 0), ("What is an atom?", 2)]
 ASKED = ["What is it?", "Who is at the abbey?"]
 
 
 def questions(tokenizer: Tokenizer) -> pl.DataFrame:
     """Prompts whose label words have five, four and three tokens."""
-    samples = pl.DataFrame(
-        {
-            "task": ["trec"] * 2,
-            "seed": [0] * 2,
-            "demonstrations": ["fixed"] * 2,
-            "example": [0, 1],
-            "text": ASKED,
-            "label": [0, 2],
-            "demonstration_texts": [[text for text, _ in SHOWN]] * 2,
-            "demonstration_labels": [[label for _, label in SHOWN]] * 2,
-        }
+    samples = pl.DataFrame({"example": [0, 1], "text": ASKED, "label": [0, 2]}).with_columns(
+        *(pl.lit(value).alias(name) for name, value in (("task", "trec"), ("seed", 0))),
+        demonstrations=pl.lit("fixed"),
+        demonstration_texts=pl.lit([text for text, _ in SHOWN]),
+        demonstration_labels=pl.lit([label for _, label in SHOWN]),
     )
-    template = Template.parse(QUESTIONS)
-    return build_prompts(samples, tokenizer, template, KINDS, "tiny", 1000)
+    return build_prompts(samples, tokenizer, Template.parse(QUESTIONS), KINDS, "tiny", 1000)
 
 
 def pieces_of(query: str) -> list[tuple[str, str]]:
@@ -430,24 +357,17 @@ def test_whole_label_words_are_anchors_as_in_a_run_with_the_text_written_out(fam
 @pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3"])
 def test_queries_may_begin_at_position_zero_as_in_the_authors_code(family: str) -> None:
     model, table = tiny_model(family), shared_prompts([5, 17])
-    rows = measured(family, table, positions="zero")
     shown = observe(model, shared_token_ids(table), table.row(0, named=True))
-    full = whole_batch(table)
     kept = dict(METHODS["hidden_anchor"](shown, 0, 0))
-    places = torch.arange(full.input_ids.shape[1])
+    places = torch.arange(whole_batch(table).input_ids.shape[1])
     places = torch.where(places < PREFIX, places, places - PREFIX)[None]
-    with torch.no_grad(), intervene(PlainCompression(kept)):
-        logits = model(full.input_ids, position_ids=places, use_cache=False).logits
-    logits = logits[torch.arange(full.size), full.target_positions][:, full.label_tokens]
-    chosen = rows.filter(pl.col("method") == "hidden_anchor").sort("example")
-    torch.testing.assert_close(
-        torch.tensor(chosen["probabilities"].to_list()),
-        logits.softmax(-1)[torch.tensor(full.examples).argsort()],
-        rtol=1e-4,
-        atol=1e-6,
+    zero, original = (
+        measured(family, table, positions=positions).filter(method="hidden_anchor")
+        for positions in ("zero", "original")
     )
-    original = measured(family, table).filter(pl.col("method") == "hidden_anchor").sort("example")
-    assert original["probabilities"].to_list() != chosen["probabilities"].to_list()
+    logits = logits_in_full(model, table, PlainCompression(kept), position_ids=places)
+    assert_predicted(zero, logits, table["label_tokens"][0].to_list())
+    assert original["probabilities"].to_list() != zero["probabilities"].to_list()
 
 
 def test_random_draws_repeat_and_differ() -> None:
@@ -458,12 +378,6 @@ def test_random_draws_repeat_and_differ() -> None:
     assert random["draw"].unique().sort().to_list() == [0, 1, 2]
     by_draw = random.sort("draw", "example").group_by("draw", maintain_order=True)
     assert len({str(rows["probabilities"].to_list()) for _, rows in by_draw}) == 3
-
-
-def test_rows_do_not_depend_on_how_queries_are_batched() -> None:
-    table = shared_prompts([5, 17, 9])
-    whole, single = (measured("gemma3", table, batch_tokens=tokens) for tokens in (1000, 1))
-    assert_same_but_for_rounding(whole, single)
 
 
 def test_a_method_that_leaves_nothing_is_told() -> None:

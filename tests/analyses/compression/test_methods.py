@@ -1,7 +1,6 @@
 """What every method keeps: written out where it can be, and within its budget everywhere."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,14 @@ import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from anchorflow.analyses.compression import methods as compression_methods
-from anchorflow.analyses.compression.measure import FIRST_ONLY, FULL, Setting, observe, settings_of
+from anchorflow.analyses.compression.measure import (
+    FIRST_ONLY,
+    FULL,
+    Cache,
+    Setting,
+    observe,
+    settings_of,
+)
 from anchorflow.analyses.compression.methods import FOLDER, Demonstrations, method
 from anchorflow.analyses.compression.styles import LOOKS, with_defaults
 from anchorflow.config import registry
@@ -25,26 +31,8 @@ from tools.document import SCHEMA_FILE
 
 REVIEWS = [("It drags on", " Negative"), ("Warm and clever", " Positive")]
 TOKENS = [
-    "Review",
-    ":",
-    " It",
-    " drags",
-    " on",
-    "\n",
-    "Sentiment",
-    ":",
-    " Negative",
-    "\n",
-    "Review",
-    ":",
-    " Warm",
-    " and",
-    " clever",
-    "\n",
-    "Sentiment",
-    ":",
-    " Positive",
-    "\n",
+    *("Review", ":", " It", " drags", " on", "\n", "Sentiment", ":", " Negative", "\n"),
+    *("Review", ":", " Warm", " and", " clever", "\n", "Sentiment", ":", " Positive", "\n"),
 ]
 ANCHORS = [0, 1, 5, 6, 7, 8, 9, 10, 11, 15, 16, 17, 18, 19]
 
@@ -108,20 +96,6 @@ def test_the_anchors_of_a_worked_example_token_by_token() -> None:
     assert kept(shown, "even", budget=1) == [0]
 
 
-def test_random_tokens_stand_in_for_the_label_words_and_are_none_of_them() -> None:
-    shown = worked_example()
-    formats = set(kept(shown, "format_only"))
-    seen = set()
-    for draw in range(20):
-        positions = set(kept(shown, "hidden_random", draw=draw))
-        assert formats < positions
-        assert len(positions) == len(ANCHORS)
-        assert not positions & {8, 18}
-        assert sorted(positions) == kept(shown, "hidden_random", draw=draw)
-        seen.add(frozenset(positions - formats))
-    assert len(seen) > 5
-
-
 def test_all_tokens_of_label_words_are_anchors_and_none_stands_in_for_them() -> None:
     shown = worked_example()
     wordy = {**shown.prompt, "label_positions": [6, 17]}  # label words 6, 7, 8 and 17, 18
@@ -131,10 +105,12 @@ def test_all_tokens_of_label_words_are_anchors_and_none_stands_in_for_them() -> 
     assert kept(longer, "label_only") == [6, 7, 8, 17, 18]
     formats = [0, 1, 5, 9, 10, 11, 15, 16, 19]
     assert kept(longer, "format_only") == formats
-    for draw in range(20):
-        drawn = set(kept(longer, "hidden_random", draw=draw)) - set(formats)
-        assert len(drawn) == 5
-        assert drawn <= {2, 3, 4, 12, 13, 14}  # the texts
+    random = [kept(longer, "hidden_random", draw=draw) for draw in range(20)]
+    for positions in random:
+        assert positions == sorted({*positions})
+        assert len(positions) == len(ANCHORS)
+        assert {*positions} - {*formats} <= {2, 3, 4, 12, 13, 14}  # the texts
+    assert len(set(map(tuple, random))) > 4
 
 
 def test_key_norm_keeps_the_shortest_keys_of_every_head() -> None:
@@ -176,6 +152,36 @@ def test_snapkv_keeps_its_window_and_what_it_attends_to() -> None:
             assert positions[head].tolist() == [*expected, 18, 19]
 
 
+def zeros(layers: int, tokens: int) -> Demonstrations:
+    kept = LayerPrefix(torch.zeros(1, 2, tokens, 4), torch.zeros(1, 2, tokens, 4))
+    return Demonstrations({}, Prefix(tokens, dict.fromkeys(range(layers), kept)), {})
+
+
+@pytest.mark.parametrize(
+    ("budget", "whole"), [(1, 0), (3, 0), (4, 1), (6, 2), (9, 3), (10, 4), (12, 4)]
+)
+def test_the_first_layers_are_as_many_as_the_budget_pays_for(budget: int, whole: int) -> None:
+    # Of 10 tokens in 4 layers: each layer that keeps everything takes 9 of 4 · (budget - 1) more.
+    kept = method("until_layer")(zeros(4, 10), budget, 0)
+    everything, first = list(range(10)), [0]
+    assert [kept[layer][0].tolist() for layer in range(4)] == [
+        everything if layer < whole else first for layer in range(4)
+    ]
+    assert sum(each.shape[1] for each in kept.values()) <= 4 * budget
+
+
+def test_what_a_cache_keeps_is_the_mean_over_layers_that_differ() -> None:
+    demonstrations = zeros(4, 10)
+    cache = Cache(demonstrations.prefix.keep(method("until_layer")(demonstrations, 6, 0)), 10)
+    assert cache.kept == 6  # of 10, 10, 1, and 1: 5.5, rounded up
+    assert cache.prefix.bytes == 4 * 2 * 2 * 4 * (10 + 10 + 1 + 1)
+
+
+def test_a_single_token_is_kept_everywhere() -> None:
+    kept = method("until_layer")(zeros(2, 1), 1, 0)
+    assert [each.tolist() for each in kept.values()] == [[[0]], [[0]]]
+
+
 @pytest.mark.parametrize("name", registry.entries(FOLDER))
 def test_every_method_says_what_it_keeps_and_whether_it_can_keep_any_number(name: str) -> None:
     assert registry.summary_of(FOLDER, name).endswith(".")
@@ -187,6 +193,7 @@ def test_every_method_can_be_chosen_and_has_a_look_of_its_own_in_figures() -> No
     assert set(section["methods"]["items"]["enum"]) == {"text_anchor", *METHODS} - {"full"}
     assert {"text_anchor", *METHODS} <= set(LOOKS)
     assert len({look[1:] for look in LOOKS.values()}) == len(LOOKS)
+    assert {look.marker for look in LOOKS.values()}.isdisjoint("xX")  # none is a cross
 
 
 def test_methods_without_a_look_get_one_that_no_other_has() -> None:
@@ -260,18 +267,13 @@ def test_only_random_methods_are_drawn_again_and_only_some_take_a_share() -> Non
     assert "hidden_anchor" not in AT_ANY_BUDGET
 
 
-def every_choice() -> Iterator[tuple[str, int]]:
-    for name in METHODS:
-        for budget in (1, 2, 5, 14, 30, 45) if name in AT_ANY_BUDGET else (11,):
-            yield name, budget
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_method_exceeds_its_budget_or_repeats_a_position(family: str) -> None:
     table = shared_prompts([5, 17])
     shown = observe(tiny_model(family), shared_token_ids(table), table.row(0, named=True))
     anchors = len(shown.anchors())
-    for name, budget in every_choice():
+    budgets = {name: (1, 2, 5, 14, 30, 45) if name in AT_ANY_BUDGET else (11,) for name in METHODS}
+    for name, budget in [(name, budget) for name, of in budgets.items() for budget in of]:
         layers = method(name)(shown, budget, 0)
         assert sorted(layers) == sorted(shown.prefix.layers)
         most = PREFIX if name == "full" else budget if name in AT_ANY_BUDGET else anchors

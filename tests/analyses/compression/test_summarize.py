@@ -1,15 +1,20 @@
-"""Table 2: loyalty to the full prompt, and the best of random sets, chosen fairly and not."""
+"""Table 2: loyalty to the full prompt, the best of random sets, and how these are shown."""
+
+from itertools import pairwise
 
 import polars as pl
 import pytest
 
 from anchorflow.analyses.compression import COMPRESSION, COMPRESSION_SUMMARY
+from anchorflow.analyses.compression.plot import plot_compression
 from anchorflow.analyses.compression.published import table_2
+from anchorflow.analyses.compression.styles import LOOKS
 from anchorflow.analyses.compression.summarize import (
     halves,
     retention_measures,
     summarize_compression,
 )
+from anchorflow.analyses.compression.tabulate import tabulate_compression
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.change import CHANGES
 from constructed.compression import (
@@ -20,6 +25,7 @@ from constructed.compression import (
     summary_of_the_paper_s_tasks,
 )
 from constructed.rows import frame
+from figure_style import figure_of, labels_of, level_of_chance
 
 
 def means(summary: pl.DataFrame, method: str) -> dict[str, float]:
@@ -113,13 +119,28 @@ def test_shares_are_rows_of_their_own() -> None:
     assert dict(loyalty.select("share", "mean").iter_rows()) == {None: 0, 0.5: 1}
 
 
-def test_published_figures_stand_beside_the_average_over_the_paper_s_tasks() -> None:
+def test_published_figures_stand_beside_the_average_over_the_paper_s_tasks_and_below_ours() -> None:
     tasks = ["sst2", "trec", "agnews", "emoc"]
     assert table_2("gpt2-xl", tasks[:2]).is_empty()
     assert table_2("gemma", tasks).is_empty()
     summary = summary_of_the_paper_s_tasks()
     cell = summary.filter(task="average", method="hidden_anchor", measure="label_loyalty")
     assert cell["published"].item() == pytest.approx(0.8906)
-    assert summary.filter(pl.col("task") != "average")["published"].null_count() == len(
-        summary.filter(pl.col("task") != "average")
-    )
+    assert summary.filter(pl.col("task") != "average")["published"].is_null().all()
+    table = tabulate_compression(summary).table.filter(method="hidden_anchor (published)")
+    assert table.select("label_loyalty", "accuracy").row(0) == ("0.89", "0.56")
+
+
+def test_names_of_many_methods_have_room_and_accuracy_stands_beside_that_of_a_guess(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = summary_of_the_paper_s_tasks()
+    figure = figure_of(monkeypatch, plot_compression, table, labels_of(table, 4))
+    assert level_of_chance(figure, 3, vertical=True) == 0.25
+    one = table.filter(pl.col("share").is_null(), method=table["method"][0])
+    table = pl.concat([one.with_columns(method=pl.lit(method)) for method in LOOKS])
+    figure = figure_of(monkeypatch, plot_compression, table, labels_of(table))
+    figure.draw_without_rendering()
+    boxes = [name.get_window_extent() for name in figure.axes[0].get_yticklabels()]
+    assert len(boxes) == len(LOOKS)
+    assert all(above.y0 > below.y1 for above, below in pairwise(boxes))

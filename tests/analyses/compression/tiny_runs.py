@@ -28,17 +28,13 @@ def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
     return {"compression": rows}
 
 
-SHARDED = {
-    "compression": sharded,
-}
+SHARDED = {"compression": sharded}
 LIMITED: dict[str, Limited] = {
     "compression": lambda model, table: measure_compression(
         model, table, {FULL: torch.zeros(3, 4, 3)}, KEPT, 1000
-    ),
+    )
 }
-LIMITED_HEAD = {
-    "compression": LIMITED["compression"],
-}
+LIMITED_HEAD = {"compression": LIMITED["compression"]}
 COUNTED = {
     "compression": (
         compression,
@@ -46,5 +42,5 @@ COUNTED = {
         lambda m: compression.measure_compression(
             m, TABLE, {}, {**COUNTED_KEPT, "positions": "original"}, 1000
         ),
-    ),
+    )
 }

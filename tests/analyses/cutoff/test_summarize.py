@@ -1,14 +1,16 @@
-"""How many layers need the demonstrations, worked out by hand."""
+"""How many layers need the demonstrations, worked out by hand, and the figure of it."""
 
 import numpy as np
 import polars as pl
 import pytest
 
 from anchorflow.analyses.cutoff import CUTOFF_SUMMARY
+from anchorflow.analyses.cutoff.plot import plot_cutoff
 from anchorflow.analyses.cutoff.summarize import layers_needed, summarize_cutoff
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.change import CHANGES
 from constructed.interventions import cutoff, prompts
+from figure_style import figure_of, labels_of, level_of_chance
 
 # Of the plain 1 1 0 0: nothing is kept from layer 0 on; one of four changes from 1 on; all as ever.
 PREDICTED = {"first": [[0, 0, 1, 1], [1, 1, 0, 1], [1, 1, 0, 0]]}
@@ -57,3 +59,18 @@ def test_layers_are_needed_until_both_stay_at_95_percent() -> None:
 def test_tasks_without_predictions_are_undefined() -> None:
     table = summarize_cutoff(cutoff(PREDICTED, PLAIN), prompts(("news", "poems")), 0.95)
     assert table.filter(pl.col("task") == "poems")["mean"].is_null().all()
+
+
+def test_every_measure_has_a_line_for_what_is_seen_and_one_for_what_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = {"first": [[0, 0, 1, 1], PLAIN, PLAIN], "label": [PLAIN] * 3}
+    summary = summarize_cutoff(cutoff(seen, PLAIN), prompts(), 0.95)
+    figure = figure_of(monkeypatch, plot_cutoff, summary, labels_of(summary))
+    assert len(figure.axes) == 4
+    for axes in figure.axes:
+        lines = [line for line in axes.lines if line.get_label() != "chance"]
+        curves, needed = lines[::2], lines[1::2]
+        assert [len(line.get_xdata()) for line in curves] == [4, 4]
+        assert [line.get_xdata()[0] for line in needed] == [1, 0]
+    assert level_of_chance(figure, 0) == 0.5  # two labels

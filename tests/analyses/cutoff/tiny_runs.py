@@ -12,13 +12,11 @@ def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
     return {"cutoff": rows}
 
 
-SHARDED = {
-    "cutoff": sharded,
-}
+SHARDED = {"cutoff": sharded}
 LIMITED: dict[str, Limited] = {
     "cutoff": lambda model, table: measure_cutoff(
         model, table, cutoffs_of(["label"], 1, 1, 3), 4, 1000
-    ),
+    )
 }
 COUNTED = {
     "cutoff": (
@@ -27,5 +25,5 @@ COUNTED = {
         lambda m: cutoff.measure_cutoff(
             m, TABLE, cutoff.settings_of(["label", "random"], 2, 1, 3), 4, 1000
         ),
-    ),
+    )
 }

@@ -59,9 +59,7 @@ def test_every_estimate_equals_autograd_on_whole_matrices(family: str) -> None:
     assert len(measured) == 3 * layers * len(named)
     for each in named:
         edges = of_cell.of_whole(each.edges, each.draw if each.control else None, full)
-        rows = measured.filter(
-            pl.col(name) == value for name, value in each._asdict().items()
-        ).sort("layer", "example")
+        rows = measured.filter(**each._asdict()).sort("layer", "example")
         order = torch.tensor(full.examples).argsort()
         for layer in range(layers):
             weights, gradient = plain[layer]
@@ -87,22 +85,6 @@ def test_without_steps_nothing_is_integrated() -> None:
     measured = measure_faithfulness(tiny_model("llama"), table, EVERY[:1], 0, 0, 60)
     assert measured["integrated"].is_null().all()
     assert measured["saliency"].is_not_null().all()
-
-
-@pytest.mark.parametrize("batch_tokens", [1, 80])
-def test_batches_and_shards_of_texts_change_no_number(batch_tokens: int) -> None:
-    model, table = tiny_model("llama"), wordy_prompts([5, 17, 9], "fixed")
-    whole = measure_faithfulness(model, table, EVERY, 2, 2, 500)
-    parts = [
-        measure_faithfulness(model, table, EVERY, 2, 2, batch_tokens, examples)
-        for examples in ([0], [1, 2])
-    ]
-    together = pl.concat(parts)
-    numbers = ["saliency", "gradient", "integrated", "attention"]
-    assert together.drop(numbers).equals(whole.drop(numbers))
-    for name in numbers:
-        values = [torch.tensor(each[name].to_list()) for each in (together, whole)]
-        torch.testing.assert_close(*values, rtol=1e-4, atol=1e-7)
 
 
 def test_prompts_that_are_too_long_are_left_out() -> None:

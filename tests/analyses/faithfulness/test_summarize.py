@@ -1,15 +1,17 @@
-"""Agreement of estimates with cutting, worked out by hand."""
+"""Agreement of estimates with cutting, worked out by hand, and the figure of it."""
 
 import numpy as np
 import polars as pl
 import pytest
 
 from anchorflow.analyses.faithfulness import FAITHFULNESS_SUMMARY
+from anchorflow.analyses.faithfulness.plot import plot_faithfulness
 from anchorflow.analyses.faithfulness.summarize import summarize_faithfulness
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.estimates import rank_correlations
 from constructed.interventions import cuts, faithfulness, knockout, prompts
+from figure_style import figure_of
 
 TOLD = {
     "saliency": [1.0, 2.0, 3.0],
@@ -46,12 +48,6 @@ def test_layers_in_which_nothing_changes_have_no_sign() -> None:
     assert means(table)["gradient", "sign"] == pytest.approx(1 / 2)
 
 
-def test_what_was_not_integrated_is_left_out() -> None:
-    told = {name: values for name, values in TOLD.items() if name != "integrated"}
-    table = summarize_faithfulness(faithfulness(told), cuts([1.0, 2.0, 3.0]), prompts(), 0.95)
-    assert set(table["estimate"]) == {"saliency", "gradient", "attention"}
-
-
 def test_an_estimate_with_every_layer_in_order_but_the_size_wrong_has_that_slope() -> None:
     told = {name: [0.1, 0.2, 0.3] for name in TOLD}
     table = summarize_faithfulness(faithfulness(told), cuts([0.3, 0.6, 0.9]), prompts(), 0.95)
@@ -70,3 +66,16 @@ def test_runs_without_single_layers_are_refused() -> None:
     cut = knockout({("label_to_target", False, 0): [0.5]}, [0.5])
     with pytest.raises(InputError, match="add single"):
         summarize_faithfulness(faithfulness(TOLD), cut, prompts(), 0.95)
+
+
+@pytest.mark.parametrize("integrated", [[0.1, 0.2, 0.3], [None, None, None]])
+def test_what_was_not_integrated_is_left_out_and_slopes_are_shown_of_estimates_with_a_sign_alone(
+    integrated: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {name: [0.1, 0.3, 0.2] for name in ("saliency", "gradient", "attention")}
+    told["integrated"] = integrated
+    summary = summarize_faithfulness(faithfulness(told), cuts([1.0, 2.0, 3.0]), prompts(), 0.95)
+    assert ("integrated" in summary["estimate"]) == (integrated[0] is not None)
+    figure = figure_of(monkeypatch, plot_faithfulness, summary)
+    shown = [sum(len(c.lines[0].get_xdata()) for c in axes.containers) for axes in figure.axes]
+    assert shown == ([4, 2, 2] if integrated[0] else [3, 1, 1])

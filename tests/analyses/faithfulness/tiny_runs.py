@@ -11,18 +11,16 @@ def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
     return {"faithfulness": rows}
 
 
-SHARDED = {
-    "faithfulness": sharded,
-}
+SHARDED = {"faithfulness": sharded}
 LIMITED: dict[str, Limited] = {
     "faithfulness": lambda model, table: measure_faithfulness(
         model, table, ["label_to_target"], 1, 1, 1000
-    ),
+    )
 }
 COUNTED = {
     "faithfulness": (
         faithfulness,
         {"steps": 2},
         lambda m: faithfulness.measure_faithfulness(m, TABLE, ["label_to_target"], 1, 2, 1000),
-    ),
+    )
 }

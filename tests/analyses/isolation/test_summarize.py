@@ -1,16 +1,20 @@
 """Loyalty: the four measures and their averages, worked out by hand."""
 
+from collections.abc import Callable
 from math import log
 
 import polars as pl
 import pytest
 
+from anchorflow.analyses.cutoff.summarize import summarize_cutoff
 from anchorflow.analyses.isolation import ISOLATION_SUMMARY
 from anchorflow.analyses.isolation.summarize import loyalty_measures, summarize_isolation
+from anchorflow.analyses.knockout.summarize import summarize_knockout
+from anchorflow.analyses.transplant.summarize import summarize_transplant
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics import change
-from constructed.interventions import isolation
+from constructed.interventions import cutoff, isolation, knockout, transplant
 from constructed.interventions import isolation_prompts as prompts
 
 # With label words isolated, the first text's probabilities go from (1/4, 3/4) to (1/2, 1/2), and
@@ -44,12 +48,8 @@ def test_summaries_average_draws_examples_seeds_and_tasks() -> None:
     both = pl.concat([isolation("news"), isolation("reviews")])
     summary = summarize_isolation(both, prompts(), 0.95)
     assert summary.schema == frame_schema(ISOLATION_SUMMARY)
-    assert summary["task"].unique(maintain_order=True).to_list() == [
-        "news",
-        "reviews",
-        "poems",
-        "average",
-    ]
+    tasks = summary["task"].unique(maintain_order=True).to_list()
+    assert tasks == ["news", "reviews", "poems", "average"]
     values = {
         (row["task"], row["positions"], row["measure"]): row
         for row in summary.iter_rows(named=True)
@@ -91,6 +91,17 @@ def test_summaries_average_draws_examples_seeds_and_tasks() -> None:
     assert values["average", "label", "accuracy"]["skipped"] == 1
 
 
-def test_nothing_to_summarize_is_said() -> None:
+@pytest.mark.parametrize(
+    ("summarize", "table"),
+    [
+        (summarize_isolation, isolation()),
+        (summarize_knockout, knockout({}, [])),
+        (summarize_cutoff, cutoff({"first": [[1]]}, [1])),
+        (summarize_transplant, transplant({}, [1.0], [0.0])),
+    ],
+)
+def test_nothing_to_summarize_is_said(
+    summarize: Callable[..., pl.DataFrame], table: pl.DataFrame
+) -> None:
     with pytest.raises(InputError, match="every prompt exceeds"):
-        summarize_isolation(isolation().clear(), prompts(), 0.95)
+        summarize(table.clear(), prompts(), 0.95)

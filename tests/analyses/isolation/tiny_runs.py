@@ -14,17 +14,13 @@ def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
     return {"isolation": rows}
 
 
-SHARDED = {
-    "isolation": sharded,
-}
+SHARDED = {"isolation": sharded}
 LIMITED: dict[str, Limited] = {
     "isolation": lambda model, table: measure_isolation(
         model, table, settings_of(["mask"], [1], 1, 3, "tiny"), 4, 1000
-    ),
+    )
 }
-LIMITED_HEAD = {
-    "isolation": LIMITED["isolation"],
-}
+LIMITED_HEAD = {"isolation": LIMITED["isolation"]}
 COUNTED = {
     "isolation": (
         isolation,
@@ -32,5 +28,5 @@ COUNTED = {
         lambda m: isolation.measure_isolation(
             m, TABLE, isolation.settings_of(["mask"], [1, 2], 2, 3, "tiny"), 4, 1000
         ),
-    ),
+    )
 }

@@ -1,15 +1,17 @@
-"""Changes by cut edges of attention, worked out by hand."""
+"""Changes by cut edges of attention, worked out by hand, and the figure of these."""
 
 from math import log
 
 import polars as pl
 import pytest
+from matplotlib.container import BarContainer
 
 from anchorflow.analyses.knockout import KNOCKOUT_SUMMARY
+from anchorflow.analyses.knockout.plot import plot_knockout
 from anchorflow.analyses.knockout.summarize import summarize_knockout
-from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from constructed.interventions import knockout, prompts
+from figure_style import figure_of
 
 CUT = {
     ("label_to_target", False, 0): [0.25, 0.5],
@@ -69,6 +71,32 @@ def test_a_task_without_predictions_is_undefined_and_so_is_its_average() -> None
     assert table.filter(pl.col("task") == "news")["mean"].is_not_null().all()
 
 
-def test_a_run_without_predictions_is_refused() -> None:
-    with pytest.raises(InputError):
-        summarize_knockout(knockout({}, []), prompts(), 0.95)
+@pytest.mark.parametrize(
+    ("bands", "labels"),
+    [
+        ([("single", 0, 1), ("single", 1, 1), ("last", 2, 1)], None),
+        ([("first", 0, 1), ("middle", 1, 1), ("last", 2, 1), ("all", 0, 3)], 3),
+        ([("all", 0, 3)], 1),
+    ],
+)
+def test_every_class_has_a_panel_over_layers_or_thirds(
+    bands: list[tuple[str, int, int]], labels: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = {
+        (edges, control, 0): [0.3, 0.4 + 0.1 * control]
+        for edges in ("label_to_target", "text_to_label", "first_to_all")
+        for control in (False, True)
+    }
+    tables = pl.concat(knockout(cut, [0.5, 0.25], band) for band in bands).unique()
+    summary = summarize_knockout(tables, prompts(), 0.95)
+    figure = figure_of(monkeypatch, plot_knockout, summary)
+    panels = [panel for panel in figure.axes if panel.get_visible()]
+    titles = ["label words → target", "text → its label word", "first token → all"]
+    assert [panel.get_title() for panel in panels] == titles
+    # Lines over two layers, or bars, since two or three points joined would look like a curve.
+    lines = [len(line.get_xdata()) for panel in panels for line in panel.lines[:-1]]
+    bars = [len(c) for p in panels for c in p.containers if isinstance(c, BarContainer)]
+    if labels is None:
+        assert (lines, bars) == ([2, 2] * len(panels), [])
+    else:
+        assert bars == [labels, labels] * len(panels)

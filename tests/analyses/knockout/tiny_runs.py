@@ -16,17 +16,13 @@ def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
     return {"knockout": rows}
 
 
-SHARDED = {
-    "knockout": sharded,
-}
+SHARDED = {"knockout": sharded}
 LIMITED: dict[str, Limited] = {
     "knockout": lambda model, table: measure_knockout(
         model, table, cuts_of(["label_to_target", "text_to_label"], ["all"], 1, 3), "mask", 4, 1000
-    ),
+    )
 }
-LIMITED_HEAD = {
-    "knockout": LIMITED["knockout"],
-}
+LIMITED_HEAD = {"knockout": LIMITED["knockout"]}
 COUNTED = {
     "knockout": (
         knockout,
@@ -34,5 +30,5 @@ COUNTED = {
         lambda m: knockout.measure_knockout(
             m, TABLE, knockout.settings_of(**CUTS, depth=3), "mask", 4, 1000
         ),
-    ),
+    )
 }

@@ -3,10 +3,7 @@
 import polars as pl
 
 from anchorflow.analyses.perturbations.measure import measure_perturbations
-from constructed.corpus import (
-    perturbed_prompts,
-    untouched_predictions,
-)
+from constructed.corpus import perturbed_prompts, untouched_predictions
 from tiny_cells import APART, LENGTHS, Limited, Tables, called, double_model
 
 PREDICTED = pl.DataFrame({"example": [0], "label": [1], "prediction": [1]}).with_columns(
@@ -28,11 +25,9 @@ def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
     return {"perturbations": rows}
 
 
-SHARDED = {
-    "perturbations": sharded,
-}
+SHARDED = {"perturbations": sharded}
 LIMITED: dict[str, Limited] = {
     "perturbations": lambda model, table: measure_perturbations(
         model, called(table, "typos"), PREDICTED, 1000
-    ),
+    )
 }

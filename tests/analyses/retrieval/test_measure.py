@@ -5,11 +5,11 @@ import logging
 import numpy as np
 import polars as pl
 import pytest
-import torch
 
 from anchorflow.analyses.retrieval import RETRIEVAL
 from anchorflow.analyses.retrieval.measure import cost, describe_demonstrations, measure_retrieval
 from anchorflow.analyses.retrieval.samples import choose_demonstrations
+from anchorflow.analyses.retrieval.summarize import CHOICES
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.prompts import build_prompts
 from anchorflow.prepare.template import Template
@@ -24,17 +24,9 @@ from constructed.corpus import (
     random_predictions,
 )
 from stub_tokenizers import StubTokenizer
-from tiny_models import plain_attentions, single, tiny_model, whole_batch
-from whole_vocabulary import assert_in_vocabulary
+from tiny_models import tiny_model
+from whole_vocabulary import assert_predicted, logits_in_full
 
-EVERY_CHOICE = [
-    "nearest",
-    "nearest_per_label",
-    "representative",
-    "outlying",
-    "other_task",
-    "random_labels",
-]
 # Another task's texts, at 30° and 120°.
 OTHER, OF_OTHER = corpus([("left", 30, 0), ("right", 120, 0)], [], "other")
 
@@ -46,28 +38,25 @@ def chosen(choices: list[str], labels: list[int]) -> pl.DataFrame:
 
 def test_demonstrations_are_described_by_mean_cosine_and_share_of_the_true_label() -> None:
     _, embeddings = corpus()
-    samples = pl.concat([fixed_samples([0, 1]), chosen(["nearest"], [0, 1])])
-    shown = describe_demonstrations(samples, embeddings)
-    expected = [
-        ("random", 0, (1 + 1 / 2) / 2, 1 / 2),  # east and steep from 0°
-        ("random", 1, (0 + np.cos(np.pi / 6)) / 2, 1 / 2),  # from 90°
-        ("nearest", 0, (1 + np.cos(np.pi / 18)) / 2, 1.0),  # east and flat
-        ("nearest", 1, (np.cos(np.pi / 4) + np.cos(np.pi / 6)) / 2, 1 / 2),  # middle and steep
-    ]
-    for row, (choice, example, similarity, same) in zip(shown.rows(), expected, strict=True):
-        assert row[:2] == (choice, example)
-        assert row[2:] == pytest.approx((similarity, same), abs=1e-6)
-
-
-def test_texts_of_another_task_are_described_by_its_own_embeddings() -> None:
-    _, embeddings = corpus()
-    samples = chosen(["other_task", "random_labels"], [0, 1])
+    samples = pl.concat(
+        [fixed_samples([0, 1]), chosen(["nearest", "other_task", "random_labels"], [0, 1])]
+    )
     shown = describe_demonstrations(samples, embeddings, OF_OTHER)
-    by_choice = {key: rows["similarity"].to_list() for (key,), rows in shown.group_by("choice")}
-    cosines = [np.cos(np.deg2rad([30, 120])).mean(), np.sin(np.deg2rad([30, 120])).mean()]
-    assert by_choice["other_task"] == pytest.approx(cosines, abs=1e-6)
-    # As the random ones: east and steep from 0° and from 90°.
-    assert by_choice["random_labels"] == pytest.approx([3 / 4, 3**0.5 / 4], abs=1e-6)
+    across, along = (of(np.deg2rad([30, 120])).mean() for of in (np.cos, np.sin))
+    expected = {
+        ("random", 0): ((1 + 1 / 2) / 2, 1 / 2),  # east and steep from 0°
+        ("random", 1): ((0 + np.cos(np.pi / 6)) / 2, 1 / 2),  # from 90°
+        ("nearest", 0): ((1 + np.cos(np.pi / 18)) / 2, 1.0),  # east and flat
+        ("nearest", 1): ((np.cos(np.pi / 4) + np.cos(np.pi / 6)) / 2, 1 / 2),  # middle and steep
+        ("other_task", 0): (across, 1 / 2),  # by that task's own embeddings
+        ("other_task", 1): (along, 1 / 2),
+        ("random_labels", 0): (3 / 4, 1 / 2),
+        ("random_labels", 1): (3**0.5 / 4, 1 / 2),
+    }
+    found = {row[:2]: row[2:] for row in shown.rows()}
+    assert found.keys() == expected.keys()
+    for key, values in expected.items():
+        assert found[key] == pytest.approx(values, abs=1e-6), key
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma3"])
@@ -83,48 +72,37 @@ def test_predictions_equal_those_of_plain_full_prompts(family: str) -> None:
     columns = ["label", "prediction", "label_mass", "in_labels"]
     kept = measured.filter(pl.col("choice") == "random").select(columns)
     assert kept.equals(random.select(columns))
-    eager = tiny_model(family, eager=True)
     for choice in ("nearest", "nearest_per_label"):
-        full = whole_batch(prompts.filter(pl.col("demonstrations") == choice))
-        rows = measured.filter(pl.col("choice") == choice)
-        for place, example in enumerate(full.examples):
-            logits, _ = plain_attentions(eager, single(full, place))
-            plain = logits[full.label_tokens].softmax(-1)
-            row = rows.row(example, named=True)
-            torch.testing.assert_close(torch.tensor(row["probabilities"]), plain, rtol=0, atol=1e-4)
-            assert (row["label"], row["prediction"]) == (example % 3, int(plain.argmax()))
-            assert_in_vocabulary(rows[example], logits[None], full.label_tokens.tolist())
+        logits = logits_in_full(
+            tiny_model(family, eager=True), prompts.filter(demonstrations=choice)
+        )
+        rows = measured.filter(choice=choice)
+        assert_predicted(rows, logits, prompts["label_tokens"][0].to_list())
+        assert rows["label"].to_list() == [0, 1, 2]
+        told = logits[:, prompts["label_tokens"][0].to_list()].argmax(1)
+        assert rows["prediction"].to_list() == told.tolist()
 
 
 def test_predictions_with_every_choice_equal_those_of_plain_full_prompts() -> None:
-    samples = chosen(EVERY_CHOICE, [0, 1])
+    samples = chosen(list(CHOICES[1:]), [0, 1])
     wording = Template.parse("{text}:{label}")
     prompts = build_prompts(samples, StubTokenizer(r"(?s)."), wording, LABELS, "tiny", 256)
     shown = describe_demonstrations(samples, corpus()[1], OF_OTHER)
     llama, eager = (tiny_model("llama", eager=each, vocabulary=256) for each in (False, True))
     measured = measure_retrieval(llama, prompts, random_predictions([0, 1]), shown, 60)
     rows = measured.filter(pl.col("choice") != "random")
-    assert rows["choice"].to_list() == EVERY_CHOICE * len(TEST)
+    assert rows["choice"].to_list() == list(CHOICES[1:]) * len(TEST)
     assert rows.select("similarity", "same_label").null_count().row(0) == (0, 0)
-    for choice, example, ids, of_label in prompts.select(
-        "demonstrations", "example", "token_ids", "label_tokens"
-    ).iter_rows():
-        with torch.no_grad():
-            logits = eager(torch.tensor([ids]), use_cache=False).logits[0, -1]
-        row = rows.row(
-            by_predicate=(pl.col("choice") == choice) & (pl.col("example") == example), named=True
-        )
-        plain = logits[of_label].softmax(-1)
-        torch.testing.assert_close(torch.tensor(row["probabilities"]), plain, rtol=0, atol=1e-4)
+    for (choice,), of_choice in prompts.group_by("demonstrations"):
+        logits = logits_in_full(eager, of_choice)
+        assert_predicted(rows.filter(choice=choice), logits, prompts["label_tokens"][0].to_list())
 
 
 def test_prompts_that_exceed_the_context_are_left_out_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     long = (pl.col("demonstrations") == "nearest") & (pl.col("example") == 1)
-    prompts = cell_prompts([5, 17, 9]).with_columns(
-        skipped=pl.when(long).then(pl.lit("too long")).otherwise(None)
-    )
+    prompts = cell_prompts([5, 17, 9]).with_columns(skipped=pl.when(long).then(pl.lit("too long")))
     shown = described(prompts, [0, 2])
     with caplog.at_level(logging.WARNING):
         measured = measure_retrieval(

@@ -23,20 +23,9 @@ from constructed.corpus import LABELS, TRAIN, Placed, corpus, fixed_samples
 # Two clusters of each label. Of label 0, their centers lie at about 12° and 107°; of label 1, at
 # 212° and 307°. A test text lies at a center, and the text farthest from all is there twice.
 CLUSTERED: list[Placed] = [
-    ("a0", 0, 0),
-    ("a10", 10, 0),
-    ("c200", 200, 1),
-    ("a26", 26, 0),
-    ("query", 12, 0),
-    ("b90", 90, 0),
-    ("d330", 330, 1),
-    ("b100", 100, 0),
-    ("b130", 130, 0),
-    ("b130", 130, 0),
-    ("c210", 210, 1),
-    ("c226", 226, 1),
-    ("d290", 290, 1),
-    ("d300", 300, 1),
+    *(("a0", 0, 0), ("a10", 10, 0), ("c200", 200, 1), ("a26", 26, 0), ("query", 12, 0)),
+    *(("b90", 90, 0), ("d330", 330, 1), ("b100", 100, 0), ("b130", 130, 0), ("b130", 130, 0)),
+    *(("c210", 210, 1), ("c226", 226, 1), ("d290", 290, 1), ("d300", 300, 1)),
 ]
 QUERIES: list[Placed] = [("query", 12, 0), ("unseen", 300, 1)]
 MIXED = [1, 0, 0, 1]  # labels of the random demonstrations
@@ -66,9 +55,6 @@ def other_texts(*texts: str) -> pl.DataFrame:
     return corpus([(text, 0, 0) for text in texts], [("a test", 0, 0)], "other")[0]
 
 
-# --- nearest -------------------------------------------------------------------------------------
-
-
 def test_the_nearest_texts_come_last_and_of_equally_near_ones_the_first_is_nearer() -> None:
     similarity = np.array([0.5, 0.9, 0.1, 0.9, np.nan])
     labels = np.array([0, 1, 0, 0, 1])
@@ -92,16 +78,11 @@ def test_the_nearest_texts_of_any_label_are_as_many_as_the_fixed_ones() -> None:
     assert samples.select(kept).equals(fixed_samples([1, 0, 0]).select(kept))
 
 
-def test_texts_identical_to_the_test_text_are_left_out() -> None:
-    north = chosen("nearest", [0, 1]).row(1, named=True)
-    assert north["demonstration_texts"] == ["middle", "steep"]
-    per_label = chosen("nearest_per_label", [0, 1]).row(1, named=True)
-    assert per_label["demonstration_texts"] == ["middle", "steep"]
-
-
-def test_every_label_has_as_many_nearest_texts_as_fixed_ones() -> None:
-    samples = chosen("nearest_per_label", [1, 0, 1, 1])
-    query = samples.row(0, named=True)
+def test_texts_identical_to_the_test_text_are_left_out_and_labels_keep_their_numbers() -> None:
+    for choice in ("nearest", "nearest_per_label"):
+        north = chosen(choice, [0, 1]).row(1, named=True)
+        assert north["demonstration_texts"] == ["middle", "steep"]
+    query = chosen("nearest_per_label", [1, 0, 1, 1]).row(0, named=True)
     assert query["demonstration_texts"] == ["north", "steep", "again", "east"]
     assert query["demonstration_labels"] == [1, 1, 1, 0]
 
@@ -113,9 +94,6 @@ def test_too_few_texts_apart_from_the_test_text_are_told() -> None:
         chosen("nearest_per_label", [0, 1, 1, 1, 1])
     with pytest.raises(InputError, match=r"too few training texts that differ from test text 1 "):
         chosen("nearest", [label for _, _, label in TRAIN])
-
-
-# --- representative and outlying -----------------------------------------------------------------
 
 
 def test_clusters_have_their_means_as_centers() -> None:
@@ -131,24 +109,21 @@ def test_clusters_have_their_means_as_centers() -> None:
         assert farthest_from_centers(distances, own) == [1, 4]  # both on the right
 
 
-def test_of_equally_near_or_far_texts_the_first_is_taken() -> None:
+def test_of_equally_near_or_far_texts_the_first_is_taken_and_clusters_have_texts_of_their_own() -> (
+    None
+):
     distances, own = np.array([[1.0], [1.0], [1.0]]), np.zeros(3, int)
-    assert nearest_to_centers(distances, own) == [0]
-    assert farthest_from_centers(distances, own) == [0]
-
-
-def test_a_text_nearest_to_a_center_that_is_of_another_cluster_represents_neither() -> None:
+    assert nearest_to_centers(distances, own) == farthest_from_centers(distances, own) == [0]
+    # The text nearest to the second center is of the first cluster, and represents neither.
     distances = np.array([[2.0, 1.0], [0.5, 3.0], [4.0, 1.5]])
     assert nearest_to_centers(distances, np.array([0, 0, 1])) == [1, 2]
 
 
-@pytest.mark.parametrize("choice", CHOSEN)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("choice", "seed"), [*((name, n) for name in CHOSEN for n in (0, 1))])
 def test_every_label_s_clusters_are_represented_in_the_random_ones_order_of_labels(
     choice: str, seed: int
 ) -> None:
     samples = of_clusters(choice, seed)
-    assert samples.equals(of_clusters(choice, seed))
     assert samples["demonstrations"].to_list() == [choice] * 2
     assert samples["demonstration_labels"].to_list() == [MIXED] * 2
     shown = samples["demonstration_texts"].to_list()
@@ -182,9 +157,6 @@ def test_too_few_different_texts_for_clusters_are_told(choice: str) -> None:
         InputError, match=rf"^tasks.mine.train: .*\"No\".* 3 {choice} .*; add texts, or"
     ):
         of_clusters(choice, train=train, labels=[0, 0, 0])
-
-
-# --- of another task -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -227,8 +199,6 @@ def test_texts_of_another_task_stand_under_the_random_ones_labels() -> None:
     for seed in range(12):
         fixed = fixed_samples([1, 0, 1], seed=seed)
         samples = choose_demonstrations(texts, fixed, embeddings, ["other_task"], LABELS, other)
-        again = choose_demonstrations(texts, fixed, embeddings, ["other_task"], LABELS, other)
-        assert samples.equals(again)
         assert samples["demonstration_labels"].to_list() == [[1, 0, 1]] * 2
         rows, found = (samples[f"demonstration_{part}"].to_list() for part in ("rows", "texts"))
         assert found[0] == found[1] == [of_other[row] for row in rows[0]]
@@ -236,9 +206,6 @@ def test_texts_of_another_task_stand_under_the_random_ones_labels() -> None:
         shown.append(tuple(found[0]))
     assert len(set(shown)) > 6, "seeds draw by themselves"
     assert {text for texts in shown for text in texts} == {"first", "second", "third", "fourth"}
-
-
-# --- random labels -------------------------------------------------------------------------------
 
 
 def test_random_labels_are_those_of_the_random_texts_in_any_order() -> None:

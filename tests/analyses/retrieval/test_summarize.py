@@ -1,4 +1,4 @@
-"""Gains of chosen demonstrations, paired with random ones on the same examples."""
+"""Gains of chosen demonstrations, paired with random ones, and how these are shown."""
 
 from typing import Any
 
@@ -7,12 +7,15 @@ import polars as pl
 import pytest
 
 from anchorflow.analyses.retrieval import RETRIEVAL_SUMMARY
+from anchorflow.analyses.retrieval.plot import _look, plot_retrieval
 from anchorflow.analyses.retrieval.summarize import CHOICES, GAINS, majority, summarize_retrieval
+from anchorflow.analyses.retrieval.tabulate import tabulate_retrieval
 from anchorflow.config.configuration import read_schema
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from checkout import ROOT
-from constructed.retrieval import prompts_of, rows_of, with_a_task_skipped_whole
+from constructed.retrieval import ANSWERS, prompts_of, rows_of, with_a_task_skipped_whole
+from figure_style import figure_of, labels_of
 
 
 def values(summary: pl.DataFrame, task: str, choice: str, column: str = "mean") -> dict[str, Any]:
@@ -85,32 +88,28 @@ def test_the_gain_s_interval_is_that_of_paired_differences(seeds: int) -> None:
     assert [low, high] == pytest.approx([0.25 - half, 0.25 + half], rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("left_out", "examples", "skipped", "nearest_accuracy", "random_accuracy"),
-    [
-        (("nearest", 3), {"random": 8, "nearest": 6}, {"random": 0, "nearest": 2}, 1, 0.5),
-        (("random", 3), {"random": 6, "nearest": 8}, {"random": 2, "nearest": 0}, 0.75, 1 / 3),
-    ],
-)
+@pytest.mark.parametrize("left_out", [("nearest", 3), ("random", 3)])
 def test_an_example_skipped_with_one_choice_is_left_out_of_the_gain_and_counted(
     left_out: tuple[str, int],
-    examples: dict[str, int],
-    skipped: dict[str, int],
-    nearest_accuracy: float,
-    random_accuracy: float,
 ) -> None:
-    summary = summarize_retrieval(
-        rows_of("news", 2, left_out), *prompts_of("news", 2, left_out), 0.9
-    )
+    tables = rows_of("news", 2, left_out), *prompts_of("news", 2, left_out)
+    summary, lacking = summarize_retrieval(*tables, 0.9), left_out[0] == "nearest"
+
+    def of(choice: str, column: str = "mean") -> dict[str, Any]:
+        return values(summary, "news", choice, column)
+
     # Without example 3, one of three is right with random ones and all with nearest ones.
-    assert values(summary, "news", "nearest")["accuracy_gain"] == pytest.approx(2 / 3)
-    assert values(summary, "news", "nearest")["accuracy"] == pytest.approx(nearest_accuracy)
-    assert values(summary, "news", "random")["accuracy"] == pytest.approx(random_accuracy)
-    for choice in ("random", "nearest"):
-        assert values(summary, "news", choice, "examples")["accuracy"] == examples[choice]
-        assert values(summary, "news", choice, "skipped")["accuracy"] == skipped[choice]
-    assert values(summary, "news", "nearest", "examples")["accuracy_gain"] == 6
-    assert values(summary, "news", "nearest", "skipped")["accuracy_gain"] == 2
+    assert of("nearest")["accuracy_gain"] == pytest.approx(2 / 3)
+    assert of("nearest")["accuracy"] == pytest.approx(1 if lacking else 0.75)
+    assert of("random")["accuracy"] == pytest.approx(0.5 if lacking else 1 / 3)
+    for choice, some in (("nearest", lacking), ("random", not lacking)):
+        counts = of(choice, "examples")["accuracy"], of(choice, "skipped")["accuracy"]
+        assert counts == ((6, 2) if some else (8, 0))
+    assert of("nearest", "examples")["accuracy_gain"] == 6
+    assert of("nearest", "skipped")["accuracy_gain"] == 2
+    row = tabulate_retrieval(summary).table.filter(task="news", choice="nearest")
+    assert row["accuracy_gain"].item().endswith(" (2 skipped)")
+    assert ("skipped" in row["accuracy"].item()) == lacking
 
 
 def test_a_task_skipped_whole_with_one_choice_leaves_it_without_average() -> None:
@@ -119,8 +118,30 @@ def test_a_task_skipped_whole_with_one_choice_leaves_it_without_average() -> Non
         assert set(values(summary, task, "nearest").values()) == {None}
     assert values(summary, "average", "random")["accuracy"] == 0.5
     assert values(summary, "long", "nearest", "skipped")["accuracy_gain"] == 4
+    table = tabulate_retrieval(summary).table
+    pairs = [(task, choice) for task in ("news", "long", "average") for choice in ANSWERS]
+    assert table.select("task", "choice").rows() == pairs
+    assert table.filter(task="long", choice="nearest")["accuracy"].item() == "– (4 skipped)"
+    assert table.filter(task="news", choice="random")["accuracy_gain"].item() == "–"
 
 
 def test_a_run_without_any_prediction_is_refused() -> None:
     with pytest.raises(InputError, match="every prompt exceeds the model's context"):
         summarize_retrieval(rows_of("news", 1).clear(), *prompts_of("news", 1), 0.9)
+
+
+def test_the_figure_takes_every_choice_and_tells_each_from_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows, (prompts, retrieved) = rows_of("news", 1), prompts_of("news", 1)
+    others = [choice for choice in CHOICES if choice not in ("random", "nearest")]
+    like_nearest = [rows.filter(choice="nearest").with_columns(choice=pl.lit(c)) for c in others]
+    shown = [retrieved.with_columns(demonstrations=pl.lit(choice)) for choice in others]
+    summary = summarize_retrieval(
+        pl.concat([rows, *like_nearest]), prompts, pl.concat([retrieved, *shown]), 0.9
+    )
+    assert summary["choice"].unique(maintain_order=True).to_list() == list(CHOICES)
+    figure = figure_of(monkeypatch, plot_retrieval, summary, labels_of(summary))
+    assert len(figure.axes[0].containers) == len(CHOICES)
+    looks = {(look["color"], look["marker"]) for c in CHOICES for look in [_look(c, "abc")]}
+    assert len(looks) == len(CHOICES)

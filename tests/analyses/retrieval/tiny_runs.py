@@ -4,11 +4,7 @@ import polars as pl
 
 from anchorflow.analyses.retrieval.measure import measure_retrieval
 from anchorflow.model.batches import among
-from constructed.corpus import (
-    cell_prompts,
-    described,
-    random_predictions,
-)
+from constructed.corpus import cell_prompts, described, random_predictions
 from tiny_cells import LENGTHS, Limited, Tables, called, double_model
 
 PREDICTED = pl.DataFrame({"example": [0], "label": [1], "prediction": [1]}).with_columns(
@@ -29,11 +25,9 @@ def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
     return {"retrieval": rows}
 
 
-SHARDED = {
-    "retrieval": sharded,
-}
+SHARDED = {"retrieval": sharded}
 LIMITED: dict[str, Limited] = {
     "retrieval": lambda model, table: measure_retrieval(
         model, called(table, "nearest"), PREDICTED, DESCRIBED, 1000
-    ),
+    )
 }

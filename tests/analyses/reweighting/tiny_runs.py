@@ -24,7 +24,7 @@ LIMITED: dict[str, Limited] = {
             },
             1000,
         ).predictions
-    ),
+    )
 }
 COUNTED = {
     "reweighting": (
@@ -38,5 +38,5 @@ COUNTED = {
             1000,
             anchors="original",
         ),
-    ),
+    )
 }

@@ -4,6 +4,4 @@ from anchorflow.analyses.timing import measure as timing
 from tiny_cells import TABLE
 
 TIMED = {"repetitions": 2, "batch_size": 2, "queries": 4}
-COUNTED = {
-    "timing": (timing, TIMED, lambda m: timing.measure_timing(m, TABLE, TIMED)),
-}
+COUNTED = {"timing": (timing, TIMED, lambda m: timing.measure_timing(m, TABLE, TIMED))}

@@ -1,6 +1,5 @@
 """Transplants between prompts against full prompts in which the same is exchanged by hand."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,17 +24,16 @@ from anchorflow.analyses.transplant.measure import (
     settings_of,
 )
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import Attention, AttentionCall, intervene
-from anchorflow.model.batches import Batch
+from anchorflow.model.attention_function import Attention, AttentionCall
 from anchorflow.model.layers import decoder_layers
-from anchorflow.model.logits import target_logits
 from constructed.wordy import wordy_prompts
-from tiny_models import FAMILIES, PREFIX, full_attention, shared_prompts, tiny_model, whole_batch
-from whole_vocabulary import assert_in_vocabulary, assert_same_but_for_rounding
+from tiny_models import FAMILIES, PREFIX, full_attention, shared_prompts, tiny_model
+from whole_vocabulary import assert_predicted, logits_in_full
 
 PLACES = ("label", "one_label", "text", "template", "demonstrations", "rest")
 WHAT = ("keys_values", "residual")
 OTHERS = (OTHER_TEXTS,)
+SPANS = ((0, 6), (6, 15), (15, 24))  # demonstrations of wordy_prompts
 
 
 class Recorded:
@@ -81,41 +79,32 @@ def two_words_of_each(queries: list[int]) -> pl.DataFrame:
     )
 
 
-def donor_of(table: pl.DataFrame, setting: Setting, runs: transplant._Runs) -> Batch:
+def donor_of(table: pl.DataFrame, setting: Setting, runs: transplant._Runs) -> pl.DataFrame:
     """The donor in full, for every query."""
     donor = runs._donors[setting.donor, setting.draw]
     assert donor is not None
-    full = whole_batch(table)
-    ids = full.input_ids.clone()
-    ids[:, : len(donor.token_ids)] = torch.tensor(donor.token_ids)
-    return replace(full, input_ids=ids)
+    shared = len(donor.token_ids)
+    ids = [[*donor.token_ids, *row[shared:]] for row in table["token_ids"].to_list()]
+    return table.with_columns(pl.Series("token_ids", ids))
 
 
-def residual_exchanged(model: Any, full: Batch, donor: Batch, layer: int, at: list[int]) -> Tensor:
+def residual_exchanged(
+    model: Any, table: pl.DataFrame, donor: pl.DataFrame, layer: int, at: list[int]
+) -> Tensor:
     """Logits of prompts in which a layer's output is the donor's at some places."""
     kept: list[Tensor] = []
 
-    def hook(change: Callable[[Tensor], Tensor]) -> Any:
-        def forward(_: Any, __: Any, output: Any) -> Any:
-            if isinstance(output, tuple):
-                return (change(output[0]), *output[1:])
-            return change(output)
-
-        return decoder_layers(model)[layer].register_forward_hook(forward)
-
-    def keep(hidden: Tensor) -> Tensor:
+    def forward(_: Any, __: Any, output: Any) -> Any:
+        hidden = output[0] if isinstance(output, tuple) else output
+        if kept:
+            hidden = hidden.clone()
+            hidden[:, at] = kept[0][:, at]
         kept.append(hidden)
-        return hidden
+        return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
 
-    def put(hidden: Tensor) -> Tensor:
-        hidden = hidden.clone()
-        hidden[:, at] = kept[0][:, at]
-        return hidden
-
-    for change, batch in ((keep, donor), (put, full)):
-        handle = hook(change)
-        logits = target_logits(model, batch)
-        handle.remove()
+    handle = decoder_layers(model)[layer].register_forward_hook(forward)
+    _, logits = (logits_in_full(model, each) for each in (donor, table))
+    handle.remove()
     return logits
 
 
@@ -124,7 +113,9 @@ def test_every_transplant_equals_the_same_exchange_in_full_prompts(family: str) 
     model, table = tiny_model(family), two_words_of_each([5, 17, 9])
     depth = model.config.num_hidden_layers
     three = pl.Series("demonstration_labels", [[0, 1, 2]] * 3)  # whose texts can be exchanged
-    words = settings_of(PLACES, ("permuted", "drawn"), WHAT, depth, 1, depth)
+    several = family in ("llama", "gemma3")  # others differ in their vectors, not in their places
+    places = (PLACES, ("permuted", "drawn")) if several else (PLACES[::3], ("permuted",))
+    words = settings_of(*places, WHAT, depth, 1, depth)
     compare_with_full_prompts(model, table, words)
     texts = settings_of(("label", "text"), OTHERS, WHAT, 2, 1, depth)
     compare_with_full_prompts(model, table.with_columns(three), texts)
@@ -135,39 +126,28 @@ def compare_with_full_prompts(
 ) -> None:
     measured = measure_transplant(model, table, settings, 50)
     runs = transplant._Runs(model, table, settings)
-    full = whole_batch(table)
-    order = torch.tensor(full.examples).argsort()
     assert len(measured) == 3 * (1 + len(settings))
     for setting in [UNTOUCHED, *settings]:
-        rows = measured.filter(
-            pl.col(name) == value for name, value in setting._asdict().items()
-        ).sort("example")
         if setting == UNTOUCHED:
-            logits = target_logits(model, full)
+            logits = logits_in_full(model, table)
         else:
             donor = donor_of(table, setting, runs)
             places = runs._places.get((setting.donor, setting.places, setting.draw))
             if setting.what == "prompt":
-                logits = target_logits(model, donor)
+                logits = logits_in_full(model, donor)
             elif setting.what == "residual":
-                logits = residual_exchanged(model, full, donor, setting.layer, places)
+                logits = residual_exchanged(model, table, donor, setting.layer, places)
             else:
                 recorded = Recorded()
-                with intervene(recorded):
-                    target_logits(model, donor)
+                logits_in_full(model, donor, recorded)
                 layers = range(setting.layer, setting.layer + setting.layers)
-                with intervene(PlainExchange(recorded, places, layers)):
-                    logits = target_logits(model, full)
-        expected = logits[order][:, full.label_tokens].softmax(-1)
-        torch.testing.assert_close(
-            torch.tensor(rows["probabilities"].to_list()), expected, rtol=1e-4, atol=1e-6
-        )
-        assert_in_vocabulary(rows, logits[order], full.label_tokens.tolist())
+                logits = logits_in_full(model, table, PlainExchange(recorded, places, layers))
+        rows = measured.filter(**setting._asdict())
+        assert_predicted(rows, logits, table["label_tokens"][0].to_list())
 
 
 def probabilities(measured: pl.DataFrame, setting: Setting) -> list[list[float]]:
-    rows = measured.filter(pl.col(name) == value for name, value in setting._asdict().items())
-    return rows.sort("example")["probabilities"].to_list()
+    return measured.filter(**setting._asdict()).sort("example")["probabilities"].to_list()
 
 
 def test_all_keys_and_values_of_the_demonstrations_give_the_donor_s_answer_bit_for_bit() -> None:
@@ -180,41 +160,20 @@ def test_all_keys_and_values_of_the_demonstrations_give_the_donor_s_answer_bit_f
     assert probabilities(measured, UNTOUCHED) != own
 
 
-def test_what_is_taken_from_the_prompt_itself_changes_no_bit(
+def test_what_is_taken_from_the_prompt_itself_changes_no_bit_and_is_refused_at_label_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model, table = tiny_model("llama"), two_words_of_each([5, 17])
     word = table["token_ids"][0][8]
     monkeypatch.setattr(transplant, "donor_words", lambda *_: {0: [word]})
-    monkeypatch.setattr(transplant._Runs, "_check_differs", lambda *_: None)
     settings = settings_of(PLACES, ("permuted",), WHAT, 3, 1, 3)
+    with pytest.raises(InputError, match="transplant: keys_values at label words of model tiny"):
+        measure_transplant(model, table, settings, 500)
+    monkeypatch.setattr(transplant._Runs, "_check_differs", lambda *_: None)
     measured = measure_transplant(model, table, settings, 500)
     untouched = probabilities(measured, UNTOUCHED)
     for setting in settings:
         assert probabilities(measured, setting) == untouched, setting
-
-
-def test_a_donor_that_does_not_differ_at_label_words_is_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    table = two_words_of_each([5])
-    word = table["token_ids"][0][8]
-    monkeypatch.setattr(transplant, "donor_words", lambda *_: {0: [word]})
-    settings = settings_of(("label",), ("permuted",), WHAT[:1], 3, 1, 3)
-    with pytest.raises(InputError, match="transplant: keys_values at label words of model tiny"):
-        measure_transplant(tiny_model("llama"), table, settings, 500)
-
-
-def test_texts_before_every_label_word_have_nothing_to_take() -> None:
-    model, table = tiny_model("llama"), two_words_of_each([5])
-    settings = settings_of(("text",), ("permuted",), ("keys_values",), 3, 1, 3)
-    measured = measure_transplant(model, table, settings, 500)
-    (below,) = (s for s in settings if s.side == "first" and s.layers == 1)
-    (whole,) = (s for s in settings if s.side == "all")
-    untouched = probabilities(measured, UNTOUCHED)
-    # The embeddings of texts are the same, so their first keys and values are too.
-    assert probabilities(measured, below) == untouched
-    assert probabilities(measured, whole) != untouched
 
 
 def test_donors_have_words_of_other_classes_with_as_many_tokens() -> None:
@@ -268,39 +227,35 @@ def test_tokens_that_are_merged_with_the_template_stay_and_fields_stay_apart() -
     assert donor_texts(more_than_half, np.random.default_rng(0)) is None
 
 
-def test_label_words_of_other_texts_are_the_same_until_they_attend_to_them() -> None:
+def test_vectors_differ_from_where_their_tokens_do() -> None:
+    """Texts' embeddings are the same before other label words, and label words' after texts."""
     model, table = tiny_model("llama"), two_words_of_each([5])
     table = table.with_columns(demonstration_labels=pl.Series([[0, 1, 2]]))
-    settings = settings_of(("label", "text"), OTHERS, ("keys_values",), 3, 1, 3)
-    measured = measure_transplant(model, table, settings, 500)
-    (below,) = (s for s in settings if (s.places, s.side, s.layers) == ("label", "first", 1))
-    assert probabilities(measured, below) == probabilities(measured, UNTOUCHED)
-    for setting in settings:
-        if setting.places == "text" or (setting.places, setting.side) == ("label", "last"):
-            assert probabilities(measured, setting) != probabilities(measured, UNTOUCHED), setting
+    for donor, places in (("permuted", "text"), (OTHER_TEXTS, "label")):
+        settings = settings_of((places,), (donor,), ("keys_values",), 3, 1, 3)
+        measured = measure_transplant(model, table, settings, 500)
+        for setting in settings[1:]:
+            same = probabilities(measured, setting) == probabilities(measured, UNTOUCHED)
+            assert same == ((setting.side, setting.layers) == ("first", 1)), setting
 
 
-def test_without_as_many_other_texts_none_are_taken(caplog: pytest.LogCaptureFixture) -> None:
-    settings = settings_of(("label",), OTHERS, WHAT, 2, 1, 3)
-    measured = measure_transplant(tiny_model("llama"), two_words_of_each([5]), settings, 500)
-    assert measured["donor"].to_list() == ["none"]
-    assert caplog.messages == [
-        "No transplants from other_texts: a label has more than half of the demonstrations of task "
-        "news, or a text has no other token than the first one and those with characters of the "
-        "template (transplant.donors)."
-    ]
-
-
-def test_words_of_another_length_stay(caplog: pytest.LogCaptureFixture) -> None:
-    table = wordy_prompts([5], "fixed")  # words of 1, 3, and 2 tokens
-    assert donor_words(table.row(0, named=True), "permuted", np.random.default_rng(0)) is None
-    settings = settings_of(("label",), ("permuted",), WHAT, 2, 1, 3)
+@pytest.mark.parametrize(
+    ("donor", "warning"),
+    [
+        (OTHER_TEXTS, "No transplants from other_texts: a label has more than half of the demonst"),
+        ("permuted", "No transplants from permuted label words: no two label words of task news "),
+    ],
+)
+def test_without_a_donor_that_differs_nothing_is_taken(
+    donor: str, warning: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Words of 1, 3, and 2 tokens.
+    table = two_words_of_each([5]) if donor == OTHER_TEXTS else wordy_prompts([5], "fixed")
+    settings = settings_of(("label",), (donor,), WHAT, 2, 1, 3)
     measured = measure_transplant(tiny_model("llama"), table, settings, 500)
     assert measured["donor"].to_list() == ["none"]
-    assert caplog.messages == [
-        "No transplants from permuted label words: no two label words of task news have the same "
-        "number of tokens, so none can replace another (transplant.donors)."
-    ]
+    (message,) = caplog.messages
+    assert message.startswith(warning)
 
 
 def test_places_are_label_words_or_as_many_other_tokens() -> None:
@@ -317,11 +272,8 @@ def test_places_are_label_words_or_as_many_other_tokens() -> None:
     for draw in range(9):
         text, template = places("text", draw), places("template", draw)
         for drawn in (text, template):
-            assert [sum(a <= t < b for t in drawn) for a, b in ((0, 6), (6, 15), (15, 24))] == [
-                1,
-                3,
-                2,
-            ]
+            of_demonstrations = [sum(a <= t < b for t in drawn) for a, b in SPANS]
+            assert of_demonstrations == [1, 3, 2]
         assert set(text) <= {1, 2, 7, 8, 9, 16, 17, 18, 19}
         assert set(template) <= {3, 5, 6, 10, 14, 15, 20, 23}
 
@@ -329,15 +281,12 @@ def test_places_are_label_words_or_as_many_other_tokens() -> None:
 def test_places_that_a_demonstration_lacks_are_left_out_with_a_sentence(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    table = two_words_of_each([5]).with_columns(format_positions=pl.Series([[0, 9, 10, 29, 30]]))
+    table = two_words_of_each([5]).with_columns(format_positions=pl.Series([[0, 10, 29, 30]]))
     settings = settings_of(("label", "template"), ("permuted",), ("keys_values",), 2, 1, 3)
-    table = table.with_columns(format_positions=pl.Series([[0, 10, 29, 30]]))
     measured = measure_transplant(tiny_model("llama"), table, settings, 500)
     assert set(measured["places"]) == {"none", "label"}
-    assert caplog.messages == [
-        "No transplants at template tokens: a demonstration of task news has none that all prompts "
-        "share (transplant.places)."
-    ]
+    (message,) = caplog.messages
+    assert message.startswith("No transplants at template tokens: a demonstration of task news has")
 
 
 def test_depths_are_evenly_spaced_and_the_whole_is_taken_once() -> None:
@@ -358,29 +307,10 @@ def test_depths_are_evenly_spaced_and_the_whole_is_taken_once() -> None:
     }
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 60])
-def test_batches_and_shards_of_texts_change_no_number(batch_tokens: int) -> None:
-    model, table = tiny_model("llama"), two_words_of_each([5, 17, 9])
-    settings = settings_of(PLACES, ("permuted",), WHAT, 2, 2, 3)
-    whole = measure_transplant(model, table, settings, 500)
-    parts = [
-        measure_transplant(model, table, settings, batch_tokens, examples)
-        for examples in ([0], [1, 2])
-    ]
-    together = pl.concat(parts)
-    assert_same_but_for_rounding(together, whole)
-
-
-def test_prompts_that_are_too_long_are_left_out() -> None:
-    table = two_words_of_each([5]).with_columns(skipped=pl.Series(["exceeds the context"]))
-    assert measure_transplant(tiny_model("llama"), table, [], 500).is_empty()
-
-
 def test_label_words_that_prompts_do_not_share_are_refused() -> None:
     table = shared_prompts([5, 5])
     ids = table["token_ids"].to_list()
     ids[1][20] = (ids[1][20] + 1) % 97
+    table = table.with_columns(pl.Series("token_ids", ids))
     with pytest.raises(InputError, match=r"tasks.news.template: its queries begin differently"):
-        measure_transplant(
-            tiny_model("llama"), table.with_columns(pl.Series("token_ids", ids)), [], 50
-        )
+        measure_transplant(tiny_model("llama"), table, [], 50)

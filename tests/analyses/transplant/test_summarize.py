@@ -1,12 +1,15 @@
-"""How far answers move to the donor's, worked out by hand."""
+"""How far answers move to the donor's, worked out by hand, and the figure over depth."""
 
 import polars as pl
 import pytest
+from matplotlib.container import BarContainer, ErrorbarContainer
 
 from anchorflow.analyses.transplant import TRANSPLANT_SUMMARY
+from anchorflow.analyses.transplant.plot import plot_transplant
 from anchorflow.analyses.transplant.summarize import summarize_transplant
 from anchorflow.schemas.frames import frame_schema
 from constructed.interventions import prompts, transplant
+from figure_style import figure_of
 
 OWN, DONOR = [0.25, 0.25, 0.75], [0.75, 0.5, 0.75]
 LABEL, TEXT = ("keys_values", "label", 0), ("keys_values", "text", 0)
@@ -73,3 +76,48 @@ def test_tasks_without_donors_are_undefined_and_a_run_of_these_alone_has_no_rows
     assert table.filter(pl.col("task") == "poems")["mean"].is_null().all()
     assert means(table, "label")["moved"] == pytest.approx(1)
     assert summarize_transplant(bare, prompts(("poems",)), 0.95).is_empty()
+
+
+BANDS = {
+    "keys_values": [
+        ("all", 0, 3),
+        ("first", 0, 1),
+        ("first", 0, 2),
+        ("last", 2, 1),
+        ("last", 1, 2),
+    ],
+    "residual": [("at", 0, 1), ("at", 1, 1)],
+}
+
+
+def test_every_panel_ends_with_what_all_layers_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = [
+        transplant({(what, places, 0): DONOR for places in ("label", "text")}, OWN, DONOR, band)
+        for what, bands in BANDS.items()
+        for band in bands
+    ]
+    whole = pl.concat(tables).unique(maintain_order=True)
+    summary = summarize_transplant(whole, prompts(), 0.95)
+    upper = figure_of(monkeypatch, plot_transplant, summary).axes[:3]
+    bars = [bar for panel in upper for bar in panel.containers if isinstance(bar, BarContainer)]
+    assert [bar.get_label() for bar in bars] == ["label words"] * 3
+    centers = [[patch.get_x() + patch.get_width() / 2 for patch in bar] for bar in bars]
+    assert centers == [pytest.approx([0, 1, 2])] * 2 + [pytest.approx([0, 1])]
+    assert [tick.get_text() for tick in upper[0].get_xticklabels()] == ["0", "1", "2"]
+    (marks,) = (m for m in upper[0].containers if m.get_label() == "equally many text tokens")
+    assert isinstance(marks, ErrorbarContainer)
+    assert len(marks.lines[0].get_xdata()) == 3
+    assert marks.lines[0].get_linestyle() == "None"  # joined, they would look like a curve
+    assert marks.has_yerr
+
+
+def test_what_was_not_taken_has_no_panel_and_a_run_without_donors_an_empty_figure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken = transplant({LABEL: DONOR}, OWN, DONOR)
+    bare = taken.filter(pl.col("what") == "none")
+    for table, panels in ((taken, 2 * 2), (bare, 2 * 3)):
+        figure = figure_of(
+            monkeypatch, plot_transplant, summarize_transplant(table, prompts(), 0.95)
+        )
+        assert len(figure.axes) == panels

@@ -28,13 +28,11 @@ def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
     return {"transplant": rows}
 
 
-SHARDED = {
-    "transplant": sharded,
-}
+SHARDED = {"transplant": sharded}
 LIMITED: dict[str, Limited] = {
     "transplant": lambda model, table: measure_transplant(
         model, table, transplants_of(["label"], ["permuted"], ["keys_values"], 2, 1, 3), 1000
-    ),
+    )
 }
 COUNTED = {
     "transplanted keys and values": taken("keys_values"),

@@ -305,12 +305,6 @@ def measure(cell: Cell) -> None:
     examples = cell.examples(prompts)
     run = among(prompts.filter(demonstrations="fixed"), examples)
     compression = measure_compression(
-        cell.model(run, cost, spec),
-        prompts,
-        betas,
-        spec,
-        cell.batch_tokens,
-        examples,
-        cell.scoring,
+        cell.model(run, cost, spec), prompts, betas, spec, cell.batch_tokens, examples, cell.scoring
     )
     cell.write(COMPRESSION, compression, cell.described(compression=spec))

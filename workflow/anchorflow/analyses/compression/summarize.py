@@ -23,12 +23,7 @@ def retention_measures(compression: pl.DataFrame) -> pl.DataFrame:
     full, without = (compression.filter(method=name) for name in ("full", "first_only"))
     shares = compression.with_columns(kept_share=pl.col("kept") / pl.col("shared"))
     measured = with_loyalty(shares, full, without).select(
-        "seed",
-        "example",
-        *SUMMARY.settings,
-        "draw",
-        *SUMMARY.measured,
-        f"{RETAINED}_whole",
+        "seed", "example", *SUMMARY.settings, "draw", *SUMMARY.measured, f"{RETAINED}_whole"
     )
     random = measured.filter(pl.col("method") == "hidden_random")
     if random.is_empty():

@@ -24,9 +24,7 @@ _NOTE = (
 def tabulate_compression(summary: pl.DataFrame) -> Page:
     """The measures averaged over tasks, one row per model, method, and share, as [A] Table 2."""
     averaged = without_details(averaged_rows(summary))
-    named = averaged.with_columns(
-        pl.col("share").cast(pl.String).fill_null("–"),
-    )
+    named = averaged.with_columns(pl.col("share").cast(pl.String).fill_null("–"))
     index = ("model", "method", "share")
     ours = pivoted(named, index, "measure")
     published = averaged.filter(pl.col("published").is_not_null()).with_columns(

@@ -48,10 +48,7 @@ ANALYSIS = Analysis(
     subject="the loyalty of {} under isolation",
     category=INFORMATION,
     measured=Measured(
-        sharded=True,
-        twins=True,
-        message="Isolating label words of {task} in {model}",
-        scored=True,
+        sharded=True, twins=True, message="Isolating label words of {task} in {model}", scored=True
     ),
     summary=Summary({"isolation": "isolation", "prompts": "prompts"}),
     figure=Presented("Loyalty under isolation (Fig. 4 of [A])", settings=("labels",)),

@@ -65,10 +65,7 @@ def plot_knockout(
     with small_multiples(style, 1, len(classes), title) as (figure, (panels,)):
         for panel, name in zip(panels, classes, strict=True):
             of_class = averaged.filter(edges=name)
-            parts = {
-                _CUT: of_class.filter(control=False),
-                _RANDOM: of_class.filter(control=True),
-            }
+            parts = {_CUT: of_class.filter(control=False), _RANDOM: of_class.filter(control=True)}
             if name == "label_to_target" and with_controls(style):
                 parts[_HEAVY] = averaged.filter(edges="equal_to_target")
             known = {name: rows for name, rows in parts.items() if not rows.is_empty()}

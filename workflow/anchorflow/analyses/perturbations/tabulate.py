@@ -43,7 +43,5 @@ def tabulate_perturbations(summary: pl.DataFrame) -> Page:
         ]
     )
     return Page(
-        "Perturbed test texts",
-        _NOTE,
-        pl.concat([ours, published], how="diagonal").fill_null("–"),
+        "Perturbed test texts", _NOTE, pl.concat([ours, published], how="diagonal").fill_null("–")
     )

@@ -98,11 +98,7 @@ def _heights(points: pl.DataFrame, tasks: list[str], place: int, choices: int) -
 def _look(choice: str, colors: Sequence[str]) -> dict[str, Any]:
     """Color and marker of a choice; no two choices share both."""
     order = CHOICES.index(choice)
-    return {
-        "color": colors[order % len(colors)],
-        "marker": MARKERS[order % len(MARKERS)],
-        **_MARK,
-    }
+    return {"color": colors[order % len(colors)], "marker": MARKERS[order % len(MARKERS)], **_MARK}
 
 
 def _plot_points(

@@ -29,10 +29,7 @@ def tabulate_reweighting(summary: pl.DataFrame) -> Page:
     noted = (pl.col("skipped") > 0) & (pl.col("measure") == "accuracy")
     ours = pivoted(summary.with_columns(note=pl.when(noted).then(count)), index, "task")
     published = summary.filter(pl.col("published").is_not_null()).with_columns(
-        pl.col("method") + " (published)",
-        mean="published",
-        low=pl.lit(None),
-        high=pl.lit(None),
+        pl.col("method") + " (published)", mean="published", low=pl.lit(None), high=pl.lit(None)
     )
     both = pl.concat([ours, pivoted(published, index, "task")], how="diagonal").fill_null("–")
     measures = summary["measure"].unique(maintain_order=True).to_list()

@@ -24,8 +24,7 @@ def tabulate_timing(timing: pl.DataFrame, compression: pl.DataFrame) -> Page:
     of_way = {"full_prompt": "full"}
     measured = (
         compression.filter(
-            pl.col("share").is_null(),
-            pl.col("measure").is_in(["accuracy", "label_loyalty"]),
+            pl.col("share").is_null(), pl.col("measure").is_in(["accuracy", "label_loyalty"])
         )
         .pipe(pivoted, ("model", "task", "method"), "measure")
         .rename({"method": "measured", "label_loyalty": "label loyalty"})
