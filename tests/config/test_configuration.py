@@ -516,10 +516,7 @@ def test_what_a_key_can_t_be_is_refused_in_one_sentence(key: str, value: Any, to
             "reweighting.examples_per_label: 1 leaves no training text to hold",
         ),
         (
-            {
-                "knockout.classes": ["text_to_label"],
-                "faithfulness.classes": ["label_to_target"],
-            },
+            {"knockout.classes": ["text_to_label"], "faithfulness.classes": ["label_to_target"]},
             "faithfulness.classes: label_to_target is not among knockout.classes, so there is "
             "nothing to compare it with; add it there, or leave it out.",
         ),

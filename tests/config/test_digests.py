@@ -124,8 +124,7 @@ def test_modules_are_found_by_their_place_beside_a_module(
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["import anchorflow.e\n", "from anchorflow import e\n", "import anchorflow.e as e\n"],
+    "text", ["import anchorflow.e\n", "from anchorflow import e\n", "import anchorflow.e as e\n"]
 )
 def test_a_subpackage_is_its_init_and_what_that_imports(package: Path, text: str) -> None:
     assert files(package, text) == {"e/__init__.py", "d.py"}

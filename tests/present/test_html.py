@@ -7,11 +7,7 @@ from anchorflow.present.html import html_table
 
 def test_a_table_s_page_escapes_its_cells_and_sets_off_intervals() -> None:
     frame = pl.DataFrame(
-        {
-            "model": ["a", "a"],
-            "task": ["<b>", "<b>"],
-            "auc": ["0.50 [0.40, 0.60] (1 skipped)", "–"],
-        },
+        {"model": ["a", "a"], "task": ["<b>", "<b>"], "auc": ["0.50 [0.40, 0.60] (1 skipped)", "–"]}
     )
     page = html_table("A & B", "Read <i>so</i>.", frame)
     assert "<h1>A &amp; B</h1>" in page

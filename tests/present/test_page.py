@@ -6,14 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from anchorflow.present.page import (
-    Page,
-    at_depths,
-    cell,
-    write_csv,
-    write_markdown,
-    write_page,
-)
+from anchorflow.present.page import Page, at_depths, cell, write_csv, write_markdown, write_page
 
 
 @pytest.mark.parametrize(
@@ -33,8 +26,7 @@ def test_a_cell_shows_a_value_with_its_interval(
 
 
 @pytest.mark.parametrize(
-    ("layers", "chosen"),
-    [(1, [0]), (3, [0, 1, 2]), (5, [0, 1, 2, 3, 4]), (24, [0, 6, 12, 17, 23])],
+    ("layers", "chosen"), [(1, [0]), (3, [0, 1, 2]), (5, [0, 1, 2, 3, 4]), (24, [0, 6, 12, 17, 23])]
 )
 def test_five_depths_are_shown_or_all_layers_of_a_shallow_model(
     layers: int, chosen: list[int]

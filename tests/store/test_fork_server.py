@@ -223,9 +223,7 @@ def test_a_server_that_has_threads_does_not_fork(
 
 @pytest.mark.parametrize("reason", ["wish", "no run"])
 def test_a_script_runs_in_its_own_process_where_there_is_no_fork(
-    started: Callable[..., subprocess.Popen],
-    run: subprocess.Popen,
-    reason: str,
+    started: Callable[..., subprocess.Popen], run: subprocess.Popen, reason: str
 ) -> None:
     environment = {}
     if reason == "wish":

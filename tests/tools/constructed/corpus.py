@@ -40,17 +40,11 @@ def corpus(
             angle = np.deg2rad(degrees)
             texts.append({**place, "text": text, "label": label})
             embeddings.append({**place, "embedding": [np.cos(angle), np.sin(angle)]})
-    return (
-        frame(texts, TEXTS),
-        frame(embeddings, EMBEDDINGS),
-    )
+    return (frame(texts, TEXTS), frame(embeddings, EMBEDDINGS))
 
 
 def fixed_samples(
-    labels: list[int],
-    train: Sequence[Placed] = TRAIN,
-    test: Sequence[Placed] = TEST,
-    seed: int = 3,
+    labels: list[int], train: Sequence[Placed] = TRAIN, test: Sequence[Placed] = TEST, seed: int = 3
 ) -> pl.DataFrame:
     """All test texts, with the first training texts of these labels as fixed demonstrations."""
     left = list(range(len(train)))

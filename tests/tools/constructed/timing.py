@@ -6,14 +6,7 @@ from anchorflow.analyses.compression import COMPRESSION_SUMMARY
 from anchorflow.analyses.timing import TIMING
 from constructed.rows import frame
 
-WAYS = [
-    "full_prompt",
-    "full",
-    "text_anchor",
-    "hidden_anchor",
-    "reweighted",
-    "reweighted_anchor",
-]
+WAYS = ["full_prompt", "full", "text_anchor", "hidden_anchor", "reweighted", "reweighted_anchor"]
 
 
 def timings_of(task: str, milliseconds: float) -> pl.DataFrame:

@@ -26,10 +26,7 @@ _INTERVAL = re.compile(r"( \[[-\d., ]+\])")
 
 
 def html_table(
-    title: str,
-    note: str,
-    frame: pl.DataFrame,
-    further: Mapping[str, pl.DataFrame] | None = None,
+    title: str, note: str, frame: pl.DataFrame, further: Mapping[str, pl.DataFrame] | None = None
 ) -> str:
     """A page with a title, the table, a note on how to read it, and further tables by their titles.
 
