@@ -1,6 +1,6 @@
 """Claims on heads as kernel regressions: where each holds, and where not, by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 
@@ -11,8 +11,8 @@ import pytest
 from anchorflow.analyses.kernel import SEGMENTED
 from anchorflow.analyses.kernel.segments import segment_names
 from anchorflow.analyses.probes import PROBES
-from anchorflow.claims import heads as _heads
 from anchorflow.claims.claim import Run, Sampled
+from anchorflow.claims.sections.kernel import agreement_of_constant as of_the_constant
 from anchorflow.claims.summarize import load_claims
 from anchorflow.random_draws import halves
 from anchorflow.schemas.prompts import PROMPTS
@@ -214,9 +214,9 @@ def tables_of_constant(own: str, told: Sequence[int] = SAID) -> Tables:
 def test_the_constant_is_chosen_on_the_other_half() -> None:
     # 0 is more frequent in the first half, and 1 in the second; each is scored on the other.
     predictions, half = np.array([0, 0, 1, 1, 1, 0]), np.array([0, 0, 0, 1, 1, 1])
-    agreement = _heads.agreement_of_constant(predictions, half)
+    agreement = of_the_constant(predictions, half)
     assert agreement[:, 0].tolist() == [0, 0, 1, 0, 0, 1]
-    assert np.isnan(_heads.agreement_of_constant(predictions, np.zeros(6))).all()
+    assert np.isnan(of_the_constant(predictions, np.zeros(6))).all()
 
 
 def test_heads_are_scored_on_texts_that_they_were_not_chosen_on() -> None:
@@ -312,10 +312,6 @@ CONSTRUCTED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("constructed", "own", "control", "twin", "verdict", "reason"), verdicts_of(*CONSTRUCTED)
-)
-def test_verdicts(
-    constructed: Constructed, own: str, control: str, twin: str, verdict: str, reason: str | None
-) -> None:
-    constructed.check(own, control, twin, verdict, reason)
+@verdicts_of(*CONSTRUCTED)
+def test_verdicts(check: Callable[[], None]) -> None:
+    check()

@@ -5,6 +5,7 @@ All have several seeds of a few texts. Numbers are chosen so that effects can be
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -53,23 +54,17 @@ class Constructed:
         tables = self.tables(own, control) if with_control else self.tables(own)
         twins = [] if not with_twin else [self.twin(own, twin) if self.twin else self.tables(twin)]
         found = judged(self.claim, tables, *twins, words=self.words)
-        of_control = self.control(own) if self.control else None
-        expect(
-            found,
-            self.effects[own],
-            verdict,
-            reason,
-            self.effects[control] if with_control else of_control,
-            self.effects[twin] if with_twin else None,
-        )
+        of_control = self.effects[control] if with_control else self.control and self.control(own)
+        of_twin = self.effects[twin] if with_twin else None
+        expect(found, self.effects[own], verdict, reason, of_control, of_twin)
         assert self.examples in (None, found["examples"])
 
 
 _NOT_CLEARLY = "not clearly above {}"
 
 
-def verdicts_of(*constructed: Constructed) -> list[Any]:
-    """What comes out of data of every kind: data, kinds of all three, verdict, and reason.
+def verdicts_of(*constructed: Constructed) -> Callable[[Callable[..., None]], None]:
+    """Let a test ``check`` what comes out of data of every kind; it has the name of its data.
 
     With "even" there is no effect in any text, which a few texts do not prove. An effect that is
     the difference from its control is not above 0 if that is as high.
@@ -92,7 +87,11 @@ def verdicts_of(*constructed: Constructed) -> list[Any]:
             rows.append((of, "even", "even", "even", UNDECIDED, "; ".join(unclear)))
         if with_twin:
             rows.append((of, "holds", "even", "holds", UNDECIDED, network))
-    return [pytest.param(*row, id="-".join((row[0].claim, *row[1:4]))) for row in rows]
+    cases = [
+        pytest.param(partial(of.check, *row), id="-".join((of.claim, *row[:3])))
+        for of, *row in rows
+    ]
+    return pytest.mark.parametrize("check", cases)
 
 
 def cells(seeds: Sequence[int] = SEEDS, examples: int = EXAMPLES, task: str = "news") -> list[Row]:
