@@ -188,14 +188,8 @@ def tables_of_confusion(
         for cell in cells(examples=12)
     ]
     confusion = [
-        {
-            **cell,
-            "heads": "concatenated",
-            "layer": layer,
-            "label": a,
-            "other": b,
-            "distance": distance,
-        }
+        {**cell, "heads": "concatenated", "layer": layer, "label": a, "other": b}
+        | {"distance": distance}
         for cell in cells(examples=1)
         for layer in range(LAYERS)
         for (a, b), distance in (late if layer >= LAYERS - 2 else early).items()

@@ -53,15 +53,9 @@ def tables_of_landing(own: str, before: str = "even") -> Tables:
     attention = {"label": ATTENTION[own], "before_label": ATTENTION[before]}
     rest = (0.8 - sum(attention.values())) / 3
     rows = [
-        {
-            **cell,
-            "layer": layer,
-            "head": head,
-            "segment": segment,
-            "attention": (2 * head) * attention.get(segment, rest),
-            "tokens": TOKENS[segment],
-            "width": 0.2,
-        }
+        {**cell, "layer": layer, "head": head, "segment": segment}
+        | {"attention": (2 * head) * attention.get(segment, rest), "tokens": TOKENS[segment]}
+        | {"width": 0.2}
         for cell in cells(examples=200)
         for layer in (0, 1)
         for head in (0, 1)
@@ -140,19 +134,10 @@ SHUFFLED = {"holds": 0.25, "even": 0.5, "fails": 0.75}
 def tables_of_probes(source: str, target: str, at: Sequence[int], own: str) -> Tables:
     """Of anything else than the claim is about, nothing is decoded."""
     rows = [
-        {
-            "model": "tiny",
-            "task": "news",
-            "seed": seed,
-            "layer": layer,
-            "head": head,
-            "offset": offset,
-            "source": of,
-            "target": what,
-            "demonstration": demonstration,
-            "correct": head == 1 and (of, what) == (source, target) and offset in at,
-            "shuffled": SHUFFLED[own],
-        }
+        {"model": "tiny", "task": "news", "seed": seed, "layer": layer, "head": head}
+        | {"offset": offset, "source": of, "target": what, "demonstration": demonstration}
+        | {"correct": head == 1 and (of, what) == (source, target) and offset in at}
+        | {"shuffled": SHUFFLED[own]}
         for seed, layer, head, offset, of, what, demonstration in product(
             SEEDS,
             (0, 1),

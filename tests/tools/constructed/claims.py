@@ -240,14 +240,8 @@ def isolation(
             runs.append(("zero", positions, draw, side, layers, 0))
     names = ("variant", "positions", "draw", "side", "layers")
     rows = [
-        {
-            **cell,
-            **dict(zip(names, run[:-1], strict=True)),
-            "label": 0,
-            "prediction": changed,
-            "probabilities": [1.0 - changed, float(changed)],
-            "top_tokens": [1],
-        }
+        {**cell, **dict(zip(names, run[:-1], strict=True)), "label": 0, "prediction": changed}
+        | {"probabilities": [1.0 - changed, float(changed)], "top_tokens": [1]}
         for run in runs
         for cell in cells()
         for changed in [int(cell["example"] % 4 >= run[-1])]
@@ -267,18 +261,10 @@ def compression(loyal: Mapping[str, Sequence[int]]) -> Tables:
         settings += [(method, None, draw, count) for draw, count in enumerate(counts)]
         settings += [(method, 0.5, 0, 0)] if method != "hidden_random" else []
     rows = [
-        {
-            **cell,
-            "method": method,
-            "share": share,
-            "draw": draw,
-            "kept": 5,
-            "shared": 20,
-            "label": 1,
-            "prediction": loyal_here,
-            "probabilities": [1.0 - loyal_here, float(loyal_here)],
-            "top_tokens": [1, 2, 3, 4, 5] if loyal_here else [1, 2, 6, 7, 8],
-        }
+        {**cell, "method": method, "share": share, "draw": draw, "kept": 5, "shared": 20}
+        | {"label": 1, "prediction": loyal_here}
+        | {"probabilities": [1.0 - loyal_here, float(loyal_here)]}
+        | {"top_tokens": [1, 2, 3, 4, 5] if loyal_here else [1, 2, 6, 7, 8]}
         for method, share, draw, count in settings
         for cell in cells()
         for loyal_here in [int(cell["example"] % 4 < count)]
@@ -415,15 +401,9 @@ def encoder(every: int, fewer: int | None = None, heads: int = 3) -> Tables:
         for cell in cells(examples=HEAD_TEXTS)
     ]
     counts = [
-        {
-            **cell,
-            "demonstrations_per_label": 1,
-            "label": 0,
-            "prediction": (told[cell["example"]] + disagrees(cell["example"], fewer)) % 2,
-            "probabilities": [0.5, 0.5],
-            "heads": [0] * heads,
-            "heads_permuted": [0] * heads,
-        }
+        {**cell, "demonstrations_per_label": 1, "label": 0}
+        | {"prediction": (told[cell["example"]] + disagrees(cell["example"], fewer)) % 2}
+        | {"probabilities": [0.5, 0.5], "heads": [0] * heads, "heads_permuted": [0] * heads}
         for cell in cells(examples=HEAD_TEXTS)
         if fewer is not None
     ]

@@ -99,27 +99,12 @@ DECIDED = {
 def claims_table(model: str = "tiny", decided: dict[str, dict[str, Any]] = DECIDED) -> pl.DataFrame:
     """The claims named, for a task and over tasks alike."""
     rows = [
-        {
-            "task": task,
-            "claim": claim.name,
-            "statement": claim.statement,
-            "source": claim.source,
-            "family": claim.source.partition(",")[0],
-            "form": claim.form,
-            "compared": claim.compared,
-            "unit": claim.unit,
-            "question": claim.question or None,
-            "figure": claim.figure,
-            "effect_mark": "missing",
-            "control_mark": "none",
-            "null_mark": "none",
-            "control": claim.control.description,
-            "null": claim.null,
-            "examples": 28,
-            "texts": 14,
-            "seeds": 4,
-            **decided[claim.name],
-        }
+        {"task": task, "claim": claim.name, "statement": claim.statement}
+        | {"source": claim.source, "family": claim.source.partition(",")[0], "form": claim.form}
+        | {"compared": claim.compared, "unit": claim.unit, "question": claim.question or None}
+        | {"figure": claim.figure, "effect_mark": "missing", "control_mark": "none"}
+        | {"null_mark": "none", "control": claim.control.description, "null": claim.null}
+        | {"examples": 28, "texts": 14, "seeds": 4, **decided[claim.name]}
         for claim in load_claims()
         for task in ("news", "average")
         if claim.name in decided
