@@ -14,7 +14,6 @@ from anchorflow.analyses.probes import PROBES
 from anchorflow.claims.claim import Run, Sampled
 from anchorflow.claims.sections.kernel import agreement_of_constant as of_the_constant
 from anchorflow.claims.summarize import load_claims
-from anchorflow.random_draws import halves
 from anchorflow.schemas.prompts import PROMPTS
 from constructed.claims import (
     BOTH,
@@ -31,6 +30,7 @@ from constructed.claims import (
     disagrees,
     encoder,
     expect,
+    half_of,
     judged,
     kernel,
     lacks,
@@ -206,7 +206,7 @@ def test_the_constant_is_chosen_on_the_other_half() -> None:
 
 def test_heads_are_scored_on_texts_that_they_were_not_chosen_on() -> None:
     # Each of two heads agrees on one half alone, so the one chosen there agrees nowhere else.
-    half = halves(pl.Series(range(HEAD_TEXTS)), 0)["half"].to_list()
+    half = half_of()
     tables = kernel({(0, 0): 0, (0, 1): 0}, told=TOLD)
     in_half = pl.col("example").replace_strict(dict(enumerate(half))) == pl.col("head")
     told = pl.when(in_half).then(pl.col("prediction"))

@@ -5,7 +5,7 @@ All have several seeds of a few texts. Numbers are chosen so that effects can be
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import polars as pl
@@ -298,8 +298,7 @@ TOLD = (0, 1) * 20  # what the model predicts
 
 def agreement_of_constant() -> float:
     """How often the other half's most frequent prediction is what the model predicts."""
-    half = halves(pl.Series(range(HEAD_TEXTS)), 0)["half"].to_list()
-    shares = []
+    half, shares = half_of(), []
     for part in (0, 1):
         here, others = (
             [told for told, of in zip(TOLD, half, strict=True) if (of == part) == same]
@@ -361,9 +360,14 @@ def attention_and_similarity(
 
 def disagrees(example: int, every: int) -> bool:
     """Whether a text is one of every so many within its half of the texts; 0 for none."""
-    half = halves(pl.Series(range(HEAD_TEXTS)), 0)
-    own = half.filter(pl.col("half") == half["half"][example])["example"].to_list()
+    own = [other for other in range(HEAD_TEXTS) if half_of()[other] == half_of()[example]]
     return every > 0 and own.index(example) % every == 0
+
+
+@cache
+def half_of() -> list[int]:
+    """The half of the texts that each one is in."""
+    return halves(pl.Series(range(HEAD_TEXTS)), 0)["half"].to_list()
 
 
 def model_predictions(told: Sequence[int] = TOLD) -> pl.DataFrame:
