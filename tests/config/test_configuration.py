@@ -12,6 +12,7 @@ import pytest
 import yaml
 from snakemake.utils import update_config
 
+from anchorflow.config import configuration
 from anchorflow.config.configuration import (
     are_drawn,
     asked,
@@ -121,7 +122,8 @@ SMALLEST: dict[str, Any] = {
 }
 LEFT_OUT = object()  # in place of a value
 MODEL, REVIEWS = SMALLEST["models"]["tiny"], SMALLEST["tasks"]["reviews"]
-KNOWN = ", ".join(read_schema(SCHEMA)["properties"])
+READ_SCHEMA = read_schema(SCHEMA)
+KNOWN = ", ".join(READ_SCHEMA["properties"])
 CORRECT = "correct the path, which is relative to the working directory."
 PACKAGED = {"path": "no_such_package:model"}
 FIELDS = {"premise": "sentence1", "hypothesis": "sentence2"}
@@ -136,6 +138,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "models/tiny").mkdir(parents=True)
     (tmp_path / "models/tiny/config.json").touch()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(configuration, "read_schema", lambda _: READ_SCHEMA)  # once is enough
 
 
 def changed(changes: Mapping[str, Any]) -> dict[str, Any]:
