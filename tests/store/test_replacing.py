@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from anchorflow.analyses.flow import FLOW
 from anchorflow.config.errors import InputError
-from anchorflow.present.page import Page, write_csv, write_html, write_markdown
+from anchorflow.present.page import Page, write_csv, write_page
 from anchorflow.present.style import save
 from anchorflow.store.parquet import write_frame
 from anchorflow.store.replacing import replacing
@@ -96,8 +96,7 @@ def a_figure(path: Path) -> None:
 WRITERS: dict[str, Writer] = {
     "table.parquet": lambda path: write_frame(path, FLOW, SALIENCIES, {}),
     "table.csv": lambda path: write_csv(path, SALIENCIES),
-    "table.md": lambda path: write_markdown(path, Page("title", "note", SALIENCIES)),
-    "table.html": lambda path: write_html(path, Page("title", "note", SALIENCIES)),
+    "table.md": lambda path: write_page({"md": path}, Page("title", "note", SALIENCIES)),
     "figure.pdf": a_figure,
     "figure.png": a_figure,
 }
