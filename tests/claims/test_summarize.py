@@ -7,6 +7,7 @@ import importlib
 import shutil
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -29,21 +30,9 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.store.parquet import read_table
 from checkout import ROOT, Checkout
+from constructed import claims as made
 from constructed import confusion, retrieval, reweighting
 from constructed.attention import deep_tables
-from constructed.claims import (
-    Row,
-    Tables,
-    attention_and_similarity,
-    cells,
-    compression,
-    encoder,
-    flow,
-    isolation,
-    kernel,
-    of_claim,
-    summarize,
-)
 from constructed.heads import ablation, beta, heads
 from constructed.interventions import cutoff, cuts, faithfulness, knockout, transplant
 from constructed.kernel import states
@@ -102,7 +91,7 @@ def test_early_and_late_are_thirds_of_the_layers_and_at_least_one() -> None:
 class Recorded(dict[str, pl.DataFrame]):
     """Tables, and which of them were read."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: made.Tables) -> None:
         super().__init__(tables)
         self.read: set[str] = set()
 
@@ -111,16 +100,17 @@ class Recorded(dict[str, pl.DataFrame]):
         return super().__getitem__(name)
 
 
-def every_table() -> Tables:
+@cache
+def every_table() -> made.Tables:
     """All tables that claims read, of three seeds."""
     segments = [
         {**cell, "layer": 0, "head": 0, "segment": segment, "attention": 0.1, "tokens": 2}
-        for cell in cells(examples=4)
+        for cell in made.cells(examples=4)
         for segment in segment_names(["text"])
     ]
     retrieved = [
         {**cell, "demonstrations": choice, "demonstration_labels": [0, 1]}
-        for cell in cells(examples=4)
+        for cell in made.cells(examples=4)
         for choice in ("nearest", "nearest_per_label")
     ]
     answers = retrieval.rows_of("news", 3)
@@ -162,13 +152,13 @@ def every_table() -> Tables:
                 for band in (("first", 0, 1), ("last", 2, 1), ("all", 0, 3))
             ]
         ).unique(),
-        "flow": flow({**flat, **others}),
-        **isolation(sides),
-        **compression({**{method: [2] for method in methods}, "hidden_random": [2] * 20}),
+        "flow": made.flow({**flat, **others}),
+        **made.isolation(sides),
+        **made.compression({**{method: [2] for method in methods}, "hidden_random": [2, 2]}),
         **deep_tables(["even"] * 6, ["even"] * 6, (0, 1, 2)),
-        **kernel({(layer, 0): 2 for layer in range(3)}),
-        **attention_and_similarity([0.1, 0.3], [0.1, 0.2], [(layer, 0) for layer in range(3)]),
-        **encoder(2, 4),
+        **made.kernel({(layer, 0): 2 for layer in range(3)}),
+        **made.attention_and_similarity([0.1, 0.3], [0.1, 0.2], [(layer, 0) for layer in range(3)]),
+        **made.encoder(2, 4),
         "timing": timings_of("news", 8.0),
         "reweighting": reweighting.predictions_of("m", "news", 3),
         "retrieval": pl.concat([answers, *further]),
@@ -193,7 +183,8 @@ OF_TWINS = {
 def test_a_file_declares_what_its_claims_read_and_twins_are_the_null_of_all_they_have(
     place: str,
 ) -> None:
-    every, answers = every_table(), every_table()["predictions"]
+    every = every_table()
+    answers = every["predictions"]
     words = {"words": [" x", " y"], "permuted": [" y", " x"], "symbols": [" A", " B"], "random": []}
     worded = {name: answers for name in words if name != "words"}
     read = set()
@@ -214,15 +205,15 @@ def test_a_file_declares_what_its_claims_read_and_twins_are_the_null_of_all_they
 
 
 def test_claims_on_a_table_that_is_not_given_or_empty_are_not_tested() -> None:
-    tables = isolation({("label", "first"): [1], ("random", "first"): [3]})
-    summary = summarize({**tables, "timing": timings_of("mine", 8.0)})
+    tables = made.isolation({("label", "first"): [1], ("random", "first"): [3]})
+    summary = made.summarize({**tables, "timing": timings_of("mine", 8.0)})
     assert summary.select("claim", "task").rows() == [
         (claim.name, task) for claim in load_claims() for task in ("news", "average")
     ]
     assert summary.schema == frame_schema(CLAIMS)
     for task in ("news", "average"):
         reasons = {
-            claim: of_claim(summary, claim, task)["reason"]
+            claim: made.of_claim(summary, claim, task)["reason"]
             for claim in ("flow_early", "anchors_faster_than_full_cache")
         }
         assert reasons == {
@@ -235,21 +226,21 @@ def test_claims_on_a_table_that_is_not_given_or_empty_are_not_tested() -> None:
 
 
 def test_a_task_without_prompts_is_not_tested_and_named_by_the_average() -> None:
-    tables = isolation({("label", "first"): [1], ("random", "first"): [3]})
-    summary = summarize(tables, [tables], ["news", "poems"])
-    poems = of_claim(summary, "isolation_label_over_random", "poems")
+    tables = made.isolation({("label", "first"): [1], ("random", "first"): [3]})
+    summary = made.summarize(tables, [tables], ["news", "poems"])
+    poems = made.of_claim(summary, "isolation_label_over_random", "poems")
     assert (poems["verdict"], poems["reason"]) == (
         NOT_MEASURED,
         "no prompt fits the model's context",
     )
-    average = of_claim(summary, "isolation_label_over_random", "average")
+    average = made.of_claim(summary, "isolation_label_over_random", "average")
     assert average["reason"] == "not clearly above an untrained network; without poems"
 
 
 def test_nothing_to_summarize_is_said() -> None:
     tables = {name: rows.clear() for name, rows in every_table().items()}
     with pytest.raises(InputError, match="every prompt exceeds"):
-        summarize(tables)
+        made.summarize(tables)
 
 
 # --- adding a claim ------------------------------------------------------------------------------
@@ -302,23 +293,20 @@ def claims_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 
 
 def test_a_claim_is_added_by_its_file_alone(claims_folder: Path) -> None:
-    another = ANOTHER.replace("SOURCE", "[A] §3.3")
+    another = ANOTHER.replace("SOURCE", "[K] §4.1")
     (claims_folder / "mostly_right.py").write_text(another, encoding="utf-8")
     for holds, predicted in ((True, pl.col("label")), (False, pl.lit(-1, pl.Int32))):
         predictions = deep_tables(["even"] * 6, ["even"] * 6, (0, 1, 2))["predictions"]
-        summary = summarize({"predictions": predictions.with_columns(prediction=predicted)})
-        found = of_claim(summary, "mostly_right")
+        summary = made.summarize({"predictions": predictions.with_columns(prediction=predicted)})
+        found = made.of_claim(summary, "mostly_right")
         assert found["effect"] == pytest.approx(0.5 if holds else -0.5)
         assert found["verdict"] == (SUPPORTED if holds else NOT_SUPPORTED)
         others = summary.filter(pl.col("claim") != "mostly_right")
         assert set(others["verdict"]) == {NOT_MEASURED}
     order = [claim.name for claim in load_claims()]
     place = order.index("mostly_right")
-    assert order[place - 1 : place + 2] == [
-        "anchors_faster_than_full_cache",  # [A] §3.2, Table 3
-        "mostly_right",
-        "diagnosis_predicts_confusion",  # [A] §3.3, Fig. 6
-    ]
+    # Of another file on [K] §4.1, and of [K] §4.2.
+    assert order[place - 1 : place + 2] == ["agreement_grows", "mostly_right", "retrieval_helps"]
     assert registry.declared(FOLDER, "mostly_right", "READS") == ("predictions",)
 
 
@@ -350,7 +338,7 @@ def test_a_real_run_has_one_row_per_claim_and_task_and_average(shared_run: Check
         method="reweighted", measure="accuracy_gain"
     )
     for task, gain in performance_rows.select("task", "mean").iter_rows():
-        found: Row = of_claim(claims, "reweighting_over_vanilla", task)
+        found: made.Row = made.of_claim(claims, "reweighting_over_vanilla", task)
         assert found["effect"] == pytest.approx(gain)
     table = (results / "tables/claims.md").read_text(encoding="utf-8")
     for claim in load_claims():

@@ -100,11 +100,7 @@ def test_other_label_words_stand_for_the_values_in_alphabetical_order(tmp_path: 
         (Texts(Path("gaps.csv"), None), None, r"gaps\.csv: row 2 has no text or no label"),
         (Texts(Path("empty.csv"), None), None, r"empty\.csv: the file holds no rows"),
         (Texts(Path("mine.csv"), None), None, r"mine\.csv: the label no needs two different"),
-        (
-            Texts(Path("mine.csv"), Path("third.csv")),
-            None,
-            r"mine\.csv has the label maybe",
-        ),
+        (Texts(Path("mine.csv"), Path("third.csv")), None, r"mine\.csv has the label maybe"),
         (Texts(Path("mine.csv"), None, "label"), None, "label is the column of labels"),
         (Texts(Path("lists.parquet"), None), None, r"column label holds List.*, not labels"),
         (Texts(Path("ids.csv"), None, "id"), None, r"column id holds numbers, or no text; name"),

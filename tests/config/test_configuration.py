@@ -12,6 +12,7 @@ import pytest
 import yaml
 from snakemake.utils import update_config
 
+from anchorflow.config import configuration
 from anchorflow.config.configuration import (
     are_drawn,
     asked,
@@ -31,32 +32,25 @@ from anchorflow.config.stages import STAGES
 from anchorflow.config.text_fields import fields_of
 from checkout import ROOT
 
+NEAR = ' (did you mean "{}"?)'
+
 
 def test_a_cell_has_its_task_s_settings_with_other_labels() -> None:
     news = {"template": "t", "labels": [" x", " y"], "label_words": {"symbols": [" A", " B"]}}
     config = {"tasks": {"plain": {"labels": [" 1", " 2"]}, "news": news}}
-    assert task_settings("news", config) is news
+    assert task_settings("news", config) is task_settings("news+shuffled", config) is news
     assert task_settings("news+symbols", config) == {**news, "labels": [" A", " B"]}
     assert cells_with_words(config) == ["news", "news+symbols"]
     assert label_word_sets(config) == {"news": {"words": [" x", " y"], "symbols": [" A", " B"]}}
-    for cell, sentence in (
-        (
-            "news+symbol",
-            'tasks.news.label_words: "symbol" is not in the configuration (did you mean '
-            '"symbols"?); it has symbols.',
-        ),
-        (
-            "plain+symbols",
-            'tasks.plain.label_words: "symbols" is not in the configuration; it has none.',
-        ),
-        (
-            "new+symbols",
-            'tasks: "new" is not in the configuration (did you mean "news"?); it has plain, news.',
-        ),
+    unknown = '{}: "{}" is not in the configuration{}; it has {}.'
+    for cell, told in (
+        ("news+symbol", ("tasks.news.label_words", "symbol", NEAR.format("symbols"), "symbols")),
+        ("plain+symbols", ("tasks.plain.label_words", "symbols", "", "none")),
+        ("new+symbols", ("tasks", "new", NEAR.format("news"), "plain, news")),
     ):
         with pytest.raises(InputError) as error:
             task_settings(cell, config)
-        assert str(error.value) == sentence
+        assert str(error.value) == unknown.format(*told)
 
 
 def test_words_that_are_drawn_are_a_cell_with_the_task_s_settings_and_no_words_yet() -> None:
@@ -75,22 +69,13 @@ def test_words_that_are_drawn_are_a_cell_with_the_task_s_settings_and_no_words_y
     assert str(error.value).endswith("it has symbols, random, again.")
 
 
-def test_a_cell_with_shuffled_labels_has_its_task_s_settings() -> None:
-    config = {"tasks": {"news": {"labels": [" x", " y"]}}}
-    assert task_settings("news+shuffled", config) is config["tasks"]["news"]
-
-
 def test_a_run_has_the_twins_and_cells_that_its_controls_name() -> None:
     config: dict[str, Any] = {
         "tasks": {"news": {}, "reviews": {}},
         "controls": {"untrained": ["initialized", "shuffled"], "draws": 2, "shuffled_labels": True},
     }
-    assert twins_of("gpt2", config) == [
-        "gpt2+initialized-0",
-        "gpt2+initialized-1",
-        "gpt2+shuffled-0",
-        "gpt2+shuffled-1",
-    ]
+    kinds = ("initialized-0", "initialized-1", "shuffled-0", "shuffled-1")
+    assert twins_of("gpt2", config) == [f"gpt2+{kind}" for kind in kinds]
     assert cells_with_shuffled_labels(config) == ["news+shuffled", "reviews+shuffled"]
     config["controls"] = {"untrained": [], "draws": 2, "shuffled_labels": False}
     assert twins_of("gpt2", config) == cells_with_shuffled_labels(config) == []
@@ -137,7 +122,8 @@ SMALLEST: dict[str, Any] = {
 }
 LEFT_OUT = object()  # in place of a value
 MODEL, REVIEWS = SMALLEST["models"]["tiny"], SMALLEST["tasks"]["reviews"]
-KNOWN = ", ".join(read_schema(SCHEMA)["properties"])
+READ_SCHEMA = read_schema(SCHEMA)
+KNOWN = ", ".join(READ_SCHEMA["properties"])
 CORRECT = "correct the path, which is relative to the working directory."
 PACKAGED = {"path": "no_such_package:model"}
 FIELDS = {"premise": "sentence1", "hypothesis": "sentence2"}
@@ -152,6 +138,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "models/tiny").mkdir(parents=True)
     (tmp_path / "models/tiny/config.json").touch()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(configuration, "read_schema", lambda _: READ_SCHEMA)  # once is enough
 
 
 def changed(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -281,12 +268,6 @@ def test_published_configurations_are_data_analyses_and_a_model(
     assert config["flow"]["examples"] == (8 if model == "qwen" else 16)
 
 
-def test_every_default_satisfies_its_own_schema() -> None:
-    config = completed()
-    for key in ("seeds", "compute", "statistics", "figures"):
-        completed({key: config[key]})
-
-
 Row = tuple[str, Any, str]
 
 
@@ -313,6 +294,8 @@ IN_CASE = "differ only in case, which some file systems ignore; rename one."
 RESERVED = ": {!r} is reserved for controls.shuffled_labels; rename it."
 NO_REPOSITORIES = ["../../x", "a/b/c", "a b", "--", "/a", "a/", ""]
 WORDS = [" A", " B"]
+HOLDS_LABELS = "column 'label' holds the labels; name a column of texts."
+CHOICES = "'locale' is not one of ['builtin', 'local', 'hub']"
 
 # A key, a value that it can't have, and what follows the key in the sentence.
 REFUSED: list[Row] = [
@@ -320,17 +303,14 @@ REFUSED: list[Row] = [
     ("test_examples", "24", ": '24' is not of type 'integer'; Test texts"),
     ("test_examples", 1, ": 1 is less than the minimum of 2; Test texts"),
     ("test_examples", 16.0, ": 16.0 is not of type 'integer'; Test texts"),
-    ("seeds", 3, ": 3 is not of type 'array'; Seeds of all random draws"),
     ("seeds", [], ": [] should be non-empty; Seeds of all random draws"),
     ("seeds", [0, 0], ": [0, 0] has non-unique elements; Seeds of all"),
     ("seeds", [0, "a"], ".1: 'a' is not of type 'integer'; Seeds of all"),
-    ("seeds", [-1], ".0: -1 is less than the minimum of 0; Seeds of all"),
     ("seeds", [True], ".0: True is not of type 'integer'; Seeds of all"),
     ("tasks", None, ": None is not of type 'object'; Labeled text data sets"),
     ("models", {}, ": {} should be non-empty; Language models to analyze"),
     ("statistics.confidence", 1, ": 1 is greater than or equal"),
     ("compute.device", "gpu", ": 'gpu' is not one of ['auto', 'cpu',"),
-    ("compute.device", ["cpu"], ": ['cpu'] is not one of ['auto', 'cpu',"),
     ("compute.examples_per_shard", 0, ": 0 is less than the"),
     ("figures.formats", ["png"], ".0: 'png' is not one of ['pdf', 'svg"),
     ("figures.colors", ["red"] * 3, ".0: 'red' does not match"),
@@ -338,27 +318,15 @@ REFUSED: list[Row] = [
     ("scoring", "word", ": 'word' is not one of ['first_token', 'whole_word']"),
     ("word_score", "max", ": 'max' is not one of ['sum', 'mean']; For scoring"),
     ("flow.seeds", 0, ": 0 is less than the minimum of 1; The first so many se"),
-    ("kernel.examples", 0.5, ": 0.5 is not of type 'integer'; So many"),
     *alike("kernel.chosen_on", [0, 1, -0.5], ": {} is "),
     ("controls.untrained", True, ": True is not of type 'array'; Ki"),
-    ("controls.draws", 0, ": 0 is less than the minimum of 1; Random dr"),
     ("controls.stages", [], ": [] should be non-empty; Analyses that ar"),
     ("controls.stages", ["retrieval"], ".0: 'retrieval' is not one of ['attention', 'flow', 'iso"),
     *alike("models.gpt2.revision", ["main", "0" * 39, "G" * 40], ": {!r} does not match"),
     ("tasks.reviews.separator", "", ": '' should be non-empty; What follows"),
     ("tasks.reviews.columns", {"text": 5}, ".text: 5 is not valid"),
-    (
-        "tasks.reviews.source",
-        "locale",
-        ": 'locale' is not one of ['builtin', 'local', 'hub'] (did you mean \"local\"?); Where the "
-        "texts are: builtin (a corpus under data/), local (files) or hub (a data set on the "
-        "Hugging Face Hub). Code of data sets is never executed.",
-    ),
-    (
-        "retrieval.choices",
-        ["outlier"],
-        ".0: 'outlier' is not one of ['nearest', 'nearest_per_label', ",
-    ),
+    ("tasks.reviews.source", "locale", f": {CHOICES}{NEAR.format('local')}; Where the texts are"),
+    ("retrieval.choices", ["outlier"], ".0: 'outlier' is not one of ['nearest', 'nearest_per_lab"),
     # Keys that there are not, or that had other names.
     ("seed", [1], f': unknown key (did you mean "seeds"?); known here are {KNOWN}.'),
     ("models.tiny.zzz", 1, ": unknown key; known here are source, repository,"),
@@ -368,24 +336,9 @@ REFUSED: list[Row] = [
     ("controls.stages", ["saliency"], ".0: saliency is called flow now; rename it."),
     # Keys that do not go together.
     ("figures.tasks", ["reviews", "x"], ": x is not among tasks (reviews"),
-    (
-        "word_score",
-        "mean",
-        ": mean is for whole words, but scoring is first_token; set "
-        '"scoring: whole_word", or leave word_score out.',
-    ),
-    (
-        "controls.stages",
-        ["flow", "cutoff"],
-        ": cutoff is measured in untrained twins where it is measured in the model, but "
-        "cutoff.sees lists nothing; list something there, or leave cutoff out.",
-    ),
-    *alike(
-        "tasks.mine.many_demonstrations",
-        [1, 6],
-        ": {} should be more than demonstrations_per_label (1) and at most that plus "
-        "reweighting.examples_per_label (5).",
-    ),
+    ("word_score", "mean", ": mean is for whole words, but scoring is first_token; set "),
+    ("controls.stages", ["flow", "cutoff"], ": cutoff is measured in untrained twins where it is "),
+    *alike("tasks.mine.many_demonstrations", [1, 6], ": {} should be more than demonstrations_per"),
     # Label words, their names, and values.
     ("tasks.reviews.labels", [" Good"], ": [' Good'] is too short"),
     ("tasks.reviews.labels", [" Good"] * 2, ": [' Good', ' Good'] has non-unique elements"),
@@ -399,27 +352,14 @@ REFUSED: list[Row] = [
         )
         for word in (False, 1, None, date(2020, 1, 1))
     ),
-    (
-        "tasks.reviews.values",
-        [0, 1, 2],
-        ": 3 values for 2 label words; give one value per label word, in the same order.",
-    ),
-    *alike(
-        "tasks.reviews.values",
-        [[1, "1"], [True, "True"]],
-        ": {} are not distinct when compared as text; give each label its own value.",
-    ),
+    ("tasks.reviews.values", [0, 1, 2], ": 3 values for 2 label words; give one value per label"),
+    *alike("tasks.reviews.values", [[1, "1"], [True, "True"]], ": {} are not distinct when comp"),
     ("tasks.reviews.label_words", {}, ": {} should be non-empty; Other label words to compare"),
     *named(
         "tasks.reviews.label_words", ["words", "a+b", "x" * 33, ""], WORDS, NAME.format(32, "words")
     ),
     *named("tasks.reviews.label_words", ["shuffled", "Shuffled"], WORDS, RESERVED),
-    *named(
-        "tasks.reviews.label_words",
-        ["symbols"],
-        [" A", " B", " C"],
-        ".{}: 3 words for 2 labels; give one word per label, in the same order.",
-    ),
+    ("tasks.reviews.label_words.symbols", [*WORDS, " C"], ": 3 words for 2 labels; give one word"),
     ("tasks.reviews.label_words.symbols", [" A", "A"], WORDS_ALIKE.format([" A", "A"])),
     ("tasks.reviews.label_words.symbols", [" A"] * 2, ": [' A', ' A'] has non-unique elements; W"),
     ("tasks.reviews.label_words", {"a": WORDS, "A": WORDS}, f': "a" and "A" {IN_CASE}'),
@@ -427,14 +367,8 @@ REFUSED: list[Row] = [
     *alike("tasks.reviews.random_words", [["words"], ["a/b"], ["random+1"]], ".0: "),
     ("tasks.reviews.instruction", " \n", ": it has no words; write some, or leave the key out."),
     # Columns.
-    *(
-        (
-            "tasks.reviews.columns",
-            {"text": text, "label": "label"},
-            ".text: column 'label' holds the labels; name a column of texts.",
-        )
-        for text in ("label", ["title", "label"])
-    ),
+    ("tasks.reviews.columns", {"text": "label", "label": "label"}, f".text: {HOLDS_LABELS}"),
+    ("tasks.reviews.columns", {"text": ["a", "b"], "label": "b"}, ".text: column 'b' holds the la"),
     *named(
         "tasks.reviews.columns",
         ["after", "before_text", "1st", "a-b", "x" * 33, "a b"],
@@ -444,7 +378,6 @@ REFUSED: list[Row] = [
     ),
     # Files, and places on the Hub.
     ("tasks.mine.train", "none.csv", f": there is no file none.csv; {CORRECT}"),
-    ("tasks.mine.test", "none.csv", f": there is no file none.csv; {CORRECT}"),
     *alike(
         "tasks.sst2.test",
         ["data/train.parquet", "train.csv", "train.jsonl.gz", "a/b"],
@@ -477,6 +410,9 @@ REFUSED: list[Row] = [
 ]
 
 
+NAMED, DRAWN = "tasks.reviews.label_words", "tasks.reviews.random_words"
+
+
 @pytest.mark.parametrize(("key", "value", "told"), REFUSED)
 def test_what_a_key_can_t_be_is_refused_in_one_sentence(key: str, value: Any, told: str) -> None:
     assert_refused({key: value}, key + told)
@@ -493,48 +429,35 @@ def test_what_a_key_can_t_be_is_refused_in_one_sentence(key: str, value: Any, to
             'tasks.reviews.tempalte: unknown key (did you mean "template"?); known here are sou',
         ),
         (
-            {
-                "tasks.reviews.label_words": {"symbols": WORDS},
-                "tasks.reviews.random_words": ["symbols"],
-            },
-            "tasks.reviews.random_words: 'symbols' is a name under label_words too; rename one.",
+            {NAMED: {"symbols": WORDS}, DRAWN: ["symbols"]},
+            f"{DRAWN}: 'symbols' is a name under label_words too; rename one.",
         ),
         (
-            {
-                "tasks.reviews.label_words": {"symbols": WORDS},
-                "tasks.reviews.random_words": ["Symbols"],
-            },
-            'tasks.reviews.random_words: "symbols" and "Symbols" differ only in case',
+            {NAMED: {"symbols": WORDS}, DRAWN: ["Symbols"]},
+            f'{DRAWN}: "symbols" and "Symbols" differ only in case',
         ),
         (
             {"retrieval.choices": ["other_task"], "tasks": {"reviews": REVIEWS}},
-            "retrieval.choices: other_task takes texts of another task of the run, but reviews is "
-            "the only one; add a task, or leave it out.",
+            "retrieval.choices: other_task takes texts of another task of the run, but reviews is ",
         ),
         (
             {"reweighting.learning_rates": [0.1, 0.01], "reweighting.examples_per_label": 1},
             "reweighting.examples_per_label: 1 leaves no training text to hold",
         ),
         (
-            {
-                "knockout.classes": ["text_to_label"],
-                "faithfulness.classes": ["label_to_target"],
-            },
-            "faithfulness.classes: label_to_target is not among knockout.classes, so there is "
-            "nothing to compare it with; add it there, or leave it out.",
+            {"knockout.classes": ["text_to_label"], "faithfulness.classes": ["label_to_target"]},
+            "faithfulness.classes: label_to_target is not among knockout.classes, so there is ",
         ),
         (
             {
                 "knockout": {"classes": ["label_to_target"], "layers": ["thirds"]},
                 "faithfulness.classes": ["label_to_target"],
             },
-            "knockout.layers: faithfulness compares saliency with cutting edges in single layers, "
-            "which are not listed; add single, or leave faithfulness.classes empty.",
+            "knockout.layers: faithfulness compares saliency with cutting edges in single layers, ",
         ),
         (
             {"test_examples": 2**62, "compute.examples_per_shard": 3},
-            f"compute.examples_per_shard: 3 makes {2**62 // 3 + 1} shards of test_examples "
-            f"({2**62}), more than 10000; choose more examples per shard.",
+            f"compute.examples_per_shard: 3 makes {2**62 // 3 + 1} shards of test_examples ",
         ),
     ],
 )
@@ -550,11 +473,6 @@ def test_an_unknown_key_that_is_no_text_is_told_all_the_same() -> None:
         complete_configuration(config, SCHEMA)
 
 
-def test_a_misspelt_choice_of_a_list_is_told_with_the_nearest_one() -> None:
-    sentence = refused({"retrieval.choices": ["outlier"]})
-    assert '(did you mean "outlying"?); How demonstrations are chosen' in sentence
-
-
 @pytest.mark.parametrize(
     ("section", "name", "key", "description"),
     [
@@ -568,10 +486,7 @@ def test_a_misspelt_choice_of_a_list_is_told_with_the_nearest_one() -> None:
         ("tasks", "reviews", "corpus", "For builtin: the corpus"),
         ("tasks", "reviews", "template", "One demonstration; {text} and {label} are replaced"),
         ("tasks", "reviews", "labels", "Label words as they continue the prompt"),
-        ("tasks", "mine", "train", "The training texts, from which demonstrations"),
-        ("tasks", "mine", "test", "The test texts, likewise"),
         ("tasks", "sst2", "repository", "For hub: the data set repository"),
-        ("tasks", "sst2", "revision", "For hub: the full commit hash"),
         ("tasks", "sst2", "train", "The training texts, from which demonstrations"),
         ("tasks", "sst2", "test", "The test texts, likewise"),
     ],
@@ -611,72 +526,48 @@ def test_the_other_task_is_drawn_for_every_seed_and_follows_no_order_of_tasks() 
     assert retrieval_of("a", 0, run(tasks, ["nearest"])) == {"choices": ["nearest"]}
 
 
-EXAMPLE = 'exactly once, as in "Review: {text}\\nSentiment:{label}".'
-EXAMPLE_OF_FIELDS = (
-    'exactly once, as in "Premise: {premise}\\nHypothesis: {hypothesis}\\nAnswer:{label}".'
+MUST_HAVE, MUST_END = (
+    "must contain {{{}}} exactly once, as in ",
+    "must end with {{label}}, after {{{}}}",
 )
-QUERY = "so that the query can stop where the label word is to be predicted."
-TARGET = "the last of them is the target position."
+NEEDS, NO_FIELD = (
+    "needs some words between {{{}}} and {{label}}; ",
+    "has {{{}}}, which is none of the ",
+)
 
 
 @pytest.mark.parametrize(
-    ("template", "told"),
+    ("template", "told", "field"),
     [
-        ("Sentiment:{label}", f"must contain {{text}} {EXAMPLE}"),
-        ("{text} and {text}:{label}", f"must contain {{text}} {EXAMPLE}"),
-        ("Review: {text}\nSentiment:", f"must contain {{label}} {EXAMPLE}"),
-        ("{text}:{label} or:{label}", f"must contain {{label}} {EXAMPLE}"),
-        ("Review: {Text}\nSentiment:{label}", f"must contain {{text}} {EXAMPLE}"),
-        ("{text.__class__}:{label}", f"must contain {{text}} {EXAMPLE}"),
-        ("{text!r}:{label}", f"must contain {{text}} {EXAMPLE}"),
-        ("{0}:{label}", f"must contain {{text}} {EXAMPLE}"),
-        ("%s:{label}", f"must contain {{text}} {EXAMPLE}"),
-        ("{label}: {text}", f"must end with {{label}}, after {{text}}, {QUERY}"),
-        ("{text}:{label}.", f"must end with {{label}}, after {{text}}, {QUERY}"),
-        ("{text}:{label}\n", f"must end with {{label}}, after {{text}}, {QUERY}"),
-        ("Review: {text}{label}", f"needs some words between {{text}} and {{label}}; {TARGET}"),
-        (
-            OF_FIELDS,
-            "has {premise}, which is none of the fields (text); name its column, as in "
-            '"columns: {premise: premise}", or leave it out.',
-        ),
+        ("Sentiment:{label}", MUST_HAVE, "text"),
+        ("{text} and {text}:{label}", MUST_HAVE, "text"),
+        ("Review: {text}\nSentiment:", MUST_HAVE, "label"),
+        ("{text}:{label} or:{label}", MUST_HAVE, "label"),
+        ("Review: {Text}\nSentiment:{label}", MUST_HAVE, "text"),
+        ("{text.__class__}:{label}", MUST_HAVE, "text"),
+        ("{text!r}:{label}", MUST_HAVE, "text"),
+        ("{0}:{label}", MUST_HAVE, "text"),
+        ("%s:{label}", MUST_HAVE, "text"),
+        ("{label}: {text}", MUST_END, "text"),
+        ("{text}:{label}.", MUST_END, "text"),
+        ("{text}:{label}\n", MUST_END, "text"),
+        ("Review: {text}{label}", NEEDS, "text"),
+        (OF_FIELDS, NO_FIELD, "premise"),
+        # Of texts with two fields.
+        ("Premise: {premise}\nAnswer:{label}", MUST_HAVE, "hypothesis"),
+        ("{premise} {premise} {hypothesis}:{label}", MUST_HAVE, "premise"),
+        ("{premise} {hypothesis} {context}:{label}", NO_FIELD, "context"),
+        ("{premise} {hypothesis}{label}", NEEDS, "hypothesis"),
+        ("{hypothesis} {premise}{label}", NEEDS, "premise"),
+        ("{premise}:{label} {hypothesis}", MUST_END, "hypothesis"),
     ],
 )
-def test_a_template_is_refused_in_one_sentence(template: str, told: str) -> None:
-    key = "tasks.reviews.template"
-    assert_refused({key: template}, f"{key}: {template!r} {told}")
-
-
-@pytest.mark.parametrize(
-    ("template", "told"),
-    [
-        ("Premise: {premise}\nAnswer:{label}", f"must contain {{hypothesis}} {EXAMPLE_OF_FIELDS}"),
-        (
-            "{premise} {premise} {hypothesis}:{label}",
-            f"must contain {{premise}} {EXAMPLE_OF_FIELDS}",
-        ),
-        (
-            "{premise} {hypothesis} {context}:{label}",
-            "has {context}, which is none of the fields (premise, hypothesis); name its column, "
-            'as in "columns: {context: context}", or leave it out.',
-        ),
-        (
-            "{premise} {hypothesis}{label}",
-            f"needs some words between {{hypothesis}} and {{label}}; {TARGET}",
-        ),
-        (
-            "{hypothesis} {premise}{label}",
-            f"needs some words between {{premise}} and {{label}}; {TARGET}",
-        ),
-        (
-            "{premise}:{label} {hypothesis}",
-            f"must end with {{label}}, after {{hypothesis}}, {QUERY}",
-        ),
-    ],
-)
-def test_a_template_of_fields_is_refused_in_one_sentence(template: str, told: str) -> None:
-    changes = {"tasks.reviews.columns": FIELDS, "tasks.reviews.template": template}
-    assert_refused(changes, f"tasks.reviews.template: {template!r} {told}")
+def test_a_template_is_refused_in_one_sentence(template: str, told: str, field: str) -> None:
+    key, of_fields = "tasks.reviews.template", "{premise}" in template and template != OF_FIELDS
+    example = '"Premise: {premise}' if of_fields else '"Review: {text}'
+    told = told.format(field) + example * (told == MUST_HAVE)
+    columns = {"tasks.reviews.columns": FIELDS} if of_fields else {}
+    assert_refused({**columns, key: template}, f"{key}: {template!r} {told}")
 
 
 @pytest.mark.parametrize("path", ["x" * 5000 + ".csv", "pipe", "train.csv/x"])
@@ -720,10 +611,8 @@ def test_stages_that_are_not_asked_for_are_refused(key: str) -> None:
     assert not config[section][asks]
     with pytest.raises(InputError) as refusal:
         asked(key, config)
-    assert str(refusal.value) == (
-        f"{key}: it is {config[section][asks]}, so there is nothing of this kind in the run; "
-        "docs/reference/configuration.md says what can be set there."
-    )
+    told = f"{key}: it is {config[section][asks]}, so there is nothing of this kind in the run; "
+    assert str(refusal.value).startswith(told)
 
 
 def test_a_folder_of_text_files_is_taken_and_one_of_anything_else_told() -> None:

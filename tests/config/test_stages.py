@@ -5,28 +5,10 @@ from typing import Any
 
 import pytest
 
+from anchorflow.config import stages
 from anchorflow.config.analysis import CLAIMS
 from anchorflow.config.configuration import read_schema
 from anchorflow.config.places import WORKFLOW
-from anchorflow.config.stages import (
-    ANALYSES,
-    PREPARED,
-    PRESENTED,
-    SHARDED,
-    STAGES,
-    TAKEN,
-    files_of_tables,
-    folder_of,
-    null_reads,
-    null_stages,
-    read_by_claims,
-    reads_of,
-    seeds_of,
-    stage_of,
-    table_at,
-    texts_of,
-    texts_summarized,
-)
 
 ALL: dict[str, Any] = {
     "untrained": ["shuffled"],
@@ -44,10 +26,10 @@ def listing(*keys: str) -> Callable[[str], bool]:
 
 
 def test_predictions_come_with_attention_and_only_they_are_made_with_shuffled_labels() -> None:
-    assert sorted(null_stages("untrained", ALL)) == sorted(ALL["stages"])
-    assert null_stages("shuffled", ALL) == ["attention"]
-    assert null_stages("untrained", ALL | {"stages": ["flow"]}) == ["flow"]
-    assert null_stages("shuffled", ALL | {"stages": ["compression"]}) == ["attention"]
+    assert sorted(stages.null_stages("untrained", ALL)) == sorted(ALL["stages"])
+    assert stages.null_stages("shuffled", ALL) == ["attention"]
+    assert stages.null_stages("untrained", ALL | {"stages": ["flow"]}) == ["flow"]
+    assert stages.null_stages("shuffled", ALL | {"stages": ["compression"]}) == ["attention"]
 
 
 @pytest.mark.parametrize(
@@ -57,21 +39,21 @@ def test_predictions_come_with_attention_and_only_they_are_made_with_shuffled_la
 def test_nothing_is_measured_of_what_a_run_does_not_have(
     null: str, changes: dict[str, Any]
 ) -> None:
-    assert null_stages(null, ALL | changes) == []
-    assert null_reads(null, ALL | changes) == {}
+    assert stages.null_stages(null, ALL | changes) == []
+    assert stages.null_reads(null, ALL | changes) == {}
 
 
 def test_claims_read_the_same_tables_of_nulls_by_names_of_their_own() -> None:
-    assert null_reads("untrained", ALL | {"stages": ["attention"]}) == {
+    assert stages.null_reads("untrained", ALL | {"stages": ["attention"]}) == {
         "untrained_attention": "attention/attention",
         "untrained_predictions": "attention/predictions",
     }
-    reads = null_reads("shuffled", ALL)
+    reads = stages.null_reads("shuffled", ALL)
     assert reads["shuffled_predictions"] == "attention/predictions"
     assert "shuffled_flow" not in reads
-    own = read_by_claims()
+    own = stages.read_by_claims()
     for null in ("untrained", "shuffled"):
-        for name, read in null_reads(null, ALL).items():
+        for name, read in stages.null_reads(null, ALL).items():
             assert own[name.removeprefix(f"{null}_")] == read
 
 
@@ -89,69 +71,76 @@ FEW: dict[str, Any] = {
 
 
 def test_an_analysis_takes_the_first_seeds_and_another_follows_it() -> None:
-    assert seeds_of("flow", FEW) == [7, 3]
-    assert seeds_of("isolation", FEW) == seeds_of("prompts", FEW) == [7, 3, 5, 1]
-    assert seeds_of("faithfulness", FEW) == seeds_of("knockout", FEW) == [7, 3, 5]
-    assert seeds_of("probes", FEW) == seeds_of("orders", FEW) == [7]
-    assert seeds_of("timing", FEW) == seeds_of("flow_page", FEW) == [7]
-    assert seeds_of("flow", FEW | {"seeds": [7]}) == [7]
+    assert stages.seeds_of("flow", FEW) == [7, 3]
+    assert stages.seeds_of("isolation", FEW) == stages.seeds_of("prompts", FEW) == [7, 3, 5, 1]
+    assert stages.seeds_of("faithfulness", FEW) == stages.seeds_of("knockout", FEW) == [7, 3, 5]
+    assert stages.seeds_of("probes", FEW) == stages.seeds_of("orders", FEW) == [7]
+    assert stages.seeds_of("timing", FEW) == stages.seeds_of("flow_page", FEW) == [7]
+    assert stages.seeds_of("flow", FEW | {"seeds": [7]}) == [7]
 
 
 def test_a_summary_is_of_the_texts_measured_or_of_all_predictions() -> None:
     """Prompts are counted as skipped among the same texts; a wrong number would count others."""
     sections = ("isolation", "retrieval", "reweighting", "confusion")
     few = {**FEW, **{name: {"examples": 5} for name in sections}}
-    numbers = [texts_summarized(name, few) for name in (*sections, "attention", "label_words")]
+    numbers = [
+        stages.texts_summarized(name, few) for name in (*sections, "attention", "label_words")
+    ]
     assert numbers == [5, 5, 5, None, None, None]
 
 
 def test_twins_have_at_most_the_seeds_and_texts_of_the_model() -> None:
     fewer = FEW | {"controls": {"seeds": 3, "examples": 5}}
-    assert seeds_of("flow", fewer, "untrained") == [7, 3]
-    assert seeds_of("isolation", fewer, "untrained") == [7, 3, 5]
-    assert seeds_of("attention", fewer, "shuffled") == [7, 3, 5]
-    assert seeds_of("isolation", fewer) == FEW["seeds"]
-    assert texts_of("flow", fewer) == {"examples": 6}
-    assert texts_of("flow", fewer, untrained=True) == {"examples": 5}
-    assert texts_of("knockout", fewer, untrained=True) == {"examples": 4}
-    assert texts_of("faithfulness", fewer) == {"examples": 4}
-    assert texts_of("isolation", FEW) == texts_of("isolation", FEW, untrained=True) == {}
+    assert stages.seeds_of("flow", fewer, "untrained") == [7, 3]
+    assert stages.seeds_of("isolation", fewer, "untrained") == [7, 3, 5]
+    assert stages.seeds_of("attention", fewer, "shuffled") == [7, 3, 5]
+    assert stages.seeds_of("isolation", fewer) == FEW["seeds"]
+    assert stages.texts_of("flow", fewer) == {"examples": 6}
+    assert stages.texts_of("flow", fewer, untrained=True) == {"examples": 5}
+    assert stages.texts_of("knockout", fewer, untrained=True) == {"examples": 4}
+    assert stages.texts_of("faithfulness", fewer) == {"examples": 4}
+    assert (
+        stages.texts_of("isolation", FEW) == stages.texts_of("isolation", FEW, untrained=True) == {}
+    )
 
 
 # --- what is read --------------------------------------------------------------------------------
 
 
 def test_a_summary_reads_what_it_declares_and_claims_what_they_list() -> None:
-    assert reads_of("flow", listing()) == {"flow": "flow", "prompts": "prompts"}
-    claims = reads_of("claims", listing())
+    assert stages.reads_of("flow", listing()) == {"flow": "flow", "prompts": "prompts"}
+    claims = stages.reads_of("claims", listing())
     assert claims["predictions"] == "attention/predictions"
     assert claims["kernel_predictions"] == "kernel/predictions"
-    assert claims.items() <= read_by_claims().items()
-    everything = [stage.asked_for for stage in STAGES.values()]
-    assert reads_of("claims", listing(*everything)) == read_by_claims()
+    assert claims.items() <= stages.read_by_claims().items()
+    everything = [stage.asked_for for stage in stages.STAGES.values()]
+    assert stages.reads_of("claims", listing(*everything)) == stages.read_by_claims()
 
 
 def test_what_only_some_runs_measure_is_left_out_of_the_others_summaries() -> None:
-    assert "knockout" not in reads_of("claims", listing())
-    assert reads_of("claims", listing("knockout.classes"))["knockout"] == "knockout"
-    without, further = reads_of("regressors", listing()), "further_embeddings"
+    assert "knockout" not in stages.reads_of("claims", listing())
+    assert stages.reads_of("claims", listing("knockout.classes"))["knockout"] == "knockout"
+    without, further = stages.reads_of("regressors", listing()), "further_embeddings"
     assert further not in without
-    assert reads_of("regressors", listing("encoder.further")) == {**without, further: further}
+    assert stages.reads_of("regressors", listing("encoder.further")) == {
+        **without,
+        further: further,
+    }
 
 
 def test_an_analysis_that_is_asked_for_reads_its_own_tables_whatever_else_a_run_has() -> None:
     """Its rules exist in every run, of which no other asks for them."""
-    assert reads_of("knockout", listing())["knockout"] == "knockout"
-    assert "faithfulness" in reads_of("faithfulness", listing())
-    assert "knockout" not in reads_of("faithfulness", listing())
+    assert stages.reads_of("knockout", listing())["knockout"] == "knockout"
+    assert "faithfulness" in stages.reads_of("faithfulness", listing())
+    assert "knockout" not in stages.reads_of("faithfulness", listing())
 
 
-@pytest.mark.parametrize("name", PRESENTED)
+@pytest.mark.parametrize("name", stages.PRESENTED)
 def test_what_is_read_is_written(name: str) -> None:
-    analysis = PRESENTED[name]
+    analysis = stages.PRESENTED[name]
     written = {
         f"{stage.name}/{file}" if file else stage.name
-        for stage in STAGES.values()
+        for stage in stages.STAGES.values()
         for file, _, _ in stage.files()
     }
     shown = [each.reads for each in (analysis.summary, analysis.figure, analysis.table) if each]
@@ -159,10 +148,10 @@ def test_what_is_read_is_written(name: str) -> None:
 
 
 def test_claims_stand_beside_analyses_and_are_none() -> None:
-    assert "claims" not in ANALYSES
-    assert PRESENTED["claims"].category == CLAIMS
-    assert folder_of("claims") == "claims"
-    assert folder_of("flow") == "analyses/flow"
+    assert "claims" not in stages.ANALYSES
+    assert stages.PRESENTED["claims"].category == CLAIMS
+    assert stages.folder_of("claims") == "claims"
+    assert stages.folder_of("flow") == "analyses/flow"
 
 
 # --- what lies where -----------------------------------------------------------------------------
@@ -186,19 +175,19 @@ def test_claims_stand_beside_analyses_and_are_none() -> None:
     ],
 )
 def test_a_path_tells_the_stage_and_the_table(path: str, stage: str, table: str) -> None:
-    assert stage_of(path) == stage
-    assert table_at(path) == table
+    assert stages.stage_of(path) == stage
+    assert stages.table_at(path) == table
 
 
 def test_every_file_of_a_stage_is_found_by_its_path() -> None:
-    for stage in STAGES.values():
+    for stage in stages.STAGES.values():
         for _, table, pattern in stage.files():
             path = pattern.format(model="tiny", task="news", seed=0)
-            assert (stage_of(path), table_at(path)) == (stage.name, table)
+            assert (stages.stage_of(path), stages.table_at(path)) == (stage.name, table)
 
 
 def test_csv_files_are_listed_with_the_tables_that_they_show() -> None:
-    files = files_of_tables()
+    files = stages.files_of_tables()
     assert files["flow_summary"] == [
         "results/summaries/flow/{model}.parquet",
         "results/tables/flow.csv",
@@ -206,14 +195,18 @@ def test_csv_files_are_listed_with_the_tables_that_they_show() -> None:
     assert files["timing"][-1] == "results/tables/timing.csv"
     for table, paths in files.items():
         for path in paths:
-            assert table_at(path.format(model="tiny", task="news", seed=0)) == table
+            assert stages.table_at(path.format(model="tiny", task="news", seed=0)) == table
 
 
 def test_stages_in_shards_are_those_that_declare_it() -> None:
-    declared = {name for name, each in ANALYSES.items() if each.measured and each.measured.sharded}
-    assert set(SHARDED) == declared
+    declared = {
+        name for name, each in stages.ANALYSES.items() if each.measured and each.measured.sharded
+    }
+    assert set(stages.SHARDED) == declared
 
 
 def test_no_package_may_name_an_analysis_as_what_a_run_has_already() -> None:
     sections = read_schema(WORKFLOW / "schemas" / "config.schema.yaml")["properties"]
-    assert {stage.name for stage in PREPARED} | sections.keys() - ANALYSES.keys() <= {*TAKEN}
+    assert {stage.name for stage in stages.PREPARED} | sections.keys() - stages.ANALYSES.keys() <= {
+        *stages.TAKEN
+    }

@@ -7,11 +7,7 @@ import pytest
 from anchorflow.config.stages import files_of_tables
 from anchorflow.config.table import Column, SummaryTable, Table
 from anchorflow.store.all_tables import TABLES
-from tools.document.data_dictionary import (
-    data_dictionary,
-    in_full,
-    shared_columns,
-)
+from tools.document.data_dictionary import data_dictionary, in_full, shared_columns
 
 FILES = files_of_tables()
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import Tokenizer
@@ -29,8 +30,7 @@ forked = "torch" in sys.modules
 """
 
 
-@pytest.fixture
-def run() -> Iterator[subprocess.Popen]:
+def of_snakemake() -> Iterator[subprocess.Popen]:
     """A process that stands for that of Snakemake."""
     process = subprocess.Popen(["sleep", "600"])
     yield process
@@ -38,23 +38,24 @@ def run() -> Iterator[subprocess.Popen]:
     process.wait()
 
 
+run = pytest.fixture(of_snakemake, scope="module")  # whose server most tests share
+own_run = pytest.fixture(of_snakemake)
+
+
 @pytest.fixture
 def started(run: subprocess.Popen, tmp_path: Path) -> Callable[..., subprocess.Popen]:
     """Start a script, as Snakemake would, of a beginning that all have and the given rest."""
 
-    def start(rest: str, folder: Path = tmp_path, **environment: str) -> subprocess.Popen:
+    def start(
+        rest: str, folder: Path = tmp_path, of: subprocess.Popen = run, **environment: str
+    ) -> subprocess.Popen:
         script = tmp_path / f"{len(list(tmp_path.iterdir()))}.py"
         script.write_text(BEGINNING + rest, encoding="utf-8")
-        given = {**os.environ, "PYTHONPATH": str(ROOT / "workflow"), RUN: str(run.pid)}
-        return subprocess.Popen(
-            [sys.executable, str(script)],
-            cwd=folder,
-            env={**given, "OMP_NUM_THREADS": "1", **environment},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        given = {**os.environ, "PYTHONPATH": str(ROOT / "workflow"), RUN: str(of.pid)}
+        streams: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        environment = {**given, "OMP_NUM_THREADS": "1", **environment}
+        command = [sys.executable, str(script)]
+        return subprocess.Popen(command, cwd=folder, env=environment, text=True, **streams)
 
     return start
 
@@ -155,12 +156,12 @@ def test_a_fork_ends_with_its_script_and_is_interrupted_with_it(
 
 
 def test_server_and_forks_end_with_the_run(
-    started: Callable[..., subprocess.Popen], run: subprocess.Popen
+    started: Callable[..., subprocess.Popen], own_run: subprocess.Popen
 ) -> None:
-    job = started(WAITS)
+    job = started(WAITS, of=own_run)
     fork, server = waiting(job)
-    run.kill()
-    run.wait()
+    own_run.kill()
+    own_run.wait()
     wait_until(lambda: ended(fork) and ended(server))
     assert job.wait(20) == -signal.SIGKILL
     job.communicate()
@@ -214,25 +215,18 @@ for _ in range(2):
 
 
 def test_a_server_that_has_threads_does_not_fork(
-    started: Callable[..., subprocess.Popen], tmp_path: Path
+    started: Callable[..., subprocess.Popen], own_run: subprocess.Popen, tmp_path: Path
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(STARTS_THREADS, encoding="utf-8")
-    job = started("print(forked)", PYTHONPATH=f"{tmp_path}:{ROOT / 'workflow'}")
+    job = started("print(forked)", of=own_run, PYTHONPATH=f"{tmp_path}:{ROOT / 'workflow'}")
     assert job.communicate(timeout=60) == ("False\n", "")
 
 
-@pytest.mark.parametrize("reason", ["wish", "no run"])
 def test_a_script_runs_in_its_own_process_where_there_is_no_fork(
-    started: Callable[..., subprocess.Popen],
-    run: subprocess.Popen,
-    reason: str,
+    started: Callable[..., subprocess.Popen], own_run: subprocess.Popen
 ) -> None:
-    environment = {}
-    if reason == "wish":
-        environment = {ALONE: "1"}
-    else:
-        run.kill()
-        run.wait()
-    job = started("print(forked)", **environment)
-    assert job.communicate(timeout=60) == ("False\n", "")
-    assert job.returncode == 0
+    own_run.kill()
+    own_run.wait()
+    for job in (started("print(forked)", **{ALONE: "1"}), started("print(forked)", of=own_run)):
+        assert job.communicate(timeout=60) == ("False\n", "")
+        assert job.returncode == 0

@@ -121,10 +121,7 @@ def test_code_that_changes_during_a_job_is_refused(
 
 def test_settings_are_the_mappings_among_the_params() -> None:
     params = Params(
-        analysis="flow",
-        statistics={"a": 1},
-        style={"b": 2},
-        code_flow=["analyses/flow/plot.py 0"],
+        analysis="flow", statistics={"a": 1}, style={"b": 2}, code_flow=["analyses/flow/plot.py 0"]
     )
     assert settings_of(params) == {"statistics": {"a": 1}, "style": {"b": 2}}
     assert arguments_of(params) == {"a": 1, "b": 2}

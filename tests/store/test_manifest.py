@@ -107,41 +107,23 @@ def sentences() -> list[str]:
 
 
 def test_it_lists_the_run_s_artifacts_in_order_and_nothing_else(results: Path) -> None:
-    assert list(written()["files"]) == LISTED
-
-
-def test_every_artifact_has_its_size_and_checksum(results: Path) -> None:
-    for name, entry in written()["files"].items():
-        assert entry["size"] == Path(name).stat().st_size
-        assert entry["sha256"] == sha256_of(name)
-
-
-def test_tables_have_their_name_and_schema_version(results: Path) -> None:
-    files = written()["files"]
+    manifest = written()
+    files, software, before = manifest["files"], manifest["software"], MANIFEST.read_bytes()
+    assert list(files) == LISTED
+    for name, entry in files.items():
+        assert (entry["size"], entry["sha256"]) == (Path(name).stat().st_size, sha256_of(name))
     flow = files["results/summaries/flow/tiny.parquet"]
     assert (flow["table"], flow["schema_version"]) == ("flow_summary", SCHEMA_VERSION)
     assert files["results/timing/tiny/news+symbols/0.parquet"]["table"] == "timing"
     assert "table" not in files["results/tables/flow.md"]
-
-
-def test_what_measured_time_enters_is_marked_as_not_repeatable(results: Path) -> None:
-    files = written()["files"]
+    # What measured time enters.
     assert [name for name, entry in files.items() if not entry["repeatable"]] == [
         "results/figures/comparison/claim.png",
         "results/figures/timing/tiny.png",
         "results/timing/tiny/news+symbols/0.parquet",
     ]
-
-
-def test_it_names_the_software(results: Path) -> None:
-    software = written()["software"]
     assert {"anchorflow", "torch", "python", "snakemake", "machine"} <= software.keys()
     assert all(software.values())
-
-
-def test_writing_it_twice_gives_the_same_bytes(results: Path) -> None:
-    written()
-    before = MANIFEST.read_bytes()
     written()
     assert MANIFEST.read_bytes() == before
 

@@ -12,74 +12,68 @@ from matplotlib.figure import Figure
 
 from anchorflow.analyses.flow import FLOW
 from anchorflow.config.errors import InputError
-from anchorflow.present.page import Page, write_csv, write_html, write_markdown
+from anchorflow.present.page import Page, write_csv, write_page
 from anchorflow.present.style import save
 from anchorflow.store.parquet import write_frame
 from anchorflow.store.replacing import replacing
 from table_files import SALIENCIES
 
 
-def test_a_file_is_replaced_whole_when_the_block_succeeds(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "er" / "file.txt"
-    for content in ("old", "new"):
-        with replacing(path) as temporary:
-            temporary.write_text(content, encoding="utf-8")
-            assert temporary.parent == path.parent
-    assert path.read_text(encoding="utf-8") == "new"
-    assert os.listdir(path.parent) == ["file.txt"]
+def a_file(path: Path, name: str) -> None:
+    path.write_text(name, encoding="utf-8")
 
 
-def test_a_failing_block_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "file.txt"
-    path.write_text("old", encoding="utf-8")
-    with pytest.raises(RuntimeError, match="halfway"), replacing(path) as temporary:
-        temporary.write_text("ne", encoding="utf-8")
-        raise RuntimeError("halfway")
-    assert path.read_text(encoding="utf-8") == "old"
-    assert os.listdir(tmp_path) == ["file.txt"]
+def a_folder(path: Path, name: str) -> None:
+    path.mkdir()
+    (path / name).touch()
 
 
-def test_a_directory_is_replaced_whole_when_the_block_succeeds(tmp_path: Path) -> None:
-    path = tmp_path / "folder"
-    for name in ("old.txt", "new.txt"):
-        with replacing(path) as temporary:
-            temporary.mkdir()
-            (temporary / name).touch()
-    assert os.listdir(path) == ["new.txt"]
-    assert os.listdir(tmp_path) == ["folder"]
+def content(path: Path) -> str | list[str]:
+    return os.listdir(path) if path.is_dir() else path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("existing", [False, True])
-def test_a_failing_block_leaves_the_old_directory_and_nothing_else(
-    tmp_path: Path, existing: bool
+KINDS = pytest.mark.parametrize("write", [a_file, a_folder])
+Writing = Callable[[Path, str], None]
+
+
+@KINDS
+def test_what_is_written_replaces_the_old_whole_when_the_block_succeeds(
+    write: Writing, tmp_path: Path
 ) -> None:
-    path = tmp_path / "folder"
+    path = tmp_path / "deep" / "er" / "made"
+    for name in ("old", "new"):
+        with replacing(path) as temporary:
+            write(temporary, name)
+            assert temporary.parent == path.parent
+    assert content(path) in ("new", ["new"])
+    assert os.listdir(path.parent) == ["made"]
+
+
+@KINDS
+@pytest.mark.parametrize("existing", [False, True])
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_a_block_that_fails_or_is_interrupted_leaves_the_old_and_nothing_else(
+    write: Writing, existing: bool, error: type[BaseException], tmp_path: Path
+) -> None:
+    path = tmp_path / "made"
     if existing:
-        path.mkdir()
-        (path / "old.txt").touch()
-    with pytest.raises(RuntimeError, match="halfway"), replacing(path) as temporary:
-        temporary.mkdir()
-        (temporary / "new.txt").touch()
-        raise RuntimeError("halfway")
-    assert os.listdir(tmp_path) == (["folder"] if existing else [])
-    assert not existing or os.listdir(path) == ["old.txt"]
-
-
-def test_an_interrupted_block_leaves_nothing_half_written(tmp_path: Path) -> None:
-    path = tmp_path / "file.txt"
-    with pytest.raises(KeyboardInterrupt), replacing(path) as temporary:
-        temporary.write_text("ne", encoding="utf-8")
-        raise KeyboardInterrupt
-    assert os.listdir(tmp_path) == []
+        write(path, "old")
+    with pytest.raises(error), replacing(path) as temporary:
+        write(temporary, "new")
+        raise error
+    assert os.listdir(tmp_path) == (["made"] if existing else [])
+    assert not existing or content(path) in ("old", ["old"])
 
 
 def test_what_a_killed_job_left_goes_but_not_what_others_are_writing(tmp_path: Path) -> None:
-    left, others = tmp_path / ".qwen2.0123abcd.part", tmp_path / ".qwen2.5.0123abcd.part"
-    left.mkdir()
-    others.mkdir()
+    names = ("qwen2", "table.csv", "qwen2.5", "other.csv")
+    left = {name: tmp_path / f".{name}.0123abcd.part" for name in names}
+    for name, path in left.items():
+        path.touch() if name.endswith(".csv") else path.mkdir()
     with replacing(tmp_path / "qwen2") as temporary:
         temporary.mkdir()
-    assert not left.exists() and others.exists()
+    write_csv(tmp_path / "table.csv", SALIENCIES)
+    assert [name for name, path in left.items() if path.exists()] == ["qwen2.5", "other.csv"]
 
 
 FULL_DISK = Path("/dev/full")
@@ -96,8 +90,7 @@ def a_figure(path: Path) -> None:
 WRITERS: dict[str, Writer] = {
     "table.parquet": lambda path: write_frame(path, FLOW, SALIENCIES, {}),
     "table.csv": lambda path: write_csv(path, SALIENCIES),
-    "table.md": lambda path: write_markdown(path, Page("title", "note", SALIENCIES)),
-    "table.html": lambda path: write_html(path, Page("title", "note", SALIENCIES)),
+    "table.md": lambda path: write_page({"md": path}, Page("title", "note", SALIENCIES)),
     "figure.pdf": a_figure,
     "figure.png": a_figure,
 }
@@ -164,13 +157,3 @@ def test_a_file_where_a_folder_should_be_is_told_in_one_sentence(tmp_path: Path)
         InputError, match=r"results/texts: nothing can be written there \(a file is"
     ):
         write_frame(tmp_path / "results/texts/x.parquet", FLOW, SALIENCIES, {})
-
-
-def test_what_a_killed_job_left_goes_when_the_file_is_written_again(tmp_path: Path) -> None:
-    (tmp_path / ".table.csv.12ab34cd.part").write_text("half", encoding="utf-8")
-    (tmp_path / ".folder.12ab34cd.part").mkdir()
-    (tmp_path / ".other.csv.12ab34cd.part").touch()
-    write_csv(tmp_path / "table.csv", SALIENCIES)
-    with replacing(tmp_path / "folder") as temporary:
-        temporary.mkdir()
-    assert sorted(os.listdir(tmp_path)) == [".other.csv.12ab34cd.part", "folder", "table.csv"]

@@ -11,7 +11,7 @@ from anchorflow.analyses.flow import FLOW_SUMMARY
 from anchorflow.analyses.isolation import ISOLATION_SUMMARY
 from anchorflow.analyses.kernel import KERNEL_SUMMARY
 from anchorflow.claims.claim import Curve, Depth, Isolated
-from anchorflow.claims.comparison import isolated_depths, over_depth
+from anchorflow.claims.plot_comparison import isolated_depths, over_depth
 from anchorflow.claims.schema import CLAIMS
 from anchorflow.claims.summarize import load_claims
 from anchorflow.store.parquet import read_settings, read_table, write_frame

@@ -23,7 +23,6 @@ PUBLIC = {
 # Of several models, of shards, of what no analysis of the run reads; besides, the run has none of
 # the analyses that are optional.
 NOT_IN_A_SMALL_RUN = {
-    "claims/comparison.py",
     "claims/plot_comparison.py",
     "scripts/plot_comparison.py",
     "scripts/write_atlas.py",

@@ -1,5 +1,6 @@
 """Claims on what attention to label words tells: where each holds, and where not."""
 
+from collections.abc import Callable
 from functools import partial
 
 import polars as pl
@@ -61,10 +62,6 @@ def test_the_middle_one_of_an_odd_number_of_layers_is_in_neither_half() -> None:
 CONSTRUCTED = tuple(Constructed(claim, partial(tables_of, claim), EFFECTS, BOTH) for claim in KINDS)
 
 
-@pytest.mark.parametrize(
-    ("constructed", "own", "control", "twin", "verdict", "reason"), verdicts_of(*CONSTRUCTED)
-)
-def test_verdicts(
-    constructed: Constructed, own: str, control: str, twin: str, verdict: str, reason: str | None
-) -> None:
-    constructed.check(own, control, twin, verdict, reason)
+@verdicts_of(*CONSTRUCTED)
+def test_verdicts(check: Callable[[], None]) -> None:
+    check()

@@ -1,5 +1,6 @@
 """Claims on demonstrations and label words: where each holds, and where not, by hand."""
 
+from collections.abc import Callable
 from functools import partial
 
 import polars as pl
@@ -9,25 +10,7 @@ from anchorflow.analyses.retrieval import RETRIEVAL
 from anchorflow.claims.verdicts import NOT_COMPARED, SUPPORTED
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
-from constructed.claims import (
-    ALONE,
-    CONTROL,
-    HEAD_TEXTS,
-    TWIN,
-    Constructed,
-    Row,
-    Tables,
-    answered,
-    cells,
-    encoder,
-    expect,
-    judged,
-    lacks,
-    model_predictions,
-    of_claim,
-    summarize,
-    verdicts_of,
-)
+from constructed import claims as made
 from constructed.rows import frame
 
 # How many texts of four are right, where with shuffled labels two are.
@@ -38,7 +21,7 @@ EFFECTS_LABELS = {"holds": 0.25, "even": 0.0, "fails": -0.25}
 
 def predicted(right: int, words: str = "", share: float = 1.0) -> pl.DataFrame:
     """Predictions of two labels, which have a share and the rest of the probability."""
-    rows = answered({"x": right}, "label", PREDICTIONS)
+    rows = made.answered({"x": right}, "label", PREDICTIONS)
     labels = (pl.col("example") % 2).cast(rows.schema["label"])
     of_second = [share if told else 1 - share for told in rows["prediction"]]
     return rows.with_columns(
@@ -48,7 +31,7 @@ def predicted(right: int, words: str = "", share: float = 1.0) -> pl.DataFrame:
     )
 
 
-def tables_of_labels(own: str) -> Tables:
+def tables_of_labels(own: str) -> made.Tables:
     shuffled = predicted(2, "+shuffled")
     return {"predictions": predicted(RIGHT_LABELS[own]), "shuffled_predictions": shuffled}
 
@@ -58,16 +41,16 @@ def tables_of_labels(own: str) -> Tables:
 FEWER_ENCODER = {"holds": 2, "even": 4, "fails": 0}
 
 
-def tables_of_encoder(own: str) -> Tables:
-    return {"kernel_predictions": model_predictions(), **encoder(4, FEWER_ENCODER[own])}
+def tables_of_encoder(own: str) -> made.Tables:
+    return {"kernel_predictions": made.model_predictions(), **made.encoder(4, FEWER_ENCODER[own])}
 
 
 def test_only_texts_with_both_numbers_of_demonstrations_are_compared_of_encoder() -> None:
     tables = tables_of_encoder("holds")
     fewer = {**tables, "counts": tables["counts"].filter(pl.col("example") < 8)}
-    assert judged("agreement_grows", fewer)["examples"] == 3 * 8
+    assert made.judged("agreement_grows", fewer)["examples"] == 3 * 8
     without = {**tables, "counts": tables["counts"].filter(pl.col("seed") != 1)}
-    assert judged("agreement_grows", without)["examples"] == 2 * HEAD_TEXTS
+    assert made.judged("agreement_grows", without)["examples"] == 2 * made.HEAD_TEXTS
 
 
 def test_the_fewest_demonstrations_are_compared_with_all() -> None:
@@ -76,7 +59,7 @@ def test_the_fewest_demonstrations_are_compared_with_all() -> None:
         demonstrations_per_label=pl.lit(2, pl.Int32), prediction=pl.lit(7, pl.Int32)
     )
     counts = pl.concat([more, tables["counts"]])
-    found = judged("agreement_grows", {**tables, "counts": counts})
+    found = made.judged("agreement_grows", {**tables, "counts": counts})
     assert found["effect"] == pytest.approx(0.25)
 
 
@@ -87,9 +70,9 @@ RIGHT_RETRIEVAL = {"holds": 3, "even": 1, "fails": 0}
 EFFECTS_RETRIEVAL = {"holds": 0.5, "even": 0.0, "fails": -0.25}
 
 
-def tables_of_retrieval(choice: str, own: str, vote: str) -> Tables:
+def tables_of_retrieval(choice: str, own: str, vote: str) -> made.Tables:
     """Answers with both choices, and prompts whose demonstrations' labels vote as said."""
-    voted = answered({choice: RIGHT_RETRIEVAL[vote]}, "choice", RETRIEVAL)
+    voted = made.answered({choice: RIGHT_RETRIEVAL[vote]}, "choice", RETRIEVAL)
     prompts = [
         {
             **row,
@@ -98,11 +81,13 @@ def tables_of_retrieval(choice: str, own: str, vote: str) -> Tables:
             if choice == "nearest"
             else [1 - answer, answer],
         }
-        for row, told in zip(cells(), voted["prediction"], strict=True)
+        for row, told in zip(made.cells(), voted["prediction"], strict=True)
         for demonstrations, answer in ((choice, told), ("another", 1 - told))
     ]
     return {
-        "retrieval": answered({choice: RIGHT_RETRIEVAL[own], "random": 1}, "choice", RETRIEVAL),
+        "retrieval": made.answered(
+            {choice: RIGHT_RETRIEVAL[own], "random": 1}, "choice", RETRIEVAL
+        ),
         "retrieval_prompts": frame(prompts, PROMPTS),
     }
 
@@ -111,7 +96,9 @@ def test_texts_without_random_demonstrations_are_left_out_of_the_vote_too() -> N
     tables = tables_of_retrieval("nearest", "holds", "even")
     # The vote is right on every fourth text, on which random demonstrations were not run.
     kept = pl.col("choice").eq("nearest") | (pl.col("example") % 4 != 0)
-    found = judged("retrieval_helps", {**tables, "retrieval": tables["retrieval"].filter(kept)})
+    found = made.judged(
+        "retrieval_helps", {**tables, "retrieval": tables["retrieval"].filter(kept)}
+    )
     assert found["effect"] == pytest.approx(2 / 3)
     assert found["control_effect"] == 0
 
@@ -122,14 +109,14 @@ CLAIM_DISTRIBUTION = "in_distribution_helps"
 RIGHT_DISTRIBUTION = {"holds": 1, "even": 3, "fails": 4}
 
 
-def tables_of_distribution(**right: int) -> Tables:
-    return {"retrieval": answered({"random": 3, **right}, "choice", RETRIEVAL)}
+def tables_of_distribution(**right: int) -> made.Tables:
+    return {"retrieval": made.answered({"random": 3, **right}, "choice", RETRIEVAL)}
 
 
 def test_what_wrong_labels_cost_by_themselves_is_not_counted_for_the_texts() -> None:
-    found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(other_task=0, random_labels=2))
-    expect(found, 0.75, SUPPORTED, None, 0.25)
-    found = judged(CLAIM_DISTRIBUTION, tables_of_distribution(other_task=2, random_labels=0))
+    found = made.judged(CLAIM_DISTRIBUTION, tables_of_distribution(other_task=0, random_labels=2))
+    made.expect(found, 0.75, SUPPORTED, None, 0.25)
+    found = made.judged(CLAIM_DISTRIBUTION, tables_of_distribution(other_task=2, random_labels=0))
     assert found["reason"] == "also true of its control"
 
 
@@ -144,16 +131,18 @@ WORDS = {
 RIGHT_WORDS = {"holds": 3, "even": 2, "fails": 1}
 
 
-def tables_of_words(own: int, **others: int) -> Tables:
+def tables_of_words(own: int, **others: int) -> made.Tables:
     """Predictions of which so many of four are right with own and other words."""
     worded = [predicted(own), *(predicted(right, f"+{name}") for name, right in others.items())]
     return {"predictions": predicted(own), "worded_predictions": pl.concat(worded)}
 
 
-def judged_words(claim: str, own: int, **others: int) -> Row:
+def judged_words(claim: str, own: int, **others: int) -> made.Row:
     """What is said of a claim, where so many texts of four are right with own and other words."""
     words = {name: WORDS[name] for name in ("words", *others)}
-    return of_claim(summarize(tables_of_words(own, **others), words={"news": words}), claim)
+    return made.of_claim(
+        made.summarize(tables_of_words(own, **others), words={"news": words}), claim
+    )
 
 
 def test_a_preference_for_one_word_is_not_taken_for_a_meaning() -> None:
@@ -165,7 +154,7 @@ def test_a_preference_for_one_word_is_not_taken_for_a_meaning() -> None:
     worded = pl.concat([predicted(4), biased])
     tables = {"predictions": predicted(4), "worded_predictions": worded}
     words = {"news": {name: WORDS[name] for name in ("words", "permuted")}}
-    found = of_claim(summarize(tables, words=words), "own_words_over_permuted")
+    found = made.of_claim(made.summarize(tables, words=words), "own_words_over_permuted")
     assert (biased["prediction"] == biased["label"]).mean() == 0.5
     assert found["effect"] == 0
 
@@ -188,30 +177,32 @@ CLAIM_REPRESENTATIVE = "representative_helps"
 RIGHT_REPRESENTATIVE = {"holds": 3, "even": 1, "fails": 0}
 
 
-def tables_of_representative(**right: int) -> Tables:
-    return {"retrieval": answered({"random": 1, **right}, "choice", RETRIEVAL)}
+def tables_of_representative(**right: int) -> made.Tables:
+    return {"retrieval": made.answered({"random": 1, **right}, "choice", RETRIEVAL)}
 
 
 def test_what_is_lacking_is_named() -> None:
     remedy = "controls: {shuffled_labels: true}"
-    lacks("labels_inform", {"predictions": predicted(3)}, "labels were not shuffled", remedy)
+    made.lacks("labels_inform", {"predictions": predicted(3)}, "labels were not shuffled", remedy)
     encoded = tables_of_encoder("holds")
     one = {**encoded, "counts": encoded["counts"].clear()}
-    lacks("agreement_grows", one, "there is only one number of demonstrations")
+    made.lacks("agreement_grows", one, "there is only one number of demonstrations")
     retrieved = tables_of_retrieval("nearest", "holds", "even")
     alone = {**retrieved, "retrieval": retrieved["retrieval"].filter(choice="nearest")}
     both = "no test text was run with both"
     remedy = "retrieval: {choices: [nearest]}"
-    lacks("retrieval_helps", alone, f"{both} nearest and random", remedy)
-    lacks(CLAIM_DISTRIBUTION, tables_of_distribution(random_labels=1), f"{both} random and other")
+    made.lacks("retrieval_helps", alone, f"{both} nearest and random", remedy)
+    made.lacks(
+        CLAIM_DISTRIBUTION, tables_of_distribution(random_labels=1), f"{both} random and other"
+    )
     outlying = tables_of_representative(outlying=3)
-    lacks(CLAIM_REPRESENTATIVE, outlying, f"{both} representative and random")
+    made.lacks(CLAIM_REPRESENTATIVE, outlying, f"{both} representative and random")
     not_permuted = "the task's own label words were not permuted (label_words)"
-    lacks("own_words_over_permuted", {"predictions": predicted(3)}, not_permuted)
+    made.lacks("own_words_over_permuted", {"predictions": predicted(3)}, not_permuted)
     # Own words in their own order are of no kind.
     tables = {"predictions": predicted(3), "worded_predictions": predicted(2, "+same")}
     words = {"news": {"words": [" no", " yes"], "same": ["no", "yes"]}}
-    found = of_claim(summarize(tables, words=words), "own_words_over_permuted")
+    found = made.of_claim(made.summarize(tables, words=words), "own_words_over_permuted")
     assert found["verdict"] == "not measured"
 
 
@@ -222,50 +213,48 @@ def test_what_is_lacking_is_named() -> None:
         (CLAIM_REPRESENTATIVE, tables_of_representative(representative=3)),
     ],
 )
-def test_without_its_control_there_is_an_effect_and_no_verdict(claim: str, tables: Tables) -> None:
-    found = judged(claim, tables)
+def test_without_its_control_there_is_an_effect_and_no_verdict(
+    claim: str, tables: made.Tables
+) -> None:
+    found = made.judged(claim, tables)
     assert (found["effect"], found["verdict"]) == (0.5, NOT_COMPARED)
     assert found["reason"].startswith("its control was not measured: no test text was run with")
 
 
 CONSTRUCTED = (
-    Constructed("labels_inform", tables_of_labels, EFFECTS_LABELS, ALONE),
-    Constructed("agreement_grows", tables_of_encoder, EFFECTS_LABELS, TWIN),
-    Constructed(
-        "retrieval_helps", partial(tables_of_retrieval, "nearest"), EFFECTS_RETRIEVAL, CONTROL
+    made.Constructed("labels_inform", tables_of_labels, EFFECTS_LABELS, made.ALONE),
+    made.Constructed("agreement_grows", tables_of_encoder, EFFECTS_LABELS, made.TWIN),
+    made.Constructed(
+        "retrieval_helps", partial(tables_of_retrieval, "nearest"), EFFECTS_RETRIEVAL, made.CONTROL
     ),
-    Constructed(
+    made.Constructed(
         "in_distribution_helps",
         lambda own, control: tables_of_distribution(
             other_task=RIGHT_DISTRIBUTION[own], random_labels=RIGHT_DISTRIBUTION[control]
         ),
         EFFECTS_RETRIEVAL,
-        CONTROL,
+        made.CONTROL,
     ),
-    Constructed(
+    made.Constructed(
         "own_words_over_permuted",
         lambda own, control: tables_of_words(
             RIGHT_WORDS[own], permuted=2, symbols=RIGHT_WORDS[control]
         ),
         EFFECTS_LABELS,
-        CONTROL,
+        made.CONTROL,
         words={"news": {name: WORDS[name] for name in ("words", "permuted", "symbols")}},
     ),
-    Constructed(
+    made.Constructed(
         "representative_helps",
         lambda own, control: tables_of_representative(
             representative=RIGHT_REPRESENTATIVE[own], outlying=RIGHT_REPRESENTATIVE[control]
         ),
         EFFECTS_RETRIEVAL,
-        CONTROL,
+        made.CONTROL,
     ),
 )
 
 
-@pytest.mark.parametrize(
-    ("constructed", "own", "control", "twin", "verdict", "reason"), verdicts_of(*CONSTRUCTED)
-)
-def test_verdicts(
-    constructed: Constructed, own: str, control: str, twin: str, verdict: str, reason: str | None
-) -> None:
-    constructed.check(own, control, twin, verdict, reason)
+@made.verdicts_of(*CONSTRUCTED)
+def test_verdicts(check: Callable[[], None]) -> None:
+    check()

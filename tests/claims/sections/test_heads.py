@@ -5,11 +5,11 @@ import pytest
 
 from anchorflow.claims.claim import NotMeasured, Run, Sampled
 from anchorflow.claims.effects import minus
-from anchorflow.claims.sections import heads as section
+from anchorflow.claims.summarize import load_claims
 from constructed.heads import ablation, beta, heads
 from constructed.kernel import kernel, predictions
 
-CLAIMS = {claim.name: claim for claim in section.CLAIMS}
+CLAIMS = {claim.name: claim for claim in load_claims()}
 INTACT, ALONE = [1, 1, 1, 1], [0, 1, 0, 1]
 SHARES = (0.1, 0.2)
 

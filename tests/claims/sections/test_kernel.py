@@ -1,6 +1,6 @@
 """Claims on heads as kernel regressions: where each holds, and where not, by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 
@@ -11,10 +11,9 @@ import pytest
 from anchorflow.analyses.kernel import SEGMENTED
 from anchorflow.analyses.kernel.segments import segment_names
 from anchorflow.analyses.probes import PROBES
-from anchorflow.claims import heads as _heads
 from anchorflow.claims.claim import Run, Sampled
+from anchorflow.claims.sections.kernel import agreement_of_constant as of_the_constant
 from anchorflow.claims.summarize import load_claims
-from anchorflow.random_draws import halves
 from anchorflow.schemas.prompts import PROMPTS
 from constructed.claims import (
     BOTH,
@@ -31,6 +30,7 @@ from constructed.claims import (
     disagrees,
     encoder,
     expect,
+    half_of,
     judged,
     kernel,
     lacks,
@@ -53,15 +53,9 @@ def tables_of_landing(own: str, before: str = "even") -> Tables:
     attention = {"label": ATTENTION[own], "before_label": ATTENTION[before]}
     rest = (0.8 - sum(attention.values())) / 3
     rows = [
-        {
-            **cell,
-            "layer": layer,
-            "head": head,
-            "segment": segment,
-            "attention": (2 * head) * attention.get(segment, rest),
-            "tokens": TOKENS[segment],
-            "width": 0.2,
-        }
+        {**cell, "layer": layer, "head": head, "segment": segment}
+        | {"attention": (2 * head) * attention.get(segment, rest), "tokens": TOKENS[segment]}
+        | {"width": 0.2}
         for cell in cells(examples=200)
         for layer in (0, 1)
         for head in (0, 1)
@@ -140,19 +134,10 @@ SHUFFLED = {"holds": 0.25, "even": 0.5, "fails": 0.75}
 def tables_of_probes(source: str, target: str, at: Sequence[int], own: str) -> Tables:
     """Of anything else than the claim is about, nothing is decoded."""
     rows = [
-        {
-            "model": "tiny",
-            "task": "news",
-            "seed": seed,
-            "layer": layer,
-            "head": head,
-            "offset": offset,
-            "source": of,
-            "target": what,
-            "demonstration": demonstration,
-            "correct": head == 1 and (of, what) == (source, target) and offset in at,
-            "shuffled": SHUFFLED[own],
-        }
+        {"model": "tiny", "task": "news", "seed": seed, "layer": layer, "head": head}
+        | {"offset": offset, "source": of, "target": what, "demonstration": demonstration}
+        | {"correct": head == 1 and (of, what) == (source, target) and offset in at}
+        | {"shuffled": SHUFFLED[own]}
         for seed, layer, head, offset, of, what, demonstration in product(
             SEEDS,
             (0, 1),
@@ -214,14 +199,14 @@ def tables_of_constant(own: str, told: Sequence[int] = SAID) -> Tables:
 def test_the_constant_is_chosen_on_the_other_half() -> None:
     # 0 is more frequent in the first half, and 1 in the second; each is scored on the other.
     predictions, half = np.array([0, 0, 1, 1, 1, 0]), np.array([0, 0, 0, 1, 1, 1])
-    agreement = _heads.agreement_of_constant(predictions, half)
+    agreement = of_the_constant(predictions, half)
     assert agreement[:, 0].tolist() == [0, 0, 1, 0, 0, 1]
-    assert np.isnan(_heads.agreement_of_constant(predictions, np.zeros(6))).all()
+    assert np.isnan(of_the_constant(predictions, np.zeros(6))).all()
 
 
 def test_heads_are_scored_on_texts_that_they_were_not_chosen_on() -> None:
     # Each of two heads agrees on one half alone, so the one chosen there agrees nowhere else.
-    half = halves(pl.Series(range(HEAD_TEXTS)), 0)["half"].to_list()
+    half = half_of()
     tables = kernel({(0, 0): 0, (0, 1): 0}, told=TOLD)
     in_half = pl.col("example").replace_strict(dict(enumerate(half))) == pl.col("head")
     told = pl.when(in_half).then(pl.col("prediction"))
@@ -312,10 +297,6 @@ CONSTRUCTED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("constructed", "own", "control", "twin", "verdict", "reason"), verdicts_of(*CONSTRUCTED)
-)
-def test_verdicts(
-    constructed: Constructed, own: str, control: str, twin: str, verdict: str, reason: str | None
-) -> None:
-    constructed.check(own, control, twin, verdict, reason)
+@verdicts_of(*CONSTRUCTED)
+def test_verdicts(check: Callable[[], None]) -> None:
+    check()

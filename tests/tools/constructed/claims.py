@@ -5,6 +5,7 @@ All have several seeds of a few texts. Numbers are chosen so that effects can be
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import polars as pl
@@ -53,23 +54,17 @@ class Constructed:
         tables = self.tables(own, control) if with_control else self.tables(own)
         twins = [] if not with_twin else [self.twin(own, twin) if self.twin else self.tables(twin)]
         found = judged(self.claim, tables, *twins, words=self.words)
-        of_control = self.control(own) if self.control else None
-        expect(
-            found,
-            self.effects[own],
-            verdict,
-            reason,
-            self.effects[control] if with_control else of_control,
-            self.effects[twin] if with_twin else None,
-        )
+        of_control = self.effects[control] if with_control else self.control and self.control(own)
+        of_twin = self.effects[twin] if with_twin else None
+        expect(found, self.effects[own], verdict, reason, of_control, of_twin)
         assert self.examples in (None, found["examples"])
 
 
 _NOT_CLEARLY = "not clearly above {}"
 
 
-def verdicts_of(*constructed: Constructed) -> list[Any]:
-    """What comes out of data of every kind: data, kinds of all three, verdict, and reason.
+def verdicts_of(*constructed: Constructed) -> Callable[[Callable[..., None]], None]:
+    """Let a test ``check`` what comes out of data of every kind; it has the name of its data.
 
     With "even" there is no effect in any text, which a few texts do not prove. An effect that is
     the difference from its control is not above 0 if that is as high.
@@ -92,7 +87,11 @@ def verdicts_of(*constructed: Constructed) -> list[Any]:
             rows.append((of, "even", "even", "even", UNDECIDED, "; ".join(unclear)))
         if with_twin:
             rows.append((of, "holds", "even", "holds", UNDECIDED, network))
-    return [pytest.param(*row, id="-".join((row[0].claim, *row[1:4]))) for row in rows]
+    cases = [
+        pytest.param(partial(of.check, *row), id="-".join((of.claim, *row[:3])))
+        for of, *row in rows
+    ]
+    return pytest.mark.parametrize("check", cases)
 
 
 def cells(seeds: Sequence[int] = SEEDS, examples: int = EXAMPLES, task: str = "news") -> list[Row]:
@@ -241,14 +240,8 @@ def isolation(
             runs.append(("zero", positions, draw, side, layers, 0))
     names = ("variant", "positions", "draw", "side", "layers")
     rows = [
-        {
-            **cell,
-            **dict(zip(names, run[:-1], strict=True)),
-            "label": 0,
-            "prediction": changed,
-            "probabilities": [1.0 - changed, float(changed)],
-            "top_tokens": [1],
-        }
+        {**cell, **dict(zip(names, run[:-1], strict=True)), "label": 0, "prediction": changed}
+        | {"probabilities": [1.0 - changed, float(changed)], "top_tokens": [1]}
         for run in runs
         for cell in cells()
         for changed in [int(cell["example"] % 4 >= run[-1])]
@@ -268,18 +261,10 @@ def compression(loyal: Mapping[str, Sequence[int]]) -> Tables:
         settings += [(method, None, draw, count) for draw, count in enumerate(counts)]
         settings += [(method, 0.5, 0, 0)] if method != "hidden_random" else []
     rows = [
-        {
-            **cell,
-            "method": method,
-            "share": share,
-            "draw": draw,
-            "kept": 5,
-            "shared": 20,
-            "label": 1,
-            "prediction": loyal_here,
-            "probabilities": [1.0 - loyal_here, float(loyal_here)],
-            "top_tokens": [1, 2, 3, 4, 5] if loyal_here else [1, 2, 6, 7, 8],
-        }
+        {**cell, "method": method, "share": share, "draw": draw, "kept": 5, "shared": 20}
+        | {"label": 1, "prediction": loyal_here}
+        | {"probabilities": [1.0 - loyal_here, float(loyal_here)]}
+        | {"top_tokens": [1, 2, 3, 4, 5] if loyal_here else [1, 2, 6, 7, 8]}
         for method, share, draw, count in settings
         for cell in cells()
         for loyal_here in [int(cell["example"] % 4 < count)]
@@ -313,8 +298,7 @@ TOLD = (0, 1) * 20  # what the model predicts
 
 def agreement_of_constant() -> float:
     """How often the other half's most frequent prediction is what the model predicts."""
-    half = halves(pl.Series(range(HEAD_TEXTS)), 0)["half"].to_list()
-    shares = []
+    half, shares = half_of(), []
     for part in (0, 1):
         here, others = (
             [told for told, of in zip(TOLD, half, strict=True) if (of == part) == same]
@@ -376,9 +360,14 @@ def attention_and_similarity(
 
 def disagrees(example: int, every: int) -> bool:
     """Whether a text is one of every so many within its half of the texts; 0 for none."""
-    half = halves(pl.Series(range(HEAD_TEXTS)), 0)
-    own = half.filter(pl.col("half") == half["half"][example])["example"].to_list()
+    own = [other for other in range(HEAD_TEXTS) if half_of()[other] == half_of()[example]]
     return every > 0 and own.index(example) % every == 0
+
+
+@cache
+def half_of() -> list[int]:
+    """The half of the texts that each one is in."""
+    return halves(pl.Series(range(HEAD_TEXTS)), 0)["half"].to_list()
 
 
 def model_predictions(told: Sequence[int] = TOLD) -> pl.DataFrame:
@@ -416,15 +405,9 @@ def encoder(every: int, fewer: int | None = None, heads: int = 3) -> Tables:
         for cell in cells(examples=HEAD_TEXTS)
     ]
     counts = [
-        {
-            **cell,
-            "demonstrations_per_label": 1,
-            "label": 0,
-            "prediction": (told[cell["example"]] + disagrees(cell["example"], fewer)) % 2,
-            "probabilities": [0.5, 0.5],
-            "heads": [0] * heads,
-            "heads_permuted": [0] * heads,
-        }
+        {**cell, "demonstrations_per_label": 1, "label": 0}
+        | {"prediction": (told[cell["example"]] + disagrees(cell["example"], fewer)) % 2}
+        | {"probabilities": [0.5, 0.5], "heads": [0] * heads, "heads_permuted": [0] * heads}
         for cell in cells(examples=HEAD_TEXTS)
         if fewer is not None
     ]

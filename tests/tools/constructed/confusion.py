@@ -39,13 +39,8 @@ def cell(task: str, seed: int, classes: int, far: list[float]) -> tuple[pl.DataF
             }
         )
     distances = [
-        {
-            "heads": heads,
-            "layer": layer,
-            "label": a,
-            "other": b,
-            "distance": distance if (layer == 0) == (heads == "concatenated") else 1 - distance,
-        }
+        {"heads": heads, "layer": layer, "label": a, "other": b}
+        | {"distance": distance if (layer == 0) == (heads == "concatenated") else 1 - distance}
         for heads in ("concatenated", "separate")
         for layer in (0, 1)
         for (a, b), distance in zip(pairs, far, strict=True)

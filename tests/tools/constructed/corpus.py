@@ -40,17 +40,11 @@ def corpus(
             angle = np.deg2rad(degrees)
             texts.append({**place, "text": text, "label": label})
             embeddings.append({**place, "embedding": [np.cos(angle), np.sin(angle)]})
-    return (
-        frame(texts, TEXTS),
-        frame(embeddings, EMBEDDINGS),
-    )
+    return (frame(texts, TEXTS), frame(embeddings, EMBEDDINGS))
 
 
 def fixed_samples(
-    labels: list[int],
-    train: Sequence[Placed] = TRAIN,
-    test: Sequence[Placed] = TEST,
-    seed: int = 3,
+    labels: list[int], train: Sequence[Placed] = TRAIN, test: Sequence[Placed] = TEST, seed: int = 3
 ) -> pl.DataFrame:
     """All test texts, with the first training texts of these labels as fixed demonstrations."""
     left = list(range(len(train)))
@@ -59,17 +53,9 @@ def fixed_samples(
         rows.append(next(row for row in left if train[row][2] == label))
         left.remove(rows[-1])
     samples = [
-        {
-            "task": "mine",
-            "seed": seed,
-            "demonstrations": "fixed",
-            "example": example,
-            "text": text,
-            "label": label,
-            "demonstration_rows": rows,
-            "demonstration_texts": [train[row][0] for row in rows],
-            "demonstration_labels": labels,
-        }
+        {"task": "mine", "seed": seed, "demonstrations": "fixed", "example": example}
+        | {"text": text, "label": label, "demonstration_rows": rows}
+        | {"demonstration_texts": [train[row][0] for row in rows], "demonstration_labels": labels}
         for example, (text, _, label) in enumerate(test)
     ]
     return frame(samples, SAMPLES)
@@ -86,14 +72,8 @@ def cell_prompts(queries: list[int]) -> pl.DataFrame:
 def random_predictions(examples: list[int]) -> pl.DataFrame:
     """Predictions with random demonstrations, always of label 1."""
     rows = [
-        {
-            "example": example,
-            "label": example % 3,
-            "prediction": 1,
-            "probabilities": [0.1, 0.7, 0.2],
-            "label_mass": 0.9,
-            "in_labels": True,
-        }
+        {"example": example, "label": example % 3, "prediction": 1}
+        | {"probabilities": [0.1, 0.7, 0.2], "label_mass": 0.9, "in_labels": True}
         for example in examples
     ]
     return frame(rows, PREDICTIONS)

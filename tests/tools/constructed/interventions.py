@@ -72,22 +72,12 @@ def knockout(
         for seed in range(seeds):
             for example, value in enumerate(values):
                 rows.append(
-                    {
-                        "seed": seed,
-                        "example": example,
-                        "edges": edges,
-                        "control": control,
-                        "draw": draw,
-                        **dict(zip(("band", "layer", "layers"), where, strict=True)),
-                        "cut": 3 * where[2],
-                        "label": 1,
-                        "prediction": int(value >= 0.5),
-                        "probabilities": [1 - value, value],
-                        "label_mass": value,
-                        "in_labels": value >= 0.5,
-                        "loss": -log(value),
-                        "top_tokens": [1, 2] if value >= 0.5 else [2, 3],
-                    }
+                    {"seed": seed, "example": example, "edges": edges, "control": control}
+                    | {"draw": draw, **dict(zip(("band", "layer", "layers"), where, strict=True))}
+                    | {"cut": 3 * where[2], "label": 1, "prediction": int(value >= 0.5)}
+                    | {"probabilities": [1 - value, value], "label_mass": value}
+                    | {"in_labels": value >= 0.5, "loss": -log(value)}
+                    | {"top_tokens": [1, 2] if value >= 0.5 else [2, 3]}
                 )
     return frame(rows, KNOCKOUT, model=model, task=task)
 
@@ -103,14 +93,8 @@ def faithfulness(
 ) -> pl.DataFrame:
     """The table in which estimates of each layer are those of ``told``, in all prompts."""
     rows = [
-        {
-            "seed": seed,
-            "example": example,
-            "edges": "label_to_target",
-            "control": control,
-            "layer": layer,
-            **{name: values[layer] for name, values in told.items()},
-        }
+        {"seed": seed, "example": example, "edges": "label_to_target", "control": control}
+        | {"layer": layer, **{name: values[layer] for name, values in told.items()}}
         for seed in range(seeds)
         for example in range(examples)
         for layer in range(3)
@@ -142,18 +126,10 @@ def cutoff(
     for sees, of_layers in predicted.items():
         for layer, predictions in enumerate([*of_layers, plain]):
             rows += [
-                {
-                    "seed": seed,
-                    "example": example,
-                    "sees": sees,
-                    "layer": layer,
-                    "label": 1,
-                    "prediction": prediction,
-                    "probabilities": [1.0 - prediction, float(prediction)],
-                    "label_mass": 0.5,
-                    "in_labels": layer > 0 or example > 1,
-                    "top_tokens": [1, 2 + prediction],
-                }
+                {"seed": seed, "example": example, "sees": sees, "layer": layer, "label": 1}
+                | {"prediction": prediction}
+                | {"probabilities": [1.0 - prediction, float(prediction)], "label_mass": 0.5}
+                | {"in_labels": layer > 0 or example > 1, "top_tokens": [1, 2 + prediction]}
                 for seed in range(seeds)
                 for example, prediction in enumerate(predictions)
             ]
@@ -187,21 +163,11 @@ def transplant(
     for (name, what, places, draw), values in runs.items():
         where = ("none", -1, 0) if places == "none" else band
         rows += [
-            {
-                "seed": seed,
-                "example": example,
-                "donor": name,
-                "what": what,
-                "places": places,
-                "draw": draw,
-                **dict(zip(("side", "layer", "layers"), where, strict=True)),
-                "tokens": 3,
-                "label": 0,
-                "prediction": int(value > 0.5),
-                "probabilities": [1 - value, value],
-                "label_mass": value,
-                "in_labels": value < 0.75,
-            }
+            {"seed": seed, "example": example, "donor": name, "what": what, "places": places}
+            | {"draw": draw, **dict(zip(("side", "layer", "layers"), where, strict=True))}
+            | {"tokens": 3, "label": 0, "prediction": int(value > 0.5)}
+            | {"probabilities": [1 - value, value], "label_mass": value}
+            | {"in_labels": value < 0.75}
             for seed in range(seeds)
             for example, value in enumerate(values)
         ]

@@ -40,14 +40,8 @@ def kernel(
 ) -> pl.DataFrame:
     """Predictions of each (layer, head), the same for all kinds of weights."""
     rows = [
-        {
-            "example": example,
-            "layer": layer,
-            "head": head,
-            "weights": weights,
-            "prediction": prediction,
-            "correlation": correlation if example else None,
-        }
+        {"example": example, "layer": layer, "head": head, "weights": weights}
+        | {"prediction": prediction, "correlation": correlation if example else None}
         for (layer, head), of_head in told.items()
         for example, prediction in enumerate(of_head)
         for weights in ("max", "label", "mean")
@@ -113,15 +107,9 @@ def segmented(task: str = "news", seed: int = 0, fields: Sequence[str] = ("text"
     tokens_of = TOKENS if len(fields) == 1 else PAIRED_TOKENS
     attention_of = ATTENTION if len(fields) == 1 else PAIRED_ATTENTION
     rows = [
-        {
-            "example": example,
-            "layer": layer,
-            "head": head,
-            "segment": segment,
-            "attention": attention * (head == 0),
-            "tokens": tokens,
-            "width": tokens / sum(tokens_of),
-        }
+        {"example": example, "layer": layer, "head": head, "segment": segment}
+        | {"attention": attention * (head == 0), "tokens": tokens}
+        | {"width": tokens / sum(tokens_of)}
         for example in range(3)
         for layer in range(2)
         for head in range(2)
@@ -182,16 +170,9 @@ def states(seed: int = 0, task: str = "news", rounds: int = 6) -> pl.DataFrame:
             if offset == 0:
                 told[label] += 1
             rows.append(
-                {
-                    "layer": 0,
-                    "head": 0,
-                    "demonstration": demonstration,
-                    "offset": offset,
-                    "label": label,
-                    "next_token": 100 + next_token,
-                    "key": named.tolist(),
-                    "value": told.tolist(),
-                }
+                {"layer": 0, "head": 0, "demonstration": demonstration, "offset": offset}
+                | {"label": label, "next_token": 100 + next_token, "key": named.tolist()}
+                | {"value": told.tolist()}
             )
     return frame(rows, STATES, task=task, seed=seed)
 
@@ -235,29 +216,16 @@ def regressors_summary(
     }
     seeds = sorted(counted)
     counts = [
-        {
-            "seed": seed,
-            "example": example,
-            "demonstrations_per_label": count,
-            "label": true[example],
-            "prediction": true[example],
-            "probabilities": [0.5, 0.5],
-            "heads": [true[example], 0],
-            "heads_permuted": [None, 0],
-        }
+        {"seed": seed, "example": example, "demonstrations_per_label": count}
+        | {"label": true[example], "prediction": true[example], "probabilities": [0.5, 0.5]}
+        | {"heads": [true[example], 0], "heads_permuted": [None, 0]}
         for seed in seeds
         for count in counted[seed]
         for example in range(EXAMPLES)
     ]
     samples = [
-        {
-            "seed": seed,
-            "demonstrations": "kernel",
-            "example": example,
-            "label": true[example],
-            "demonstration_rows": [0, 1, 2, 3],
-            "demonstration_labels": [0, 1, 1, 0],
-        }
+        {"seed": seed, "demonstrations": "kernel", "example": example, "label": true[example]}
+        | {"demonstration_rows": [0, 1, 2, 3], "demonstration_labels": [0, 1, 1, 0]}
         for seed in seeds
         for example in range(EXAMPLES)
     ]

@@ -34,16 +34,9 @@ def tables_of(
         for _, arrangement, number, example in cells
     ]
     rows = [
-        {
-            "seed": seed,
-            "arrangement": arrangement,
-            "number": number,
-            "example": example,
-            "label": TRUTH[example],
-            "prediction": TOLD[arrangement][number][example],
-            "probabilities": [0.5, 0.5],
-            "heads": [TOLD[arrangement][number][example], 0],
-        }
+        {"seed": seed, "arrangement": arrangement, "number": number, "example": example}
+        | {"label": TRUTH[example], "prediction": TOLD[arrangement][number][example]}
+        | {"probabilities": [0.5, 0.5], "heads": [TOLD[arrangement][number][example], 0]}
         for (seed, arrangement, number, example), out in zip(cells, skipped, strict=True)
         if not out
     ]

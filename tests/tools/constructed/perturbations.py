@@ -27,14 +27,11 @@ def tables_of(task: str, seeds: int, left_out: tuple[str, int] | None = None) ->
         for cell in cells
     ]
     predictions = [
-        {
-            **cell,
-            "label": TRUTH[cell["example"]],
-            "prediction": ANSWERS[cell["perturbation"]][cell["example"]],
-            "probabilities": [0.5, 0.5],
-            "label_mass": 0.5 if cell["perturbation"] == "untouched" else 0.25,
-            "in_labels": cell["perturbation"] == "untouched" or cell["example"] == 3,
-        }
+        {**cell, "label": TRUTH[cell["example"]]}
+        | {"prediction": ANSWERS[cell["perturbation"]][cell["example"]]}
+        | {"probabilities": [0.5, 0.5]}
+        | {"label_mass": 0.5 if cell["perturbation"] == "untouched" else 0.25}
+        | {"in_labels": cell["perturbation"] == "untouched" or cell["example"] == 3}
         for cell, out in zip(cells, skipped, strict=True)
         if not out
     ]

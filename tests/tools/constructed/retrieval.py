@@ -20,18 +20,11 @@ SHOWN = {
 def rows_of(task: str, seeds: int, left_out: tuple[str, int] | None = None) -> pl.DataFrame:
     """The answers above for every seed, without one choice's example."""
     rows = [
-        {
-            "seed": seed,
-            "example": example,
-            "choice": choice,
-            "label": TRUTH[example],
-            "prediction": answer,
-            "probabilities": [1.0 - answer, float(answer)],
-            "label_mass": 0.5 if choice == "random" else example / 4,
-            "in_labels": choice == "random" or example < 3,
-            "similarity": 0.2 if choice == "random" else example / 4,
-            "same_label": 0.5,
-        }
+        {"seed": seed, "example": example, "choice": choice, "label": TRUTH[example]}
+        | {"prediction": answer, "probabilities": [1.0 - answer, float(answer)]}
+        | {"label_mass": 0.5 if choice == "random" else example / 4}
+        | {"in_labels": choice == "random" or example < 3}
+        | {"similarity": 0.2 if choice == "random" else example / 4, "same_label": 0.5}
         for seed in range(seeds)
         for choice, answers in ANSWERS.items()
         for example, answer in enumerate(answers)
@@ -45,15 +38,10 @@ def prompts_of(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The run's prompts, whose fixed demonstrations are the random ones; and the retrieved ones."""
     rows = [
-        {
-            "model": "m",
-            "task": task,
-            "seed": seed,
-            "demonstrations": "fixed" if choice == "random" else choice,
-            "example": example,
-            "skipped": "too long" if left_out in [(choice, example), (choice, -1)] else None,
-            "demonstration_labels": SHOWN[choice][example],
-        }
+        {"model": "m", "task": task, "seed": seed}
+        | {"demonstrations": "fixed" if choice == "random" else choice, "example": example}
+        | {"skipped": "too long" if left_out in [(choice, example), (choice, -1)] else None}
+        | {"demonstration_labels": SHOWN[choice][example]}
         for seed in range(seeds)
         for choice in ANSWERS
         for example in range(4)

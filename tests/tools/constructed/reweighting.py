@@ -28,15 +28,9 @@ def in_vocabulary(method: str, example: int) -> dict[str, float | bool | None]:
 def predictions_of(model: str, task: str, seeds: int, left_out: int | None = None) -> pl.DataFrame:
     """The answers above for every seed, without the ``left_out`` example of ``many``."""
     rows = [
-        {
-            "seed": seed,
-            "example": example,
-            "method": method,
-            "label": TRUTH[example],
-            "prediction": prediction,
-            "probabilities": [1.0 - prediction, float(prediction)],
-            **in_vocabulary(method, example),
-        }
+        {"seed": seed, "example": example, "method": method, "label": TRUTH[example]}
+        | {"prediction": prediction, "probabilities": [1.0 - prediction, float(prediction)]}
+        | {**in_vocabulary(method, example)}
         for seed in range(seeds)
         for method, answers in ANSWERS.items()
         for example, prediction in enumerate(answers)

@@ -6,14 +6,7 @@ from anchorflow.analyses.compression import COMPRESSION_SUMMARY
 from anchorflow.analyses.timing import TIMING
 from constructed.rows import frame
 
-WAYS = [
-    "full_prompt",
-    "full",
-    "text_anchor",
-    "hidden_anchor",
-    "reweighted",
-    "reweighted_anchor",
-]
+WAYS = ["full_prompt", "full", "text_anchor", "hidden_anchor", "reweighted", "reweighted_anchor"]
 
 
 def timings_of(task: str, milliseconds: float) -> pl.DataFrame:
@@ -30,13 +23,8 @@ def timings_of(task: str, milliseconds: float) -> pl.DataFrame:
         "threads": 2,
     }
     rows = [
-        {
-            **constants,
-            "way": way,
-            "milliseconds": milliseconds / (place + 1),
-            "low": 1.0,
-            "high": 50.0,
-        }
+        {**constants, "way": way, "milliseconds": milliseconds / (place + 1), "low": 1.0}
+        | {"high": 50.0}
         for place, way in enumerate(WAYS)
     ]
     return frame(rows, TIMING, model="m", task=task)
@@ -45,21 +33,9 @@ def timings_of(task: str, milliseconds: float) -> pl.DataFrame:
 def retention_of(tasks: list[str]) -> pl.DataFrame:
     """An accuracy of 0.5 with everything cached, and of 0.75 with anything else."""
     rows = [
-        {
-            "task": task,
-            "method": method,
-            "share": share,
-            "measure": measure,
-            "mean": 0.5 if method == "full" else 0.75,
-            "low": 0.4,
-            "high": 0.9,
-            "examples": 6,
-            "texts": 3,
-            "seeds": 2,
-            "draws": 1,
-            "skipped": 0,
-            "published": None,
-        }
+        {"task": task, "method": method, "share": share, "measure": measure}
+        | {"mean": 0.5 if method == "full" else 0.75, "low": 0.4, "high": 0.9, "examples": 6}
+        | {"texts": 3, "seeds": 2, "draws": 1, "skipped": 0, "published": None}
         for task in [*tasks, "average"]
         for method in WAYS[1:]
         for share in (None, 0.5)

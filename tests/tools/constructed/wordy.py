@@ -44,29 +44,15 @@ def wordy_prompts(queries: list[int], protocol: str) -> pl.DataFrame:
             formats.remove(position)
             shared, tokens = shared[:-1], tokens - 1
         rows.append(
-            {
-                "model": "tiny",
-                "task": "news",
-                "seed": 0,
-                "demonstrations": protocol,
-                "example": example,
-                "label": example % 3,
-                "tokens": tokens,
-                "skipped": None,
-                "token_ids": shared + own,
-                **spans,
-                "target_position": tokens - 1,
-                "format_positions": [*formats, position],
-                "demonstration_ends": ends,
-                "query_start": position,
-                "instruction_end": None,
-                "field_names": ["text"],
-                "field_starts": [*(start + 1 for start in spans["demonstration_starts"]), position],
-                "field_ends": [*(label - 1 for label in spans["label_positions"]), tokens],
-                "merged_positions": [],
-                "demonstration_labels": [0, 1, 2],
-                "label_tokens": [5, 11, 23],
-            }
+            {"model": "tiny", "task": "news", "seed": 0, "demonstrations": protocol}
+            | {"example": example, "label": example % 3, "tokens": tokens, "skipped": None}
+            | {"token_ids": shared + own, **spans, "target_position": tokens - 1}
+            | {"format_positions": [*formats, position], "demonstration_ends": ends}
+            | {"query_start": position, "instruction_end": None, "field_names": ["text"]}
+            | {"field_starts": [*(start + 1 for start in spans["demonstration_starts"]), position]}
+            | {"field_ends": [*(label - 1 for label in spans["label_positions"]), tokens]}
+            | {"merged_positions": [], "demonstration_labels": [0, 1, 2]}
+            | {"label_tokens": [5, 11, 23]}
         )
     return pl.DataFrame(rows, schema_overrides={"skipped": pl.String, "instruction_end": pl.Int32})
 

@@ -86,6 +86,15 @@ class Sampled:
     by_seed: Mapping[int, SeedStatistic]
     combined: Callable[[Array], Array] = unchanged
 
+    @classmethod
+    def of_any(
+        cls, seeds: Mapping[int, SeedStatistic], lacking: str, remedy: str = "", table: str = ""
+    ) -> "Sampled":
+        """An effect that some seeds have; else it is not measured."""
+        if not seeds:
+            raise NotMeasured(lacking, remedy, table)
+        return cls(seeds)
+
     @property
     def effect(self) -> Estimate:
         """The mean over the seeds that have a value, or what is combined from such means."""

@@ -1,14 +1,13 @@
 """Components of effects: statistics by seed, differences on the same texts, means over layers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from anchorflow.arrays import Array
-from anchorflow.claims.claim import NotMeasured, Run, Sampled
+from anchorflow.claims.claim import Run, Sampled
 from anchorflow.statistics.by_task import per_seed, texts_of
 from anchorflow.statistics.change import share_of_effect
 from anchorflow.statistics.estimates import (
@@ -54,17 +53,16 @@ def minus(first: Sampled, second: Sampled, all_texts: bool = False) -> Sampled:
             of_second = second.by_seed[seed]
             if len(np.intersect1d(of_first.texts, of_second.texts)):
                 seeds[seed] = _both(of_first, of_second, all_texts, combined)
-    if not seeds:
-        raise NotMeasured("what is compared was measured on different texts")
+    difference = Sampled.of_any(seeds, "what is compared was measured on different texts")
     if not combined:
-        return Sampled(seeds)
+        return difference
     statistic, texts = next(iter(first.by_seed.values()))
     own = statistic(np.ones((1, len(texts)))).shape[-1]  # means of the first effect
 
-    def difference(means: Array) -> Array:
+    def of_means(means: Array) -> Array:
         return first.combined(means[..., :own]) - second.combined(means[..., own:])
 
-    return Sampled(seeds, difference)
+    return Sampled(seeds, of_means)
 
 
 def _both(
@@ -84,13 +82,6 @@ def _both(
             lambda weights: np.concatenate([of(first, weights), of(second, weights)], -1), texts
         )
     return SeedStatistic(lambda weights: of(first, weights) - of(second, weights), texts)
-
-
-def several_layers(layers: int) -> int:
-    """The number of layers, for claims that compare early and late layers."""
-    if layers == 1:
-        raise NotMeasured("the model has a single layer")
-    return layers
 
 
 def mean_of_layers(values: Array, layers: slice) -> Array:
@@ -131,9 +122,8 @@ def difference_by_seed(
                 texts_of(pairs),
             )
         )
-    if not seeds:
-        raise NotMeasured("no test text was run with both of what is compared")
-    return Sampled(seeds, share) if whole in names else Sampled(seeds)
+    found = Sampled.of_any(seeds, "no test text was run with both of what is compared")
+    return Sampled(seeds, share) if whole in names else found
 
 
 def _mean_of_settings(settings: Sequence[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:
@@ -156,34 +146,22 @@ def accuracy_gained(more: pl.DataFrame, less: pl.DataFrame) -> SeedStatistic | N
     return mean_of_examples(pairs, (pairs["right"] - pairs["right_less"]).to_numpy())
 
 
-@dataclass(frozen=True)
-class AccuracyOver:
-    """Accuracy of one way of answering minus that of another, on the texts that both answered."""
+def accuracy_over(run: Run, table: str, more: str, less: str) -> Sampled:
+    """Accuracy of one way of answering minus that of another, on the texts that both answered.
 
-    table: str  # reweighting or retrieval
-    more: str
-    less: str
-
-    def __call__(self, run: Run) -> Sampled:
-        """The difference, paired by text."""
-        way = "method" if self.table == "reweighting" else "choice"
-        seeds = {}
-        for seed, rows in run.by_seed(self.table).items():
-            more, less = (rows.filter(pl.col(way) == name) for name in (self.more, self.less))
-            if gained := accuracy_gained(more, less):
-                seeds[seed] = gained
-        if not seeds:
-            raise NotMeasured(
-                f"no test text was run with both {self.more} and {self.less}: prompts exceed the "
-                "context, or the configuration leaves one out",
-                self._remedy,
-            )
-        return Sampled(seeds)
-
-    @property
-    def _remedy(self) -> str:
-        """The line that asks for both ways of answering; empty if there is none."""
-        if self.table == "retrieval":
-            (choice,) = {self.more, self.less} - {"random"}
-            return f"retrieval: {{choices: [{choice}]}}"
-        return "reweighting: {baselines: [bias_removed]}" if self.more == "bias_removed" else ""
+    The ``table`` is reweighting or retrieval.
+    """
+    way = "method" if table == "reweighting" else "choice"
+    seeds = {}
+    for seed, rows in run.by_seed(table).items():
+        first, second = (rows.filter(pl.col(way) == name) for name in (more, less))
+        if gained := accuracy_gained(first, second):
+            seeds[seed] = gained
+    lacking = (
+        f"no test text was run with both {more} and {less}: prompts exceed the context, or the "
+        "configuration leaves one out"
+    )
+    remedy = "reweighting: {baselines: [bias_removed]}" if more == "bias_removed" else ""
+    if table == "retrieval":
+        remedy = f"retrieval: {{choices: [{less if more == 'random' else more}]}}"
+    return Sampled.of_any(seeds, lacking, remedy)

@@ -71,7 +71,7 @@ def summarize_claims(
         for place, overall in enumerate(by_task[AVERAGE])
     ]
     rows = [
-        {"task": task, **_declared(claim, task), **decisions[place].columns()}
+        {"task": task, **declared(claim, task), **decisions[place].columns()}
         for place, claim in enumerate(claims)
         for task, decisions in by_task.items()
     ]
@@ -146,7 +146,7 @@ def _of_task(tables: Mapping[str, pl.DataFrame], task: str) -> dict[str, pl.Data
     return {name: rows.filter(pl.col("task") == task) for name, rows in tables.items()}
 
 
-def _declared(claim: Claim, task: str) -> dict[str, str | None]:
+def declared(claim: Claim, task: str) -> dict[str, str | None]:
     """The columns of a row that do not depend on measurements."""
     timed = claim.rule == QUARTILES
     return {

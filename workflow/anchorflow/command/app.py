@@ -189,8 +189,7 @@ def cite(folder: Folder = Path()) -> None:
 
 @app.command()
 def clean(
-    folder: Folder = Path(),
-    yes: Annotated[bool, typer.Option(help="Delete them.")] = False,
+    folder: Folder = Path(), yes: Annotated[bool, typer.Option(help="Delete them.")] = False
 ) -> None:
     """Delete all that the run wrote, but not its configuration and texts."""
     _move_to(folder)

@@ -61,14 +61,8 @@ Name = str | None  # a name that is imported from a module; None for the whole m
 def code_of(script: Path, modules: Iterable[str] = ()) -> dict[str, Any]:
     """A rule's ``params`` for its code: for each package, its files and their digests.
 
-    If one changes, Snakemake prints those of its package before and now.
-
-    Parameters
-    ----------
-    script : Path
-        The rule's script.
-    modules : iterable of str
-        Files of the package, such as ``analyses/flow/plot.py``, that the script loads by name.
+    ``modules`` are files of the package, such as ``analyses/flow/plot.py``, that the script loads
+    by name. If one changes, Snakemake prints those of its package before and now.
     """
     packages: dict[str, list[str]] = {}
     for path, names in sorted(_closure(script, modules).items()):
@@ -109,14 +103,9 @@ def counts(path: Path) -> bool:
 
 @cache
 def digest(path: Path, names: frozenset[Name] = frozenset([None])) -> str:
-    """What a file computes, as twelve hexadecimal digits.
+    """What a module computes, or part of a page holds, as twelve hexadecimal digits.
 
-    Parameters
-    ----------
-    path : Path
-        A module, or part of a page, whose bytes count.
-    names : set of str
-        Of a schema, the names that count; all with None.
+    Of a schema, these ``names`` count; all with None.
     """
     if is_schema(path):
         text = repr([pair for pair in _columns(path) if names & {None, "*", pair[0]}])

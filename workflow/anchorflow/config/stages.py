@@ -6,19 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from anchorflow.config import registry
 from anchorflow.config.analysis import CELL, MODEL, TASK, Analysis
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import PACKAGE
-from anchorflow.config.registry import (
-    claim_places,
-    declared,
-    file_of,
-    installed,
-    loaded_files,
-    module_at,
-    packages,
-    place,
-)
 from anchorflow.config.table import Measure, SummaryTable
 
 # Conditions under which the papers' claims should not hold: a model's untrained twins, and
@@ -50,12 +41,12 @@ class Stage:
 
 def folder_of(name: str) -> str:
     """The place of the folder of an analysis, or of the claims."""
-    return name if name == "claims" else place("analyses", name)
+    return name if name == "claims" else registry.place("analyses", name)
 
 
 def _read(name: str) -> Analysis:
-    module = module_at(folder_of(name))
-    if name not in installed("analyses"):
+    module = registry.module_at(folder_of(name))
+    if name not in registry.installed("analyses"):
         built_in: Analysis = importlib.import_module(module).ANALYSIS
         return built_in
     try:
@@ -65,7 +56,7 @@ def _read(name: str) -> Analysis:
         if not isinstance(analysis, Analysis):
             raise TypeError("ANALYSIS is not an anchorflow.config.analysis.Analysis")
         for file in _needed(analysis):
-            if not file_of(f"{folder_of(name)}/{file}").is_file():
+            if not registry.file_of(f"{folder_of(name)}/{file}").is_file():
                 raise FileNotFoundError(f"its folder has no {file}, which its declaration needs")
     except Exception as error:
         raise InputError(
@@ -102,13 +93,13 @@ def _needed(analysis: Analysis) -> Iterator[str]:
 # By name, in the order of the report.
 ANALYSES: Mapping[str, Analysis] = dict(
     sorted(
-        ((name, _read(name)) for name in packages("analyses")),
+        ((name, _read(name)) for name in registry.packages("analyses")),
         key=lambda named: (named[1].category, named[0]),
     )
 )
 PRESENTED: Mapping[str, Analysis] = {**ANALYSES, "claims": _read("claims")}
 # What the declarations of other packages import, in every job.
-DECLARING = frozenset(file for file in loaded_files() if not file.is_relative_to(PACKAGE))
+DECLARING = frozenset(file for file in registry.loaded_files() if not file.is_relative_to(PACKAGE))
 
 
 def _prepared(name: str, path: str, asked_for: str = "") -> Stage:
@@ -178,10 +169,12 @@ def read_by_claims() -> dict[str, str]:
     }
     named["predictions"] = "attention/predictions"  # kernel's are kernel_predictions
     wanted: set[str] = set()
-    for at in claim_places():
-        reads = declared(*at.rsplit("/", 1), "READS")
+    for at in registry.claim_places():
+        reads = registry.declared(*at.rsplit("/", 1), "READS")
         if unknown := [name for name in reads if name not in named]:
-            raise InputError(f"{file_of(at)}.py: READS names {unknown[0]}, which is no table.")
+            raise InputError(
+                f"{registry.file_of(at)}.py: READS names {unknown[0]}, which is no table."
+            )
         wanted |= {*reads}
     return {name: named[name] for name in sorted(wanted | {"predictions"})}
 
@@ -252,7 +245,7 @@ def texts_of(name: str, config: Mapping[str, Any], untrained: bool = False) -> d
 
 def measures_of(name: str) -> tuple[Measure, ...]:
     """The measures of an analysis's summary, if its table is declared by them."""
-    declared_here = vars(importlib.import_module(module_at(folder_of(name)))).values()
+    declared_here = vars(importlib.import_module(registry.module_at(folder_of(name)))).values()
     tables = [table for table in declared_here if isinstance(table, SummaryTable)]
     return next((t.measures for t in tables if t.name == f"{name}_summary"), ())
 

@@ -9,8 +9,7 @@ import polars as pl
 
 from anchorflow.config.analysis import Presented, Tabulated
 from anchorflow.config.table import SummaryTable
-from anchorflow.present.html import html_table
-from anchorflow.present.latex import latex_table
+from anchorflow.present.markup import html_table, latex_table
 from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.statistics.change import DETAILS
 from anchorflow.store.replacing import replacing
@@ -108,15 +107,6 @@ def write_csv(path: str | Path, frame: pl.DataFrame) -> None:
         frame.write_csv(temporary)
 
 
-def write_markdown(path: str | Path, page: Page) -> None:
-    """Write the title, the table, the note, and further tables with their titles."""
-    lines = [f"# {page.title}", "", *markdown_lines(page.table), "", page.note]
-    for name, other in page.further.items():
-        lines += ["", f"## {name}", "", *markdown_lines(other)]
-    with replacing(path) as temporary:
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
 def markdown_lines(frame: pl.DataFrame) -> list[str]:
     """A table in Markdown."""
     return [
@@ -131,22 +121,22 @@ def _markdown_row(values: Sequence[object]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def write_html(path: str | Path, page: Page) -> None:
-    """Write the same as HTML; see :func:`write_markdown`."""
-    with replacing(path) as temporary:
-        text = html_table(page.title, page.note, page.table, page.further)
-        temporary.write_text(text, encoding="utf-8")
+def _markdown(
+    title: str, note: str, frame: pl.DataFrame, further: Mapping[str, pl.DataFrame]
+) -> str:
+    """The title, the table, the note, and further tables with their titles."""
+    lines = [f"# {title}", "", *markdown_lines(frame), "", note]
+    for name, other in further.items():
+        lines += ["", f"## {name}", "", *markdown_lines(other)]
+    return "\n".join(lines) + "\n"
 
 
-def write_latex(path: str | Path, page: Page) -> None:
-    """Write the same in LaTeX; see :func:`write_markdown`."""
-    with replacing(path) as temporary:
-        text = latex_table(page.title, page.note, page.table, page.further)
-        temporary.write_text(text, encoding="utf-8")
+_FORMATS = {"md": _markdown, "html": html_table, "tex": latex_table}
 
 
 def write_page(paths: Mapping[str, str | Path], page: Page) -> None:
     """Write a page as Markdown, HTML and LaTeX to ``paths["md"]``, ``["html"]`` and ``["tex"]``."""
-    write_markdown(paths["md"], page)
-    write_html(paths["html"], page)
-    write_latex(paths["tex"], page)
+    for kind in paths.keys() & _FORMATS.keys():
+        text = _FORMATS[kind](page.title, page.note, page.table, page.further)
+        with replacing(paths[kind]) as temporary:
+            temporary.write_text(text, encoding="utf-8")

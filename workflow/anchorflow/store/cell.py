@@ -27,11 +27,7 @@ class Cell:
         return read_settings(self.input[name])
 
     def write(
-        self,
-        table: Table,
-        frame: pl.DataFrame,
-        settings: Mapping[str, Any],
-        name: str | int = 0,
+        self, table: Table, frame: pl.DataFrame, settings: Mapping[str, Any], name: str | int = 0
     ) -> None:
         """Write the output of that name; by default, the first or only one."""
         write_frame(self.output[name], table, frame, settings)

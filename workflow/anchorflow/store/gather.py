@@ -9,13 +9,7 @@ import pyarrow.compute as pc
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import arrow_schema
 from anchorflow.store.all_tables import TABLES
-from anchorflow.store.parquet import (
-    REMEDY,
-    check_schema,
-    rows_per_group,
-    sealed_writer,
-    table_file,
-)
+from anchorflow.store.parquet import REMEDY, check_schema, rows_per_group, sealed_writer, table_file
 from anchorflow.store.replacing import replacing
 
 READ = 2**16  # rows read at a time, at most

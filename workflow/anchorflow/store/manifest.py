@@ -41,10 +41,7 @@ Names = Mapping[str, Any]  # of models, tasks and seeds, and the number of seeds
 
 
 def write_manifest(
-    finished: Iterable[str],
-    run: Names,
-    nulls: Sequence[Names],
-    path: str | Path,
+    finished: Iterable[str], run: Names, nulls: Sequence[Names], path: str | Path
 ) -> None:
     """List all artifacts of a run with size (bytes), SHA-256, table and schema version.
 
@@ -68,11 +65,7 @@ def write_manifest(
         write_json(temporary, {"software": software, "files": files})
 
 
-def _artifacts(
-    finished: Iterable[str],
-    run: Names,
-    nulls: Sequence[Names],
-) -> set[str]:
+def _artifacts(finished: Iterable[str], run: Names, nulls: Sequence[Names]) -> set[str]:
     """The run's final files, and the existing tables that they are made from."""
     found = {file for path in finished for file in _files_in(Path(path))}
     patterns = [pattern for patterns in files_of_tables().values() for pattern in patterns]

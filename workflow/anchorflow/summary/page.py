@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
-from anchorflow.present.html import html_page
+from anchorflow.present.markup import html_page
 from anchorflow.present.page import markdown_lines
 from anchorflow.store.replacing import replacing
 

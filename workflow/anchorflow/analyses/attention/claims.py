@@ -12,8 +12,8 @@ import numpy as np
 
 from anchorflow.analyses.attention.summarize import graded_auc, to_other_tokens
 from anchorflow.arrays import Array
-from anchorflow.claims.claim import Claim, Control, Curve, Depth, Run, Sampled
-from anchorflow.claims.effects import mean_of_layers, several_layers
+from anchorflow.claims.claim import Claim, Control, Curve, Depth, NotMeasured, Run, Sampled
+from anchorflow.claims.effects import mean_of_layers
 from anchorflow.depth import first_third, last_third
 from anchorflow.statistics.by_task import texts_of
 from anchorflow.statistics.estimates import SeedStatistic, Statistic
@@ -30,7 +30,8 @@ def of_auc(run: Run, effect: Callable[[Array], Array], others: bool = False) -> 
     ``others`` takes the mean attention to the other tokens of each demonstration in place of that
     to its label word.
     """
-    several_layers(run.rows("attention")["layer"].n_unique())
+    if run.rows("attention")["layer"].n_unique() == 1:
+        raise NotMeasured("the model has a single layer")
     predictions = run.by_seed("predictions")
     prompts = run.by_seed("prompts") if others else {}
     seeds = {}
@@ -80,7 +81,7 @@ def late_gain(auc: Array) -> Array:
 
 _GRADED = Depth("graded AUCROC_l", (Curve("graded AUCROC_l", "attention", {"measure": "graded"}),))
 
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS = (
     Claim(
         "deep_auc_rises",
         "Attention to the label words predicts the model's answer better in late than in early "

@@ -22,7 +22,6 @@ from anchorflow.model.target_attention import (
     rows_and_logits,
 )
 from anchorflow.model.tokenizer import open_tokenizer
-from anchorflow.model.word_scores import Words
 from anchorflow.schemas.frames import frame_schema, keyed, places_of
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS

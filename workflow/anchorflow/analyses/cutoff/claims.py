@@ -31,7 +31,7 @@ _ASKED_FOR = {
     "cutoff": "cutoff: {sees: [first, label, random]}",
 }
 
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS = (
     Claim(
         "label_words_suffice_late",
         "In late layers, label words suffice in place of demonstrations, and other tokens do not",

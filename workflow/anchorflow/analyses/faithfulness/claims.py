@@ -3,13 +3,10 @@
 import polars as pl
 
 from anchorflow.analyses.faithfulness.summarize import faithfulness_measures
-from anchorflow.claims.claim import DISCRIMINATING, Claim, Control, NotMeasured, Run, Sampled
+from anchorflow.claims.claim import DISCRIMINATING, Claim, Control, Run, Sampled
 from anchorflow.statistics.by_task import ratio_of_seed
 
-READS = (
-    "faithfulness",
-    "knockout",
-)
+READS = ("faithfulness", "knockout")
 
 
 def rank_of(run: Run, estimate: str = "saliency") -> Sampled:
@@ -23,12 +20,8 @@ def rank_of(run: Run, estimate: str = "saliency") -> Sampled:
             measured = faithfulness_measures(wanted, cut[seed])
             if not measured.is_empty():
                 seeds[seed] = ratio_of_seed(measured, [setting], ["rank"])
-    if not seeds:
-        raise NotMeasured(
-            "the run does not compare label_to_target with cutting it in single layers "
-            "(faithfulness.classes)"
-        )
-    return Sampled(seeds)
+    lacking = "the run does not compare label_to_target with cutting it in single layers "
+    return Sampled.of_any(seeds, lacking + "(faithfulness.classes)")
 
 
 _ASKED_FOR = {
@@ -36,7 +29,7 @@ _ASKED_FOR = {
     "faithfulness": "faithfulness: {classes: [label_to_target]}",
 }
 
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS = (
     Claim(
         "saliency_orders_layers",
         "Saliency ranks layers by the effect of cutting the target's attention to label words "

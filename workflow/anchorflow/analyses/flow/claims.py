@@ -127,7 +127,7 @@ def _one_over_another(
     )
 
 
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS = (
     _one_over_another(
         "flow_early",
         "In early layers, more information flows into the label words than from them to the target",

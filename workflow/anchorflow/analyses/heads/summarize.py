@@ -11,8 +11,11 @@ from anchorflow.config.table import CORRELATION, SHARE
 from anchorflow.random_draws import halves
 from anchorflow.statistics import by_task
 from anchorflow.statistics.by_task import texts_of
-from anchorflow.statistics.estimates import SeedStatistic, weighted_mean_where_defined
-from anchorflow.statistics.ranks import rank_correlations
+from anchorflow.statistics.estimates import (
+    SeedStatistic,
+    rank_correlations,
+    weighted_mean_where_defined,
+)
 
 ATTENTION = ("prefix_matching", "duplicate", "previous", "gathers", "before", "to_right")
 BOUNDS = {"reliability": CORRELATION, "agreement": CORRELATION}

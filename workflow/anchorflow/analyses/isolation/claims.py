@@ -62,7 +62,7 @@ def first_over_last(run: Run, positions: str = "label") -> Sampled:
     return isolation_over(run, [last], [first])
 
 
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS = (
     Claim(
         "isolation_label_over_random",
         "In early layers, isolating label words changes predictions more than isolating random "

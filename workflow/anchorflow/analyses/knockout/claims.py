@@ -28,7 +28,7 @@ _ASKED_FOR = {
     "knockout": "knockout: {classes: [label_to_target, equal_to_target], layers: [thirds]}",
 }
 
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS = (
     Claim(
         "cutting_label_words",
         "In late layers, the answer needs the target's attention to label words more than as much "

@@ -4,7 +4,7 @@ from functools import partial
 
 from anchorflow.analyses.transplant.summarize import transplant_measures
 from anchorflow.arrays import Array
-from anchorflow.claims.claim import DISCRIMINATING, Claim, Control, NotMeasured, Run, Sampled
+from anchorflow.claims.claim import DISCRIMINATING, Claim, Control, Run, Sampled
 from anchorflow.claims.effects import minus
 from anchorflow.statistics.by_task import ratio_of_seed
 from anchorflow.statistics.estimates import Statistic
@@ -31,13 +31,11 @@ def moved(run: Run, *places: str) -> Sampled:
         if set(taken["places"]).issuperset(places):
             of_places = ratio_of_seed(rows, settings, ["moved"])
             seeds[seed] = of_places._replace(statistic=partial(_mean, of_places.statistic))
-    if not seeds:
-        raise NotMeasured(
-            f"the run takes no keys and values of {' and '.join(places)} tokens from prompts with "
-            "other texts (transplant.places, transplant.donors)",
-            table="transplant",
-        )
-    return Sampled(seeds)
+    lacking = (
+        f"the run takes no keys and values of {' and '.join(places)} tokens from prompts with "
+        "other texts (transplant.places, transplant.donors)"
+    )
+    return Sampled.of_any(seeds, lacking, table="transplant")
 
 
 def _mean(statistic: Statistic, weights: Array) -> Array:
@@ -54,7 +52,7 @@ _ASKED_FOR = {
     "transplant": "transplant: {places: [label, text, template], donors: [other_texts]}",
 }
 
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS = (
     # Donor and recipient have the same label words, whose keys and values differ by what they have
     # gathered from the texts, while tokens of the texts differ from the first layer on.
     Claim(

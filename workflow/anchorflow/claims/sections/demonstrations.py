@@ -11,22 +11,12 @@ from anchorflow.analyses.label_words.summarize import named_labels
 from anchorflow.analyses.retrieval.summarize import majority
 from anchorflow.arrays import Array
 from anchorflow.claims.claim import DISCRIMINATING, Claim, Control, NotMeasured, Run, Sampled
-from anchorflow.claims.effects import AccuracyOver, accuracy_gained, mean_of_examples
-from anchorflow.claims.encoder import encoder_agreement
-from anchorflow.claims.heads import ONE_NUMBER, fewer_demonstrations
+from anchorflow.claims.effects import accuracy_gained, accuracy_over, mean_of_examples
 from anchorflow.config.cell_names import OWN
 from anchorflow.statistics.by_task import per_seed, texts_of
 from anchorflow.statistics.estimates import SeedStatistic, Statistic, mean_where_defined
 
-READS = (
-    "predictions",
-    "counts",
-    "kernel_predictions",
-    "kernel_samples",
-    "embeddings",
-    "retrieval",
-    "retrieval_prompts",
-)
+READS = ("predictions", "retrieval", "retrieval_prompts")
 
 
 def labels_over_shuffled(run: Run) -> Sampled:
@@ -38,32 +28,7 @@ def labels_over_shuffled(run: Run) -> Sampled:
         shuffled = run.shuffled["predictions"].filter(pl.col("seed") == seed)
         if gained := accuracy_gained(rows, shuffled):
             seeds[seed] = gained
-    if not seeds:
-        raise NotMeasured("no text was run with both kinds of labels")
-    return Sampled(seeds)
-
-
-def agreement_gained(run: Run) -> Sampled:
-    """Agreement with the encoder's kernel, all demonstrations minus the fewest, paired."""
-    counts = fewer_demonstrations(run)
-    seeds = {}
-    for seed, every in run.by_seed("kernel_predictions").items():
-        of_seed = counts.filter(pl.col("seed") == seed)
-        if of_seed.is_empty():
-            continue
-        fewest = int(of_seed["demonstrations_per_label"].to_numpy().min())
-        few = of_seed.filter(
-            pl.col("demonstrations_per_label") == fewest,
-            pl.col("example").is_in(every["example"].implode()),
-        )
-        both = every.filter(pl.col("example").is_in(few["example"].implode()))
-        if both.is_empty():
-            continue
-        gained = encoder_agreement(run, both, None) - encoder_agreement(run, few, fewest)
-        seeds[seed] = mean_of_examples(both, gained)
-    if not seeds:
-        raise NotMeasured(ONE_NUMBER)
-    return Sampled(seeds)
+    return Sampled.of_any(seeds, "no text was run with both kinds of labels")
 
 
 def vote_over_random(run: Run, choice: str) -> Sampled:
@@ -86,12 +51,9 @@ def vote_over_random(run: Run, choice: str) -> Sampled:
             of_vote = (pairs["voted"] == pairs["label"]).cast(pl.Float64)
             of_model = (pairs["prediction"] == pairs["label"]).cast(pl.Float64)
             seeds[seed] = mean_of_examples(pairs, (of_vote - of_model).to_numpy())
-    if not seeds:
-        raise NotMeasured(f"no test text was run with both {choice} and random demonstrations")
-    return Sampled(seeds)
+    lacking = f"no test text was run with both {choice} and random demonstrations"
+    return Sampled.of_any(seeds, lacking)
 
-
-_ASKED_FOR = {"retrieval": "retrieval: {choices: [nearest, nearest_per_label]}"}
 
 PERMUTED, SYMBOLS, RANDOM = "permuted", "symbols", "random"
 
@@ -153,12 +115,17 @@ def separation_by_kinds(run: Run, more: Sequence[str], less: Sequence[str]) -> S
             return mean_where_defined(means[0] - means[1], 1)[:, None]
 
         seeds[int(texts["seed"][0])] = SeedStatistic(difference, texts_of(texts))
-    if not seeds:
-        raise NotMeasured("no text was run with all of these words")
-    return Sampled(seeds)
+    return Sampled.of_any(seeds, "no text was run with all of these words")
 
 
-CLAIMS: tuple[Claim, ...] = (
+_retrieved = partial(
+    Claim,
+    null="",
+    figure="retrieval",
+    asked_for={"retrieval": "retrieval: {choices: [nearest, nearest_per_label]}"},
+)
+
+CLAIMS = (
     Claim(
         "labels_inform",
         "Answers depend on the labels of the demonstrations",
@@ -173,52 +140,34 @@ CLAIMS: tuple[Claim, ...] = (
         figure="accuracy",
         question="Does the answer depend on the labels of the demonstrations?",
     ),
-    Claim(
-        "agreement_grows",
-        "With more demonstrations, the model agrees more with kernel regression",
-        "[K] §4.1",
-        "agreement with the sentence encoder's kernel regression, with as many demonstrations as "
-        "the budget allows minus that with the fewest",
-        "share of predictions agreeing",
-        agreement_gained,
-        Control.subtracted("the fewest demonstrations"),
-        figure="regressors",
-        measured_in="kernel",
-    ),
     # Demonstrations similar to the test text often have its label. The control is therefore the
     # majority of the demonstrations' labels, without any model.
-    Claim(
+    _retrieved(
         "retrieval_helps",
         "The nearest training texts are better demonstrations than random ones",
         "[K] §4.2",
         "accuracy with nearest demonstrations minus that with random ones, paired",
         "accuracy",
-        AccuracyOver("retrieval", "nearest", "random"),
+        lambda run: accuracy_over(run, "retrieval", "nearest", "random"),
         Control(
             "the majority of the demonstrations' labels in place of the model's answer",
             partial(vote_over_random, choice="nearest"),
         ),
-        null="",
-        figure="retrieval",
-        asked_for=_ASKED_FOR,
         question="Are the most similar texts better demonstrations than random ones?",
     ),
     # Texts of another task are out of distribution, and their labels carry no information. The
     # control is the loss due to the labels alone, with those of the same texts in a random order.
-    Claim(
+    _retrieved(
         "in_distribution_helps",
         "Texts of the task are better demonstrations than texts of another task",
         "[K] §4.2",
         "accuracy with random demonstrations minus that with texts of another task, paired",
         "accuracy",
-        AccuracyOver("retrieval", "random", "other_task"),
+        lambda run: accuracy_over(run, "retrieval", "random", "other_task"),
         Control(
             "the same texts with their labels in a random order, in place of texts of another task",
-            AccuracyOver("retrieval", "random", "random_labels"),
+            lambda run: accuracy_over(run, "retrieval", "random", "random_labels"),
         ),
-        null="",
-        figure="retrieval",
-        asked_for=_ASKED_FOR,
     ),
     # Demonstrations define what a word stands for, whatever the word. Accuracy would also measure
     # how much the model prefers one of the words, so labels are compared in pairs. Words without
@@ -241,19 +190,16 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     # The texts farthest from the cluster centers are chosen by the same embeddings, with the
     # opposite criterion, so they are the control. Both are compared with random demonstrations.
-    Claim(
+    _retrieved(
         "representative_helps",
         "Representative training texts are better demonstrations than random ones",
         "[K] §4.2",
         "accuracy with representative demonstrations minus that with random ones, paired",
         "accuracy",
-        AccuracyOver("retrieval", "representative", "random"),
+        lambda run: accuracy_over(run, "retrieval", "representative", "random"),
         Control(
             "outlying in place of representative demonstrations",
-            AccuracyOver("retrieval", "outlying", "random"),
+            lambda run: accuracy_over(run, "retrieval", "outlying", "random"),
         ),
-        null="",
-        figure="retrieval",
-        asked_for=_ASKED_FOR,
     ),
 )

@@ -1,12 +1,15 @@
-"""Heads as kernel regressions, and where attention lands ([K] §5)."""
+"""Heads as kernel regressions ([K] §4.1, §5), and the agreement of a sentence encoder's."""
 
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from anchorflow.analyses.probes.summarize import with_texts
+from anchorflow.analyses.kernel.summarize import head_keys, head_measures
+from anchorflow.analyses.regressors.summarize import encoder_prediction, vectors_of
+from anchorflow.arrays import Array
 from anchorflow.claims.claim import (
     DISCRIMINATING,
     Claim,
@@ -18,53 +21,159 @@ from anchorflow.claims.claim import (
     Sampled,
 )
 from anchorflow.claims.effects import mean_of_examples, minus
-from anchorflow.claims.encoder import encoder_agreement
-from anchorflow.claims.heads import NO_OTHERS, Candidates, candidates
 from anchorflow.depth import first_third, last_third
+from anchorflow.random_draws import halves
 from anchorflow.statistics.by_task import texts_of
 from anchorflow.statistics.estimates import (
     SeedStatistic,
     correlations,
     mean_where_defined,
-    weighted_mean,
+    weighted_mean_where_defined,
 )
 
 READS = (
-    "segments",
+    "counts",
+    "embeddings",
     "kernel",
     "kernel_attention",
-    "similarity",
     "kernel_predictions",
-    "probes",
-    "prompts",
     "kernel_samples",
-    "embeddings",
+    "similarity",
 )
 
+NO_OTHERS = "there are no texts to score a head on that it was not chosen on"
+ONE_NUMBER = "there is only one number of demonstrations"
 
-_CELL = ("example", "layer")
+
+Columns = tuple[int, int]  # of the heads to score on half 0 and half 1, each chosen on the other
 
 
-def beyond_length(run: Run, segment: str = "label") -> Sampled:
-    """A segment's share of attention to the demonstrations minus its share of tokens.
+class Candidates(NamedTuple):
+    """The measures of every head by seed, and the half that each text belongs to."""
 
-    The mean over layers, except those without attention to the demonstrations, which may lie
-    outside a sliding window.
-    """
-    seeds = {}
-    for seed, rows in run.by_seed("segments").items():
-        means = rows.group_by(*_CELL, "segment").agg(
-            pl.col("attention").cast(pl.Float64).mean(), pl.col("tokens").first()
+    agreement: dict[int, Array]  # [examples, heads]: 1 where head and model agree
+    # [examples, heads]: of weights with similarity; empty if not measured
+    correlation: dict[int, Array]
+    permuted: dict[int, Array]  # [examples, heads]: as agreement, with weights permuted
+    half: dict[int, NDArray[np.int64]]  # [examples]: 0 or 1
+    texts: dict[int, NDArray[np.int64]]  # [examples]
+    predictions: dict[int, NDArray[np.int64]]  # [examples], the model's
+    heads: pl.DataFrame  # weights, layer, and head of each column
+
+    def best(self, among: pl.Expr | None = None) -> Columns:
+        """The heads of highest agreement over all seeds, on each half for the other one."""
+        places = self.heads.with_row_index("column")
+        columns = (places if among is None else places.filter(among))["column"].to_numpy()
+        chosen = []
+        for part in (0, 1):
+            seen = [
+                of[self.half[seed] != part][:, columns].mean(0)
+                for seed, of in self.agreement.items()
+                if (self.half[seed] != part).any()
+            ]
+            if not seen:
+                raise NotMeasured(NO_OTHERS)
+            chosen.append(int(columns[np.mean(seen, 0).argmax()]))
+        return chosen[0], chosen[1]
+
+    def of_constant(self) -> dict[int, Array]:
+        """As :attr:`agreement`, for a constant: the most frequent prediction of the other half."""
+        return {
+            seed: agreement_of_constant(predicted, self.half[seed])
+            for seed, predicted in self.predictions.items()
+        }
+
+    def held_out(self, values: Mapping[int, Array], *heads: Columns) -> Sampled:
+        """The mean of values [examples, heads] over some heads, on texts not used to choose them.
+
+        Without ``heads``, values have a single column, which belongs to no head.
+        """
+        columns = heads or ((0, 0),)
+        return Sampled({seed: self._of_seed(seed, of, columns) for seed, of in values.items()})
+
+    def _of_seed(self, seed: int, values: Array, heads: Sequence[Columns]) -> SeedStatistic:
+        half = self.half[seed]
+        of_parts = [values[:, [each[part] for each in heads]].mean(1) for part in (0, 1)]
+        scores = np.stack([np.where(half == part, of_parts[part], np.nan) for part in (0, 1)], 1)
+        of_halves = weighted_mean_where_defined(scores)
+        return SeedStatistic(
+            lambda weights: of_halves(weights).mean(1, keepdims=True), self.texts[seed]
         )
-        shares = means.with_columns(
-            beyond=pl.col("attention") / pl.col("attention").sum().over(_CELL)
-            - pl.col("tokens") / pl.col("tokens").sum().over(_CELL)
-        ).filter(pl.col("segment") == segment)
-        defined = pl.col("beyond").fill_nan(None)
-        of_examples = shares.group_by("example").agg(defined.mean()).sort("example")
-        values = of_examples["beyond"].fill_null(np.nan).to_numpy()
-        seeds[seed] = mean_of_examples(of_examples, values)
-    return Sampled(seeds)
+
+
+def agreement_of_constant(predictions: NDArray[np.int64], half: NDArray[np.int64]) -> Array:
+    """1 where a prediction is the most frequent one of the other half, [examples, 1].
+
+    NaN where the other half is empty.
+    """
+    agreement = np.full((len(predictions), 1), np.nan)
+    for part in (0, 1):
+        others = predictions[half != part]
+        if len(others):
+            here = half == part
+            agreement[here, 0] = predictions[here] == np.bincount(others).argmax()
+    return agreement
+
+
+def candidates(run: Run) -> Candidates:
+    """All heads as kernel regressions on their largest attention to each demonstration."""
+    kernel = run.rows("kernel").filter(pl.col("weights") == "max")
+    # A text is in the same half in all seeds, over which heads are chosen.
+    half_of = halves(run.rows("kernel_predictions")["example"], 0)
+    found: dict[str, dict[int, Any]] = {name: {} for name in Candidates._fields if name != "heads"}
+    for seed, of_model in run.by_seed("kernel_predictions").items():
+        ordered = of_model.sort("example")
+        measures = head_measures(kernel.filter(pl.col("seed") == seed), ordered)
+        for name in ("agreement", "correlation", "permuted"):
+            if name in measures:
+                found[name][seed] = measures[name]
+        placed = ordered.select("example").join(half_of, on="example", maintain_order="left")
+        found["half"][seed] = placed["half"].to_numpy()
+        found["texts"][seed] = texts_of(ordered)
+        found["predictions"][seed] = ordered["prediction"].to_numpy()
+    return Candidates(**found, heads=head_keys(kernel))
+
+
+def encoder_agreement(run: Run, predictions: pl.DataFrame, per_label: int | None) -> Array:
+    """1 where the encoder's kernel regression and the model agree in one seed, [examples].
+
+    Demonstrations are the first ``per_label`` of each label in the kernel prompt, or all.
+    """
+    ordered = predictions.sort("example")
+    samples = run.rows("kernel_samples").filter(pl.col("seed") == ordered["seed"][0])
+    vectors = vectors_of(run.rows("embeddings"), samples)
+    first, classes = samples.row(0, named=True), len(predictions["probabilities"][0])
+    some = slice(None) if per_label is None else slice(per_label * classes)
+    queries = np.stack([vectors["test", row] for row in ordered["example"]])
+    demonstrations = np.stack([vectors["train", row] for row in first["demonstration_rows"][some]])
+    groups = run.by_seed("kernel_predictions")[ordered["seed"][0]]["token_groups"][0]
+    labels = np.array(groups)[first["demonstration_labels"][some]]  # merged like those of the heads
+    predicted = encoder_prediction(queries, demonstrations, labels, run.temperature)
+    agreement: Array = (predicted == ordered["prediction"].to_numpy()).astype(float)
+    return agreement
+
+
+def agreement_gained(run: Run) -> Sampled:
+    """Agreement with the encoder's kernel, all demonstrations minus the fewest, paired."""
+    of_model, seeds = run.by_seed("kernel_predictions"), {}
+    if "counts" in run.tables and run.tables["counts"].is_empty():
+        raise NotMeasured(ONE_NUMBER)
+    counts = run.rows("counts")
+    for seed, every in of_model.items():
+        of_seed = counts.filter(pl.col("seed") == seed)
+        if of_seed.is_empty():
+            continue
+        fewest = int(of_seed["demonstrations_per_label"].to_numpy().min())
+        few = of_seed.filter(
+            pl.col("demonstrations_per_label") == fewest,
+            pl.col("example").is_in(every["example"].implode()),
+        )
+        both = every.filter(pl.col("example").is_in(few["example"].implode()))
+        if both.is_empty():
+            continue
+        gained = encoder_agreement(run, both, None) - encoder_agreement(run, few, fewest)
+        seeds[seed] = mean_of_examples(both, gained)
+    return Sampled.of_any(seeds, ONE_NUMBER)
 
 
 def middle_over_others(run: Run) -> Sampled:
@@ -112,47 +221,7 @@ def similarity_of_others(run: Run) -> Sampled:
     return heads.held_out(found, best)
 
 
-def gathered(run: Run, source: str, target: str) -> Sampled:
-    """Share of demonstrations decoded beside label words minus that with shuffled targets.
-
-    Labels are decoded from the tokens after a label word, next tokens from those before it: what is
-    held there has been gathered. The mean over these tokens, layers, and key-value heads.
-    """
-    at = pl.col("offset") < 0 if target == "next_token" else pl.col("offset") >= _word_tokens(run)
-    decoded = set(run.rows("probes")["target"])
-    if decoded and target not in decoded:
-        raise NotMeasured(f"no probe decodes {target}", "probes: {targets: [label, next_token]}")
-    seeds = {}
-    for seed, rows in run.by_seed("probes").items():
-        chosen = rows.filter(at, source=source, target=target)
-        if chosen.is_empty():
-            continue
-        gain = with_texts(chosen, run.rows("kernel_samples")).with_columns(
-            gain=pl.col("correct").cast(pl.Float64) - pl.col("shuffled").cast(pl.Float64)
-        )
-        of = gain.group_by("example").agg(pl.col("gain").mean()).sort("example")
-        gained = of["gain"].to_numpy()[:, np.newaxis]
-        seeds[seed] = SeedStatistic(weighted_mean(gained), texts_of(of))
-    if not seeds:
-        raise NotMeasured(f"no probe decodes {target} from {source}s beside label words", _PROBED)
-    return Sampled(seeds)
-
-
-_PROBED = "kernel: {demonstrations_per_label: 4, offsets: [-1, 0, 1, 2, 3]}"
-
-
-def _word_tokens(run: Run) -> int:
-    """The number of tokens of every label word, from whose first one offsets are counted."""
-    prompts = run.rows("prompts").filter(demonstrations="fixed")
-    ends, starts = (prompts[name].explode() for name in ("label_ends", "label_positions"))
-    counts = (ends - starts).drop_nulls().unique().to_list()
-    if len(counts) != 1:
-        raise NotMeasured("label words differ in their number of tokens")
-    return int(counts[0])
-
-
-@dataclass(frozen=True)
-class HeldOut:
+def held_out(run: Run, more: str, less: str) -> Sampled:
     """Held-out agreement with the model's answers of one way to predict them minus of another.
 
     ``head`` is the best head and ``permuted`` the same one with its weights permuted among the
@@ -160,15 +229,8 @@ class HeldOut:
     demonstrations. All three are chosen on one half of the texts and scored on the other.
     ``encoder`` is kernel regression with the sentence encoder.
     """
-
-    more: str
-    less: str
-
-    def __call__(self, run: Run) -> Sampled:
-        """The difference, paired by text."""
-        heads = candidates(run)
-        more, less = (_agreement(run, heads, way) for way in (self.more, self.less))
-        return minus(more, less)
+    heads = candidates(run)
+    return minus(_agreement(run, heads, more), _agreement(run, heads, less))
 
 
 def _agreement(run: Run, heads: Candidates, way: str) -> Sampled:
@@ -185,20 +247,22 @@ def _agreement(run: Run, heads: Candidates, way: str) -> Sampled:
     return heads.held_out(values, heads.best())
 
 
-CLAIMS: tuple[Claim, ...] = (
+_BEST_HEADS = Depth(
+    "agreement of each layer's best head",
+    (Curve("best head", "kernel", {"measure": "agreement", "weights": "max"}),),
+)
+
+CLAIMS = (
     Claim(
-        "attention_lands_on_label_words",
-        "Attention to demonstrations lands on label words beyond their share of tokens",
-        "[K] §5.1, Fig. 2",
-        "label words' share of the target's attention to demonstrations minus their share of "
-        "tokens, mean over layers",
-        "share of attention",
-        beyond_length,
-        Control(
-            "the template before the label word in its place",
-            lambda run: beyond_length(run, "before_label"),
-        ),
-        figure="landing",
+        "agreement_grows",
+        "With more demonstrations, the model agrees more with kernel regression",
+        "[K] §4.1",
+        "agreement with the sentence encoder's kernel regression, with as many demonstrations as "
+        "the budget allows minus that with the fewest",
+        "share of predictions agreeing",
+        agreement_gained,
+        Control.subtracted("the fewest demonstrations"),
+        figure="regressors",
         measured_in="kernel",
     ),
     Claim(
@@ -210,10 +274,7 @@ CLAIMS: tuple[Claim, ...] = (
         middle_over_others,
         Control.subtracted("the first and the last third"),
         undefined=NO_OTHERS,
-        over_depth=Depth(
-            "agreement of each layer's best head",
-            (Curve("best head", "kernel", {"measure": "agreement", "weights": "max"}),),
-        ),
+        over_depth=_BEST_HEADS,
         figure="kernel",
     ),
     Claim(
@@ -227,41 +288,6 @@ CLAIMS: tuple[Claim, ...] = (
         undefined=f"{NO_OTHERS}, or similarity does not vary",
         figure="kernel",
     ),
-    # At a label word, keys and values are those of the token itself, which names the label. What
-    # the tokens beside it hold has been gathered there. An untrained network gathers some of it as
-    # well, by attending to all tokens alike.
-    *(
-        Claim(
-            name,
-            statement,
-            "[K] §5.4",
-            f"share of demonstrations whose {target} a probe decodes there minus that of shuffled "
-            "targets, mean over tokens, layers, and heads",
-            "accuracy",
-            partial(gathered, source=source, target=target),
-            Control.subtracted("shuffled targets"),
-            form=DISCRIMINATING,
-            figure="probes",
-        )
-        for name, source, target, statement in (
-            (
-                "probes_decode_label_after",
-                "value",
-                "label",
-                "Values of the tokens after a label word hold the demonstration's label",
-            ),
-            *(
-                (
-                    f"probes_decode_next_token_before_{source}s",
-                    source,
-                    "next_token",
-                    f"{source.title()}s of the token before a label word hold the model's most "
-                    "likely token after the demonstration's text",
-                )
-                for source in ("key", "value")
-            ),
-        )
-    ),
     Claim(
         "heads_reconstruct",
         "Kernel regression with the attention of one head predicts the model's answers",
@@ -269,13 +295,10 @@ CLAIMS: tuple[Claim, ...] = (
         "held-out agreement of the best head minus that of a held-out constant, the model's most "
         "frequent answer",
         "share of predictions agreeing",
-        HeldOut("head", "constant"),
+        lambda run: held_out(run, "head", "constant"),
         Control.subtracted("the constant"),
         undefined=NO_OTHERS,
-        over_depth=Depth(
-            "agreement of each layer's best head",
-            (Curve("best head", "kernel", {"measure": "agreement", "weights": "max"}),),
-        ),
+        over_depth=_BEST_HEADS,
         figure="regressors",
         measured_in="kernel",
         question="Is a head's attention a kernel regression that gives the model's answers?",
@@ -287,8 +310,11 @@ CLAIMS: tuple[Claim, ...] = (
         "held-out agreement of the best head minus that of kernel regression with the sentence "
         "encoder",
         "share of predictions agreeing",
-        HeldOut("head", "encoder"),
-        Control("a held-out constant in the head's place", HeldOut("constant", "encoder")),
+        lambda run: held_out(run, "head", "encoder"),
+        Control(
+            "a held-out constant in the head's place",
+            lambda run: held_out(run, "constant", "encoder"),
+        ),
         undefined=NO_OTHERS,
         figure="regressors",
         measured_in="kernel",
@@ -300,10 +326,13 @@ CLAIMS: tuple[Claim, ...] = (
         "held-out agreement of the best head minus that with its weights permuted among the "
         "demonstrations",
         "share of predictions agreeing",
-        HeldOut("head", "permuted"),
+        lambda run: held_out(run, "head", "permuted"),
         # If the model always gives the same answer, some of its heads do so by chance, and permuted
         # weights lower their agreement as well.
-        Control("a held-out constant in the head's place", HeldOut("constant", "permuted")),
+        Control(
+            "a held-out constant in the head's place",
+            lambda run: held_out(run, "constant", "permuted"),
+        ),
         form=DISCRIMINATING,
         undefined=NO_OTHERS,
         figure="kernel",

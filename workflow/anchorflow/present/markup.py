@@ -1,7 +1,7 @@
-"""A table as a standalone page, for the workflow's report."""
+"""Tables as standalone HTML pages, for the workflow's report, and in LaTeX, for papers."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import pairwise
 
@@ -26,17 +26,14 @@ _INTERVAL = re.compile(r"( \[[-\d., ]+\])")
 
 
 def html_table(
-    title: str,
-    note: str,
-    frame: pl.DataFrame,
-    further: Mapping[str, pl.DataFrame] | None = None,
+    title: str, note: str, frame: pl.DataFrame, further: Mapping[str, pl.DataFrame]
 ) -> str:
     """A page with a title, the table, a note on how to read it, and further tables by their titles.
 
     The page loads nothing else. Intervals are gray, and a rule separates rows where the first
     columns change.
     """
-    others = [f"<h2>{escape(name)}</h2>{_table(other)}" for name, other in (further or {}).items()]
+    others = [f"<h2>{escape(name)}</h2>{_table(other)}" for name, other in further.items()]
     return html_page(title, [_table(frame), f"<p>{escape(note)}</p>", *others])
 
 
@@ -81,3 +78,68 @@ def _rows(frame: pl.DataFrame) -> str:
 def _cell(value: str) -> str:
     text = _INTERVAL.sub(r"<span>\1</span>", escape(value))
     return f"<td>{text}</td>"
+
+
+_SIGNS = {"–": "--", "−": "$-$", "✓": r"$\checkmark$"}  # of which the last is of amssymb
+_SIGNS |= {
+    "✗": r"$\times$",
+    "×": r"$\times$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "→": r"$\rightarrow$",
+}
+_SIGNS |= {"α": r"$\alpha$", "β": r"$\beta$", "ρ": r"$\rho$", "Σ": r"$\Sigma$", "…": r"\ldots{}"}
+_NAMED = {"\\": "textbackslash", "~": "textasciitilde", "^": "textasciicircum"}
+_NAMED |= {"<": "textless", ">": "textgreater", "|": "textbar"}
+_ESCAPED = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {character: f"\\{name}{{}}" for character, name in _NAMED.items()}
+    | _SIGNS
+)
+
+
+def latex_table(
+    title: str, note: str, frame: pl.DataFrame, further: Mapping[str, pl.DataFrame]
+) -> str:
+    """A table, and further ones by their titles, each with its title as caption, and a label.
+
+    The note on how to read the table is a comment.
+    """
+    parts = [
+        "% Needs \\usepackage{booktabs,amssymb}.",
+        *_tabular(title, frame),
+        *(f"% {line}" for line in note.splitlines()),
+    ]
+    for name, other in further.items():
+        parts += ["", *_tabular(name, other)]
+    return "\n".join([*parts, ""])
+
+
+def _tabular(title: str, frame: pl.DataFrame) -> list[str]:
+    numbers = frame.select(pl.selectors.numeric()).columns
+    alignment = "".join("r" if name in numbers else "l" for name in frame.columns)
+    label = re.sub("[^a-z0-9]+", "-", title.lower()).strip("-")
+    caption = _escaped(title)
+    return [
+        "\\begin{table}",
+        "\\centering",
+        f"\\caption{{{caption}}}",
+        f"\\label{{tab:{label}}}",
+        f"\\begin{{tabular}}{{{alignment}}}",
+        r"\toprule",
+        _row(frame.columns),
+        r"\midrule",
+        *(_row(row) for row in frame.iter_rows()),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+
+
+def _row(values: Sequence[object]) -> str:
+    cells = ("–" if value is None else str(value) for value in values)
+    return f"{' & '.join(map(_escaped, cells))} \\\\"
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.split()).translate(_ESCAPED)
