@@ -2,6 +2,8 @@
 
 import re
 
+import yaml
+
 import anchorflow
 from anchorflow.command.citations import bibtex, works
 from anchorflow.config.configuration import read_schema
@@ -87,3 +89,17 @@ def test_every_work_that_is_cited_has_its_row() -> None:
     rows = [work["work"] for work in works()]
     assert len(rows) == len(set(rows))
     assert set(rows) == cited
+
+
+def test_the_citation_file_cites_the_papers_as_runs_do() -> None:
+    file = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
+    known = {work["title"]: work for work in works()}
+    assert len(file["references"]) == 2
+    for paper in file["references"]:
+        work = known[paper["title"]]
+        families = [author["family-names"] for author in paper["authors"]]
+        assert work["authors"].replace(" and ", ", ").count(", ") == len(families) - 1
+        assert all(family in work["authors"] for family in families)
+        assert work["work"].endswith(str(paper["year"]))
+        doi = paper.get("doi")
+        assert work["url"] == (f"https://doi.org/{doi}" if doi else paper["url"])
