@@ -15,7 +15,8 @@ def rows_of(claims: pl.DataFrame) -> dict[str, dict[str, str]]:
 
 def test_a_row_has_the_effect_and_what_is_left_of_it_over_control_and_null() -> None:
     page = tabulate_claims(claims_table(), 0.95)
-    columns = ["claim", "effect", "over control", "over null", "marks", "verdict", "because"]
+    columns = ["claim", "effect", "over control", "over null", "marks", "verdict"]
+    columns += ["measured on", "because"]
     assert page.table.columns == page.further["Further claims"].columns == columns
     # Those that answer a question, supported ones first; then the others.
     assert page.table["claim"].to_list() == [
@@ -36,12 +37,14 @@ def test_a_row_has_the_effect_and_what_is_left_of_it_over_control_and_null() -> 
         "0.50 [0.38, 0.62]",
         "✓ ✓ ✓",
         "supported",
+        "14 texts, 4 seeds",
         "",
     )
     assert tuple(rows["flow_late"].values())[3:] == (
         "-0.25 [-0.50, 0.00]",
         "✓ ✓ ✗",
         "untrained too",
+        "14 texts, 4 seeds",
         "null; also true of an untrained network",
     )
     unclear = rows["flow_into_label_words"]
@@ -57,6 +60,7 @@ def test_what_was_not_measured_is_a_dash_and_one_seed_has_its_interval() -> None
         "–",
         "… – –",
         "not measured",
+        "14 texts, 4 seeds",
         "set retrieval: {choices: [nearest]}; the run has no table retrieval",
     )
     assert rows["isolation_label_over_random"][0] == "0.25 [0.12, 0.38]"

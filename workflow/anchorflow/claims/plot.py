@@ -19,6 +19,7 @@ from anchorflow.claims.verdicts import (
     UNDECIDED,
     UNTRAINED_TOO,
     VERDICTS,
+    measured_on,
     signs_of,
 )
 from anchorflow.present.style import PAGE, legend_below, save, small_multiples
@@ -138,19 +139,12 @@ def _name_right(axes: Axes, rows: list[dict[str, Any]], size: float, with_head: 
     """Write the marks of effect, control and null, and the verdict, right of the axes."""
     right = axes.twinx()
     right.set_ylim(axes.get_ylim())
-    lines = [f"{_signs_and_verdict(row)}\n{_measured_on(row)}" for row in rows]
+    lines = [f"{_signs_and_verdict(row)}\n{measured_on(row)}" for row in rows]
     head: dict[float, str] = {-0.75: _HEAD} if with_head else {}
     names = head | {float(place): name for place, name in enumerate(lines)}
     right.set_yticks([*names], [*names.values()], fontsize=size, fontfamily="DejaVu Sans Mono")
     right.tick_params(length=0, pad=8)  # arrows at the edge need room
     right.spines["right"].set_visible(False)
-
-
-def _measured_on(row: Mapping[str, Any]) -> str:
-    """Distinct texts and seeds of a row; batches, for time."""
-    if row["texts"] is None:
-        return f"{row['examples']} batches"
-    return f"{row['texts']} texts, {row['seeds']} seeds" if row["texts"] else ""
 
 
 def marks_and_verdict(row: Mapping[str, Any]) -> str:

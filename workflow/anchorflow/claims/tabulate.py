@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from anchorflow.claims.verdicts import CONTROL, NULL, SIGNS_EXPLAINED, VERDICTS, because, signs_of
+from anchorflow.claims.verdicts import CONTROL, NULL, SIGNS_EXPLAINED, VERDICTS, because, measured_on, signs_of
 from anchorflow.present.page import Page, cell
 from anchorflow.statistics.by_task import AVERAGE
 
@@ -20,7 +20,7 @@ _NOTE = (
     "untrained network is not. mixed: one task is above 0 and another is not. not supported: "
     "effect or control fails, as the column says. undecided: an interval contains 0. not compared: "
     "a control or null that the claim needs is missing. not measured: the run lacks it, or has one "
-    "seed. Verdicts of all claims are corrected together, so that few of those that are decided, "
+    "seed. measured on: distinct test texts, and seeds. Verdicts of all claims are corrected together, so that few of those that are decided, "
     "for or against, are expected to be false (Benjamini and Hochberg 1995); others are undecided. "
     "Tasks are fixed effects: verdicts hold for these tasks. Claims about time are supported "
     "if, in every task, the anchors' upper quartile is below the lower quartile of the "
@@ -28,7 +28,7 @@ _NOTE = (
     "layer, S_wp is 0 by construction. results/tables/claims.csv has every task, rule, control, "
     "null, and p value."
 )
-_COLUMNS = ("claim", "effect", "over control", "over null", "marks", "verdict", "because")
+_COLUMNS = ("claim", "effect", "over control", "over null", "marks", "verdict", "measured on", "because")
 
 
 def tabulate_claims(summary: pl.DataFrame, confidence: float) -> Page:
@@ -76,6 +76,7 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
         "over null": difference_from(row, NULL),
         "marks": " ".join(signs_of(row)),
         "verdict": row["verdict"],
+        "measured on": measured_on(row),
         "because": because(row),
     }
 

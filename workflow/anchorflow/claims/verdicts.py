@@ -96,6 +96,13 @@ def because(row: Mapping[str, Any]) -> str:
     return "; ".join(part for part in parts if part)
 
 
+def measured_on(row: Mapping[str, Any]) -> str:
+    """Distinct texts and seeds of a row; batches, for time."""
+    if row["texts"] is None:
+        return f"{row['examples']} batches" if row["examples"] else ""
+    return f"{row['texts']} texts, {row['seeds']} seeds" if row["texts"] else ""
+
+
 def answer_of(row: Mapping[str, Any]) -> str:
     """The answer with a short reason, and on a second line what would decide it."""
     verdict, first = row["verdict"], str(row["reason"]).partition(";")[0]
