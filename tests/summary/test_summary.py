@@ -8,10 +8,9 @@ import pytest
 
 from anchorflow.claims.summarize import load_claims
 from anchorflow.summary.answers import questions, surprises
-from anchorflow.summary.facts import accuracies, costs, described
+from anchorflow.summary.facts import accuracies, costs, described, sections_of
 from anchorflow.summary.facts import gains as gains_of
 from anchorflow.summary.page import WIDTH, for_terminal, write_summary
-from anchorflow.summary.sections import sections_of
 from constructed.verdicts import ALSO_UNTRAINED, DECIDED, SUPPORTED, UNCLEAR, claims_table, row
 
 FIGURES = {"flow": "figures/flow/{model}.png", "retrieval": "figures/retrieval/{model}.png"}
