@@ -113,16 +113,6 @@ def test_bad_input_is_one_sentence_and_the_code_2(
     assert not (tmp_path / "other").exists()
 
 
-def test_windows_is_refused_in_one_sentence(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command("init")
-    monkeypatch.setattr(sys, "platform", "win32")
-    code, _, errors = command("run", "-d", "study")
-    assert code == 2
-    assert "on Windows, use it in WSL" in errors
-
-
 def test_what_a_run_wrote_is_deleted_on_confirmation(command: Command, tmp_path: Path) -> None:
     command("init")
     (tmp_path / "study" / "results").mkdir()
@@ -216,7 +206,7 @@ def test_a_machine_that_is_too_small_is_not_the_input_s_fault(
     assert not _input_is_at_fault(0)
 
 
-def test_without_snakemake_the_command_names_the_extra(
+def test_without_its_libraries_and_on_windows_the_command_says_what_to_do(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command's own libraries come with transformers."""
@@ -224,16 +214,13 @@ def test_without_snakemake_the_command_names_the_extra(
     monkeypatch.setitem(sys.modules, "snakemake", None)
     said = "ERROR: Snakemake is not installed; run pip install 'anchorflow[workflow]'.\n"
     assert command("run", "-d", "study") == (2, "", said)
-
-
-def test_without_its_libraries_the_command_names_the_extra(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    code, _, errors = command("run", "-d", "study")
+    assert code == 2 and "on Windows, use it in WSL" in errors
     monkeypatch.setitem(sys.modules, "typer", None)
     monkeypatch.delitem(sys.modules, "anchorflow.command.app")
     code, _, errors = command()
-    assert code == 2
-    assert "run pip install 'anchorflow[workflow]'." in errors
+    assert code == 2 and "run pip install 'anchorflow[workflow]'." in errors
 
 
 def test_a_lock_is_told_with_the_command_that_removes_it(command: Command, tmp_path: Path) -> None:
@@ -245,11 +232,8 @@ def test_a_lock_is_told_with_the_command_that_removes_it(command: Command, tmp_p
     code, _, errors = command("check", "-d", "study")
     there = str(tmp_path / "study")
     assert code == 2
-    assert errors == (
-        f"ERROR: {there}: another run is active in this folder, or a killed one left its lock; "
-        "wait for it, and only if none is active, remove the lock: "
-        f"anchorflow run -d {there} --unlock.\n"
-    )
+    assert errors.startswith(f"ERROR: {there}: another run is active in this folder, or a killed")
+    assert errors.endswith(f"remove the lock: anchorflow run -d {there} --unlock.\n")
     assert command("run", "-d", "study", "--unlock").code == 0
     assert not locks.exists()
 

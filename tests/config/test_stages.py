@@ -188,10 +188,8 @@ def test_every_file_of_a_stage_is_found_by_its_path() -> None:
 
 def test_csv_files_are_listed_with_the_tables_that_they_show() -> None:
     files = stages.files_of_tables()
-    assert files["flow_summary"] == [
-        "results/summaries/flow/{model}.parquet",
-        "results/tables/flow.csv",
-    ]
+    of_flow = ["results/summaries/flow/{model}.parquet", "results/tables/flow.csv"]
+    assert files["flow_summary"] == of_flow
     assert files["timing"][-1] == "results/tables/timing.csv"
     for table, paths in files.items():
         for path in paths:

@@ -45,9 +45,8 @@ def run_of(
 
     ``further`` are tables that are only CSV files here. Returns its configuration files.
     """
-    estimate = dict(
-        zip(("mean", "low", "high", "examples", "texts", "seeds"), INTERVAL, strict=True)
-    )
+    names = ("mean", "low", "high", "examples", "texts", "seeds")
+    estimate = dict(zip(names, INTERVAL, strict=True))
     rows = [
         {"task": task, "method": method, "measure": "accuracy", **estimate}
         for task in (*TASKS, "average")
@@ -66,12 +65,8 @@ def run_of(
     (results / "tables").mkdir(parents=True)
     for name, (table, schema) in tables.items():
         table.write_csv(results / "tables" / f"{name}.csv")
-        write_frame(
-            results / "summaries" / name / f"{model}.parquet",
-            schema,
-            table,
-            {"model": {"directory": str(folder)}, "separator": "/"},
-        )
+        settings = {"model": {"directory": str(folder)}, "separator": "/"}
+        write_frame(results / "summaries" / name / f"{model}.parquet", schema, table, settings)
     for name, table in further.items():
         table.write_csv(results / "tables" / f"{name}.csv")
     usage = {"rule": ["measure_flow", "measure_attention"], "names": [["tiny"], ["tiny"]]}
@@ -80,12 +75,9 @@ def run_of(
     spent.write_csv(results / "tables" / "costs.csv")
     for task in TASKS:
         row = {"task": task, "split": "train", "row": 0, "text": "a text", "label": 0}
-        write_frame(
-            results / "texts" / f"{task}.parquet",
-            TEXTS,
-            frame([row], TEXTS),
-            {"source": "hub", "repository": f"sets/{task}", "train": str(folder / "train.csv")},
-        )
+        source = {"source": "hub", "repository": f"sets/{task}"}
+        source["train"] = str(folder / "train.csv")
+        write_frame(results / "texts" / f"{task}.parquet", TEXTS, frame([row], TEXTS), source)
     figure = results / "figures" / "flow" / f"{model}.png"
     figure.parent.mkdir(parents=True)
     figure.write_bytes(b"a figure")
@@ -102,13 +94,10 @@ def run_of(
 
 
 def configuration(folder: Path, model: str, tasks: Sequence[str]) -> list[str]:
-    contents = {
-        "tasks.yaml": json.dumps({"tasks": {task: {} for task in tasks}}),
-        "model.yaml": json.dumps({"models": {model: {}}}),
-    }
+    contents = {"tasks": {task: {} for task in tasks}, "models": {model: {}}}
     for name, content in contents.items():
-        (folder / name).write_text(content, encoding="utf-8")
-    return [str(folder / name) for name in contents]
+        (folder / f"{name}.yaml").write_text(json.dumps({name: content}), encoding="utf-8")
+    return [str(folder / f"{name}.yaml") for name in contents]
 
 
 @pytest.mark.parametrize(
@@ -228,13 +217,10 @@ def test_what_is_learnt_is_said_with_the_numbers_of_all_models_in_order(tmp_path
 
 
 def test_claims_are_grouped_by_the_models_that_they_hold_in(tmp_path: Path) -> None:
+    into = "flow_into_label_words"
     decided = {
-        "one": {**HELD, "flow_into_label_words": UNCLEAR, "retrieval_helps": MISSING},
-        "other": {
-            "flow_early": SUPPORTED,
-            "flow_late": UNCLEAR,
-            "flow_into_label_words": SUPPORTED,
-        },
+        "one": {**HELD, into: UNCLEAR, "retrieval_helps": MISSING},
+        "other": {"flow_early": SUPPORTED, "flow_late": UNCLEAR, into: SUPPORTED},
     }
     for name, of_model in decided.items():
         files = run_of(tmp_path / name, name, of_model)

@@ -18,24 +18,16 @@ from tools.document.results import FIGURES, quote, write_results
 from tools.document.runs import KeptRun
 
 KEPT = KeptRun.read(DOCS / "results")
-RUN = KeptRun(
-    {},
-    {
-        "accuracy": pl.DataFrame(
-            {
-                "task": ["news", "average", "average", None],
-                "measure": ["accuracy", "accuracy", "f1", "f1"],
-                "mean": [0.61803398, -0.004, 0.5, None],
-                "low": [0.5, -0.25, None, None],
-                "high": [0.75, 0.25, None, None],
-                "seeds": [3, 3, 3, 3],
-            }
-        ),
-        "claims": pl.DataFrame(
-            {"claim": ["a"], "effect": [0.25], "low": [0.2], "high": [0.3], "verdict": ["mixed"]}
-        ),
-    },
-)
+ACCURACY = {
+    "task": ["news", "average", "average", None],
+    "measure": ["accuracy", "accuracy", "f1", "f1"],
+    "mean": [0.61803398, -0.004, 0.5, None],
+    "low": [0.5, -0.25, None, None],
+    "high": [0.75, 0.25, None, None],
+    "seeds": [3, 3, 3, 3],
+}
+CLAIM = {"claim": "a", "effect": 0.25, "low": 0.2, "high": 0.3, "verdict": "mixed"}
+RUN = KeptRun({}, {"accuracy": pl.DataFrame(ACCURACY), "claims": pl.DataFrame([CLAIM])})
 
 
 @pytest.mark.parametrize(
@@ -57,10 +49,10 @@ def test_an_estimate_or_a_column_of_one_row_is_quoted(
     assert quote(RUN, name, column, **conditions) == text
 
 
-@pytest.mark.parametrize(("task", "found"), [("reviews", 0), ("average", 2)])
-def test_a_quote_of_no_row_or_of_several_is_refused(task: str, found: int) -> None:
-    with pytest.raises(ValueError, match=f"{found} rows of accuracy have {{'task': '{task}'}}"):
-        quote(RUN, "accuracy", task=task)
+def test_a_quote_of_no_row_or_of_several_is_refused() -> None:
+    for task, found in (("reviews", 0), ("average", 2)):
+        with pytest.raises(ValueError, match=f"{found} rows of accuracy have {{'task': '{task}'}}"):
+            quote(RUN, "accuracy", task=task)
 
 
 @pytest.fixture

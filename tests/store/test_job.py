@@ -148,16 +148,10 @@ def test_the_time_of_jobs_is_that_of_the_run_s_models_tasks_seeds_and_shards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for number, name in enumerate(
-        (
-            "measure_flow/qwen2.5/news/0",
-            "measure_flow/qwen2.5/news/1/100-200",  # a shard
-            "tabulate_flow",
-            "measure_flow/another/news/0",  # of a run before, as are the next two
-            "measure_flow/qwen2.5/news/7",
-            "measure_flow/qwen2.5/news/1/0-50",
-        )
-    ):
+    shard, others = "measure_flow/qwen2.5/news/1/100-200", ("another/news/0", "qwen2.5/news/7")
+    of_others = [f"measure_flow/{name}" for name in (*others, "qwen2.5/news/1/0-50")]
+    names = ["measure_flow/qwen2.5/news/0", shard, "tabulate_flow", *of_others]
+    for number, name in enumerate(names):
         file = Path(f"results/benchmarks/{name}.tsv")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"s\tcpu_time\tmax_rss\n{number}.50\t{number}.25\t9.00\n")

@@ -4,7 +4,7 @@ import errno
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -38,29 +38,19 @@ def exit_code(log: Path, error: BaseException) -> object:
     return ended.value.code
 
 
-def test_standard_error_and_logging_go_to_console_and_file(
+def test_standard_error_and_logging_go_to_console_and_file_and_replace_an_earlier_log(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with job_log(str(log)):
-        print("progress", file=sys.stderr)
-        logging.getLogger("anchorflow").info("12 prompts")
-    assert log.read_text(encoding="utf-8") == "progress\n12 prompts\n"
-    assert capsys.readouterr().err == "progress\n12 prompts\n"
-
-
-def test_standard_error_is_given_back_after_the_job(log: Path) -> None:
     before = sys.stderr
-    with job_log(str(log)):
-        assert sys.stderr is not before
-        assert sys.stderr.isatty() == before.isatty()
-    assert sys.stderr is before
-
-
-def test_the_log_of_an_earlier_run_is_replaced(log: Path) -> None:
     for line in ("first", "second"):
         with job_log(str(log)):
             print(line, file=sys.stderr)
-    assert log.read_text(encoding="utf-8") == "second\n"
+            logging.getLogger("anchorflow").info("12 prompts")
+            assert sys.stderr is not before
+            assert sys.stderr.isatty() == before.isatty()
+        assert sys.stderr is before
+        assert log.read_text(encoding="utf-8") == f"{line}\n12 prompts\n"
+        assert capsys.readouterr().err == f"{line}\n12 prompts\n"
 
 
 FULL = "no space left on the device; free some space and run again, finished artifacts are kept."
@@ -104,29 +94,28 @@ def test_a_defect_keeps_its_traceback_in_both_places(
         assert "a defect" in told.splitlines()[-1]
 
 
+def rewritten(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    later = path.stat().st_mtime_ns + 10**9
+    os.utime(path, ns=(later, later))
+
+
+@pytest.mark.parametrize("change", [rewritten, Path.unlink])
 @pytest.mark.parametrize("size", [10, 2**20 + 1])
-def test_an_input_that_changed_meanwhile_ends_the_job_with_one_sentence(
-    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int
+def test_an_input_that_changed_or_vanished_meanwhile_ends_the_job_with_one_sentence(
+    log: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    size: int,
+    change: Callable[[Path], None],
 ) -> None:
     path = tmp_path / "input"
     path.write_bytes(bytes(size))
     with pytest.raises(SystemExit) as ended, job_log(str(log), [str(path)]):
-        path.write_bytes(bytes(size - 1) + b"x")
-        later = path.stat().st_mtime_ns + 10**9
-        os.utime(path, ns=(later, later))
+        change(path)
     assert ended.value.code == 1
-    assert capsys.readouterr().err == (
-        f"ERROR: {path}: changed while a job that depends on it was running; run again, so that "
-        "the job reads the new one.\n"
-    )
-
-
-def test_an_input_that_vanished_meanwhile_is_told_too(log: Path, tmp_path: Path) -> None:
-    path = tmp_path / "input"
-    path.touch()
-    with pytest.raises(SystemExit), job_log(str(log), [str(path)]):
-        path.unlink()
-    assert f"{path}: changed while a job that depends on it" in log.read_text(encoding="utf-8")
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith(f"ERROR: {path}: changed while a job that depends on it was running; ")
 
 
 def test_a_new_time_stamp_or_a_file_in_a_folder_is_no_change_of_an_input(

@@ -6,7 +6,7 @@ if len(config["models"]) > 1:
 COMPARED = ("claims", "flow", "isolation", "attention", "confusion", "kernel")
 
 
-rule plot_comparison:
+use rule prepare as plot_comparison with:
     input:
         **{name: files_of(f"summaries/{name}", all_models=True) for name in COMPARED},
     output:
@@ -22,13 +22,8 @@ rule plot_comparison:
         "logs/plot_comparison.log",
     group:
         "presenting"
-    conda:
-        "../envs/anchorflow.yaml"
-    threads: 1
     params:
         **settings_named(("style", "comparison"), config),
-        **code_of("plot_comparison", *claim_modules()),
+        **script_of("plot_comparison", *claim_modules()),
     message:
         "Plotting the claims on all models"
-    script:
-        "../scripts/plot_comparison.py"

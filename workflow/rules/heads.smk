@@ -4,7 +4,7 @@ if config["heads"]["scores"]:
     FINAL_TABLES += expand("results/atlas/{model}.json", model=config["models"])
 
 
-rule write_atlas:
+use rule prepare as write_atlas with:
     input:
         summary="results/summaries/heads/{model}.parquet",
         model="results/models/{model}",
@@ -14,11 +14,8 @@ rule write_atlas:
         "logs/write_atlas/{model}.log",
     group:
         "presenting"
-    conda:
-        "../envs/anchorflow.yaml"
-    threads: 1
     params:
-        **code_of("write_atlas", "analyses/heads/atlas.py"),
+        **script_of("write_atlas", "analyses/heads/atlas.py"),
         prompts={
             name: {key: task[key] for key in ("template", "labels")}
             for name, task in config["tasks"].items()
@@ -26,5 +23,3 @@ rule write_atlas:
         confidence=config["statistics"]["confidence"],
     message:
         "Writing the atlas of the heads of {wildcards.model}"
-    script:
-        "../scripts/write_atlas.py"

@@ -7,7 +7,7 @@ SUMMARIZED = {
 }
 
 
-rule write_summary:
+use rule prepare as write_summary with:
     input:
         FINAL_FIGURES + FINAL_TABLES,
         **SUMMARIZED,
@@ -28,16 +28,11 @@ rule write_summary:
         ),
     log:
         "logs/write_summary.log",
-    conda:
-        "../envs/anchorflow.yaml"
-    threads: 1
     params:
-        **code_of("write_summary", *claim_modules()),
+        **script_of("write_summary", *claim_modules()),
         run=described_run,
     message:
         "Summarizing the run"
-    script:
-        "../scripts/write_summary.py"
 
 
 FINAL_TABLES += rules.write_summary.output

@@ -6,9 +6,8 @@ continue_in_fork(snakemake)
 
 from anchorflow.present.page import write_csv
 from anchorflow.store.job import confidence_of, job, read_inputs, read_usage
-from anchorflow.summary.facts import costs
+from anchorflow.summary.facts import costs, sections_of
 from anchorflow.summary.page import write_summary
-from anchorflow.summary.sections import sections_of
 
 if __name__ == "__main__":
     with job(snakemake):

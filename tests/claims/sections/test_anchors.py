@@ -9,7 +9,6 @@ import pytest
 from anchorflow.analyses.confusion import CONFUSION
 from anchorflow.analyses.reweighting import REWEIGHTING
 from anchorflow.analyses.timing import TIMING
-from anchorflow.claims.summarize import load_claims
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from constructed import claims as made
@@ -66,10 +65,6 @@ def tables_of_retention(anchors: str) -> made.Tables:
     places = {"token_ids": [9, 1, 9], "label_positions": [1], "skipped": None}
     prompts = frame([{"task": "news", "seed": 0, "demonstrations": "fixed", **places}], PROMPTS)
     return {**made.compression({"hidden_anchor": ANCHORS[anchors], **OTHERS}), "prompts": prompts}
-
-
-def test_every_claim_on_anchors_is_tested_here() -> None:
-    assert {c.name for c in load_claims() if c.source == "[A] §3.2, Table 2"} == set(NAMES)
 
 
 def test_random_draws_are_averaged() -> None:

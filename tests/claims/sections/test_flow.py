@@ -9,43 +9,42 @@ import pytest
 from constructed import claims as made
 
 # S_wp, S_pq, and S_ww as shares, early and late.
+KINDS = ("holds", "even", "fails")
+# By kind, early and late; only the early ones count, or only the late ones.
 FLOWS = {
-    # Only the early ones count.
-    "flow_early": {
-        "holds": ((0.6, 0.1, 0.3), (0.1, 0.7, 0.2)),
-        "even": ((0.3, 0.3, 0.4), (0.7, 0.1, 0.2)),
-        "fails": ((0.1, 0.5, 0.4), (0.7, 0.1, 0.2)),
-    },
-    # Only the late ones count.
-    "flow_late": {
-        "holds": ((0.6, 0.1, 0.3), (0.1, 0.7, 0.2)),
-        "even": ((0.1, 0.6, 0.3), (0.3, 0.3, 0.4)),
-        "fails": ((0.1, 0.6, 0.3), (0.4, 0.1, 0.5)),
-    },
-    # Only the early ones count.
-    "flow_wp_over_ww": {
-        "holds": ((0.6, 0.1, 0.3), (0.1, 0.2, 0.7)),
-        "even": ((0.4, 0.2, 0.4), (0.7, 0.2, 0.1)),
-        "fails": ((0.1, 0.5, 0.4), (0.7, 0.2, 0.1)),
-    },
-    # Only the late ones count.
-    "flow_pq_over_ww": {
-        "holds": ((0.2, 0.1, 0.7), (0.1, 0.7, 0.2)),
-        "even": ((0.1, 0.6, 0.3), (0.2, 0.4, 0.4)),
-        "fails": ((0.1, 0.6, 0.3), (0.4, 0.1, 0.5)),
-    },
+    "flow_early": (
+        ((0.6, 0.1, 0.3), (0.1, 0.7, 0.2)),
+        ((0.3, 0.3, 0.4), (0.7, 0.1, 0.2)),
+        ((0.1, 0.5, 0.4), (0.7, 0.1, 0.2)),
+    ),
+    "flow_late": (
+        ((0.6, 0.1, 0.3), (0.1, 0.7, 0.2)),
+        ((0.1, 0.6, 0.3), (0.3, 0.3, 0.4)),
+        ((0.1, 0.6, 0.3), (0.4, 0.1, 0.5)),
+    ),
+    "flow_wp_over_ww": (
+        ((0.6, 0.1, 0.3), (0.1, 0.2, 0.7)),
+        ((0.4, 0.2, 0.4), (0.7, 0.2, 0.1)),
+        ((0.1, 0.5, 0.4), (0.7, 0.2, 0.1)),
+    ),
+    "flow_pq_over_ww": (
+        ((0.2, 0.1, 0.7), (0.1, 0.7, 0.2)),
+        ((0.1, 0.6, 0.3), (0.2, 0.4, 0.4)),
+        ((0.1, 0.6, 0.3), (0.4, 0.1, 0.5)),
+    ),
 }
 
 EFFECTS = {
-    "flow_early": {"holds": 0.5, "even": 0.0, "fails": -0.4},
-    "flow_late": {"holds": 0.6, "even": 0.0, "fails": -0.3},
-    "flow_wp_over_ww": {"holds": 0.3, "even": 0.0, "fails": -0.3},
-    "flow_pq_over_ww": {"holds": 0.5, "even": 0.0, "fails": -0.4},
+    "flow_early": (0.5, 0.0, -0.4),
+    "flow_late": (0.6, 0.0, -0.3),
+    "flow_wp_over_ww": (0.3, 0.0, -0.3),
+    "flow_pq_over_ww": (0.5, 0.0, -0.4),
 }
 
 
 def tables_of_flows(claim: str, own: str, control: str = "even") -> made.Tables:
-    return made.flows_and_controls(FLOWS[claim][own], FLOWS[claim][control])
+    of_kind = dict(zip(KINDS, FLOWS[claim], strict=True))
+    return made.flows_and_controls(of_kind[own], of_kind[control])
 
 
 # What flows into a token early, where 1 flows into a token of the text: shares 3/4, 1/2, and 1/4.
@@ -107,8 +106,10 @@ def test_early_layers_do_not_count_for_what_is_handed_on_late() -> None:
 
 CONSTRUCTED = (
     *(
-        made.Constructed(claim, partial(tables_of_flows, claim), EFFECTS[claim], made.BOTH)
-        for claim in FLOWS
+        made.Constructed(
+            claim, partial(tables_of_flows, claim), dict(zip(KINDS, of, strict=True)), made.BOTH
+        )
+        for claim, of in EFFECTS.items()
     ),
     made.Constructed("flow_into_label_words", tables_of_into, EFFECTS_INTO, made.BOTH),
     made.Constructed("flow_from_label_words", tables_of_from, EFFECTS_INTO, made.BOTH),

@@ -165,10 +165,6 @@ def prompts_with_words(*tokens: int) -> pl.DataFrame:
     return frame([row], PROMPTS)
 
 
-def test_every_claim_on_probes_is_tested_here() -> None:
-    assert {c.name for c in load_claims() if c.family == "[K] §5.4"} == set(CLAIMS)
-
-
 def test_demonstrations_are_the_texts_that_they_are_in_other_seeds() -> None:
     found = next(c for c in load_claims() if c.name == "probes_decode_next_token_before_keys")
     tables = tables_of_probes("key", "next_token", (-1,), "holds")

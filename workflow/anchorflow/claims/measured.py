@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,22 +60,26 @@ def measure_claim(claim: Claim, run: Run) -> Measured:
     if isinstance(effect, Timed):
         return Measured(examples=effect.runs, texts=None, seeds=1, timed=effect)
     own = Comparison(EFFECT, "", _rounded(effect.effect))
-    differences = Differences()
+    found = Differences()
     if own.is_defined:
-        differences = _over_control(claim, run, effect) + _over_twins(claim, run, effect)
+        control, null = _over_control(claim, run, effect), _over_twins(claim, run, effect)
+        found = Differences(
+            control.comparisons + null.comparisons,
+            control.reasons + null.reasons,
+            control.remedies + null.remedies,
+        )
     return Measured(
-        (own, *differences.comparisons),
+        (own, *found.comparisons),
         effect.examples,
         effect.texts,
         len(effect.by_seed),
         (tuple(map(str, effect.by_seed)),),
-        reasons=differences.reasons,
-        remedies=differences.remedies,
+        reasons=found.reasons,
+        remedies=found.remedies,
     )
 
 
-@dataclass(frozen=True)
-class Differences:
+class Differences(NamedTuple):
     """What is left of an effect over control or null, and why there is nothing to compare with.
 
     A difference without a value, for example from a network that always answers the same, neither
@@ -84,13 +89,6 @@ class Differences:
     comparisons: tuple[Comparison, ...] = ()
     reasons: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()
-
-    def __add__(self, other: "Differences") -> "Differences":
-        return Differences(
-            self.comparisons + other.comparisons,
-            self.reasons + other.reasons,
-            self.remedies + other.remedies,
-        )
 
 
 def _over_control(claim: Claim, run: Run, effect: Sampled) -> Differences:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anchorflow.config import registry
-from anchorflow.config.analysis import CELL, MODEL, TASK, Analysis
+from anchorflow.config.analysis import CELL, MODEL, TASK, Analysis, Measured
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import PACKAGE
 from anchorflow.config.table import Measure, SummaryTable
@@ -106,32 +106,23 @@ def _prepared(name: str, path: str, asked_for: str = "") -> Stage:
     return Stage(name, path, {"": name}, asked_for=asked_for)
 
 
-def _measured(name: str, analysis: Analysis) -> Iterator[Stage]:
-    """What an analysis measures, and its summary."""
-    if (measured := analysis.measured) is not None:
-        yield Stage(
-            name,
-            measured.path,
-            measured.tables or {"": name},
-            sharded=measured.sharded,
-            first_seed=measured.first_seed,
-            section=measured.follows or name,
-            repeatable=measured.repeatable,
-            asked_for=analysis.asked_for,
-        )
+def _measured(name: str, of: Measured, asked_for: str) -> Stage:
+    return Stage(
+        name,
+        of.path,
+        of.tables or {"": name},
+        sharded=of.sharded,
+        first_seed=of.first_seed,
+        section=of.follows or name,
+        repeatable=of.repeatable,
+        asked_for=asked_for,
+    )
 
 
-def _summarized(name: str, analysis: Analysis) -> Iterator[Stage]:
-    if analysis.summary is not None:
-        table = {"": f"{name}_summary" if name != "claims" else name}
-        repeatable = name != "claims"  # some are about times
-        yield Stage(
-            f"summaries/{name}",
-            analysis.path,
-            table,
-            repeatable=repeatable,
-            asked_for=analysis.asked_for,
-        )
+def _summarized(name: str, path: str, asked_for: str) -> Stage:
+    table = {"": f"{name}_summary" if name != "claims" else name}
+    repeatable = name != "claims"  # some are about times
+    return Stage(f"summaries/{name}", path, table, repeatable=repeatable, asked_for=asked_for)
 
 
 PREPARED = (
@@ -145,15 +136,9 @@ PREPARED = (
     _prepared("rare_words", TASK, "perturbations.kinds"),
     _prepared("perturbed_texts", "{task}/{seed}", "perturbations.kinds"),
 )
-MEASURED = tuple(stage for named in ANALYSES.items() for stage in _measured(*named))
-STAGES: Mapping[str, Stage] = {
-    stage.name: stage
-    for stage in (
-        *PREPARED,
-        *MEASURED,
-        *(stage for named in PRESENTED.items() for stage in _summarized(*named)),
-    )
-}
+MEASURED = tuple(_measured(n, a.measured, a.asked_for) for n, a in ANALYSES.items() if a.measured)
+_SUMMARIES = [_summarized(n, a.path, a.asked_for) for n, a in PRESENTED.items() if a.summary]
+STAGES: Mapping[str, Stage] = {stage.name: stage for stage in (*PREPARED, *MEASURED, *_SUMMARIES)}
 SHARDED = tuple(stage.name for stage in MEASURED if stage.sharded)
 
 

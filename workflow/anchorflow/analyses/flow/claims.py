@@ -1,20 +1,30 @@
 """Shares of the three information flows S_wp, S_pq, and S_ww ([A] §2.1)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from anchorflow.arrays import Array
-from anchorflow.claims.claim import DISCRIMINATING, Claim, Control, Curve, Depth, Run, Sampled
+from anchorflow.claims.claim import (
+    DISCRIMINATING,
+    Claim,
+    Control,
+    Curve,
+    Depth,
+    Effect,
+    Run,
+    Sampled,
+)
 from anchorflow.claims.effects import mean_of_examples
 from anchorflow.depth import first_third, last_third
 from anchorflow.statistics.estimates import mean_where_defined
 
 READS = ("flow",)
 
+Third = Callable[[int], slice]  # of so many layers
 SHARE, OF_TWO = "share of the three flows", "share of the two"
 
 # What takes the place of label words.
@@ -47,60 +57,52 @@ class Share(NamedTuple):
         return share
 
 
-@dataclass(frozen=True)
-class FlowOver:
-    """The effect that one share exceeds another, or 0.5; the mean over a third of the layers."""
-
-    more: Share
-    less: Share | None  # None for 0.5
-    third: Callable[[int], slice]
-
-    def __call__(self, run: Run) -> Sampled:
-        """The mean over examples, from the table ``flow``."""
-        layers = run.rows("flow")["layer"].n_unique()
-        names = {name for share in (self.more, self.less) if share for name in share.columns}
-        seeds = {}
-        for seed, rows in run.by_seed("flow").items():
-            ordered = rows.sort("example", "layer").with_columns(
-                pl.col(*names).cast(pl.Float64).fill_null(np.nan)
-            )
-            flows = {name: ordered[name].to_numpy().reshape(-1, layers) for name in names}
-            of_layers = self.more.of(flows)
-            if self.less is not None:
-                of_layers = of_layers - self.less.of(flows)
-            values = mean_where_defined(of_layers[:, self.third(layers)], 1)
-            seeds[seed] = mean_of_examples(ordered, values if self.less else values - 0.5)
-        return Sampled(seeds)
+def flow_over(run: Run, more: Share, less: Share | None, third: Third) -> Sampled:
+    """How far one share exceeds another, or 0.5 for None; the mean over a third of the layers."""
+    layers = run.rows("flow")["layer"].n_unique()
+    names = {name for share in (more, less) if share for name in share.columns}
+    seeds = {}
+    for seed, rows in run.by_seed("flow").items():
+        ordered = rows.sort("example", "layer").with_columns(
+            pl.col(*names).cast(pl.Float64).fill_null(np.nan)
+        )
+        flows = {name: ordered[name].to_numpy().reshape(-1, layers) for name in names}
+        of_layers = more.of(flows)
+        if less is not None:
+            of_layers = of_layers - less.of(flows)
+        values = mean_where_defined(of_layers[:, third(layers)], 1)
+        seeds[seed] = mean_of_examples(ordered, values if less else values - 0.5)
+    return Sampled(seeds)
 
 
-def of_three(more: str, less: str, third: Callable[[int], slice], ending: str = "") -> FlowOver:
+def of_three(more: str, less: str, third: Third, ending: str = "") -> Effect:
     """The share of one of the three flows over that of another, at positions by their ending."""
     flows = {name: f"s_{name}{ending}" for name in ("wp", "pq", "ww")}
     first, second = (
         Share(flows[name], tuple(flow for other, flow in flows.items() if other != name))
         for name in (more, less)
     )
-    return FlowOver(first, second, third)
+    return partial(flow_over, more=first, less=second, third=third)
 
 
-def into(place: str) -> FlowOver:
+def into(place: str) -> Effect:
     """The flow from a text to its label word, or to another place, over that to its own tokens.
 
     Flows are per pair of tokens. Most of S_wp comes from the template and from earlier
     demonstrations, which says nothing of a label word's own text.
     """
-    return FlowOver(Share(f"own_{place}", ("own_text",)), None, first_third)
+    share = Share(f"own_{place}", ("own_text",))
+    return partial(flow_over, more=share, less=None, third=first_third)
 
 
-def to_target(flow: str) -> FlowOver:
+def to_target(flow: str) -> Effect:
     """A flow to the target over that from another token of the demonstrations.
 
     Flows are per token; that from other tokens is the mean of those from text and from template
     tokens.
     """
-    return FlowOver(
-        Share(flow, ("target_text", "target_template"), with_mean=True), None, last_third
-    )
+    share = Share(flow, ("target_text", "target_template"), with_mean=True)
+    return partial(flow_over, more=share, less=None, third=last_third)
 
 
 def flows_over_depth(*flows: str) -> Depth:

@@ -8,21 +8,13 @@ import pytest
 
 from anchorflow.claims.summarize import load_claims
 from anchorflow.summary.answers import questions, surprises
-from anchorflow.summary.facts import accuracies, costs, described
+from anchorflow.summary.facts import accuracies, costs, described, sections_of
 from anchorflow.summary.facts import gains as gains_of
 from anchorflow.summary.page import WIDTH, for_terminal, write_summary
-from anchorflow.summary.sections import sections_of
-from constructed.verdicts import ALSO_UNTRAINED, DECIDED, SUPPORTED, UNCLEAR, claims_table
+from constructed.verdicts import ALSO_UNTRAINED, DECIDED, SUPPORTED, UNCLEAR, claims_table, row
 
 FIGURES = {"flow": "figures/flow/{model}.png", "retrieval": "figures/retrieval/{model}.png"}
-FAILS = {
-    "effect": -0.25,
-    "low": -0.5,
-    "high": -0.125,
-    "effect_mark": "fails",
-    "verdict": "not supported",
-    "fails": "effect",
-}
+FAILS = row((-0.25, -0.5, -0.125), "fails", "not supported", fails="effect")
 NO_GAINS = pl.DataFrame(schema={"model": pl.String, "way": pl.String, "mean": pl.Float64})
 
 
@@ -146,13 +138,7 @@ def test_one_task_has_no_average_and_many_labels_are_counted() -> None:
 
 USAGE = pl.DataFrame(
     {
-        "rule": [
-            "measure_flow",
-            "measure_flow",
-            "plot_flow",
-            "plot_flow_page_index",
-            "prepare_model",
-        ],
+        "rule": [*["measure_flow"] * 2, "plot_flow", "plot_flow_page_index", "prepare_model"],
         "names": [["tiny", "news", "0"], ["tiny+initialized-0", "news", "0"], ["tiny"], [], []],
         "seconds": [10.0, 8.0, 2.0, 1.0, 5.0],
         "cpu_seconds": [12.0, 9.0, 2.0, 1.0, 4.0],
@@ -172,38 +158,18 @@ def test_time_is_added_up_by_analysis_with_that_of_untrained_networks() -> None:
 
 
 def test_the_page_is_written_for_a_browser_and_for_a_terminal(tmp_path: Any) -> None:
-    run = {
-        "models": ["tiny"],
-        "labels": {"news": [" x*`", " y"]},
-        "seeds": ["0", "1"],
-        "test_examples": 2,
-        "demonstrations": 1,
-        "twins": ["tiny+initialized-0"],
-        "compared": ["flow"],
-        "figures": FIGURES,
-    }
-    texts = pl.DataFrame(
-        [
-            ("news", "train", 0, "good", 1),
-            ("news", "train", 1, "bad", 0),
-            ("news", "test", 0, "new", 1),
-            ("news", "test", 1, "good ", 1),
-        ],
-        ["task", "split", "row", "text", "label"],
-        orient="row",
-    )
-    samples = pl.DataFrame(
-        {"task": "news", "seed": [0, 1], "demonstrations": "fixed", "example": [0, 0]}
-    )
-    tables = {
-        "claims": claims_table(),
-        "accuracy": accuracy(("news", "average")),
-        "texts": texts,
-        "samples": samples,
-    }
+    run = {"models": ["tiny"], "labels": {"news": [" x*`", " y"]}, "seeds": ["0", "1"]}
+    run |= {"twins": ["tiny+initialized-0"], "compared": ["flow"], "figures": FIGURES}
+    rows = [("train", 0, "good", 1), ("train", 1, "bad", 0), ("test", 0, "new", 1)]
+    rows += [("test", 1, "good ", 1)]
+    texts = pl.DataFrame(rows, ["split", "row", "text", "label"], orient="row")
+    samples = {"task": "news", "seed": [0, 1], "demonstrations": "fixed", "example": [0, 0]}
+    tables = {"claims": claims_table(), "accuracy": accuracy(("news", "average"))}
+    tables |= {"texts": texts.with_columns(task=pl.lit("news")), "samples": pl.DataFrame(samples)}
     paths = {kind: tmp_path / f"summary.{kind}" for kind in ("md", "html")}
     spent = costs(tables, USAGE, ["tiny+initialized-0"])
-    write_summary(paths, "Summary", sections_of(tables, run, spent, 0.95))
+    described = {**run, "test_examples": 2, "demonstrations": 1}
+    write_summary(paths, "Summary", sections_of(tables, described, spent, 0.95))
     markdown, html = (paths[kind].read_text("utf-8") for kind in ("md", "html"))
     titles = [line for line in markdown.splitlines() if line.startswith("## ")]
     assert titles == [
