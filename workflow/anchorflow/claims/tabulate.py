@@ -5,7 +5,15 @@ from typing import Any
 
 import polars as pl
 
-from anchorflow.claims.verdicts import CONTROL, NULL, SIGNS_EXPLAINED, VERDICTS, because, measured_on, signs_of
+from anchorflow.claims.verdicts import (
+    CONTROL,
+    NULL,
+    SIGNS_EXPLAINED,
+    VERDICTS,
+    because,
+    measured_on,
+    signs_of,
+)
 from anchorflow.present.page import Page, cell
 from anchorflow.statistics.by_task import AVERAGE
 
@@ -28,7 +36,16 @@ _NOTE = (
     "layer, S_wp is 0 by construction. results/tables/claims.csv has every task, rule, control, "
     "null, and p value."
 )
-_COLUMNS = ("claim", "effect", "over control", "over null", "marks", "verdict", "measured on", "because")
+_COLUMNS = (
+    "claim",
+    "effect",
+    "over control",
+    "over null",
+    "marks",
+    "verdict",
+    "measured on",
+    "because",
+)
 
 
 def tabulate_claims(summary: pl.DataFrame, confidence: float) -> Page:
