@@ -67,15 +67,10 @@ def test_entries_move_within_a_whole_tensor_and_not_only_within_its_rows() -> No
     assert tensor.equal(torch.arange(10_000).reshape(100, 100))  # a copy is returned
     # Of the 100 entries of a row, one comes from the same row on average: 100 in all, σ = 10.
     assert 60 < int((rows == torch.arange(100)[:, None]).sum()) < 140
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
-def test_every_dtype_keeps_its_bits(dtype: torch.dtype) -> None:
-    tensor = torch.randn(7, 11, generator=torch.Generator().manual_seed(0)).to(dtype)
-    found = permuted(tensor, generator(0, "test"))
-    assert found.dtype == dtype
-    assert found.flatten().sort().values.equal(tensor.flatten().sort().values)
-    assert not found.equal(tensor)
+    for dtype in (torch.bfloat16, torch.float16, torch.float64):
+        assert permuted(tensor.to(dtype), generator(0, "test")).equal(
+            permuted(tensor.to(dtype).double(), generator(0, "test")).to(dtype)
+        )
 
 
 @pytest.mark.parametrize("family", [*TIED, *UNTIED])
