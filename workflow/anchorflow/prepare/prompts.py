@@ -32,6 +32,7 @@ from anchorflow.prepare.template import (
     PromptError,
     PromptTexts,
     Template,
+    Wording,
     check_wording_tokens,
     locate,
     separators_to_try,
@@ -66,10 +67,11 @@ def build_prompts(
     ``task`` names the prompts' task if ``labels`` are not the words of the samples' own task.
     """
     task = task or str(samples["task"][0])
-    check_wording_tokens(task, tokenizer, template, labels, model)
-    template, labels = with_distinct_labels(task, tokenizer, template, labels, model, whole_words)
-    words = word_tokens(task, tokenizer, template, labels, model, whole_words)
-    warn_of_label_words(task, tokenizer, template, labels, words, model)
+    wording = Wording(task, tokenizer, template, labels, model)
+    check_wording_tokens(wording)
+    wording = with_distinct_labels(wording, whole_words)
+    template, labels, words = wording.template, wording.labels, word_tokens(wording, whole_words)
+    warn_of_label_words(wording, words)
     columns = samples.select("demonstration_texts", "demonstration_labels", "text")
     contents: list[PromptTexts] = [
         (list(zip(texts, (labels[label] for label in of_texts), strict=True)), query)
@@ -189,16 +191,9 @@ class PromptBuilder:
         labels: Sequence[str] = wording["labels"]
         if "drawn" in wording:
             cell, seed = wording["drawn"]
-            labels = drawn_label_words(cell, seed, tokenizer, template, labels, model)
-        return cls(
-            tokenizer,
-            template,
-            labels,
-            model,
-            read_architecture(folder)["context"],
-            task,
-            whole_words,
-        )
+            labels = drawn_label_words(Wording(cell, tokenizer, template, labels, model), seed)
+        context = read_architecture(folder)["context"]
+        return cls(tokenizer, template, labels, model, context, task, whole_words)
 
     def build(self, samples: pl.DataFrame) -> pl.DataFrame:
         """The samples' prompts, with the columns of ``PROMPTS``."""
