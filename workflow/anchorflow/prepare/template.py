@@ -11,7 +11,8 @@ doesn't know.
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import NamedTuple
 
 from anchorflow.config.cell_names import labels_key, task_of
@@ -224,17 +225,15 @@ class PromptError(InputError):
     """A prompt in which a label word has no tokens of its own."""
 
 
-@dataclass
 class _Text:
-    """A text under construction, with the character span of each segment."""
+    """A whole prompt, with the character span of each segment."""
 
-    text: str = ""
-    spans: list[tuple[str, int, int]] = field(default_factory=list)
-
-    def add(self, *segments: Segment) -> None:
-        for kind, segment in segments:
-            self.spans.append((kind, len(self.text), len(self.text) + len(segment)))
-            self.text += segment
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self.text = "".join(part for _, part in segments)
+        ends = list(accumulate(len(part) for _, part in segments))
+        self.spans = [
+            (kind, end - len(part), end) for (kind, part), end in zip(segments, ends, strict=True)
+        ]
 
     def of_kind(self, *kinds: str) -> list[int]:
         """Indices of the segments of these kinds."""
@@ -296,8 +295,7 @@ def build_prompt(
 
 def locate(tokenizer: Tokenizer, template: Template, segments: Sequence[Segment]) -> Prompt:
     """Tokenize a prompt, given as :meth:`Template.compose` does, and locate every segment."""
-    whole = _Text()
-    whole.add(*segments)
+    whole = _Text(segments)
     # A demonstration begins with the template's first piece, and so does the query.
     start_segments = whole.of_kind("template", "field")[:: len(template.pieces)]
 
