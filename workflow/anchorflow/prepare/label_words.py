@@ -117,13 +117,10 @@ def _words_that_differ(wording: Wording, alike: Sequence[Sequence[str]]) -> list
     shorter: dict[str, str] = {}
     for words in alike:
         parts = [word.strip().split(" ") for word in words]
-        shared = sum(
-            1 for _ in takewhile(lambda words: len({*words}) == 1, zip(*parts, strict=False))
-        )
-        shorter |= {
-            word: leading_space(word) + " ".join(part[shared:])
-            for word, part in zip(words, parts, strict=True)
-        }
+        together = takewhile(lambda firsts: len({*firsts}) == 1, zip(*parts, strict=False))
+        shared = len(list(together))
+        for word, part in zip(words, parts, strict=True):
+            shorter[word] = leading_space(word) + " ".join(part[shared:])
     labels = wording.labels
     space = leading_space(labels[0])
     capitals_first = string.ascii_letters.swapcase()

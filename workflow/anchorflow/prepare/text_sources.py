@@ -210,11 +210,8 @@ def _json_rows(text: str) -> tuple[list[str], Sequence[Mapping[str, Any]]]:
     except json.JSONDecodeError:
         if text.lstrip().startswith("["):
             raise
-        whole = [
-            _json_line(number, line)
-            for number, line in enumerate(text.split("\n"), 1)
-            if line.strip()
-        ]
+        lines = enumerate(text.split("\n"), 1)
+        whole = [_json_line(number, line) for number, line in lines if line.strip()]
     if isinstance(whole, dict):
         whole = _rows_of_columns(whole)
     if not isinstance(whole, list):
