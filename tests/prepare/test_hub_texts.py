@@ -154,18 +154,14 @@ class Told(NamedTuple):
 
 def read(tasks: Mapping[str, Any], folder: Path, code: str = READ, **environment: str) -> Any:
     """What reading each task in a process of its own returns."""
+    places = {"PYTHONPATH": str(ROOT / "workflow"), "HF_HOME": str(folder / "home")}
     finished = subprocess.run(
         [sys.executable, "-c", code],
         input=json.dumps(tasks),
         capture_output=True,
         text=True,
         cwd=folder / "work",
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT / "workflow"),
-            "HF_HOME": str(folder / "home"),
-            **environment,
-        },
+        env={**os.environ, **places, **environment},
         timeout=120,
     )
     assert finished.returncode == 0, finished.stderr
