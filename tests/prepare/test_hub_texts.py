@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from checkout import ROOT
 from hub_server import hub
 
-ROOT = Path(__file__).parents[2]
 OLD, NEW = "a" * 40, "b" * 40  # commits
 SPLITS = ("train", "validation_matched", "test")
 
@@ -154,18 +154,14 @@ class Told(NamedTuple):
 
 def read(tasks: Mapping[str, Any], folder: Path, code: str = READ, **environment: str) -> Any:
     """What reading each task in a process of its own returns."""
+    places = {"PYTHONPATH": str(ROOT / "workflow"), "HF_HOME": str(folder / "home")}
     finished = subprocess.run(
         [sys.executable, "-c", code],
         input=json.dumps(tasks),
         capture_output=True,
         text=True,
         cwd=folder / "work",
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT / "workflow"),
-            "HF_HOME": str(folder / "home"),
-            **environment,
-        },
+        env={**os.environ, **places, **environment},
         timeout=120,
     )
     assert finished.returncode == 0, finished.stderr
@@ -196,48 +192,27 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     yield Told(online, offline, read_only, asked, folder)
 
 
-def rows(part: Mapping[str, Any], split: str) -> list[Any]:
-    assert "rows" in part, part
-    return [row[1:] for row in part["rows"] if row[0] == split]
-
-
-def test_a_subset_at_a_commit_is_read_with_its_classes(told: Told) -> None:
-    found = told.online["classes"]
-    assert found["commit"] == OLD
-    assert rows(found, "train") == [
-        [row, f"classes train a {row}", label] for row, label in enumerate([0, 1, 1, 0])
-    ]
-    assert rows(found, "test")[0] == [0, "classes validation_matched a 0", 0]
-
-
-def test_another_subset_and_another_commit_have_other_texts(told: Told) -> None:
-    assert rows(told.online["others"], "train")[0][1] == "others train a 0"
-    assert rows(told.online["new"], "train")[0][1] == "classes train b 0"
-
-
-def test_slices_and_sums_of_splits_are_counted_from_0(told: Told) -> None:
-    assert rows(told.online["slices"], "train") == [
-        [0, "classes train a 1", 1],
-        [1, "classes train a 2", 1],
-    ]
-    assert rows(told.online["slices"], "test") == [
-        [0, "classes train a 0", 0],
-        [1, "classes test a 3", 0],
-    ]
-
-
-def test_a_branch_is_read_at_the_commit_that_it_stands_for(told: Told) -> None:
-    found = told.online["branch"]
-    assert found["commit"] == NEW
-    assert rows(found, "train")[0] == [0, "train 0", 0]
-
-
-def test_words_that_pandas_takes_for_missing_are_texts(told: Told) -> None:
-    assert rows(told.online["plain"], "train") == [[0, "NA", 0], [1, "None", 1], [2, "007", 1]]
-
-
-def test_values_may_name_classes_or_number_them(told: Told) -> None:
-    assert [label for *_, label in rows(told.online["words"], "train")] == [1, 0, 0, 1]
+@pytest.mark.parametrize(
+    ("task", "split", "expected"),
+    [
+        ("classes", "train", [(f"classes train a {n}", n in (1, 2)) for n in range(4)]),
+        ("others", "train", [(f"others train a {n}", n in (1, 2)) for n in range(4)]),
+        ("new", "train", [(f"classes train b {n}", n in (1, 2)) for n in range(4)]),  # a commit
+        ("slices", "train", [("classes train a 1", 1), ("classes train a 2", 1)]),
+        ("slices", "test", [("classes train a 0", 0), ("classes test a 3", 0)]),
+        ("branch", "train", [(f"train {n}", n in (1, 2)) for n in range(4)]),
+        ("plain", "train", [("NA", 0), ("None", 1), ("007", 1)]),  # missing for pandas
+        ("words", "train", [(f"classes train a {n}", n not in (1, 2)) for n in range(4)]),  # values
+        ("intact", "test", [("test", 1)] * 9),  # cut off at first
+    ],
+)
+def test_splits_are_read_at_their_commit_with_rows_from_0(
+    told: Told, task: str, split: str, expected: list[tuple[str, int]]
+) -> None:
+    assert "rows" in told.online[task], told.online[task]
+    found = [row[1:] for row in told.online[task]["rows"] if row[0] == split]
+    assert found == [[row, *of_row] for row, of_row in enumerate(expected)]
+    assert told.online[task]["commit"] == (NEW if task in ("new", "branch") else OLD)
 
 
 @pytest.mark.parametrize(
@@ -275,14 +250,6 @@ def test_a_wrong_split_is_told_before_anything_is_downloaded(told: Told) -> None
     assert not any(line.startswith("GET") and line.endswith(".parquet") for line in about)
 
 
-def test_no_code_of_a_data_set_is_run(told: Told) -> None:
-    assert not list(told.folder.rglob("hacked"))
-
-
-def test_a_cut_off_download_is_loaded_once_it_is_whole(told: Told) -> None:
-    assert len(rows(told.online["intact"], "test")) == 9
-
-
 def test_what_was_loaded_is_read_without_the_hub(told: Told) -> None:
     for task in ("classes", "others", "slices", "new", "plain", "words"):
         assert told.offline[task] == told.online[task], task
@@ -298,5 +265,8 @@ def test_a_cache_that_can_not_be_written_is_read(told: Told) -> None:
     assert told.read_only == {name: told.online[name] for name in ("classes", "new")}
 
 
-def test_nothing_is_left_in_the_working_directory(told: Told) -> None:
+def test_no_code_of_a_data_set_is_run_and_nothing_is_left_in_the_working_directory(
+    told: Told,
+) -> None:
+    assert not list(told.folder.rglob("hacked"))
     assert [path.name for path in (told.folder / "work").rglob("*")] == ["org", "set", "train.csv"]

@@ -1,6 +1,7 @@
 """Label words: their tokens are those of demonstrations, and words that begin alike are refused."""
 
 import json
+from collections.abc import Sequence
 
 import polars as pl
 import pytest
@@ -10,43 +11,49 @@ from anchorflow.model.tokenizer import token_groups
 from anchorflow.prepare.label_words import (
     WORDS,
     drawn_label_words,
-    label_tokens,
     taken_together,
     with_distinct_labels,
     word_tokens,
     words_in_order,
 )
 from anchorflow.prepare.prompts import build_prompts
-from anchorflow.prepare.template import Template, Tokenizer, build_prompt
+from anchorflow.prepare.template import Template, Tokenizer, Wording, build_prompt
 from review_prompts import LABELS, MAKERS, SPACED, TEMPLATE, samples, trained
 from stub_tokenizers import StubEncoding, StubTokenizer
 
 
-def test_all_label_words_that_begin_alike_are_named_with_a_line_to_paste() -> None:
-    words = [" Net rise", " Fire place", " Entity", " Net fall", " Fire work", " Fire wall"]
-    with pytest.raises(InputError) as error:
-        label_tokens("trec", SPACED, TEMPLATE, words, "tiny")
-    assert str(error.value) == (
-        "tasks.trec.labels: for model tiny, label words begin with the same token: "
-        '"Net rise", "Net fall"; "Fire place", "Fire work", "Fire wall"; '
-        'write, for example, labels: [" rise", " place", " Entity", " fall", " work", " wall"], '
-        'with what the data call them under values, or set "scoring: whole_word".'
-    )
+def worded(words: Sequence[str], tokenizer: Tokenizer = SPACED, name: str = "reviews") -> Wording:
+    return Wording(name, tokenizer, TEMPLATE, words, "tiny")
+
+
+ALIKE = r"^tasks\.trec\.labels: for model tiny, label words begin with the same token: "
 
 
 @pytest.mark.parametrize(
-    ("pattern", "offered"),
-    [(r" [A-Z]|(?s:.)", [" A", " B", " C"]), (r" |(?s:[^ ])", None)],  # or every word begins alike
+    ("tokenizer", "words", "offered"),
+    [
+        (
+            SPACED,
+            [" Net rise", " Fire place", " Entity", " Net fall", " Fire work", " Fire wall"],
+            [" rise", " place", " Entity", " fall", " work", " wall"],
+        ),
+        # Within a token, letters differ, unless every word begins alike.
+        (StubTokenizer(r" [A-Z]|(?s:.)"), [" Entity", " Person", " Personal"], [" A", " B", " C"]),
+        (StubTokenizer(r" |(?s:[^ ])"), [" Entity", " Person", " Personal"], None),
+    ],
 )
-def test_letters_are_offered_where_words_differ_within_a_token(
-    pattern: str, offered: list[str] | None
+def test_label_words_that_begin_alike_are_named_with_a_line_to_paste(
+    tokenizer: StubTokenizer, words: list[str], offered: list[str] | None
 ) -> None:
-    words = [" Entity", " Person", " Personal"]
-    with pytest.raises(InputError) as error:
-        label_tokens("trec", StubTokenizer(pattern), TEMPLATE, words, "m")
-    assert ("for example" in str(error.value)) == (offered is not None)
-    if offered:
-        assert f"labels: {json.dumps(offered)}, with" in str(error.value)
+    with pytest.raises(InputError, match=ALIKE) as error:
+        word_tokens(worded(words, tokenizer, "trec"))
+    said = str(error.value).partition("the same token: ")[2]
+    line = f"write, for example, labels: {json.dumps(offered)}, with what the data call them"
+    assert (line in said) == ("for example" in said) == (offered is not None)
+    assert said.endswith('set "scoring: whole_word".')
+    if tokenizer is SPACED:
+        groups = '"Net rise", "Net fall"; "Fire place", "Fire work", "Fire wall"; '
+        assert said.startswith(groups)
 
 
 def test_whole_words_may_begin_alike_and_remain_as_they_are() -> None:
@@ -77,44 +84,40 @@ def test_an_analysis_of_one_token_takes_labels_that_share_it_as_the_first_of_the
 
 def test_of_whole_words_what_all_begin_with_is_template_though_some_still_begin_alike() -> None:
     words = [" the fire place", " the fire work", " the sea"]
-    template, rest = with_distinct_labels("reviews", SPACED, TEMPLATE, words, "tiny", True)
-    assert template == Template.parse("Review: {text}\nSentiment: the{label}")
-    assert rest == [" fire place", " fire work", " sea"]
+    found = with_distinct_labels(worded(words), True)
+    assert found.template == Template.parse("Review: {text}\nSentiment: the{label}")
+    assert found.labels == [" fire place", " fire work", " sea"]
 
 
 def test_what_all_label_words_begin_with_belongs_to_the_template() -> None:
-    very = [" very bad", " very good"]
-    template, words = with_distinct_labels("reviews", SPACED, TEMPLATE, very, "tiny")
-    assert template == Template.parse("Review: {text}\nSentiment: very{label}")
-    assert words == [" bad", " good"]
+    found = with_distinct_labels(worded([" very bad", " very good"]))
+    assert found.template == Template.parse("Review: {text}\nSentiment: very{label}")
+    assert found.labels == [" bad", " good"]
     # In full: [Review][:][ y][\n][Sentiment][:][ very][ good][\n] and the query of 7 tokens.
-    prompt = build_prompt(SPACED, template, [("y", " good")], "z")
-    assert prompt.label_positions == [7]
-    assert prompt.label_ends == [8]
-    assert prompt.target_position == 15
+    prompt = build_prompt(SPACED, found.template, [("y", " good")], "z")
+    assert (prompt.label_positions, prompt.label_ends, prompt.target_position) == ([7], [8], 15)
     assert prompt.token_ids[15] == prompt.token_ids[6] == sum(map(ord, " very"))
     plain = build_prompt(SPACED, TEMPLATE, [("y", " very good")], "z")
     assert prompt.token_ids[:-1] == plain.token_ids
 
 
-def test_label_words_that_differ_in_their_first_tokens_are_left_alone() -> None:
-    for words in ([" very bad", " good"], [" bad", " good"]):
-        found = with_distinct_labels("reviews", SPACED, TEMPLATE, words, "tiny")
-        assert found == (TEMPLATE, words)
+@pytest.mark.parametrize("words", [[" very bad", " good"], [" bad", " good"]])
+def test_label_words_that_differ_in_their_first_tokens_are_left_alone(words: list[str]) -> None:
+    assert with_distinct_labels(worded(words)) == worded(words)
 
 
 CUT = StubTokenizer(r" very(?= )| ?\w|\s|.")  # " very" is two tokens at the end of a prompt
-ALIKE = "^tasks.trec.label_words.symbols: for model m, label words begin with the same token"
+SAME = "^tasks.trec.label_words.symbols: for model tiny, label words begin with the same token"
 
 
 @pytest.mark.parametrize(
     ("tokenizer", "words", "whole_words", "sentence"),
     [
         # Not all of them share it.
-        (SPACED, [" very bad", " very good", " fine"], False, f'{ALIKE}: "very bad", "very good"'),
-        (SPACED, [" very", " very good"], False, ALIKE),  # nothing remains of the first one
-        (SPACED, [" good one", " good one"], False, ALIKE),
-        (CUT, [" very b", " very g"], False, ALIKE),
+        (SPACED, [" very bad", " very good", " fine"], False, f'{SAME}: "very bad", "very good"'),
+        (SPACED, [" very", " very good"], False, SAME),  # nothing remains of the first one
+        (SPACED, [" good one", " good one"], False, SAME),
+        (CUT, [" very b", " very g"], False, SAME),
         (CUT, [" very b", " very g"], True, "all label words begin with the same token, which"),
         (SPACED, [" very", " very good"], True, 'begins with .* in "very good" and "very", so'),
     ],
@@ -123,14 +126,7 @@ def test_label_words_that_no_template_tells_apart_are_refused(
     tokenizer: StubTokenizer, words: list[str], whole_words: bool, sentence: str
 ) -> None:
     with pytest.raises(InputError, match=sentence):
-        with_distinct_labels("trec+symbols", tokenizer, TEMPLATE, words, "m", whole_words)
-
-
-def test_first_tokens_of_label_words_are_in_label_order() -> None:
-    characters = StubTokenizer(r" [A-Z]|(?s:.)")
-    words = [" Negative", " Positive", " Mixed"]
-    expected = [ord(" ") + ord(letter) for letter in "NPM"]
-    assert label_tokens("reviews", characters, TEMPLATE, words, "tiny") == expected
+        with_distinct_labels(worded(words, tokenizer, "trec+symbols"), whole_words)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +149,7 @@ def test_a_label_word_whose_last_token_takes_in_the_newline_is_warned_of(
 def test_tokens_of_a_label_word_are_those_of_every_demonstration_of_it(name: str) -> None:
     tokenizer = trained(name)
     words = [" Negative reviews", " Positive answers"]
-    found = word_tokens("reviews", tokenizer, TEMPLATE, words, "tiny")
+    found = word_tokens(worded(words, tokenizer))
     for text in ("a fine film", "dull\n"):
         prompt = build_prompt(tokenizer, TEMPLATE, [(text, word) for word in words], text)
         spans = zip(prompt.label_positions, prompt.label_ends, strict=True)
@@ -165,13 +161,11 @@ def test_tokens_of_a_label_word_are_those_of_every_demonstration_of_it(name: str
 
 @pytest.mark.parametrize("pattern", [r":[^\n]*|[^\n:]+|\n", r"(?s)Sentiment:.|."])
 def test_a_label_word_merged_with_what_precedes_it_is_refused(pattern: str) -> None:
-    with pytest.raises(
-        InputError, match=r"^tasks.reviews.labels: .*' Negative'.*; begin it with a space"
-    ):
-        label_tokens("reviews", StubTokenizer(pattern), TEMPLATE, LABELS, "tiny")
+    said = r"^tasks.reviews.labels: .*' Negative'.*; begin it with a space"
+    with pytest.raises(InputError, match=said):
+        word_tokens(worded(LABELS, StubTokenizer(pattern)))
 
 
-OWN = [" Negative", " Positive"]
 CELL = "reviews+random"
 
 
@@ -200,7 +194,7 @@ class Known:
 
 
 def drawn(tokenizer: Tokenizer, cell: str = CELL, seed: int = 0) -> list[str]:
-    return drawn_label_words(cell, seed, tokenizer, TEMPLATE, OWN, "tiny")
+    return drawn_label_words(worded(LABELS, tokenizer, cell), seed)
 
 
 def test_there_are_two_hundred_words_which_differ() -> None:
@@ -218,7 +212,7 @@ def test_every_seed_task_and_name_is_a_draw_of_its_own_and_always_the_same() -> 
 
 
 def test_words_are_written_as_the_own_ones_and_are_none_of_them() -> None:
-    assert {*words_in_order(CELL, 0, OWN)} == {f" {word.capitalize()}" for word in WORDS}
+    assert {*words_in_order(CELL, 0, LABELS)} == {f" {word.capitalize()}" for word in WORDS}
     assert {*words_in_order(CELL, 0, ["no", "Yes"])} == {*WORDS}
     own = [" House", " Boat"]
     assert len(found := words_in_order(CELL, 0, own)) == 198
@@ -226,11 +220,11 @@ def test_words_are_written_as_the_own_ones_and_are_none_of_them() -> None:
 
 
 def test_only_words_of_one_token_are_drawn_so_models_that_know_the_same_have_the_same() -> None:
-    first, second, third, *_ = (word.strip() for word in words_in_order(CELL, 0, OWN))
+    first, second, third, *_ = (word.strip() for word in words_in_order(CELL, 0, LABELS))
     assert drawn(Known(first, second, third)) == [f" {first}", f" {second}"]
     partly = Known(first, third)
     assert drawn(partly) == [f" {first}", f" {third}"]
-    tokens = word_tokens(CELL, partly, TEMPLATE, drawn(partly), "tiny")
+    tokens = word_tokens(worded(drawn(partly), partly, CELL))
     assert tokens == [[100_000], [100_001]]
 
 
@@ -244,6 +238,6 @@ def test_a_vocabulary_with_too_few_of_the_words_is_told(unknown: bool) -> None:
 
 
 def test_a_single_word_that_is_unknown_is_not_drawn() -> None:
-    first, *others = (word.strip() for word in words_in_order(CELL, 0, OWN))
+    first, *others = (word.strip() for word in words_in_order(CELL, 0, LABELS))
     assert drawn(Known(*others, unknown=True)) == [f" {word}" for word in others[:2]]
     assert drawn(Known(first, *others, unknown=True))[0] == f" {first}"

@@ -194,7 +194,8 @@ IN_FP8 = PLAIN.to(torch.float8_e4m3fn)
         (to_8_bits, 16, "says fp8, but none of its tensors is"),
         (
             then(to_fp8(16), weight_scale_inv=None),
-            *(16, f"{UP} is stored as F8_E4M3 without its scale, {UP}_scale_inv; replace"),
+            16,
+            f"{UP} is stored as F8_E4M3 without its scale, {UP}_scale_inv; replace",
         ),
         # Each is multiplied by its scale in transformers, also if it is plain.
         (
@@ -205,11 +206,13 @@ IN_FP8 = PLAIN.to(torch.float8_e4m3fn)
         # 48 rows in blocks of 32 have 2 scales, which transformers takes for blocks of 24.
         (
             then(nothing, weight=IN_FP8, weight_scale_inv=torch.ones(2, 1)),
-            *(32, f"{UP}_scale_inv is F32 of shape [2, 1], but dequantization takes a"),
+            32,
+            f"{UP}_scale_inv is F32 of shape [2, 1], but dequantization takes a",
         ),
         (
             then(to_fp8(16), weight_scale_inv=SCALES.to(torch.uint8)),
-            *(16, f"{UP}_scale_inv is U8 of shape [3, 2], but dequantization takes a sca"),
+            16,
+            f"{UP}_scale_inv is U8 of shape [3, 2], but dequantization takes a sca",
         ),
         (with_other_names, 16, "down_proj.weight is stored as F8_E4M3 without its scale, model.la"),
         # Another name by which transformers also looks for it; it would not say which one.

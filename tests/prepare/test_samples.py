@@ -35,10 +35,14 @@ def of(samples: pl.DataFrame, protocol: str) -> pl.DataFrame:
     return samples.filter(pl.col("demonstrations") == protocol)
 
 
-def test_samples_have_the_types_of_their_table() -> None:
+def test_samples_are_of_their_table_and_both_protocols_have_the_same_test_texts() -> None:
     samples = draw()
     assert samples.schema == frame_schema(SAMPLES)
+    keys = ["task", "seed", "example", "text", "label"]
+    assert of(samples, "fixed").select(keys).equals(of(samples, "per_example").select(keys))
     assert len(samples) == 2 * 8
+    everything = of(draw(test_examples=1000), "fixed")  # a test split with fewer is used whole
+    assert everything["example"].to_list() == list(range(20))
 
 
 def test_a_draw_depends_on_task_and_seed_alone_and_differs_with_both() -> None:
@@ -57,18 +61,14 @@ def test_more_test_texts_leave_the_demonstrations_as_they_are() -> None:
     shown = {row["example"]: row for row in of(many, "per_example").iter_rows(named=True)}
     for row in of(few, "per_example").iter_rows(named=True):
         assert shown[row["example"]] == row
-    assert (
-        of(few, "fixed")["demonstration_rows"][0].to_list()
-        == of(many, "fixed")["demonstration_rows"][0].to_list()
-    )
+    first = [of(s, "fixed")["demonstration_rows"][0].to_list() for s in (few, many)]
+    assert first[0] == first[1]
 
 
-def test_demonstrations_are_drawn_for_each_example_or_once() -> None:
-    drawn = [tuple(rows) for rows in of(draw(), "per_example")["demonstration_rows"]]
-    assert len({*drawn}) == len(drawn) == 8
-    drawn = [tuple(rows) for rows in of(draw(), "fixed")["demonstration_rows"]]
-    assert len({*drawn}) == 1
-    assert len(drawn) == 8
+@pytest.mark.parametrize(("protocol", "draws"), [("per_example", 8), ("fixed", 1)])
+def test_demonstrations_are_drawn_for_each_example_or_once(protocol: str, draws: int) -> None:
+    drawn = [tuple(rows) for rows in of(draw(), protocol)["demonstration_rows"]]
+    assert (len({*drawn}), len(drawn)) == (draws, 8)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -87,12 +87,6 @@ def test_no_text_is_drawn_twice(protocol: str) -> None:
         assert sorted(rows) == list(range(30))
 
 
-def test_test_texts_are_the_same_for_both_protocols() -> None:
-    samples = draw()
-    keys = ["task", "seed", "example", "text", "label"]
-    assert of(samples, "fixed").select(keys).equals(of(samples, "per_example").select(keys))
-
-
 def test_texts_and_labels_belong_to_the_drawn_rows() -> None:
     for row in draw().iter_rows(named=True):
         assert row["text"] == f"reviews test {row['example']}"
@@ -101,11 +95,6 @@ def test_texts_and_labels_belong_to_the_drawn_rows() -> None:
             f"reviews train {r}" for r in row["demonstration_rows"]
         ]
         assert row["demonstration_labels"] == [r % 3 for r in row["demonstration_rows"]]
-
-
-def test_a_test_split_with_fewer_texts_is_used_whole() -> None:
-    samples = draw(test_examples=1000)
-    assert of(samples, "fixed")["example"].to_list() == list(range(20))
 
 
 @pytest.mark.parametrize(

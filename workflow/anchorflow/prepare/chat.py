@@ -24,7 +24,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import tokenizers
 from jinja2 import TemplateError
@@ -63,16 +63,11 @@ class Turn:
         return "".join(text for _, text in self.segments)
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """What a template writes around the contents of a sequence of roles.
+class _Frame(NamedTuple):
+    """What a template writes around the contents of a sequence of roles."""
 
-    ``around`` is the text before, between and after them; ``blanks`` are the spaces in it that
-    directly precede each content and belong to it.
-    """
-
-    around: tuple[str, ...]
-    blanks: tuple[str, ...]
+    around: tuple[str, ...]  # the text before, between and after them
+    blanks: tuple[str, ...]  # the spaces in it that directly precede each content and belong to it
 
 
 @dataclass(frozen=True)
@@ -126,16 +121,16 @@ class Chat:
         spoken = []
         begin_of_answer = [(ANSWER, answer)] if answer else []
         for segments, label in demonstrations:
-            segments_of_turn = _stripped([*begin_of_answer, label])
-            spoken += [Turn("user", _stripped(segments)), Turn("assistant", segments_of_turn)]
+            spoken.append(Turn("user", _stripped(segments)))
+            spoken.append(Turn("assistant", _stripped([*begin_of_answer, label])))
         spoken.append(Turn("user", _stripped(query)))
         if instruction is None:
             return spoken
-        segments_of_turn = _stripped([instruction])
+        told = _stripped([instruction])
         if self.takes_system:
-            return [Turn("system", segments_of_turn), *spoken]
+            return [Turn("system", told), *spoken]
         begin, *others = spoken
-        return [Turn("user", (*segments_of_turn, (FORMAT, "\n\n"), *begin.segments)), *others]
+        return [Turn("user", (*told, (FORMAT, "\n\n"), *begin.segments)), *others]
 
     def wrap(self, turns: Sequence[Turn], where: str = "") -> list[Segment]:
         """One prompt of :meth:`wrap_all`."""
@@ -167,18 +162,12 @@ class Chat:
         source = self.template.source
         if "strftime_now" in source and "date_string" not in source:
             raise self._refusal("asks for today's date (strftime_now)", where)
-        messages = [
-            {"role": role, "content": content}
-            for role, content in zip(roles, contents, strict=True)
-        ]
+        spoken = zip(roles, contents, strict=True)
+        messages = [{"role": role, "content": content} for role, content in spoken]
+        variables = {**self.template.special_tokens, **VARIABLES}
+        how = {"chat_template": source, "add_generation_prompt": True, "tokenize": False}
         try:
-            text = _renderer().apply_chat_template(
-                messages,
-                chat_template=source,
-                add_generation_prompt=True,
-                tokenize=False,
-                **{**self.template.special_tokens, **VARIABLES},
-            )
+            text = _renderer().apply_chat_template(messages, **how, **variables)
         except Exception as error:  # a template can fail in any way
             reason = " ".join(str(error).split()) or type(error).__name__
             if type(error) is not TemplateError:

@@ -99,7 +99,12 @@ def _join_parts(name: str, settings: Mapping[str, Any], path: Path) -> None:
     digest = hashlib.sha256()
     with open(path, "wb") as whole:
         for part in settings["files"]:
-            with open(_part(name, part), "rb") as file:
+            source = packaged(f"models.{name}.files", part)
+            if not source.is_file():
+                raise InputError(
+                    f"models.{name}.files: there is no file {source}; correct the path."
+                )
+            with open(source, "rb") as file:
                 while block := file.read(2**20):
                     digest.update(block)
                     whole.write(block)
@@ -108,13 +113,6 @@ def _join_parts(name: str, settings: Mapping[str, Any], path: Path) -> None:
             f"models.{name}.sha256: the GGUF file has the checksum {digest.hexdigest()}, not "
             f"{settings['sha256']}; reinstall the package or correct the checksum."
         )
-
-
-def _part(name: str, part: str) -> Path:
-    path = packaged(f"models.{name}.files", part)
-    if not path.is_file():
-        raise InputError(f"models.{name}.files: there is no file {path}; correct the path.")
-    return path
 
 
 @contextlib.contextmanager
@@ -218,9 +216,7 @@ def check_tensors(
     transformers_logging.disable_progress_bar()
     with torch.device("meta"):
         skeleton = AutoModelForCausalLM.from_config(config)
-    shapes = {
-        tensor: torch.empty(stored.shape, device="meta") for tensor, stored in tensors.items()
-    }
+    shapes = {name: torch.empty(part.shape, device="meta") for name, part in tensors.items()}
     with damage_reported(name, where):
         model, found = type(skeleton).from_pretrained(
             None,
@@ -407,10 +403,11 @@ def dequantized(
     for tensor, stored in tensors.items():
         if tensor in quantized:
             plain[tensor] = Stored("F32", stored.shape)
-        elif tensor.removesuffix(_SCALE) not in quantized and not _of_activations(
-            tensor, quantized
-        ):
-            plain[tensor] = stored
+        elif tensor.removesuffix(_SCALE) not in quantized:
+            module, _, kind = tensor.rpartition(".")
+            # Dequantized weights do without what scales their inputs.
+            if kind != "activation_scale" or f"{module}.weight" not in quantized:
+                plain[tensor] = stored
     for tensor in plain:
         if tensor.endswith(_SCALE):
             raise InputError(
@@ -443,9 +440,3 @@ def _check_scale(
             f"dequantization takes {wanted}, without rest, for the weight of shape {list(shape)}; "
             f"{_REMEDY}."
         )
-
-
-def _of_activations(tensor: str, quantized: set[str]) -> bool:
-    """Whether a tensor scales the inputs of a quantized weight; dequantized ones do without."""
-    module, _, kind = tensor.rpartition(".")
-    return kind == "activation_scale" and f"{module}.weight" in quantized

@@ -26,13 +26,6 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # stands for a byte of an unknown charac
 _PRIVATE = 0xF0000  # the first of 65,534 characters of private use
 
 
-class AddedToken(Protocol):
-    """A token that a tokenizer cuts out of a text before anything else."""
-
-    content: str
-    special: bool
-
-
 class Encoding(Protocol):
     """A tokenized text."""
 
@@ -63,7 +56,7 @@ class Tokenizer(Protocol):
         """Of the object, since copies of it are kept."""
 
     def get_added_tokens_decoder(self) -> Mapping[int, Any]:
-        """The added tokens by their ids, see :class:`AddedToken`."""
+        """By id, the added tokens, with their ``content`` and whether they are ``special``."""
 
 
 @functools.lru_cache(maxsize=8)
@@ -142,13 +135,14 @@ def _encode_once(
     return encoding
 
 
-def _located(
-    segments: Sequence[Segment], encoding: Encoding, control: Mapping[int, str]
-) -> tuple[Tokens, list[int]]:
-    """Tokens with their offsets, and which of them are control tokens that cover contents.
+def _in_contents(
+    segments: Sequence[Segment], encoding: Encoding, control: Mapping[int, str], unknown: int | None
+) -> tuple[Tokens, str | None]:
+    """Tokens with their offsets, and a control token that covers characters of a content, if any.
 
     Some control tokens take the white space beside them. That of a content belongs to none of them,
-    so they cover their own name alone.
+    so they cover their own name alone. The unknown token counts where a content has its name, not
+    where it stands for a character.
     """
     text = "".join(part for _, part in segments)
     begins, ends, reached = [], [], 0
@@ -162,31 +156,17 @@ def _located(
         following = bisect_right(ends, first)  # the first content that ends after its begin
         return first < last and following < len(ends) and begins[following] < last
 
-    offsets, covering = list(encoding.offsets), []
+    offsets, found = list(encoding.offsets), None
     for place, token in enumerate(encoding.ids):
         if token in control and in_content(*offsets[place]):
             at = text.find(control[token], *offsets[place])
             if at >= 0:
                 offsets[place] = at, at + len(control[token])
-            if in_content(*offsets[place]):
-                covering.append(place)
-    return Tokens(list(encoding.ids), offsets), covering
-
-
-def _in_contents(
-    segments: Sequence[Segment], encoding: Encoding, control: Mapping[int, str], unknown: int | None
-) -> tuple[Tokens, str | None]:
-    """The tokens, and a control token that covers characters of a content, if there is one.
-
-    The unknown token counts where a content has its name, not where it stands for a character.
-    """
-    text = "".join(part for _, part in segments)
-    tokens, covering = _located(segments, encoding, control)
-    for place in covering:
-        token, (first, last) = tokens.ids[place], tokens.offsets[place]
-        if token != unknown or text[first:last].strip() == control[token]:
-            return tokens, control[token]
-    return tokens, None
+            first, last = offsets[place]
+            is_name = token != unknown or text[first:last].strip() == control[token]
+            if found is None and is_name and in_content(first, last):
+                found = control[token]
+    return Tokens(list(encoding.ids), offsets), found
 
 
 def _private_names(control: Mapping[int, str]) -> dict[str, str]:

@@ -17,24 +17,18 @@ def described_texts(texts: pl.DataFrame, labels: Sequence[str]) -> list[str]:
 
     ``texts`` are those of one task; label words are in label order.
     """
-    counts = {split: of_labels(texts.filter(split=split), labels) for split in SPLITS}
-    by_length = texts.sort(pl.col("text").str.len_chars(), maintain_order=True)
-    first = [(word, texts.filter(label=label)["text"]) for label, word in enumerate(labels)]
-    return (
-        [
-            f"{_number(len(texts.filter(split=split)), _NAMES[split])} ({listed})"
-            for split, listed in counts.items()
-        ]
-        + [
-            f"{which} text: {excerpt(by_length['text'][place])}"
-            for which, place in (("shortest", 0), ("longest", -1))
-        ]
-        + [
-            f"the first text of {word.strip()}: {excerpt(of_label[0])}"
-            for word, of_label in first
-            if len(of_label)
-        ]
-    )
+    by_length = texts.sort(pl.col("text").str.len_chars(), maintain_order=True)["text"]
+    said = []
+    for split in SPLITS:
+        of_split = texts.filter(split=split)
+        listed = of_labels(of_split, labels)
+        said.append(f"{_number(len(of_split), _NAMES[split])} ({listed})")
+    said += [f"shortest text: {excerpt(by_length[0])}", f"longest text: {excerpt(by_length[-1])}"]
+    for label, word in enumerate(labels):
+        of_label = texts.filter(label=label)["text"]
+        if len(of_label):
+            said.append(f"the first text of {word.strip()}: {excerpt(of_label[0])}")
+    return said
 
 
 def remarks(

@@ -57,7 +57,7 @@ def _module_types(folder: Path) -> list[str]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """An encoder's weights, including those of its modules in subfolders."""
+    """An encoder's weights, also those of its modules in subfolders."""
     return sorted(folder.rglob("*.safetensors"))
 
 
@@ -131,13 +131,8 @@ def _log_truncated(encoder: "SentenceTransformer", texts: list[str]) -> None:
     tokens = encoder.tokenizer(texts, truncation=False, verbose=False)["input_ids"]
     longer = sum(len(ids) > limit for ids in tokens)
     if longer:
-        log.warning(
-            "%d of %d texts are longer than the encoder's limit of %d tokens; only their beginning "
-            "is embedded.",
-            longer,
-            len(texts),
-            limit,
-        )
+        said = "%d of %d texts are longer than the encoder's limit of %d tokens; only their "
+        log.warning(said + "beginning is embedded.", longer, len(texts), limit)
 
 
 def embed_with_further(

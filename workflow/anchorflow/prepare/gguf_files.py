@@ -91,9 +91,10 @@ def follow(name: str, file: Path, tokenizer: Tokenizer) -> bool | None:
     Returns whether the file's kind of tokenizer adds BOS although no key says so; None if a key
     does.
     """
-    said = {
-        key: field.contents() for key, field in gguf.GGUFReader(file).fields.items() if _is(key)
-    }
+    fields = gguf.GGUFReader(file).fields
+    parts = ("model", "pre", "add_space_prefix", "add_bos_token")
+    keys = [key for part in parts if (key := f"tokenizer.ggml.{part}") in fields]
+    said = {key: fields[key].contents() for key in keys}
     pre = str(said.get("tokenizer.ggml.pre", "none"))
     if said.get("tokenizer.ggml.model") == _BYTE_LEVEL:
         if pre not in SPLITTING:
@@ -103,12 +104,9 @@ def follow(name: str, file: Path, tokenizer: Tokenizer) -> bool | None:
                 'tokenizer.json and "source: local".'
             )
         if SPLITTING[pre] == _DIGITS:
-            tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-                [
-                    pre_tokenizers.Digits(individual_digits=True),
-                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
-                ]
-            )
+            digits = pre_tokenizers.Digits(individual_digits=True)
+            in_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+            tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, in_bytes])
         if pre in _WORDS_FIRST:
             model: Any = tokenizer.model
             model.ignore_merges = True
@@ -123,9 +121,3 @@ def follow(name: str, file: Path, tokenizer: Tokenizer) -> bool | None:
             'use the model\'s folder with its tokenizer.json and "source: local".'
         )
     return None if "tokenizer.ggml.add_bos_token" in said else pre in _WORDS_FIRST
-
-
-def _is(key: str) -> bool:
-    return key in {
-        f"tokenizer.ggml.{part}" for part in ("model", "pre", "add_space_prefix", "add_bos_token")
-    }

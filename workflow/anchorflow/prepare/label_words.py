@@ -9,7 +9,7 @@ import json
 import logging
 import string
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations, takewhile
 
 import polars as pl
@@ -17,8 +17,7 @@ import polars as pl
 from anchorflow.config.cell_names import labels_key, task_of, words_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.tokenizer import token_groups
-from anchorflow.prepare.control_tokens import Tokenizer
-from anchorflow.prepare.template import PromptError, Template, build_prompt, locate
+from anchorflow.prepare.template import PromptError, Wording, build_prompt, locate
 from anchorflow.random_draws import generator
 
 log = logging.getLogger(__name__)
@@ -52,37 +51,24 @@ def leading_space(word: str) -> str:
     return word[: len(word) - len(word.lstrip())]
 
 
-def label_tokens(
-    name: str, tokenizer: Tokenizer, template: Template, labels: Sequence[str], model: str
-) -> list[int]:
-    """First token id of each label word, of :func:`word_tokens`, in label order."""
-    return [word[0] for word in word_tokens(name, tokenizer, template, labels, model)]
-
-
-def word_tokens(
-    name: str,
-    tokenizer: Tokenizer,
-    template: Template,
-    labels: Sequence[str],
-    model: str,
-    whole_words: bool = False,
-) -> list[list[int]]:
+def word_tokens(wording: Wording, whole_words: bool = False) -> list[list[int]]:
     """All token ids of each label word as the continuation of a prompt, in label order.
 
     A demonstration's label word has the same tokens. First tokens have to differ, or with
     ``whole_words`` no word may begin another, so that every label can be predicted.
     """
+    key, labels = f"{labels_key(wording.name)}: for model {wording.model}", wording.labels
     found: list[list[int]] = []
-    for tokens in _tokens_of(tokenizer, template, labels):
+    for tokens in _tokens_of(wording, labels):
         if isinstance(tokens, PromptError):
-            raise InputError(f"{labels_key(name)}: for model {model}, {tokens}")
+            raise InputError(f"{key}, {tokens}")
         found.append(tokens)
     if whole_words:
-        _check_no_word_begins_another(name, labels, found, model)
+        _check_no_word_begins_another(key, labels, found)
         return found
     alike = _that_begin_alike(labels, found)
     if alike:
-        offered = _words_that_differ(tokenizer, template, labels, alike)
+        offered = _words_that_differ(wording, alike)
         instead = ""
         if offered:
             instead = (
@@ -90,8 +76,8 @@ def word_tokens(
                 "under values, or "
             )
         raise _SameTokenError(
-            f"{labels_key(name)}: for model {model}, label words begin with the same token: "
-            f'{_listed(alike)}; {instead}set "scoring: whole_word".'
+            f"{key}, label words begin with the same token: {_listed(alike)}; {instead}set "
+            '"scoring: whole_word".'
         )
     return found
 
@@ -109,7 +95,7 @@ def _listed(groups: Sequence[Sequence[str]]) -> str:
 
 
 def _check_no_word_begins_another(
-    name: str, labels: Sequence[str], found: Sequence[Sequence[int]], model: str
+    key: str, labels: Sequence[str], found: Sequence[Sequence[int]]
 ) -> None:
     pairs = [
         f'"{labels[longer].strip()}" and "{labels[shorter].strip()}"'
@@ -118,15 +104,12 @@ def _check_no_word_begins_another(
     ]
     if pairs:
         raise InputError(
-            f"{labels_key(name)}: for model {model}, the first word begins with all tokens of the "
-            f"second one in {'; '.join(pairs)}, so scores of whole words can't distinguish them; "
-            "choose others."
+            f"{key}, the first word begins with all tokens of the second one in "
+            f"{'; '.join(pairs)}, so scores of whole words can't distinguish them; choose others."
         )
 
 
-def _words_that_differ(
-    tokenizer: Tokenizer, template: Template, labels: Sequence[str], alike: Sequence[Sequence[str]]
-) -> list[str] | None:
+def _words_that_differ(wording: Wording, alike: Sequence[Sequence[str]]) -> list[str] | None:
     """Label words to suggest in place of those that begin alike; None if no suggestion works.
 
     They are the same words without their common beginning, or else single letters.
@@ -134,41 +117,32 @@ def _words_that_differ(
     shorter: dict[str, str] = {}
     for words in alike:
         parts = [word.strip().split(" ") for word in words]
-        shared = sum(
-            1 for _ in takewhile(lambda words: len({*words}) == 1, zip(*parts, strict=False))
-        )
-        shorter |= {
-            word: leading_space(word) + " ".join(part[shared:])
-            for word, part in zip(words, parts, strict=True)
-        }
+        together = takewhile(lambda firsts: len({*firsts}) == 1, zip(*parts, strict=False))
+        shared = len(list(together))
+        for word, part in zip(words, parts, strict=True):
+            shorter[word] = leading_space(word) + " ".join(part[shared:])
+    labels = wording.labels
     space = leading_space(labels[0])
     capitals_first = string.ascii_letters.swapcase()
     letters = [space + letter for letter in capitals_first[: len(labels)]]
     for offered in ([shorter.get(word, word) for word in labels], letters):
         if len(offered) < len(labels) or not all(word.strip() for word in offered):
             continue
-        tokens = list(_tokens_of(tokenizer, template, offered))
-        usable = [found for found in tokens if not isinstance(found, PromptError)]
+        found = _tokens_of(wording, offered)
+        usable = [tokens for tokens in found if not isinstance(tokens, PromptError)]
         if len(usable) == len(labels) and not _that_begin_alike(offered, usable):
             return offered
     return None
 
 
-def warn_of_label_words(
-    name: str,
-    tokenizer: Tokenizer,
-    template: Template,
-    labels: Sequence[str],
-    words: Sequence[Sequence[int]],
-    model: str,
-) -> None:
+def warn_of_label_words(wording: Wording, words: Sequence[Sequence[int]]) -> None:
     """Warn of label words whose first tokens or whole-word scores require caution.
 
     They begin with the same token as others, or are tokenized differently at the end of a text than
     before what follows them in a prompt. ``words`` are their token ids, from :func:`word_tokens`.
     """
-    alike = _that_begin_alike(labels, words)
-    if alike:
+    name, tokenizer, template, labels, model = wording
+    if alike := _that_begin_alike(labels, words):
         log.warning(
             "%s: for model %s, label words begin with the same token: %s. They are predicted as "
             "whole words; analyses of first tokens, such as saliency, AUCROC and kernel "
@@ -193,10 +167,9 @@ def warn_of_label_words(
             )
 
 
-def _tokens_of(
-    tokenizer: Tokenizer, template: Template, words: Sequence[str]
-) -> Iterator[list[int] | PromptError]:
+def _tokens_of(wording: Wording, words: Iterable[str]) -> Iterator[list[int] | PromptError]:
     """The token ids of each word as a demonstration's label word, or why it has none of its own."""
+    tokenizer, template = wording.tokenizer, wording.template
     any_text = template.alike("x")
     for segments in template.compose([([(any_text, word)], any_text) for word in words]):
         try:
@@ -221,27 +194,20 @@ def words_in_order(cell: str, seed: int, labels: Sequence[str]) -> list[str]:
     return [leading_space(labels[0]) + (word.capitalize() if capital else word) for word in drawn]
 
 
-def drawn_label_words(
-    cell: str,
-    seed: int,
-    tokenizer: Tokenizer,
-    template: Template,
-    labels: Sequence[str],
-    model: str,
-) -> list[str]:
+def drawn_label_words(wording: Wording, seed: int) -> list[str]:
     """Label words of one token each, drawn at random, in place of a task's own.
 
     Candidates are ``WORDS``, written as the task's own words are, in an order that the
-    seed and the cell, such as ``reviews+random``, draw; the first ones that are one token for the
-    model, which is no other word's, are taken. So models whose tokenizers know the same words get
-    the same ones.
+    seed and the wording's name, such as ``reviews+random``, draw; the first ones that are one token
+    for the model, which is no other word's, are taken.
 
     Source: after Min et al. 2022, "Rethinking the Role of Demonstrations", in which random English
     words stand for labels.
     """
+    cell, labels = wording.name, wording.labels
     candidates = words_in_order(cell, seed, labels)
     # What the tokenizer does not know can be one token too, the same for every unknown word.
-    found = list(_tokens_of(tokenizer, template, [*candidates, leading_space(labels[0]) + UNKNOWN]))
+    found = list(_tokens_of(wording, [*candidates, leading_space(labels[0]) + UNKNOWN]))
     shared = Counter(tuple(tokens) for tokens in found if not isinstance(tokens, PromptError))
     usable = [
         word
@@ -251,20 +217,13 @@ def drawn_label_words(
     if len(usable) < len(labels):
         raise InputError(
             f"tasks.{task_of(cell)}.random_words: {len(labels)} words are to be drawn, but of the "
-            f"{len(candidates)} candidates {len(usable)} are one token for model {model}; leave "
-            f'"{words_of(cell)}" out, or choose words yourself under label_words.'
+            f"{len(candidates)} candidates {len(usable)} are one token for model {wording.model}; "
+            f'leave "{words_of(cell)}" out, or choose words yourself under label_words.'
         )
     return usable[: len(labels)]
 
 
-def with_distinct_labels(
-    name: str,
-    tokenizer: Tokenizer,
-    template: Template,
-    labels: Sequence[str],
-    model: str,
-    whole_words: bool = False,
-) -> tuple[Template, list[str]]:
+def with_distinct_labels(wording: Wording, whole_words: bool = False) -> Wording:
     """Move the common beginning of all label words into the template.
 
     With " very positive" and " very negative", " very" precedes every label word and ends the
@@ -273,48 +232,48 @@ def with_distinct_labels(
     whole words are scored, some may begin alike and remain as they are, but not all.
     """
     try:
-        label_tokens(name, tokenizer, template, labels, model)
-        return template, list(labels)
+        word_tokens(wording)
+        return wording
     except _SameTokenError as error:
         refusal = error
-    wordings: dict[int, tuple[Template, list[str]]] = {}  # by the number of different first tokens
+    found: dict[int, Wording] = {}  # by the number of different first tokens
     if whole_words:
-        words = word_tokens(name, tokenizer, template, labels, model, whole_words)
-        wordings[len({tokens[0] for tokens in words})] = template, list(labels)
-    for cut in range(1, min(map(len, labels))):
-        beginnings = {word[:cut] for word in labels}
+        words = word_tokens(wording, whole_words)
+        found[len({tokens[0] for tokens in words})] = wording
+    for cut in range(1, min(map(len, wording.labels))):
+        beginnings = {word[:cut] for word in wording.labels}
         if len(beginnings) > 1:
             break
-        longer = template.lengthened(beginnings.pop())
-        rest = [word[cut:] for word in labels]
+        template = wording.template.lengthened(beginnings.pop())
+        longer = wording._replace(template=template, labels=[w[cut:] for w in wording.labels])
         try:
-            words = word_tokens(name, tokenizer, longer, rest, model, whole_words)
+            words = word_tokens(longer, whole_words)
         except InputError:  # the cut is within a token, or the same token follows
             continue
-        pairs = zip(labels, rest, strict=True)
-        if all(_ends_alike(tokenizer, template, longer, *pair) for pair in pairs):
-            wordings.setdefault(len({tokens[0] for tokens in words}), (longer, rest))
-    apart = max(wordings, default=0)
+        if _ends_alike(wording, longer):
+            found.setdefault(len({tokens[0] for tokens in words}), longer)
+    apart = max(found, default=0)
     if apart > 1:
-        return wordings[apart]
+        return found[apart]
     if whole_words:
         raise InputError(
-            f"{labels_key(name)}: for model {model}, all label words begin with the same token, "
-            "which distinguishes no labels; choose others for some of them."
+            f"{labels_key(wording.name)}: for model {wording.model}, all label words begin with "
+            "the same token, which distinguishes no labels; choose others for some of them."
         )
     raise refusal
 
 
-def _ends_alike(
-    tokenizer: Tokenizer, template: Template, longer: Template, word: str, rest: str
-) -> bool:
+def _ends_alike(own: Wording, longer: Wording) -> bool:
     """Whether the ending added to a template has the same tokens in a demonstration and a query."""
-    any_text = template.alike("x")
-    before = build_prompt(tokenizer, template, [(any_text, word)], any_text)
-    after = build_prompt(tokenizer, longer, [(any_text, rest)], any_text)
-    end, target = after.label_positions[0], after.target_position
-    moved = end - before.label_positions[0]
-    return after.token_ids[end - moved : end] == after.token_ids[target + 1 - moved : target + 1]
+    any_text = own.template.alike("x")
+    for word, rest in zip(own.labels, longer.labels, strict=True):
+        before = build_prompt(own.tokenizer, own.template, [(any_text, word)], any_text)
+        after = build_prompt(own.tokenizer, longer.template, [(any_text, rest)], any_text)
+        ids, end, target = after.token_ids, after.label_positions[0], after.target_position
+        moved = end - before.label_positions[0]
+        if ids[end - moved : end] != ids[target + 1 - moved : target + 1]:
+            return False
+    return True
 
 
 def taken_together(prompts: pl.DataFrame) -> pl.DataFrame:

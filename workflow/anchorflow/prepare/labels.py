@@ -228,7 +228,8 @@ def _line(values: Sequence[Any]) -> str:
 def _of_classes(name: str, task: Mapping[str, Any], source: Source) -> Index:
     """The label of each class's number: that in ``values``, by name or number, or its own."""
     where, classes, words = source.where, source.classes, [w.strip() for w in task["labels"]]
-    if not _are_names(classes):
+    listed = isinstance(classes, list) and all(isinstance(known, str) for known in classes)
+    if not (listed and len({*classes}) == len(classes) > 0):
         raise InputError(
             f"{where}: the names of the label column's classes, {classes!r}, are not distinct "
             "texts; write the file again with correct ones, or with names in place of numbers."
@@ -262,8 +263,3 @@ def _of_classes(name: str, task: Mapping[str, Any], source: Source) -> Index:
             )
         index[str(number)] = label
     return index
-
-
-def _are_names(classes: Any) -> bool:
-    listed = isinstance(classes, list) and all(isinstance(known, str) for known in classes)
-    return listed and len({*classes}) == len(classes) > 0

@@ -118,10 +118,8 @@ def _dequantize(
     target: Path,
 ) -> None:
     quantized = copy.deepcopy(config)
-    quantized.quantization_config = {
-        "quant_method": DEQUANTIZED,
-        "weight_block_size": quantization.block,
-    }
+    told = {"quant_method": DEQUANTIZED, "weight_block_size": quantization.block}
+    quantized.quantization_config = told
     with damage_reported(name, directory):
         model, found = AutoModelForCausalLM.from_pretrained(
             directory,

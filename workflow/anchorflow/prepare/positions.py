@@ -45,8 +45,7 @@ NEAREST = 4  # keys at about the same distance, of which one is drawn in place o
 
 def label_word_positions(prompt: Mapping[str, Any]) -> list[int]:
     """All tokens of label words, in increasing order, for a row of ``PROMPTS``."""
-    words = zip(prompt["label_positions"], prompt["label_ends"], strict=True)
-    return [t for first, end in words for t in range(first, end)]
+    return list(chain.from_iterable(label_word_tokens(prompt)))
 
 
 def instruction_positions(prompt: Mapping[str, Any]) -> list[int]:
@@ -149,12 +148,14 @@ def sources_of(prompt: Mapping[str, Any], kinds: NDArray[np.int8]) -> list[NDArr
     starts = prompt["demonstration_starts"]
     for start, word in zip(starts, label_word_tokens(prompt), strict=True):
         of_word = np.full(len(kinds), SOURCES.index("rest"), np.int8)
-        from_start = kinds[start:]
-        of_word[start:][from_start == KINDS.index("text")] = SOURCES.index("text")
-        of_word[start:][from_start == KINDS.index("template")] = SOURCES.index("template")
-        of_word[kinds == KINDS.index("label")] = SOURCES.index("labels")
-        of_word[kinds == KINDS.index("instruction")] = SOURCES.index("instruction")
-        of_word[kinds == KINDS.index("first")] = SOURCES.index("first")
+        for kind in ("text", "template"):
+            of_word[start:][kinds[start:] == KINDS.index(kind)] = SOURCES.index(kind)
+        for kind, source in (
+            ("label", "labels"),
+            ("instruction", "instruction"),
+            ("first", "first"),
+        ):
+            of_word[kinds == KINDS.index(kind)] = SOURCES.index(source)
         sources += [of_word] * len(word)
     return sources
 
@@ -181,7 +182,7 @@ class TokenKinds:
         """From rows of ``PROMPTS`` and, by name, their matched positions."""
         kinds = [kinds_of(prompt) for prompt in prompts]
         tokens = max(map(len, kinds))
-        rows = [list(chain.from_iterable(label_word_tokens(prompt))) for prompt in prompts]
+        rows = [label_word_positions(prompt) for prompt in prompts]
         sources = torch.full((len(rows), max(map(len, rows)), tokens), ABSENT, dtype=torch.int8)
         for row, (prompt, of_prompt) in enumerate(zip(prompts, kinds, strict=True)):
             of_rows = torch.from_numpy(np.stack(sources_of(prompt, of_prompt)))

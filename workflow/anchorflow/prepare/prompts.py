@@ -32,6 +32,7 @@ from anchorflow.prepare.template import (
     PromptError,
     PromptTexts,
     Template,
+    Wording,
     check_wording_tokens,
     locate,
     separators_to_try,
@@ -66,10 +67,11 @@ def build_prompts(
     ``task`` names the prompts' task if ``labels`` are not the words of the samples' own task.
     """
     task = task or str(samples["task"][0])
-    check_wording_tokens(task, tokenizer, template, labels, model)
-    template, labels = with_distinct_labels(task, tokenizer, template, labels, model, whole_words)
-    words = word_tokens(task, tokenizer, template, labels, model, whole_words)
-    warn_of_label_words(task, tokenizer, template, labels, words, model)
+    wording = Wording(task, tokenizer, template, labels, model)
+    check_wording_tokens(wording)
+    wording = with_distinct_labels(wording, whole_words)
+    template, labels, words = wording.template, wording.labels, word_tokens(wording, whole_words)
+    warn_of_label_words(wording, words)
     columns = samples.select("demonstration_texts", "demonstration_labels", "text")
     contents: list[PromptTexts] = [
         (list(zip(texts, (labels[label] for label in of_texts), strict=True)), query)
@@ -107,28 +109,18 @@ def build_prompts(
         raise InputError(
             f"{labels_key(task)}: for model {model} and {where[0]}, {unlocated[0]}{remedy}."
         )
+    counted = "%s: for model %s, %d of %d prompts "
     if unlocated:
-        log.warning(
-            "%s: for model %s, %d of %d prompts are skipped: %s.",
-            task,
-            model,
-            len(unlocated),
-            len(rows),
-            unlocated[0],
-        )
+        of = task, model, len(unlocated), len(rows), unlocated[0]
+        log.warning(counted + "are skipped: %s.", *of)
     unknown = sum(
         unknown_token(tokenizer) in (row.get("token_ids") or ())
         and bool(unknown_parts(tokenizer, template, segments))
         for row, segments in zip(rows, composed, strict=True)
     )
     if unknown:
-        log.warning(
-            "%s: for model %s, %d of %d prompts have characters that the tokenizer doesn't know.",
-            task,
-            model,
-            unknown,
-            len(rows),
-        )
+        said = counted + "have characters that the tokenizer doesn't know."
+        log.warning(said, task, model, unknown, len(rows))
     return pl.DataFrame(rows, schema=frame_schema(PROMPTS))
 
 
@@ -189,16 +181,9 @@ class PromptBuilder:
         labels: Sequence[str] = wording["labels"]
         if "drawn" in wording:
             cell, seed = wording["drawn"]
-            labels = drawn_label_words(cell, seed, tokenizer, template, labels, model)
-        return cls(
-            tokenizer,
-            template,
-            labels,
-            model,
-            read_architecture(folder)["context"],
-            task,
-            whole_words,
-        )
+            labels = drawn_label_words(Wording(cell, tokenizer, template, labels, model), seed)
+        context = read_architecture(folder)["context"]
+        return cls(tokenizer, template, labels, model, context, task, whole_words)
 
     def build(self, samples: pl.DataFrame) -> pl.DataFrame:
         """The samples' prompts, with the columns of ``PROMPTS``."""

@@ -156,27 +156,26 @@ def draw_samples(
         ],
         "fixed": [fixed] * len(queries),
     }
-    parts = []
-    for protocol in PROTOCOLS:
-        drawn = draws[protocol]
-        parts.append(
-            queries.select(
-                "task",
-                pl.lit(seed, pl.Int64).alias("seed"),
-                pl.lit(protocol).alias("demonstrations"),
-                pl.col("row").alias("example"),
-                "text",
-                "label",
-                pl.Series("demonstration_rows", drawn, dtype=pl.List(pl.Int32)),
-                pl.Series("demonstration_texts", [[rows[r]["text"] for r in row] for row in drawn]),
+    return pl.concat(
+        queries.select(
+            "task",
+            pl.lit(seed, pl.Int64).alias("seed"),
+            pl.lit(protocol).alias("demonstrations"),
+            pl.col("row").alias("example"),
+            "text",
+            "label",
+            pl.Series("demonstration_rows", draws[protocol], dtype=pl.List(pl.Int32)),
+            *(
                 pl.Series(
-                    "demonstration_labels",
-                    [[rows[r]["label"] for r in row] for row in drawn],
-                    dtype=pl.List(pl.Int32),
-                ),
-            )
+                    f"demonstration_{key}s",
+                    [[rows[r][key] for r in of] for of in draws[protocol]],
+                    dtype=pl.List(kind),
+                )
+                for key, kind in (("text", pl.String), ("label", pl.Int32))
+            ),
         )
-    return pl.concat(parts)
+        for protocol in PROTOCOLS
+    )
 
 
 def _check_counts(train: pl.DataFrame, labels: list[str], wanted: int, query: str | None) -> None:

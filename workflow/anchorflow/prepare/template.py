@@ -11,7 +11,9 @@ doesn't know.
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import NamedTuple
 
 from anchorflow.config.cell_names import labels_key, task_of
 from anchorflow.config.errors import InputError
@@ -59,12 +61,9 @@ class Template:
         r"""Split ``"Review: {text}\nSentiment:{label}"`` at the placeholders of its fields."""
         placeholder = rf"\{{({'|'.join(map(re.escape, fields))})\}}"
         parts = re.split(placeholder, template.removesuffix("{label}"))
-        pieces = (("field" if i % 2 else "template", part) for i, part in enumerate(parts))
-        if chat:
-            chat_template = chat.template.source
-        return cls(
-            tuple(pieces), tuple(fields), instruction, separator, chat, chat_template=chat_template
-        )
+        pieces = tuple(("field" if i % 2 else "template", part) for i, part in enumerate(parts))
+        chat_template = chat.template.source if chat else chat_template
+        return cls(pieces, tuple(fields), instruction, separator, chat, "", chat_template)
 
     @property
     def field_names(self) -> list[str]:
@@ -122,14 +121,26 @@ class Template:
         return FIELD_SEPARATOR.join([content] * len(self.fields))
 
 
-def check_wording_tokens(
-    name: str, tokenizer: Tokenizer, template: Template, labels: Sequence[str], model: str
-) -> None:
+class Wording(NamedTuple):
+    """What the prompts of a task are written with, for a model.
+
+    ``name`` is the task's, or that of a cell with other label words, such as ``reviews+symbols``.
+    """
+
+    name: str
+    tokenizer: Tokenizer
+    template: Template
+    labels: Sequence[str]
+    model: str
+
+
+def check_wording_tokens(wording: Wording) -> None:
     """Check that label words and the text around contents have tokens of their own.
 
     A label word may have no control token, and no wording characters that the tokenizer doesn't
     know.
     """
+    name, tokenizer, template, labels, model = wording
     control = control_tokens(tokenizer, template.chat_template).values()
     for word in labels:
         if found := next((written for written in control if written in word), None):
@@ -138,19 +149,17 @@ def check_wording_tokens(
                 f"{found!r}, which is no word; choose another one."
             )
     any_text = template.alike("x")
+    whats = {"label": "the label word", "instruction": "the instruction"}
     for word in labels:
         segments = template.compose([([(any_text, word)], any_text)])[0]
         for kind, part in unknown_parts(tokenizer, template, segments):
-            if kind == "field":
-                continue
-            key = labels_key(name) if kind == "label" else f"tasks.{task_of(name)}"
-            what = {"label": "the label word", "instruction": "the instruction"}.get(
-                kind, "the template or separator"
-            )
-            raise InputError(
-                f"{key}: for model {model}, {what} {part.strip(' ')!r} has characters that the "
-                "tokenizer doesn't know; write it otherwise."
-            )
+            if kind != "field":
+                key = labels_key(name) if kind == "label" else f"tasks.{task_of(name)}"
+                what = whats.get(kind, "the template or separator")
+                raise InputError(
+                    f"{key}: for model {model}, {what} {part.strip(' ')!r} has characters that the "
+                    "tokenizer doesn't know; write it otherwise."
+                )
 
 
 def unknown_parts(
@@ -181,8 +190,7 @@ def separators_to_try(template: Template) -> list[Template]:
     """The template with other separators; none in a chat, which has no separator."""
     if template.chat:
         return []
-    others = [separator for separator in _OTHERS if separator != template.separator]
-    return [replace(template, separator=separator) for separator in others]
+    return [replace(template, separator=s) for s in _OTHERS if s != template.separator]
 
 
 @dataclass(frozen=True)
@@ -217,17 +225,15 @@ class PromptError(InputError):
     """A prompt in which a label word has no tokens of its own."""
 
 
-@dataclass
 class _Text:
-    """A text under construction, with the character span of each segment."""
+    """A whole prompt, with the character span of each segment."""
 
-    text: str = ""
-    spans: list[tuple[str, int, int]] = field(default_factory=list)
-
-    def add(self, *segments: Segment) -> None:
-        for kind, segment in segments:
-            self.spans.append((kind, len(self.text), len(self.text) + len(segment)))
-            self.text += segment
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self.text = "".join(part for _, part in segments)
+        ends = list(accumulate(len(part) for _, part in segments))
+        self.spans = [
+            (kind, end - len(part), end) for (kind, part), end in zip(segments, ends, strict=True)
+        ]
 
     def of_kind(self, *kinds: str) -> list[int]:
         """Indices of the segments of these kinds."""
@@ -289,8 +295,7 @@ def build_prompt(
 
 def locate(tokenizer: Tokenizer, template: Template, segments: Sequence[Segment]) -> Prompt:
     """Tokenize a prompt, given as :meth:`Template.compose` does, and locate every segment."""
-    whole = _Text()
-    whole.add(*segments)
+    whole = _Text(segments)
     # A demonstration begins with the template's first piece, and so does the query.
     start_segments = whole.of_kind("template", "field")[:: len(template.pieces)]
 

@@ -210,11 +210,8 @@ def _json_rows(text: str) -> tuple[list[str], Sequence[Mapping[str, Any]]]:
     except json.JSONDecodeError:
         if text.lstrip().startswith("["):
             raise
-        whole = [
-            _json_line(number, line)
-            for number, line in enumerate(text.split("\n"), 1)
-            if line.strip()
-        ]
+        lines = enumerate(text.split("\n"), 1)
+        whole = [_json_line(number, line) for number, line in lines if line.strip()]
     if isinstance(whole, dict):
         whole = _rows_of_columns(whole)
     if not isinstance(whole, list):
@@ -269,10 +266,6 @@ def _of_table(path: Path, table: pa.Table, wanted: Sequence[str], label: str) ->
     return Source(str(path), table.column_names, pl.DataFrame(found), classes)
 
 
-def _read_parquet(content: bytes) -> pa.Table:
-    return pq.read_table(pa.BufferReader(content))
-
-
 def _read_arrow(content: bytes) -> pa.Table:
     try:
         return pa.ipc.open_file(content).read_all()
@@ -280,7 +273,10 @@ def _read_arrow(content: bytes) -> pa.Table:
         return pa.ipc.open_stream(content).read_all()
 
 
-_READ_ARROW = {".parquet": _read_parquet, ".arrow": _read_arrow}
+_READ_ARROW: dict[str, Callable[[bytes], pa.Table]] = {
+    ".parquet": lambda content: pq.read_table(pa.BufferReader(content)),
+    ".arrow": _read_arrow,
+}
 
 
 def _class_names(schema: pa.Schema, label: str) -> Any:
@@ -307,18 +303,18 @@ def read_splits(
                 revision=commit,
                 cache_dir=str(folder),
             )
-            _check_splits(name, task, _split_names(builder))
-            _keep_texts(builder.config, wanted)
+            # Without a download; for a prepared data set, from its description.
+            splits = builder.config.data_files or builder.info.splits or ()
+            _check_splits(name, task, list(map(str, splits)))
+            if hasattr(
+                builder.config, "keep_default_na"
+            ):  # of CSV, whose texts are kept as written
+                # pandas would read "NA" as missing, and "01" as a number.
+                builder.config.keep_default_na = builder.config.na_filter = False
+                builder.config.converters = dict.fromkeys(wanted, str)
             if not Path(builder.cache_dir, "dataset_info.json").is_file():
                 builder.download_and_prepare()
             return {split: _source(name, task, builder, split, wanted) for split in SPLITS}, commit
-
-
-def _keep_texts(config: datasets.BuilderConfig, columns: Sequence[str]) -> None:
-    """Keep CSV files as written; pandas would read "NA" as missing, and "01" as a number."""
-    if hasattr(config, "keep_default_na"):
-        config.keep_default_na = config.na_filter = False
-        config.converters = dict.fromkeys(columns, str)
 
 
 @contextlib.contextmanager
@@ -375,11 +371,6 @@ def _cache(commit: str, kept: Sequence[str]) -> Iterator[Path]:
         for prepared in folder.glob("*/"):
             (Path(temporary) / prepared.name).symlink_to(prepared.absolute())
         yield Path(temporary)
-
-
-def _split_names(builder: datasets.DatasetBuilder) -> list[str]:
-    """The splits' names, without a download; for a prepared data set, from its description."""
-    return [str(split) for split in builder.config.data_files or builder.info.splits or ()]
 
 
 def _check_splits(name: str, task: Mapping[str, Any], there: Sequence[str]) -> None:

@@ -107,12 +107,8 @@ def drawn_of_labels(train: pl.DataFrame, most: int | None, name: str) -> pl.Data
     drawn = train.with_columns(order=pl.Series(order)).filter(
         place <= pl.max_horizontal(share, pl.lit(_LEAST_OF_LABEL))
     )
-    log.info(
-        "%s: %d of %d training texts are drawn; train_examples sets how many.",
-        name,
-        len(drawn),
-        len(train),
-    )
+    said = "%s: %d of %d training texts are drawn; train_examples sets how many."
+    log.info(said, name, len(drawn), len(train))
     return drawn.drop("order")
 
 
@@ -156,47 +152,33 @@ def _listed(columns: str | Sequence[str]) -> list[str]:
 
 def _checked_rows(name: str, task: Mapping[str, Any], source: Source) -> Source:
     """A source that has rows, and text and labels in its columns."""
-    roles = _roles(task)
-    if source.columns:
-        _check_names(name, roles, source)
-    if source.rows.is_empty():
-        raise InputError(f"{source.where}: the file holds no rows; texts are needed.")
-    _check_kinds(name, roles, source)
-    # As JSON and Parquet write a missing number.
-    return source._replace(rows=source.rows.fill_nan(None))
-
-
-def _check_names(name: str, roles: Sequence[tuple[str, str]], source: Source) -> None:
-    for role, column in roles:
-        key = f"tasks.{name}.columns.{role}"
+    where, columns = source.where, ", ".join(source.columns)
+    roles = [(column, role, f"tasks.{name}.columns.{role}") for role, column in _roles(task)]
+    for column, _, key in roles if source.columns else ():
         if column not in source.columns:
             raise InputError(
-                f'{source.where}: there is no column "{column}" (it has '
-                f"{', '.join(source.columns)}); set {key}."
+                f'{where}: there is no column "{column}" (it has {columns}); set {key}.'
             )
         if list(source.columns).count(column) > 1:
             raise InputError(
-                f'{source.where}: several columns are called "{column}"; rename one, or set {key}.'
+                f'{where}: several columns are called "{column}"; rename one, or set {key}.'
             )
-
-
-def _check_kinds(name: str, roles: Sequence[tuple[str, str]], source: Source) -> None:
-    for role, column in roles:
-        values, key = source.rows[column], f"tasks.{name}.columns.{role}"
+    if source.rows.is_empty():
+        raise InputError(f"{where}: the file holds no rows; texts are needed.")
+    for column, role, key in roles:
+        values = source.rows[column]
         kind: Any = values.dtype
         if role != "label" and kind not in (*TEXT_KINDS, pl.Null):
-            raise InputError(
-                f'{source.where}: column "{column}" holds {kind}, not text; set {key}.'
-            )
+            raise InputError(f'{where}: column "{column}" holds {kind}, not text; set {key}.')
         if role != "label" and may_be_another(source, values):
             raise InputError(
-                f'{source.where}: column "{column}" holds numbers alone, and there are others '
-                f"({', '.join(source.columns)}); set {key}, or leave the others out of the file."
+                f'{where}: column "{column}" holds numbers alone, and there are others '
+                f"({columns}); set {key}, or leave the others out of the file."
             )
         if kind.is_nested() or kind == pl.Binary:
-            raise InputError(
-                f'{source.where}: column "{column}" holds {kind}, not labels; set {key}.'
-            )
+            raise InputError(f'{where}: column "{column}" holds {kind}, not labels; set {key}.')
+    # As JSON and Parquet write a missing number.
+    return source._replace(rows=source.rows.fill_nan(None))
 
 
 def may_be_another(source: Source, texts: pl.Series) -> bool:

@@ -86,18 +86,16 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
             if chat:
                 write_json(temporary / CHAT_TEMPLATE, vars(chat))
             text = config.get_text_config()
+            heads = text.num_attention_heads
             architecture = {
                 "architecture": config.model_type,
                 "layers": text.num_hidden_layers,
-                "query_heads": text.num_attention_heads,
-                "key_value_heads": getattr(text, "num_key_value_heads", None)
-                or text.num_attention_heads,
+                "query_heads": heads,
+                "key_value_heads": getattr(text, "num_key_value_heads", None) or heads,
                 "context": context_of(text),
+                "files": fingerprints(temporary.iterdir()),
             }
-            write_json(
-                temporary / ARCHITECTURE,
-                {**architecture, "files": fingerprints(temporary.iterdir())},
-            )
+            write_json(temporary / ARCHITECTURE, architecture)
 
 
 def context_of(config: PretrainedConfig) -> int:
@@ -110,10 +108,8 @@ def context_of(config: PretrainedConfig) -> int:
     rotary = getattr(config, "rope_parameters", None) or {}
     if rotary.get("rope_type") not in ("longrope", "dynamic"):
         return longest
-    original = rotary.get("original_max_position_embeddings") or getattr(
-        config, "original_max_position_embeddings", None
-    )
-    return min(longest, original or longest)
+    key = "original_max_position_embeddings"
+    return min(longest, rotary.get(key) or getattr(config, key, None) or longest)
 
 
 def chat_template_of(tokenizer: PreTrainedTokenizerBase) -> ChatTemplate | None:
