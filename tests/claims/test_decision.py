@@ -14,10 +14,20 @@ from scipy import stats
 
 from anchorflow.claims import summarize as engine
 from anchorflow.claims.claim import UNTRAINED, Claim, Control, NotMeasured, Run, Sampled, Timed
-from anchorflow.claims.decision import ONE_SEED, Bounded, Decision, Verdict, corrected, decide
+from anchorflow.claims.decision import (
+    ONE_SEED,
+    Bounded,
+    Decision,
+    Verdict,
+    corrected,
+    decide,
+    with_disagreement,
+)
 from anchorflow.claims.effects import mean_of_examples, minus
 from anchorflow.claims.measured import measure_claim
 from anchorflow.claims.verdicts import (
+    CONTROL,
+    EFFECT,
     FAILS,
     HOLDS,
     MISSING,
@@ -26,6 +36,7 @@ from anchorflow.claims.verdicts import (
     NOT_COMPARED,
     NOT_MEASURED,
     NOT_SUPPORTED,
+    NULL,
     SUPPORTED,
     UNCLEAR,
     UNDECIDED,
@@ -439,6 +450,19 @@ def test_what_is_said_over_tasks(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     found = rows["a", "average"]
     assert found["effect"] == (None if effect is None else pytest.approx(effect))
     assert (found["verdict"], found["reason"]) == (verdict, reason)
+
+
+def test_a_task_that_the_correction_leaves_undecided_disagrees_with_none() -> None:
+    overall = Decision(Verdict(UNDECIDED), interval="seeds and test texts")
+
+    def of(verdict: str, effect: str) -> Decision:
+        return Decision(Verdict(verdict), {EFFECT: effect, CONTROL: NONE, NULL: NONE})
+
+    above, below = of(SUPPORTED, HOLDS), of(NOT_SUPPORTED, FAILS)
+    assert with_disagreement(overall, {"a": above, "b": below}).verdict.name == MIXED
+    # Their intervals are on different sides of 0 as before.
+    for lost in ({"a": of(UNDECIDED, HOLDS), "b": below}, {"a": above, "b": of(UNDECIDED, FAILS)}):
+        assert with_disagreement(overall, lost) is overall
 
 
 def test_variances_of_tasks_add_up_and_the_seed_that_carries_one_is_named(
