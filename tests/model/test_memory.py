@@ -53,41 +53,36 @@ def test_weights_are_counted_as_they_are_stored(family: str) -> None:
 
 
 FORWARD, BACKWARD = Cost(1), Cost(1, 1, whole=True)
-LARGE: dict[str, tuple[str, dict[str, Any]]] = {
-    "gpt2-xl": ("gpt2", {"n_embd": 1600, "n_layer": 48, "n_head": 25, "n_positions": 4096}),
-    "gpt-j-6b": ("gptj", {"n_embd": 4096, "n_layer": 28, "n_head": 16, "n_positions": 4096}),
-    "llama-8b": (
-        "llama",
-        {
-            **{"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32},
-            **{"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256},
-        },
-    ),
+GPT2_XL = {"n_embd": 1600, "n_layer": 48, "n_head": 25, "n_positions": 4096}
+GPT_J_6B = {"n_embd": 4096, "n_layer": 28, "n_head": 16, "n_positions": 4096}
+LLAMA_8B = {
+    **{"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32},
+    **{"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256},
 }
+
+
 # Of the table in docs/reference/performance.md: 8 prompts of 96 tokens, of which 24 are the query,
 # in bfloat16 and batches of 512 tokens; isolation keeps the demonstrations' keys and values again
 # for the first and the last 5 layers, of label words and of one draw.
-MEASURED = {
-    ("gpt2-xl", "flow"): 4881e6,
-    ("gpt2-xl", "isolation"): 3234e6,
-    ("gpt-j-6b", "flow"): 14109e6,
-    ("gpt-j-6b", "isolation"): 11748e6,
-    ("llama-8b", "flow"): 16212e6,
-    ("llama-8b", "isolation"): 14851e6,
-}
-
-
-@pytest.mark.parametrize(("shape", "stage"), MEASURED)
-def test_large_models_take_what_was_planned(shape: str, stage: str) -> None:
-    kind, settings = LARGE[shape]
+@pytest.mark.parametrize(
+    ("kind", "settings", "flow", "isolation"),
+    [
+        ("gpt2", GPT2_XL, 4881e6, 3234e6),
+        ("gptj", GPT_J_6B, 14109e6, 11748e6),
+        ("llama", LLAMA_8B, 16212e6, 14851e6),
+    ],
+)
+def test_large_models_take_what_was_planned(
+    kind: str, settings: dict[str, int], flow: float, isolation: float
+) -> None:
     size = Size.of(AutoConfig.for_model(kind, **settings), torch.bfloat16)
-    if stage == "flow":
-        cost, batch = BACKWARD, Batch(512 // 96, 96, 0)
-    else:
-        copies = 1 + 2 * (1 + 5 / size.layers)
-        cost, batch = Cost(1, copies=copies), Batch(8, 24, 72)
-    planned = read_bytes(size, cost) + HEAP * work_bytes(size, batch, cost, recompute=False)
-    assert planned == pytest.approx(MEASURED[shape, stage], rel=0.1)
+    copies = Cost(1, copies=1 + 2 * (1 + 5 / size.layers))
+    for cost, batch, measured in (
+        (BACKWARD, Batch(512 // 96, 96, 0), flow),
+        (copies, Batch(8, 24, 72), isolation),
+    ):
+        planned = read_bytes(size, cost) + HEAP * work_bytes(size, batch, cost, recompute=False)
+        assert planned == pytest.approx(measured, rel=0.1)
 
 
 def test_a_batch_takes_the_largest_layer_s_activations_and_what_is_kept() -> None:
@@ -162,7 +157,7 @@ def test_a_job_says_what_it_needs_and_what_there_is(
         model = open_for_job(folder, COMPUTE, 1, shared_prompts([5, 17]))
         open_for_job(folder, COMPUTE, 1, shared_prompts([5, 17]), large)
     assert model.config.num_hidden_layers == 3
-    small, planned, time = (record.getMessage() for record in caplog.records)
+    small, planned, time = caplog.messages
     assert small[:40] == planned[:40]  # what is available may differ by now
     assert planned.startswith("Memory: 0.00 GiB planned, 0.00 GiB of weights and 0.00 GiB for 2 ")
     assert "2 prompts of up to 47 tokens; " in planned
@@ -177,7 +172,7 @@ def test_batches_that_will_not_fit_are_told_but_not_refused(
     monkeypatch.setattr(memory, "available_bytes", lambda *_: 2**20)
     with caplog.at_level(logging.WARNING):
         open_for_job(folder, compute, 1, many)
-    (told,) = (record.getMessage() for record in caplog.records)
+    (told,) = caplog.messages
     assert told.endswith("lower compute.batch_tokens if memory runs out.")
 
 
@@ -187,9 +182,7 @@ def test_a_prompt_that_can_not_fit_is_refused_with_figures(
     monkeypatch.setattr(memory, "available_bytes", lambda *_: 2**20)
     prompts = shared_prompts([5, 6]).with_columns(tokens=2**14)
     refused = (
-        r"models\.tiny: 0\.00 GiB of weights in float32 and 0\.[0-9]{2} GiB for a prompt of 16384 "
-        r"tokens do not fit into the 0\.00 GiB that are available in main memory; "
-        r'choose a smaller model, "dtype: bfloat16"'
+        r"0\.00 GiB of weights .* for a prompt of 16384 tokens .* in main memory; choose a smal"
     )
     with pytest.raises(InputError, match=refused):
         open_for_job(folder, COMPUTE, 1, prompts)
@@ -206,11 +199,8 @@ def test_a_model_that_is_too_large_is_refused_before_its_weights_are_read(folder
 def test_on_a_gpu_all_weights_count_and_a_chunk_of_attention(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    card, gpu, prompts = (
-        {"name": "tiny", "dtype": "float32"},
-        torch.device("cuda"),
-        shared_prompts([5]),
-    )
+    card, gpu = {"name": "tiny", "dtype": "float32"}, torch.device("cuda")
+    prompts = shared_prompts([5])
     monkeypatch.setattr(memory, "available_bytes", lambda *_: 2**30)
     with caplog.at_level(logging.INFO):
         check_job(card, SIZE, torch.float32, gpu, COMPUTE, prompts, Cost(1))
