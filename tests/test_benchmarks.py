@@ -151,10 +151,7 @@ def test_the_page_has_a_row_per_measurement_with_its_share_of_a_limit(told: dict
         assert float(ratio) > 0
         assert re.fullmatch(r"\d+% of (the matrix rate|memory bandwidth)", share)
     assert rows[4][-1].endswith("% of memory bandwidth")
-
-
-def test_growth_is_the_exponent_between_the_two_largest(told: dict[str, Any]) -> None:
-    assert told["slope"] == pytest.approx(2)  # 4 times as many take 16 times as long
+    assert told["slope"] == pytest.approx(2)  # of time: 4 times as many take 16 times as long
 
 
 def load(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:

@@ -32,6 +32,15 @@ def loaded(folder: Path) -> tuple[Any, Any]:
     return AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
 
 
+def eager_probabilities(model: Any, tokenizer: Any, token_ids: list[int]) -> torch.Tensor:
+    """Label probabilities after a prompt with transformers' own eager attention, [C]."""
+    model.set_attn_implementation("eager")
+    words = [tokenizer.encode(word)[0] for word in LABELS]
+    with torch.no_grad():
+        logits: torch.Tensor = model(torch.tensor([token_ids])).logits
+    return logits[0, -1, words].softmax(-1)
+
+
 INSTRUCTION, SEPARATOR = "Is the review good?", "\n---\n"
 MEASURING = ["flow", "attention", "isolate", "knockout", "transplant"]
 
@@ -219,18 +228,11 @@ def test_the_readme_s_example_runs(
 def test_predictions_are_those_of_transformers_on_the_whole_prompt(
     classifier: InContextClassifier, tiny_model_directory: Path
 ) -> None:
-    eager, tokenizer = loaded(tiny_model_directory)
-    eager.set_attn_implementation("eager")
-    probabilities = classifier.predict(TEXTS)
-    words = [tokenizer.encode(word)[0] for word in LABELS]
-    shown = "".join(
-        f"Review: {text}\nSentiment:{LABELS[label]}\n" for text, label in DEMONSTRATIONS
-    )
-    for text, ours in zip(TEXTS, probabilities, strict=True):
-        ids = tokenizer(f"{shown}Review: {text}\nSentiment:", return_tensors="pt").input_ids
-        with torch.no_grad():
-            plain = eager(ids).logits[0, -1, words].softmax(-1)
-        np.testing.assert_allclose(ours, plain, rtol=1e-4)
+    model, tokenizer = loaded(tiny_model_directory)
+    shown = "".join(f"Review: {text}\nSentiment:{LABELS[n]}\n" for text, n in DEMONSTRATIONS)
+    for text, ours in zip(TEXTS, classifier.predict(TEXTS), strict=True):
+        ids = tokenizer(f"{shown}Review: {text}\nSentiment:").input_ids
+        np.testing.assert_allclose(ours, eager_probabilities(model, tokenizer, ids), rtol=1e-4)
 
 
 def test_fitted_weights_learn_the_training_texts_and_repeat(
@@ -372,11 +374,7 @@ def test_an_instruction_and_a_separator_are_written_around_the_demonstrations(
     whole = SEPARATOR.join([INSTRUCTION, *shown, f"Review: {TEXTS[0]}\nSentiment:"])
     (row,) = classifier.prompts(TEXTS[:1], [0]).to_dicts()
     assert row["token_ids"] == tokenizer(whole).input_ids
-    eager, _ = loaded(tiny_model_directory)
-    eager.set_attn_implementation("eager")
-    words = [tokenizer.encode(word)[0] for word in LABELS]
-    with torch.no_grad():
-        plain = eager(torch.tensor([row["token_ids"]])).logits[0, -1, words].softmax(-1)
+    plain = eager_probabilities(loaded(tiny_model_directory)[0], tokenizer, row["token_ids"])
     np.testing.assert_allclose(classifier.predict(TEXTS[:1])[0], plain, rtol=1e-4)
     told = tokenizer(INSTRUCTION).input_ids
     plain_classifier = InContextClassifier(model, tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS)

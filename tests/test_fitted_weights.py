@@ -28,7 +28,9 @@ def purpose_of(model: PreTrainedModel) -> Purpose:
     return replace(PURPOSE, model=fingerprint(model))
 
 
-def test_weights_come_back_from_their_file(tmp_path: Path) -> None:
+def test_weights_come_back_from_their_file_and_are_refused_for_another_purpose(
+    tmp_path: Path,
+) -> None:
     model = tiny_model("llama")
     weights = fitted(model)
     weights.save(tmp_path / "beta.safetensors")
@@ -36,26 +38,23 @@ def test_weights_come_back_from_their_file(tmp_path: Path) -> None:
     torch.testing.assert_close(loaded.beta, weights.beta, rtol=0, atol=0)
     for name in ("purpose", "learning_rate", "epochs", "batch_size"):
         assert getattr(loaded, name) == getattr(weights, name)
-    loaded.check(purpose_of(model), (3, 4, 3))
-    loaded.check(purpose_of(model.to(torch.bfloat16)), (3, 4, 3))
-
-
-def test_weights_for_another_purpose_are_refused_with_their_file(tmp_path: Path) -> None:
-    model = tiny_model("llama")
-    fitted(model).save(tmp_path / "beta.safetensors")
-    weights = FittedWeights.load(tmp_path / "beta.safetensors")
     purpose = purpose_of(model)
-    with pytest.raises(InputError, match=r"beta.safetensors: fitted for another model"):
-        weights.check(purpose, (2, 4, 3))
-    with pytest.raises(InputError, match=r"fitted for the labels \(' a', ' b', ' c'\), not for"):
-        weights.check(replace(purpose, labels=(" b", " a", " c")), (3, 4, 3))
-    with pytest.raises(InputError, match="fitted for the demonstrations"):
-        weights.check(replace(purpose, demonstrations=(("x", 0), ("y", 2), ("z", 1))), (3, 4, 3))
-    with pytest.raises(InputError, match="fitted for the template"):
-        weights.check(replace(purpose, template="{text} ={label}"), (3, 4, 3))
+    loaded.check(purpose, (3, 4, 3))
+    loaded.check(purpose_of(model.to(torch.bfloat16)), (3, 4, 3))
+    changes = {
+        "labels": (" b", " a", " c"),
+        "demonstrations": (("x", 0), ("y", 2), ("z", 1)),
+        "template": "{text} ={label}",
+    }
+    for name, other in changes.items():
+        with pytest.raises(
+            InputError, match=rf"beta.safetensors: fitted for the {name} .*, not for"
+        ):
+            loaded.check(replace(purpose, **{name: other}), (3, 4, 3))
     model.lm_head.weight.data[0, 0] += 1
-    with pytest.raises(InputError, match=r"beta.safetensors: fitted for another model"):
-        weights.check(purpose_of(model), (3, 4, 3))
+    for asked, layers in ((purpose, 2), (purpose_of(model), 3)):
+        with pytest.raises(InputError, match=r"beta.safetensors: fitted for another model"):
+            loaded.check(asked, (layers, 4, 3))
 
 
 def test_weights_of_first_tokens_alone_are_refused_for_longer_label_words(tmp_path: Path) -> None:
@@ -90,9 +89,8 @@ def test_every_flipped_bit_of_fitted_weights_is_found(tmp_path: Path) -> None:
     purpose = Purpose("model", "{text}:{label}", (" a", " b"), (("text", 1),))
     weights = FittedWeights(torch.rand(3, 4, 2), purpose, 0.1, 10, 1)
     weights.save(path)
-    torch.testing.assert_close(FittedWeights.load(path).beta, weights.beta, rtol=0, atol=0)
     content = path.read_bytes()
-    for bit in random.Random(0).sample(range(8 * len(content)), 400):
+    for bit in random.Random(0).sample(range(8 * len(content)), 200):
         path.write_bytes(flipped(content, bit))
         try:
             loaded = FittedWeights.load(path)

@@ -60,9 +60,7 @@ def test_a_draw_keeps_all_rows_of_its_texts() -> None:
         demonstrations=pl.Series(["fixed"] * 6 + ["per_example"] * 6)
     )
     drawn = drawn_texts(rows, 2)
-    of = {
-        name: drawn.filter(demonstrations=name)["example"].to_list()
-        for name in set(rows["demonstrations"])
-    }
-    assert of["fixed"] == of["per_example"]
-    assert len(of["fixed"]) == 2
+    kinds = ("fixed", "per_example")
+    fixed, own = (drawn.filter(demonstrations=kind)["example"].to_list() for kind in kinds)
+    assert fixed == own
+    assert len(fixed) == 2

@@ -19,7 +19,7 @@ from anchorflow.config.places import REPOSITORY
 from anchorflow.model.size import check_conversion
 from tiny_models import GIANT
 
-OF_MEMORY = "do not fit into the 1.0 GiB that are available"  # as tests/model/test_memory.py has it
+OF_MEMORY = "do not fit into the 1.0 GiB that are available"  # as tests/model/test_size.py has it
 BAD_TASK = "tasks:\n  mine: {source: local}\n"
 
 

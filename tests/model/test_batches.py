@@ -84,7 +84,7 @@ def test_out_of_memory_halves_the_budget_and_measures_every_example_once(
     assert [length for _, lengths in run for length in lengths] == [30, 17, 12, 9, 8, 5]
     assert limited.tried == [6 * 30, 3 * 30, 30, 2 * 17, 3 * 9]
     assert budget.tokens == 3 * 30 // 2
-    told = [record.getMessage() for record in caplog.records]
+    told = caplog.messages
     assert len(told) == 2
     assert "6 prompts of up to 30 tokens" in told[0]
     assert "continuing with batches of 90 tokens (compute.batch_tokens)" in told[0]

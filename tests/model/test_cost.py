@@ -72,10 +72,14 @@ def test_an_analysis_runs_as_many_tokens_as_it_says(stage: str) -> None:
     assert planned.forward + planned.backward == pytest.approx(ran, rel=0.25)
 
 
+def jobs_of(**changes: Any) -> dict[str, int]:
+    """The number of jobs of each analysis in a run with one model."""
+    run = whole_run(configuration(**changes), "gemma-3-270m", 18)
+    return {stage: len(jobs) for stage, jobs in run.items()}
+
+
 def test_a_whole_run_has_the_jobs_that_snakemake_plans() -> None:
-    jobs = {
-        stage: len(each) for stage, each in whole_run(configuration(), "gemma-3-270m", 18).items()
-    }
+    jobs = jobs_of()
     # 3 tasks and 4 seeds, as nulls have, of which there are two for attention.
     expected = {
         "attention": 3 * (4 + 4 + 4),
@@ -90,8 +94,7 @@ def test_a_whole_run_has_the_jobs_that_snakemake_plans() -> None:
 
 def test_shards_are_jobs_and_what_is_not_asked_for_has_none() -> None:
     sharded = {"examples_per_shard": 10}  # 10 and 2 of 12 texts
-    config = configuration(compute=sharded, flow_page={"examples": 0})
-    jobs = {stage: len(each) for stage, each in whole_run(config, "gemma-3-270m", 18).items()}
+    jobs = jobs_of(compute=sharded, flow_page={"examples": 0})
     assert "flow_page" not in jobs
     assert (jobs["attention"], jobs["flow"], jobs["kernel"]) == (2 * 36, 2 * 24, 2 * 24)
     assert (jobs["confusion"], jobs["reweighting"], jobs["timing"]) == (12, 12, 3)
@@ -114,14 +117,17 @@ def test_a_run_is_told_of_in_one_sentence_by_a_process_of_its_own(
     assert " on this machine, one after the other, with 12 texts of about 32 tokens" in said
 
 
-def test_rates_are_those_of_as_many_threads_as_jobs_have(
+def test_hours_are_told_without_exponents_at_the_rates_of_as_many_threads_as_jobs_have(
     resolved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    monkeypatch.setattr(Rates, "measured", lambda *_: Rates(1e2, 1e9))
     shallow = SHALLOW | {"compute": {"threads": 3, "device": "cpu"}}
-    estimate_of_run(configuration(**shallow), "gemma-3-270m", resolved)
+    said = estimate_of_run(configuration(**shallow), "gemma-3-270m", resolved)
     assert threads == [3]
+    assert " hours on this machine" in said
+    assert "e+" not in said
 
 
 def test_a_run_that_can_not_be_estimated_goes_on(
@@ -139,10 +145,3 @@ def test_a_run_that_can_not_be_estimated_goes_on(
         with caplog.at_level(logging.INFO):
             log_run(configuration(**SHALLOW), "gemma-3-270m", resolved)
         assert f"how long a run takes can't be estimated here: {reason}" in caplog.messages[-1]
-
-
-def test_hours_are_told_without_exponents(resolved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Rates, "measured", lambda *_: Rates(1e2, 1e9))
-    said = estimate_of_run(configuration(**SHALLOW), "gemma-3-270m", resolved)
-    assert " hours on this machine" in said
-    assert "e+" not in said

@@ -26,19 +26,10 @@ Change = Callable[[AttentionCall], AttentionCall]
 
 def deep_model() -> PreTrainedModel:
     """28 layers with large biases of queries and keys, as Qwen 2.5 has; half of them windowed."""
-    config = AutoConfig.for_model(
-        "qwen2",
-        hidden_size=256,
-        intermediate_size=512,
-        num_hidden_layers=28,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=500,
-        max_position_embeddings=256,
-        use_sliding_window=True,
-        sliding_window=24,
-        max_window_layers=14,
-    )
+    sizes = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 28}
+    sizes |= {"vocab_size": 500, "num_attention_heads": 4, "num_key_value_heads": 2}
+    windows = {"use_sliding_window": True, "sliding_window": 24, "max_window_layers": 14}
+    config = AutoConfig.for_model("qwen2", max_position_embeddings=256, **sizes, **windows)
     torch.manual_seed(0)
     model: PreTrainedModel = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
     for name, parameter in model.named_parameters():
@@ -51,15 +42,9 @@ def deep_model() -> PreTrainedModel:
 
 def saved(folder: Path, model: PreTrainedModel, dtype: str) -> Path:
     model.to(getattr(torch, dtype)).save_pretrained(folder)
-    write_json(
-        folder / "model.json",
-        {
-            "name": "tiny",
-            "dtype": dtype,
-            "architecture": model.config.model_type,
-            "files": fingerprints(folder.glob("*.safetensors")),
-        },
-    )
+    card = {"name": "tiny", "dtype": dtype, "architecture": model.config.model_type}
+    card["files"] = fingerprints(folder.glob("*.safetensors"))
+    write_json(folder / "model.json", card)
     return folder
 
 

@@ -1,6 +1,7 @@
 """Whole label words, two of which begin alike, under interventions: against full prompts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -42,19 +43,28 @@ def assert_scores(rows: pl.DataFrame, plain: Logits, table: pl.DataFrame) -> Non
     assert (expected.diff(dim=1).abs() > 1e-7).all()
 
 
-def cut_runs(family: str, edges: Tensor, layers: range, prompt: int) -> Logits:
-    """Runs in which edges [T, T] are cut, for tokens after ``prompt`` those of its last one."""
+def assert_cut(
+    rows: pl.DataFrame,
+    table: pl.DataFrame,
+    family: str,
+    edges_of_row: Callable[[dict[str, Any]], Tensor],
+    layers: range,
+) -> None:
+    """As in runs in which edges [T, T] are cut, for tokens after a prompt those of its last one."""
     model = tiny_model(family)
+    for row in table.iter_rows(named=True):
+        edges, prompt = edges_of_row(row), row["tokens"]
 
-    def logits(token_ids: list[int]) -> Tensor:
-        whole = torch.zeros(1, *2 * [len(token_ids)], dtype=torch.bool)
-        whole[0, :prompt, :prompt] = edges
-        whole[0, prompt:, :prompt] = edges[-1]
-        with intervene(PlainCut(whole, layers, "mask")), torch.no_grad():
-            found: Tensor = model(torch.tensor([token_ids]), use_cache=False).logits[0]
-        return found
+        def logits(token_ids: list[int], edges: Tensor = edges, prompt: int = prompt) -> Tensor:
+            whole = torch.zeros(1, *2 * [len(token_ids)], dtype=torch.bool)
+            whole[0, :prompt, :prompt] = edges
+            whole[0, prompt:, :prompt] = edges[-1]
+            with intervene(PlainCut(whole, layers, "mask")), torch.no_grad():
+                found: Tensor = model(torch.tensor([token_ids]), use_cache=False).logits[0]
+            return found
 
-    return logits
+        same = pl.col("example") == row["example"]
+        assert_scores(rows.filter(same), logits, table.filter(same))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -66,14 +76,15 @@ def test_words_after_isolated_label_words_equal_full_prompts(family: str) -> Non
     untouched = eager(tiny_model(family, eager=True))
     assert_scores(measured.filter(positions="none"), untouched, table)
     for setting in settings:
-        rows = measured.filter(**setting._asdict())
-        for row in table.iter_rows(named=True):
+
+        def isolated(row: dict[str, Any], setting: isolation.Setting = setting) -> Tensor:
             positions = isolated_positions(setting, row, PREFIX)
             edges = torch.zeros(row["tokens"], row["tokens"], dtype=torch.bool)
             edges[positions] = torch.ones_like(edges).tril(-1)[positions]
-            plain = cut_runs(family, edges, setting.isolated_layers(depth), row["tokens"])
-            one = table.filter(example=row["example"])
-            assert_scores(rows.filter(example=row["example"]), plain, one)
+            return edges
+
+        rows = measured.filter(**setting._asdict())
+        assert_cut(rows, table, family, isolated, setting.isolated_layers(depth))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -92,12 +103,12 @@ def test_words_after_cut_edges_see_no_more_than_the_target_does(family: str) -> 
     losses = [rows.sort(order)["loss"].to_numpy() for rows in (measured, first)]
     np.testing.assert_allclose(*losses, rtol=1e-5)  # of first tokens
     for setting in settings:
-        rows = measured.filter(edges=setting.edges, layer=setting.layer, layers=setting.layers)
-        for row in table.iter_rows(named=True):
-            edges = torch.from_numpy(edges_of(row, setting.edges))
-            plain = cut_runs(family, edges, setting.cut_layers, row["tokens"])
-            one = table.filter(example=row["example"])
-            assert_scores(rows.filter(example=row["example"], control=False), plain, one)
+
+        def edges(row: dict[str, Any], name: str = setting.edges) -> Tensor:
+            return torch.from_numpy(edges_of(row, name))
+
+        rows = measured.filter(**setting._asdict())
+        assert_cut(rows, table, family, edges, setting.cut_layers)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -107,14 +118,15 @@ def test_words_without_demonstrations_equal_full_prompts(family: str) -> None:
     settings = cutoff.settings_of(["first", "label"], 1, 1, depth)
     measured = measure_cutoff(model, table, settings, 3, 40, scoring=SUM)
     for setting in settings:
-        rows = measured.filter(sees=setting.sees, layer=setting.layer)
-        for row in table.iter_rows(named=True):
+
+        def unseen(row: dict[str, Any], setting: cutoff.Setting = setting) -> Tensor:
             edges = torch.zeros(row["tokens"], row["tokens"], dtype=torch.bool)
             edges[PREFIX:, :PREFIX] = True
             edges[:, cutoff.seen_positions(setting, row, PREFIX)] = False
-            plain = cut_runs(family, edges, range(setting.layer, depth), row["tokens"])
-            one = table.filter(example=row["example"])
-            assert_scores(rows.filter(example=row["example"]), plain, one)
+            return edges
+
+        rows = measured.filter(sees=setting.sees, layer=setting.layer)
+        assert_cut(rows, table, family, unseen, range(setting.layer, depth))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -140,17 +152,11 @@ def test_words_after_transplants_are_those_of_the_donor(family: str) -> None:
     assert_scores(measured.filter(what="none"), plain, table)
 
 
-def test_saliency_takes_labels_that_share_their_first_token_together() -> None:
+def test_saliency_and_faithfulness_take_labels_that_share_their_first_token_together() -> None:
     table, model = alike_prompts(), tiny_model("llama")
-    measured = saliency.measure_flow(model, table, 100, "fixed")
-    expected = saliency.measure_flow(model, apart(table), 100, "fixed")
-    assert measured.equals(expected)
-
-
-def test_faithfulness_takes_these_labels_together_too() -> None:
-    table, model = alike_prompts(), tiny_model("llama")
-    both = (table, apart(table))
-    classes = ["label_to_target", "text_to_label"]
+    both, classes = (table, apart(table)), ["label_to_target", "text_to_label"]
+    together, expected = (saliency.measure_flow(model, each, 100, "fixed") for each in both)
+    assert together.equals(expected)
     estimates = [measure_faithfulness(model, each, classes, 1, 2, 100) for each in both]
     assert estimates[0].equals(estimates[1])
 

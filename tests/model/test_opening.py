@@ -29,12 +29,8 @@ def copied(resolved: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "file",
     [
-        "tokenizer/tokenizer.json",
-        "tokenizer/config.json",
-        "tokenizer/architecture.json",
-        "model/config.json",
-        "model/model.json",
-        "model/model.safetensors",
+        *("tokenizer/tokenizer.json", "tokenizer/config.json", "tokenizer/architecture.json"),
+        *("model/config.json", "model/model.json", "model/model.safetensors"),
     ],
 )
 @pytest.mark.parametrize("fault", ["flipped", "truncated", "missing"])

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import polars as pl
 import pytest
 
 from anchorflow.config.table import CORRELATION, SHARE, SIZE
-from anchorflow.statistics.by_task import AVERAGE, mean_by_task, summary_rows, texts_of
+from anchorflow.statistics.by_task import AVERAGE, mean_by_task, summary_rows
 
 # Quantiles of Student's t at .975, with 1 and 2 degrees of freedom, from printed tables.
 T_1, T_2 = 12.706205, 4.302653
@@ -121,9 +120,3 @@ def test_intervals_end_where_what_they_are_of_does() -> None:
     above, below = (summarized({"news": each}, CORRELATION)["news"] for each in (seeds, opposite))
     assert ends(above) == pytest.approx([0.75 - half, 1.0], rel=1e-6)
     assert ends(below) == pytest.approx([-1.0, half - 0.75], rel=1e-6)
-
-
-def test_texts_are_named_once_and_in_order() -> None:
-    texts = texts_of(pl.DataFrame({"example": [9, 3, 9, 5]}, schema={"example": pl.Int32}))
-    assert texts.tolist() == [3, 5, 9]
-    assert texts.dtype == np.int64

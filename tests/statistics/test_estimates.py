@@ -62,41 +62,18 @@ def reference_auc(scores: Array, labels: NDArray[np.int64]) -> float:
     return float(roc_auc_score(labels, scores, multi_class="ovo", average="macro"))
 
 
-@pytest.mark.parametrize("classes", [2, 3, 4, 6])
-def test_one_vs_one_auc_equals_scikit_learn(classes: int) -> None:
-    scores, labels = random_scores(classes)
-    ours = one_vs_one_auc(scores, labels)(np.ones((1, len(labels))))[0]
-    expected = [reference_auc(scores[:, layer], labels) for layer in range(3)]
-    np.testing.assert_allclose(ours, expected, rtol=1e-12)
-    assert 0.5 < min(expected) < max(expected) < 1
-
-
-@pytest.mark.parametrize("classes", [2, 4])
-def test_whole_number_weights_repeat_examples(classes: int) -> None:
+@pytest.mark.parametrize("classes", [2, 3, 6])
+def test_one_vs_one_auc_is_scikit_learn_s_of_examples_repeated_by_their_weights(
+    classes: int,
+) -> None:
     scores, labels = random_scores(classes)
     weights = np.random.default_rng(1).integers(0, 4, (5, len(labels)))
+    weights[0] = 1
     ours = one_vs_one_auc(scores, labels)(weights.astype(float))
     for row, times in zip(ours, weights, strict=True):
         repeated, again = np.repeat(scores, times, 0), np.repeat(labels, times)
         expected = [reference_auc(repeated[:, layer], again) for layer in range(3)]
         np.testing.assert_allclose(row, expected, rtol=1e-12)
-
-
-def test_auc_of_four_examples_equals_the_value_worked_out_by_hand() -> None:
-    # Class 1's score of its two examples: 0.9, 0.4; of the others: 0.4, 0.1.
-    # Pairs won: (0.9, 0.4), (0.9, 0.1), (0.4, 0.1), and half of (0.4, 0.4): 3.5 of 4.
-    high = np.array([0.9, 0.4, 0.4, 0.1])
-    scores = np.stack([1 - high, high], -1)[:, None]
-    auc = one_vs_one_auc(scores, np.array([1, 1, 0, 0]))(np.ones((1, 4)))
-    assert auc.tolist() == [[0.875]]
-
-
-def test_auc_of_a_perfect_a_reversed_and_a_constant_score() -> None:
-    labels = np.array([0, 1, 2, 0, 1, 2])
-    perfect = np.eye(3)[labels]
-    scores = np.stack([perfect, -perfect, np.zeros_like(perfect)], 1)
-    auc = one_vs_one_auc(scores, labels)(np.ones((1, 6)))
-    assert auc.tolist() == [[1.0, 0.0, 0.5]]
 
 
 def test_auc_of_a_single_class_is_undefined() -> None:
@@ -146,10 +123,6 @@ def half_width(estimated: Estimate, confidence: float = 0.95) -> float:
     low, high = estimated.interval(confidence)
     assert (low + high) / 2 == pytest.approx(estimated.values)
     return float((high - low)[0] / 2)
-
-
-def test_a_value_is_the_mean_over_seeds_of_the_mean_over_texts() -> None:
-    assert of_means([1, 3], [6]).values.tolist() == [4.0]
 
 
 def test_the_interval_of_three_seeds_is_student_s_t_with_two_degrees_of_freedom() -> None:
@@ -382,13 +355,6 @@ def test_a_function_is_applied_to_what_is_left_without_each_text() -> None:
     # times 2 / 3: 7.5, 0, 4.5. Their squares over 2 / 3: (56.25 + 20.25) · 3 / 2.
     squared = of_means([0, 3, 6]).map(np.square)
     assert half_width(squared) == pytest.approx(4.302653 * np.sqrt(76.5 * 1.5))
-
-
-def test_functions_are_applied_one_after_the_other() -> None:
-    once = of_means([1, 2], [4, 8], [3, 3]).map(lambda values: np.exp(2 * values))
-    twice = of_means([1, 2], [4, 8], [3, 3]).map(lambda values: 2 * values).map(np.exp)
-    assert once.values.tolist() == twice.values.tolist()
-    assert half_width(once) == half_width(twice)
 
 
 DATA_SETS = 500

@@ -1,7 +1,9 @@
 """Models that run out of memory above so many tokens at once."""
 
+from collections.abc import Callable
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from anchorflow.model.layers import decoder_layers
@@ -14,16 +16,7 @@ def run_out(_: object = None) -> None:
 
 def limit(model: PreTrainedModel, tokens: int) -> list[int]:
     """Let the last layer run out of memory above so many tokens; returns when it did."""
-    failed: list[int] = []
-
-    def check(_: object, inputs: tuple[Tensor, ...], __: object) -> None:
-        size, length = inputs[0].shape[:2]
-        if size * length > tokens:
-            failed.append(size * length)
-            run_out()
-
-    decoder_layers(model)[-1].register_forward_hook(check)
-    return failed
+    return _limited(decoder_layers(model)[-1], lambda hidden: hidden.shape[:2].numel(), tokens)
 
 
 def limit_backward(model: PreTrainedModel, tokens: int) -> list[int]:
@@ -44,12 +37,17 @@ def limit_backward(model: PreTrainedModel, tokens: int) -> list[int]:
 
 def limit_head(model: PreTrainedModel, prompts: int) -> list[int]:
     """Let the head run out of memory above so many prompts; returns when it did."""
+    return _limited(model.get_output_embeddings(), len, prompts)
+
+
+def _limited(module: nn.Module, size_of: Callable[[Tensor], int], most: int) -> list[int]:
     failed: list[int] = []
 
     def check(_: object, inputs: tuple[Tensor, ...], __: object) -> None:
-        if len(inputs[0]) > prompts:
-            failed.append(len(inputs[0]))
+        size = size_of(inputs[0])
+        if size > most:
+            failed.append(size)
             run_out()
 
-    model.get_output_embeddings().register_forward_hook(check)
+    module.register_forward_hook(check)
     return failed

@@ -17,12 +17,8 @@ PREFIX = 30  # tokens that the prompts of shared_prompts have in common
 GIANT = {"hidden_size": 2**17, "intermediate_size": 2**19, "num_hidden_layers": 4}
 
 _LLAMA: dict[str, Any] = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 256,
+    **{"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3},
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256},
 }
 _GPT2: dict[str, Any] = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256}
 # What a batch has of each of its examples, besides their tokens.
@@ -39,24 +35,16 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt-neo": (
         "gpt_neo",
         {
-            "hidden_size": 32,
-            "num_layers": 4,
-            "num_heads": 4,
-            "attention_types": [[["global", "local"], 2]],
-            "window_size": 12,
-            "max_position_embeddings": 256,
+            **{"hidden_size": 32, "num_layers": 4, "num_heads": 4, "max_position_embeddings": 256},
+            **{"attention_types": [[["global", "local"], 2]], "window_size": 12},
         },
     ),
     "gpt-neox": ("gpt_neox", {**_LLAMA, "rotary_pct": 0.25}),
     "opt": (
         "opt",
         {
-            "hidden_size": 32,
-            "ffn_dim": 48,
-            "num_hidden_layers": 3,
-            "num_attention_heads": 4,
-            "max_position_embeddings": 256,
-            "word_embed_proj_dim": 32,
+            **{"hidden_size": 32, "ffn_dim": 48, "num_hidden_layers": 3, "num_attention_heads": 4},
+            **{"max_position_embeddings": 256, "word_embed_proj_dim": 32},
         },
     ),
     "llama": ("llama", _LLAMA),

@@ -477,7 +477,21 @@ AttentionInterface.register(IMPLEMENTATION, _attend)
 AttentionMaskInterface.register(IMPLEMENTATION, _no_mask)
 
 
-Install = Callable[[nn.Module, dict[str, Any]], None]
+def _own_attention(model: nn.Module) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The modules of an architecture of ``ADAPTED`` that attend by themselves, and how they do.
+
+    They do so by ``_attn``, the one private method of transformers that is used here. Under another
+    name, a replaced one would not be called, and no intervention seen; a test asks for it by name.
+    """
+    config: Any = model.config
+    module: Any
+    for module in model.modules():
+        if type(module).__name__ == "GPTJAttention":
+            yield module, {"scaling": 1.0 / float(module.scale_attn)}
+        elif type(module).__name__ == "GPTNeoSelfAttention":
+            module.layer_idx = module.layer_id
+            local = config.attention_layers[module.layer_id] == "local"
+            yield module, {"scaling": 1.0, "sliding_window": config.window_size if local else None}
 
 
 def _adapted(
@@ -486,35 +500,6 @@ def _adapted(
     """Our attention function with the signature of a module's own ``_attn``; [B, H, T, D]."""
     output, _ = _attend(module, query, key, value, None, **how)
     return output.transpose(1, 2), None
-
-
-def _install(module: nn.Module, how: dict[str, Any]) -> None:
-    """Replace ``_attn``, the one private method of transformers that is used here.
-
-    Under another name, the module would go on with its own attention, and no intervention would be
-    seen; a test asks for it by name.
-    """
-    module._attn = MethodType(partial(_adapted, **how), module)  # type: ignore[assignment]
-
-
-def _adapt_gpt_j(model: nn.Module, install: Install) -> None:
-    for module in model.modules():
-        if type(module).__name__ == "GPTJAttention":
-            install(module, {"scaling": 1.0 / float(module.scale_attn)})  # type: ignore[arg-type]
-
-
-def _adapt_gpt_neo(model: nn.Module, install: Install) -> None:
-    config: Any = model.config
-    for module in model.modules():
-        if type(module).__name__ == "GPTNeoSelfAttention":
-            layer: int = module.layer_id  # type: ignore[assignment]
-            module.layer_idx = layer  # type: ignore[assignment]
-            local = config.attention_layers[layer] == "local"
-            window = config.window_size if local else None
-            install(module, {"scaling": 1.0, "sliding_window": window})
-
-
-_ADAPTERS = dict(zip(ADAPTED, (_adapt_gpt_j, _adapt_gpt_neo), strict=True))
 
 
 def _check_call(_: nn.Module, __: Any, given: dict[str, Any]) -> None:
@@ -536,7 +521,8 @@ def adopt(model: nn.Module) -> None:
     """Install our attention function in a model that was loaded with eager attention."""
     config: Any = model.config
     if config.model_type in ADAPTED:
-        _ADAPTERS[config.model_type](model, _install)
+        for module, how in _own_attention(model):
+            module._attn = MethodType(partial(_adapted, **how), module)
     else:
         model.set_attn_implementation(IMPLEMENTATION)  # type: ignore[operator]
     model.register_forward_pre_hook(_check_call, with_kwargs=True)
@@ -565,24 +551,21 @@ def eager_in_float32(model: nn.Module, observe: Observer) -> Iterator[None]:
             model.set_attn_implementation("eager")  # type: ignore[operator]
         return
 
-    def install(module: nn.Module, how: dict[str, Any]) -> None:
-        plain = module._attn
+    def observed(
+        module: Any, how: dict[str, Any], query: Tensor, key: Tensor, value: Tensor, *mask: Any
+    ) -> tuple[Tensor, None]:
+        exact = query.float(), key.float(), value.float()
+        output = type(module)._attn(module, *exact, *mask)[0]
+        observe(_call(module, *exact, **how), output)
+        return output.to(value.dtype), None
 
-        def attend(query: Tensor, key: Tensor, value: Tensor, *mask: Any) -> tuple[Tensor, Any]:
-            exact = query.float(), key.float(), value.float()
-            output = plain(*exact, *mask)[0]  # type: ignore[operator]
-            observe(_call(module, *exact, **how), output)
-            return output.to(value.dtype), None
-
-        module._attn = attend  # type: ignore[assignment]
-        adapted.append(module)
-
-    adapted: list[nn.Module] = []
-    _ADAPTERS[config.model_type](model, install)
+    adapted = list(_own_attention(model))
+    for module, how in adapted:
+        module._attn = partial(observed, module, how)
     try:
         yield
     finally:
-        for module in adapted:
+        for module, _ in adapted:
             del module._attn  # uncovers the method of its class
 
 

@@ -157,11 +157,9 @@ def batches_of(
     forms a batch of one. The longest prompts come first, so that a job that will run out of memory
     does so at once. By default, ``first_position`` is the end of the prefix.
     """
-    left = _longest_first(prompts)
-    while not left.is_empty():
-        batch = _first_batch(left, batch_tokens, device, prefix_tokens, first_position)
+    budget, places = Budget(batch_tokens), (prefix_tokens, first_position)
+    for batch, _ in run_batches(prompts, budget, device, lambda batch: batch, *places):
         yield batch
-        left = left[batch.size :]
 
 
 def run_batches(
@@ -178,7 +176,7 @@ def run_batches(
     batch, are regrouped. Everything that takes memory therefore belongs in ``measure``, which may
     fail and should have no side effects.
     """
-    left = _longest_first(prompts)
+    left = prompts.sort(["tokens", "example"], descending=True)
     while not left.is_empty():
         batch = _first_batch(left, budget.tokens, device, prefix_tokens, first_position)
         ran = within_memory(partial(measure, batch))
@@ -203,10 +201,6 @@ def within_memory(run: Callable[[], Measured], smallest: bool = False) -> tuple[
     gc.collect()
     torch.cuda.empty_cache()
     return ()
-
-
-def _longest_first(prompts: pl.DataFrame) -> pl.DataFrame:
-    return prompts.sort(["tokens", "example"], descending=True)
 
 
 def _first_batch(

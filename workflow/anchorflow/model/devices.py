@@ -22,9 +22,9 @@ _reserved: list[TextIO] = []  # GPUs stay claimed while these files are open: un
 def choose_device(wish: str) -> torch.device:
     """The device for ``compute.device``; raises InputError if a GPU is requested but missing.
 
-    On a GPU, torch uses deterministic algorithms. Of several GPUs, this process sees only one from
-    here on, and processes use different ones as far as there are enough; with "spread", it sees
-    all.
+    On a GPU, torch uses deterministic algorithms, so that equal inputs give the same bits, as on a
+    CPU. Of several GPUs, this process sees only one from here on, and processes use different ones
+    as far as there are enough; with "spread", it sees all.
     """
     if wish in ("auto", "cuda"):
         _see_one_gpu()
@@ -35,18 +35,11 @@ def choose_device(wish: str) -> torch.device:
             f'compute.device: "{wish}" needs a CUDA GPU and torch sees none; '
             'set "auto" or "cpu", or install a CUDA build of torch.'
         )
-    _repeat_on_gpu()
-    return torch.device("cuda")
-
-
-def _repeat_on_gpu() -> None:
-    """Make results on one GPU bit-identical for equal inputs, as they are on a CPU.
-
-    Otherwise, the order of summation on a GPU may differ each time. cuBLAS reads its setting when
-    it is first used. Where torch has no deterministic algorithm, it warns in the job's log.
-    """
+    # Otherwise, the order of summation on a GPU may differ each time. cuBLAS reads its setting when
+    # it is first used. Where torch has no deterministic algorithm, it warns in the job's log.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
+    return torch.device("cuda")
 
 
 def _see_one_gpu() -> None:

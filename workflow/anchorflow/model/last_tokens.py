@@ -185,14 +185,8 @@ def keep_together(
 
     Queries begin at the position id ``first_position``, by default at the end of the prefix.
     """
-    batches = run_batches(
-        prompts,
-        budget,
-        model.device,
-        partial(keep_all_but_last, model, prefix=prefix),
-        prefix.tokens,
-        first_position,
-    )
+    keep, places = partial(keep_all_but_last, model, prefix=prefix), (prefix.tokens, first_position)
+    batches = run_batches(prompts, budget, model.device, keep, *places)
     return together([tokens for _, tokens in batches])
 
 

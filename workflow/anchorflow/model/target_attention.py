@@ -180,8 +180,7 @@ class HeadWrites:
         of_residual = self.final[1].pulled_back(unembedding.float())
         norm = self.norms[layer]
         if norm is not None:
-            device = norm[1].gain.device
-            of_residual = norm[1].pulled_back(of_residual.to(device))
+            of_residual = norm[1].pulled_back(of_residual.to(norm[1].gain.device))
         weight = self.weights[layer]
         return weight @ of_residual.to(weight.device).T
 
@@ -202,9 +201,8 @@ class HeadWrites:
         with ExitStack() as hooks:
             for key, known in [(None, self.final), *enumerate(self.norms)]:
                 if known is not None:
-                    module, norm = known
-                    observed = partial(observe, key, norm)
-                    hooks.enter_context(module.register_forward_hook(observed))
+                    hook = known[0].register_forward_hook(partial(observe, key, known[1]))
+                    hooks.enter_context(hook)
             yield scales
 
 
@@ -245,15 +243,9 @@ class RecordWrites:
         direction = self._directions[call.layer].to(output.device)
         by_group = direction.unflatten(0, (call.value.shape[1], -1))  # [G, H/G, D, C]
         parts = [call.value] if call.prefix is None else [call.prefix.value, call.value]
-        written = torch.cat(
-            [
-                torch.einsum("bgkd,grdc->bgrkc", part.float(), by_group).expand(
-                    len(rows), -1, -1, -1, -1
-                )
-                for part in parts
-            ],
-            3,
-        ).flatten(1, 2)  # [B, H, K, C]
+        each = [torch.einsum("bgkd,grdc->bgrkc", part.float(), by_group) for part in parts]
+        whole = [of_part.expand(len(rows), -1, -1, -1, -1) for of_part in each]
+        written = torch.cat(whole, 3).flatten(1, 2)  # [B, H, K, C]
         members = self._members.to(output.device)
         effects = torch.einsum("bhk,bhkc,bks->bhsc", weights, written, members)
         example = torch.arange(len(rows), device=output.device)
@@ -292,9 +284,8 @@ class _Trace:
         with ExitStack() as hooks:
             for number, layer in enumerate(self._layers):
                 for module in layer.modules():
-                    note = self._end_layer if module is layer else self._note
-                    followed = module.register_forward_hook(partial(note, number))
-                    hooks.enter_context(followed)
+                    note = partial(self._end_layer if module is layer else self._note, number)
+                    hooks.enter_context(module.register_forward_hook(note))
             for module in self._decoder.modules():
                 if module not in self._inner and "norm" in type(module).__name__.lower():
                     hooks.enter_context(module.register_forward_hook(self._note_final))
@@ -318,19 +309,14 @@ class _Trace:
         if layer not in self.written or not args:
             self.unexplained.add(layer)
             return
-        # Without the first token, whose activations may be massive and hide the others'.
-        after, before, written = (
-            of.reshape(_PROBE_TOKENS, -1)[1:].float()
-            for of in (after, args[0], self.written[layer])
-        )
-        rest = after - before - written
-        limit = _CLOSE * float(after.norm())
-        branches = (
-            branch.reshape(_PROBE_TOKENS, -1)[1:].float()
-            for branch in self._branches[layer]
-            if branch.numel() == args[0].numel()
-        )
-        if not any(float((branch - rest).norm()) < limit for branch in branches):
+
+        def later(of: Tensor) -> Tensor:  # tokens; activations of the first one may be massive
+            return of.reshape(_PROBE_TOKENS, -1)[1:].float()
+
+        rest = later(after) - later(args[0]) - later(self.written[layer])
+        limit = _CLOSE * float(later(after).norm())
+        branches = [of for of in self._branches[layer] if of.numel() == args[0].numel()]
+        if not any(float((later(branch) - rest).norm()) < limit for branch in branches):
             self.unexplained.add(layer)
 
     def _note_final(self, module: nn.Module, _: Any, output: Tensor) -> None:
