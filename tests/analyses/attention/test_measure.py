@@ -39,18 +39,6 @@ def test_rows_and_logits_equal_eager_attention_in_mixed_batches(family: str) -> 
         assert rows[:, row, :, tokens:].count_nonzero() == 0
 
 
-def test_attention_to_a_demonstration_is_that_to_its_label_its_maximum_and_its_mean() -> None:
-    batch = random_batch([20], demonstrations=2)
-    starts, ends = batch.demonstration_starts[0].tolist(), batch.demonstration_ends[0].tolist()
-    row = torch.arange(20.0) / 190
-    measured = by_demonstration(row.expand(3, 1, 2, 20), batch)
-    for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        label = int(batch.label_positions[0, k])
-        assert measured.label[2, 0, 1, k].item() == pytest.approx(label / 190)
-        assert measured.largest[2, 0, 1, k].item() == pytest.approx((end - 1) / 190)
-        assert measured.mean[2, 0, 1, k].item() == pytest.approx((start + end - 1) / 2 / 190)
-
-
 def test_attention_to_a_label_word_is_the_sum_over_its_tokens_however_many_each_has() -> None:
     words = [[2, 1, 3], [1, 4, 1]]
     batch = whole_batch(with_words(shared_prompts([5, 17]), *words))
