@@ -34,7 +34,5 @@ def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
     return {KERNEL_TABLES[name].name: table for name, table in measured.items()}
 
 
-SHARDED = {
-    "kernel": sharded,
-}
+SHARDED = {"kernel": sharded}
 LIMITED = {f"kernel's {table}": limited(table) for table in ("attention", "segments", "counts")}

@@ -15,18 +15,14 @@ from anchorflow.schemas.prompts import PROMPTS
 from constructed.rows import frame
 
 WORDS: Words = {
-    "mine": {
-        "words": [" no", " yes"],
-        "symbols": [" A", " B"],
-        "permuted": [" yes", " no"],
-    },
+    "mine": {"words": [" no", " yes"], "symbols": [" A", " B"], "permuted": [" yes", " no"]},
     "news": {"words": [" x", " y", " z"], "symbols": [" A", " B", " C"]},
 }
 # Of every cell: seed, example, true label, prediction. One prompt of mine+permuted is too long.
 ANSWERS = {
     "mine": [(0, 0, 0, 0), (0, 1, 1, 1), (0, 2, 0, 1), (0, 3, 1, 1), (1, 0, 0, 0), (1, 1, 1, 0)],
     "mine+symbols": [
-        *[(0, 0, 0, 0), (0, 1, 1, 1), (0, 2, 0, 1), (0, 3, 1, 1), (1, 0, 0, 0), (1, 1, 1, 0)],
+        *[(0, 0, 0, 0), (0, 1, 1, 1), (0, 2, 0, 1), (0, 3, 1, 1), (1, 0, 0, 0), (1, 1, 1, 0)]
     ],
     "mine+permuted": [(0, 0, 0, 1), (0, 1, 1, 0), (0, 2, 0, 1), (1, 0, 0, 0), (1, 1, 1, 1)],
     "news": [(0, 5, 2, 2), (0, 7, 0, 0), (1, 5, 1, 1)],

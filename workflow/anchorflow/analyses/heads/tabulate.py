@@ -35,11 +35,7 @@ def tabulate_heads(summary: pl.DataFrame) -> Page:
     )
     reliable = averaged.filter(measure="reliability").drop("layer", "head")
     rows = pl.concat(
-        [
-            ranked.join(heads, on=keys),
-            ranked.join(reliable, on=["model", "score"]),
-        ],
-        how="diagonal",
+        [ranked.join(heads, on=keys), ranked.join(reliable, on=["model", "score"])], how="diagonal"
     ).sort("model", pl.col("score").cast(pl.Enum(list(NAMES))), "rank", maintain_order=True)
     measures = pl.Enum(["value", "difference", "reliability"])
     table = pivoted(rows.sort("model", pl.col("score").cast(pl.Enum(list(NAMES))), "rank",
