@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from anchorflow.analyses.attention.measure import measure_attention
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.logits import target_logits
 from anchorflow.model.target_attention import RecordRows, by_demonstration
+from stub_tokenizers import Decoder
 from tiny_models import (
     FAMILIES,
     plain_attentions,
@@ -52,6 +54,19 @@ def test_attention_to_a_label_word_is_the_sum_over_its_tokens_however_many_each_
         for k, end in enumerate((9, 19, 29)):
             expected = sum(rows[:, row, :, end - 1 - n] for n in range(words[example][k]))
             torch.testing.assert_close(label[:, row, :, k], expected)
+
+
+def test_every_row_of_the_table_is_that_of_its_demonstration() -> None:
+    table, eager = shared_prompts([5, 17, 9]), tiny_model("llama", eager=True)
+    measured, _ = measure_attention(tiny_model("llama"), Decoder(), table, 100)
+    full, prompt = whole_batch(table), table.row(0, named=True)
+    for row, example in enumerate(full.examples):
+        mine = measured.filter(example=example)
+        plain = plain_attentions(eager, single(full, row))[1][:, :, -1, prompt["label_positions"]]
+        found = mine["attention_label"].to_numpy()
+        assert found == pytest.approx(plain.numpy().ravel(), rel=1e-4, abs=1e-7)
+        labels = prompt["demonstration_labels"]
+        assert mine["label"].to_list() == labels * (len(mine) // len(labels))
 
 
 @pytest.mark.parametrize(
