@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 from tokenizers import Tokenizer
 
+from anchorflow.analyses.flow_page.index import index_page
 from anchorflow.analyses.flow_page.plot import (
     ARCS,
     flow_masks,
     flow_pages,
     heads_data,
-    index_page,
     page_data,
     saliency_matrices,
     words_of_groups,
