@@ -130,7 +130,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     "seeds": (settings(seeds=[0, 1, 7]), OF_NEW_SEED),
     "task": (new_task, OF_NEW_TASK),
     "style": (settings(figures=STYLE), FIGURES),
-    "style module": (text("present/style.py", "alpha=0.18", "alpha=0.2"), FIGURES),
+    "style module": (text("present/style.py", "0.18", "0.2"), FIGURES),
     "colors": (settings(figures={"colors": ["#000000", "#E69F00", "#009E73"]}), FIGURES | OF_PAGES),
     "figure": (lost_figure, {plotted("flow")}),
     "template": (of_task("news", template="Story: {text}\nAnswer:{label}"), OF_NEWS),

@@ -5,7 +5,7 @@ from anchorflow.store.fork_server import continue_in_fork
 continue_in_fork(snakemake)
 
 from anchorflow.analyses.flow_page import SHOWN_PROMPTS
-from anchorflow.analyses.flow_page.plot import index_page
+from anchorflow.analyses.flow_page.index import index_page
 from anchorflow.store.job import job
 from anchorflow.store.parquet import read_tables
 from anchorflow.store.replacing import replacing

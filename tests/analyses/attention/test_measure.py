@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from anchorflow.analyses.attention.measure import measure_attention
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.logits import target_logits
 from anchorflow.model.target_attention import RecordRows, by_demonstration
+from stub_tokenizers import Decoder
 from tiny_models import (
     FAMILIES,
     plain_attentions,
@@ -39,18 +41,6 @@ def test_rows_and_logits_equal_eager_attention_in_mixed_batches(family: str) -> 
         assert rows[:, row, :, tokens:].count_nonzero() == 0
 
 
-def test_attention_to_a_demonstration_is_that_to_its_label_its_maximum_and_its_mean() -> None:
-    batch = random_batch([20], demonstrations=2)
-    starts, ends = batch.demonstration_starts[0].tolist(), batch.demonstration_ends[0].tolist()
-    row = torch.arange(20.0) / 190
-    measured = by_demonstration(row.expand(3, 1, 2, 20), batch)
-    for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        label = int(batch.label_positions[0, k])
-        assert measured.label[2, 0, 1, k].item() == pytest.approx(label / 190)
-        assert measured.largest[2, 0, 1, k].item() == pytest.approx((end - 1) / 190)
-        assert measured.mean[2, 0, 1, k].item() == pytest.approx((start + end - 1) / 2 / 190)
-
-
 def test_attention_to_a_label_word_is_the_sum_over_its_tokens_however_many_each_has() -> None:
     words = [[2, 1, 3], [1, 4, 1]]
     batch = whole_batch(with_words(shared_prompts([5, 17]), *words))
@@ -64,6 +54,19 @@ def test_attention_to_a_label_word_is_the_sum_over_its_tokens_however_many_each_
         for k, end in enumerate((9, 19, 29)):
             expected = sum(rows[:, row, :, end - 1 - n] for n in range(words[example][k]))
             torch.testing.assert_close(label[:, row, :, k], expected)
+
+
+def test_every_row_of_the_table_is_that_of_its_demonstration() -> None:
+    table, eager = shared_prompts([5, 17, 9]), tiny_model("llama", eager=True)
+    measured, _ = measure_attention(tiny_model("llama"), Decoder(), table, 100)
+    full, prompt = whole_batch(table), table.row(0, named=True)
+    for row, example in enumerate(full.examples):
+        mine = measured.filter(example=example)
+        plain = plain_attentions(eager, single(full, row))[1][:, :, -1, prompt["label_positions"]]
+        found = mine["attention_label"].to_numpy()
+        assert found == pytest.approx(plain.numpy().ravel(), rel=1e-4, abs=1e-7)
+        labels = prompt["demonstration_labels"]
+        assert mine["label"].to_list() == labels * (len(mine) // len(labels))
 
 
 @pytest.mark.parametrize(

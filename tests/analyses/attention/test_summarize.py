@@ -26,6 +26,22 @@ from constructed.attention import (
 NAN = float("nan")
 
 
+Part = tuple[str, int, Sequence[int], Sequence[int], Sequence[str]]  # to kinds of attention
+
+
+def summarized(parts: Sequence[Part]) -> pl.DataFrame:
+    """The summary of parts of a task, a seed, predictions, labels, and kinds of attention."""
+    tables = [
+        (
+            attention_table(attention_towards(predicted, labels, kinds), labels, task, seed),
+            predictions_table(predicted, len(labels), task, seed),
+            prompts_table(len(labels), task, seed),
+        )
+        for task, seed, predicted, labels, kinds in parts
+    ]
+    return summarize_attention(*(pl.concat(table) for table in zip(*tables, strict=True)), 0.95)
+
+
 def summarize(
     predictions: Sequence[int], labels: Sequence[int], kinds: Sequence[str], classes: int
 ) -> pl.DataFrame:
@@ -39,19 +55,20 @@ def summarize(
 
 def column(summary: pl.DataFrame, measure: str, task: str, name: str = "mean") -> list:
     """One column over the layers."""
-    chosen = summary.filter((pl.col("measure") == measure) & (pl.col("task") == task))
+    chosen = summary.filter(measure=measure, task=task)
     return chosen.sort("layer")[name].to_list()
 
 
-def test_cumulative_share_equals_the_values_worked_out_by_hand() -> None:
-    # Excesses 0.1, -0.1, 0.4, 0.1 add up to 0.5.
-    share = cumulative_share(np.array([0.6, 0.4, 0.9, 0.6]))
-    np.testing.assert_allclose(share, [0.2, 0.0, 0.8, 1.0], atol=1e-12)
-
-
-def test_cumulative_share_works_along_the_last_axis() -> None:
-    share = cumulative_share(np.array([[1.0, 0.5], [0.5, 1.0], [0.75, 0.75]]))
-    np.testing.assert_allclose(share, [[1.0, 1.0], [0.0, 1.0], [0.5, 1.0]])
+@pytest.mark.parametrize(
+    ("auc", "expected"),
+    [
+        ([0.6, 0.4, 0.9, 0.6], [0.2, 0.0, 0.8, 1.0]),  # excesses of 0.1, -0.1, 0.4, and 0.1
+        ([[1.0, 0.5], [0.5, 1.0], [0.75, 0.75]], [[1.0, 1.0], [0.0, 1.0], [0.5, 1.0]]),
+        ([0.75, NAN, 0.75], [0.5, 0.5, 1]),  # a layer without an AUC adds nothing
+    ],
+)
+def test_cumulative_share_equals_the_values_worked_out_by_hand(auc: list, expected: list) -> None:
+    np.testing.assert_allclose(cumulative_share(np.array(auc)), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("auc", [[0.5, 0.5], [0.75, 0.25], [0.25, 0.5], [NAN, NAN]])
@@ -59,28 +76,20 @@ def test_cumulative_share_is_undefined_where_there_is_nothing_to_share(auc: list
     assert np.isnan(cumulative_share(np.array(auc))).all()
 
 
-def test_a_layer_without_an_auc_adds_nothing_to_the_share() -> None:
-    np.testing.assert_allclose(cumulative_share(np.array([0.75, NAN, 0.75])), [0.5, 0.5, 1])
-
-
 def test_class_scores_average_heads_and_demonstrations_of_a_class() -> None:
     labels = [2, 0, 1, 0, 2, 1]  # not the label order
-    one_layer = [
-        [0.10, 0.02, 0.00, 0.04, 0.10, 0.00],
-        [0.30, 0.06, 0.10, 0.08, 0.10, 0.10],
-    ]
+    layer = [[0.10, 0.02, 0.00, 0.04, 0.10, 0.00], [0.30, 0.06, 0.10, 0.08, 0.10, 0.10]]
     # Class 0: mean of 0.02, 0.04, 0.06, 0.08 = 0.05; class 1: 0, 0, 0.1, 0.1 = 0.05;
     # class 2: 0.1, 0.1, 0.3, 0.1 = 0.15; together 0.25.
-    scores = class_scores(attention_table(np.array([[one_layer]]), labels), 3)
-    assert scores.shape == (1, 1, 3)
-    np.testing.assert_allclose(scores[0, 0], [0.2, 0.2, 0.6], rtol=1e-6)
+    scores = class_scores(attention_table(np.array([[layer]]), labels), 3)
+    np.testing.assert_allclose(scores, [[[0.2, 0.2, 0.6]]], rtol=1e-6)
 
 
 def test_class_scores_keep_examples_and_layers_apart_and_in_order() -> None:
     attention = np.zeros((2, 3, HEADS, 2))
     expected = np.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
-    attention[..., 0] = expected[:, :, None]
-    attention[..., 1] = 1 - expected[:, :, None]
+    attention[..., 0] = 0.2 * expected[:, :, None]  # shares are compared, and not amounts
+    attention[..., 1] = 0.2 - attention[..., 0]
     scores = class_scores(attention_table(attention, [0, 1]), 2)
     np.testing.assert_allclose(scores[..., 0], expected, rtol=1e-6)
     np.testing.assert_allclose(scores[..., 1], 1 - expected, rtol=1e-6)
@@ -89,12 +98,6 @@ def test_class_scores_keep_examples_and_layers_apart_and_in_order() -> None:
 def test_class_scores_are_even_where_no_label_word_is_attended_to() -> None:
     scores = class_scores(attention_table(np.zeros((1, 1, HEADS, 4)), [0, 1, 2, 3]), 4)
     assert scores.tolist() == [[[0.25, 0.25, 0.25, 0.25]]]
-
-
-def test_class_scores_compare_shares_and_not_amounts() -> None:
-    attention = np.array([0.01, 0.03, 0.1, 0.3]).reshape(2, 1, 1, 2)
-    scores = class_scores(attention_table(attention, [0, 1]), 2)
-    np.testing.assert_allclose(scores, [[[0.25, 0.75]]] * 2, rtol=1e-6)
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 2], [2, 0, 1], [1, 2, 0, 0, 1, 2]])
@@ -106,29 +109,22 @@ def test_auc_of_layers_that_tell_all_nothing_or_lies(labels: list[int]) -> None:
     assert column(summary, "auc", "average") == [0.0, 1.0, 0.5]
 
 
-def test_cumulative_share_is_that_of_the_aucs() -> None:
+def test_cumulative_share_is_that_of_the_aucs_and_null_where_no_layer_tells_anything() -> None:
     summary = summarize([0, 1, 0, 1], [1, 0], ["even", "perfect", "even", "perfect"], 2)
     assert column(summary, "auc", "reviews") == [0.5, 1.0, 0.5, 1.0]
     assert column(summary, "cumulative", "reviews") == [0.0, 0.5, 0.5, 1.0]
-
-
-def test_cumulative_share_is_null_where_no_layer_tells_anything() -> None:
-    summary = summarize([0, 1, 0, 1], [1, 0], ["even", "even"], 2)
-    assert column(summary, "cumulative", "reviews") == [None, None]
-    assert column(summary, "cumulative", "reviews", "low") == [None, None]
+    nothing = summarize([0, 1, 0, 1], [1, 0], ["even", "even"], 2)
+    assert column(nothing, "cumulative", "reviews") == [None, None]
+    assert column(nothing, "cumulative", "reviews", "low") == [None, None]
 
 
 def test_classes_that_are_never_predicted_are_left_out_and_counted() -> None:
     summary = summarize([0, 2, 2, 0], [3, 2, 1, 0], ["perfect", "even"], 4)
     assert column(summary, "auc", "reviews") == [1.0, 0.5]
     assert column(summary, "auc", "reviews", "unpredicted") == [2, 2]
-
-
-def test_auc_is_null_where_the_model_always_predicts_the_same() -> None:
-    summary = summarize([1, 1, 1], [0, 1, 2], ["perfect"], 3)
-    assert column(summary, "auc", "reviews") == [None]
-    assert column(summary, "auc", "reviews", "high") == [None]
-    assert column(summary, "auc", "reviews", "unpredicted") == [2]
+    same = summarize([1, 1, 1], [0, 1, 2], ["perfect"], 3)
+    assert column(same, "auc", "reviews") == column(same, "auc", "reviews", "high") == [None]
+    assert column(same, "auc", "reviews", "unpredicted") == [2]
 
 
 def test_seeds_and_tasks_are_averaged_and_their_counts_added() -> None:
@@ -138,38 +134,23 @@ def test_seeds_and_tasks_are_averaged_and_their_counts_added() -> None:
         ("news", 0, [0, 2, 0, 2], [2, 1, 0], ["even", "reversed"]),
         ("news", 1, [0, 0], [1, 0, 2], ["perfect", "perfect"]),
     ]
-    attention, predictions, prompts = [], [], []
-    for task, seed, predicted, labels, kinds in parts:
-        towards = attention_towards(predicted, labels, kinds)
-        attention.append(attention_table(towards, labels, task, seed))
-        predictions.append(predictions_table(predicted, len(labels), task, seed))
-        prompts.append(prompts_table(len(labels), task, seed))
-    tables = (pl.concat(table) for table in (attention, predictions, prompts))
-    summary = summarize_attention(*tables, 0.95)
+    summary = summarized(parts)
     assert column(summary, "auc", "reviews") == [0.75, 1.0]
     assert column(summary, "auc", "news") == [0.5, 0.0]  # seed 1 predicts one class: undefined
     assert column(summary, "auc", "average") == [0.625, 0.5]
-    assert column(summary, "auc", "reviews", "unpredicted") == [0, 0]
-    assert column(summary, "auc", "news", "unpredicted") == [3, 3]
-    assert column(summary, "auc", "average", "unpredicted") == [3, 3]
-    assert column(summary, "auc", "reviews", "examples") == [7, 7]
-    assert column(summary, "auc", "average", "examples") == [13, 13]
-    assert column(summary, "auc", "average", "seeds") == [2, 2]
+    counts = summary.filter(measure="auc", layer=0).sort("task")
+    assert counts.select("task", "unpredicted", "examples", "seeds").rows() == [
+        ("average", 3, 13, 2),
+        ("news", 3, 6, 2),
+        ("reviews", 0, 7, 2),
+    ]
     # The average's share is that of its own AUCs: excesses 0.125 and 0.
     assert column(summary, "cumulative", "average") == [1.0, 1.0]
 
 
 def test_the_share_s_interval_is_that_of_leaving_out_each_seed() -> None:
-    parts = [["perfect", "even"], ["even", "perfect"], ["perfect", "perfect"]]
-    answers = [0, 1, 0, 1]
-    attention = [
-        attention_table(attention_towards(answers, [0, 1], kinds), [0, 1], seed=seed)
-        for seed, kinds in enumerate(parts)
-    ]
-    predictions = [predictions_table(answers, 2, seed=seed) for seed in range(3)]
-    prompts = [prompts_table(2, seed=seed) for seed in range(3)]
-    tables = (pl.concat(table) for table in (attention, predictions, prompts))
-    summary = summarize_attention(*tables, 0.95)
+    kinds = (["perfect", "even"], ["even", "perfect"], ["perfect", "perfect"])
+    summary = summarized([("reviews", k, [0, 1, 0, 1], [0, 1], of) for k, of in enumerate(kinds)])
     # Both layers' excess is 1/3: R_0 is 1/2. Without a seed, it is 1/3, 2/3, and 1/2, so its
     # variance is 2/3 (1/36 + 1/36); t with 2 degrees of freedom is 4.302653.
     half = 4.302653 * (1 / 27) ** 0.5
@@ -182,9 +163,8 @@ def test_the_share_s_interval_is_that_of_leaving_out_each_seed() -> None:
 
 
 def test_other_tokens_have_an_auc_beside_that_of_label_words() -> None:
-    tables = deep_tables(
-        ["even", "perfect", "reversed"], ["perfect", "reversed", "perfect"], [0, 1]
-    )
+    others = ["perfect", "reversed", "perfect"]
+    tables = deep_tables(["even", "perfect", "reversed"], others, [0, 1])
     summary = summarize_attention(**tables, confidence=0.95)
     assert column(summary, "auc", "news") == [0.5, 1.0, 0.0]
     assert column(summary, "auc_other", "news") == [1.0, 0.0, 1.0]

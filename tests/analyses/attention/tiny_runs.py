@@ -13,16 +13,12 @@ def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
     return dict(zip(("attention", "predictions"), measured, strict=True))
 
 
-SHARDED = {
-    "attention": sharded,
-}
+SHARDED = {"attention": sharded}
 LIMITED: dict[str, Limited] = {
     "attention": lambda model, table: measure_attention(model, Decoder(), table, 1000)[0],
     "predictions": lambda model, table: measure_attention(model, Decoder(), table, 1000)[1],
 }
-LIMITED_HEAD = {
-    "predictions": LIMITED["predictions"],
-}
+LIMITED_HEAD = {"predictions": LIMITED["predictions"]}
 COUNTED = {
-    "attention": (attention, {}, lambda m: attention.measure_attention(m, Decoder(), TABLE, 1000)),
+    "attention": (attention, {}, lambda m: attention.measure_attention(m, Decoder(), TABLE, 1000))
 }

@@ -45,16 +45,6 @@ def test_distances_count_only_directions_in_which_queries_vary(measure: Measure)
     assert np.isnan(np.diagonal(distances)).all()
 
 
-def test_only_leading_components_count_each_by_its_singular_value() -> None:
-    """Singular values 2·√2 along the first axis and √2 along the second."""
-    queries = np.array([[[2.0, 0]], [[-2, 0]], [[0, 1]], [[0, -1]]])
-    keys = np.array([[[0.0, 0], [1, 0], [0, 3]]])
-    one = key_distances(queries, keys, [0, 1, 2], 3, 1)
-    np.testing.assert_allclose(one[PAIRS], [1, 0, 1], atol=1e-12)
-    two = key_distances(queries, keys, [0, 1, 2], 3, 2)
-    np.testing.assert_allclose(two[PAIRS], np.array([2, 3, np.sqrt(4 + 9)]) / np.sqrt(4 + 9))
-
-
 def test_queries_that_vary_alike_in_two_heads_see_what_the_heads_keys_have_together() -> None:
     """Keys (1, -1) of two heads cancel along (1, 1), but not in the heads by themselves."""
     queries = np.array([[[1.0], [1]], [[-1], [-1]]])

@@ -5,8 +5,6 @@ from anchorflow.analyses.confusion.measure import measure_confusion
 from tiny_cells import TABLE, Limited
 
 LIMITED: dict[str, Limited] = {
-    "confusion": lambda model, table: measure_confusion(model, table, 2, 1000),
+    "confusion": lambda model, table: measure_confusion(model, table, 2, 1000)
 }
-COUNTED = {
-    "confusion": (confusion, {}, lambda m: confusion.measure_confusion(m, TABLE, 2, 1000)),
-}
+COUNTED = {"confusion": (confusion, {}, lambda m: confusion.measure_confusion(m, TABLE, 2, 1000))}

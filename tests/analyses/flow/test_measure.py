@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
+from polars.testing import assert_frame_equal
 from torch import Tensor
 
 from anchorflow.analyses.flow import FLOW
@@ -56,24 +57,8 @@ def test_bfloat16_stays_near_float32(family: str) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-@pytest.mark.parametrize("family", FAMILIES)
-def test_saliency_on_cuda_equals_that_on_the_cpu(family: str) -> None:
-    means = []
-    for device in ("cpu", "cuda"):
-        batch = random_batch([37, 21, 50])
-        moved = type(batch)(
-            **{k: v.to(device) if isinstance(v, Tensor) else v for k, v in vars(batch).items()}
-        )
-        model = tiny_model(family).to(device)  # type: ignore[arg-type]
-        sums = FlowSums(moved)
-        batch_saliency(model, moved, sums)
-        means.append(torch.stack(sums.means(model.config.num_hidden_layers)))
-    torch.testing.assert_close(means[1], means[0], rtol=1e-3, atol=1e-9)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.parametrize("protocol", ["per_example", "fixed"])
-@pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_every_column_on_cuda_equals_that_on_the_cpu(family: str, protocol: str) -> None:
     prompts = wordy_prompts([6, 17, 1, 9], protocol)
     here, there = (
@@ -97,33 +82,6 @@ class WholeMatrices:
         self.matrices[layer, examples, rows, keys] = saliency.abs()
 
 
-def means_of(matrices: Tensor, example: Batch) -> Tensor:
-    """The three means as [3, L] from I_l [L, T, T], pair by pair as they are defined."""
-    labels = set(example.label_positions[0].tolist())
-    target = int(example.target_positions[0])
-    sums: dict[str, list[Tensor]] = {"wp": [], "pq": [], "ww": []}
-    for i in range(matrices.shape[1]):
-        for j in range(i):
-            kind = "wp" if i in labels else "pq" if i == target and j in labels else "ww"
-            sums[kind].append(matrices[:, i, j].double())
-    return torch.stack([torch.stack(sums[kind]).mean(0) for kind in ("wp", "pq", "ww")])
-
-
-def test_means_of_a_4_by_4_matrix_equal_the_values_worked_out_by_hand() -> None:
-    saliency = torch.tensor(
-        [[9.0, 0, 0, 0], [1, 9, 0, 0], [2, 4, 9, 0], [3, 5, 7, 9]],
-    )
-    means = flow_means(
-        row_sums=saliency.tril(-1).sum(-1),
-        target_row=saliency[3, [1]],
-        label_positions=torch.tensor([1]),
-        target_positions=torch.tensor(3),
-    )
-    assert means.s_wp.item() == 1.0  # (1, 0)
-    assert means.s_pq.item() == 5.0  # (3, 1)
-    assert means.s_ww.item() == 4.0  # (2, 0), (2, 1), (3, 0), (3, 2): 2, 4, 3, 7
-
-
 def test_a_label_position_after_the_target_is_refused() -> None:
     with pytest.raises(ValueError, match="precede"):
         flow_means(torch.ones(4), torch.ones(1), torch.tensor([3]), torch.tensor(3))
@@ -133,27 +91,15 @@ def test_a_label_position_after_the_target_is_refused() -> None:
 def test_saliency_equals_autograd_on_eager_attention_in_mixed_batches(family: str) -> None:
     batch = random_batch([37, 21, 50, 24])
     model, eager = tiny_model(family), tiny_model(family, eager=True)
-    layers = model.config.num_hidden_layers
-    whole, sums = WholeMatrices(layers, batch), FlowSums(batch)
+    whole = WholeMatrices(model.config.num_hidden_layers, batch)
     batch_saliency(model, batch, whole)
-    batch_saliency(model, batch, sums)
-    means = torch.stack(sums.means(layers))
     for row in range(batch.size):
-        example = single(batch, row)
-        plain = plain_saliency(eager, example)
+        plain = plain_saliency(eager, single(batch, row))
         tokens = plain.shape[-1]
         ours = whole.matrices[:, row, :tokens, :tokens]
         assert plain.abs().max() > 0
         assert (ours - plain).abs().max() <= 1e-4 * plain.abs().max()
-        assert whole.matrices[:, row, tokens:].abs().max() == 0 if tokens < 50 else True
-        torch.testing.assert_close(
-            means[:, :, row], means_of(plain, example), rtol=1e-4, atol=1e-12
-        )
-        alone = FlowSums(example)
-        batch_saliency(model, example, alone)
-        torch.testing.assert_close(
-            torch.stack(alone.means(layers))[:, :, 0], means[:, :, row], rtol=1e-4, atol=1e-12
-        )
+        assert whole.matrices[:, row, tokens:].count_nonzero() == 0
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -185,26 +131,13 @@ def test_shared_demonstrations_give_the_saliency_of_full_prompts(family: str) ->
         assert (ours - plain).abs().max() <= 1e-4 * plain.abs().max()
 
 
-@pytest.mark.parametrize("recompute", [False, True])
-def test_fixed_demonstrations_give_the_same_table_with_and_without_sharing(recompute: bool) -> None:
+def test_recomputed_activations_of_shared_demonstrations_give_the_same_table() -> None:
     model, table = tiny_model("llama"), shared_prompts([5, 17, 9, 30])
-    alone = table.with_columns(pl.lit("per_example").alias("demonstrations"))
-    plain = measure_flow(model, alone, 100)
-    if recompute:
-        recompute_activations(model)
-    shared = measure_flow(model, table, 100, "fixed")
-    assert shared.shape == (12, len(FLOW.names))
-    keys = ["example", "layer"]
-    assert shared.select(keys).equals(plain.select(keys))
-    drawn = {
-        "s_wp_text",
-        "s_pq_text",
-        "s_ww_text",
-        "own_text",
-    }  # anew for every example, if they are
-    absent = {"target_instruction", "into_instruction"}
-    for name in set(FLOW.names[5:]) - drawn - absent:
-        assert shared[name].to_list() == pytest.approx(plain[name].to_list(), rel=1e-4, abs=1e-12)
+    plain = measure_flow(model, table, 100, "fixed")
+    recompute_activations(model)
+    again = measure_flow(model, table, 100, "fixed")
+    assert again.shape == (12, len(FLOW.names))
+    assert_frame_equal(again, plain, rel_tol=1e-4, abs_tol=1e-12)
 
 
 def pair_by_pair(matrix: Tensor, prompt: dict[str, Any]) -> dict[str, float | None]:
@@ -212,16 +145,13 @@ def pair_by_pair(matrix: Tensor, prompt: dict[str, Any]) -> dict[str, float | No
     saliency = matrix.double().tolist()
     target = prompt["target_position"]
     every = {(i, j) for i in range(target + 1) for j in range(i)}
-    words = [
-        set(range(first, end))
-        for first, end in zip(prompt["label_positions"], prompt["label_ends"], strict=True)
-    ]
-    spans = [
-        set(range(start, end))
-        for start, end in zip(
-            prompt["demonstration_starts"], prompt["demonstration_ends"], strict=True
+    words, spans = (
+        [set(range(*ends)) for ends in zip(prompt[first], prompt[last], strict=True)]
+        for first, last in (
+            ("label_positions", "label_ends"),
+            ("demonstration_starts", "demonstration_ends"),
         )
-    ]
+    )
     labels = set.union(*words)
     query = set(range(prompt["query_start"], target))
     shown = set(range(1, prompt["query_start"])) - labels

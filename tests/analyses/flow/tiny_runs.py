@@ -23,11 +23,7 @@ LIMITED: dict[str, Limited] = {
 }
 LIMITED_BACKWARD = LIMITED
 COUNTED = {
-    "flow": (
-        flow,
-        {"demonstrations": "per_example"},
-        lambda m: flow.measure_flow(m, OWN, 1000),
-    ),
+    "flow": (flow, {"demonstrations": "per_example"}, lambda m: flow.measure_flow(m, OWN, 1000)),
     "shared flow": (
         flow,
         {"demonstrations": "fixed"},

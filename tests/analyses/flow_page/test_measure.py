@@ -128,9 +128,8 @@ def test_an_architecture_whose_heads_are_not_followed_has_pages_without_them(
         raise InputError("not known")
 
     monkeypatch.setattr(flow_page, "find_writes", refuse)
-    saliency, *_, heads = measure_flow_page(
-        tiny_model("llama"), words, shared_prompts([9]), 1, "fixed"
-    )
+    prompts = shared_prompts([9])
+    saliency, *_, heads = measure_flow_page(tiny_model("llama"), words, prompts, 1, "fixed")
     assert not saliency.is_empty()
     assert heads.is_empty()
 
@@ -182,9 +181,5 @@ def test_tokens_keep_their_leading_blank_and_bytes_that_are_no_text_are_seen() -
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), strip]
     )
     texts = token_texts(tokenizer, [3, 0, 1, 2])
-    assert [text.strip(" ") if text != " a" else text for text in texts] == [
-        "<s>",
-        " a",
-        "b",
-        "\ufffd",
-    ]
+    kept = [text.strip(" ") if text != " a" else text for text in texts]
+    assert kept == ["<s>", " a", "b", "\ufffd"]

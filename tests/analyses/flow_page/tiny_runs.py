@@ -5,9 +5,5 @@ from stub_tokenizers import Decoder
 from tiny_cells import OWN
 
 COUNTED = {
-    "flow_page": (
-        flow_page,
-        {},
-        lambda m: flow_page.measure_flow_page(m, Decoder(), OWN, 4),
-    ),
+    "flow_page": (flow_page, {}, lambda m: flow_page.measure_flow_page(m, Decoder(), OWN, 4))
 }

@@ -1,7 +1,6 @@
 """Scores of heads against eager attention, brute force on full prompts, and weights set by hand."""
 
 import copy
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -195,17 +194,10 @@ def induction_model(tokens: int = 64, positions: int = 128) -> PreTrainedModel:
 
 
 def test_an_induction_head_set_by_hand_is_the_only_one_with_prefix_matching() -> None:
-    rows = measure_heads(
-        induction_model(),
-        words(64),
-        shared_prompts(QUERIES).head(0).clear(),
-        ["prefix_matching"],
-        6,
-        1000,
-    )
-    assert rows.is_empty()  # nothing without prompts
     table = shared_prompts(QUERIES).with_columns(pl.col("token_ids").list.eval(pl.element() % 60))
-    rows = measure_heads(induction_model(), words(64), table, ["prefix_matching"], 6, 1000)
+    of = (["prefix_matching"], 6, 1000)
+    assert measure_heads(induction_model(), words(64), table.clear(), *of).is_empty()
+    rows = measure_heads(induction_model(), words(64), table, *of)
     matching = values(rows, "prefix_matching").mean(0)
     assert matching[1, 0] > 0.95
     others = np.delete(matching.ravel(), 3)
@@ -276,10 +268,8 @@ def test_what_is_recognized_is_what_unembeddings_read_behind_the_final_norm() ->
     """Towards the true label, a head writes its direct effect, up to the norm's scale of a text."""
     model, table = copy.deepcopy(tiny_model("llama")), shared_prompts(QUERIES)
     with torch.no_grad():
-        generator = torch.Generator().manual_seed(0)
-        model.model.norm.weight.copy_(
-            torch.rand(model.model.norm.weight.shape, generator=generator)
-        )
+        gains = torch.rand(32, generator=torch.Generator().manual_seed(0))
+        model.model.norm.weight.copy_(gains)
     rows = measured(model, table, "task")
     towards = values(rows, "task_recognition") * values(rows, "task_learning")
     direct = values(measured(model, table, "writing"), "direct")
@@ -341,7 +331,7 @@ def test_labels_that_begin_alike_are_one_class_and_one_class_is_refused() -> Non
         Classes.of([5, 5])
 
 
-def test_batches_and_texts_left_out_change_nothing(monkeypatch: Any) -> None:
+def test_batches_and_texts_left_out_change_nothing() -> None:
     model, table = tiny_model("llama").double(), shared_prompts(QUERIES)
     scores = [score for score in SCORES if score != "function_vector"]
     whole = measure_heads(model, words(), table, scores, 2, 1000)

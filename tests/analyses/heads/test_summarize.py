@@ -72,10 +72,12 @@ def test_ranks_that_are_all_alike_agree_with_nothing() -> None:
 
 
 def test_the_table_has_the_highest_heads_by_their_differences_from_controls() -> None:
-    rows = tabulate_heads(summary()).table
+    first = (pl.col("score") == "label_copy") & (pl.col("layer") == 0) & (pl.col("head") == 0)
+    control = pl.when(first).then(9.0).otherwise("control")
+    scores = heads(SCORES, {"label_copy": 0.5}).with_columns(control=control)
+    rows = tabulate_heads(summarize_heads(scores, prompts(), 0.95)).table
     copied = rows.filter(score="label_copy")
-    assert copied.select("layer", "head").rows()[0] == (0, 0)
-    assert copied.select("layer", "head").rows()[-1] == (0, 1)
+    assert copied.select("layer", "head").rows()[2:] == [(0, 1), (0, 0)]
     first = rows.filter(score="direct").row(0, named=True)
     assert (first["layer"], first["head"], first["difference"]) == (1, 1, "–")
 
@@ -84,15 +86,15 @@ def test_the_largest_head_above_0_is_named_and_beside_the_twin(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     copy = {(0, 0): [1.0], (0, 1): [-4.0], (1, 0): [0.5], (1, 1): [0.0]}
-    below, zero = {place: [-1.0] for place in copy}, {"label_copy": 0.0}
-    table = summarize_heads(heads({"label_copy": copy, "direct": below}, zero), prompts(), 0.95)
-    twin = heads({"label_copy": {**copy, (1, 0): [2.0]}, "direct": copy}, zero, model="tiny+a")
+    below, half = {place: [-1.0] for place in copy}, {"label_copy": 0.5}
+    table = summarize_heads(heads({"label_copy": copy, "direct": below}, half), prompts(), 0.95)
+    twin = heads({"label_copy": {**copy, (1, 0): [2.0]}, "direct": copy}, half, model="tiny+a")
     panels = figure_of(monkeypatch, plot_heads, table, untrained=twin).axes
     assert [panel.get_title() for panel in panels[:4]] == [
         "direct effect\nnone above 0",
-        "label copy\n1.00 at layer 0, head 0",
+        "label copy\n0.50 at layer 0, head 0",
         "untrained: 1.00 at layer 0, head 0",
-        "untrained: 2.00 at layer 1, head 0",
+        "untrained: 1.50 at layer 1, head 0",
     ]
     assert [bar.get_xlabel() for bar in panels[4:]] == ["logits"] * 2
     assert len(figure_of(monkeypatch, plot_heads, table).axes) == 2 + 2  # and color bars

@@ -38,70 +38,74 @@ def texts(train: int = 12) -> pl.DataFrame:
     return table.select(pl.lit("reviews").alias("task"), pl.all()).cast(frame_schema(TEXTS))
 
 
-def kernel_samples(tokens: int, most: int | None = None, context: int = 10**6) -> pl.DataFrame:
+def drawn_with(template: Template, context: int = 10**6) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Samples of the texts, and their prompts."""
     samples = draw_samples(texts(), 0, LABELS, 3, 1)
-    prompts = build_prompts(samples, CHARACTERS, TEMPLATE, LABELS, "tiny", 10**6)
+    return samples, build_prompts(samples, CHARACTERS, template, LABELS, "tiny", context)
+
+
+def kernel_samples(
+    tokens: int,
+    most: int | None = None,
+    context: int = 10**6,
+    template: Template = TEMPLATE,
+    prompts: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    samples, built = drawn_with(template)
+    shown = built if prompts is None else prompts
     return draw_kernel_samples(
-        texts(), prompts, samples, CHARACTERS, TEMPLATE, LABELS, tokens, most, context
+        texts(), shown, samples, CHARACTERS, template, LABELS, tokens, most, context
     )
 
 
+def rounds(samples: pl.DataFrame) -> int:
+    return len(samples["demonstration_rows"][0]) // 2
+
+
 ROUND = 2 * len("Review: train 00\nSentiment:\n") + len("goodbad")
+QUERY = len("Review: test 000\nSentiment:")
 
 
 def test_rounds_hold_every_label_once_and_no_test_text() -> None:
     fixed = draw_samples(texts(), 0, LABELS, 3, 1).filter(demonstrations="fixed")
-    rounds = draw_rounds(texts(), fixed, LABELS, 100)
-    assert len(rounds) == 12
-    assert [sorted(rounds["label"][k : k + 2]) for k in range(0, 12, 2)] == [[0, 1]] * 6
-    assert rounds["text"].n_unique() == 12
-    assert not rounds["text"].is_in(["test 000"]).any()
-    assert rounds.equals(draw_rounds(texts(), fixed, LABELS, 100))
+    drawn = draw_rounds(texts(), fixed, LABELS, 100)
+    assert [sorted(drawn["label"][k : k + 2]) for k in range(0, len(drawn), 2)] == [[0, 1]] * 6
+    assert drawn["text"].n_unique() == 12
+    assert not drawn["text"].is_in(["test 000"]).any()
+    assert drawn.equals(draw_rounds(texts(), fixed, LABELS, 100))
 
 
 @pytest.mark.parametrize(
-    ("tokens", "rounds"),
+    ("tokens", "number"),
     [(3 * ROUND, 3), (3 * ROUND - 1, 2), (4 * ROUND - 1, 3), (1, 1), (100 * ROUND, 6)],
 )
-def test_as_many_rounds_as_the_budget_allows(tokens: int, rounds: int) -> None:
+def test_as_many_rounds_as_the_budget_allows(tokens: int, number: int) -> None:
     samples = kernel_samples(tokens)
     assert samples.schema == frame_schema(SAMPLES)
     assert samples["demonstrations"].unique().to_list() == ["kernel"]
-    assert samples["demonstration_rows"].list.len().to_list() == [2 * rounds] * 3
+    assert samples["demonstration_rows"].list.len().to_list() == [2 * number] * 3
 
 
 def test_there_is_room_for_the_longest_query_in_the_context() -> None:
-    query = len("Review: test 000\nSentiment:")
-    assert len(kernel_samples(10**4, context=3 * ROUND + query)["demonstration_rows"][0]) == 6
-    assert len(kernel_samples(10**4, context=3 * ROUND + query - 1)["demonstration_rows"][0]) == 4
+    assert rounds(kernel_samples(10**4, context=3 * ROUND + QUERY)) == 3
+    assert rounds(kernel_samples(10**4, context=3 * ROUND + QUERY - 1)) == 2
 
 
 def test_room_does_not_depend_on_which_other_prompts_are_too_long() -> None:
-    samples = draw_samples(texts(), 0, LABELS, 3, 1)
-    query = len("Review: test 000\nSentiment:")
-    context = 3 * ROUND + query
-    prompts = build_prompts(samples, CHARACTERS, TEMPLATE, LABELS, "tiny", ROUND)
+    _, prompts = drawn_with(TEMPLATE, ROUND)
     assert prompts["skipped"].null_count() == 0
-    kernel = draw_kernel_samples(
-        texts(), prompts, samples, CHARACTERS, TEMPLATE, LABELS, 10**4, None, context
-    )
-    assert len(kernel["demonstration_rows"][0]) == 6
+    assert rounds(kernel_samples(10**4, context=3 * ROUND + QUERY, prompts=prompts)) == 3
 
 
 def test_a_query_too_long_for_one_round_does_not_shorten_the_others_prompts() -> None:
-    samples = draw_samples(texts(), 0, LABELS, 3, 1)
-    prompts = build_prompts(samples, CHARACTERS, TEMPLATE, LABELS, "tiny", 10**6)
-    long = prompts.with_columns(
-        tokens=pl.when(pl.col("example") == 1).then(10**5).otherwise(pl.col("tokens"))
-    ).cast(prompts.schema)
-    kernel = draw_kernel_samples(
-        texts(), long, samples, CHARACTERS, TEMPLATE, LABELS, 10**4, None, 5 * ROUND
-    )
-    assert len(kernel["demonstration_rows"][0]) == 8
+    _, prompts = drawn_with(TEMPLATE)
+    tokens = pl.when(pl.col("example") == 1).then(10**5).otherwise("tokens")
+    long = prompts.with_columns(tokens=tokens).cast(prompts.schema)
+    assert rounds(kernel_samples(10**4, context=5 * ROUND, prompts=long)) == 4
 
 
 def test_the_configuration_may_ask_for_fewer() -> None:
-    assert len(kernel_samples(10**4, most=2)["demonstration_rows"][0]) == 4
+    assert rounds(kernel_samples(10**4, most=2)) == 2
 
 
 def test_shorter_prompts_begin_with_the_demonstrations_of_the_longest() -> None:
@@ -172,24 +176,10 @@ def test_fields_of_a_text_alone_are_separated_by_a_newline() -> None:
             assert (query["instruction_end"], query["field_names"]) == (7, ["p", "h"])
 
 
-def test_the_instruction_does_not_use_up_the_demonstrations_budget() -> None:
+def test_the_instruction_uses_up_the_context_and_not_the_demonstrations_budget() -> None:
     told = replace(TEMPLATE, instruction="Say how the review is.")
-    samples = draw_samples(texts(), 0, LABELS, 3, 1)
-    drawn = {}
-    for name, template in (("plain", TEMPLATE), ("told", told)):
-        prompts = build_prompts(samples, CHARACTERS, template, LABELS, "tiny", 10**6)
-        common = (texts(), prompts, samples, CHARACTERS, template, LABELS)
-        for tokens in (3 * ROUND, 3 * ROUND - 1):
-            drawn[name, tokens] = draw_kernel_samples(*common, tokens, None, 10**6)
     for tokens in (3 * ROUND, 3 * ROUND - 1):
-        assert drawn["told", tokens].equals(drawn["plain", tokens])
-    # In the context it takes its place.
-    query = len("Review: test 000\nSentiment:")
-    prompts = build_prompts(samples, CHARACTERS, told, LABELS, "tiny", 10**6)
-    common = (texts(), prompts, samples, CHARACTERS, told, LABELS)
-    context = len("Say how the review is.\n") + 3 * ROUND + query
-    rounds = [
-        len(draw_kernel_samples(*common, 10**6, None, limit)["demonstration_rows"][0]) // 2
-        for limit in (context, context - 1)
-    ]
-    assert rounds == [3, 2]
+        assert kernel_samples(tokens, template=told).equals(kernel_samples(tokens))
+    context = len("Say how the review is.\n") + 3 * ROUND + QUERY
+    found = [kernel_samples(10**6, context=of, template=told) for of in (context, context - 1)]
+    assert [rounds(samples) for samples in found] == [3, 2]

@@ -1,10 +1,22 @@
 """Tiny runs of kernel, for the tests of shards, of memory, and of cost."""
 
+import polars as pl
+from transformers import PreTrainedModel
+
 from anchorflow.analyses.kernel.measure import SCHEMAS as KERNEL_TABLES
 from anchorflow.analyses.kernel.measure import measure_kernel
 from kernel_prompts import each_alone, with_first
 from stub_tokenizers import Decoder
-from tiny_cells import Tables, double_model, prompts_of_cell
+from tiny_cells import Limited, Tables, called, double_model, prompts_of_cell
+
+
+def limited(table: str) -> Limited:
+    def run(model: PreTrainedModel, prompts: pl.DataFrame) -> pl.DataFrame:
+        shown = called(prompts, "kernel")
+        fewer, alone = {1: with_first(shown, 2)}, each_alone(shown)
+        return measure_kernel(model, Decoder(), shown, fewer, alone, [0], 1000)[table]
+
+    return run
 
 
 def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
@@ -22,6 +34,5 @@ def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
     return {KERNEL_TABLES[name].name: table for name, table in measured.items()}
 
 
-SHARDED = {
-    "kernel": sharded,
-}
+SHARDED = {"kernel": sharded}
+LIMITED = {f"kernel's {table}": limited(table) for table in ("attention", "segments", "counts")}

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from anchorflow.analyses.label_words import LABEL_WORDS_SUMMARY
-from anchorflow.analyses.label_words.summarize import named_labels, summarize_label_words
+from anchorflow.analyses.label_words.summarize import named_labels
 from anchorflow.analyses.label_words.tabulate import tabulate_label_words
 from anchorflow.random_draws import drawn_texts
 from anchorflow.schemas.frames import frame_schema
@@ -14,12 +14,8 @@ from constructed.label_words import ASKED, SHARES, WORDS, summary, tables
 
 
 def row(rows: pl.DataFrame, task: str, words: str, measure: str) -> dict[str, Any]:
-    return rows.row(
-        by_predicate=(pl.col("task") == task)
-        & (pl.col("words") == words)
-        & (pl.col("measure") == measure),
-        named=True,
-    )
+    (found,) = rows.filter(task=task, words=words, measure=measure).to_dicts()
+    return found
 
 
 def test_accuracy_is_of_the_words_shown_and_changes_are_paired() -> None:
@@ -34,8 +30,7 @@ def test_accuracy_is_of_the_words_shown_and_changes_are_paired() -> None:
     # Half of the difference of the two, 7/12, by t, which is 1 at .75 with one degree of freedom.
     # That the seeds share two texts adds nothing: their changes, -1 and -1, -1 and 1, do not vary
     # together. At .95, t is 6.3, which would reach beyond the largest possible change.
-    narrow = summarize_label_words(*tables(), WORDS, "per_example", "mask", ASKED, 0.5)
-    inner = row(narrow, "mine", "permuted", "accuracy_change")
+    inner = row(summary(confidence=0.5), "mine", "permuted", "accuracy_change")
     ends = pytest.approx((-1 / 12 - 7 / 12, -1 / 12 + 7 / 12), rel=1e-6)
     assert (inner["low"], inner["high"]) == ends
     assert (change["low"], change["high"]) == (-1, 1)
@@ -89,7 +84,7 @@ def test_auc_is_of_each_layer_and_averaged_over_the_last_third() -> None:
 
 def test_words_that_are_drawn_have_every_measure_but_a_meaning() -> None:
     drawn = {**WORDS, "mine": {"words": [" no", " yes"], "permuted": []}}
-    rows = summarize_label_words(*tables(), drawn, "per_example", "mask", ASKED, 0.9)
+    rows = summary(words=drawn)
     of_words = rows.filter(words="permuted")
     assert "follows_meaning" not in of_words["measure"]
     assert row(rows, "mine", "permuted", "accuracy")["mean"] == pytest.approx((0 + 1) / 2)
@@ -114,9 +109,7 @@ def test_loyalty_drops_are_paired_by_example() -> None:
     changed = isolation.with_columns(
         prediction=pl.when(loyal).then(0).otherwise("prediction").cast(pl.Int32)
     )
-    rows = summarize_label_words(
-        predictions, attention, saliency, changed, prompts, WORDS, "per_example", "mask", ASKED, 0.5
-    )
+    rows = summary([predictions, attention, saliency, changed, prompts], confidence=0.5)
     drop, label = (row(rows, "mine", "words", f"loyalty_{name}") for name in ("drop", "label"))
     # 0.5 and 0, and t is 1 at .75 with one degree of freedom.
     assert drop["mean"] == 0.25
@@ -129,9 +122,8 @@ def test_averages_are_over_all_tasks_or_undefined() -> None:
     own = [row(rows, task, "words", "accuracy")["mean"] for task in ("mine", "news")]
     assert row(rows, "average", "words", "accuracy")["mean"] == pytest.approx(sum(own) / 2)
     assert row(rows, "average", "words", "accuracy")["examples"] == 9
-    assert row(rows, "average", "permuted", "accuracy")["examples"] == 5
-    assert row(rows, "average", "permuted", "accuracy")["skipped"] == 1
-    assert row(rows, "average", "permuted", "accuracy")["mean"] is None  # news has no such words
+    permuted = row(rows, "average", "permuted", "accuracy")  # news has no such words
+    assert (permuted["mean"], permuted["examples"], permuted["skipped"]) == (None, 5, 1)
     # news is all wrong with symbols and all right without: -1; mine does not change: 0.
     assert row(rows, "average", "symbols", "accuracy_change")["mean"] == -0.5
     order = rows["task"].unique(maintain_order=True).to_list()
@@ -139,20 +131,10 @@ def test_averages_are_over_all_tasks_or_undefined() -> None:
 
 
 def test_words_whose_prompts_are_all_too_long_keep_a_row_and_their_count() -> None:
-    predictions, attention, saliency, isolation, prompts = tables()
+    *measured, prompts = tables()
     gone = pl.col("task") == "mine+permuted"
-    rows = summarize_label_words(
-        predictions.filter(~gone),
-        attention.filter(~gone),
-        saliency.filter(~gone),
-        isolation.filter(~gone),
-        prompts.with_columns(skipped=pl.when(gone).then(pl.lit("too long"))),
-        WORDS,
-        "per_example",
-        "mask",
-        ASKED,
-        0.9,
-    )
+    skipped = prompts.with_columns(skipped=pl.when(gone).then(pl.lit("too long")))
+    rows = summary([*(table.filter(~gone) for table in measured), skipped])
     accuracy = row(rows, "mine", "permuted", "accuracy")
     assert (accuracy["mean"], accuracy["examples"], accuracy["skipped"]) == (None, 0, 6)
     assert row(rows, "mine", "permuted", "follows_meaning")["mean"] is None
@@ -164,9 +146,7 @@ def test_prompts_that_were_not_asked_for_are_not_skipped() -> None:
     first = flow.filter(seed=0)
     one = drawn_texts(first, 1)
     asked = {**ASKED, "flow": ([0], 1)}
-    rows = summarize_label_words(
-        predictions, attention, one, isolation, prompts, WORDS, "per_example", "mask", asked, 0.9
-    )
+    rows = summary([predictions, attention, one, isolation, prompts], asked=asked)
     assert row(rows, "mine", "words", "s_wp_early")["skipped"] == 0
     assert row(rows, "mine", "words", "s_wp_early")["examples"] == 1
 

@@ -12,6 +12,7 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.by_task import AVERAGE
 from constructed.kernel import probes_summary as summary
 from constructed.kernel import prompts, samples, states, summary_of_nothing
+from constructed.rows import frame
 from figure_style import figure_of
 
 
@@ -37,24 +38,13 @@ def test_demonstrations_missing_at_an_offset_do_not_count_there() -> None:
 
 def decoded(hits: dict[int, list[bool]]) -> pl.DataFrame:
     """Whether one head's probe decodes each demonstration, by seed; never with shuffled targets."""
+    same = {"layer": 0, "head": 0, "offset": 0, "source": "value", "target": "label"}
     rows = [
-        {
-            "model": "tiny",
-            "task": "news",
-            "seed": seed,
-            "layer": 0,
-            "head": 0,
-            "offset": 0,
-            "source": "value",
-            "target": "label",
-            "demonstration": demonstration,
-            "correct": correct,
-            "shuffled": 0.0,
-        }
+        {"seed": seed, "demonstration": demonstration, "correct": correct, "shuffled": 0.0}
         for seed, of_seed in hits.items()
         for demonstration, correct in enumerate(of_seed)
     ]
-    return pl.DataFrame(rows[::-1], schema=frame_schema(PROBES))
+    return frame(rows[::-1], PROBES, **same)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Regressions on the same demonstrations: by hand, and the best head chosen here and held out."""
 
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -32,14 +34,6 @@ def test_the_encoder_weighs_labels_by_cosine_over_temperature() -> None:
     assert encoder_prediction(queries, demonstrations, labels, 1e-5).tolist() == [0, 1]
 
 
-def test_logistic_regression_tells_what_is_linear() -> None:
-    demonstrations = np.array([[1.0, 0], [0.9, 0.1], [-1.0, 0], [-0.9, 0.1]])
-    labels = np.array([0, 0, 1, 1])
-    assert logistic_prediction(
-        np.array([[0.5, 0.5], [-0.5, 0.5]]), demonstrations, labels
-    ).tolist() == [0, 1]
-
-
 def estimate(scores: list[list[float]]) -> Estimate:
     """All heads' scores; without the second seed or text, they are in the opposite order."""
     turned = [row[::-1] for row in scores]
@@ -48,12 +42,20 @@ def estimate(scores: list[list[float]]) -> Estimate:
     return Estimate(np.ravel(scores), (Stratum(without, tuple(without[:, None]), texts),))
 
 
-def test_a_text_of_each_of_many_labels_draws_no_warning_of_a_regression() -> None:
-    one_of_each = np.eye(30)
+@pytest.mark.parametrize(
+    ("demonstrations", "labels", "queries", "expected"),
+    [
+        ([[1.0, 0], [0.9, 0.1], [-1.0, 0], [-0.9, 0.1]], [0, 0, 1, 1], [[0.5, 0], [-1, 0]], [0, 1]),
+        (np.eye(30), range(30), np.eye(30), list(range(30))),  # one text of each label
+    ],
+)
+def test_logistic_regression_tells_what_is_linear_and_draws_no_warning_of_a_regression(
+    demonstrations: Any, labels: Sequence[int], queries: Any, expected: list[int]
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = logistic_prediction(one_of_each, one_of_each, np.arange(30))
-    assert found.tolist() == list(range(30))
+        found = logistic_prediction(np.array(queries), np.array(demonstrations), np.array(labels))
+    assert found.tolist() == expected
 
 
 def test_a_head_is_scored_where_it_was_not_chosen() -> None:
@@ -63,19 +65,14 @@ def test_a_head_is_scored_where_it_was_not_chosen() -> None:
     # On all: head 1. On the first half: head 0, scored 0.2 and 0.1 on the other; then head 1.
     np.testing.assert_allclose(here.values, [0.35, 0.56])
     np.testing.assert_allclose(held_out.values, [(0.1 + 0.3) / 2, (0.2 + 0.5) / 2])
+    # If the parts are no halves, the first part's head is scored on the second alone.
+    here, of_rest = choose_head(estimate([*agreement, *accuracy]), 0.7)
+    np.testing.assert_allclose([here.values, of_rest.values], [[0.35, 0.56], [0.1, 0.2]])
     # Without the second seed or text, the same heads are scored, though others are best there.
     for chosen, without in ((here, [0.45, 0.55]), (held_out, [0.6, 0.75])):
         (stratum,) = chosen.strata
         for left_out in (stratum.without_seed, np.concatenate(stratum.without_text)):
             np.testing.assert_allclose(stratum.made(left_out), [chosen.values, without])
-
-
-def test_a_head_chosen_on_a_share_is_scored_on_the_rest_alone() -> None:
-    agreement = [[0.9, 0.5], [0.2, 0.6], [0.55, 0.56]]
-    accuracy = [[0.8, 0.3], [0.1, 0.4], [0.45, 0.35]]
-    here, held_out = choose_head(estimate([*agreement, *accuracy]), 0.7)
-    np.testing.assert_allclose(here.values, [0.35, 0.56])
-    np.testing.assert_allclose(held_out.values, [0.1, 0.2])  # the first part's head, on the second
 
 
 def test_a_half_without_examples_leaves_nothing_held_out() -> None:

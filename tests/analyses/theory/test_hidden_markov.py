@@ -38,13 +38,6 @@ def by_paths(sequence: np.ndarray, start: int, end: int | None = None) -> float:
     return float(total)
 
 
-def test_an_operator_of_one_observation_is_emission_times_transition() -> None:
-    (operator,) = operators(WORLD, np.array([[1]]))
-    assert operator == pytest.approx(
-        np.array([[0.05, 0.03, 0.02], [0.06, 0.06, 0.48], [0.2, 0.6, 0.0]])
-    )
-
-
 @pytest.mark.parametrize("length", ALL)
 def test_operators_hold_the_probabilities_of_enumerated_paths(length: int) -> None:
     products = operators(WORLD, ALL[length])

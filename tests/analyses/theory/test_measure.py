@@ -39,15 +39,6 @@ SPEC: dict[str, Any] = {
 }
 
 
-def test_labels_count_by_their_weights() -> None:
-    # 3/4 for label 2, shown twice, and 1/4 for label 0.
-    predicted, improper = kernel_regression(
-        np.array([[1.0, 1.0, 2.0]]), np.array([[2, 0, 2]]), count=4
-    )
-    assert predicted.tolist() == [[0.25, 0.0, 0.75, 0.0]]
-    assert improper.tolist() == [False]
-
-
 def test_what_is_no_distribution_becomes_one_and_is_counted() -> None:
     weights = np.array([[3.0, -1.0, 2.0], [-2.0, 1.0, 0.0], [0.0, 0.0, 0.0], [3.0, -1.0, 1.0]])
     labels = np.array([[0, 1, 2], [0, 1, 1], [1, 1, 0], [0, 0, 2]])
@@ -57,6 +48,9 @@ def test_what_is_no_distribution_becomes_one_and_is_counted() -> None:
     assert predicted[2] == pytest.approx([1 / 3, 2 / 3, 0.0])
     assert predicted[3] == pytest.approx([2 / 3, 0.0, 1 / 3])  # a negative weight, but no share
     assert improper.tolist() == [True, True, True, False]
+    # 3/4 for label 2, shown twice, and 1/4 for label 0.
+    predicted, _ = kernel_regression(np.array([[1.0, 1.0, 2.0]]), np.array([[2, 0, 2]]), count=4)
+    assert predicted.tolist() == [[0.25, 0.0, 0.75, 0.0]]
 
 
 def test_kernels_invert_by_ridge_or_along_leading_directions() -> None:
@@ -163,14 +157,8 @@ def test_a_world_s_numbers_depend_on_nothing_but_its_number() -> None:
     assert both.equals(measured())
     assert both.filter(world=0).equals(measure_theory({**SPEC, "worlds": 1}))
     fewer = measure_theory({**SPEC, "ranks": [], "ridges": [1e-4]})
-    assert fewer.equals(
-        both.join(
-            fewer.select("kernel", "ridge", "rank").unique(),
-            on=["kernel", "ridge", "rank"],
-            how="semi",
-            nulls_equal=True,
-        )
-    )
+    by = ["kernel", "ridge", "rank"]
+    assert fewer.equals(both.join(fewer.select(by).unique(), on=by, how="semi", nulls_equal=True))
     assert both.filter(world=0)["distance"].to_list() != both.filter(world=1)["distance"].to_list()
 
 

@@ -1,5 +1,7 @@
 """All tables of two tasks with other label words, for measures worked out by hand."""
 
+from collections.abc import Mapping, Sequence
+
 import polars as pl
 
 from anchorflow.analyses.attention import ATTENTION
@@ -7,11 +9,12 @@ from anchorflow.analyses.flow import FLOW
 from anchorflow.analyses.isolation import ISOLATION
 from anchorflow.analyses.isolation.measure import Setting
 from anchorflow.analyses.label_words.summarize import summarize_label_words
+from anchorflow.config.cell_names import Words
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from constructed.rows import frame
 
-WORDS = {
+WORDS: Words = {
     "mine": {"words": [" no", " yes"], "symbols": [" A", " B"], "permuted": [" yes", " no"]},
     "news": {"words": [" x", " y", " z"], "symbols": [" A", " B", " C"]},
 }
@@ -33,7 +36,10 @@ SHARES = {
 # Predictions under isolation of one example that is predicted 0 otherwise, by draw.
 ISOLATED = {"label": [1], "random": [0, 1]}
 
-ASKED = {"flow": ([0, 1], None), "isolation": ([0, 1], None)}  # seeds, and all texts
+ASKED: dict[str, tuple[list[int], None]] = {
+    "flow": ([0, 1], None),
+    "isolation": ([0, 1], None),
+}  # seeds, and all texts
 
 
 def tables() -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
@@ -97,6 +103,11 @@ def isolated() -> list[tuple[Setting, int]]:
     return runs
 
 
-def summary() -> pl.DataFrame:
-    """The summary of all cells."""
-    return summarize_label_words(*tables(), WORDS, "per_example", "mask", ASKED, 0.9)
+def summary(
+    of: Sequence[pl.DataFrame] = (),
+    words: Words = WORDS,
+    asked: Mapping[str, tuple[Sequence[int], int | None]] = ASKED,
+    confidence: float = 0.9,
+) -> pl.DataFrame:
+    """The summary of all cells, or of other tables."""
+    return summarize_label_words(*(of or tables()), words, "per_example", "mask", asked, confidence)

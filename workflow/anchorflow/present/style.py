@@ -48,12 +48,7 @@ _LONGEST_WORD = 30  # characters of a label word that fit below a panel
 
 @contextmanager
 def small_multiples(
-    style: Style,
-    rows: int,
-    columns: int,
-    title: str,
-    share: bool = True,
-    share_y: bool = False,
+    style: Style, rows: int, columns: int, title: str, share: bool = True, share_y: bool = False
 ) -> Iterator[tuple[Figure, list[list[Axes]]]]:
     """A grid of panels, closed when the block ends.
 

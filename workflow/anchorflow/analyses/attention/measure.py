@@ -46,10 +46,12 @@ def measure_attention(
     """
     words = Words.scored(prompts, scoring)
     chosen = runnable(leave_room(prompts, words), "fixed")
-    empty = [pl.DataFrame(schema=frame_schema(table)) for table in (ATTENTION, PREDICTIONS)]
+    attention, predictions = (
+        [pl.DataFrame(schema=frame_schema(table))] for table in (ATTENTION, PREDICTIONS)
+    )
     measured = among(chosen, examples)
     if measured.is_empty():
-        return empty[0], empty[1]
+        return attention[0], predictions[0]
     prefix = compute_prefix(model, shared_token_ids(chosen))
     keys = prompts.select("model", "task", "seed").row(0, named=True)
 
@@ -57,13 +59,12 @@ def measure_attention(
         # Whole words go on from the query, so its keys and values are needed once more.
         kept = KeepKeys()
         rows, logits = rows_and_logits(model, batch, prefix, *([] if words is None else [kept]))
-        attention = _attention_frame(batch, by_demonstration(rows, batch), keys)
+        shown = _attention_frame(batch, by_demonstration(rows, batch), keys)
         scores = None
         if words is not None:
             scores = words.scores(model, Ended.batch(model, batch, kept, prefix), logits)
-        return attention, prediction_frame(batch, logits, tokenizer, keys, scores)
+        return shown, prediction_frame(batch, logits, tokenizer, keys, scores)
 
-    attention, predictions = [empty[0]], [empty[1]]
     with tqdm(total=len(measured), desc="attention", unit="example", mininterval=1) as progress:
         for batch, frames in run_batches(
             measured, Budget(batch_tokens), model.device, measure, prefix.tokens

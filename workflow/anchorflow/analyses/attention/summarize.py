@@ -64,15 +64,17 @@ def class_scores(attention: pl.DataFrame, classes: int) -> np.ndarray:
 
 def to_other_tokens(attention: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
     """Attention with its mean over each demonstration's other tokens as that to the label word."""
-    prompt = prompts.filter(pl.col("demonstrations") == "fixed", pl.col("skipped").is_null()).head(
-        1
+    run = prompts.filter(pl.col("skipped").is_null(), demonstrations="fixed")
+    spans = (
+        run.head(1)
+        .select(
+            # As attention_mean, without a prompt's first token.
+            tokens=pl.col("demonstration_ends").explode()
+            - pl.col("demonstration_starts").explode().clip(lower_bound=1),
+            words=pl.col("label_ends").explode() - pl.col("label_positions").explode(),
+        )
+        .with_row_index("demonstration")
     )
-    spans = prompt.select(
-        # As attention_mean, without a prompt's first token.
-        tokens=pl.col("demonstration_ends").explode()
-        - pl.col("demonstration_starts").explode().clip(lower_bound=1),
-        words=pl.col("label_ends").explode() - pl.col("label_positions").explode(),
-    ).with_row_index("demonstration")
     of_all = pl.col("attention_mean").cast(pl.Float64) * pl.col("tokens")
     # Rounding in float32 may leave a rest below 0.
     of_others = (of_all - pl.col("attention_label").cast(pl.Float64)).clip(0)
@@ -81,16 +83,10 @@ def to_other_tokens(attention: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFr
     ).with_columns(attention_label=of_others / (pl.col("tokens") - pl.col("words")))
 
 
-def auc_of_predictions(
-    attention: pl.DataFrame, predictions: pl.DataFrame
-) -> Callable[[Array], Array]:
-    """AUCROC_l of :func:`class_scores` against the model's own predictions.
+def auc_of_predictions(attention: pl.DataFrame, predictions: pl.DataFrame) -> Statistic:
+    """AUCROC_l of :func:`class_scores` against the model's own predictions, [R, L].
 
-    It is a function of the examples' weights. The target predicts first tokens, so labels whose
-    words share theirs are one class.
-
-    The result maps the examples' weights [R, examples] to [R, L], for
-    :mod:`~anchorflow.statistics.estimates`.
+    The target predicts first tokens, so labels whose words share theirs are one class.
 
     Source: Wang et al. 2023, §2.3.
     """
@@ -100,16 +96,13 @@ def auc_of_predictions(
     return one_vs_one_auc(scores, predicted.to_numpy().astype(np.int64))
 
 
-def graded_auc(attention: pl.DataFrame, predictions: pl.DataFrame) -> Callable[[Array], Array]:
-    """How well :func:`class_scores` order texts by the classes' probabilities.
+def graded_auc(attention: pl.DataFrame, predictions: pl.DataFrame) -> Statistic:
+    """How well :func:`class_scores` order texts by the classes' probabilities, [R, L].
 
     For each class, the share of pairs of texts of which the one with the higher probability has the
     higher score, half of those with equal scores; then the mean over classes. As
     :func:`auc_of_predictions`, but defined where a model always gives the same answer; 0.5 if
-    scores and probabilities are independent.
-
-    The result maps the examples' weights [R, examples] to [R, L]; NaN where no probabilities
-    differ.
+    scores and probabilities are independent, and NaN where no probabilities differ.
     """
     classes, number = _classes(attention, predictions)
     scores = class_scores(classes, len(set(number.values())))  # [examples, L, C]

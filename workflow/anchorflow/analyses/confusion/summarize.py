@@ -1,6 +1,6 @@
 """Whether key distances predict which labels are confused ([A] §3.3, Fig. 6, App. J)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -12,31 +12,24 @@ from anchorflow.arrays import Array
 from anchorflow.config.table import CORRELATION, SHARE
 from anchorflow.statistics import by_task
 from anchorflow.statistics.by_task import AVERAGE, texts_of
-from anchorflow.statistics.estimates import SeedStatistic, average, pairwise_auc
+from anchorflow.statistics.estimates import SeedStatistic, Statistic, average, pairwise_auc
 
 BOUNDS = {"auc": SHARE, "correlation": CORRELATION}
 
 
-def confusion_measures(
-    predictions: pl.DataFrame, confusion: pl.DataFrame
-) -> Callable[[Array], Array]:
+def confusion_measures(predictions: pl.DataFrame, confusion: pl.DataFrame) -> Statistic:
     """AUC of every pair of labels, and its rank correlation with distance in every layer.
 
-    For one task and seed, as a function of the examples' weights.
-
-    The result maps weights [R, examples] to [R, pairs + L], for
-    :mod:`~anchorflow.statistics.estimates`; distances are held fixed. They are of one kind of
+    Of one task and seed, [R, pairs + L]; distances are held fixed. They are of one kind of
     ``heads``, since several would be ranked together.
     """
     if confusion["heads"].n_unique() > 1:
-        raise ValueError(
-            "distances are of several kinds of heads; pass one kind of heads at a time"
-        )
+        raise ValueError("pass distances of one kind of heads at a time, not of several")
     return _with_distances(predictions, [confusion])
 
 
-def separated_pairs(predictions: pl.DataFrame) -> Callable[[Array], Array]:
-    """AUC of every pair of labels, as a function of the examples' weights: [R, pairs].
+def separated_pairs(predictions: pl.DataFrame) -> Statistic:
+    """AUC of every pair of labels, [R, pairs].
 
     How well the log ratio of two labels' probabilities separates texts of the one from those of
     the other. A label that is likelier in all texts alike changes no AUC.
@@ -48,9 +41,7 @@ def separated_pairs(predictions: pl.DataFrame) -> Callable[[Array], Array]:
     return pairwise_auc(scores, rows["label"].to_numpy())
 
 
-def _with_distances(
-    predictions: pl.DataFrame, kinds: Sequence[pl.DataFrame]
-) -> Callable[[Array], Array]:
+def _with_distances(predictions: pl.DataFrame, kinds: Sequence[pl.DataFrame]) -> Statistic:
     """As :func:`confusion_measures`, for several kinds of distances: [R, pairs + kinds · L]."""
     auc = separated_pairs(predictions)
     distances = np.concatenate([_by_layer(kind) for kind in kinds])

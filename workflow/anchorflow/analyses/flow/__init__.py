@@ -111,9 +111,7 @@ ANALYSIS = Analysis(
     subject="the information flow in {}",
     category=INFORMATION,
     measured=Measured(
-        sharded=True,
-        twins=True,
-        message="Measuring saliency of attention for {task} in {model}",
+        sharded=True, twins=True, message="Measuring saliency of attention for {task} in {model}"
     ),
     summary=Summary({"flow": "flow", "prompts": "prompts"}, ("statistics", "flow")),
     figure=Presented(

@@ -1,4 +1,4 @@
-"""One page per prompt, with the information flow as arcs between tokens ([A] Fig. 1), and a list.
+"""One page per prompt, with the information flow as arcs between tokens ([A] Fig. 1).
 
 Pages are self-contained: they include style, script, and data, and their content security policy
 allows nothing else to load or run. Texts are embedded as data, never as markup; ``plot.js``
@@ -25,15 +25,6 @@ _NAMES = ("earlier token → label word", "label word → target", "all other pa
 # As in ``SHOWN_KNOCKOUTS``: of the three flows, and of random keys with the attention of S_pq.
 _EDGES = ("before_to_label", "label_to_target", "others", "equal_to_target")
 _SYMBOLS = ("S_wp", "S_pq", "S_ww")
-_LISTED = (
-    "page",
-    "query",
-    "true label",
-    "prediction",
-    "probability",
-    "layer of the largest S_pq",
-    "layer of the largest S_wp",
-)
 
 
 def flow_pages(
@@ -52,7 +43,7 @@ def flow_pages(
     positions = prompts.drop("label")
     for row in kept_prompts.join(positions, on=["demonstrations", "example"]).iter_rows(named=True):
         of_prompt, of_cuts, of_heads = (
-            table.filter(example=row["example"]) for table in (saliency, cuts, heads)
+            table.filter(pl.col("example") == row["example"]) for table in (saliency, cuts, heads)
         )
         matrices = saliency_matrices(of_prompt.sort("layer", "token"))
         data = page_data(row, matrices, labels, colors, of_cuts)
@@ -157,7 +148,7 @@ def page_data(
         ],
         "layers": single,
         "opens": prompt["strongest_pq"],
-        "cuts": [_cuts(cuts.filter(edges=e), prompt, words, layers) for e in _EDGES],
+        "cuts": [_cuts(cuts.filter(pl.col("edges") == e), prompt, words, layers) for e in _EDGES],
         "averages": {
             key: _view(name, matrices[chosen].mean(0), masks)
             for key, (name, chosen) in averaged.items()
@@ -242,8 +233,8 @@ def _rounded(values: Sequence[float] | np.ndarray) -> list[float]:
 
 def page(title: str, data: Mapping[str, Any]) -> str:
     """The HTML of one self-contained page."""
-    style, script = part("plot.css"), part("plot.js")
-    return Template(part("plot.html")).substitute(
+    style, script = part("css"), part("js")
+    return Template(part("html")).substitute(
         title=escape(title),
         policy=policy(style, script),
         style=style,
@@ -252,8 +243,8 @@ def page(title: str, data: Mapping[str, Any]) -> str:
     )
 
 
-def part(name: str) -> str:
-    return (files("anchorflow.analyses.flow_page") / name).read_text(encoding="utf-8")
+def part(kind: str) -> str:
+    return (files("anchorflow.analyses.flow_page") / f"plot.{kind}").read_text(encoding="utf-8")
 
 
 def policy(style: str, script: str | None = None) -> str:
@@ -284,55 +275,3 @@ def visible(text: str) -> str:
         character if character == "\n" or category(character)[0] not in "C" else "\ufffd"
         for character in text
     )
-
-
-def index_page(model: str, prompts: pl.DataFrame, labels: Mapping[str, Sequence[str]]) -> str:
-    """The HTML of a searchable page with a link to every information-flow page for one model.
-
-    It is self-contained like the pages; without its script, it lists all of them.
-    """
-    wrong = pl.col("label") != pl.col("prediction")  # last, as they show no learning
-    ordered = prompts.sort(wrong, maintain_order=True)
-    rows = [_row(row, labels[row["task"]]) for row in ordered.iter_rows(named=True)]
-    title = escape(f"Information flow: {model}")
-    style, script = part("plot.css"), part("index.js")
-    none = "" if rows else "<p>No prompt is short enough for the model.</p>\n"
-    head = "".join(f"<th>{name}</th>" for name in _LISTED)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy(style, script)}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>{title}</h1>\n{none}"
-        '<form id="find" role="search" hidden><label>Search '
-        '<input type="search" id="search" placeholder="words of the text, task, or label">'
-        '</label><output id="found" for="search"></output></form>\n'
-        '<p class="note">For each prompt, S_pq is the mean saliency from label words to the '
-        "target, and S_wp that from earlier tokens to label words; layers are counted from 0. "
-        "Wrong predictions are bold and marked “wrong”.</p>\n"
-        f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n'
-        + "\n".join(rows)
-        + "\n</tbody>\n</table></div>\n</main>\n"
-        f"<script>{script}</script>\n</body>\n</html>\n"
-    )
-
-
-def _row(prompt: Mapping[str, Any], labels: Sequence[str]) -> str:
-    words = words_of_groups(labels, prompt["token_groups"])
-    link = escape("{task}/{seed}/{example}.html".format(**prompt))
-    name = escape("{task}, seed {seed}, test text {example}".format(**prompt))
-    right = prompt["label"] == prompt["prediction"]
-    answer = escape(words[prompt["prediction"]])
-    prediction = answer if right else f'<span class="wrong">{answer} (wrong)</span>'
-    probability = prompt["probabilities"][prompt["prediction"]]
-    cells = (
-        f'<a href="{link}">{name}</a>',
-        escape(words[prompt["label"]]),
-        prediction,
-        f"{probability:.2f}",
-        str(prompt["strongest_pq"]),
-        str(prompt["strongest_wp"]),
-    )
-    first, *rest = (f"<td>{cell}</td>" for cell in cells)
-    query = f'<td class="query">{escape(visible(prompt["query"].strip()))}</td>'
-    return f"<tr>{first}{query}{''.join(rest)}</tr>"

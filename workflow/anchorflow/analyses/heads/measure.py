@@ -372,10 +372,7 @@ def _gathers(model: PreTrainedModel, prompt: Mapping[str, Any], token_ids: Seque
     value, control = (
         _stacked(of)[0, ..., 0].permute(2, 0, 1).numpy() for of in (recorded.found, recorded.even)
     )  # [R, L, H]
-    return {
-        "gathers": (value[0::2], control[0::2]),
-        "before": (value[1::2], control[1::2]),
-    }
+    return {"gathers": (value[0::2], control[0::2]), "before": (value[1::2], control[1::2])}
 
 
 def random_sequences(

@@ -34,14 +34,9 @@ def tabulate_heads(summary: pl.DataFrame) -> Page:
         .select(*keys, pl.int_range(pl.len()).over("model", "score").alias("rank"))
     )
     reliable = averaged.filter(measure="reliability").drop("layer", "head")
+    scores, measures = pl.Enum(list(NAMES)), pl.Enum(["value", "difference", "reliability"])
     rows = pl.concat(
-        [
-            ranked.join(heads, on=keys),
-            ranked.join(reliable, on=["model", "score"]),
-        ],
-        how="diagonal",
-    ).sort("model", pl.col("score").cast(pl.Enum(list(NAMES))), "rank", maintain_order=True)
-    measures = pl.Enum(["value", "difference", "reliability"])
-    table = pivoted(rows.sort("model", pl.col("score").cast(pl.Enum(list(NAMES))), "rank",
-        pl.col("measure").cast(measures)), keys, "measure")  # fmt: skip
+        [ranked.join(heads, on=keys), ranked.join(reliable, on=["model", "score"])], how="diagonal"
+    ).sort("model", pl.col("score").cast(scores), "rank", pl.col("measure").cast(measures))
+    table = pivoted(rows, keys, "measure")
     return Page("Attention heads of the highest scores", _NOTE, table.fill_null("–"))

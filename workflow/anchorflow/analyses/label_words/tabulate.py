@@ -24,20 +24,13 @@ _NOTE = (
 def tabulate_label_words(summary: pl.DataFrame) -> Page:
     """One row per model, task, and kind of label words, without measures of single layers."""
     measures = [
-        "accuracy",
-        "separation",
-        "accuracy_change",
-        "follows_meaning",
-        "loyalty_label",
-        "loyalty_random",
-        "auc_late",
-        "s_wp_early",
-        "s_pq_late",
+        *("accuracy", "separation", "accuracy_change", "follows_meaning", "loyalty_label"),
+        *("loyalty_random", "auc_late", "s_wp_early", "s_pq_late"),
     ]
     index = ("model", "task", "words")
-    counts = summary.filter(measure="accuracy")
+    counts = ("examples", "texts", "skipped")
     cells = pivoted(summary.filter(pl.col("measure").is_in(measures)), index, "measure")
     present = [measure for measure in measures if measure in cells.columns]
-    counted = cells.join(counts.select(*index, "examples", "texts", "skipped"), on=index)
-    table = counted.select(*index, "examples", "texts", "skipped", *present).fill_null("–")
-    return Page("Own and other label words", _NOTE, table)
+    counted = cells.join(summary.filter(measure="accuracy").select(*index, *counts), on=index)
+    table = counted.select(*index, *counts, *present)
+    return Page("Own and other label words", _NOTE, table.fill_null("–"))

@@ -41,11 +41,7 @@ ANALYSIS = Analysis(
     subject="where attention lands on demonstrations in {}",
     category=KERNEL_REGRESSION,
     summary=Summary(
-        {
-            "segments": "kernel/segments",
-            "places": "kernel/places",
-            "prompts": "kernel/prompts",
-        }
+        {"segments": "kernel/segments", "places": "kernel/places", "prompts": "kernel/prompts"}
     ),
     figure=Presented("Where attention lands (Fig. 2 of [K])"),
     table=Presented("Where attention lands"),

@@ -27,12 +27,11 @@ def segment_measures(segments: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
     means = segments.group_by("example", "layer", "segment", maintain_order=True).agg(
         pl.col("attention").cast(pl.Float64).mean(), pl.col("tokens", "width").first()
     )
+    attention, tokens, prompt = pl.col("attention"), pl.col("tokens"), ("example", "layer")
     measured = means.with_columns(
-        pl.when(pl.col("tokens") > 0)
-        .then(pl.col("attention") / pl.col("tokens"))
-        .alias("per_token"),
-        (pl.col("attention") / pl.col("attention").sum().over("example", "layer")).alias("share"),
-        (pl.col("tokens") / pl.col("tokens").sum().over("example", "layer")).alias("length"),
+        per_token=pl.when(tokens > 0).then(attention / tokens),
+        share=attention / attention.sum().over(prompt),
+        length=tokens / tokens.sum().over(prompt),
     )
     of_segments = measured.unpivot(
         _OF_SEGMENTS, index=["example", "layer", "segment"], variable_name="measure"

@@ -21,16 +21,13 @@ def with_texts(probed: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
 
     ``samples`` have the same demonstrations as ``probed``, which all examples of a seed share.
     """
-    demonstrations = samples.group_by("task", "seed").agg(
-        example=pl.col("demonstration_rows").first()
-    )
-    numbered = demonstrations.explode("example").with_columns(
-        demonstration=pl.int_range(pl.len()).over("task", "seed").cast(pl.Int32),
+    cell, first = ["task", "seed"], pl.col("demonstration_rows").first()
+    demonstrations = samples.group_by(cell).agg(example=first).explode("example")
+    numbered = demonstrations.with_columns(
+        demonstration=pl.int_range(pl.len()).over(cell).cast(pl.Int32),
         example=pl.col("example").cast(pl.Int64),
     )
-    return probed.join(
-        numbered, on=["task", "seed", "demonstration"], how="left", maintain_order="left"
-    )
+    return probed.join(numbered, [*cell, "demonstration"], "left", maintain_order="left")
 
 
 def summarize_probes(
@@ -43,39 +40,25 @@ def summarize_probes(
     """
     if probes.is_empty():
         return pl.DataFrame(schema=frame_schema(PROBES_SUMMARY))
-    means = with_texts(
-        probes.group_by("task", "seed", "demonstration", *_KEYS)
-        .agg(
-            pl.col("correct").cast(pl.Float64).mean().alias("accuracy"),
-            pl.col("shuffled").cast(pl.Float64).mean(),
-        )
-        .with_columns((pl.col("accuracy") - pl.col("shuffled")).alias("gain"))
-        .unpivot(
-            MEASURES, index=["task", "seed", "demonstration", *_KEYS], variable_name="measure"
-        ),
-        samples,
+    index = ["task", "seed", "demonstration", *_KEYS]
+    rates = probes.group_by(index).agg(
+        accuracy=pl.col("correct").cast(pl.Float64).mean(),
+        shuffled=pl.col("shuffled").cast(pl.Float64).mean(),
     )
-    order = pl.Enum(MEASURES)
-    keys = (
-        means.select(*_KEYS, pl.col("measure").cast(order)).unique().sort(*_KEYS, "measure")
-    ).with_columns(pl.col("measure").cast(pl.String))
+    gains = rates.with_columns(gain=pl.col("accuracy") - pl.col("shuffled"))
+    means = with_texts(gains.unpivot(MEASURES, index=index, variable_name="measure"), samples)
+    keys = means.select(*_KEYS, pl.col("measure").cast(pl.Enum(MEASURES))).unique()
+    keys = keys.sort(*_KEYS, "measure").with_columns(pl.col("measure").cast(pl.String))
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     estimates = mean_by_task(means, tasks, lambda seed: _values(seed, keys), len(keys))
-    decoded = means.group_by("task", *_KEYS, "measure").agg(pl.len().alias("decoded"))
-    both = pl.concat(
-        [
-            decoded,
-            decoded.group_by(*_KEYS, "measure")
-            .agg(pl.col("decoded").sum())
-            .select(pl.lit(AVERAGE).alias("task"), pl.all()),
-        ]
-    )
-    counted = summary_rows(
-        estimates, keys, probes.rename({"demonstration": "example"}), confidence, BOUNDS
-    ).join(both, on=["task", *_KEYS, "measure"], how="left", maintain_order="left")
-    return summary_table(
-        counted.with_columns(pl.col("decoded").fill_null(0)), probes, PROBES_SUMMARY
-    )
+    decoded = means.group_by("task", *keys.columns).agg(decoded=pl.len())
+    total = decoded.group_by(keys.columns).agg(pl.col("decoded").sum())
+    both = pl.concat([decoded, total.select(pl.lit(AVERAGE).alias("task"), pl.all())])
+    source = probes.rename({"demonstration": "example"})
+    rows = summary_rows(estimates, keys, source, confidence, BOUNDS)
+    counted = rows.join(both, on=["task", *keys.columns], how="left", maintain_order="left")
+    known = counted.with_columns(pl.col("decoded").fill_null(0))
+    return summary_table(known, probes, PROBES_SUMMARY)
 
 
 def _values(rows: pl.DataFrame, keys: pl.DataFrame) -> Array:

@@ -146,12 +146,7 @@ def summarize_regressors(
             embedded = further_embeddings.filter(here, pl.col("encoder") == further)
             encoders.append(Encoder(f"encoder_{further}", vectors_of(embedded, drawn), of_further))
         of_task[name], used[name] = _task(
-            rows,
-            kernel.filter(here),
-            counts.filter(here),
-            drawn,
-            encoders,
-            chosen_on,
+            rows, kernel.filter(here), counts.filter(here), drawn, encoders, chosen_on
         )
     tasks = list(of_task)
     everywhere = [m for m in of_task[tasks[0]] if all(m in of_task[task] for task in tasks)]

@@ -28,10 +28,7 @@ def tabulate_regressors(summary: pl.DataFrame) -> Page:
         pl.col("weights").is_null() | (pl.col("weights") == "max"),
     ).with_columns(pl.col("method").str.replace_all("_", " "))
     published = full.filter(pl.col("published").is_not_null()).with_columns(
-        pl.col("method") + " (published)",
-        mean="published",
-        low=pl.lit(None),
-        high=pl.lit(None),
+        pl.col("method") + " (published)", mean="published", low=pl.lit(None), high=pl.lit(None)
     )
     both = pl.concat(
         [pivoted(full, index, "task"), pivoted(published, index, "task")], how="diagonal"

@@ -20,25 +20,24 @@ _NOTE = (
     "world. The rows [K] are Table 3 of Han et al. 2025, which does not state worlds, inputs, "
     "inverse, and norm in full."
 )
-_PUBLISHED = "[K], Table 3"
 
 
 def tabulate_theory(summary: pl.DataFrame) -> Page:
     """One row per kernel and way to invert, one column per n: distance first, the rest below."""
     named = summary.with_columns(inverse=inverse_of())
-    tables = {name: _by_count(named, name) for name in ("accuracy", "excess", "improper")}
     trends = named.filter(pl.col("demonstrations").is_null())
     trend = pivoted(trends, ("kernel", "inverse"), "measure")
     known = trends.drop_nulls("published").select("measure", "published")
     if len(known):
         cells = {name: f"{value:z.2f}" for name, value in known.iter_rows()}
-        row = pl.DataFrame([{"kernel": _PUBLISHED, "inverse": "–", **cells}])
-        trend = pl.concat([row, trend], how="diagonal_relaxed").select(trend.columns)
+        trend = _after_published(cells, trend)
     further = {
-        "Accuracy": tables["accuracy"],
+        "Accuracy": _by_count(named, "accuracy"),
         "Slope and floor of the distance": trend.fill_null("–"),
-        "Distance minus that of the theorem's kernel with the first ridge": tables["excess"],
-        "Share of predictions that were no distribution": tables["improper"],
+        "Distance minus that of the theorem's kernel with the first ridge": _by_count(
+            named, "excess"
+        ),
+        "Share of predictions that were no distribution": _by_count(named, "improper"),
     }
     title = "Kernel regression and Bayesian inference: distance"
     return Page(title, _NOTE, _by_count(named, "distance"), further)
@@ -55,6 +54,11 @@ def inverse_of() -> pl.Expr:
     )
 
 
+def _after_published(cells: dict[str, str], table: pl.DataFrame) -> pl.DataFrame:
+    row = pl.DataFrame([{"kernel": "[K], Table 3", "inverse": "–", **cells}])
+    return pl.concat([row, table], how="diagonal_relaxed").select(table.columns)
+
+
 def _by_count(named: pl.DataFrame, measure: str) -> pl.DataFrame:
     """One row per kernel, one column per number of demonstrations, after the published row."""
     rows = named.filter(measure=measure).with_columns(n=pl.format("n = {}", "demonstrations"))
@@ -62,6 +66,5 @@ def _by_count(named: pl.DataFrame, measure: str) -> pl.DataFrame:
     if measure in PUBLISHED:
         pairs = zip(PUBLISHED["demonstrations"], PUBLISHED[measure], strict=True)
         cells = {f"n = {n}": f"{value:.2f}" for n, value in pairs if f"n = {n}" in table.columns}
-        row = pl.DataFrame([{"kernel": _PUBLISHED, "inverse": "–", **cells}])
-        table = pl.concat([row, table], how="diagonal_relaxed").select(table.columns)
+        table = _after_published(cells, table)
     return table.fill_null("–")
