@@ -17,7 +17,7 @@ from tiny_models import plain_attentions, shared_prompts, single, tiny_model, wh
 from worded_prompts import alike_prompts, apart
 
 SPANS = [(1, 10), (10, 20), (20, 30)]  # without the prompt's first token
-TURNED = [20, 21, 22, 23, 24, 25, 26, 27, 28, 29, *range(10, 20), *range(10)]
+TURNED = [*range(20, 30), *range(10, 20), *range(10)]
 
 
 def arranged() -> pl.DataFrame:
@@ -100,11 +100,7 @@ def test_labels_that_share_their_first_token_are_taken_together() -> None:
 
 
 def test_orders_are_none_or_several() -> None:
-    with pytest.raises(InputError) as refusal:
+    with pytest.raises(InputError, match=r"orders.count: a single order .*; give 2 or more, or 0"):
         check({"orders": {"count": 1}})
-    assert str(refusal.value) == (
-        "orders.count: a single order can't be compared with another; give 2 or more, or 0 to "
-        "leave orders out."
-    )
     check({"orders": {"count": 0}})
     check({"orders": {"count": 2}})

@@ -24,18 +24,15 @@ def texts() -> pl.DataFrame:
 
 def kernel(seed: int = 0) -> pl.DataFrame:
     """Two test texts, of which the training split has one, with three demonstrations of label 0."""
+    rows_shown = [4, 1, 8, 3, 12]
+    shown = {
+        "demonstration_rows": rows_shown,
+        "demonstration_texts": [TRAIN[row] for row in rows_shown],
+        "demonstration_labels": [row % 2 for row in rows_shown],
+    }
     rows = [
-        {
-            "task": "news",
-            "seed": seed,
-            "demonstrations": "kernel",
-            "example": example,
-            "text": text,
-            "label": 0,
-            "demonstration_rows": [4, 1, 8, 3, 12],
-            "demonstration_texts": [TRAIN[row] for row in (4, 1, 8, 3, 12)],
-            "demonstration_labels": [0, 1, 0, 1, 0],
-        }
+        {"task": "news", "seed": seed, "demonstrations": "kernel", "example": example, "text": text}
+        | {"label": 0, **shown}
         for example, text in enumerate(["new", "text 6"])
     ]
     return pl.DataFrame(rows, schema=frame_schema(SAMPLES))
