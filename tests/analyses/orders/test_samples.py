@@ -5,7 +5,7 @@ from typing import cast
 import polars as pl
 import pytest
 
-from anchorflow.analyses.orders.samples import arranged_samples, build_arranged
+from anchorflow.analyses.orders.measure import arranged_samples, build_arranged
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES

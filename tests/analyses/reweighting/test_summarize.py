@@ -6,11 +6,11 @@ import pytest
 from scipy import stats
 
 from anchorflow.analyses.reweighting import REWEIGHTING_SUMMARY
-from anchorflow.analyses.reweighting.published import table_1
 from anchorflow.analyses.reweighting.summarize import (
     MEASURES,
     performance_measures,
     summarize_reweighting,
+    table_1,
 )
 from anchorflow.analyses.reweighting.tabulate import tabulate_reweighting
 from anchorflow.schemas.frames import frame_schema
