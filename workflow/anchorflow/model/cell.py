@@ -79,12 +79,8 @@ class Cell(cell.Cell):
         to measure and, if the rule has it, ``scoring``.
         """
         prompts = self.read("prompts", PROMPTS)
-        how: dict[str, Any] = {
-            "batch_tokens": self.batch_tokens,
-            "examples": self.examples(prompts),
-        }
-        if self.scoring:
-            how["scoring"] = self.scoring
-        run_of = among(runnable(prompts, "fixed"), how["examples"])
-        rows = run(self.model(run_of, cost, self.spec), prompts, **how)
+        examples = self.examples(prompts)
+        model = self.model(among(runnable(prompts, "fixed"), examples), cost, self.spec)
+        scoring = {"scoring": self.scoring} if self.scoring else {}
+        rows = run(model, prompts, batch_tokens=self.batch_tokens, examples=examples, **scoring)
         self.write(table, rows, self.described(**{table.name: self.spec}))
