@@ -6,8 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from anchorflow.analyses.compression.published import table_2
-from anchorflow.analyses.reweighting.published import table_1
+from anchorflow.analyses.compression.summarize import table_2
+from anchorflow.analyses.reweighting.summarize import table_1
 from anchorflow.claims.summarize import load_claims
 from anchorflow.claims.verdicts import (
     FAILS,

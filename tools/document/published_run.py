@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 
 import polars as pl
 
-from anchorflow.analyses.compression.published import table_2
+from anchorflow.analyses.compression.summarize import table_2
 from anchorflow.analyses.regressors.summarize import kernel_table_2
-from anchorflow.analyses.reweighting.published import table_1
+from anchorflow.analyses.reweighting.summarize import table_1
 from anchorflow.claims.verdicts import NOT_MEASURED
 from anchorflow.config.stages import ANALYSES
 from anchorflow.present.page import cell

@@ -4,7 +4,6 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from torch import Tensor
 
 from anchorflow.analyses.ablation.measure import (
     Chooser,
@@ -15,12 +14,8 @@ from anchorflow.analyses.ablation.measure import (
     settings_of,
 )
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import intervene
-from anchorflow.model.batches import Budget
-from anchorflow.model.last_tokens import keep_together
 from anchorflow.model.layers import decoder_layers
-from anchorflow.model.prefix import compute_prefix, shared_token_ids
-from anchorflow.model.target_attention import RecordOutputs, ReplaceOutputs, means_over_classes
+from anchorflow.model.target_attention import means_over_classes
 from anchorflow.random_draws import generator, halves
 from plain_heads import heads_replaced, projection_of
 from tiny_models import FAMILIES, plain_attentions, shared_prompts, single, tiny_model, whole_batch
@@ -103,41 +98,6 @@ def _balanced(outputs: torch.Tensor, labels: list[int], example: int) -> torch.T
         members = [k for k, of in enumerate(labels) if of == label and k != example]
         means.append(outputs[members or [example]].mean(0))
     return torch.stack(means).mean(0)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_without_heads_nothing_changes_and_without_all_of_a_layer_its_attention_is_replaced(
-    family: str,
-) -> None:
-    model, eager = tiny_model(family), tiny_model(family, eager=True)
-    table = shared_prompts(QUERIES)
-    prefix = compute_prefix(model, shared_token_ids(table))
-    tokens = keep_together(model, table, prefix, Budget(100))
-    with torch.no_grad(), intervene(tokens):
-        intact = tokens.vocabulary_logits(model)
-        recorded = RecordOutputs()
-        with intervene(recorded):
-            tokens.vocabulary_logits(model)
-        other = {at: of.roll(1, 0) for at, of in recorded.found.items()}
-        with intervene(ReplaceOutputs(other, {})):
-            assert torch.equal(tokens.vocabulary_logits(model), intact)
-        layer = len(other) - 1
-        with intervene(ReplaceOutputs(other, {layer: range(4)})):
-            replaced = tokens.vocabulary_logits(model)
-    whole = whole_batch(table)
-    projection = projection_of(decoder_layers(eager)[layer])
-    for row, example in enumerate(tokens.examples):
-        merged = other[layer][row].flatten()  # all heads side by side, through the projection
-
-        def replace(_: object, __: object, output: Tensor, merged=merged) -> Tensor:
-            changed = output.clone().reshape(-1, output.shape[-1])
-            changed[-1] = projection.forward(merged[None])[0]
-            return changed.reshape(output.shape)
-
-        hook = projection.register_forward_hook(replace)
-        logits, _ = plain_attentions(eager, single(whole, whole.examples.index(example)))
-        hook.remove()
-        np.testing.assert_allclose(replaced[row], logits, atol=1e-4)
 
 
 def test_a_head_that_writes_for_its_prompt_s_class_becomes_neutral() -> None:

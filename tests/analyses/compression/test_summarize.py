@@ -7,12 +7,12 @@ import pytest
 
 from anchorflow.analyses.compression import COMPRESSION, COMPRESSION_SUMMARY
 from anchorflow.analyses.compression.plot import plot_compression
-from anchorflow.analyses.compression.published import table_2
 from anchorflow.analyses.compression.styles import LOOKS
 from anchorflow.analyses.compression.summarize import (
     halves,
     retention_measures,
     summarize_compression,
+    table_2,
 )
 from anchorflow.analyses.compression.tabulate import tabulate_compression
 from anchorflow.schemas.frames import frame_schema

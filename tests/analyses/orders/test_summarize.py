@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 from anchorflow.analyses.orders import ORDERS_SUMMARY
+from anchorflow.analyses.orders.plot import plot_orders
 from anchorflow.analyses.orders.summarize import (
     order_statistic,
     pairs_that_differ,
@@ -14,6 +15,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.random_draws import halves
 from anchorflow.schemas.frames import frame_schema
 from constructed.orders import TOLD, summary, tables_of, with_a_task_skipped_whole
+from figure_style import figure_of
 
 
 def values(table: pl.DataFrame, arrangement: str, task: str = "news") -> dict[str, float]:
@@ -33,27 +35,13 @@ def test_orders_and_draws_are_compared_by_spread_and_by_changed_predictions() ->
     # Draws: accuracies 1, .5, 0; two pairs differ for every text.
     orders, draws = values(table, "order"), values(table, "draw")
     assert draws == pytest.approx(
-        {
-            "accuracy": 0.5,
-            "spread": 0.5,
-            "range": 1.0,
-            "changed": 2 / 3,
-            "head_agreement": 1.0,
-            "head_changed": 2 / 3,
-        }
+        {"accuracy": 0.5, "spread": 0.5, "range": 1.0, "changed": 2 / 3}
+        | {"head_agreement": 1.0, "head_changed": 2 / 3}
     )
     assert orders == pytest.approx(
-        {
-            "accuracy": 0.75,
-            "spread": 0.25,
-            "range": 0.5,
-            "changed": 1 / 3,
-            "accuracy_difference": 0.25,
-            "spread_difference": -0.25,
-            "changed_difference": -1 / 3,
-            "head_agreement": 1.0,
-            "head_changed": 1 / 3,
-        }
+        {"accuracy": 0.75, "spread": 0.25, "range": 0.5, "changed": 1 / 3}
+        | {"accuracy_difference": 0.25, "spread_difference": -0.25, "changed_difference": -1 / 3}
+        | {"head_agreement": 1.0, "head_changed": 1 / 3}
     )
     assert set(table["examples"]) == {8}
 
@@ -101,8 +89,11 @@ def test_a_text_without_one_of_the_prompts_is_left_out_of_all_and_counted() -> N
     assert values(table, "order")["accuracy"] == pytest.approx(8 / 9)
 
 
-def test_a_task_skipped_whole_has_no_values_and_nothing_at_all_is_told() -> None:
+def test_a_task_skipped_whole_has_no_values_and_nothing_at_all_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     table = with_a_task_skipped_whole()
+    assert len(figure_of(monkeypatch, plot_orders, table).axes) == 4
     assert table.filter(task="long")["mean"].null_count() == 15
     assert set(table.filter(task="long")["skipped"]) == {4}
     with pytest.raises(InputError, match=r"^orders.count: .* lower kernel.demonstration_tokens"):

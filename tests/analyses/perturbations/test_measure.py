@@ -11,8 +11,8 @@ from anchorflow.analyses.perturbations.measure import cost, measure_perturbation
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.schemas.frames import frame_schema
 from constructed.corpus import perturbed_prompts, untouched_predictions
-from tiny_models import plain_attentions, single, tiny_model, whole_batch
-from whole_vocabulary import assert_in_vocabulary
+from tiny_models import tiny_model
+from whole_vocabulary import assert_predicted, logits_in_full
 from worded_prompts import WORDS, eager, plain_word_scores, with_word_tokens, with_words
 
 QUERIES = [5, 17, 9]
@@ -27,26 +27,19 @@ def test_predictions_equal_those_of_plain_full_prompts(family: str) -> None:
     assert measured["perturbation"].to_list() == KINDS * 3
     assert measured["example"].to_list() == [0] * 3 + [1] * 3 + [2] * 3
     columns = ["example", "label", "prediction", "probabilities", "label_mass", "in_labels"]
-    assert (
-        measured.filter(perturbation="untouched").select(columns).equals(untouched.select(columns))
-    )
-    plain_model = tiny_model(family, eager=True)
+    assert measured.filter(perturbation="untouched").select(columns).equals(untouched[columns])
+    label_tokens = prompts["label_tokens"][0].to_list()
     for kind in KINDS[1:]:
-        full = whole_batch(prompts.filter(pl.col("demonstrations") == kind))
+        logits = logits_in_full(tiny_model(family, eager=True), prompts.filter(demonstrations=kind))
         rows = measured.filter(perturbation=kind)
-        for place, example in enumerate(full.examples):
-            logits, _ = plain_attentions(plain_model, single(full, place))
-            plain = logits[full.label_tokens].softmax(-1)
-            row = rows.row(example, named=True)
-            torch.testing.assert_close(torch.tensor(row["probabilities"]), plain, rtol=0, atol=1e-4)
-            assert (row["label"], row["prediction"]) == (example % 3, int(plain.argmax()))
-            assert_in_vocabulary(rows[example], logits[None], full.label_tokens.tolist())
+        assert_predicted(rows, logits, label_tokens)
+        assert rows["label"].to_list() == [0, 1, 2]
+        assert rows["prediction"].to_list() == logits[:, label_tokens].argmax(1).tolist()
 
 
-@pytest.mark.parametrize("score", ["sum", "mean"])
-def test_whole_words_are_scored_as_in_full_prompts(score: str) -> None:
+def test_whole_words_are_scored_as_in_full_prompts() -> None:
     prompts = with_word_tokens(with_words(perturbed_prompts(QUERIES), [2, 2, 3]))
-    scoring = {"scoring": "whole_word", "word_score": score}
+    scoring = {"scoring": "whole_word", "word_score": "mean"}
     untouched = untouched_predictions([0, 1, 2])
     measured = measure_perturbations(tiny_model("llama"), prompts, untouched, 40, scoring=scoring)
     plain = eager(tiny_model("llama", eager=True))
@@ -54,7 +47,7 @@ def test_whole_words_are_scored_as_in_full_prompts(score: str) -> None:
         ours = measured.filter(perturbation=kind)["probabilities"].to_list()
         chosen = prompts.filter(pl.col("demonstrations") == kind)
         for row, ids in zip(ours, chosen["token_ids"], strict=True):
-            scores = plain_word_scores(plain, ids, WORDS, score == "mean")
+            scores = plain_word_scores(plain, ids, WORDS, mean=True)
             torch.testing.assert_close(torch.tensor(row), scores.softmax(-1), rtol=0, atol=1e-4)
 
 
@@ -63,7 +56,7 @@ def test_prompts_that_exceed_the_context_are_left_out_and_logged(
 ) -> None:
     long = (pl.col("demonstrations") == "typos") & (pl.col("example") == 1)
     prompts = perturbed_prompts(QUERIES).with_columns(
-        skipped=pl.when(long).then(pl.lit("too long")).otherwise(None)
+        skipped=pl.when(long).then(pl.lit("too long"))
     )
     with caplog.at_level(logging.WARNING):
         measured = measure_perturbations(

@@ -1,4 +1,4 @@
-"""Differences of perturbed from untouched texts, paired by text."""
+"""Differences of perturbed from untouched texts, paired by text, and how these are shown."""
 
 from typing import Any
 
@@ -7,10 +7,13 @@ import polars as pl
 import pytest
 
 from anchorflow.analyses.perturbations import PERTURBATIONS_SUMMARY
+from anchorflow.analyses.perturbations.plot import plot_perturbations
 from anchorflow.analyses.perturbations.summarize import CHANGES, summarize_perturbations
+from anchorflow.analyses.perturbations.tabulate import tabulate_perturbations
 from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from constructed.perturbations import tables_of, with_a_task_skipped_whole
+from figure_style import figure_of, labels_of
 
 
 def values(summary: pl.DataFrame, task: str, name: str, column: str = "mean") -> dict[str, Any]:
@@ -79,6 +82,9 @@ def test_a_text_skipped_on_one_side_is_left_out_of_pairs_and_counted(
     assert (counted["accuracy"], skipped["accuracy"]) == ((6, 2) if lacking else (8, 0))
     for measure in ("accuracy_change", "agreement"):
         assert (counted[measure], skipped[measure]) == (6, 2)
+    row = tabulate_perturbations(summary).table.filter(task="news", perturbation="typos")
+    assert row["accuracy_change"].item().endswith(" (2 skipped)")
+    assert ("skipped" in row["accuracy"].item()) == lacking
 
 
 def test_a_task_skipped_whole_leaves_the_perturbation_without_average() -> None:
@@ -87,11 +93,40 @@ def test_a_task_skipped_whole_leaves_the_perturbation_without_average() -> None:
         assert set(values(summary, task, "typos").values()) == {None}
     assert values(summary, "average", "untouched")["accuracy"] == 0.75
     assert values(summary, "long", "typos", "skipped")["accuracy_change"] == 4
+    table = tabulate_perturbations(summary).table.filter(model="m")
+    both = ("untouched", "typos")
+    named = [(task, name) for task in ("news", "long", "average") for name in both]
+    assert table.select("task", "perturbation").rows() == named
+    assert table.filter(task="long", perturbation="typos")["accuracy"].item() == "– (4 skipped)"
 
 
 def test_a_run_without_any_prediction_is_refused() -> None:
     tables = tables_of("news", 1)
+    tables["predictions"] = tables["predictions"].clear()
     with pytest.raises(InputError, match="every prompt exceeds the model's context"):
-        summarize_perturbations(
-            **{**tables, "predictions": tables["predictions"].clear()}, confidence=0.9
-        )
+        summarize_perturbations(**tables, confidence=0.9)
+
+
+def test_published_rows_follow_ours_and_say_whose_they_are() -> None:
+    page = tabulate_perturbations(summarize_perturbations(**tables_of("news", 2), confidence=0.9))
+    ours, published = (page.table.filter(model=name) for name in ("m", "[K], Table 1"))
+    assert page.table.height == ours.height + published.height
+    assert ours.filter(task="news")["perturbation"].to_list() == ["untouched", "typos"]
+    assert ours.filter(task="news", perturbation="untouched")["agreement"].item() == "–"
+    assert published.select("perturbation", "accuracy", "accuracy_change").rows() == [
+        ("untouched", "0.805", "–"),
+        ("typos", "0.534", "-0.271"),
+        ("rare_words", "0.677", "-0.128"),
+        ("complex", "0.788", "-0.017"),
+    ]
+    assert "whose texts GPT-3.5 rewrote: perturbations of the same names" in page.note
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_the_figure_takes_one_task_and_tasks_that_were_skipped_whole(
+    tasks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = summarize_perturbations(**tables_of("news", 1), confidence=0.9)
+    summary = one if tasks == 1 else with_a_task_skipped_whole()
+    figure = figure_of(monkeypatch, plot_perturbations, summary, labels_of(summary))
+    assert len(figure.axes) == 2 * (1 if tasks == 1 else 3)

@@ -44,18 +44,14 @@ def draws(length: int, at: dict[int, tuple[float, float]]) -> np.ndarray:
 
 
 def samples_of(texts: Sequence[str], examples: Sequence[int]) -> pl.DataFrame:
+    shown = {
+        "demonstration_rows": [4, 2],
+        "demonstration_texts": ["some text", "another"],
+        "demonstration_labels": [0, 1],
+    }
     rows = [
-        {
-            "task": "mine",
-            "seed": 3,
-            "demonstrations": "fixed",
-            "example": example,
-            "text": text,
-            "label": example % 2,
-            "demonstration_rows": [4, 2],
-            "demonstration_texts": ["some text", "another"],
-            "demonstration_labels": [0, 1],
-        }
+        {"task": "mine", "seed": 3, "demonstrations": "fixed", "example": example, "text": text}
+        | {"label": example % 2, **shown}
         for example, text in zip(examples, texts, strict=True)
     ]
     return pl.DataFrame(rows, schema=frame_schema(SAMPLES))
@@ -75,55 +71,44 @@ def test_neighboring_keys_touch_on_a_keyboard() -> None:
     assert all(a in NEIGHBORS[b] for a in NEIGHBORS for b in NEIGHBORS[a])
 
 
-@pytest.mark.parametrize(
-    ("which", "key", "expected"),
-    [
+def test_a_hit_letter_gets_an_error_that_is_possible_there() -> None:
+    # The last letter of a word has no next one, so the errors before are a third each.
+    for which, key, expected in (
         (DOUBLED, 0.0, "filmm, now"),
         (NEIGHBORING, 0.0, "filj, now"),
         (NEIGHBORING, 0.99, "filn, now"),
         (MISSING, 0.0, "fil, now"),
-    ],
-)
-def test_a_hit_letter_gets_the_drawn_error(which: float, key: float, expected: str) -> None:
-    # The last letter of a word has no next one, so the errors before are a third each.
-    assert mistyped("film, now", 0.5, draws(9, {3: (which * 4 / 3, key)})) == expected
-
-
-def test_transposed_letters_are_both_done_with() -> None:
+    ):
+        assert mistyped("film, now", 0.5, draws(9, {3: (which * 4 / 3, key)})) == expected
+    # Transposed letters are both done with.
     at = {1: (TRANSPOSED, 0.0), 2: (DOUBLED, 0.0), 3: (DOUBLED, 0.0)}
     assert mistyped("film", 0.5, draws(4, at)) == "flimm"
+    for text, place, which, key, expected in (
+        # The first letter of a word can't be missing: doubled, neighboring, transposed.
+        ("to", 0, 0.99, 0.0, "ot"),
+        ("to", 0, 0.6, 0.0, "fo"),
+        # A letter is not transposed with its like, and one by itself is doubled or hits a neighbor.
+        ("oo", 0, 0.99, 0.99, "po"),
+        ("I", 0, 0.0, 0.0, "II"),
+        ("I", 0, 0.99, 0.0, "J"),
+        # No key of it: doubled, or missing within a word.
+        ("né", 1, 0.0, 0.0, "néé"),
+        ("né", 1, 0.99, 0.0, "n"),
+        # What is no letter stays.
+        ("7, ", 0, 0.0, 0.0, "7, "),
+        ("7, ", 1, 0.0, 0.0, "7, "),
+    ):
+        assert mistyped(text, 0.5, draws(len(text), {place: (which, key)})) == expected
 
 
-def test_errors_that_are_not_possible_are_not_drawn() -> None:
-    # The first letter of a word can't be missing: doubled, neighboring, transposed.
-    assert mistyped("to", 0.5, draws(2, {0: (0.99, 0.0)})) == "ot"
-    assert mistyped("to", 0.5, draws(2, {0: (0.6, 0.0)})) == "fo"
-    # A letter is not transposed with its like, and one by itself is doubled or hits a neighbor.
-    assert mistyped("oo", 0.5, draws(2, {0: (0.99, 0.99)})) == "po"
-    assert mistyped("I", 0.5, draws(1, {0: (0.0, 0.0)})) == "II"
-    assert mistyped("I", 0.5, draws(1, {0: (0.99, 0.0)})) == "J"
-    # No key of it: doubled, or missing within a word.
-    assert mistyped("né", 0.5, draws(2, {1: (0.0, 0.0)})) == "néé"
-    assert mistyped("né", 0.5, draws(2, {1: (0.99, 0.0)})) == "n"
-    # What is no letter stays.
-    assert mistyped("7, ", 0.5, draws(3, {0: (0.0, 0.0), 1: (0.0, 0.0), 2: (0.0, 0.0)})) == "7, "
-
-
-def test_words_move_with_their_punctuation_while_blanks_stay() -> None:
+def test_words_are_moved_recased_and_replaced() -> None:
+    # Punctuation goes with its word, and blanks stay.
     assert reordered(" a  witty, film.\n", [2, 0, 1]) == " film.  a witty,\n"
-
-
-def test_letters_below_the_rate_change_their_case_if_they_have_another() -> None:
-    drawn = np.array([HIT, MISS, HIT, HIT, HIT, MISS])
+    drawn = np.array([HIT, MISS, HIT, HIT, HIT, MISS])  # ß has no other case
     assert recased("abC1ßd", 0.5, drawn) == "Abc1ßd"
-
-
-def test_content_words_are_replaced_in_their_own_case() -> None:
     words = {"film": "talkie", "film's": "none", "good": "stellar"}
-    assert (
-        with_rare_words("FILM, Film or film? The film's good3 goods are good.", words)
-        == "TALKIE, Talkie or talkie? The film's good3 goods are stellar."
-    )
+    found = with_rare_words("FILM, Film or film? The film's good3 goods are good.", words)
+    assert found == "TALKIE, Talkie or talkie? The film's good3 goods are stellar."
 
 
 @pytest.mark.parametrize(("kind", "key"), [("typos", "typo_rate"), ("case", "case_rate")])
@@ -165,9 +150,8 @@ def test_a_text_s_perturbation_depends_neither_on_other_texts_nor_on_other_kinds
     assert whole.schema == frame_schema(PERTURBED_TEXTS)
     for kind in KINDS:
         for place, example in enumerate([5, 1, 8, 2]):
-            alone = perturb_texts(
-                samples[place : place + 1], {"kinds": [kind], **RATES}, rare(film="talkie")
-            )
+            one, spec = samples[place : place + 1], {"kinds": [kind], **RATES}
+            alone = perturb_texts(one, spec, rare(film="talkie"))
             assert alone.equals(whole.filter(perturbation=kind, example=example))
 
 

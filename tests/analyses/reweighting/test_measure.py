@@ -9,11 +9,12 @@ import torch
 from polars.testing import assert_frame_equal
 
 from anchorflow.analyses.reweighting import measure as reweighting
-from anchorflow.analyses.reweighting.baselines import Baseline, Observed
+from anchorflow.analyses.reweighting.baselines import FOLDER, Baseline, Observed
 from anchorflow.analyses.reweighting.baselines.attention_regression import attention_regression
 from anchorflow.analyses.reweighting.baselines.calibrated import calibrated
 from anchorflow.analyses.reweighting.measure import SCHEMAS, measure_reweighting
 from anchorflow.config.errors import InputError
+from anchorflow.config.registry import entries
 from tiny_models import plain_attentions, shared_prompts, single, tiny_model, whole_batch
 from whole_vocabulary import assert_in_vocabulary
 from worded_prompts import with_words
@@ -33,19 +34,8 @@ def prompts_with(protocols: dict[str, int], classes: int = 3) -> pl.DataFrame:
     )
 
 
-SPEC = {
-    "baselines": [
-        "bias_removed",
-        "calibrated",
-        "domain_calibrated",
-        "batch_calibrated",
-        "attention_regression",
-    ],
-    "learning_rates": [0.1],
-    "further_rates": [],
-    "epochs": 2,
-    "batch_size": 0,
-}
+SPEC = {"baselines": entries(FOLDER), "learning_rates": [0.1], "further_rates": []}
+SPEC |= {"epochs": 2, "batch_size": 0}
 KINDS = {"fixed": 5, "training": 6, "calibrated": 3, "domain_calibrated": 4, "many": 5}
 WORDS = [" a", " b", " c"]
 
@@ -141,17 +131,16 @@ def test_a_baseline_without_numbers_is_refused(monkeypatch: pytest.MonkeyPatch) 
         measure_reweighting(tiny_model("llama"), prompts_with(KINDS), WORDS, SPEC, 40)
 
 
-def test_prompts_that_are_all_too_long_leave_empty_tables() -> None:
-    prompts = prompts_with(KINDS).with_columns(skipped=pl.lit("too long"))
-    measured = measure_reweighting(tiny_model("llama"), prompts, WORDS, SPEC, 40)
-    assert [frame.height for frame in measured] == [0] * len(SCHEMAS)
-
-
-def test_many_demonstrations_that_are_too_long_leave_the_other_methods() -> None:
+def test_prompts_that_are_too_long_leave_the_other_methods_or_empty_tables() -> None:
     long = pl.when(pl.col("demonstrations") == "many").then(pl.lit("too long"))
-    prompts = prompts_with(KINDS).with_columns(skipped=long)
-    measured = measure_reweighting(tiny_model("llama"), prompts, WORDS, SPEC, 40)
-    assert set(measured.predictions["method"]) == {"vanilla", "reweighted", *SPEC["baselines"]}
+    for skipped, methods in (
+        (long, {"vanilla", "reweighted", *SPEC["baselines"]}),
+        (pl.lit("too long"), set()),
+    ):
+        prompts = prompts_with(KINDS).with_columns(skipped=skipped)
+        measured = measure_reweighting(tiny_model("llama"), prompts, WORDS, SPEC, 40)
+        assert set(measured.predictions["method"]) == methods
+    assert [frame.height for frame in measured] == [0] * len(SCHEMAS)
 
 
 def test_answers_do_not_depend_on_how_many_texts_run_at_once() -> None:
@@ -163,6 +152,13 @@ def test_answers_do_not_depend_on_how_many_texts_run_at_once() -> None:
             for each in (few, at_once)
         )
         np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+
+
+def test_a_label_whose_training_texts_are_all_too_long_is_told() -> None:
+    learned = (pl.col("demonstrations") == "training") & (pl.col("label") == 1)
+    prompts = prompts_with(KINDS).with_columns(skipped=pl.when(learned).then(pl.lit("too long")))
+    with pytest.raises(InputError, match=r'tasks.news: no training text of the label "b" gives a'):
+        measure_reweighting(tiny_model("llama"), prompts, WORDS, SPEC, 40)
 
 
 def test_an_input_of_a_baseline_that_is_too_long_is_left_out_and_told(
@@ -180,10 +176,3 @@ def test_an_input_of_a_baseline_that_is_too_long_is_left_out_and_told(
     none = prompts.with_columns(skipped=pl.when(its_own).then(pl.lit("too long")))
     with pytest.raises(InputError, match=r"tasks.news: no input of the baseline domain_calibrated"):
         measure_reweighting(model, none, WORDS, spec, 40)
-
-
-def test_a_label_whose_training_texts_are_all_too_long_is_told() -> None:
-    learned = (pl.col("demonstrations") == "training") & (pl.col("label") == 1)
-    prompts = prompts_with(KINDS).with_columns(skipped=pl.when(learned).then(pl.lit("too long")))
-    with pytest.raises(InputError, match=r'tasks.news: no training text of the label "b" gives a'):
-        measure_reweighting(tiny_model("llama"), prompts, WORDS, SPEC, 40)

@@ -49,24 +49,19 @@ def test_training_texts_are_as_many_of_each_label_and_apart_from_all_that_is_sho
 def test_training_texts_that_are_test_texts_too_are_left_out() -> None:
     texts = corpus(same=True)
     samples = samples_of(texts)
-    tested = set(samples["text"])
     for per_label in (2, 3, 4):
         training = kind(draw_auxiliary(texts, samples, LABELS, per_label, None, {}), "training")
-        assert not set(training["text"]) & tested
+        assert not set(training["text"]) & set(samples["text"])
 
 
 def test_draws_differ_between_seeds_and_repeat_for_one() -> None:
     texts = corpus(20)
     drawn = [
-        tuple(
-            kind(draw_auxiliary(texts, samples_of(texts, seed), LABELS, 4, None, {}), "training")[
-                "example"
-            ]
-        )
-        for seed in (0, 0, 1, 2)
+        draw_auxiliary(texts, samples_of(texts, seed), LABELS, 4, None, {}) for seed in (0, 0, 1, 2)
     ]
-    assert drawn[0] == drawn[1]
-    assert len(set(drawn)) == 3
+    shown = [tuple(kind(each, "training")["example"]) for each in drawn]
+    assert shown[0] == shown[1]
+    assert len(set(shown)) == 3
 
 
 @pytest.mark.parametrize(("wanted", "each"), [(None, 4), (3, 3), (2, 2)])
@@ -106,7 +101,6 @@ def test_too_few_training_texts_are_told_with_the_label() -> None:
     texts = corpus(4)
     with pytest.raises(
         InputError,
-        match=r'tasks.mine: the label "no" has 3 training texts apart from demonstrations and test '
-        r"texts, but reweighting.examples_per_label is 4; lower it, or add training texts.",
+        match=r'tasks.mine: the label "no" has 3 training texts .*examples_per_label is 4; lower',
     ):
         draw_auxiliary(texts, samples_of(texts), LABELS, 4, None, {})

@@ -1,4 +1,4 @@
-"""Table 1: paired gains over vanilla, prompts that only one method could run, published figures."""
+"""Table 1 and the figure of weights: paired gains over vanilla, and published ones."""
 
 import numpy as np
 import polars as pl
@@ -6,14 +6,23 @@ import pytest
 from scipy import stats
 
 from anchorflow.analyses.reweighting import REWEIGHTING_SUMMARY
-from anchorflow.analyses.reweighting.published import table_1
+from anchorflow.analyses.reweighting.plot import agreement_of_seeds, mean_factors
 from anchorflow.analyses.reweighting.summarize import (
     MEASURES,
     performance_measures,
     summarize_reweighting,
+    table_1,
 )
+from anchorflow.analyses.reweighting.tabulate import tabulate_reweighting
 from anchorflow.schemas.frames import frame_schema
 from constructed.reweighting import ANSWERS, BASELINES, TRUTH, predictions_of, prompts_of
+
+
+def summary_of(model: str = "m", task: str = "news", seeds: int = 2, **left: int) -> pl.DataFrame:
+    predictions = predictions_of(model, task, seeds, **left)
+    return summarize_reweighting(
+        predictions, *prompts_of(model, task, seeds, **left), 0.9, BASELINES
+    )
 
 
 def means(summary: pl.DataFrame, task: str, method: str) -> dict[str, float]:
@@ -22,9 +31,7 @@ def means(summary: pl.DataFrame, task: str, method: str) -> dict[str, float]:
 
 
 def test_gains_are_differences_from_vanilla_on_the_same_examples() -> None:
-    summary = summarize_reweighting(
-        predictions_of("m", "news", 2), *prompts_of("m", "news", 2), 0.9, BASELINES
-    )
+    summary = summary_of()
     assert summary.schema == frame_schema(REWEIGHTING_SUMMARY)
     assert means(summary, "news", "vanilla") == {
         "accuracy": 0.5,
@@ -53,9 +60,7 @@ def test_the_gain_s_interval_is_that_of_paired_differences() -> None:
     summary = summarize_reweighting(
         predictions_of("m", "news", 1), *prompts_of("m", "news", 1), 0.6, BASELINES
     )
-    row = summary.filter(
-        pl.col("task") == "news", pl.col("method") == "attention_regression"
-    ).filter(pl.col("measure") == "accuracy_gain")
+    row = summary.filter(task="news", method="attention_regression", measure="accuracy_gain")
     half = stats.t.isf(0.2, 3) / (4 + 2)  # the same answers as vanilla, in each of four texts
     assert row.select("low", "high").row(0) == pytest.approx((-half, half))
     assert row["seeds"].item() == 1
@@ -75,12 +80,7 @@ def test_the_gain_s_interval_is_that_of_paired_differences() -> None:
 
 
 def test_examples_that_were_too_long_with_many_demonstrations_are_left_out_of_its_pairs() -> None:
-    summary = summarize_reweighting(
-        predictions_of("m", "news", 2, left_out=2),
-        *prompts_of("m", "news", 2, left_out=2),
-        0.9,
-        BASELINES,
-    )
+    summary = summary_of(left_out=2)
     many = summary.filter(pl.col("method") == "many", pl.col("task") == "news")
     assert set(many["examples"]) == {6}
     assert set(many["skipped"]) == {2}
@@ -90,6 +90,10 @@ def test_examples_that_were_too_long_with_many_demonstrations_are_left_out_of_it
     vanilla = summary.filter(pl.col("method") == "vanilla", pl.col("task") == "news")
     assert set(vanilla["skipped"]) == {0}
     assert set(vanilla["examples"]) == {8}
+    shown = tabulate_reweighting(summary).table.filter(method="many")
+    shown = dict(shown.select("measure", "news").iter_rows())
+    assert shown["accuracy"] == "1.00 [0.00, 1.00] (2 skipped)"
+    assert "skipped" not in shown["macro_f1"]
 
 
 def test_a_method_that_could_run_nowhere_has_no_figures() -> None:
@@ -123,12 +127,13 @@ def test_published_figures_stand_beside_the_paper_s_model_and_tasks_only() -> No
     value = whole.filter(task="average", method="reweighted", measure="accuracy_gain")
     assert value["published"].item() == pytest.approx(0.6864 - 0.5190)
     assert set(whole["method"]) <= set(ANSWERS)
-    summary = summarize_reweighting(
-        predictions_of("gpt2-xl", "sst2", 1), *prompts_of("gpt2-xl", "sst2", 1), 0.9, BASELINES
-    )
-    assert summary.filter(method="reweighted", task="sst2", measure="accuracy")[
-        "published"
-    ].to_list() == [0.9007]
+    summary = summary_of("gpt2-xl", "sst2", 1)
+    accuracy = summary.filter(method="reweighted", task="sst2", measure="accuracy")
+    assert accuracy["published"].to_list() == [0.9007]
+    table = tabulate_reweighting(summary).table
+    published = [f"{method} (published)" for method in ("vanilla", "many", "reweighted")]
+    assert table["method"][:9].to_list() == [*ANSWERS, *published]
+    assert table.filter(method="reweighted (published)")["sst2"][0] == "0.90"
 
 
 def test_fits_with_rates_of_their_own_follow_from_the_largest_to_the_smallest() -> None:
@@ -144,3 +149,34 @@ def test_fits_with_rates_of_their_own_follow_from_the_largest_to_the_smallest() 
     assert shown[-3:] == ["reweighted", "reweighted_0.1", "reweighted_0.01"]
     assert means(summary, "news", "reweighted_0.1")["accuracy_gain"] == 0.5
     assert means(summary, "news", "reweighted_0.01")["accuracy_gain"] == 0
+
+
+def test_the_figure_shows_the_geometric_mean_over_demonstrations_and_seeds() -> None:
+    rows = [
+        {"seed": seed, "layer": layer, "head": head, "demonstration": k, "beta": beta + seed}
+        for seed in (0, 1)
+        for layer in (0, 1)
+        for head in range(11)
+        for k, beta in enumerate((10.0 * layer, head - 1.0))
+    ]
+    factors = mean_factors(pl.DataFrame(rows).sample(fraction=1, shuffle=True, seed=0))
+    assert factors.shape == (2, 11)
+    for layer in (0, 1):
+        for head in range(11):
+            expected = np.exp((10 * layer + head - 1) / 2 + 0.5)
+            assert factors[layer, head] == pytest.approx(expected)
+
+
+def test_seeds_agree_as_their_factors_correlate_over_layers_and_heads() -> None:
+    def of(*seeds: list[float]) -> pl.DataFrame:
+        rows = [
+            {"seed": seed, "layer": 0, "head": head, "demonstration": 0, "beta": beta}
+            for seed, values in enumerate(seeds)
+            for head, beta in enumerate(values)
+        ]
+        return pl.DataFrame(rows)
+
+    up, down = [1.0, 2.0, 3.0], [3.0, 2.0, 1.0]
+    assert agreement_of_seeds(of(up, up)) == pytest.approx(1)
+    assert agreement_of_seeds(of(up, up, down)) == pytest.approx(-1 / 3)  # 1, -1 and -1
+    assert np.isnan(agreement_of_seeds(of(up)))

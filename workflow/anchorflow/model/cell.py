@@ -1,6 +1,6 @@
 """What jobs that run a model have in common: the model, its task, and the texts of a shard."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -9,9 +9,12 @@ import polars as pl
 from transformers import PreTrainedModel
 
 from anchorflow.config.shards import examples_of
+from anchorflow.config.table import Table
+from anchorflow.model.batches import among, runnable
 from anchorflow.model.opening import open_for_job, read_card
 from anchorflow.model.size import CostOf
 from anchorflow.random_draws import drawn_texts
+from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.store import cell
 
 
@@ -68,3 +71,16 @@ class Cell(cell.Cell):
     def described(self, **measured: Any) -> dict[str, Any]:
         """The settings that a table's values depend on: ``measured``, scoring, and the model."""
         return {**measured, **self.scoring, "model": self.card}
+
+    def measure(self, table: Table, cost: CostOf, run: Callable[..., pl.DataFrame]) -> None:
+        """Measure the prompts with fixed demonstrations, and write the analysis's only table.
+
+        ``run`` takes the model and all prompts and, by keyword, ``batch_tokens``, the ``examples``
+        to measure and, if the rule has it, ``scoring``.
+        """
+        prompts = self.read("prompts", PROMPTS)
+        examples = self.examples(prompts)
+        model = self.model(among(runnable(prompts, "fixed"), examples), cost, self.spec)
+        scoring = {"scoring": self.scoring} if self.scoring else {}
+        rows = run(model, prompts, batch_tokens=self.batch_tokens, examples=examples, **scoring)
+        self.write(table, rows, self.described(**{table.name: self.spec}))

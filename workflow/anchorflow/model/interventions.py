@@ -100,6 +100,42 @@ def answers_of_runs(
     return answers
 
 
+def predictions_by_kind(
+    model: PreTrainedModel,
+    prompts: pl.DataFrame,
+    plain: pl.DataFrame,
+    table: Table,
+    batch_tokens: int,
+    words: Words | None,
+    prefix: Prefix | None = None,
+) -> pl.DataFrame:
+    """Predictions for runnable prompts by kind, ``demonstrations``, without any intervention.
+
+    The kind is in the last key of ``table``. Those of ``plain``, which has it and the columns that
+    are kept, come first. ``prefix`` are demonstrations that all prompts share. Rows are in the
+    order of examples, and of kinds in ``plain`` and ``prompts``.
+    """
+    column, before = table.keys[-1], 0 if prefix is None else prefix.tokens
+
+    def measure(batch: Batch) -> pl.DataFrame:
+        (answers,) = answers_of_runs(model, batch, prefix, (), 1, words)
+        return predictions_of(batch, answers)
+
+    kinds = prompts["demonstrations"].unique(maintain_order=True).to_list()
+    parts, budget = [plain], Budget(batch_tokens)
+    total = prompts["skipped"].null_count()
+    with tqdm(total=total, desc=table.name, unit="prompt", mininterval=1) as progress:
+        for kind in kinds:
+            run = runnable(prompts, kind)
+            for batch, rows in run_batches(run, budget, model.device, measure, before):
+                named = rows.with_columns(pl.lit(kind).alias(column)).select(plain.columns)
+                parts.append(named.cast(plain.schema))
+                progress.update(batch.size)
+    order = {kind: place for place, kind in enumerate([*plain[column].unique(), *kinds])}
+    place = pl.col(column).replace_strict(order, return_dtype=pl.Int32)
+    return pl.concat(parts).sort("example", place)
+
+
 class BatchRun(NamedTuple, Generic[Setting]):
     """A batch's run under one setting, and the model's answers."""
 

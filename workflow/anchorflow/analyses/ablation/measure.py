@@ -5,6 +5,7 @@ target alone, a run takes one token per text; everywhere, the demonstrations are
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -38,7 +39,6 @@ from anchorflow.model.target_attention import (
 from anchorflow.model.tokenizer import token_groups
 from anchorflow.random_draws import generator, halves
 from anchorflow.schemas.frames import frame_schema, keyed
-from anchorflow.schemas.prompts import PROMPTS
 
 Heads = dict[int, list[int]]  # by layer
 
@@ -337,14 +337,5 @@ def _everywhere(
 
 
 def measure(cell: Cell) -> None:
-    spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
-    examples = cell.examples(prompts)
-    ablation = measure_ablation(
-        cell.model(among(runnable(prompts, "fixed"), examples), cost, spec),
-        prompts,
-        cell.read("heads", HEADS),
-        settings_of(spec),
-        cell.batch_tokens,
-        examples,
-    )
-    cell.write(ABLATION, ablation, cell.described(ablation=spec))
+    heads, settings = cell.read("heads", HEADS), settings_of(cell.spec)
+    cell.measure(ABLATION, cost, partial(measure_ablation, heads=heads, settings=settings))

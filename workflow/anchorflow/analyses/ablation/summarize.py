@@ -7,12 +7,7 @@ import polars as pl
 
 from anchorflow.analyses.ablation import ABLATION_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
-from anchorflow.statistics.by_task import (
-    mean_by_task,
-    require_examples,
-    summary_rows,
-    summary_table,
-)
+from anchorflow.statistics import by_task
 
 MEASURES = ("accuracy", "in_labels", "label_mass", "divergence")
 AREAS = ("accuracy", "in_labels")
@@ -45,7 +40,7 @@ def summarize_ablation(
     ablation: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """Every measure of every setting, averaged over draws, with intervals."""
-    require_examples(ablation)
+    by_task.require_examples(ablation)
     measured = ablation_measures(ablation)
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     parts = []
@@ -66,9 +61,9 @@ def summarize_ablation(
             schema_overrides={"share": pl.Float64},
         )
         values = partial(_values, shares=shares, with_areas=bool(areas))
-        estimates = mean_by_task(rows, tasks, values, len(keys))
-        parts.append(summary_rows(estimates, keys, rows, confidence, SUMMARY.bounds))
-    return summary_table(pl.concat(parts), ablation, SUMMARY)
+        estimates = by_task.mean_by_task(rows, tasks, values, len(keys))
+        parts.append(by_task.summary_rows(estimates, keys, rows, confidence, SUMMARY.bounds))
+    return by_task.summary_table(pl.concat(parts), ablation, SUMMARY)
 
 
 def _values(rows: pl.DataFrame, shares: list[float], with_areas: bool) -> Array:

@@ -81,16 +81,7 @@ def _plot_list(axes: Axes, rows: pl.DataFrame, named: bool) -> None:
     methods = [method for method in LOOKS if method in rows["method"]]
     for place, method in enumerate(methods):
         row, look = rows.filter(pl.col("method") == method), LOOKS[method]
-        axes.errorbar(
-            row["mean"],
-            [place],
-            xerr=spread(row),
-            color=look.color,
-            marker=look.marker,
-            markersize=look.size,
-            markerfacecolor=look.face,
-            elinewidth=0.7,
-        )
+        axes.errorbar(row["mean"], [place], xerr=spread(row), **look.marks, elinewidth=0.7)
     axes.set_yticks(range(len(methods)), [LOOKS[m].name if named else "" for m in methods])
     axes.set_ylim(len(methods) - 0.5, -0.5)
     # What is retained is below 0 where probabilities are farther off than without demonstrations.
@@ -107,10 +98,7 @@ def _plot_sweep(axes: Axes, rows: pl.DataFrame) -> None:
             line["kept"],
             line["mean"],
             yerr=spread(line),
-            color=look.color,
-            marker=look.marker,
-            markersize=look.size,
-            markerfacecolor=look.face,
+            **look.marks,
             linestyle="-" if len(line) > 1 else "none",
             elinewidth=0.5,
             linewidth=0.8,

@@ -5,7 +5,7 @@ A method that is not listed is called by its file's name and gets an unused colo
 
 from collections.abc import Iterable, Mapping
 from itertools import cycle, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from anchorflow.config.registry import entries
 
@@ -19,13 +19,12 @@ class Look(NamedTuple):
     filled: bool = True
 
     @property
-    def size(self) -> float:
-        """Size of the marker in points."""
-        return 7 if self.marker in "*P" else 4.5  # stars and plus signs look smaller
-
-    @property
-    def face(self) -> str:
-        return self.color if self.filled else "white"
+    def marks(self) -> dict[str, Any]:
+        """Color and marker as matplotlib takes them."""
+        size = 7 if self.marker in "*P" else 4.5  # stars and plus signs look smaller
+        face = self.color if self.filled else "white"
+        marker = {"marker": self.marker, "markersize": size, "markerfacecolor": face}
+        return {"color": self.color, **marker}
 
 
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

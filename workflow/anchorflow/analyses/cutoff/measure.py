@@ -7,6 +7,7 @@ being first, and any instruction stay visible: without them, models fail whateve
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from math import ceil
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from transformers import PreTrainedModel
 from anchorflow.analyses.cutoff import CUTOFF
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
-from anchorflow.model.batches import Batch, among, runnable
+from anchorflow.model.batches import Batch
 from anchorflow.model.cell import Cell
 from anchorflow.model.interventions import (
     CUTS_AT_ONCE,
@@ -33,7 +34,6 @@ from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.positions import label_word_tokens, positions_without_demonstrations
 from anchorflow.random_draws import generator
-from anchorflow.schemas.prompts import PROMPTS
 
 
 class Setting(NamedTuple):
@@ -154,16 +154,7 @@ class _Runs(Interventions[Setting]):
 
 
 def measure(cell: Cell) -> None:
-    spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
-    examples = cell.examples(prompts)
-    run = among(runnable(prompts, "fixed"), examples)
-    cutoff = measure_cutoff(
-        cell.model(run, cost, spec),
-        prompts,
-        settings_of(spec["sees"], spec["draws"], spec["every"], cell.card["layers"]),
-        spec["top_tokens"],
-        cell.batch_tokens,
-        examples,
-        cell.scoring,
-    )
-    cell.write(CUTOFF, cutoff, cell.described(cutoff=spec))
+    spec = cell.spec
+    settings = settings_of(spec["sees"], spec["draws"], spec["every"], cell.card["layers"])
+    how = {"settings": settings, "top_tokens": spec["top_tokens"]}
+    cell.measure(CUTOFF, cost, partial(measure_cutoff, **how))

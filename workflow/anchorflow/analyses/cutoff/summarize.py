@@ -5,14 +5,7 @@ import polars as pl
 
 from anchorflow.analyses.cutoff import CUTOFF_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
-from anchorflow.statistics.by_task import (
-    estimate_over_seeds,
-    over_tasks,
-    require_examples,
-    summary_rows,
-    summary_table,
-    texts_of,
-)
+from anchorflow.statistics import by_task
 from anchorflow.statistics.change import RETAINED, with_loyalty
 from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
 from anchorflow.statistics.settings import (
@@ -73,14 +66,14 @@ def needed_of_seed(rows: pl.DataFrame, sees: str) -> SeedStatistic:
     def statistic(weights: Array) -> Array:
         return layers_needed(means[0](weights), means[1](weights), numbers)[:, None]
 
-    return SeedStatistic(statistic, texts_of(chosen))
+    return SeedStatistic(statistic, by_task.texts_of(chosen))
 
 
 def summarize_cutoff(
     cutoff: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
     """Accuracy and loyalty by cutoff, and layers needed; see :func:`summarize_settings`."""
-    require_examples(cutoff)
+    by_task.require_examples(cutoff)
     settings = settings_of(cutoff, SUMMARY)
 
     def of_task(rows: pl.DataFrame) -> Estimate:
@@ -95,14 +88,14 @@ def summarize_cutoff(
 
         def needed(rows: pl.DataFrame, sees: str = sees) -> Estimate:
             measured = cutoff_measures(rows)
-            return estimate_over_seeds(measured, lambda seed: needed_of_seed(seed, sees))
+            return by_task.estimate_over_seeds(measured, lambda seed: needed_of_seed(seed, sees))
 
         layer = pl.Series("layer", [-1], dtype=settings["layer"].dtype)
         of_sees = pl.DataFrame({"sees": [sees], "layer": layer, "measure": ["needed"]})
-        whole = over_tasks(cutoff, tasks, needed, 1)
+        whole = by_task.over_tasks(cutoff, tasks, needed, 1)
         depth = float(settings["layer"].to_numpy().max())
         # Student's t knows no bounds, but a number of layers has them.
         within = [pl.col(end).clip(0, depth) for end in ("low", "high")]
-        rows = summary_rows(whole, of_sees, cutoff, confidence).with_columns(within)
-        parts.append(summary_table(rows, cutoff, SUMMARY))
+        rows = by_task.summary_rows(whole, of_sees, cutoff, confidence).with_columns(within)
+        parts.append(by_task.summary_table(rows, cutoff, SUMMARY))
     return pl.concat(parts)

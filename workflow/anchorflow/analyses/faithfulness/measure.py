@@ -36,7 +36,6 @@ from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.label_words import taken_together
 from anchorflow.prepare.positions import WHOLE_ROWS
 from anchorflow.schemas.frames import frame_schema, keyed
-from anchorflow.schemas.prompts import PROMPTS
 
 
 class Named(NamedTuple):
@@ -256,16 +255,5 @@ def _estimates(
 
 
 def measure(cell: Cell) -> None:
-    spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
-    examples = cell.examples(prompts)
-    run = among(runnable(prompts, "fixed"), examples)
-    faithfulness = measure_faithfulness(
-        cell.model(run, cost, spec),
-        prompts,
-        spec["classes"],
-        spec["draws"],
-        spec["steps"],
-        cell.batch_tokens,
-        examples,
-    )
-    cell.write(FAITHFULNESS, faithfulness, cell.described(faithfulness=spec))
+    how = {key: cell.spec[key] for key in ("classes", "draws", "steps")}
+    cell.measure(FAITHFULNESS, cost, partial(measure_faithfulness, **how))

@@ -12,6 +12,7 @@ demonstrations, so each setting runs the shared prefix once, and the queries onl
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from anchorflow.analyses.isolation import ISOLATION
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows
-from anchorflow.model.batches import Batch, among, runnable
+from anchorflow.model.batches import Batch
 from anchorflow.model.cell import Cell
 from anchorflow.model.interventions import IntervenedRun, Interventions, measure_interventions
 from anchorflow.model.last_tokens import FIRST_TOKEN
@@ -38,7 +39,6 @@ from anchorflow.prepare.positions import (
     positions_without_demonstrations,
 )
 from anchorflow.random_draws import generator
-from anchorflow.schemas.prompts import PROMPTS
 
 log = logging.getLogger(__name__)
 
@@ -163,15 +163,9 @@ def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
 
     The queries run once more without the demonstrations.
     """
-    how = (
-        spec["variants"],
-        spec.get("layers"),
-        spec["draws"],
-        depth,
-        spec.get("model", ""),
-        spec["positions"],
-    )
-    shares = [1 - setting.isolated_layers(depth).start / depth for setting in settings_of(*how)]
+    which = spec["variants"], spec.get("layers"), spec["draws"], depth, spec.get("model", "")
+    settings = settings_of(*which, spec["positions"])
+    shares = [1 - setting.isolated_layers(depth).start / depth for setting in settings]
     copies = 1 + sum(shares)
     asked = 1 + copies - len(shares) / depth  # queries begin one layer later
     return Cost(copies * prompts.demonstrations + asked * prompts.asked, copies=copies)
@@ -268,23 +262,8 @@ class _Runs(Interventions[Setting]):
 
 
 def measure(cell: Cell) -> None:
-    spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
-    examples = cell.examples(prompts)
-    settings = settings_of(
-        spec["variants"],
-        spec.get("layers"),
-        spec["draws"],
-        cell.card["layers"],
-        cell.card["name"],
-        spec["positions"],
-    )
-    isolation = measure_isolation(
-        cell.model(among(runnable(prompts, "fixed"), examples), cost, spec),
-        prompts,
-        settings,
-        spec["top_tokens"],
-        cell.batch_tokens,
-        examples,
-        cell.scoring,
-    )
-    cell.write(ISOLATION, isolation, cell.described(isolation=spec))
+    spec, card = cell.spec, cell.card
+    which = spec["variants"], spec.get("layers"), spec["draws"], card["layers"], card["name"]
+    settings = settings_of(*which, spec["positions"])
+    how = {"settings": settings, "top_tokens": spec["top_tokens"]}
+    cell.measure(ISOLATION, cost, partial(measure_isolation, **how))

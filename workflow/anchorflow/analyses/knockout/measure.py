@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
@@ -24,7 +25,7 @@ from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.depth import bands_of
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, mixed_rows
-from anchorflow.model.batches import Batch, among, runnable
+from anchorflow.model.batches import Batch
 from anchorflow.model.cell import Cell
 from anchorflow.model.interventions import (
     CUTS_AT_ONCE,
@@ -49,7 +50,6 @@ from anchorflow.prepare.positions import (
     random_ranks,
 )
 from anchorflow.random_draws import generator
-from anchorflow.schemas.prompts import PROMPTS
 
 log = logging.getLogger(__name__)
 
@@ -251,25 +251,18 @@ class CellEdges:
 
     def of_batch(self, name: str, draw: int | None, batch: Batch) -> Tensor:
         """Edges from the query rows of a batch, [B, T, P + T], bool."""
-        size, tokens = batch.input_ids.shape
-        edges = torch.zeros(size, tokens, batch.prefix_tokens + tokens, dtype=torch.bool)
-        for row, example in enumerate(batch.examples):
-            of_query = torch.from_numpy(self.of_query(name, draw, example))
-            edges[row, : of_query.shape[0], : of_query.shape[1]] = of_query
-        return edges
+        return _padded(batch, [self.of_query(name, draw, example) for example in batch.examples])
 
     def ranks_of_batch(self, name: str, batch: Batch) -> Tensor | None:
         """Random ranks of the keys that take the place of edges, [B, T, P + T]; mostly None."""
         if name != AS_HEAVY:
             return None
-        size, tokens = batch.input_ids.shape
-        ranks = torch.zeros(size, tokens, batch.prefix_tokens + tokens, dtype=torch.long)
-        for row, example in enumerate(batch.examples):
+        ranks = []
+        for example in batch.examples:
             prompt, edges = self._prompts[example], self.of_query(name, None, example)
             random = generator(prompt["seed"], task_of(prompt["task"]), "knockout", name, example)
-            of_row = torch.from_numpy(random_ranks(edges, random))
-            ranks[row, : of_row.shape[0], : of_row.shape[1]] = of_row
-        return ranks
+            ranks.append(random_ranks(edges, random))
+        return _padded(batch, ranks)
 
     def of_whole(self, name: str, draw: int | None, batch: Batch) -> Tensor:
         """Edges of whole prompts, [B, T, T], bool."""
@@ -278,10 +271,19 @@ class CellEdges:
         edges[:, : self._shared, : self._shared] = torch.from_numpy(self.of_prefix(name, draw))
         for row, example in enumerate(batch.examples):
             of_query = torch.from_numpy(self.of_query(name, draw, example))
-            edges[row, self._shared : self._shared + of_query.shape[0], : of_query.shape[1]] = (
-                of_query
-            )
+            end = self._shared + of_query.shape[0]
+            edges[row, self._shared : end, : of_query.shape[1]] = of_query
         return edges
+
+
+def _padded(batch: Batch, of_queries: Sequence[NDArray[Any]]) -> Tensor:
+    """What each prompt has from its query rows to all keys, in one tensor [B, T, P + T]."""
+    size, tokens = batch.input_ids.shape
+    rows = [torch.from_numpy(of_query) for of_query in of_queries]
+    padded = torch.zeros(size, tokens, batch.prefix_tokens + tokens, dtype=rows[0].dtype)
+    for row, of_query in enumerate(rows):
+        padded[row, : of_query.shape[0], : of_query.shape[1]] = of_query
+    return padded
 
 
 def _draw_of(setting: Setting) -> int | None:
@@ -415,17 +417,7 @@ class _Runs(Interventions[Setting]):
 
 
 def measure(cell: Cell) -> None:
-    spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
-    examples = cell.examples(prompts)
-    run = among(runnable(prompts, "fixed"), examples)
-    knockout = measure_knockout(
-        cell.model(run, cost, spec),
-        prompts,
-        settings_of(spec["classes"], spec["layers"], spec["draws"], cell.card["layers"]),
-        spec["variant"],
-        spec["top_tokens"],
-        cell.batch_tokens,
-        examples,
-        cell.scoring,
-    )
-    cell.write(KNOCKOUT, knockout, cell.described(knockout=spec))
+    spec = cell.spec
+    settings = settings_of(spec["classes"], spec["layers"], spec["draws"], cell.card["layers"])
+    how = {"settings": settings, "variant": spec["variant"], "top_tokens": spec["top_tokens"]}
+    cell.measure(KNOCKOUT, cost, partial(measure_knockout, **how))

@@ -1,6 +1,5 @@
 """Effects of the order of demonstrations compared with effects of their choice ([K])."""
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -11,16 +10,7 @@ from anchorflow.analyses.orders import ORDERS_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.random_draws import halves
-from anchorflow.statistics.by_task import (
-    estimate_over_seeds,
-    estimates_by_task,
-    over_tasks,
-    require_examples,
-    skipped_prompts,
-    summary_rows,
-    summary_table,
-    texts_of,
-)
+from anchorflow.statistics import by_task
 from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
 
 ARRANGEMENTS = ("order", "draw")
@@ -63,7 +53,7 @@ def order_statistic(rows: pl.DataFrame) -> SeedStatistic:
         places = [MEASURES.index(measure) for measure in DIFFERENCES]
         return np.concatenate([of_orders, of_draws, (of_orders - of_draws)[:, places]], 1)
 
-    return SeedStatistic(statistic, texts_of(rows))
+    return SeedStatistic(statistic, by_task.texts_of(rows))
 
 
 def _measures(means: Array) -> Array:
@@ -102,7 +92,7 @@ def summarize_orders(
 
     ``chosen_on`` is the share of the texts on which the head is chosen; see :func:`choose_head`.
     """
-    require_examples(predictions)
+    by_task.require_examples(predictions)
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     whole = (
         prompts.group_by(_CELL, maintain_order=True)
@@ -117,7 +107,7 @@ def summarize_orders(
             "orders.count: for every test text, the prompt with some order or draw exceeds the "
             "model's context; lower kernel.demonstration_tokens."
         )
-    skipped = skipped_prompts(whole, "every")
+    skipped = by_task.skipped_prompts(whole, "every")
     keys = pl.DataFrame(
         [
             *((arrangement, measure) for arrangement in ARRANGEMENTS for measure in MEASURES),
@@ -126,29 +116,22 @@ def summarize_orders(
         schema=["arrangement", "measure"],
         orient="row",
     )
-    estimates = estimates_by_task(run, tasks, order_statistic, len(keys))
-    parts = [summary_rows(estimates, keys, run, confidence, SUMMARY.bounds)]
+    estimates = by_task.estimates_by_task(run, tasks, order_statistic, len(keys))
+    parts = [by_task.summary_rows(estimates, keys, run, confidence, SUMMARY.bounds)]
     for arrangement in ARRANGEMENTS:
         for measure in OF_HEADS:
             of_task = partial(
                 _best_head, arrangement=arrangement, measure=measure, chosen_on=chosen_on
             )
             named = pl.DataFrame({"arrangement": [arrangement], "measure": [measure]})
-            of_heads = over_tasks(run, tasks, of_task, 1)
-            parts.append(summary_rows(of_heads, named, run, confidence, SUMMARY.bounds))
+            of_heads = by_task.over_tasks(run, tasks, of_task, 1)
+            parts.append(by_task.summary_rows(of_heads, named, run, confidence, SUMMARY.bounds))
     rows = pl.concat(parts).join(skipped, on="task", maintain_order="left")
-    order = {name: place for place, name in enumerate(ARRANGEMENTS)}
-    ordered = rows.sort(
-        pl.col("task").replace_strict(_places(rows["task"]), return_dtype=pl.Int32),
-        pl.col("arrangement").replace_strict(order, return_dtype=pl.Int32),
-        maintain_order=True,
+    in_order = (
+        pl.col(name).replace_strict({value: place for place, value in enumerate(values)})
+        for name, values in (("task", estimates), ("arrangement", ARRANGEMENTS))
     )
-    return summary_table(ordered, predictions, SUMMARY)
-
-
-def _places(names: pl.Series) -> dict[str, int]:
-    distinct: Sequence[str] = names.unique(maintain_order=True).to_list()
-    return {name: place for place, name in enumerate(distinct)}
+    return by_task.summary_table(rows.sort(*in_order, maintain_order=True), predictions, SUMMARY)
 
 
 def _best_head(rows: pl.DataFrame, arrangement: str, measure: str, chosen_on: float) -> Estimate:
@@ -167,7 +150,7 @@ def _best_head(rows: pl.DataFrame, arrangement: str, measure: str, chosen_on: fl
         agreement = np.mean([values[name]["head_agreement"] for name in ARRANGEMENTS], 0)
         examples = seed["example"].unique().sort()
         scores = by_half(agreement, values[arrangement][measure], examples, half_of)
-        return SeedStatistic(weighted_mean_where_defined(scores), texts_of(seed))
+        return SeedStatistic(weighted_mean_where_defined(scores), by_task.texts_of(seed))
 
-    _, held_out = choose_head(estimate_over_seeds(rows, of_seed), chosen_on)
+    _, held_out = choose_head(by_task.estimate_over_seeds(rows, of_seed), chosen_on)
     return held_out.map(lambda of: of[..., :1])

@@ -8,21 +8,19 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import polars as pl
-from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.analyses.perturbations import PERTURBATIONS, PERTURBED_TEXTS
 from anchorflow.analyses.perturbations.texts import perturbed_samples
-from anchorflow.model.batches import Batch, Budget, among, log_skipped, run_batches, runnable
+from anchorflow.model.batches import among, log_skipped
 from anchorflow.model.cell import Cell
-from anchorflow.model.interventions import answers_of_runs
+from anchorflow.model.interventions import predictions_by_kind
 from anchorflow.model.last_tokens import FIRST_TOKEN, Words, leave_room
-from anchorflow.model.logits import predictions_of
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.schemas import fields as f
-from anchorflow.schemas.frames import frame_schema, keyed
+from anchorflow.schemas.frames import keyed
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.schemas.samples import SAMPLES
@@ -48,38 +46,16 @@ def measure_perturbations(
     ``demonstrations`` holds the perturbation. Labels must be scored as for ``untouched``, the same
     cell's ``PREDICTIONS``.
     """
-    kinds = prompts["demonstrations"].unique(maintain_order=True).to_list()
     words = Words.scored(prompts, scoring)
     prompts = leave_room(prompts, words)
     every = prompts.filter(pl.col("skipped").is_null())
     log_skipped(prompts, "with perturbed texts")
-    run = among(every, examples)
     columns = ("example", "label", *(field.name for field in f.SCORED))
-    parts = [among(untouched, examples).select(pl.lit(UNTOUCHED).alias("perturbation"), *columns)]
-    if not run.is_empty():
-        prefix = compute_prefix(model, shared_token_ids(every))
-
-        def measure(batch: Batch) -> pl.DataFrame:
-            (answers,) = answers_of_runs(model, batch, prefix, (), 1, words)
-            return predictions_of(batch, answers)
-
-        budget = Budget(batch_tokens)
-        with tqdm(total=len(run), desc="perturbations", unit="prompt", mininterval=1) as progress:
-            for kind in kinds:
-                chosen = runnable(run, kind)
-                for batch, rows in run_batches(
-                    chosen, budget, model.device, measure, prefix.tokens
-                ):
-                    named = rows.select(pl.lit(kind).alias("perturbation"), *columns)
-                    parts.append(named.cast(parts[0].schema))
-                    progress.update(batch.size)
-    order = {kind: place for place, kind in enumerate([UNTOUCHED, *kinds])}
-    measured = pl.concat(parts)
-    if measured.is_empty():
-        return pl.DataFrame(schema=frame_schema(PERTURBATIONS))
-    ordered = measured.sort(
-        "example", pl.col("perturbation").replace_strict(order, return_dtype=pl.Int32)
-    )
+    plain = among(untouched, examples).select(pl.lit(UNTOUCHED).alias("perturbation"), *columns)
+    none = among(every, examples).is_empty()
+    prefix = None if none else compute_prefix(model, shared_token_ids(every))
+    run = among(prompts, examples)
+    ordered = predictions_by_kind(model, run, plain, PERTURBATIONS, batch_tokens, words, prefix)
     return keyed(ordered, prompts.select("model", "task", "seed").row(0, named=True), PERTURBATIONS)
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
-from anchorflow.analyses.perturbations.published import PERTURBED
-from anchorflow.analyses.perturbations.summarize import PERTURBATIONS, UNTOUCHED
+from anchorflow.analyses.perturbations.summarize import PERTURBATIONS, PUBLISHED, UNTOUCHED
 from anchorflow.present.style import (
     MARKERS,
     chance_levels,
@@ -23,7 +22,7 @@ from anchorflow.present.style import (
 )
 
 _PANELS = {"accuracy": "accuracy", "accuracy_change": "change of accuracy"}
-_PUBLISHED = "[K], texts rewritten by GPT-3.5"
+_REWRITTEN = "[K], texts rewritten by GPT-3.5"
 
 
 def plot_perturbations(
@@ -92,15 +91,15 @@ def _plot_points(axes: Axes, rows: pl.DataFrame, names: list[str], color: str) -
 
 def _plot_published(axes: Axes, names: list[str], measure: str, color: str) -> None:
     """Plot the published accuracy, or its difference from that of untouched texts."""
-    minus = 0.0 if measure == "accuracy" else PERTURBED[UNTOUCHED]
-    known = [name for name in names if name in PERTURBED]
+    minus = 0.0 if measure == "accuracy" else PUBLISHED[UNTOUCHED]
+    known = [name for name in names if name in PUBLISHED]
     axes.plot(
-        [PERTURBED[name] - minus for name in known],
+        [PUBLISHED[name] - minus for name in known],
         [names.index(name) + 0.15 for name in known],
         color=color,
         marker=MARKERS[1],
         markersize=4,
         markerfacecolor="none",
         linestyle="none",
-        label=_PUBLISHED,
+        label=_REWRITTEN,
     )

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from anchorflow.analyses.perturbations.published import PERTURBED
+from anchorflow.analyses.perturbations.summarize import PUBLISHED
 from anchorflow.present.page import Page, pivoted, with_skipped, without_details
 
 _NOTE = (
@@ -28,20 +28,12 @@ def tabulate_perturbations(summary: pl.DataFrame) -> Page:
     """
     rows = with_skipped(without_details(summary), "accuracy", "accuracy_change")
     ours = pivoted(rows, ("model", "task", "perturbation"), "measure")
-    published = pl.DataFrame(
-        [
-            {
-                "model": "[K], Table 1",
-                "task": "published",
-                "perturbation": name,
-                "accuracy": f"{accuracy:.3f}",
-                "accuracy_change": None
-                if name == "untouched"
-                else f"{accuracy - PERTURBED['untouched']:.3f}",
-            }
-            for name, accuracy in PERTURBED.items()
-        ]
-    )
-    return Page(
-        "Perturbed test texts", _NOTE, pl.concat([ours, published], how="diagonal").fill_null("–")
-    )
+    known = {"model": "[K], Table 1", "task": "published"}
+    published = [
+        {**known, "perturbation": name, "accuracy": f"{accuracy:.3f}"}
+        | {"accuracy_change": f"{accuracy - PUBLISHED['untouched']:.3f}"}
+        for name, accuracy in PUBLISHED.items()
+    ]
+    published[0]["accuracy_change"] = "–"  # of untouched texts
+    both = pl.concat([ours, pl.DataFrame(published)], how="diagonal").fill_null("–")
+    return Page("Perturbed test texts", _NOTE, both)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.analyses.retrieval import RETRIEVAL
@@ -24,13 +23,13 @@ from anchorflow.analyses.retrieval.samples import (
     texts_for,
     vectors,
 )
-from anchorflow.model.batches import Batch, Budget, among, log_skipped, run_batches, runnable
+from anchorflow.model.batches import among, log_skipped
 from anchorflow.model.cell import Cell
-from anchorflow.model.interventions import answers_of_runs
+from anchorflow.model.interventions import predictions_by_kind
 from anchorflow.model.last_tokens import FIRST_TOKEN, Words, leave_room
-from anchorflow.model.logits import predictions_of
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.prompts import PromptBuilder
+from anchorflow.schemas import fields as f
 from anchorflow.schemas.embeddings import EMBEDDINGS
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.predictions import PREDICTIONS
@@ -87,37 +86,14 @@ def measure_retrieval(
     """
     if prompts.is_empty():
         return pl.DataFrame(schema=frame_schema(RETRIEVAL))
-    choices = prompts["demonstrations"].unique(maintain_order=True).to_list()
     words = Words.scored(prompts, scoring)
     prompts = leave_room(prompts, words)
-    run = prompts.filter(pl.col("skipped").is_null())
     log_skipped(prompts, "with chosen demonstrations")
-    parts = [
-        random.select(
-            pl.lit(RANDOM).alias("choice"),
-            *("example", "label", "prediction", "probabilities", "label_mass", "in_labels"),
-        )
-    ]
-
-    def measure(batch: Batch) -> pl.DataFrame:
-        (answers,) = answers_of_runs(model, batch, None, (), 1, words)
-        return predictions_of(batch, answers)
-
-    budget = Budget(batch_tokens)
-    with tqdm(total=len(run), desc="retrieval", unit="prompt", mininterval=1) as progress:
-        for choice in choices:
-            chosen_prompts = runnable(prompts, choice)
-            for batch, rows in run_batches(chosen_prompts, budget, model.device, measure):
-                chosen = rows.select(pl.lit(choice).alias("choice"), pl.all())
-                parts.append(chosen.cast(parts[0].schema))
-                progress.update(batch.size)
-    order = {choice: place for place, choice in enumerate([RANDOM, *choices])}
-    ordered = (
-        pl.concat(parts)
-        .join(described, on=["choice", "example"], how="left")
-        .sort("example", pl.col("choice").replace_strict(order, return_dtype=pl.Int32))
-    )
-    return keyed(ordered, prompts.select("model", "task", "seed").row(0, named=True), RETRIEVAL)
+    columns = ("example", "label", *(field.name for field in f.SCORED))
+    plain = random.select(pl.lit(RANDOM).alias("choice"), *columns)
+    ordered = predictions_by_kind(model, prompts, plain, RETRIEVAL, batch_tokens, words)
+    rows = ordered.join(described, on=["choice", "example"], how="left", maintain_order="left")
+    return keyed(rows, prompts.select("model", "task", "seed").row(0, named=True), RETRIEVAL)
 
 
 def measure(cell: Cell) -> None:

@@ -8,24 +8,47 @@ import polars as pl
 
 from anchorflow.analyses.accuracy.summarize import accuracy_measures
 from anchorflow.analyses.reweighting import REWEIGHTING_SUMMARY as SUMMARY
-from anchorflow.analyses.reweighting.published import table_1
 from anchorflow.arrays import Array
-from anchorflow.statistics import change
-from anchorflow.statistics.by_task import (
-    AVERAGE,
-    estimates_by_task,
-    require_examples,
-    skipped_prompts,
-    summary_rows,
-    summary_table,
-    texts_of,
-    undefined,
-)
+from anchorflow.statistics import by_task, change
+from anchorflow.statistics.by_task import AVERAGE, PUBLISHED
 from anchorflow.statistics.estimates import SeedStatistic, weighted_mean_where_defined
 
 FURTHER = "reweighted_"  # prefix of fits with one of reweighting.further_rates
 _VOCABULARY = (*change.GAINS[1:], *change.VOCABULARY)
 MEASURES = ("accuracy", "macro_f1", "accuracy_gain", "macro_f1_gain", *_VOCABULARY)
+
+# Accuracy in percent; Wang et al. 2023, Table 1.
+_TABLE_1 = {
+    "gpt2-xl": {
+        "vanilla": {"sst2": 61.28, "trec": 57.56, "agnews": 73.32, "emoc": 15.44, AVERAGE: 51.90},
+        "many": {"sst2": 64.75, "trec": 60.40, "agnews": 52.52, "emoc": 9.80, AVERAGE: 46.87},
+        "reweighted": {
+            "sst2": 90.07,
+            "trec": 60.92,
+            "agnews": 81.94,
+            "emoc": 41.64,
+            AVERAGE: 68.64,
+        },
+    }
+}
+
+
+def table_1(model: str, tasks: Sequence[str]) -> pl.DataFrame:
+    """[A] Table 1, for a model and tasks named as in ``config/paper.yaml``.
+
+    The values are shares; the average has rows only if the tasks are the paper's four.
+    """
+    methods = _TABLE_1.get(model, {})
+    rows = []
+    for method, shares in methods.items():
+        complete = set(tasks) == set(shares) - {AVERAGE}
+        for task in [*tasks, *([AVERAGE] if complete else [])]:
+            if task in shares:
+                rows.append((task, method, "accuracy", shares[task] / 100))
+                if method != "vanilla":
+                    gain = shares[task] - methods["vanilla"][task]
+                    rows.append((task, method, "accuracy_gain", gain / 100))
+    return pl.DataFrame(rows, schema=PUBLISHED, orient="row")
 
 
 def performance_measures(rows: pl.DataFrame, method: str) -> SeedStatistic:
@@ -63,7 +86,7 @@ def performance_measures(rows: pl.DataFrame, method: str) -> SeedStatistic:
             gains[weighted] = measures[weighted] - of_vanilla(some[weighted])[:, :2]
         return np.concatenate([measures, gains, in_vocabulary(some)], 1)
 
-    return SeedStatistic(statistic, texts_of(vanilla))
+    return SeedStatistic(statistic, by_task.texts_of(vanilla))
 
 
 def summarize_reweighting(
@@ -80,7 +103,7 @@ def summarize_reweighting(
 
     ``auxiliary`` are the prompts added for re-weighting. Rows follow the order of ``baselines``.
     """
-    require_examples(predictions)
+    by_task.require_examples(predictions)
     keys = pl.DataFrame({"measure": MEASURES})
     both = pl.concat([prompts, auxiliary])
     tasks = both["task"].unique(maintain_order=True).to_list()
@@ -90,14 +113,14 @@ def summarize_reweighting(
     parts = []
     for method in methods:
         of_seed = partial(performance_measures, method=method)
-        estimates = estimates_by_task(predictions, tasks, of_seed, len(MEASURES))
+        estimates = by_task.estimates_by_task(predictions, tasks, of_seed, len(MEASURES))
         # An average over fewer tasks would not be comparable with vanilla's.
         if answered[method] != answered["vanilla"]:
-            estimates[AVERAGE] = undefined(len(MEASURES))
+            estimates[AVERAGE] = by_task.undefined(len(MEASURES))
         run = predictions.filter(pl.col("method") == method)
-        skipped = skipped_prompts(both, "many" if method == "many" else "fixed", run)
+        skipped = by_task.skipped_prompts(both, "many" if method == "many" else "fixed", run)
         parts.append(
-            summary_rows(estimates, keys, run, confidence, SUMMARY.bounds)
+            by_task.summary_rows(estimates, keys, run, confidence, SUMMARY.bounds)
             .join(skipped, on="task", maintain_order="left")
             .with_columns(pl.lit(method).alias("method"))
         )
@@ -106,7 +129,7 @@ def summarize_reweighting(
     )
     to_itself = (pl.col("method") == "vanilla") & pl.col("measure").str.contains("_gain")
     unknown = pl.col("method").is_in(baselines) & pl.col("measure").is_in(_VOCABULARY)
-    return summary_table(rows.filter(~to_itself & ~unknown), predictions, SUMMARY)
+    return by_task.summary_table(rows.filter(~to_itself & ~unknown), predictions, SUMMARY)
 
 
 def _further_rates(predictions: pl.DataFrame) -> list[str]:

@@ -11,6 +11,7 @@ layer's output, the layers above are run again.
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, cycle
 from math import ceil
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ from anchorflow.analyses.transplant import TRANSPLANT
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import LayerPrefix
-from anchorflow.model.batches import Batch, among, runnable
+from anchorflow.model.batches import Batch
 from anchorflow.model.cell import Cell
 from anchorflow.model.interventions import (
     CUTS_AT_ONCE,
@@ -42,7 +43,6 @@ from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.positions import label_word_tokens, matched_positions
 from anchorflow.prepare.samples import exchanged
 from anchorflow.random_draws import generator
-from anchorflow.schemas.prompts import PROMPTS
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +101,11 @@ def settings_of(
                     Setting(donor, vectors, at, draw, *band) for at in places for band in bands
                 ]
     return found
+
+
+def _requested(spec: Mapping[str, Any], depth: int) -> list[Setting]:
+    how = spec["places"], spec["donors"], spec["what"], spec["depths"], spec["draws"]
+    return settings_of(*how, depth)
 
 
 def bands_at(what: str, depths: int, depth: int) -> list[tuple[str, int, int]]:
@@ -228,8 +233,7 @@ def places_of(
 
 def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
     """Donors, and for every transplant the layers above it."""
-    how = spec["places"], spec["donors"], spec["what"], spec["depths"], spec["draws"]
-    settings = settings_of(*how, depth)
+    settings = _requested(spec, depth)
     donors = len(spec["donors"]) * spec["draws"]
     above = {
         setting: 1 - (setting.layer + (setting.what != "keys_values")) / depth
@@ -421,16 +425,5 @@ def _hidden(output: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
 
 
 def measure(cell: Cell) -> None:
-    spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
-    examples = cell.examples(prompts)
-    run = among(runnable(prompts, "fixed"), examples)
-    places, donors, what = (spec[key] for key in ("places", "donors", "what"))
-    transplant = measure_transplant(
-        cell.model(run, cost, spec),
-        prompts,
-        settings_of(places, donors, what, spec["depths"], spec["draws"], cell.card["layers"]),
-        cell.batch_tokens,
-        examples,
-        cell.scoring,
-    )
-    cell.write(TRANSPLANT, transplant, cell.described(transplant=spec))
+    settings = _requested(cell.spec, cell.card["layers"])
+    cell.measure(TRANSPLANT, cost, partial(measure_transplant, settings=settings))
