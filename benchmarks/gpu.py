@@ -318,10 +318,7 @@ def errors(kind: str, dtype: torch.dtype, device: torch.device) -> dict[str, flo
     means = torch.stack(ours(model, there, model.config.num_hidden_layers))
     rows, full = (
         torch.cat(found, 1)
-        for found in (
-            attention_rows(model, prompts, BATCH),
-            eagerly(plain_rows, exact, prompts),
-        )
+        for found in (attention_rows(model, prompts, BATCH), eagerly(plain_rows, exact, prompts))
     )
     labels = prompts["label_tokens"][0].to_list()
     isolated = quietly(measure_isolation, model, prompts, settings, 5, BATCH)

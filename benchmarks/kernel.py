@@ -43,8 +43,7 @@ def with_first(prompts: pl.DataFrame, tokens: int) -> pl.DataFrame:
     gone = prompts["query_start"][0] - tokens
     ids = [row[:tokens] + row[tokens + gone :] for row in prompts["token_ids"].to_list()]
     return prompts.with_columns(
-        pl.Series("token_ids", ids),
-        pl.col("tokens", "target_position", "query_start") - gone,
+        pl.Series("token_ids", ids), pl.col("tokens", "target_position", "query_start") - gone
     )
 
 

@@ -92,11 +92,7 @@ def random_model(shape: str, dtype: torch.dtype, device: torch.device, eager: bo
     config = AutoConfig.for_model(kind, **settings)
     torch.manual_seed(0)
     with torch.device(device):
-        model = AutoModelForCausalLM.from_config(
-            config,
-            dtype=dtype,
-            attn_implementation="eager",
-        )
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="eager")
     if not eager:
         adopt(model)
     model.requires_grad_(False)

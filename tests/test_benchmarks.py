@@ -79,9 +79,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {**json.loads(last), "printed": printed, "report": json.loads(report.read_text())}
 
 
-def test_every_measurement_is_compared_with_the_plain_way_and_float64(
-    told: dict[str, Any],
-) -> None:
+def test_every_measurement_is_compared_with_the_plain_way_and_float64(told: dict[str, Any]) -> None:
     report = told["report"]
     assert told["tiny"] is None
     assert report["device"] == "cpu"
@@ -180,9 +178,7 @@ def test_the_interval_of_another_design_follows_from_the_variances_of_seeds_and_
     assert power.cheapest(0.0, spread, 4, 0.05) is None
 
 
-def test_variances_between_seeds_and_texts_are_found_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_variances_between_seeds_and_texts_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     power, random = load("power", monkeypatch), np.random.default_rng(0)
     seeds = [
         SeedStatistic(weighted_mean(a + 0.4 * random.normal(size=(64, 1))), 64 * n + np.arange(64))

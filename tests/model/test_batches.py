@@ -53,10 +53,7 @@ def test_words_of_unequal_length_are_padded_and_padding_has_no_attention() -> No
         [[kept, kept, gone], [kept, gone, gone]],
     ]
     rows = torch.arange(1.0, 21).reshape(1, 2, 1, 10)  # 1 to 10, and 11 to 20
-    assert words.each(rows)[0, :, 0].tolist() == [
-        [[2, 0, 0], [6, 7, 8]],
-        [[13, 14, 0], [15, 0, 0]],
-    ]
+    assert words.each(rows)[0, :, 0].tolist() == [[[2, 0, 0], [6, 7, 8]], [[13, 14, 0], [15, 0, 0]]]
     assert words.total(rows)[0, :, 0].tolist() == [[2, 21], [27, 15]]
     none = torch.zeros(2, 0, dtype=torch.long)
     assert LabelWords.between(none, none).total(rows).shape == (1, 2, 1, 0)

@@ -219,8 +219,7 @@ def test_the_rate_with_the_lowest_held_out_loss_is_taken(rates: list[float]) -> 
 
 
 @pytest.mark.parametrize(
-    ("family", "words"),
-    [("gptj", None), ("gemma3", Words(((9, 4), (3,), (8, 2, 5)), mean=False))],
+    ("family", "words"), [("gptj", None), ("gemma3", Words(((9, 4), (3,), (8, 2, 5)), mean=False))]
 )
 def test_fits_side_by_side_take_the_steps_that_each_takes_alone(
     family: str, words: Words | None

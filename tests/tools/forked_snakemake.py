@@ -79,10 +79,7 @@ def _run(
 
 
 def run_snakemake(
-    arguments: Sequence[str],
-    folder: Path,
-    environment: dict[str, str],
-    package: Path | None = None,
+    arguments: Sequence[str], folder: Path, environment: dict[str, str], package: Path | None = None
 ) -> tuple[int | None, str]:
     """Exit code and output of Snakemake with these arguments in a folder.
 

@@ -16,10 +16,7 @@ LARGEST = 448.0  # of the format with four bits of exponent and three of mantiss
 
 
 def rewritten(
-    model: Path,
-    folder: Path,
-    change: Callable[[Tensors], Any] | None = None,
-    **configuration: Any,
+    model: Path, folder: Path, change: Callable[[Tensors], Any] | None = None, **configuration: Any
 ) -> Path:
     """A copy of a model in ``folder/source`` with other tensors and entries in its config.json."""
     shutil.copytree(model, folder / "source")

@@ -34,9 +34,7 @@ def splitting_tokenizer() -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=300,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
+        vocab_size=300, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )
     texts = ["Question: Who ate it?\nAnswer Type: Human\n", " Ab viation En ity De scription"]
     tokenizer.train_from_iterator(texts * 5, trainer)

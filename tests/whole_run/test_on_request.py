@@ -7,15 +7,7 @@ import pytest
 
 from anchorflow.store.parquet import read_settings
 from checkout import Checkout
-from job_messages import (
-    EMBED_FURTHER,
-    MEASURE,
-    PERTURB,
-    PROMPT,
-    TWIN,
-    cells,
-    presented,
-)
+from job_messages import EMBED_FURTHER, MEASURE, PERTURB, PROMPT, TWIN, cells, presented
 
 TASKS, SEEDS = ["reviews", "news"], [0, 1]
 CLAIMS, REGRESSORS = presented("claims"), presented("regressors")

@@ -49,11 +49,7 @@ def test_profiles_name_rules_and_groups_that_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "gpus"),
-    [
-        ([], 1),
-        (["--profile", "profiles/gpu", "--resources", "gpu=4"], 4),
-    ],
+    ("arguments", "gpus"), [([], 1), (["--profile", "profiles/gpu", "--resources", "gpu=4"], 4)]
 )
 def test_jobs_take_turns_on_a_gpu_unless_there_are_more(
     copy_checkout: Callable[[], Checkout], arguments: list[str], gpus: int

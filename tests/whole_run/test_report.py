@@ -116,9 +116,7 @@ def test_every_figure_and_table_of_the_run_is_in_the_report(reports: dict[str, P
 
 
 @pytest.mark.long
-def test_captions_name_models_and_tasks_and_where_counts_are(
-    reports: dict[str, Path],
-) -> None:
+def test_captions_name_models_and_tasks_and_where_counts_are(reports: dict[str, Path]) -> None:
     for path, result in results_of(reports["two"]).items():
         if ALONE & set(Path(path).with_suffix("").parts):
             assert "Random worlds: 3, with 24 prompts each" in result["caption"]
@@ -196,13 +194,7 @@ class Reader:
         sent = [event["params"] for event in events if event["method"] == SENT]
         addresses = [params["request"]["url"] for params in sent]
         assert any(address.startswith("file:") for address in addresses)
-        own = (
-            "file:",
-            "data:",
-            "chrome:",
-            "chrome-untrusted:",
-            "about:",
-        )
+        own = ("file:", "data:", "chrome:", "chrome-untrusted:", "about:")
         return {a for a in addresses if not a.startswith(own)}
 
 

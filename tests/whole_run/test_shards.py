@@ -11,13 +11,7 @@ import pytest
 from anchorflow.config.stages import MEASURED, SHARDED
 from anchorflow.statistics.estimates import correlations
 from checkout import Checkout
-from job_messages import (
-    TWIN,
-    by_default,
-    cells,
-    measures,
-    message_of,
-)
+from job_messages import TWIN, by_default, cells, measures, message_of
 from table_files import assert_same
 
 TASKS, SEEDS = ["reviews", "news"], [0, 1]
@@ -60,10 +54,7 @@ CELL_FILES = [
 ]
 
 # Correlations with similarities that differ by 6e-5 of themselves, which magnifies rounding.
-MAGNIFIED = {
-    "correlation": "similarity",
-    "correlation_in_template": "similarity_in_template",
-}
+MAGNIFIED = {"correlation": "similarity", "correlation_in_template": "similarity_in_template"}
 
 
 def assert_correlations_are_of_what_is_kept(folder: Path) -> None:

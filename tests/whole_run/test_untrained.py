@@ -6,13 +6,7 @@ from collections.abc import Callable
 import polars as pl
 
 from checkout import Checkout
-from job_messages import (
-    MEASURE,
-    PROMPT,
-    TWIN,
-    UNTRAINED,
-    cells,
-)
+from job_messages import MEASURE, PROMPT, TWIN, UNTRAINED, cells
 
 TASKS, SEEDS = ["reviews", "news"], [0, 1]
 

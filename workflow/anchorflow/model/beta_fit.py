@@ -403,10 +403,7 @@ def fit_reweighting(
 
 
 # For error sentences about fits on the second cache: which fit is meant, and how to omit it.
-_ANCHORS = (
-    ", with the anchors alone kept",
-    ", or leave hidden_anchor out of compression.methods",
-)
+_ANCHORS = (", with the anchors alone kept", ", or leave hidden_anchor out of compression.methods")
 
 
 def beta_of(table: pl.DataFrame) -> torch.Tensor:

@@ -27,9 +27,7 @@ def seen_over_random(run: Run) -> Sampled:
     return difference_by_seed(cutoff_measures(rows), settings[:1], settings[1:], "retained")
 
 
-_ASKED_FOR = {
-    "cutoff": "cutoff: {sees: [first, label, random]}",
-}
+_ASKED_FOR = {"cutoff": "cutoff: {sees: [first, label, random]}"}
 
 CLAIMS = (
     Claim(

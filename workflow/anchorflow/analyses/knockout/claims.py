@@ -25,7 +25,7 @@ def cut_over_as_heavy(run: Run) -> Sampled:
 
 
 _ASKED_FOR = {
-    "knockout": "knockout: {classes: [label_to_target, equal_to_target], layers: [thirds]}",
+    "knockout": "knockout: {classes: [label_to_target, equal_to_target], layers: [thirds]}"
 }
 
 CLAIMS = (

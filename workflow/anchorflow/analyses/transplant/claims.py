@@ -48,9 +48,7 @@ def moved_more(run: Run) -> Sampled:
     return minus(moved(run, "label"), moved(run, *_OTHERS))
 
 
-_ASKED_FOR = {
-    "transplant": "transplant: {places: [label, text, template], donors: [other_texts]}",
-}
+_ASKED_FOR = {"transplant": "transplant: {places: [label, text, template], donors: [other_texts]}"}
 
 CLAIMS = (
     # Donor and recipient have the same label words, whose keys and values differ by what they have
