@@ -173,6 +173,17 @@ def test_the_first_prompts_by_row_that_can_be_run_are_shown(words: Tokenizer) ->
         assert measured[0].schema == frame_schema(TOKEN_SALIENCY)
 
 
+def test_rightly_answered_prompts_come_first_and_then_the_first_others(words: Tokenizer) -> None:
+    prompts, model = shared_prompts([17, 5, 9, 11]), tiny_model("llama")
+    _, shown, *_ = measure_flow_page(model, words, prompts, 4, "fixed")
+    answers = dict(shown.select("example", "prediction").iter_rows())
+    labels = [(answers[k] + (k in (0, 3))) % 3 for k in range(4)]  # wrong: the first and the last
+    prompts = prompts.with_columns(label=pl.Series(labels, dtype=prompts.schema["label"]))
+    for examples, expected in ((1, [1]), (2, [1, 2]), (3, [0, 1, 2])):
+        _, shown, *_ = measure_flow_page(model, words, prompts, examples, "fixed")
+        assert shown["example"].to_list() == expected
+
+
 def test_tokens_keep_their_leading_blank_and_bytes_that_are_no_text_are_seen() -> None:
     tokenizer = Tokenizer(models.WordLevel({"▁a": 0, "b": 1, "<0xF0>": 2, "<s>": 3}))
     tokenizer.add_special_tokens(["<s>"])

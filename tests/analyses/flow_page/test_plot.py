@@ -183,15 +183,15 @@ def test_the_index_links_every_page_and_escapes_names(words: Tokenizer) -> None:
     assert "No prompt is short enough" in empty
 
 
-def test_the_index_says_which_predictions_are_wrong_and_where_flow_is_strongest(
+def test_the_index_has_wrong_predictions_last_and_says_where_flow_is_strongest(
     words: Tokenizer,
 ) -> None:
     _, shown, *_ = shown_tables(words, 2)
     shown = shown.with_columns(
-        label=pl.Series([0, 1], dtype=pl.Int32),
-        prediction=pl.Series([0, 2], dtype=pl.Int32),
-        query=pl.Series(["Article: rain\nAnswer:", "Article: goals"]),
-        strongest_pq=pl.Series([2, 1], dtype=pl.Int32),
+        label=pl.Series([1, 0], dtype=pl.Int32),
+        prediction=pl.Series([2, 0], dtype=pl.Int32),
+        query=pl.Series(["Article: goals", "Article: rain\nAnswer:"]),
+        strongest_pq=pl.Series([1, 2], dtype=pl.Int32),
         strongest_wp=pl.Series([0, 0], dtype=pl.Int32),
     )
     html = index_page("tiny", shown, {"news": LABELS})

@@ -88,11 +88,13 @@ def measure_flow_page(
 ) -> tuple[pl.DataFrame, ...]:
     """I_l(i, j) of all tokens j < i in every layer, for the first prompts that fit the context.
 
-    If fewer than ``examples`` prompts fit the context, there are fewer.
+    Those that the model answers rightly come first. If fewer than ``examples`` prompts fit the
+    context, there are fewer.
 
     Source: Wang et al. 2023, eq. 1.
     """
-    chosen = taken_together(runnable(prompts, demonstrations).sort("example").head(examples))
+    fitting = taken_together(runnable(prompts, demonstrations).sort("example"))
+    chosen = rightly_answered_first(model, fitting, examples)
     if len(chosen) < examples:
         log.info("Only %d of %d requested prompts can be run.", len(chosen), examples)
     tables = (TOKEN_SALIENCY, SHOWN_PROMPTS, SHOWN_KNOCKOUTS, SHOWN_HEADS)
@@ -137,6 +139,27 @@ def measure_flow_page(
         pl.concat(parts).sort(table.keys)
         for parts, table in zip(zip(*found, strict=True), tables, strict=True)
     )
+
+
+def rightly_answered_first(
+    model: PreTrainedModel, prompts: pl.DataFrame, examples: int
+) -> pl.DataFrame:
+    """The first prompts with the right answer; if these are too few, the first others as well."""
+
+    def is_right(batch: Batch) -> bool:
+        with torch.no_grad():
+            return bool(label_logits(model, batch).argmax(-1).eq(batch.labels).all())
+
+    right: list[int] = []
+    others: list[int] = []
+    for example in prompts["example"] if examples else ():
+        ((_, answer),) = run_batches(
+            prompts.filter(example=example), Budget(1), model.device, is_right
+        )
+        (right if answer else others).append(example)
+        if len(right) == examples:
+            break
+    return prompts.filter(pl.col("example").is_in([*right, *others][:examples]))
 
 
 def _writing(model: PreTrainedModel) -> HeadWrites | None:
