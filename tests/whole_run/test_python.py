@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 import polars.testing
 import pytest
+from matplotlib.image import imread
 from transformers import AutoTokenizer
 
 from anchorflow import InContextClassifier, Run
@@ -137,6 +138,8 @@ def test_the_results_of_a_run_are_read_without_untrained_networks(
     accuracy = results.summary("accuracy").filter(task="news", measure="accuracy")["mean"].item()
     assert examples.filter(task="news")["correct"].mean() == pytest.approx(accuracy)
     results.figure("flow", tmp_path / "flow.pdf", font_size=7)
+    results.figure("flow", tmp_path / "narrow.png", width=3.3, resolution=100)
+    assert imread(tmp_path / "narrow.png").shape[1] == 330
     with pytest.raises(InputError, match="accuracy has no figure that is drawn from its summary"):
         results.figure("accuracy", tmp_path / "accuracy.pdf")
     assert (tmp_path / "flow.pdf").read_bytes().startswith(b"%PDF")

@@ -97,4 +97,6 @@ def test_the_largest_head_above_0_is_named_and_beside_the_twin(
         "untrained: 1.50 at layer 1, head 0",
     ]
     assert [bar.get_xlabel() for bar in panels[4:]] == ["logits"] * 2
+    of_two_texts = figure_of(monkeypatch, plot_heads, summary()).axes[1].get_title()
+    assert of_two_texts.splitlines()[-1] == "r between halves 0.80"
     assert len(figure_of(monkeypatch, plot_heads, table).axes) == 2 + 2  # and color bars

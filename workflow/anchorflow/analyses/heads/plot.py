@@ -52,7 +52,8 @@ def plot_heads(
     """Plot ``HEADS_SUMMARY`` for one model, averaged over tasks, minus the scores' controls.
 
     One column per score: the model above, its untrained twins below. A circle marks the head of the
-    largest value above 0, which is named above the panel.
+    largest value above 0, which is named above the panel, with the rank correlation over heads
+    between halves of the texts.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("layer") >= 0)
     scores = [score for score in NAMES if score in set(averaged["score"])]
@@ -63,6 +64,11 @@ def plot_heads(
         matrices.append(
             [look.layers_by_heads(_means(untrained.filter(score=score))) for score in scores]
         )
+    rows = summary.filter(pl.col("mean").is_not_null(), task=AVERAGE, measure="reliability")
+    reliable = {
+        score: f"\nr between halves {mean:.2f}"
+        for score, mean in rows.select("score", "mean").iter_rows()
+    }
     total = look.describe(summary.sort("examples", descending=True), confidence).partition(";")[0]
     title = f"Scores of attention heads minus their controls (circle: largest above 0),\n{total}"
     with small_multiples(style, len(matrices), len(scores), title) as (figure, axes):
@@ -72,7 +78,8 @@ def plot_heads(
             limit = max([0.01, *(float(np.nanmax(np.abs(of))) for of in of_score)])
             for panel, matrix in zip(panels, of_score, strict=True):
                 image = _plot_scores(panel, matrix, limit)
-            panels[0].set_title(f"{NAMES[score]}\n{panels[0].get_title()}")
+            named = f"{NAMES[score]}\n{panels[0].get_title()}"
+            panels[0].set_title(f"{named}{reliable.get(score, '')}")
             for panel in panels[1:]:
                 panel.set_title(f"untrained: {panel.get_title()}")
             panels[-1].set_xlabel("head")
