@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import polars as pl
 import pytest
 from matplotlib.axes import Axes
 
@@ -58,6 +59,19 @@ def test_control_and_untrained_network_stand_beside_the_effect() -> None:
     assert marks("flow_late")["P"] == [0.5]
     assert marks("flow_late")["x"] == [0.75]
     assert marks("flow_into_label_words") == {".": [0.25], "None": [-0.125, 0.625], "D": [0.25]}
+
+
+def test_what_lies_outside_is_an_arrow_at_the_edge(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("flow_early", "anchors_faster_than_full_cache")
+    table = claims_table(decided={name: DECIDED[name] for name in names})
+    outside = pl.when(claim="flow_early").then(pl.lit(-1.5)).otherwise(pl.col("effect"))
+    figure = figure_of(monkeypatch, plot_claims, table.with_columns(effect=outside))
+    shares, times = (panel for panel in figure.axes if panel.get_xlabel())
+    assert set(marks_of(shares)["<"]) == {-1.05}  # the average and the task
+    # Times have axes of their own, which are as wide as they need.
+    assert "ratio of times" in times.get_xlabel() and "<" not in marks_of(times)
+    (ends,) = table.filter(claim=names[1], task="average").select("low", "high").rows()
+    assert times.get_xlim()[1] >= max(map(abs, ends))
 
 
 def test_what_was_not_decided_for_lack_of_seeds_or_values_is_not_drawn() -> None:
