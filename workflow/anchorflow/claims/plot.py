@@ -49,16 +49,18 @@ def plot_claims(
 ) -> None:
     """Plot the claims of the table ``claims`` that answer a question, of one model.
 
-    Supported ones come first; those in other units than shares have axes of their own below.
-    Averages have intervals, and small dots are tasks; an arrow at the edge marks what lies outside.
-    Claims that were not measured are only listed.
+    Supported ones come first; measured ones in other units than shares have axes of their own
+    below. Averages have intervals, and small dots are tasks; an arrow at the edge marks what lies
+    outside. Claims that were not measured are only listed.
     """
     asked = summary.filter(pl.col("question").is_not_null())
     average = asked.filter(pl.col("task") == AVERAGE)
     order = pl.col("verdict").replace_strict({name: n for n, name in enumerate(VERDICTS)})
     measured = average.filter(pl.col("verdict") != NOT_MEASURED)
     ordered = average.sort(order, maintain_order=True).with_columns(
-        of=pl.col("unit").replace_strict(_OTHER_UNITS, default="share")
+        of=pl.when(pl.col("verdict") == NOT_MEASURED)
+        .then(pl.lit("share"))
+        .otherwise(pl.col("unit").replace_strict(_OTHER_UNITS, default="share"))
     )
     panels = {of: ordered.filter(of=of) for of in ("share", *_OTHER_UNITS.values())}
     panels = {of: rows for of, rows in panels.items() if not rows.is_empty()}

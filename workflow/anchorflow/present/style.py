@@ -243,11 +243,11 @@ def sample_size(row: Mapping[str, Any]) -> str:
 def describe(summary: pl.DataFrame, confidence: float, marks: str = "bands") -> str:
     """Model, sample size, and meaning of the ``marks``, for the title of a figure.
 
-    A single text has no intervals, and its figure no marks.
+    Where no row has an interval, as with a single text, the figure has no marks.
     """
     total = summary.filter(pl.col("task") == AVERAGE).row(0, named=True)
     parts = [sample_size(total)] if total["examples"] else []
-    if total["examples"] != 1:
+    if summary["low"].is_not_null().any():
         parts.append(f"{marks} are {confidence:.0%} intervals")
     return f"{total['model']}: {'; '.join(parts)}"
 

@@ -70,10 +70,11 @@ def plot_confusion(
         _plot_none(summary, style, paths)
         return
     last_row = [AVERAGE] if len(tasks) != 1 else []
-    layers = summary.filter(measure="correlation")["layer"].n_unique()
+    correlated = summary.filter(measure="correlation")
+    layers = correlated["layer"].n_unique()
     late = last_third(layers).start
     title = "Confusion of labels and distance between their keys,\n"
-    title += look.describe(summary, confidence)
+    title += look.describe(correlated, confidence)
     with small_multiples(style, len(tasks) + len(last_row), 3, title, share=False) as (fig, axes):
         fig.set_figheight(fig.get_figheight() + 0.6 * len(tasks) + 0.5)  # names, and color bars
         for task, (left, middle, right) in zip([*tasks, *last_row], axes, strict=True):
