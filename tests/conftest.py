@@ -33,8 +33,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start what is long first, so that no process ends with one of them while the others wait."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    """Start what is long first, so that no process ends with one of them while the others wait.
+
+    Of the others, one that needs the finished run is the first, so that a process makes it while
+    the others have what does not need it.
+    """
+    kinds: dict[str, list[pytest.Item]] = {"long": [], "run": [], "other": []}
+    for item in items:
+        names = set(getattr(item, "fixturenames", ()))
+        kind = "run" if names & {"shared_run", "finished_run"} else "other"
+        kinds["long" if item.get_closest_marker("long") else kind].append(item)
+    first, *rest = kinds["run"] or [None]
+    items[:] = [*kinds["long"], *([first] if first else []), *kinds["other"], *rest]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from anchorflow.config.errors import InputError
-from anchorflow.model import memory
+from anchorflow.model import size
 from anchorflow.model.opening import open_model, read_card
 from anchorflow.prepare.untrained import initialized, make_untrained, permuted, shuffled
 from anchorflow.random_draws import generator
@@ -172,7 +172,7 @@ def test_a_twin_has_the_dtype_of_its_model(tmp_path: Path, resolved: Path) -> No
 def test_a_twin_that_does_not_fit_into_memory_is_refused_by_its_name(
     resolved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "available_bytes", lambda _: 1000)
+    monkeypatch.setattr(size, "available_bytes", lambda _: 1000)
     with pytest.raises(InputError, match=r"^models\.tiny\+shuffled-0: 0\.00 GiB of weights in fl"):
         make_untrained("shuffled", 0, resolved / "model", resolved / "tokenizer", tmp_path / "twin")
     assert list(tmp_path.iterdir()) == []

@@ -19,7 +19,7 @@ from anchorflow.model.last_tokens import FIRST_TOKEN, Words, leave_room
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.prompts import PromptBuilder
-from anchorflow.schemas import fields as f
+from anchorflow.schemas.fields import SCORED
 from anchorflow.schemas.frames import keyed
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
@@ -50,7 +50,7 @@ def measure_perturbations(
     prompts = leave_room(prompts, words)
     every = prompts.filter(pl.col("skipped").is_null())
     log_skipped(prompts, "with perturbed texts")
-    columns = ("example", "label", *(field.name for field in f.SCORED))
+    columns = ("example", "label", *(field.name for field in SCORED))
     plain = among(untouched, examples).select(pl.lit(UNTOUCHED).alias("perturbation"), *columns)
     none = among(every, examples).is_empty()
     prefix = None if none else compute_prefix(model, shared_token_ids(every))

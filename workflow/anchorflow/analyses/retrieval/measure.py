@@ -29,8 +29,8 @@ from anchorflow.model.interventions import predictions_by_kind
 from anchorflow.model.last_tokens import FIRST_TOKEN, Words, leave_room
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.prompts import PromptBuilder
-from anchorflow.schemas import fields as f
 from anchorflow.schemas.embeddings import EMBEDDINGS
+from anchorflow.schemas.fields import SCORED
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
@@ -89,7 +89,7 @@ def measure_retrieval(
     words = Words.scored(prompts, scoring)
     prompts = leave_room(prompts, words)
     log_skipped(prompts, "with chosen demonstrations")
-    columns = ("example", "label", *(field.name for field in f.SCORED))
+    columns = ("example", "label", *(field.name for field in SCORED))
     plain = random.select(pl.lit(RANDOM).alias("choice"), *columns)
     ordered = predictions_by_kind(model, prompts, plain, RETRIEVAL, batch_tokens, words)
     rows = ordered.join(described, on=["choice", "example"], how="left", maintain_order="left")
