@@ -16,7 +16,8 @@ import pytest
 from anchorflow.statistics.estimates import SeedStatistic, estimate, weighted_mean
 from checkout import ROOT
 
-pytestmark = pytest.mark.xdist_group("benchmarks")  # one process runs them
+# One process runs them.
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("benchmarks")]
 
 MEASUREMENTS = ["saliency", "isolation", "prediction", "kernel", "fit"]
 

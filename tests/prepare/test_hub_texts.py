@@ -75,6 +75,8 @@ BY_CODE = {"README.md": b"", "code.py": b"open('hacked', 'w')\n"}
 CONVERTED = {f"default/{split}/0000.parquet": parquet(split) for split in ("train", "test")}
 PICKLED = {"train.pkl": b"cos\nsystem\n(S'touch hacked'\ntR."}
 
+pytestmark = pytest.mark.xdist_group("hub")  # one process asks the server
+
 REPOSITORIES = {
     "org/set": {OLD: of_parquet(OLD), NEW: of_parquet(NEW)},
     "org/unread": {OLD: of_parquet(OLD)},
