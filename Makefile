@@ -16,7 +16,7 @@ help:
 	@echo "make full     then measure what the default run leaves out, in 20 to 30 minutes"
 	@echo "make report   collect the run's figures and tables in report.html"
 	@echo "make install  install into $(VENV) only"
-	@echo "make test     also install the development tools, then lint, type-check and test (9 minutes)"
+	@echo "make test     also install the development tools, then lint, type-check and test (6 minutes)"
 	@echo "make test-all also run the tests that compare and kill whole runs (30 minutes)"
 	@echo "make docs     write the generated pages of the documentation"
 	@echo "make site     build the documentation's site in the folder site"
@@ -46,9 +46,8 @@ PYTEST = $(BIN)/pytest --dist loadgroup --durations 40 --durations-min 5 --numpr
 test: lint
 	$(PYTEST) $(TEST_PROCESSES) -m "not long"
 
-# Also the long tests: whole runs that are compared and killed, every family of models with every
-# method, and a real SLURM cluster of one node, if there is one. That one mostly waits, so the tests
-# run in one more process.
+# Also the long tests: whole runs that are compared and killed, the benchmarks, and a real SLURM
+# cluster of one node, if there is one. That one mostly waits, so the tests run in one more process.
 test-all: lint
 	$(PYTEST) $(ALL_TESTS_PROCESSES)
 

@@ -97,7 +97,8 @@ def measure(stage: str, folder: Path, arguments: argparse.Namespace) -> None:
         isolation.measure_isolation(model, prompts, settings, 5, arguments.batch_tokens)
     taken, measured = time.perf_counter() - start, peak(device) - before
     print(f"{arguments.shape}, {stage}:", *logged, sep="\n  ")
-    planned = float(re.search(r"Memory: ([0-9.]+) GiB", logged[0])[1]) * 2**30 / 1e6
+    (found,) = re.findall(r"Memory: ([0-9.]+) GiB", "\n".join(logged))
+    planned = float(found) * 2**30 / 1e6
     print(
         f"  planned {planned:.0f} MB, measured {measured:.0f} MB in addition to {before:.0f} MB of "
         f"libraries, ratio {planned / measured:.3f}\n"

@@ -16,8 +16,7 @@ import pytest
 from anchorflow.statistics.estimates import SeedStatistic, estimate, weighted_mean
 from checkout import ROOT
 
-# One process runs them.
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("benchmarks")]
+pytestmark = pytest.mark.xdist_group("benchmarks")  # one process runs them
 
 MEASUREMENTS = ["saliency", "isolation", "prediction", "kernel", "fit"]
 
@@ -80,6 +79,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {**json.loads(last), "printed": printed, "report": json.loads(report.read_text())}
 
 
+@pytest.mark.long
 def test_every_measurement_is_compared_with_the_plain_way_and_float64(told: dict[str, Any]) -> None:
     report = told["report"]
     assert told["tiny"] is None
@@ -93,6 +93,7 @@ def test_every_measurement_is_compared_with_the_plain_way_and_float64(told: dict
         assert 0 < row["share_of_matrix_rate"] < 1, row
 
 
+@pytest.mark.long
 def test_the_table_has_a_row_for_every_measurement_and_the_rest_is_listed(
     told: dict[str, Any],
 ) -> None:
@@ -109,11 +110,13 @@ def test_the_table_has_a_row_for_every_measurement_and_the_rest_is_listed(
     assert "Left out, 5 of 10 cases:" in told["printed"]
 
 
+@pytest.mark.long
 def test_without_a_gpu_or_with_odd_lengths_it_ends_with_one_sentence(told: dict[str, Any]) -> None:
     assert told["without a GPU"].startswith("No CUDA GPU is seen by torch: ")
     assert told["odd tokens"] == "--tokens: 100 is not a multiple of 64 from 128 on."
 
 
+@pytest.mark.long
 def test_a_way_that_does_not_fit_is_said_not_to(told: dict[str, Any]) -> None:
     assert told["too large"] is None
     assert told["line"] == (
@@ -122,6 +125,7 @@ def test_a_way_that_does_not_fit_is_said_not_to(told: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.long
 def test_the_most_telling_cases_come_first_and_none_twice(told: dict[str, Any]) -> None:
     cases = [tuple(case) for case in told["cases"]]
     assert cases[:3] == [("bfloat16", "saliency", tokens) for tokens in (4, 3, 2)]
@@ -130,6 +134,7 @@ def test_the_most_telling_cases_come_first_and_none_twice(told: dict[str, Any]) 
     assert len(set(cases)) == len(cases) == 2 * len(MEASUREMENTS) * 4
 
 
+@pytest.mark.long
 def test_the_tests_that_need_cuda_are_found_without_those_of_whole_runs(
     told: dict[str, Any],
 ) -> None:
@@ -141,6 +146,7 @@ def test_the_tests_that_need_cuda_are_found_without_those_of_whole_runs(
         assert "on_cuda" in text, "run by this part of their names"
 
 
+@pytest.mark.long
 def test_the_page_has_a_row_per_measurement_with_its_share_of_a_limit(told: dict[str, Any]) -> None:
     rows = [line.strip("| ").split(" | ") for line in told["page"] if line.startswith("| ")][2:]
     assert [row[0].split()[0] for row in rows] == [

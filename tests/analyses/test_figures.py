@@ -34,6 +34,7 @@ STYLE: dict[str, Any] = {
 }
 PLOTTED = [name for name, analysis in ANALYSES.items() if analysis.figure]
 OTHERS = ["reweighting", "timing"]  # of measured tables
+ONE_PANEL: list[str] = []  # in which tasks stand beside each other
 AVERAGED = ["heads", "probes", "theory"]  # without a panel per task
 
 
@@ -75,14 +76,15 @@ def test_a_figure_is_never_wider_than_a_page_and_nothing_is_cut_off(
         many = drawn(monkeypatch, name, of_many(summary))
         assert fits(many)
         panels = [[p for p in figure.axes if p.get_visible()] for figure in (few, many)]
-        assert len(panels[1]) >= len(panels[0])
+        assert len(panels[1]) > len(panels[0]) or name in ONE_PANEL
 
 
 @pytest.mark.parametrize("name", [name for name in PLOTTED if name not in (*OTHERS, "theory")])
 def test_a_task_that_was_skipped_whole_leaves_no_figure_undrawn(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert drawn(monkeypatch, name, with_a_task_skipped_whole(SUMMARIES[name]())).axes
+    figure = drawn(monkeypatch, name, with_a_task_skipped_whole(SUMMARIES[name]()))
+    figure.draw_without_rendering()
 
 
 @pytest.mark.parametrize("tasks", [["one"], MANY], ids=len)

@@ -13,8 +13,9 @@ from anchorflow.config.stages import ANALYSES, STAGES, folder_of
 from anchorflow.config.table import SummaryTable
 from anchorflow.present.page import tabulate_declared
 from anchorflow.schemas.frames import frame_schema
+from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.store.all_tables import TABLES
-from constructed.rows import CELL, INTERVAL
+from constructed.rows import CELL, INTERVAL, frame
 from constructed.summaries import SUMMARIES, with_a_task_skipped_whole
 
 DECLARED = {
@@ -108,7 +109,7 @@ def test_a_table_of_its_own_has_no_empty_cell_even_if_a_task_was_skipped_whole(n
 
 
 def summary_of_nothing(name: str) -> pl.DataFrame:
-    """The summary of tables without rows."""
+    """The summary of tables without rows, but for a prompt that is too long."""
     summary = ANALYSES[name].summary
     assert summary is not None
     summarize = getattr(load(folder_of(name), "summarize"), f"summarize_{name}")
@@ -116,6 +117,9 @@ def summary_of_nothing(name: str) -> pl.DataFrame:
     for argument, read in summary.reads.items():
         stage, _, file = read.partition("/")
         arguments[argument] = pl.DataFrame(schema=frame_schema(TABLES[STAGES[stage].tables[file]]))
+        if read == "prompts":
+            row = {"model": "tiny", "task": "news", "seed": 0, "demonstrations": "fixed"}
+            arguments[argument] = frame([row | {"example": 0, "skipped": "too long"}], PROMPTS)
     wanted = signature(summarize).parameters
     found: pl.DataFrame = summarize(
         **{name: arguments[name] for name in wanted if name in arguments}

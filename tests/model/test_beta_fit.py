@@ -162,6 +162,8 @@ def plain_descent(
 )
 def test_ten_epochs_follow_the_full_prompts_step_by_step(family: str, batch_size: int) -> None:
     model, table = tiny_model(family), with_words(shared_prompts([5, 17, 9, 12, 6]), [2, 1, 3])
+    labels = pl.lit([0, 1, 0], dtype=table.schema["demonstration_labels"])
+    table = table.with_columns(demonstration_labels=labels)  # two of one label
     descent = Descent(learning_rate=0.1, epochs=10, batch_size=batch_size)
     plain_beta, plain_losses = plain_descent(
         model, whole_batch(table), descent, np.random.default_rng(3)

@@ -20,14 +20,14 @@ def hold(folder: Path, devices: list[str], told: Connection) -> None:
 
 @contextmanager
 def holders(folder: Path, devices: list[str], count: int) -> Iterator[tuple[list, list[str]]]:
-    """Processes that claim one of the devices each, and the devices, which they hold until here."""
+    """Processes that claim a device each, and these devices, held until the block ends."""
     fork = get_context("fork")
     ends = [fork.Pipe() for _ in range(count)]
     processes = [fork.Process(target=hold, args=(folder, devices, told)) for _, told in ends]
     for process in processes:
         process.start()
     try:
-        yield processes, [asked.recv() for asked, _ in ends]
+        yield processes, [asked.recv() for asked, _ in ends if asked.poll(60)]
     finally:
         for process in processes:
             process.kill()

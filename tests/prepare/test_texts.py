@@ -457,5 +457,8 @@ def test_more_training_texts_include_fewer_and_the_draw_belongs_to_the_task() ->
 
 def test_texts_of_a_file_are_drawn_and_numbered_anew(tmp_path: Path) -> None:
     lines = "".join(f"text {row},{row % 2}\n" for row in range(400))
-    train = read(tmp_path, HEAD + lines, {**TASK, "train_examples": 250})
-    assert train["row"].to_list() == list(range(250))
+    path = tmp_path / "texts.csv"
+    path.write_text(HEAD + lines, encoding="utf-8")
+    found = read_texts("reviews", {**TASK, "train_examples": 250}, {"train": path, "test": path})
+    assert found.filter(split="train")["row"].to_list() == list(range(250))
+    assert found.filter(split="test").height == 400  # of which none is drawn

@@ -346,8 +346,9 @@ class InContextClassifier:
         return Measurement(analysis, tables, config)
 
     def _purpose(self) -> Purpose:
-        shown = (self.demonstrations, self.instruction, self.separator)
-        return Purpose(fingerprint(self.model), self.template, self.labels, *shown)
+        model = fingerprint(self.model)
+        shared = (self.demonstrations, self.instruction, self.separator)
+        return Purpose(model, self.template, self.labels, *shared)
 
     def _labeled(self, texts: Sequence[str], labels: Sequence[int]) -> pl.DataFrame:
         """Prompts with true labels, which have to be indices of label words."""
@@ -386,6 +387,7 @@ class InContextClassifier:
                 "demonstration_labels": [[label for _, label in self.demonstrations]] * number,
             },
             schema=frame_schema(SAMPLES),
+            strict=False,  # labels may be whole floats, as a column of pandas has them
         )
         context = context_of(self.model.config.get_text_config())
         template = Template.parse(

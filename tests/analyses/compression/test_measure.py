@@ -126,7 +126,9 @@ def test_every_method_equals_full_prompts_that_may_see_only_what_is_kept(
         kept = {at: layer.positions for at, layer in prefix.layers.items()}
         if setting == FULL:
             kept = dict.fromkeys(kept, torch.arange(shared)[None])
-        elif setting != FIRST_ONLY and not before:
+        elif setting == FIRST_ONLY:  # the first token, or the instruction
+            assert all(at.tolist() == [before or [0]] for at in kept.values())
+        elif not before:
             budget = len(shown.anchors())
             budget = budget if setting.share is None else int(setting.share * PREFIX)
             expected = METHODS[setting.method](shown, budget, setting.draw)

@@ -72,6 +72,8 @@ def test_the_summary_has_a_row_per_task_layer_flow_and_scale() -> None:
     assert summary.select("task", "layer", "flow", "scale").is_unique().all()
     controls = summary.filter(~pl.col("flow").is_in(FLOWS))  # which no example has here
     assert controls["mean"].is_null().all()
+    narrow, wide = (summarize(confidence=confidence) for confidence in (0.5, 0.99))
+    assert (narrow["high"] - narrow["low"]).sum() < (wide["high"] - wide["low"]).sum()
 
 
 def test_means_are_over_examples_and_then_over_seeds_and_tasks() -> None:

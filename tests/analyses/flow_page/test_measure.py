@@ -173,7 +173,7 @@ def test_the_first_prompts_by_row_that_can_be_run_are_shown(words: Tokenizer) ->
         assert measured[0].schema == frame_schema(TOKEN_SALIENCY)
 
 
-def test_rightly_answered_prompts_come_first_and_then_the_first_others(words: Tokenizer) -> None:
+def test_rightly_answered_prompts_are_shown_and_then_the_first_others(words: Tokenizer) -> None:
     prompts, model = shared_prompts([17, 5, 9, 11]), tiny_model("llama")
     _, shown, *_ = measure_flow_page(model, words, prompts, 4, "fixed")
     answers = dict(shown.select("example", "prediction").iter_rows())

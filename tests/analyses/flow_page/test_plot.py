@@ -64,6 +64,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
         return data_of(html) if 'id="data"' in html else {}
 
     yield open_page
+    assert complaints(browser) == []
 
 
 def page_of(tables: Tables) -> str:

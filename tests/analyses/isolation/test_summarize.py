@@ -1,22 +1,17 @@
 """Loyalty: the four measures and their averages, worked out by hand, and the figure of these."""
 
-from collections.abc import Callable
 from math import log
 
 import polars as pl
 import pytest
 
-from anchorflow.analyses.cutoff.summarize import summarize_cutoff
 from anchorflow.analyses.isolation import ISOLATION_SUMMARY
 from anchorflow.analyses.isolation.plot import plot_isolation
 from anchorflow.analyses.isolation.summarize import loyalty_measures, summarize_isolation
-from anchorflow.analyses.knockout.summarize import summarize_knockout
-from anchorflow.analyses.transplant.summarize import summarize_transplant
-from anchorflow.config.errors import InputError
 from anchorflow.present.style import thin
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics import change
-from constructed.interventions import cutoff, isolation, knockout, transplant
+from constructed.interventions import isolation
 from constructed.interventions import isolation_prompts as prompts
 from figure_style import figure_of, level_of_chance
 
@@ -92,22 +87,6 @@ def test_summaries_average_draws_examples_seeds_and_tasks() -> None:
     assert values["poems", "label", "accuracy"]["mean"] is None
     assert values["poems", "label", "accuracy"]["skipped"] == 1
     assert values["average", "label", "accuracy"]["skipped"] == 1
-
-
-@pytest.mark.parametrize(
-    ("summarize", "table"),
-    [
-        (summarize_isolation, isolation()),
-        (summarize_knockout, knockout({}, [])),
-        (summarize_cutoff, cutoff({"first": [[1]]}, [1])),
-        (summarize_transplant, transplant({}, [1.0], [0.0])),
-    ],
-)
-def test_nothing_to_summarize_is_said(
-    summarize: Callable[..., pl.DataFrame], table: pl.DataFrame
-) -> None:
-    with pytest.raises(InputError, match="every prompt exceeds"):
-        summarize(table.clear(), prompts(), 0.95)
 
 
 LABELS = {"news": [" a", " b", " c", " d"]}

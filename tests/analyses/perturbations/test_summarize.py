@@ -10,7 +10,6 @@ from anchorflow.analyses.perturbations import PERTURBATIONS_SUMMARY
 from anchorflow.analyses.perturbations.plot import plot_perturbations
 from anchorflow.analyses.perturbations.summarize import CHANGES, summarize_perturbations
 from anchorflow.analyses.perturbations.tabulate import tabulate_perturbations
-from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from constructed.perturbations import tables_of, with_a_task_skipped_whole
 from figure_style import figure_of, labels_of
@@ -98,13 +97,6 @@ def test_a_task_skipped_whole_leaves_the_perturbation_without_average() -> None:
     named = [(task, name) for task in ("news", "long", "average") for name in both]
     assert table.select("task", "perturbation").rows() == named
     assert table.filter(task="long", perturbation="typos")["accuracy"].item() == "– (4 skipped)"
-
-
-def test_a_run_without_any_prediction_is_refused() -> None:
-    tables = tables_of("news", 1)
-    tables["predictions"] = tables["predictions"].clear()
-    with pytest.raises(InputError, match="every prompt exceeds the model's context"):
-        summarize_perturbations(**tables, confidence=0.9)
 
 
 def test_published_rows_follow_ours_and_say_whose_they_are() -> None:

@@ -11,7 +11,6 @@ from anchorflow.analyses.retrieval.plot import _look, plot_retrieval
 from anchorflow.analyses.retrieval.summarize import CHOICES, GAINS, majority, summarize_retrieval
 from anchorflow.analyses.retrieval.tabulate import tabulate_retrieval
 from anchorflow.config.configuration import read_schema
-from anchorflow.config.errors import InputError
 from anchorflow.schemas.frames import frame_schema
 from checkout import ROOT
 from constructed.retrieval import ANSWERS, prompts_of, rows_of, with_a_task_skipped_whole
@@ -123,11 +122,6 @@ def test_a_task_skipped_whole_with_one_choice_leaves_it_without_average() -> Non
     assert table.select("task", "choice").rows() == pairs
     assert table.filter(task="long", choice="nearest")["accuracy"].item() == "– (4 skipped)"
     assert table.filter(task="news", choice="random")["accuracy_gain"].item() == "–"
-
-
-def test_a_run_without_any_prediction_is_refused() -> None:
-    with pytest.raises(InputError, match="every prompt exceeds the model's context"):
-        summarize_retrieval(rows_of("news", 1).clear(), *prompts_of("news", 1), 0.9)
 
 
 def test_the_figure_takes_every_choice_and_tells_each_from_the_others(

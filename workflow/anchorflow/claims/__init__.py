@@ -5,6 +5,10 @@
 - ``READS``, the names of the tables that its claims read, as a literal, and
 - ``CLAIMS``, the claims, each with an effect, which is above 0 if the claim holds, the control that
   it has to exceed, and the null.
+
+[H] stands for work on attention heads: section 1 for label copy (Cho et al. 2025), 2 for function
+vectors and induction heads (Yin and Steinhardt 2025), 3 for task recognition and task learning
+(Yang et al. 2025), and 4 for the agreement of scores.
 """
 
 from anchorflow.config.analysis import CLAIMS, Analysis, Presented, Summary

@@ -1,4 +1,4 @@
-"""Effects and verdicts of the papers' claims, which the files in ``sections`` declare."""
+"""Effects and verdicts of the papers' claims, of analyses and of ``sections``."""
 
 import importlib
 import re

@@ -136,8 +136,16 @@ PREPARED = (
     _prepared("rare_words", TASK, "perturbations.kinds"),
     _prepared("perturbed_texts", "{task}/{seed}", "perturbations.kinds"),
 )
-MEASURED = tuple(_measured(n, a.measured, a.asked_for) for n, a in ANALYSES.items() if a.measured)
-_SUMMARIES = [_summarized(n, a.path, a.asked_for) for n, a in PRESENTED.items() if a.summary]
+MEASURED = tuple(
+    _measured(name, analysis.measured, analysis.asked_for)
+    for name, analysis in ANALYSES.items()
+    if analysis.measured
+)
+_SUMMARIES = [
+    _summarized(name, analysis.path, analysis.asked_for)
+    for name, analysis in PRESENTED.items()
+    if analysis.summary
+]
 STAGES: Mapping[str, Stage] = {stage.name: stage for stage in (*PREPARED, *MEASURED, *_SUMMARIES)}
 SHARDED = tuple(stage.name for stage in MEASURED if stage.sharded)
 

@@ -46,7 +46,7 @@ class LayerPrefix:
         return self.key.shape[2]
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "LayerPrefix":
-        """The same function of the keys and of the values, of all tokens of the prefix."""
+        """The same function of keys and of values; the result has no ``positions``."""
         return LayerPrefix(function(self.key), function(self.value))
 
 
@@ -178,11 +178,11 @@ class _Again:
         _in_force[:] = self._outer.pop()
 
 
-def check_layers(found: Collection[int], layers: int, what: str, lack: str) -> None:
+def check_layers(found: Collection[int], layers: int, what: str, verb: str) -> None:
     """Raise InputError unless an intervention was called in each of so many layers."""
     if sorted(found) != list(range(layers)):
         raise InputError(
-            f"the {what} of {layers - len(found)} of {layers} layers {lack} missing: this model "
+            f"the {what} of {layers - len(found)} of {layers} layers {verb} missing: this model "
             "does not pass its attention through the attention interface; choose a supported "
             "architecture."
         )

@@ -130,7 +130,7 @@ def _scores_and_logits(
         logits = tokens.vocabulary_logits(model)
 
     def on_rows(count: int) -> list[Reweight]:
-        return [each for row in range(count) for each in _weighted(beta, tokens, row)]
+        return [reweight for row in range(count) for reweight in _weighted(beta, tokens, row)]
 
     return words.scores(model, Ended.last(model, tokens, kept), logits, on_rows), logits
 

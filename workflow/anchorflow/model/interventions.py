@@ -131,7 +131,10 @@ def predictions_by_kind(
                 named = rows.with_columns(pl.lit(kind).alias(column)).select(plain.columns)
                 parts.append(named.cast(plain.schema))
                 progress.update(batch.size)
-    order = {kind: place for place, kind in enumerate([*plain[column].unique(), *kinds])}
+    order = {
+        kind: place
+        for place, kind in enumerate([*plain[column].unique(maintain_order=True), *kinds])
+    }
     place = pl.col(column).replace_strict(order, return_dtype=pl.Int32)
     return pl.concat(parts).sort("example", place)
 

@@ -34,6 +34,8 @@ from anchorflow.model.devices import Rates
 
 log = logging.getLogger(__name__)
 
+HEAP = 1.2  # times the bytes in use, since freed ones lie between them; measured with glibc
+
 SHARE = 0.7  # of a large matrix product's rate, which a model reaches
 PER_LAYER = 5e-4  # seconds per step for a layer's many small operations
 PER_JOB = 0.7  # seconds for libraries, tokenizer, and opening the weights
@@ -168,11 +170,6 @@ def log_job(cost: Cost, size: Size, dtype: torch.dtype, device: torch.device) ->
         log.info(
             "Time: about %.0f s.", seconds(cost, size, Rates.measured(size.hidden, dtype, device))
         )
-
-
-log = logging.getLogger(__name__)
-
-HEAP = 1.2  # times the bytes in use, since freed ones lie between them; measured with glibc
 
 
 def weight_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:

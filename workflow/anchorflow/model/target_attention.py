@@ -243,9 +243,13 @@ class RecordWrites:
         direction = self._directions[call.layer].to(output.device)
         by_group = direction.unflatten(0, (call.value.shape[1], -1))  # [G, H/G, D, C]
         parts = [call.value] if call.prefix is None else [call.prefix.value, call.value]
-        each = [torch.einsum("bgkd,grdc->bgrkc", part.float(), by_group) for part in parts]
-        whole = [of_part.expand(len(rows), -1, -1, -1, -1) for of_part in each]
-        written = torch.cat(whole, 3).flatten(1, 2)  # [B, H, K, C]
+
+        def along(value: Tensor) -> Tensor:  # [B, G, H/G, K, C]
+            of_heads = torch.einsum("bgkd,grdc->bgrkc", value.float(), by_group)
+            return of_heads.expand(len(rows), -1, -1, -1, -1)
+
+        # The parts are not kept beside the whole, which is large.
+        written = torch.cat([along(part) for part in parts], 3).flatten(1, 2)  # [B, H, K, C]
         members = self._members.to(output.device)
         effects = torch.einsum("bhk,bhkc,bks->bhsc", weights, written, members)
         example = torch.arange(len(rows), device=output.device)

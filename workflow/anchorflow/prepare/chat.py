@@ -126,11 +126,11 @@ class Chat:
         spoken.append(Turn("user", _stripped(query)))
         if instruction is None:
             return spoken
-        told = _stripped([instruction])
+        of_system = _stripped([instruction])
         if self.takes_system:
-            return [Turn("system", told), *spoken]
+            return [Turn("system", of_system), *spoken]
         begin, *others = spoken
-        return [Turn("user", (*told, (FORMAT, "\n\n"), *begin.segments)), *others]
+        return [Turn("user", (*of_system, (FORMAT, "\n\n"), *begin.segments)), *others]
 
     def wrap(self, turns: Sequence[Turn], where: str = "") -> list[Segment]:
         """One prompt of :meth:`wrap_all`."""

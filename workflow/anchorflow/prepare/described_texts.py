@@ -18,17 +18,17 @@ def described_texts(texts: pl.DataFrame, labels: Sequence[str]) -> list[str]:
     ``texts`` are those of one task; label words are in label order.
     """
     by_length = texts.sort(pl.col("text").str.len_chars(), maintain_order=True)["text"]
-    said = []
+    lines = []
     for split in SPLITS:
         of_split = texts.filter(split=split)
         listed = of_labels(of_split, labels)
-        said.append(f"{_number(len(of_split), _NAMES[split])} ({listed})")
-    said += [f"shortest text: {excerpt(by_length[0])}", f"longest text: {excerpt(by_length[-1])}"]
+        lines.append(f"{_number(len(of_split), _NAMES[split])} ({listed})")
+    lines += [f"shortest text: {excerpt(by_length[0])}", f"longest text: {excerpt(by_length[-1])}"]
     for label, word in enumerate(labels):
         of_label = texts.filter(label=label)["text"]
         if len(of_label):
-            said.append(f"the first text of {word.strip()}: {excerpt(of_label[0])}")
-    return said
+            lines.append(f"the first text of {word.strip()}: {excerpt(of_label[0])}")
+    return lines
 
 
 def remarks(

@@ -131,8 +131,11 @@ def _log_truncated(encoder: "SentenceTransformer", texts: list[str]) -> None:
     tokens = encoder.tokenizer(texts, truncation=False, verbose=False)["input_ids"]
     longer = sum(len(ids) > limit for ids in tokens)
     if longer:
-        said = "%d of %d texts are longer than the encoder's limit of %d tokens; only their "
-        log.warning(said + "beginning is embedded.", longer, len(texts), limit)
+        log.warning(
+            "%d of %d texts are longer than the encoder's limit of %d tokens; only their beginning "
+            "is embedded.",
+            *(longer, len(texts), limit),
+        )
 
 
 def embed_with_further(

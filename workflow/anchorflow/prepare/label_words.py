@@ -199,7 +199,8 @@ def drawn_label_words(wording: Wording, seed: int) -> list[str]:
 
     Candidates are ``WORDS``, written as the task's own words are, in an order that the
     seed and the wording's name, such as ``reviews+random``, draw; the first ones that are one token
-    for the model, which is no other word's, are taken.
+    for the model, which is no other word's, are taken. So models whose tokenizers know the same
+    words get the same ones.
 
     Source: after Min et al. 2022, "Rethinking the Role of Demonstrations", in which random English
     words stand for labels.
@@ -263,12 +264,12 @@ def with_distinct_labels(wording: Wording, whole_words: bool = False) -> Wording
     raise refusal
 
 
-def _ends_alike(own: Wording, longer: Wording) -> bool:
+def _ends_alike(shorter: Wording, longer: Wording) -> bool:
     """Whether the ending added to a template has the same tokens in a demonstration and a query."""
-    any_text = own.template.alike("x")
-    for word, rest in zip(own.labels, longer.labels, strict=True):
-        before = build_prompt(own.tokenizer, own.template, [(any_text, word)], any_text)
-        after = build_prompt(own.tokenizer, longer.template, [(any_text, rest)], any_text)
+    any_text = shorter.template.alike("x")
+    for word, rest in zip(shorter.labels, longer.labels, strict=True):
+        before = build_prompt(shorter.tokenizer, shorter.template, [(any_text, word)], any_text)
+        after = build_prompt(shorter.tokenizer, longer.template, [(any_text, rest)], any_text)
         ids, end, target = after.token_ids, after.label_positions[0], after.target_position
         moved = end - before.label_positions[0]
         if ids[end - moved : end] != ids[target + 1 - moved : target + 1]:

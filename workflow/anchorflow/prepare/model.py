@@ -118,8 +118,10 @@ def _dequantize(
     target: Path,
 ) -> None:
     quantized = copy.deepcopy(config)
-    told = {"quant_method": DEQUANTIZED, "weight_block_size": quantization.block}
-    quantized.quantization_config = told
+    quantized.quantization_config = {
+        "quant_method": DEQUANTIZED,
+        "weight_block_size": quantization.block,
+    }
     with damage_reported(name, directory):
         model, found = AutoModelForCausalLM.from_pretrained(
             directory,

@@ -109,18 +109,21 @@ def build_prompts(
         raise InputError(
             f"{labels_key(task)}: for model {model} and {where[0]}, {unlocated[0]}{remedy}."
         )
-    counted = "%s: for model %s, %d of %d prompts "
     if unlocated:
-        of = task, model, len(unlocated), len(rows), unlocated[0]
-        log.warning(counted + "are skipped: %s.", *of)
+        log.warning(
+            "%s: for model %s, %d of %d prompts are skipped: %s.",
+            *(task, model, len(unlocated), len(rows), unlocated[0]),
+        )
     unknown = sum(
         unknown_token(tokenizer) in (row.get("token_ids") or ())
         and bool(unknown_parts(tokenizer, template, segments))
         for row, segments in zip(rows, composed, strict=True)
     )
     if unknown:
-        said = counted + "have characters that the tokenizer doesn't know."
-        log.warning(said, task, model, unknown, len(rows))
+        log.warning(
+            "%s: for model %s, %d of %d prompts have characters that the tokenizer doesn't know.",
+            *(task, model, unknown, len(rows)),
+        )
     return pl.DataFrame(rows, schema=frame_schema(PROMPTS))
 
 

@@ -306,10 +306,9 @@ def read_splits(
             # Without a download; for a prepared data set, from its description.
             splits = builder.config.data_files or builder.info.splits or ()
             _check_splits(name, task, list(map(str, splits)))
-            if hasattr(
-                builder.config, "keep_default_na"
-            ):  # of CSV, whose texts are kept as written
-                # pandas would read "NA" as missing, and "01" as a number.
+            # Texts of CSV files are kept as written; pandas would read "NA" as missing, and "01" as
+            # a number.
+            if hasattr(builder.config, "keep_default_na"):
                 builder.config.keep_default_na = builder.config.na_filter = False
                 builder.config.converters = dict.fromkeys(wanted, str)
             if not Path(builder.cache_dir, "dataset_info.json").is_file():

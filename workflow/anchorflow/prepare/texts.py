@@ -107,8 +107,10 @@ def drawn_of_labels(train: pl.DataFrame, most: int | None, name: str) -> pl.Data
     drawn = train.with_columns(order=pl.Series(order)).filter(
         place <= pl.max_horizontal(share, pl.lit(_LEAST_OF_LABEL))
     )
-    said = "%s: %d of %d training texts are drawn; train_examples sets how many."
-    log.info(said, name, len(drawn), len(train))
+    log.info(
+        "%s: %d of %d training texts are drawn; train_examples sets how many.",
+        *(name, len(drawn), len(train)),
+    )
     return drawn.drop("order")
 
 

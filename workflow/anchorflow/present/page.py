@@ -136,7 +136,7 @@ _FORMATS = {"md": _markdown, "html": html_table, "tex": latex_table}
 
 def write_page(paths: Mapping[str, str | Path], page: Page) -> None:
     """Write a page as Markdown, HTML and LaTeX to ``paths["md"]``, ``["html"]`` and ``["tex"]``."""
-    for kind in paths.keys() & _FORMATS.keys():
-        text = _FORMATS[kind](page.title, page.note, page.table, page.further)
+    for kind, written in _FORMATS.items():
+        text = written(page.title, page.note, page.table, page.further)
         with replacing(paths[kind]) as temporary:
             temporary.write_text(text, encoding="utf-8")

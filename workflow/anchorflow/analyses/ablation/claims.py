@@ -1,9 +1,4 @@
-"""Which heads are needed ([H] §1 to §3).
-
-[H] stands for work on attention heads: section 1 for label copy (Cho et al. 2025), 2 for function
-vectors and induction heads (Yin and Steinhardt 2025), 3 for task recognition and task learning
-(Yang et al. 2025), and 4 for the agreement of scores.
-"""
+"""Which heads are needed ([H] §1 to §3)."""
 
 from functools import partial
 

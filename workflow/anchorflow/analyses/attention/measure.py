@@ -59,11 +59,11 @@ def measure_attention(
         # Whole words go on from the query, so its keys and values are needed once more.
         kept = KeepKeys()
         rows, logits = rows_and_logits(model, batch, prefix, *([] if words is None else [kept]))
-        shown = _attention_frame(batch, by_demonstration(rows, batch), keys)
+        frame = _attention_frame(batch, by_demonstration(rows, batch), keys)
         scores = None
         if words is not None:
             scores = words.scores(model, Ended.batch(model, batch, kept, prefix), logits)
-        return shown, prediction_frame(batch, logits, tokenizer, keys, scores)
+        return frame, prediction_frame(batch, logits, tokenizer, keys, scores)
 
     with tqdm(total=len(measured), desc="attention", unit="example", mininterval=1) as progress:
         for batch, frames in run_batches(

@@ -24,7 +24,9 @@ def confusion_measures(predictions: pl.DataFrame, confusion: pl.DataFrame) -> St
     ``heads``, since several would be ranked together.
     """
     if confusion["heads"].n_unique() > 1:
-        raise ValueError("pass distances of one kind of heads at a time, not of several")
+        raise ValueError(
+            "distances are of several kinds of heads; pass one kind of heads at a time"
+        )
     return _with_distances(predictions, [confusion])
 
 

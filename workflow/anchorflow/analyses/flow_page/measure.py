@@ -71,12 +71,13 @@ class TokenSaliency(FlowSums):
 
 
 def cost(prompts: Prompts, _: Mapping[str, Any], depth: int) -> Cost:
-    """Every prompt forward and backward, forward twice, and with each flow cut in every layer.
+    """Every prompt forward and backward, forward three times, and with each flow cut in each layer.
 
-    Runs with cuts start from the layer that is cut.
+    Runs with cuts start from the layer that is cut. Prompts that are answered wrongly before the
+    first right ones are not counted.
     """
     shares = [(depth - first) / depth for _, first, _ in bands_of("single", depth)]
-    return Cost((3 + len(CUTS) * sum(shares)) * prompts.whole, prompts.whole, whole=True)
+    return Cost((4 + len(CUTS) * sum(shares)) * prompts.whole, prompts.whole, whole=True)
 
 
 def measure_flow_page(
@@ -86,15 +87,15 @@ def measure_flow_page(
     examples: int,
     demonstrations: str = "per_example",
 ) -> tuple[pl.DataFrame, ...]:
-    """I_l(i, j) of all tokens j < i in every layer, for the first prompts that fit the context.
+    """I_l(i, j) of all tokens j < i in every layer, for some prompts that fit the context.
 
-    Those that the model answers rightly come first. If fewer than ``examples`` prompts fit the
-    context, there are fewer.
+    They are the first ones that the model answers rightly, then the first others, in the order of
+    examples. If fewer than ``examples`` prompts fit the context, there are fewer.
 
     Source: Wang et al. 2023, eq. 1.
     """
     fitting = taken_together(runnable(prompts, demonstrations).sort("example"))
-    chosen = rightly_answered_first(model, fitting, examples)
+    chosen = rightly_answered(model, fitting, examples)
     if len(chosen) < examples:
         log.info("Only %d of %d requested prompts can be run.", len(chosen), examples)
     tables = (TOKEN_SALIENCY, SHOWN_PROMPTS, SHOWN_KNOCKOUTS, SHOWN_HEADS)
@@ -141,14 +142,11 @@ def measure_flow_page(
     )
 
 
-def rightly_answered_first(
-    model: PreTrainedModel, prompts: pl.DataFrame, examples: int
-) -> pl.DataFrame:
+def rightly_answered(model: PreTrainedModel, prompts: pl.DataFrame, examples: int) -> pl.DataFrame:
     """The first prompts with the right answer; if these are too few, the first others as well."""
 
     def is_right(batch: Batch) -> bool:
-        with torch.no_grad():
-            return bool(label_logits(model, batch).argmax(-1).eq(batch.labels).all())
+        return bool(target_label_logits(model, batch).argmax(-1).eq(batch.labels).all())
 
     right: list[int] = []
     others: list[int] = []
@@ -288,8 +286,9 @@ def _rows(matrices: Tensor) -> pl.DataFrame:
 def measure(cell: Cell) -> None:
     spec, prompts = cell.spec, cell.read("prompts", PROMPTS)
     tokenizer = open_tokenizer(cell.input.tokenizer)
-    run = runnable(prompts, spec["demonstrations"]).sort("example").head(spec["examples"])
-    model = cell.model(run, cost, spec, batch_tokens=1)  # one prompt at a time
+    fitting = runnable(prompts, spec["demonstrations"])
+    longest = fitting.sort("tokens", descending=True).head(spec["examples"])
+    model = cell.model(longest, cost, spec, batch_tokens=1)  # one prompt at a time
     saliency, kept, cuts, heads = measure_flow_page(model, tokenizer, prompts, **spec)
     settings = cell.described(flow_page=spec)
     cell.write(TOKEN_SALIENCY, saliency, settings, "saliency")

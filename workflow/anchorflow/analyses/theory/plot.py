@@ -59,8 +59,8 @@ def _plot_kernels(axes: Axes, rows: pl.DataFrame, measure: str) -> None:
     for order, (kernel, (name, color)) in enumerate(_KERNELS.items(), 1):
         line = rows.filter(kernel=kernel)
         look.plot_line(axes, line, color, order, name, x="demonstrations")
-    own = _named(first, None)
-    look.plot_line(axes, of_theorem, _OWN, 0, own, x="demonstrations")  # above the others
+    name = _named(first, None)
+    look.plot_line(axes, of_theorem, _OWN, 0, name, x="demonstrations")  # above the others
     control = rows.filter(kernel="permuted").sort("demonstrations")
     axes.plot(control["demonstrations"], control["mean"], label="labels permuted", **look.thin(1))
     known = (PUBLISHED["demonstrations"], PUBLISHED[measure])

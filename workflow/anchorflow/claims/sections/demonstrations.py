@@ -1,4 +1,4 @@
-"""Effects of the demonstrations' labels, number, texts, and label words ([K] §4)."""
+"""Effects of the demonstrations' labels, texts, and label words ([K] §4)."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
