@@ -67,6 +67,12 @@ def test_the_documentation_s_examples_run_and_are_short(
     assert names["output"].shape[1] > query
 
 
+def test_a_device_that_is_not_tested_is_refused_by_name(tiny_model_directory: Path) -> None:
+    model, tokenizer = loaded(tiny_model_directory)
+    with pytest.raises(InputError, match="the device meta, which lacks float64 or is not tested"):
+        InContextClassifier(model.to("meta"), tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS)
+
+
 def test_architectures_that_no_test_compares_are_compared_when_given(
     tiny_model_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,8 +139,6 @@ def test_bad_wording_is_told(
     wording = {"template": TEMPLATE, "labels": LABELS, "demonstrations": DEMONSTRATIONS, **changes}
     with pytest.raises(InputError, match=said):
         InContextClassifier(model, tokenizer, **wording)
-    with pytest.raises(InputError, match="the device meta, which lacks float64 or is not tested"):
-        InContextClassifier(model.to("meta"), tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS)
 
 
 TEXTS_ARE_ALL = "here, all texts that are given are m"
@@ -178,6 +182,9 @@ def test_a_method_or_a_share_it_cannot_keep_is_told(
 ) -> None:
     with pytest.raises(InputError, match=said):
         classifier.compress(method, share)
+
+
+def test_methods_of_one_share_keep_as_many_tokens(classifier: InContextClassifier) -> None:
     assert classifier.compress("recent", 0.5).tokens == classifier.compress("even", 0.5).tokens
 
 

@@ -4,6 +4,7 @@ Every claim has a test of its own in the folder ``sections``.
 """
 
 import importlib
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -73,7 +74,8 @@ def test_claims_are_in_the_order_of_the_papers() -> None:
 
 def test_every_claim_has_a_test_of_its_own() -> None:
     tests = "".join(path.read_text() for path in (ROOT / "tests/claims/sections").glob("*.py"))
-    assert [claim.name for claim in load_claims() if claim.name not in tests] == []
+    names = [claim.name for claim in load_claims()]
+    assert [name for name in names if not re.search(rf"\b{name}\b", tests)] == []
 
 
 def test_early_and_late_are_thirds_of_the_layers_and_at_least_one() -> None:

@@ -21,7 +21,12 @@ REASONS = {
     "adds ALiBi biases inside its attention": ("bloom", "mpt"),
     NO_INTERFACE: ("falcon", "mamba"),  # mamba has no attention to follow
     "attends in both directions": (
-        *("bert", "roberta", "xlm-roberta", "electra", "camembert", "bert-generation"),
+        "bert",
+        "roberta",
+        "xlm-roberta",
+        "electra",
+        "camembert",
+        "bert-generation",
     ),
     "attends in chunks, with scaled queries": ("llama4_text",),
     "mixes attention with recurrent layers": ("recurrent_gemma",),

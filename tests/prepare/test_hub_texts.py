@@ -16,6 +16,9 @@ import pytest
 from checkout import ROOT
 from hub_server import hub
 
+# one process reads them all, since each starts a server
+pytestmark = pytest.mark.xdist_group("hub")
+
 OLD, NEW = "a" * 40, "b" * 40  # commits
 SPLITS = ("train", "validation_matched", "test")
 
@@ -74,8 +77,6 @@ OF_CSV = {"README.md": card("plain", "more", kind="csv")} | {
 BY_CODE = {"README.md": b"", "code.py": b"open('hacked', 'w')\n"}
 CONVERTED = {f"default/{split}/0000.parquet": parquet(split) for split in ("train", "test")}
 PICKLED = {"train.pkl": b"cos\nsystem\n(S'touch hacked'\ntR."}
-
-pytestmark = pytest.mark.xdist_group("hub")  # one process asks the server
 
 REPOSITORIES = {
     "org/set": {OLD: of_parquet(OLD), NEW: of_parquet(NEW)},
@@ -198,6 +199,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     ("task", "split", "expected"),
     [
         ("classes", "train", [(f"classes train a {n}", n in (1, 2)) for n in range(4)]),
+        ("classes", "test", [(f"classes validation_matched a {n}", n in (1, 2)) for n in range(4)]),
         ("others", "train", [(f"others train a {n}", n in (1, 2)) for n in range(4)]),
         ("new", "train", [(f"classes train b {n}", n in (1, 2)) for n in range(4)]),  # a commit
         ("slices", "train", [("classes train a 1", 1), ("classes train a 2", 1)]),

@@ -1,8 +1,9 @@
 """Templates, and positions: each is where construction put it, for any tokenizer and any text."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -207,25 +208,26 @@ SPACE = Template.parse("Review: {text}\nSentiment: {label}")
 @pytest.mark.parametrize(
     ("tokenizer", "template", "word", "sentence"),
     [
-        (ending(), TEMPLATE, " Positive", "add_eos_token"),
-        (StubTokenizer("never"), TEMPLATE, " Positive", "makes no tokens of 'Review: x"),
+        (ending, TEMPLATE, " Positive", "add_eos_token"),
+        (partial(StubTokenizer, "never"), TEMPLATE, " Positive", "makes no tokens of 'Review: x"),
         *(
-            (trained(name), SPACE, "Positive", "'Positive' is merged with what precedes it")
+            (partial(trained, name), SPACE, "Positive", "'Positive' is merged with what precedes")
             for name in BYTE_LEVEL
         ),
         (
-            StubTokenizer(r" c.*|(?s:.)"),
+            partial(StubTokenizer, r" c.*|(?s:.)"),
             Template.parse("{text}={label}", separator="|"),
             " c",
             "' c' is merged with the query after it",
         ),
     ],
+    ids=["with an end", "without tokens", *BYTE_LEVEL, "merged with the query"],
 )
-def test_a_prompt_in_which_a_label_word_has_no_tokens_of_its_own_is_refused(
-    tokenizer: Any, template: Template, word: str, sentence: str
+def test_a_prompt_whose_tokens_are_not_as_templates_need_them_is_refused(
+    tokenizer: Callable[[], Any], template: Template, word: str, sentence: str
 ) -> None:
     with pytest.raises(InputError, match=sentence):
-        build_prompt(tokenizer, template, [("x", word)], "y")
+        build_prompt(tokenizer(), template, [("x", word)], "y")
 
 
 def test_an_empty_query_merged_with_the_separator_begins_at_the_last_token() -> None:

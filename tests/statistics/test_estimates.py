@@ -360,12 +360,10 @@ def test_a_function_is_applied_to_what_is_left_without_each_text() -> None:
 DATA_SETS = 500
 
 
-def simulated(
-    texts: Sequence[NDArray[np.int64]], seed_deviation: float
-) -> tuple[list[SeedStatistic], Array]:
+def simulated(texts: Sequence[NDArray[np.int64]], seed_deviation: float) -> list[SeedStatistic]:
     """Means around 0 of normal values with variance 1 in a seed, half of it the text's.
 
-    There is a statistic of [DATA_SETS] per seed; the values are [seeds, texts, DATA_SETS].
+    There is a statistic of [DATA_SETS] per seed.
     """
     random = np.random.default_rng(0)
     of_texts = random.normal(0, np.sqrt(0.5), (1 + max(of.max() for of in texts), DATA_SETS))
@@ -375,8 +373,7 @@ def simulated(
         + random.normal(0, np.sqrt(0.5), (len(of), DATA_SETS))
         for of in texts
     ]
-    seeds = [SeedStatistic(weighted_mean(v), of) for v, of in zip(values, texts, strict=True)]
-    return seeds, np.array(values)
+    return [SeedStatistic(weighted_mean(v), of) for v, of in zip(values, texts, strict=True)]
 
 
 def coverage(means: Array, half: Array) -> float:
@@ -390,7 +387,6 @@ def test_intervals_cover_the_truth(seeds: int, seed_deviation: float, shared: in
     """More in benchmarks/coverage.py."""
     own = np.arange(seeds * 10).reshape(seeds, 10) + 100
     own[:, :shared] = np.arange(shared)
-    drawn, _ = simulated(list(own), seed_deviation)
-    estimated = estimate(drawn)
+    estimated = estimate(simulated(list(own), seed_deviation))
     low, high = estimated.interval(0.95)
     assert 0.92 <= coverage(estimated.values, (high - low) / 2) <= 0.995

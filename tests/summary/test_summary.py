@@ -168,8 +168,8 @@ def test_the_page_is_written_for_a_browser_and_for_a_terminal(tmp_path: Any) -> 
     tables |= {"texts": texts.with_columns(task=pl.lit("news")), "samples": pl.DataFrame(samples)}
     paths = {kind: tmp_path / f"summary.{kind}" for kind in ("md", "html")}
     spent = costs(tables, USAGE, ["tiny+initialized-0"])
-    described = {**run, "test_examples": 2, "demonstrations": 1}
-    write_summary(paths, "Summary", sections_of(tables, described, spent, 0.95))
+    whole = {**run, "test_examples": 2, "demonstrations": 1}
+    write_summary(paths, "Summary", sections_of(tables, whole, spent, 0.95))
     markdown, html = (paths[kind].read_text("utf-8") for kind in ("md", "html"))
     titles = [line for line in markdown.splitlines() if line.startswith("## ")]
     assert titles == [

@@ -36,8 +36,9 @@ def figure_of(
     module = sys.modules[plot.__module__]
     saving = module if hasattr(module, "save") else style
     monkeypatch.setattr(saving, "save", lambda figure, paths: figures.append(figure))
-    known = {"style": STYLE, "confidence": 0.95, "paths": {}, **more}
-    plot(*tables, **{key: known[key] for key in known if key in signature(plot).parameters})
+    known = {"style": STYLE, "confidence": 0.95, "paths": {}}
+    wanted = signature(plot).parameters
+    plot(*tables, **{**{key: known[key] for key in known if key in wanted}, **more})
     return figures[0]
 
 

@@ -10,8 +10,6 @@ from transformers import PreTrainedModel
 from anchorflow.model.attention_function import Intervention, intervene
 from tiny_models import whole_batch
 
-APART = ["probabilities", "label_mass"]  # columns that rounding may change
-
 
 def assert_in_vocabulary(rows: pl.DataFrame, logits: Tensor, label_tokens: Sequence[int]) -> None:
     """``label_mass`` is a plain softmax's within 1e-6, ``in_labels`` says where its largest is.
@@ -49,12 +47,3 @@ def assert_predicted(
     if "top_tokens" in rows.columns:
         several = len(rows["top_tokens"][0])
         assert rows["top_tokens"].to_list() == logits.topk(several).indices.tolist()
-
-
-def assert_same_but_for_rounding(found: pl.DataFrame, expected: pl.DataFrame, *more: str) -> None:
-    """Two tables of predictions are equal but for probabilities, and these are close."""
-    apart = [*APART, *more]
-    assert found.drop(apart).equals(expected.drop(apart))
-    for name in apart:
-        values = [torch.tensor(table[name].to_list()) for table in (found, expected)]
-        torch.testing.assert_close(*values, rtol=1e-5, atol=1e-6)

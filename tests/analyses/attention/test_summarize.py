@@ -26,7 +26,8 @@ from constructed.attention import (
 NAN = float("nan")
 
 
-Part = tuple[str, int, Sequence[int], Sequence[int], Sequence[str]]  # to kinds of attention
+# task, seed, predictions, labels, and kinds of attention
+Part = tuple[str, int, Sequence[int], Sequence[int], Sequence[str]]
 
 
 def summarized(parts: Sequence[Part]) -> pl.DataFrame:

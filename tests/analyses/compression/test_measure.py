@@ -70,17 +70,13 @@ class PlainReweighted:
 
 
 def measured(
-    family: str,
-    table: pl.DataFrame,
-    batch_tokens: int = 50,
-    on_anchors: Tensor | None = None,
-    **changes: object,
+    family: str, table: pl.DataFrame, on_anchors: Tensor | None = None, **changes: object
 ) -> pl.DataFrame:
     """Rows of all methods, with β of zero on everything, and by default on the anchors too."""
     model = tiny_model(family)
     beta = torch.zeros(model.config.num_hidden_layers, 4, 3)
     betas = {FULL: beta, ANCHOR: beta if on_anchors is None else on_anchors}
-    return measure_compression(model, table, betas, {**SPEC, **changes}, batch_tokens)
+    return measure_compression(model, table, betas, {**SPEC, **changes}, 50)
 
 
 def beta_on_anchors(

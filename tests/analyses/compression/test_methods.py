@@ -109,6 +109,7 @@ def test_all_tokens_of_label_words_are_anchors_and_none_stands_in_for_them() -> 
     for positions in random:
         assert positions == sorted({*positions})
         assert len(positions) == len(ANCHORS)
+        assert {*formats} < {*positions}
         assert {*positions} - {*formats} <= {2, 3, 4, 12, 13, 14}  # the texts
     assert len(set(map(tuple, random))) > 4
 

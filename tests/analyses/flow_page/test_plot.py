@@ -139,8 +139,8 @@ def hostile(tables: Tables) -> str:
     """A page whose first tokens are hostile texts."""
     (texts,) = tables[1]["texts"].to_list()
     texts[: len(HOSTILE)] = HOSTILE
-    tables[1] = tables[1].with_columns(pl.Series("texts", [texts]))
-    return page_of(tables)
+    changed = tables[1].with_columns(pl.Series("texts", [texts]))
+    return page_of([tables[0], changed, *tables[2:]])
 
 
 def test_labels_that_saliency_takes_together_are_named_together() -> None:

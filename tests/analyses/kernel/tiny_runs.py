@@ -35,4 +35,4 @@ def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
 
 
 SHARDED = {"kernel": sharded}
-LIMITED = {f"kernel's {table}": limited(table) for table in ("attention", "segments", "counts")}
+LIMITED = {f"kernel's {table}": limited(table) for table in ("attention", "similarity", "counts")}

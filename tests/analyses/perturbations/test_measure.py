@@ -37,9 +37,10 @@ def test_predictions_equal_those_of_plain_full_prompts(family: str) -> None:
         assert rows["prediction"].to_list() == logits[:, label_tokens].argmax(1).tolist()
 
 
-def test_whole_words_are_scored_as_in_full_prompts() -> None:
+@pytest.mark.parametrize("score", ["sum", "mean"])
+def test_whole_words_are_scored_as_in_full_prompts(score: str) -> None:
     prompts = with_word_tokens(with_words(perturbed_prompts(QUERIES), [2, 2, 3]))
-    scoring = {"scoring": "whole_word", "word_score": "mean"}
+    scoring = {"scoring": "whole_word", "word_score": score}
     untouched = untouched_predictions([0, 1, 2])
     measured = measure_perturbations(tiny_model("llama"), prompts, untouched, 40, scoring=scoring)
     plain = eager(tiny_model("llama", eager=True))
@@ -47,7 +48,7 @@ def test_whole_words_are_scored_as_in_full_prompts() -> None:
         ours = measured.filter(perturbation=kind)["probabilities"].to_list()
         chosen = prompts.filter(pl.col("demonstrations") == kind)
         for row, ids in zip(ours, chosen["token_ids"], strict=True):
-            scores = plain_word_scores(plain, ids, WORDS, mean=True)
+            scores = plain_word_scores(plain, ids, WORDS, mean=score == "mean")
             torch.testing.assert_close(torch.tensor(row), scores.softmax(-1), rtol=0, atol=1e-4)
 
 

@@ -84,9 +84,10 @@ def test_nothing_to_decode_leaves_no_rows_and_a_figure_that_says_so(
 
 
 def test_a_single_target_has_keys_and_values_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    both, one = summary(), summary().filter(target="label")
-    panels = [len(figure_of(monkeypatch, plot_probes, rows).axes) for rows in (both, one)]
-    assert panels == [4, 2]
+    both = figure_of(monkeypatch, plot_probes, summary())
+    one = figure_of(monkeypatch, plot_probes, summary().filter(target="label"))
+    assert (len(both.axes), len(one.axes)) == (4, 2)
+    assert len({panel.get_position().y0 for panel in one.axes}) == 1
 
 
 def test_the_table_has_the_layer_of_largest_gain_of_every_offset() -> None:

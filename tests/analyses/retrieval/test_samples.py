@@ -109,9 +109,7 @@ def test_clusters_have_their_means_as_centers() -> None:
         assert farthest_from_centers(distances, own) == [1, 4]  # both on the right
 
 
-def test_of_equally_near_or_far_texts_the_first_is_taken_and_clusters_have_texts_of_their_own() -> (
-    None
-):
+def test_of_equal_texts_the_first_is_taken_and_clusters_have_their_own() -> None:
     distances, own = np.array([[1.0], [1.0], [1.0]]), np.zeros(3, int)
     assert nearest_to_centers(distances, own) == farthest_from_centers(distances, own) == [0]
     # The text nearest to the second center is of the first cluster, and represents neither.

@@ -116,6 +116,7 @@ def test_the_table_has_the_published_row_first_and_trends_and_excess_below() -> 
     assert page.table.row(0) == ("[K], Table 3", "–", "1.32", "0.52", "0.16", "0.09")
     assert page.table["inverse"].to_list()[1:5] == ["ridge 1e-6", "ridge 1e-6", "rank 20", "–"]
     assert page.table.row(1)[3] == "0.60 [0.57, 0.63]"
+    assert [title.split()[0] for title in page.further][:3] == ["Accuracy", "Slope", "Distance"]
     accuracy, trend, excess, _ = page.further.values()
     assert trend.columns == ["kernel", "inverse", "slope", "floor"]
     (floor,) = trend.filter(kernel="theorem", inverse="ridge 1e-6")["floor"]

@@ -8,9 +8,9 @@ import pytest
 
 from constructed import claims as made
 
-# S_wp, S_pq, and S_ww as shares, early and late.
 KINDS = ("holds", "even", "fails")
-# By kind, early and late; only the early ones count, or only the late ones.
+# By kind, S_wp, S_pq, and S_ww as shares, early and late; only the early ones count, or only the
+# late ones.
 FLOWS = {
     "flow_early": (
         ((0.6, 0.1, 0.3), (0.1, 0.7, 0.2)),

@@ -70,11 +70,10 @@ def by_layer(table: Table, *keys: Mapping[str, str]) -> pl.DataFrame:
     return pl.DataFrame(rows).select(pl.col(name).cast(columns[name]) for name in columns)
 
 
-def confused(classes: int, tasks: tuple[str, ...] = ("one",)) -> pl.DataFrame:
-    """The summary of tasks with so many labels, of which no two pairs are equally far apart."""
+def confused(classes: int) -> pl.DataFrame:
+    """The summary of a task with so many labels, of which no two pairs are equally far apart."""
     far = [0.1 + pair / 1000 for pair in range(classes * (classes - 1) // 2)]
-    cells = [confusion.cell(task, 0, classes, far) for task in tasks]
-    predictions, diagnosis = (pl.concat(parts) for parts in zip(*cells, strict=True))
+    predictions, diagnosis = confusion.cell("one", 0, classes, far)
     return summarize_confusion(predictions, diagnosis, confusion.prompts_of(predictions), 0.9)
 
 
