@@ -34,7 +34,11 @@ STYLE: dict[str, Any] = {
 }
 PLOTTED = [name for name, analysis in ANALYSES.items() if analysis.figure]
 OTHERS = ["reweighting", "timing"]  # of measured tables
-ONE_PANEL: list[str] = []  # in which tasks stand beside each other
+# In which tasks are averaged, or stand beside one another.
+WITHOUT_PANELS = [
+    *("isolation", "compression", "orders", "retrieval", "ablation", "cutoff", "faithfulness"),
+    *("knockout", "transplant"),
+]
 AVERAGED = ["heads", "probes", "theory"]  # without a panel per task
 
 
@@ -76,7 +80,7 @@ def test_a_figure_is_never_wider_than_a_page_and_nothing_is_cut_off(
         many = drawn(monkeypatch, name, of_many(summary))
         assert fits(many)
         panels = [[p for p in figure.axes if p.get_visible()] for figure in (few, many)]
-        assert len(panels[1]) > len(panels[0]) or name in ONE_PANEL
+        assert len(panels[1]) > len(panels[0]) or name in WITHOUT_PANELS
 
 
 @pytest.mark.parametrize("name", [name for name in PLOTTED if name not in (*OTHERS, "theory")])

@@ -135,8 +135,9 @@ _FORMATS = {"md": _markdown, "html": html_table, "tex": latex_table}
 
 
 def write_page(paths: Mapping[str, str | Path], page: Page) -> None:
-    """Write a page as Markdown, HTML and LaTeX to ``paths["md"]``, ``["html"]`` and ``["tex"]``."""
+    """Write a page as Markdown, HTML and LaTeX to the ``paths`` "md", "html" and "tex" there are."""
     for kind, written in _FORMATS.items():
-        text = written(page.title, page.note, page.table, page.further)
-        with replacing(paths[kind]) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        if kind in paths:
+            text = written(page.title, page.note, page.table, page.further)
+            with replacing(paths[kind]) as temporary:
+                temporary.write_text(text, encoding="utf-8")
