@@ -135,7 +135,7 @@ _FORMATS = {"md": _markdown, "html": html_table, "tex": latex_table}
 
 
 def write_page(paths: Mapping[str, str | Path], page: Page) -> None:
-    """Write a page as Markdown, HTML and LaTeX to the ``paths`` "md", "html" and "tex" there are."""
+    """Write a page as Markdown, HTML and LaTeX, to those of "md", "html" and "tex" in ``paths``."""
     for kind, written in _FORMATS.items():
         if kind in paths:
             text = written(page.title, page.note, page.table, page.further)
