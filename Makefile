@@ -17,7 +17,7 @@ help:
 	@echo "make report   collect the run's figures and tables in report.html"
 	@echo "make install  install into $(VENV) only"
 	@echo "make test     also install the development tools, then lint, type-check and test (6 minutes)"
-	@echo "make test-all also run the tests that compare and kill whole runs (30 minutes)"
+	@echo "make test-all also run the tests that compare and kill whole runs (15 to 20 minutes)"
 	@echo "make docs     write the generated pages of the documentation"
 	@echo "make site     build the documentation's site in the folder site"
 	@echo "make publish  write a page of a finished run: RUN=folder CONFIGURATION=files"
