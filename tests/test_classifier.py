@@ -188,6 +188,14 @@ def test_methods_of_one_share_keep_as_many_tokens(classifier: InContextClassifie
     assert classifier.compress("recent", 0.5).tokens == classifier.compress("even", 0.5).tokens
 
 
+def test_whole_floats_as_a_column_of_pandas_has_them_are_labels(
+    classifier: InContextClassifier,
+) -> None:
+    texts = ["It drags.", "Lovely."]
+    whole, of_pandas = (classifier.prompts(texts, of) for of in ([0, 1], [0.0, 1.0]))
+    assert of_pandas.equals(whole)
+
+
 def test_a_figure_is_written_to_every_file(classifier: InContextClassifier, tmp_path: Path) -> None:
     flow = classifier.flow(TEXTS, [0, 1, 0, 1])
     flow.plot(tmp_path / "a.PNG", tmp_path / "b.png", tmp_path / "c.svg", resolution=50)
