@@ -22,7 +22,7 @@ REGISTRIES = {"analyses/compression/methods", "analyses/reweighting/baselines"}
 
 # Rule files that are not about one analysis.
 SHARED = {"common", "inherited", "inputs", "priorities", "settings", "undocumented", "workflow"}
-OF_ALL = {"comparison", "gather", "manifest", "measuring", "presenting", "summary"}
+OF_ALL = {"comparison", "gather", "manifest", "measuring", "presenting", "summary", "training"}
 # Rule files of analyses that measuring.smk measures: rules of what comes before or after.
 FURTHER = {"flow_page", "heads", "perturbations"}
 
@@ -150,7 +150,7 @@ def test_exactly_what_is_presented_has_a_caption() -> None:
     folders = {name: file_of(folder_of(name)) for name in PRESENTED}
     assert {n for n, folder in folders.items() if (folder / "caption.rst").is_file()} == shown
     others = {path.stem for path in ROOT.glob("workflow/report/*.rst")}
-    assert others == {"comparison", "summary", "workflow"}
+    assert others == {"comparison", "summary", "training", "workflow"}
 
 
 def test_a_stage_is_declared_as_sharded_exactly_if_its_rule_writes_all_tables_to_shards() -> None:

@@ -16,11 +16,13 @@ from documentation import python_examples, run_examples
 from job_messages import OPTIONAL, by_default
 
 FILES = files_of_tables()
-# The small run has no other label words, and asks for nothing that is not there by default.
+# The small run has no other label words or checkpoints, and asks for nothing that is not there by
+# default.
 ABSENT = {
     pattern
     for stage in STAGES.values()
-    if not by_default(stage.asked_for) or stage.name.removeprefix("summaries/") in OPTIONAL
+    if not by_default(stage.asked_for)
+    or stage.name.removeprefix("summaries/") in {*OPTIONAL, "training"}
     for _, _, pattern in stage.files()
 } | {f"results/tables/{name}.csv" for name in OPTIONAL}
 

@@ -25,6 +25,8 @@ PUBLIC = {
 NOT_IN_A_SMALL_RUN = {
     "claims/plot_comparison.py",
     "scripts/plot_comparison.py",
+    "claims/plot_training.py",
+    "scripts/plot_training.py",
     "scripts/write_atlas.py",
     "scripts/gather.py",
 }

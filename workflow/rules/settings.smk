@@ -112,10 +112,12 @@ def encoder_spec(wildcards):
 
 
 def source_spec(wildcards):
-    """Where a model comes from; its memory, which only schedulers use, rebuilds nothing."""
+    """Where a model comes from; its memory, and of what it is a checkpoint, rebuild nothing."""
     settings = model_settings(wildcards)
     kept = {
-        key: settings[key] for key in settings if key not in ("memory", "dtype", "chat")
+        key: settings[key]
+        for key in settings
+        if key not in ("memory", "dtype", "chat", "checkpoint_of")
     }
     return {**kept, "contents": contents_of(model_files(wildcards))}
 

@@ -34,5 +34,6 @@ for name in ANALYSES:
 include: "gather.smk"
 include: "presenting.smk"
 include: "comparison.smk"
+include: "training.smk"
 include: "summary.smk"
 include: "manifest.smk"

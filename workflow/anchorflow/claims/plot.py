@@ -26,7 +26,7 @@ from anchorflow.present.style import PAGE, legend_below, save, small_multiples
 from anchorflow.statistics.by_task import AVERAGE
 
 # Verdicts also differ by marker and fill, so that they can be distinguished in grayscale.
-_MARKERS = {
+MARKERS = {
     SUPPORTED: "o",
     UNTRAINED_TOO: "P",
     MIXED: "X",
@@ -38,7 +38,7 @@ _AGAINST = {"control": ("control_effect", "|"), "untrained network": ("null_effe
 _COLORED = (SUPPORTED, NOT_SUPPORTED)  # others are gray
 _HEAD = "effect, control, null"
 _LIMITS = (-1.05, 1.05)  # of shares and their differences; arrows stand for what is beyond
-_OTHER_UNITS = {"nats": "nats", "time with hidden_anchor": "ratio of times, minus 1"}
+OTHER_UNITS = {"nats": "nats", "time with hidden_anchor": "ratio of times, minus 1"}
 
 
 def plot_claims(
@@ -60,9 +60,9 @@ def plot_claims(
     ordered = average.sort(order, maintain_order=True).with_columns(
         of=pl.when(pl.col("verdict") == NOT_MEASURED)
         .then(pl.lit("share"))
-        .otherwise(pl.col("unit").replace_strict(_OTHER_UNITS, default="share"))
+        .otherwise(pl.col("unit").replace_strict(OTHER_UNITS, default="share"))
     )
-    panels = {of: ordered.filter(of=of) for of in ("share", *_OTHER_UNITS.values())}
+    panels = {of: ordered.filter(of=of) for of in ("share", *OTHER_UNITS.values())}
     panels = {of: rows for of, rows in panels.items() if not rows.is_empty()}
     title = (
         f"Which claims hold, averaged over {summary['task'].n_unique() - 1} tasks,\n"
@@ -125,13 +125,13 @@ def plot_effect(axes: Axes, rows: pl.DataFrame, place: int, style: Mapping[str, 
         return
     for effect in rows.filter(pl.col("task") != AVERAGE)["effect"].drop_nulls():
         _plot_point(axes, effect, place + 0.25, ".", {"color": "0.6", "markersize": 3})
-    look = _look(row["verdict"], style)
+    look = look_of(row["verdict"], style)
     if row["low"] is not None:
         axes.plot([row["low"], row["high"]], [place] * 2, color=look["color"], linewidth=1)
         for end in (row["low"], row["high"]):
             if not _within(axes, end):
                 _plot_point(axes, end, place, "", {"color": look["color"], "markersize": 4})
-    _plot_point(axes, row["effect"], place, _MARKERS[row["verdict"]], look)
+    _plot_point(axes, row["effect"], place, MARKERS[row["verdict"]], look)
     for column, marker in _AGAINST.values():
         if row[column] is not None:
             _plot_point(axes, row[column], place, marker, _AGAINST_LOOK)
@@ -175,7 +175,8 @@ def _within(axes: Axes, value: float) -> bool:
 _AGAINST_LOOK: dict[str, Any] = {"color": "0.2", "markersize": 5, "markeredgewidth": 0.9}
 
 
-def _look(verdict: str, style: Mapping[str, Any]) -> dict[str, Any]:
+def look_of(verdict: str, style: Mapping[str, Any]) -> dict[str, Any]:
+    """Color and fill of a verdict's marker; filled if it is for or against the claim."""
     color = dict(zip(_COLORED, style["colors"], strict=False)).get(verdict, "0.45")
     face = color if verdict in (SUPPORTED, UNTRAINED_TOO, NOT_SUPPORTED) else "white"
     return {"color": color, "markerfacecolor": face, "markersize": 5}
@@ -186,8 +187,8 @@ def legend_of_verdicts(
 ) -> list[Line2D]:
     """Legend entries for the markers of ``plot_effect``, of all verdicts or of those occurring."""
     verdicts = [
-        Line2D([], [], marker=marker, label=verdict, **_look(verdict, style))
-        for verdict, marker in _MARKERS.items()
+        Line2D([], [], marker=marker, label=verdict, **look_of(verdict, style))
+        for verdict, marker in MARKERS.items()
         if occurring is None or verdict in occurring
     ]
     against = [

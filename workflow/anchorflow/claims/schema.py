@@ -1,4 +1,4 @@
-"""Table of claims: one per (claim, task or average)."""
+"""Tables of claims: for a model, and over the training of one."""
 
 from anchorflow.config.table import Column, table
 from anchorflow.schemas import fields as f
@@ -139,4 +139,26 @@ CLAIMS = table(
         "there is none, and otherwise",
     ),
     keys="model task claim",
+)
+
+_OVER_TRAINING = (
+    *("claim", "question", "unit", "effect", "low", "high", "texts", "seeds", "interval"),
+    "verdict",
+)
+TRAINING = table(
+    "training",
+    "one per (checkpoint, claim, task or average)",
+    Column("training", "string", "name of the training in the configuration (checkpoint_of)"),
+    *f.OF_TASK,
+    Column("order", "int32", "order of the checkpoint in the training, from 0"),
+    Column("checkpoint", "string", "revision or folder of the checkpoint, as in the model's name"),
+    Column(
+        "step",
+        "int64",
+        "number in the checkpoint's name; null if a checkpoint of the training has none, or if "
+        "the numbers do not increase",
+        "steps",
+    ),
+    *(column for column in CLAIMS.columns if column.name in _OVER_TRAINING),
+    keys="training order task claim",
 )

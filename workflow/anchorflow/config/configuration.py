@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import SchemaError, ValidationError
 
 from anchorflow.config.cell_names import OWN, SHUFFLED, cell_name, task_of, twin_name, words_of
+from anchorflow.config.checkpoints import check_trainings, with_checkpoints
 from anchorflow.config.errors import InputError
 from anchorflow.config.look_alikes import INVISIBLE, code_points, spellings
 from anchorflow.config.named_files import encoder_folder, files_of_texts, local_model
@@ -129,6 +130,8 @@ _MOVED = {"heads.chosen_on": "it is a key of kernel now, so move it there"}
 def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> None:
     """Validate ``config`` and fill in the defaults of missing keys, in place."""
     schema = read_schema(schema_file)
+    if "models" in config:
+        config["models"] = with_checkpoints(config["models"])
     _validate(config, schema)
     columns = [task.get("columns", {}) for task in config["tasks"].values()]
     named = [of_task for of_task in columns if fields_of(of_task) and TEXT not in of_task]
@@ -141,6 +144,7 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
         if model["source"] == "local":
             _check_watched(f"models.{name}.path", model["path"])
             local_model(name, model["path"])
+    check_trainings(config["models"])
     _check_reserved("tasks", config["tasks"], "index.html", "the index of all pages")
     for name, task in config["tasks"].items():
         _check_task(f"tasks.{name}", task)

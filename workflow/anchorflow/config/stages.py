@@ -72,7 +72,7 @@ TAKEN = (
     *("further_embeddings", "perturbed_texts", "summaries", "figures", "tables", "shards", "atlas"),
     *("comparison", "summary", "benchmarks", "manifest", "costs", "tasks", "seeds", "scoring"),
     *("test_examples", "train_examples", "demonstrations_per_label", "word_score", "encoder"),
-    *("controls", "compute", "statistics", "style", "worlds"),
+    *("controls", "compute", "statistics", "style", "worlds", "training"),
 )
 
 
@@ -146,7 +146,11 @@ _SUMMARIES = [
     for name, analysis in PRESENTED.items()
     if analysis.summary
 ]
-STAGES: Mapping[str, Stage] = {stage.name: stage for stage in (*PREPARED, *MEASURED, *_SUMMARIES)}
+# Of the claims on a training's checkpoints; {model} is the training's name.
+_TRAINING = Stage("summaries/training", MODEL, {"": "training"}, repeatable=False)
+STAGES: Mapping[str, Stage] = {
+    stage.name: stage for stage in (*PREPARED, *MEASURED, *_SUMMARIES, _TRAINING)
+}
 SHARDED = tuple(stage.name for stage in MEASURED if stage.sharded)
 
 
