@@ -1,5 +1,6 @@
 """Claims on several models, and what they compare over relative depth."""
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -12,7 +13,7 @@ from anchorflow.analyses.isolation import ISOLATION_SUMMARY
 from anchorflow.analyses.kernel import KERNEL_SUMMARY
 from anchorflow.claims.claim import Curve, Depth, Isolated
 from anchorflow.claims.plot_comparison import isolated_depths, over_depth
-from anchorflow.claims.schema import CLAIMS
+from anchorflow.claims.schema import CLAIMS, TRAINING
 from anchorflow.claims.summarize import load_claims
 from anchorflow.store.parquet import read_settings, read_table, write_frame
 from checkout import Checkout
@@ -87,26 +88,33 @@ def test_one_model_is_compared_with_none(shared_run: Checkout) -> None:
 
 @pytest.fixture
 def two_models(finished_run: Checkout) -> Checkout:
-    """A run of two models, the second of which answers as the first does, but for its claims."""
-    finished_run.config["models"]["twin"] = finished_run.config["models"]["tiny"]
+    """A run of two checkpoints, the second of which answers as the first, but for its claims."""
+    tiny = {**finished_run.config["models"]["tiny"], "checkpoint_of": "tiny"}
+    finished_run.config["models"] |= {"tiny": tiny, "tiny-step8": tiny}
     results = finished_run.folder / "results"
     for name, schema in {**SUMMARIES, "claims": CLAIMS}.items():
         path = results / "summaries" / name / "tiny.parquet"
-        frame = read_table(path, schema).with_columns(model=pl.lit("twin"))
+        frame = read_table(path, schema).with_columns(model=pl.lit("tiny-step8"))
         if name == "claims":
             frame = frame.with_columns(
                 effect=None, low=None, high=None, verdict=pl.lit("not measured")
             )
             frame = frame.cast({"effect": pl.Float64, "low": pl.Float64, "high": pl.Float64})
-        write_frame(path.with_name("twin.parquet"), schema, frame, read_settings(path))
+        write_frame(path.with_name("tiny-step8.parquet"), schema, frame, read_settings(path))
     return finished_run
 
 
 @pytest.mark.long
 def test_a_second_model_has_every_claim_plotted(two_models: Checkout) -> None:
-    assert "Plotting the claims on all models" in two_models.planned()
+    """Also over training, of which both are checkpoints."""
+    planned = two_models.planned()
+    both = {"Plotting the claims on all models", "Plotting the claims over the training of tiny"}
+    assert both <= planned
+    assert not [message for message in planned - both if re.search(r"\btiny\b(?!-)", message)]
     target = "results/figures/comparison"
-    two_models.snakemake("--cores", "1", "--allowed-rules", "plot_comparison", "--", target)
+    training = "results/figures/training/tiny.png"
+    rules = ("plot_comparison", "plot_training")
+    two_models.snakemake("--cores", "1", "--allowed-rules", *rules, "--", target, training)
     # Snakemake marks folders that it has made by a hidden file in them.
     plotted = {
         path.name: path.stat().st_size for path in (two_models.folder / target).glob("[!.]*")
@@ -115,3 +123,13 @@ def test_a_second_model_has_every_claim_plotted(two_models: Checkout) -> None:
     assert min(plotted.values()) > 3000
     hidden = [path.name for path in Path(two_models.folder / "results/figures").glob(".*")]
     assert hidden == []
+    assert (two_models.folder / training).stat().st_size > 3000
+    found = read_table(two_models.folder / "results/summaries/training/tiny.parquet", TRAINING)
+    shown = found.filter(claim="flow_early", task="average").drop("question", "unit")
+    own = read_table(two_models.folder / "results/summaries/claims/tiny.parquet", CLAIMS)
+    (effect,) = own.filter(claim="flow_early", task="average")["effect"]
+    wanted = ("model", "order", "checkpoint", "step", "effect")
+    assert shown.select(wanted).rows() == [
+        ("tiny", 0, "tiny", None, effect),
+        ("tiny-step8", 1, "step8", None, None),
+    ]

@@ -2,7 +2,9 @@
 
 import sys
 
+from anchorflow.config.printing import to_reader
 from anchorflow.store.manifest import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with to_reader():
+        sys.exit(main())

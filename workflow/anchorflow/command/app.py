@@ -34,7 +34,7 @@ from anchorflow.config.configuration import asked, complete_configuration
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import REPOSITORY, WORKFLOW
 from anchorflow.config.stages import PRESENTED
-from anchorflow.summary.page import for_terminal
+from anchorflow.summary.page import page_of
 
 _DRY = {"-n", "--dry-run", "--dryrun"}
 
@@ -160,7 +160,7 @@ def run(
         arguments += ["--profile", str(known)]
     _snakemake([*arguments, *(["--", *names] if names else [])], just_print)
     if not names and not context.args and Path("results/summary.md").is_file():
-        print(for_terminal(Path("results/summary.md").read_text(encoding="utf-8")))
+        print(page_of(Path()))
 
 
 @app.command(context_settings=_PASSED_ON)
@@ -173,10 +173,7 @@ def report(context: typer.Context, folder: Folder = Path(), just_print: Print = 
 @app.command()
 def summary(folder: Folder = Path()) -> None:
     """Print the answers of the finished run."""
-    page = folder / "results" / "summary.md"
-    if not page.is_file():
-        raise InputError(f"{page}: no such file; finish the run first.")
-    print(for_terminal(page.read_text(encoding="utf-8")))
+    print(page_of(folder))
 
 
 @app.command()

@@ -3,6 +3,7 @@
 import sys
 
 from anchorflow.config.errors import InputError
+from anchorflow.config.printing import to_reader
 
 
 def main() -> None:
@@ -21,4 +22,5 @@ def main() -> None:
     except InputError as error:  # what another package brings along can't be read
         print(f"ERROR: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    run()
+    with to_reader():
+        run()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
+from anchorflow.config.errors import InputError
 from anchorflow.present.markup import html_page
 from anchorflow.present.page import markdown_lines
 from anchorflow.store.replacing import replacing
@@ -136,6 +137,14 @@ def _cell(column: str, value: str) -> str:
 def _inline(text: str) -> str:
     linked = _LINK.sub(r'<a href="\2">\1</a>', escape(text))
     return _CODE.sub(r"<code>\1</code>", linked).replace(BACKTICK, "`")
+
+
+def page_of(folder: Path) -> str:
+    """The summary page of the run in a folder, for a terminal."""
+    page = folder / "results" / "summary.md"
+    if not page.is_file():
+        raise InputError(f"{page}: no such file; finish the run first.")
+    return for_terminal(page.read_text(encoding="utf-8"))
 
 
 def for_terminal(markdown: str) -> str:
