@@ -79,7 +79,12 @@ def test_what_makes_no_sense_is_left_for_the_schema_to_refuse(nonsense: Any) -> 
             "keys do not fit; correct them.",
         ),
         (
-            {"mine": {**HUB, "source": "hub", "paths": ["a", "b"]}},
+            {"mine": {"path": "a", "revisions": ["step1", "step2"]}},
+            "models.mine.revisions: it lists revisions of a repository of the Hub, which the other "
+            "keys do not fit; correct them.",
+        ),
+        (
+            {"mine": {**HUB, "paths": ["a", "b"]}},
             "models.mine.paths: it lists local folders, which the other keys do not fit; correct "
             "them.",
         ),

@@ -14,12 +14,22 @@ COMMAND = "from anchorflow.command.entry import main; main()"
 
 
 def ended(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Code and errors of a Python that prints into a pipe that nobody reads."""
+    """Code and errors of a Python that prints into a pipe that nobody reads.
+
+    It prints when its buffer is full, or at its end.
+    """
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
     reads, writes = os.pipe()
     os.close(reads)
     with os.fdopen(writes, "wb") as pipe:
-        command = [sys.executable, *arguments]
-        done = subprocess.run(command, cwd=folder, stdout=pipe, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env=environment,
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     return done.returncode, done.stderr
 
 

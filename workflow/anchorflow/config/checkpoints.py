@@ -110,6 +110,4 @@ def checkpoints_of(training: str, models: Sequence[str]) -> list[tuple[str, str,
 
 def _step(name: str) -> int | None:
     found = _STEP.search(name)
-    if found is None or re.fullmatch(rf"[0-9a-f]{{{_COMMIT_SHOWN}}}", name):
-        return None
-    return int(next(filter(None, found.groups())))
+    return None if found is None else int(next(filter(None, found.groups())))
