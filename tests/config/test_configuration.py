@@ -235,6 +235,26 @@ def test_completing_twice_changes_nothing() -> None:
     assert config == once
 
 
+def test_checkpoints_are_models_with_all_defaults_and_stay_when_completed_again() -> None:
+    for step in (500, 1000):
+        Path(f"models/checkpoint-{step}").mkdir()
+        Path(f"models/checkpoint-{step}/config.json").touch()
+    paths = ["models/checkpoint-500", "models/checkpoint-1000"]
+    config = completed({"models.tiny": {"source": "local", "paths": paths, "memory": 100}})
+    once = copy.deepcopy(config)
+    models = config["models"]
+    assert list(models) == ["tiny-checkpoint-500", "tiny-checkpoint-1000", "gpt2", "gemma"]
+    assert models["tiny-checkpoint-1000"] == {
+        **{"source": "local", "path": paths[1], "checkpoint_of": "tiny"},
+        **{"dtype": "float32", "chat": False, "memory": 100},
+    }
+    complete_configuration(config, SCHEMA)
+    assert config == once
+    del config["models"]["tiny-checkpoint-500"]
+    with pytest.raises(InputError, match=r"tiny-checkpoint-1000.checkpoint_of: tiny has no other"):
+        complete_configuration(config, SCHEMA)
+
+
 @pytest.mark.parametrize("file", sorted((ROOT / "config").glob("*.yaml")), ids=lambda f: f.name)
 def test_the_shipped_configurations_are_accepted(file: Path) -> None:
     # full.yaml extends the default configuration.
