@@ -126,6 +126,14 @@ def weights_spec(wildcards):
     return {**source_spec(wildcards), "dtype": model_settings(wildcards)["dtype"]}
 
 
+def checkpoints_spec(wildcards):
+    """The checkpoints of a training, in order; refused if there is none of this name."""
+    known = trainings(config["models"])
+    if wildcards.model not in known:
+        raise InputError(f"{wildcards.model}: no model has this in checkpoint_of.")
+    return checkpoints_of(wildcards.model, known[wildcards.model])
+
+
 def prompts_spec(wildcards):
     """The wording of prompts, without the files' columns, which affect texts only."""
     task = task_settings(wildcards)

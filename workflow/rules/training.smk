@@ -1,24 +1,20 @@
 # The papers' claims over training, for models that are checkpoints of one; {model} is its name.
 
-TRAININGS = trainings(config["models"])
 FINAL_FIGURES += expand(
-    "results/figures/training/{model}.{kind}", model=TRAININGS, kind=FIGURE_FORMATS
+    "results/figures/training/{model}.{kind}",
+    model=trainings(config["models"]),
+    kind=FIGURE_FORMATS,
 )
-FINAL_TABLES += expand("results/summaries/training/{model}.parquet", model=TRAININGS)
-
-
-def checkpoints(wildcards):
-    """The checkpoints of a training; refused if there is none of this name."""
-    if wildcards.model not in TRAININGS:
-        raise WorkflowError(f"{wildcards.model}: no model has this in checkpoint_of.")
-    return checkpoints_of(wildcards.model, TRAININGS[wildcards.model])
+FINAL_TABLES += expand(
+    "results/summaries/training/{model}.parquet", model=trainings(config["models"])
+)
 
 
 use rule prepare as plot_training with:
     input:
         claims=lambda wildcards: [
             f"results/summaries/claims/{model}.parquet"
-            for model, _, _ in checkpoints(wildcards)
+            for model, _, _ in checkpoints_spec(wildcards)
         ],
     output:
         **{
@@ -40,6 +36,6 @@ use rule prepare as plot_training with:
     params:
         **settings_named(("style",), config),
         **script_of("plot_training"),
-        checkpoints=checkpoints,
+        checkpoints=checkpoints_spec,
     message:
         "Plotting the claims over the training of {wildcards.model}"
