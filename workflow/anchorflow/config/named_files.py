@@ -43,9 +43,8 @@ def local_model(name: str, path: str) -> Path:
     directory = Path(path)
     if _has(directory, "adapter_config.json") and not _has(directory, "config.json"):
         raise InputError(
-            f"models.{name}.path: {path!r} has adapters without their model; merge them in Python "
-            "with peft's AutoPeftModelForCausalLM.from_pretrained(path).merge_and_unload(), save "
-            "that and its tokenizer with save_pretrained(folder), and name the folder."
+            f"models.{name}.path: {path!r} has an adapter without its model; name both, as in "
+            f"models: {{{name}: {{{_base_of(directory)}, adapter: {path}}}}}."
         )
     if not _has(directory, "config.json"):
         raise InputError(
@@ -53,6 +52,26 @@ def local_model(name: str, path: str) -> Path:
             "correct the path, which is relative to the working directory."
         )
     return directory
+
+
+def local_adapter(key: str, path: str) -> Path:
+    """The folder of the adapter at ``path``, the value of ``key``."""
+    if not _has(Path(path), "adapter_config.json"):
+        raise InputError(
+            f"{key}: {path!r} is not the folder of an adapter (it has no adapter_config.json); "
+            "correct the path, which is relative to the working directory."
+        )
+    return Path(path)
+
+
+def _base_of(adapter: Path) -> str:
+    """The line that names the model which an adapter was made of, as far as the adapter says."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        described = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
+        base = described["base_model_name_or_path"]
+        if isinstance(base, str) and base:
+            return f"{'path' if os.path.isdir(base) else 'repository'}: {base}"
+    return "repository: owner/name"
 
 
 def files_of_texts(key: str, path: str) -> list[str]:

@@ -8,6 +8,7 @@ only the configuration and the tensors' names, dtypes and shapes.
 import contextlib
 import hashlib
 import json
+import logging
 import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
@@ -80,6 +81,7 @@ def _download(name: str, settings: Mapping[str, Any], weights: bool) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # else, a line for every request
     patterns = [*_CONFIGURATION_FILES, *(["*.safetensors"] if weights else [])]
     try:
         return Path(
@@ -108,7 +110,7 @@ def _join_parts(name: str, settings: Mapping[str, Any], path: Path) -> None:
                 while block := file.read(2**20):
                     digest.update(block)
                     whole.write(block)
-    if digest.hexdigest() != settings["sha256"]:
+    if digest.hexdigest() != settings.get("sha256", digest.hexdigest()):
         raise InputError(
             f"models.{name}.sha256: the GGUF file has the checksum {digest.hexdigest()}, not "
             f"{settings['sha256']}; reinstall the package or correct the checksum."

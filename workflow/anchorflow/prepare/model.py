@@ -31,7 +31,7 @@ from anchorflow.prepare.checkpoint import (
     without_origin,
 )
 from anchorflow.store.cell import Cell
-from anchorflow.store.checksums import fingerprints, write_json
+from anchorflow.store.checksums import fingerprints, sha256_of, write_json
 from anchorflow.store.replacing import replacing
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def resolve_model(
         identity: dict[str, Any]
         if gguf:
             _convert_gguf(name, directory, gguf["gguf_file"], config, settings["dtype"], target)
-            identity = {"sha256": settings["sha256"]}
+            identity = {"sha256": sha256_of(directory / gguf["gguf_file"])}
         else:
             if not any(directory.glob("*.safetensors")):
                 raise InputError(
