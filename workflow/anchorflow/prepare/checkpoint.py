@@ -44,7 +44,7 @@ _REMEDY = "name a checkpoint of the model that is not quantized, or a GGUF file 
 _CONFIGURATION_FILES = ["*.json", "*.txt", "*.model", "*.jinja"]
 
 # What to do first if a sentence says that a file has to change.
-OF_HUB = ' (for a model of the Hub, in a copy of that folder, named with "source: local")'
+OF_HUB = " (for a model of the Hub, in a copy of that folder, named by its path)"
 
 
 @contextlib.contextmanager
@@ -74,15 +74,16 @@ def model_directory(
     elif source == "local":
         yield local_model(name, settings["path"]), {}
     else:
-        yield _download(name, settings, weights), {}
+        patterns = [*_CONFIGURATION_FILES, *(["*.safetensors"] if weights else [])]
+        yield download(f"models.{name}", settings, patterns), {}
 
 
-def _download(name: str, settings: Mapping[str, Any], weights: bool) -> Path:
+def download(key: str, settings: Mapping[str, Any], patterns: list[str]) -> Path:
+    """The folder with some files of a repository of the Hub at a commit."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     logging.getLogger("httpx").setLevel(logging.WARNING)  # else, a line for every request
-    patterns = [*_CONFIGURATION_FILES, *(["*.safetensors"] if weights else [])]
     try:
         return Path(
             snapshot_download(
@@ -91,9 +92,9 @@ def _download(name: str, settings: Mapping[str, Any], weights: bool) -> Path:
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         raise InputError(
-            f"models.{name}: could not fetch {settings['repository']} at revision "
+            f"{key}: could not fetch {settings['repository']} at revision "
             f"{settings['revision'][:12]} from the Hugging Face Hub ({type(error).__name__}); "
-            'check the names, or work offline with a downloaded directory and "source: local".'
+            "check the names, or work offline with a downloaded directory (path)."
         ) from None
 
 

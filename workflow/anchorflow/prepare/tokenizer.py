@@ -19,6 +19,7 @@ from anchorflow.model.architectures import check_architecture
 from anchorflow.model.cost import log_run
 from anchorflow.model.size import weight_bytes
 from anchorflow.model.tokenizer import ARCHITECTURE, CHAT_TEMPLATE, TOKENIZER, ChatTemplate
+from anchorflow.prepare.adapter import adapter_directory, read_adapter
 from anchorflow.prepare.checkpoint import (
     OF_HUB,
     model_directory,
@@ -54,8 +55,10 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
     ``folder`` becomes a directory with ``config.json`` of the architecture, ``tokenizer.json``,
     ``architecture.json`` with the numbers of layers, heads and tokens that stages need, and
     ``chat_template.json`` if the model comes with a chat template. Weights in a quantized format
-    that is not dequantized are refused here already.
+    that is not dequantized, and adapters that are not merged, are refused here already.
     """
+    if "adapter" in settings:
+        read_adapter(name, settings, adapter_directory(name, settings["adapter"], weights=False))
     with model_directory(name, settings, weights=False) as (directory, gguf):
         with reading(name, directory):
             config = AutoConfig.from_pretrained(directory, trust_remote_code=False, **gguf)
