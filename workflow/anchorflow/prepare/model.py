@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    FineGrainedFP8Config,
-    PretrainedConfig,
-    PreTrainedModel,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError
@@ -24,19 +18,16 @@ from anchorflow.model.size import check_conversion
 from anchorflow.model.tokenizer import read_architecture
 from anchorflow.prepare.adapter import adapter_directory, merge
 from anchorflow.prepare.checkpoint import (
-    DEQUANTIZED,
     check_gguf_tensors,
     check_tensors,
     check_tied,
-    check_unquantized,
     check_used,
-    dequantized,
     model_directory,
-    quantization_of,
     reading,
     stored_tensors,
     without_origin,
 )
+from anchorflow.prepare.quantized_weights import check_unquantized, dequantize, quantization_of
 from anchorflow.store.cell import Cell
 from anchorflow.store.checksums import fingerprints, sha256_of, write_json
 from anchorflow.store.replacing import replacing
@@ -49,7 +40,7 @@ def resolve_model(
 ) -> None:
     """Prepare a model's weights, check them, and describe them in ``model.json``.
 
-    GGUF and FP8 weights are dequantized into a safetensors file in ``folder``; other weights from
+    Quantized weights are dequantized into safetensors files in ``folder``; other weights from
     the Hub stay in its cache and local ones where they are, and ``model.json`` points there. Before
     any are read, the names and shapes of all tensors are compared with the model's. The model is
     then opened and compared with itself under transformers' eager attention. ``model.json`` has the
@@ -123,21 +114,13 @@ def _weights_of(
         check_unquantized(name, tensors)
         check_tensors(name, config, tensors, directory)
         return {"directory": str(directory.resolve()), "weights": found}
-    check_tensors(name, config, dequantized(name, quantization, tensors), directory)
     check_conversion(name, config, dtype)
     log.info("Dequantizing the weights in %s; this happens once.", directory)
-    quantized = copy.deepcopy(config)
-    quantized.quantization_config = {
-        "quant_method": DEQUANTIZED,
-        "weight_block_size": quantization.block,
-    }
-    told = {"quantization_config": FineGrainedFP8Config(dequantize=True)}
-    model = _loaded(name, directory, quantized, dtype, **told)
-    without_origin(model.config)
-    # In their original format, they would be quantized again.
-    model.save_pretrained(target, save_original_format=False)
-    source = {"format": DEQUANTIZED, "directory": str(directory.resolve()), "weights": found}
-    return {"dequantized": source}
+    with damage_reported(name, directory):
+        dequantize(name, quantization, directory, getattr(torch, dtype), target)
+    check_tensors(name, config, stored_tensors(name, target), directory)
+    source = {"format": quantization.method, "directory": str(directory.resolve())}
+    return {"dequantized": {**source, "weights": found}}
 
 
 def _merge(
@@ -145,6 +128,8 @@ def _merge(
 ) -> dict[str, Any]:
     """Write the weights in ``base`` with the adapter merged into them; the adapter's entry."""
     log.info("Merging the adapter into the weights; this happens once.")
+    if base.parent == target:
+        config.save_pretrained(base)  # without which transformers reads no folder
     model = _loaded(name, base, copy.deepcopy(config), settings["dtype"])
     about = merge(name, settings, adapter_directory(name, settings["adapter"], True), model)
     model.save_pretrained(target, save_original_format=False)
@@ -153,9 +138,7 @@ def _merge(
     return about
 
 
-def _loaded(
-    name: str, directory: Path, config: PretrainedConfig, dtype: str, **more: Any
-) -> PreTrainedModel:
+def _loaded(name: str, directory: Path, config: PretrainedConfig, dtype: str) -> PreTrainedModel:
     """All weights of a directory, in memory."""
     with damage_reported(name, directory):
         model, found = AutoModelForCausalLM.from_pretrained(
@@ -166,7 +149,6 @@ def _loaded(
             trust_remote_code=False,
             local_files_only=True,
             output_loading_info=True,
-            **more,
         )
     check_complete(name, found["missing_keys"], directory)
     opened: PreTrainedModel = model

@@ -20,14 +20,9 @@ from anchorflow.model.cost import log_run
 from anchorflow.model.size import weight_bytes
 from anchorflow.model.tokenizer import ARCHITECTURE, CHAT_TEMPLATE, TOKENIZER, ChatTemplate
 from anchorflow.prepare.adapter import adapter_directory, read_adapter
-from anchorflow.prepare.checkpoint import (
-    OF_HUB,
-    model_directory,
-    quantization_of,
-    reading,
-    without_origin,
-)
+from anchorflow.prepare.checkpoint import OF_HUB, model_directory, reading, without_origin
 from anchorflow.prepare.control_tokens import control_tokens
+from anchorflow.prepare.quantized_weights import quantization_of
 from anchorflow.store.cell import Cell
 from anchorflow.store.checksums import fingerprints, write_json
 from anchorflow.store.replacing import replacing
