@@ -153,14 +153,14 @@ def test_another_head_than_the_tied_one_is_told(family: str, tmp_path: Path) -> 
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     weights["lm_head.weight"] = model.get_input_embeddings().weight.detach().clone()
     save_file(weights, tmp_path / "model.safetensors")
-    check_tied("tiny", model.config, tmp_path)
+    check_tied("tiny", model.config, tmp_path, tmp_path)
     weights["lm_head.weight"] += 1
     save_file(weights, tmp_path / "model.safetensors")
     said = 'stores another head, lm_head.weight; write "tie_word_embeddings": false into'
     with pytest.raises(InputError, match=said):
-        check_tied("tiny", model.config, tmp_path)
+        check_tied("tiny", model.config, tmp_path, tmp_path)
     model.config.tie_word_embeddings = False
-    check_tied("tiny", model.config, tmp_path)
+    check_tied("tiny", model.config, tmp_path, tmp_path)
 
 
 NAMES = (

@@ -15,7 +15,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.opening import open_model, read_card
 from anchorflow.prepare.checkpoint import ENTRIES
 from anchorflow.prepare.model import resolve_model
-from anchorflow.prepare.quantized_weights import Quantization, dequantize
+from anchorflow.prepare.quantized_weights import Quantization, dequantize, quantization_of
 from anchorflow.prepare.untrained import make_untrained
 from quantized_models import (
     FP8,
@@ -85,6 +85,82 @@ def test_every_format_gives_the_numbers_that_its_integers_stand_for(
         stored = load_file(quantized / "model" / "model.safetensors")
         assert stored[UP].equal(expected[UP].bfloat16())
         assert read_card(quantized / "model")["dequantized"]["format"] == "gptq"
+
+
+SECOND = {"1": {"weights": {"num_bits": 4, "strategy": "group", "group_size": 8}}}
+TWO_KINDS = {"config_groups": {**WITH_PARTS["packed"].said["config_groups"], **SECOND}}
+
+
+@pytest.mark.parametrize(
+    ("form", "said", "reason"),
+    [
+        ("gptq", {"bits": 3}, "says gptq with bits 3, which is not dequantized here; name a"),
+        ("gptq", {"checkpoint_format": "marlin"}, "with checkpoint_format marlin"),
+        ("gptq", {"group_size": None}, "with group_size None"),
+        ("gptq", {"dynamic": {"layers.1": {"bits": 8}}}, "with dynamic, settings that differ"),
+        ("awq", {"version": "GEMV"}, "with version GEMV"),
+        ("awq", {"bits": 8}, "with bits 8"),
+        ("packed", {"format": "marlin-24"}, "compressed-tensors with format marlin-24"),
+        ("packed", {"transform_config": {"a": 1}}, "with transform_config"),
+        ("packed", {"sparsity_config": {"format": "sparse-bitmask"}}, "with sparsity_config spars"),
+        ("packed", {"config_groups": {}}, "with 0 kinds of weights"),
+        (
+            "packed",
+            {
+                "config_groups": {
+                    **WITH_PARTS["packed"].said["config_groups"],
+                    "1": OTHER_GROUPS["0"],
+                }
+            },
+            "with 2 kinds of weights",
+        ),
+    ],
+)
+def test_settings_that_are_not_followed_are_refused_before_weights_are_looked_for(
+    tiny_model_directory: Path, tmp_path: Path, form: str, said: Any, reason: str
+) -> None:
+    whole = {**WITH_PARTS[form].said, **said}
+    rewritten(tiny_model_directory, tmp_path, quantization_config=whole)
+    (tmp_path / "source" / "model.safetensors").unlink()
+    assert reason in refused(tmp_path)
+    assert os.listdir(tmp_path) == ["source"]
+
+
+@pytest.mark.parametrize(
+    ("form", "ending", "tensor", "sentence"),
+    [
+        ("gptq", "scales", None, "qweight is stored as I32 without model.layers.1.mlp.up_proj.sca"),
+        ("gptq", "g_idx", torch.full((32,), 2), "(g_idx names a group that there is not)"),
+        ("gptq", "qzeros", torch.ones(1, 6).int(), "(there are not as many scales and zeros as gr"),
+        ("gptq", "scales", torch.ones(2, 48).int(), "(torch.int32 is not one of torch.float32"),
+        ("gptq", "weight", torch.ones(48, 32), f"has {UP} twice, plain and quantized"),
+        ("awq", "qweight", torch.ones(16, 6).int(), "(there are not as many scales and zeros as g"),
+        ("awq", "g_idx", torch.ones(32).int(), "up_proj.g_idx is stored as I32, so it is quantiz"),
+        ("bitsandbytes-8", "SCB", None, "are no weight in the format bitsandbytes (there is no sc"),
+        ("bitsandbytes-8", "weight_format", torch.tensor(1).byte(), "(weight_format 1 is not by r"),
+        ("bitsandbytes-4", "weight.absmax", torch.ones(95), "(its quant_state says shape [48, 32]"),
+        ("bitsandbytes-4", "weight", torch.ones(768, 1).char(), "(torch.int8 is not one of torch."),
+        ("packed", "weight_shape", None, "(there is no weight_shape)"),
+        ("packed", "weight_shape", torch.tensor([48, 99]), "(weight_shape says [48, 99])"),
+        ("packed", "weight_g_idx", torch.ones(32).int(), "weight_g_idx is stored as I32, so it i"),
+        ("integers", "weight_scale", torch.ones(24, 1), "(there are not as many scales as blocks)"),
+        ("integers", "weight_scale", torch.ones(1, 48), "(there are not as many scales as blocks)"),
+    ],
+)
+def test_parts_of_a_weight_that_do_not_fit_are_refused(
+    tiny_model_directory: Path, tmp_path: Path, form: str, ending: str, tensor: Any, sentence: str
+) -> None:
+    parts = WITH_PARTS[form]
+    change = then(parts.quantize, **{ending: tensor})
+    rewritten(tiny_model_directory, tmp_path, change, quantization_config=parts.said)
+    assert sentence in refused(tmp_path)
+
+
+def test_quantized_weights_that_may_be_transposed_are_refused(tmp_path: Path) -> None:
+    said = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+    config = AutoConfig.for_model("gpt2", n_embd=32, n_layer=1, n_head=2, quantization_config=said)
+    with pytest.raises(InputError, match=r"GPT2LMHeadModel has layers \(Conv1D\) whose quantized"):
+        quantization_of("tiny", config)
 
 
 def test_blocks_of_gpt_oss_are_what_transformers_dequantizes(tmp_path: Path) -> None:

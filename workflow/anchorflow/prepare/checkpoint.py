@@ -230,10 +230,10 @@ def check_tensors(
     _check_once(name, model, tensors, where)
 
 
-def check_tied(name: str, config: PretrainedConfig, directory: Path) -> None:
+def check_tied(name: str, config: PretrainedConfig, directory: Path, origin: Path) -> None:
     """Check that a model that ties its head to its embedding stores no other head.
 
-    transformers would leave it out.
+    transformers would leave it out. ``directory`` has the weights of ``origin``, dequantized.
     """
     if not config.get_text_config().tie_word_embeddings:
         return
@@ -254,7 +254,7 @@ def check_tied(name: str, config: PretrainedConfig, directory: Path) -> None:
     if len(tensors) == 2 and not torch.equal(*tensors):
         raise InputError(
             f"models.{name}: its config.json ties the head to the embedding (tie_word_embeddings), "
-            f"but {directory} stores another head, {wanted[1]}; write "
+            f"but {origin} stores another head, {wanted[1]}; write "
             '"tie_word_embeddings": false into config.json to use it, or remove that tensor'
             f"{OF_HUB}."
         )

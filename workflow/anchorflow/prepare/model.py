@@ -109,8 +109,8 @@ def _weights_of(
     with reading(name, directory):
         stored_config = AutoConfig.from_pretrained(directory, trust_remote_code=False)
     quantization, tensors = quantization_of(name, stored_config), stored_tensors(name, directory)
-    check_tied(name, config, directory)
     if quantization is None:
+        check_tied(name, config, directory, directory)
         check_unquantized(name, tensors)
         check_tensors(name, config, tensors, directory)
         return {"directory": str(directory.resolve()), "weights": found}
@@ -118,6 +118,7 @@ def _weights_of(
     log.info("Dequantizing the weights in %s; this happens once.", directory)
     with damage_reported(name, directory):
         dequantize(name, quantization, directory, getattr(torch, dtype), target)
+    check_tied(name, config, target, directory)
     check_tensors(name, config, stored_tensors(name, target), directory)
     source = {"format": quantization.method, "directory": str(directory.resolve())}
     return {"dequantized": {**source, "weights": found}}

@@ -16,7 +16,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
-from transformers import PretrainedConfig
+from transformers import AutoModelForCausalLM, PretrainedConfig
+from transformers.pytorch_utils import Conv1D
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from anchorflow.config.errors import InputError
@@ -59,8 +60,21 @@ def quantization_of(name: str, config: PretrainedConfig) -> Quantization | None:
         for entry in ENTRIES:
             described = getattr(part, entry, None)
             if described:
-                return _described(name, entry, described)
+                quantization = _described(name, entry, described)
+                _check_orientation(name, config)
+                return quantization
     return None
+
+
+def _check_orientation(name: str, config: PretrainedConfig) -> None:
+    """Refuse layers whose weights are [in, out], which tools transpose or not."""
+    with torch.device("meta"):
+        skeleton = AutoModelForCausalLM.from_config(config)
+    if any(isinstance(module, Conv1D) for module in skeleton.modules()):
+        raise InputError(
+            f"models.{name}: its weights are quantized, and {type(skeleton).__name__} has layers "
+            f"(Conv1D) whose quantized weights may be transposed or not; {_REMEDY}."
+        )
 
 
 def _described(name: str, entry: str, described: Any) -> Quantization:
@@ -178,7 +192,7 @@ def _write(tensors: Iterator[tuple[str, Tensor]], target: Path) -> None:
     target.mkdir(exist_ok=True)
     index: dict[str, str] = {}
     waiting: dict[str, Tensor] = {}
-    written = 0
+    written = held = 0
 
     def write(file: str) -> None:
         save_file(waiting, target / file, metadata={"format": "pt"})
@@ -187,8 +201,9 @@ def _write(tensors: Iterator[tuple[str, Tensor]], target: Path) -> None:
 
     for tensor, values in tensors:
         waiting[tensor] = values.contiguous()
-        if sum(part.nbytes for part in waiting.values()) >= _FILE:
-            written += 1
+        held += values.nbytes
+        if held >= _FILE:
+            written, held = written + 1, 0
             write(f"model-{written:05}.safetensors")
     if not index:
         write(SAFE_WEIGHTS_NAME)
@@ -203,7 +218,7 @@ def _unpacked(words: Tensor, bits: int, axis: int) -> Tensor:
     """Unsigned integers of some bits along an axis, of which 32-bit words hold the first lowest."""
     _check_kinds((words, torch.int32))
     shifts = torch.arange(0, 32, bits, dtype=torch.int32)
-    values = (words.movedim(axis, -1)[..., None] >> shifts) & (2**bits - 1)
+    values: Tensor = (words.movedim(axis, -1)[..., None] >> shifts) & (2**bits - 1)
     return values.flatten(-2).movedim(-1, axis)
 
 
@@ -216,8 +231,9 @@ def _expanded(scale: Tensor, shape: Sequence[int], block: Sequence[int]) -> Tens
     counts = (math.ceil(rows / block[0]), math.ceil(columns / block[1]))
     if scale.numel() != math.prod(counts) or (scale.ndim == 2 and tuple(scale.shape) != counts):
         raise ValueError("there are not as many scales as blocks")
-    whole = scale.reshape(counts).repeat_interleave(block[0], 0).repeat_interleave(block[1], 1)
-    return whole[:rows, :columns]
+    each = scale.reshape(counts).repeat_interleave(block[0], 0).repeat_interleave(block[1], 1)
+    whole: Tensor = each[:rows, :columns]
+    return whole
 
 
 def _check_kinds(*tensors: tuple[Any, ...]) -> None:
@@ -254,15 +270,19 @@ def _fp8_refused(told: Told) -> str | None:
 
 
 def _of_gptq(parts: Parts, told: Told) -> Tensor:
-    bits, scales = told["bits"], parts["scales"].float()
+    bits, scales = told["bits"], parts["scales"]
+    if told.get("desc_act") and "g_idx" not in parts:
+        raise ValueError("there is no g_idx, which desc_act needs")
     codes, zeros = _unpacked(parts["qweight"], bits, 0), _unpacked(parts["qzeros"], bits, 1)
     zeros = zeros + int(told.get("checkpoint_format", "gptq") == "gptq")
     groups = _groups(parts.get("g_idx"), told, len(codes), scales, zeros)
-    return (scales[groups] * (codes - zeros[groups])).T
+    whole: Tensor = scales.float()[groups] * (codes - zeros[groups])
+    return whole.T
 
 
 def _groups(given: Tensor | None, told: Told, inputs: int, scales: Tensor, zeros: Tensor) -> Tensor:
     """The group of every input; raises ValueError unless scales and zeros are of as many groups."""
+    _check_kinds((scales, *_FLOATS))
     size = told["group_size"] if told["group_size"] > 0 else inputs
     groups = torch.arange(inputs) // size if given is None else given.long()
     if scales.shape != zeros.shape or len(scales) != math.ceil(inputs / size):
@@ -277,6 +297,8 @@ def _gptq_refused(told: Told) -> str | None:
         return f"bits {told.get('bits')}"
     if not isinstance(told.get("group_size"), int):
         return f"group_size {told.get('group_size')}"
+    if told.get("dynamic"):
+        return "dynamic, settings that differ by layer"
     form = told.get("checkpoint_format", "gptq")
     return None if form in ("gptq", "gptq_v2") else f"checkpoint_format {form}"
 
@@ -288,12 +310,13 @@ _AWQ_ORDER = [0, 4, 1, 5, 2, 6, 3, 7]  # where in its word the next entry is
 
 def _of_awq(parts: Parts, told: Told) -> Tensor:
     def ordered(words: Tensor) -> Tensor:
-        values = _unpacked(words, 4, 1)
-        return values.unflatten(1, (-1, 8))[..., _AWQ_ORDER].flatten(1)
+        eights: Tensor = _unpacked(words, 4, 1).unflatten(1, (-1, 8))
+        return eights[..., _AWQ_ORDER].flatten(1)
 
     codes, zeros, scales = ordered(parts["qweight"]), ordered(parts["qzeros"]), parts["scales"]
     groups = _groups(None, told, len(codes), scales, zeros)
-    return (scales.float()[groups] * (codes - zeros[groups])).T
+    whole: Tensor = scales.float()[groups] * (codes - zeros[groups])
+    return whole.T
 
 
 def _awq_refused(told: Told) -> str | None:
@@ -352,6 +375,8 @@ def _of_compressed(parts: Parts, told: Told) -> Tensor:
         rows, columns = (int(length) for length in parts["weight_shape"])
         bits = weights["num_bits"]
         codes = _unpacked(parts["weight_packed"], bits, 1)[:, :columns] - 2 ** (bits - 1)
+        if codes.shape != (rows, columns):
+            raise ValueError(f"weight_shape says {[rows, columns]}")
         if zeros is not None and zeros.dtype == torch.int32:
             zeros = _unpacked(zeros, bits, 0)[:rows] - 2 ** (bits - 1)
     else:
@@ -368,7 +393,8 @@ def _of_compressed(parts: Parts, told: Told) -> Tensor:
     entries = codes.to(scale.dtype)  # in which the library also computes
     if zeros is not None:
         entries = entries - _expanded(zeros.to(scale.dtype), shape, block)
-    return entries * _expanded(scale, shape, block)
+    whole: Tensor = entries * _expanded(scale, shape, block)
+    return whole
 
 
 def _weights_args(told: Told) -> list[dict[str, Any]]:
