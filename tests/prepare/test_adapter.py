@@ -184,6 +184,13 @@ def test_what_would_change_embedding_and_head_is_refused(
     adapter(tmp_path / "other", {**tensors, embedding: same + 1})
     with pytest.raises(InputError, match=r"it changes model\.embed_tokens.weight, which the model"):
         resolve(source, tmp_path / "other")
+    factors = {"lora_A": torch.ones(4, 32), "lora_B": torch.ones(1200, 4)}
+    head = {f"base_model.model.lm_head.{part}.weight": values for part, values in factors.items()}
+    adapter(tmp_path / "head", head, target_modules=["lm_head"])
+    with pytest.raises(
+        InputError, match=r"it changes lm_head\.weight, which the model has as embe"
+    ):
+        resolve(source, tmp_path / "head")
 
 
 def test_an_adapter_of_another_model_of_the_hub_is_refused(

@@ -104,16 +104,7 @@ TWO_KINDS = {"config_groups": {**WITH_PARTS["packed"].said["config_groups"], **S
         ("packed", {"transform_config": {"a": 1}}, "with transform_config"),
         ("packed", {"sparsity_config": {"format": "sparse-bitmask"}}, "with sparsity_config spars"),
         ("packed", {"config_groups": {}}, "with 0 kinds of weights"),
-        (
-            "packed",
-            {
-                "config_groups": {
-                    **WITH_PARTS["packed"].said["config_groups"],
-                    "1": OTHER_GROUPS["0"],
-                }
-            },
-            "with 2 kinds of weights",
-        ),
+        ("packed", TWO_KINDS, "with 2 kinds of weights"),
     ],
 )
 def test_settings_that_are_not_followed_are_refused_before_weights_are_looked_for(
