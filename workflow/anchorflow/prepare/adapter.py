@@ -1,8 +1,8 @@
 """LoRA adapters in peft's format, merged into the weights of the model that they were trained on.
 
 Of a linear layer's weight W, [out, in], the merged one is W + s·B·A, with A [r, in] and B [out, r].
-The scale s is lora_alpha / r, or lora_alpha / √r with use_rslora. Source: Hu et al. 2022, section
-4.1; Kalajdzievski 2023. Other tensors of the file take the place of the model's.
+The scale s is lora_alpha / r (arXiv:2106.09685, section 4.1), or lora_alpha / √r with use_rslora
+(arXiv:2312.03732). Other tensors of the file take the place of the model's.
 """
 
 import json

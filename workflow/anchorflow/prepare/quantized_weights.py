@@ -265,7 +265,7 @@ def _fp8_refused(told: Told) -> str | None:
             return f"weight_block_size {other}, neither two positive whole numbers nor null"
 
 
-# GPTQ (Frantar et al. 2023): integers of a column in one word, and a scale and zero per group of
+# GPTQ (arXiv:2210.17323): integers of a column in one word, and a scale and zero per group of
 # inputs. The first version of its files holds zeros less 1.
 
 
@@ -303,7 +303,7 @@ def _gptq_refused(told: Told) -> str | None:
     return None if form in ("gptq", "gptq_v2") else f"checkpoint_format {form}"
 
 
-# AWQ (Lin et al. 2024), as AutoAWQ writes it for matrix products (gemm): integers of a row in one
+# AWQ (arXiv:2306.00978), as AutoAWQ writes it for matrix products (gemm): integers of a row in one
 # word, in this order.
 _AWQ_ORDER = [0, 4, 1, 5, 2, 6, 3, 7]  # where in its word the next entry is
 
@@ -329,7 +329,7 @@ def _awq_refused(told: Told) -> str | None:
     return None
 
 
-# bitsandbytes (Dettmers et al. 2022, 2023): 8 bits with a scale per row, or 4 bits that count
+# bitsandbytes (arXiv:2208.07339, arXiv:2305.14314): 8 bits with a scale per row, or 4 bits that count
 # entries of a table, with a scale per block, which may be quantized itself.
 _STATES = tuple(f"weight.quant_state.bitsandbytes__{kind}" for kind in ("nf4", "fp4"))
 
@@ -430,7 +430,7 @@ def _compressed_refused(told: Told) -> str | None:
 
 _COMPRESSED = ("pack-quantized", "int-quantized", "float-quantized", "naive-quantized")
 
-# MXFP4 (Open Compute Project 2023), as gpt-oss has it: floats of 4 bits, two in a byte, and a power
+# MXFP4 (arXiv:2310.10537), as gpt-oss has it: floats of 4 bits, two in a byte, and a power
 # of 2 per block of 32. Experts are transposed.
 _FP4 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
 
