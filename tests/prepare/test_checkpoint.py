@@ -16,6 +16,7 @@ from anchorflow.prepare.checkpoint import (
     check_gguf_tensors,
     check_tensors,
     check_tied,
+    model_directory,
     stored_tensors,
 )
 from tiny_models import FAMILIES, tiny_model
@@ -194,3 +195,16 @@ def test_tensors_of_a_gguf_file_that_are_passed_over_are_named(tmp_path: Path) -
     check({})
     with pytest.raises(InputError, match=r"^models\.tiny: its GGUF file has rope_freqs\.weight, w"):
         check({"rope_freqs.weight": np.ones(4, np.float32)})
+
+
+def test_a_gguf_file_without_a_checksum_is_read_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    settings = {"source": "gguf", "files": [str(tmp_path / "m.gguf")]}
+    with model_directory("tiny", settings, weights=False) as (folder, more):
+        assert (folder / more["gguf_file"]).read_bytes() == b"GGUF"
+    settings["sha256"] = "0" * 64
+    with (
+        pytest.raises(InputError, match=r"models\.tiny\.sha256: the GGUF file has the checksum "),
+        model_directory("tiny", settings, weights=False),
+    ):
+        pass

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, Mxfp4Config
 
@@ -192,6 +193,26 @@ def test_large_checkpoints_are_written_in_several_files_with_an_index(
     from_fp8(16)(expected := load_file(tiny_model_directory / "model.safetensors"))
     found = dict(open_model(tmp_path / "model", CPU).named_parameters())
     assert all(found[name].equal(expected[name]) for name in expected)
+
+
+def test_a_full_disk_is_not_taken_for_damaged_weights(
+    tiny_model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise SafetensorError("No space left on device (os error 28)")
+
+    monkeypatch.setattr("anchorflow.prepare.quantized_weights.save_file", full)
+    rewritten(tiny_model_directory, tmp_path, to_fp8(16), quantization_config=FP8)
+    with pytest.raises(InputError, match=r"model: no space left on the device; free some space"):
+        resolve(tmp_path)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_file_that_is_cut_off_is_told(tiny_model_directory: Path, tmp_path: Path) -> None:
+    rewritten(tiny_model_directory, tmp_path, to_fp8(16), quantization_config=FP8)
+    file = tmp_path / "source" / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    assert "can't be read" in refused(tmp_path)
 
 
 def test_experts_in_fp8_are_dequantized_before_they_are_joined(

@@ -116,8 +116,7 @@ def _weights_of(
         return {"directory": str(directory.resolve()), "weights": found}
     check_conversion(name, config, dtype)
     log.info("Dequantizing the weights in %s; this happens once.", directory)
-    with damage_reported(name, directory):
-        dequantize(name, quantization, directory, getattr(torch, dtype), target)
+    dequantize(name, quantization, directory, getattr(torch, dtype), target)
     check_tied(name, config, target, directory)
     check_tensors(name, config, stored_tensors(name, target), directory)
     source = {"format": quantization.method, "directory": str(directory.resolve())}

@@ -21,6 +21,7 @@ from transformers.pytorch_utils import Conv1D
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from anchorflow.config.errors import InputError
+from anchorflow.model.opening import damage_reported
 from anchorflow.prepare.checkpoint import ENTRIES, Stored, is_derived, weight_files
 
 _FP8, _FLOATS = (
@@ -114,16 +115,16 @@ def dequantize(
     All other tensors stay as they are stored.
     """
     with contextlib.ExitStack() as opened:
-        files = [
-            opened.enter_context(safe_open(directory / file, "pt"))
-            for file in weight_files(directory)
-        ]
-        where = {tensor: file for file in files for tensor in file.keys()}  # noqa: SIM118
-        stored = {
-            tensor: Stored(part.get_dtype(), tuple(part.get_shape()))
-            for tensor, file in where.items()
-            if (part := file.get_slice(tensor)) is not None
-        }
+        where: dict[str, Any] = {}
+        with damage_reported(name, directory):
+            for path in (directory / file for file in weight_files(directory)):
+                file = opened.enter_context(safe_open(path, "pt"))
+                where |= dict.fromkeys(file.keys(), file)
+            slices = {tensor: file.get_slice(tensor) for tensor, file in where.items()}
+            stored = {
+                tensor: Stored(part.get_dtype(), tuple(part.get_shape()))
+                for tensor, part in slices.items()
+            }
         weights = _grouped(name, quantization, stored)
         used = {tensor for parts in weights.values() for tensor in parts.values()}
         plain = {tensor: part for tensor, part in stored.items() if tensor not in used}
@@ -137,20 +138,26 @@ def dequantize(
             )
         check_unquantized(name, plain)
 
+        def read(tensor: str) -> Tensor:
+            with damage_reported(name, directory):
+                values: Tensor = where[tensor].get_tensor(tensor)
+                return values
+
         def tensors() -> Iterator[tuple[str, Tensor]]:
             for tensor in plain:
-                yield tensor, where[tensor].get_tensor(tensor)
+                yield tensor, read(tensor)
             for weight, parts in weights.items():
-                read = {end: where[tensor].get_tensor(tensor) for end, tensor in parts.items()}
+                stored_parts = {end: read(tensor) for end, tensor in parts.items()}
                 try:
-                    yield weight, form.unpack(read, quantization.told).to(dtype)
-                except (ValueError, RuntimeError, IndexError) as error:
+                    whole = form.unpack(stored_parts, quantization.told)
+                except (ValueError, RuntimeError, IndexError, KeyError) as error:
                     shapes = ", ".join(f"{t} {list(stored[t].shape)}" for t in parts.values())
                     raise InputError(
                         f"models.{name}: {shapes} are no weight in the format "
                         f"{quantization.method} ({str(error).splitlines()[0]}); replace the "
                         f"weights with a complete copy, or {_REMEDY}."
                     ) from None
+                yield weight, whole.to(dtype)
 
         _write(tensors(), target)
 
@@ -329,8 +336,8 @@ def _awq_refused(told: Told) -> str | None:
     return None
 
 
-# bitsandbytes (arXiv:2208.07339, arXiv:2305.14314): 8 bits with a scale per row, or 4 bits that count
-# entries of a table, with a scale per block, which may be quantized itself.
+# bitsandbytes (arXiv:2208.07339, arXiv:2305.14314): 8 bits with a scale per row, or 4 bits that are
+# indices of a table, with a scale per block, which may be quantized itself.
 _STATES = tuple(f"weight.quant_state.bitsandbytes__{kind}" for kind in ("nf4", "fp4"))
 
 
