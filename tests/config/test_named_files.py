@@ -35,7 +35,7 @@ def test_the_line_for_an_adapter_without_its_model_is_told(
     with pytest.raises(InputError) as error:
         local_model("tiny", str(tmp_path))
     line = f"models: {{tiny: {{{base}, adapter: {tmp_path}}}}}."
-    assert str(error.value).endswith(f"has an adapter without its model; name both, as in {line}")
+    assert str(error.value).endswith(f"is an adapter without its model; name both, as in {line}")
 
 
 def content_of(path: Path) -> str:

@@ -208,3 +208,17 @@ def test_a_gguf_file_without_a_checksum_is_read_as_it_is(tmp_path: Path) -> None
         model_directory("tiny", settings, weights=False),
     ):
         pass
+
+
+def test_an_adapter_of_the_hub_without_its_model_is_told_with_the_line_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = '{"base_model_name_or_path": "org/base"}'
+    (tmp_path / "adapter_config.json").write_text(described, encoding="utf-8")
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: tmp_path)
+    settings = {"source": "hub", "repository": "org/lora", "revision": "a" * 40}
+    with (
+        pytest.raises(InputError, match=r"\{repository: org/base, adapter: org/lora\}\}\.$"),
+        model_directory("tiny", settings, weights=False),
+    ):
+        pass

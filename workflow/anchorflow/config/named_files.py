@@ -41,17 +41,22 @@ def packaged(key: str, path: str) -> Path:
 def local_model(name: str, path: str) -> Path:
     """The directory of the local model called ``name``."""
     directory = Path(path)
-    if _has(directory, "adapter_config.json") and not _has(directory, "config.json"):
-        raise InputError(
-            f"models.{name}.path: {path!r} has an adapter without its model; name both, as in "
-            f"models: {{{name}: {{{_base_of(directory)}, adapter: {path}}}}}."
-        )
+    check_no_adapter(name, directory, path)
     if not _has(directory, "config.json"):
         raise InputError(
             f"models.{name}.path: {path!r} is not a model directory (it has no config.json); "
             "correct the path, which is relative to the working directory."
         )
     return directory
+
+
+def check_no_adapter(name: str, directory: Path, written: str) -> None:
+    """Refuse an adapter in place of a model, which the configuration has ``written`` so."""
+    if _has(directory, "adapter_config.json") and not _has(directory, "config.json"):
+        raise InputError(
+            f"models.{name}: {written!r} is an adapter without its model; name both, as in models: "
+            f"{{{name}: {{{_base_of(directory)}, adapter: {written}}}}}."
+        )
 
 
 def local_adapter(key: str, path: str) -> Path:

@@ -20,7 +20,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAF
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError, disk_is_full, is_out_of_memory
-from anchorflow.config.named_files import local_model, packaged
+from anchorflow.config.named_files import check_no_adapter, local_model, packaged
 from anchorflow.model.layers import decoder_layers
 from anchorflow.model.opening import check_complete, damage_reported
 
@@ -66,7 +66,9 @@ def model_directory(
         yield local_model(name, settings["path"]), {}
     else:
         patterns = [*_CONFIGURATION_FILES, *(["*.safetensors"] if weights else [])]
-        yield download(f"models.{name}", settings, patterns), {}
+        directory = download(f"models.{name}", settings, patterns)
+        check_no_adapter(name, directory, settings["repository"])
+        yield directory, {}
 
 
 def download(key: str, settings: Mapping[str, Any], patterns: list[str]) -> Path:

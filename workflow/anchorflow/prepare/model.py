@@ -41,11 +41,12 @@ def resolve_model(
     """Prepare a model's weights, check them, and describe them in ``model.json``.
 
     Quantized weights are dequantized into safetensors files in ``folder``; other weights from
-    the Hub stay in its cache and local ones where they are, and ``model.json`` points there. Before
-    any are read, the names and shapes of all tensors are compared with the model's. The model is
-    then opened and compared with itself under transformers' eager attention. ``model.json`` has the
-    checksums of all files, so that a job that opens the model later can verify them. An adapter is
-    merged into the weights, which are then in ``folder`` too.
+    the Hub stay in its cache and local ones where they are, and ``model.json`` points there. An
+    adapter is merged into the weights, which are then in ``folder`` too. The names and shapes of
+    all tensors are compared with the model's, before any are read or, of quantized ones, once they
+    are dequantized. The model is then opened and compared with itself under transformers' eager
+    attention. ``model.json`` has the checksums of all files, so that a job that opens the model
+    later can verify them.
     """
     config = AutoConfig.from_pretrained(tokenizer, trust_remote_code=False)
     adapter, dtype = settings.get("adapter"), settings["dtype"]

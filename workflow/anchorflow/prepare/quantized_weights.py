@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, PretrainedConfig
 from transformers.pytorch_utils import Conv1D
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
-from anchorflow.config.errors import InputError
+from anchorflow.config.errors import InputError, is_out_of_memory
 from anchorflow.model.opening import damage_reported
 from anchorflow.prepare.checkpoint import ENTRIES, Stored, is_derived, weight_files
 
@@ -129,8 +129,9 @@ def dequantize(
         used = {tensor for parts in weights.values() for tensor in parts.values()}
         plain = {tensor: part for tensor, part in stored.items() if tensor not in used}
         form = FORMATS[quantization.method]
-        stems = tuple(weight.removesuffix(form.result) for weight in weights)
-        plain = {t: part for t, part in plain.items() if not _is_dropped(t, stems, form.dropped)}
+        for weight in weights:  # of activations, which stay as they are
+            for end in form.dropped:
+                plain.pop(weight.removesuffix(form.result) + end, None)
         if both := sorted(plain.keys() & weights.keys()):
             raise InputError(
                 f"models.{name}: {directory} has {both[0]} twice, plain and quantized; replace it "
@@ -151,6 +152,8 @@ def dequantize(
                 try:
                     whole = form.unpack(stored_parts, quantization.told)
                 except (ValueError, RuntimeError, IndexError, KeyError) as error:
+                    if is_out_of_memory(error):
+                        raise
                     shapes = ", ".join(f"{t} {list(stored[t].shape)}" for t in parts.values())
                     raise InputError(
                         f"models.{name}: {shapes} are no weight in the format "
@@ -160,10 +163,6 @@ def dequantize(
                 yield weight, whole.to(dtype)
 
         _write(tensors(), target)
-
-
-def _is_dropped(tensor: str, stems: tuple[str, ...], dropped: tuple[str, ...]) -> bool:
-    return any(tensor.endswith(end) and tensor.removesuffix(end) in stems for end in dropped)
 
 
 def _grouped(
