@@ -145,19 +145,22 @@ def test_whole_floats_are_labels(tmp_path: Path) -> None:
     assert settings["values"] == [0, 1]
 
 
-def test_models_are_folders_or_pinned(tmp_path: Path) -> None:
+def test_folders_files_and_models_of_the_hub_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
+    (tmp_path / "model.gguf").touch()
     study = tmp_path / "study"
-    local = model_settings(str(tmp_path / "model"), None, study)
-    assert local == {"source": "local", "path": "../model"}
-    hub = {"source": "hub", "repository": "owner/name", "revision": "abc"}
-    assert model_settings("owner/name", "abc", study) == hub
-    with pytest.raises(InputError, match=r"--revision: .*model is a folder, which has none"):
-        model_settings(str(tmp_path / "model"), "abc", study)
-    with pytest.raises(InputError, match="owner/name: a model of the Hub needs its revision"):
-        model_settings("owner/name", None, study)
-    with pytest.raises(InputError, match="/nowhere: no such folder"):
-        model_settings("/nowhere", None, study)
+    folder, file = (str(tmp_path / name) for name in ("model", "model.gguf"))
+    assert model_settings(folder, None, study) == {"path": "../model"}
+    assert model_settings(file, None, study) == {"files": ["../model.gguf"]}
+    assert model_settings("owner/name", None, study) == {"repository": "owner/name"}
+    hub = {"repository": "owner/name", "revision": "v1"}
+    assert model_settings("owner/name", "v1", study) == hub
+    for path, kind in ((folder, "a folder"), (file, "a file")):
+        with pytest.raises(InputError, match=f"--revision: .* is {kind}, which has none"):
+            model_settings(path, "abc", study)
+    for nothing in ("/nowhere", "models/nothing.gguf", "a/b/c", "./model"):
+        with pytest.raises(InputError, match=f"{nothing}: no such folder or file"):
+            model_settings(nothing, None, study)
 
 
 def test_a_configuration_is_written_once_and_only_if_it_is_valid(

@@ -9,15 +9,33 @@ from anchorflow.config import named_files
 from anchorflow.config.errors import InputError
 from anchorflow.config.named_files import local_model, packaged
 
+HERE = Path(__file__).parent
+
 
 def test_a_path_without_package_stays_as_it_is() -> None:
     assert packaged("encoder.path", "models/mine") == Path("models/mine")
 
 
-def test_adapters_without_their_model_are_told_how_to_merge(tmp_path: Path) -> None:
-    (tmp_path / "adapter_config.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(InputError, match=r"adapters without their model; .*merge_and_unload\(\)"):
+@pytest.mark.parametrize(
+    ("described", "base"),
+    [
+        ("{}", "repository: owner/name"),
+        ("[", "repository: owner/name"),
+        ('{"base_model_name_or_path": "org/base"}', "repository: org/base"),
+        (
+            f'{{"base_model_name_or_path": "{Path(__file__).parent}"}}',
+            f"path: {Path(__file__).parent}",
+        ),
+    ],
+)
+def test_the_line_for_an_adapter_without_its_model_is_told(
+    tmp_path: Path, described: str, base: str
+) -> None:
+    (tmp_path / "adapter_config.json").write_text(described, encoding="utf-8")
+    with pytest.raises(InputError) as error:
         local_model("tiny", str(tmp_path))
+    line = f"models: {{tiny: {{{base}, adapter: {tmp_path}}}}}."
+    assert str(error.value).endswith(f"is an adapter without its model; name both, as in {line}")
 
 
 def content_of(path: Path) -> str:

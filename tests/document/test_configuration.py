@@ -37,7 +37,7 @@ def test_every_key_of_the_schema_has_a_row_or_a_section() -> None:
 def test_kinds_defaults_and_requirements_are_written_out() -> None:
     page = configuration_page()
     for row in (
-        "| `models.<name>.source` | `hub`, `local` or `gguf` | required | ",
+        "| `models.<name>.source` | `hub`, `local` or `gguf` | none | ",
         "| `models.<name>.memory` | integer, ≥ 100 | `4000` | ",
         "| `tasks.<name>.train` | string | required for `local` and `hub` | ",
         "| `tasks.<name>.labels` | list of at least 2 distinct values (string) | required | ",

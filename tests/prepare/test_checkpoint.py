@@ -16,6 +16,7 @@ from anchorflow.prepare.checkpoint import (
     check_gguf_tensors,
     check_tensors,
     check_tied,
+    model_directory,
     stored_tensors,
 )
 from tiny_models import FAMILIES, tiny_model
@@ -153,14 +154,14 @@ def test_another_head_than_the_tied_one_is_told(family: str, tmp_path: Path) -> 
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     weights["lm_head.weight"] = model.get_input_embeddings().weight.detach().clone()
     save_file(weights, tmp_path / "model.safetensors")
-    check_tied("tiny", model.config, tmp_path)
+    check_tied("tiny", model.config, tmp_path, tmp_path)
     weights["lm_head.weight"] += 1
     save_file(weights, tmp_path / "model.safetensors")
     said = 'stores another head, lm_head.weight; write "tie_word_embeddings": false into'
     with pytest.raises(InputError, match=said):
-        check_tied("tiny", model.config, tmp_path)
+        check_tied("tiny", model.config, tmp_path, tmp_path)
     model.config.tie_word_embeddings = False
-    check_tied("tiny", model.config, tmp_path)
+    check_tied("tiny", model.config, tmp_path, tmp_path)
 
 
 NAMES = (
@@ -194,3 +195,30 @@ def test_tensors_of_a_gguf_file_that_are_passed_over_are_named(tmp_path: Path) -
     check({})
     with pytest.raises(InputError, match=r"^models\.tiny: its GGUF file has rope_freqs\.weight, w"):
         check({"rope_freqs.weight": np.ones(4, np.float32)})
+
+
+def test_a_gguf_file_without_a_checksum_is_read_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    settings = {"source": "gguf", "files": [str(tmp_path / "m.gguf")]}
+    with model_directory("tiny", settings, weights=False) as (folder, more):
+        assert (folder / more["gguf_file"]).read_bytes() == b"GGUF"
+    settings["sha256"] = "0" * 64
+    with (
+        pytest.raises(InputError, match=r"models\.tiny\.sha256: the GGUF file has the checksum "),
+        model_directory("tiny", settings, weights=False),
+    ):
+        pass
+
+
+def test_an_adapter_of_the_hub_without_its_model_is_told_with_the_line_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = '{"base_model_name_or_path": "org/base"}'
+    (tmp_path / "adapter_config.json").write_text(described, encoding="utf-8")
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: tmp_path)
+    settings = {"source": "hub", "repository": "org/lora", "revision": "a" * 40}
+    with (
+        pytest.raises(InputError, match=r"\{repository: org/base, adapter: org/lora\}\}\.$"),
+        model_directory("tiny", settings, weights=False),
+    ):
+        pass

@@ -35,7 +35,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.asked.append(f"{self.command} {self.path}")
         if parts[0] == "api":
             parts = parts[1:]
-        if len(parts) < 3 or parts[0] != "datasets":
+        if parts[0] not in ("datasets", "models"):  # files of models have no such prefix
+            parts = ["models", *parts]
+        if len(parts) < 3:
             return self._refuse("RepoNotFound")
         repository, (verb, revision, *path) = "/".join(parts[1:3]), (*parts[3:], "", "")[:99]
         revisions = self.server.repositories.get(repository)
@@ -120,7 +122,7 @@ class _Hub(ThreadingHTTPServer):
 
 @contextmanager
 def hub(repositories: Repositories, branches: Mapping[str, str]) -> Iterator[_Hub]:
-    """Serve repositories of data sets for the block: the content of every file by commit.
+    """Serve repositories of data sets or models for the block: all files' contents by commit.
 
     All repositories have the same branches, of which the commits are given.
     """

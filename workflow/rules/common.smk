@@ -22,8 +22,9 @@ from anchorflow.config.configuration import (
 )
 from anchorflow.config.errors import InputError
 from anchorflow.config.text_fields import fields_of
-from anchorflow.config.job_environment import share_with_jobs
+from anchorflow.config.job_environment import is_job, share_with_jobs
 from anchorflow.config.named_files import contents_of, files_of_texts
+from anchorflow.config.named_models import files_of_model
 from anchorflow.config.places import (
     PACKAGE,
     REPOSITORY,
@@ -50,6 +51,7 @@ from anchorflow.config.stages import (
     texts_of,
     texts_summarized,
 )
+from anchorflow.store.pinned_revisions import pin
 
 share_with_jobs(PACKAGE.parent)
 
@@ -57,6 +59,8 @@ try:
     for file in configuration_files():
         check_keys(file)
     complete_configuration(config, WORKFLOW / "schemas/config.schema.yaml")
+    for looked_up in pin(config, may_look_up=not is_job()):
+        logger.info(looked_up)
 except InputError as error:
     raise WorkflowError(str(error))
 

@@ -51,13 +51,8 @@ def samples_spec(wildcards):
 
 
 def model_files(wildcards):
-    """A local model's files are inputs, so that Snakemake tracks them."""
-    model = model_settings(wildcards)
-    if model["source"] != "local":
-        return []
-    folder = Path(model["path"])
-    kinds = ("*.json", "*.jinja", "*.txt", "*.model", "*.safetensors")
-    return sorted(str(path) for kind in kinds for path in folder.glob(kind))
+    """Files of a model that nothing pins are inputs, so that Snakemake tracks them."""
+    return files_of_model(base_of(wildcards.model), model_settings(wildcards))
 
 
 def files_of_encoder(path):

@@ -34,6 +34,7 @@ from anchorflow.config.configuration import asked, complete_configuration
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import REPOSITORY, WORKFLOW
 from anchorflow.config.stages import PRESENTED
+from anchorflow.store.pinned_revisions import pin
 from anchorflow.summary.page import page_of
 
 _DRY = {"-n", "--dry-run", "--dryrun"}
@@ -62,9 +63,13 @@ def init(
     folder: Annotated[Path, typer.Argument(help="A new folder for the run.")] = Path("study"),
     model: Annotated[
         str | None,
-        typer.Option(help="A folder that save_pretrained wrote, or owner/name on the Hub."),
+        typer.Option(
+            help="A folder that save_pretrained wrote, a GGUF file, or owner/name on the Hub."
+        ),
     ] = None,
-    revision: Annotated[str | None, typer.Option(help="The commit of a model of the Hub.")] = None,
+    revision: Annotated[
+        str | None, typer.Option(help="A commit, tag or branch of a model of the Hub.")
+    ] = None,
     train: Annotated[Path | None, typer.Option(help="A file of labeled texts.")] = None,
     test: Annotated[
         Path | None, typer.Option(help="Another one for tests; otherwise, a fifth of the first.")
@@ -96,7 +101,7 @@ def init(
         raise InputError(f"{without[0]} goes with --train; name the file of training texts.")
     models = {"gemma-3-270m": packaged("models", "gemma-3-270m")}
     if model is not None:
-        name = name_of(Path(model).resolve().name, "model")
+        name = name_of(Path(model).resolve().name.removesuffix(".gguf"), "model")
         models = {name: model_settings(model, revision, folder)}
     tasks = {"reviews": packaged("tasks", "reviews")}
     parts: dict[str, pl.DataFrame] = {}
@@ -180,6 +185,7 @@ def summary(folder: Folder = Path()) -> None:
 def cite(folder: Folder = Path()) -> None:
     """Print BibTeX of this software and of the works, models, and data sets that a run uses."""
     config = _enter(folder)
+    pin(config)
     used = [name for name, shown in PRESENTED.items() if _is_asked_for(shown.asked_for, config)]
     print(bibtex(used, [*config["models"].items(), *config["tasks"].items()], config))
 

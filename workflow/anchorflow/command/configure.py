@@ -15,6 +15,7 @@ import yaml
 from anchorflow.config.configuration import complete_configuration
 from anchorflow.config.errors import InputError
 from anchorflow.config.named_files import files_of_texts
+from anchorflow.config.named_models import HUB_NAME
 from anchorflow.config.places import REPOSITORY, WORKFLOW
 from anchorflow.prepare.samples import compared, compared_texts, draw_samples
 from anchorflow.prepare.text_sources import read_file
@@ -31,7 +32,6 @@ _HEAD = """\
 """
 _COLUMNS = {"text": "text", "label": "label"}
 _TEST_SHARE, _MOST_TEST_TEXTS = 0.2, 1000
-_HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 class Texts(NamedTuple):
@@ -121,22 +121,22 @@ def _as_json(value: Any) -> str:
 
 
 def model_settings(model: str, revision: str | None, folder: Path) -> dict[str, Any]:
-    """The entry under ``models`` for a folder that transformers wrote, or a model of the Hub."""
-    if Path(model).is_dir():
+    """The entry under ``models`` for a folder, a GGUF file, or a model of the Hub."""
+    is_file = Path(model).is_file() and model.lower().endswith(".gguf")
+    if is_file or Path(model).is_dir():
         if revision is not None:
-            raise InputError(f"--revision: {model} is a folder, which has none; leave it out.")
-        return {"source": "local", "path": os.path.relpath(model, folder)}
-    if not _HUB.fullmatch(model):
+            raise InputError(
+                f"--revision: {model} is {'a file' if is_file else 'a folder'}, which has none; "
+                "leave it out."
+            )
+        path = os.path.relpath(model, folder)
+        return {"files": [path]} if is_file else {"path": path}
+    if not HUB_NAME.fullmatch(model) or model.lower().endswith(".gguf"):
         raise InputError(
-            f"{model}: no such folder; name one that save_pretrained wrote, or a model of the Hub "
-            "as owner/name."
+            f"{model}: no such folder or file; name a folder that save_pretrained wrote, a GGUF "
+            "file, or a model of the Hub as owner/name."
         )
-    if revision is None:
-        raise InputError(
-            f"{model}: a model of the Hub needs its revision, so that it stays the same; add "
-            "--revision with a commit."
-        )
-    return {"source": "hub", "repository": model, "revision": revision}
+    return {"repository": model, **({} if revision is None else {"revision": revision})}
 
 
 def name_of(written: str, otherwise: str) -> str:

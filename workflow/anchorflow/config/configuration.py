@@ -16,7 +16,8 @@ from anchorflow.config.cell_names import OWN, SHUFFLED, cell_name, task_of, twin
 from anchorflow.config.checkpoints import check_trainings, with_checkpoints
 from anchorflow.config.errors import InputError
 from anchorflow.config.look_alikes import INVISIBLE, code_points, spellings
-from anchorflow.config.named_files import encoder_folder, files_of_texts, local_model
+from anchorflow.config.named_files import encoder_folder, files_of_texts
+from anchorflow.config.named_models import check_source, files_of_model, write_out
 from anchorflow.config.registry import entries, file_of, summary_of
 from anchorflow.config.stages import ANALYSES, folder_of
 from anchorflow.config.text_fields import TEXT, fields_of
@@ -132,6 +133,7 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
     schema = read_schema(schema_file)
     if "models" in config:
         config["models"] = with_checkpoints(config["models"])
+    write_out(config.get("models"))
     _validate(config, schema)
     columns = [task.get("columns", {}) for task in config["tasks"].values()]
     named = [of_task for of_task in columns if fields_of(of_task) and TEXT not in of_task]
@@ -141,9 +143,10 @@ def complete_configuration(config: dict[str, Any], schema_file: str | Path) -> N
     for section in ("models", "tasks"):
         _check_names(section, list(config[section]))
     for name, model in config["models"].items():
-        if model["source"] == "local":
-            _check_watched(f"models.{name}.path", model["path"])
-            local_model(name, model["path"])
+        _check_watched(f"models.{name}.path", model.get("path", ""))
+        check_source(f"models.{name}", model)
+        for file in files_of_model(name, model):
+            _check_watched(f"models.{name}", file)
     check_trainings(config["models"])
     _check_reserved("tasks", config["tasks"], "index.html", "the index of all pages")
     for name, task in config["tasks"].items():

@@ -28,3 +28,8 @@ def share_with_jobs(folder: Path) -> None:
     else:
         os.environ[RUN] = str(os.getpid())
     os.environ[PLANNED] = str(time.time())
+
+
+def is_job() -> bool:
+    """Whether this process of Snakemake was started by another one, to run its jobs."""
+    return " --mode " in " ".join(sys.argv)

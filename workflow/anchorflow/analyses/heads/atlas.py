@@ -12,7 +12,7 @@ from anchorflow.analyses.heads import DEFINITIONS
 from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.store.replacing import replacing
 
-_KEPT = ("name", "repository", "revision", "sha256", "dtype", "architecture")
+_KEPT = ("name", "repository", "revision", "sha256", "adapter", "dtype", "architecture")
 
 
 def atlas(
