@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError
+from anchorflow.model.architectures import needs_whole_prompts
 from anchorflow.model.attention_function import (
     Attention,
     AttentionCall,
@@ -23,6 +24,7 @@ from anchorflow.model.attention_function import (
     adopt,
     eager_in_float32,
     intervene,
+    known_positions,
     plain_attention,
 )
 from anchorflow.model.layers import positions_from
@@ -80,24 +82,27 @@ def check_against_eager(name: str, folder: str | Path) -> dict[str, float]:
         )
     adopt(model)
     whole = _last_states(model, input_ids)
-    prefix = compute_prefix(model, input_ids[0, :half].tolist())
-    first = _FirstLayer()
-    with intervene(prefix, first):
-        after = _last_states(model, input_ids[:, half:], half)
-    _check_finite(name, whole, after)
-    eps = torch.finfo(getattr(torch, card["dtype"])).eps
-    moved = max(
-        _relative(prefix.layers[first.layer].key, layers.first.key[:, :, :half]),
-        _relative(first.key, layers.first.key[:, :, half:]),
-        _relative(first.query, layers.first.query[:, :, half:]),
-    )
-    if not moved <= max(_EXACT, eps):
-        raise InputError(
-            f"{kind}: with a shared prefix, queries and keys of the first layer differ by "
-            f"{moved:.1e} from those of the whole prompt, where {max(_EXACT, eps):.0e} is allowed, "
-            f"so their positions differ; {_REMEDY}."
+    _check_finite(name, whole)
+    difference = _relative(whole, exact)
+    if not needs_whole_prompts(model):
+        prefix = compute_prefix(model, input_ids[0, :half].tolist())
+        first = _FirstLayer()
+        with intervene(prefix, first):
+            after = _last_states(model, input_ids[:, half:], half)
+        _check_finite(name, after)
+        eps = torch.finfo(getattr(torch, card["dtype"])).eps
+        moved = max(
+            _relative(prefix.layers[first.layer].key, layers.first.key[:, :, :half]),
+            _relative(first.key, layers.first.key[:, :, half:]),
+            _relative(first.query, layers.first.query[:, :, half:]),
         )
-    difference = max(_relative(whole, exact), _relative(after, exact[half:]))
+        if not moved <= max(_EXACT, eps):
+            raise InputError(
+                f"{kind}: with a shared prefix, queries and keys of the first layer differ by "
+                f"{moved:.1e} from those of the whole prompt, where {max(_EXACT, eps):.0e} is "
+                f"allowed, so their positions differ; {_REMEDY}."
+            )
+        difference = max(difference, _relative(after, exact[half:]))
     rounding = max(_relative(eager, exact), _relative(rounded, exact))
     if not difference <= _ROUNDINGS * rounding + _EXACT:
         raise InputError(
@@ -144,6 +149,7 @@ class _Layers:
         self.first.attend(call, lambda _: expected)
         window, half = call.sliding_window, call.query.shape[2] // 2
         kind = "" if window is None else f" (sliding window of {window} tokens)"
+        kind += "" if call.chunk is None else f" (chunks of {call.chunk} tokens)"
         size = expected.abs().max()
 
         def compare(where: str, ours: Tensor, theirs: Tensor) -> None:
@@ -151,6 +157,8 @@ class _Layers:
             self.differences.append(_Difference(call.layer, kind + where, relative))
 
         compare("", plain_attention(call), expected)
+        if call.unselected is not None:
+            return  # keys are selected among all of a prompt
         behind = replace(
             call,
             query=call.query[:, :, half:],
@@ -177,7 +185,7 @@ def _compare_beyond_windows(model: PreTrainedModel, layers: _Layers) -> None:
         config, "attention_layers", [""] * config.num_hidden_layers
     )
     for window in sorted(set(windows)):
-        tokens = min(window + _BEYOND, config.max_position_embeddings)
+        tokens = min(window + _BEYOND, known_positions(config))
         if not _TOKENS < tokens <= _LONGEST:
             continue
         left = set(kinds)
@@ -210,15 +218,14 @@ def _random_prompt(model: PreTrainedModel, tokens: int) -> Tensor:
     """Token ids [1, T], at most ``tokens`` of them."""
     config = model.config.get_text_config()
     random = torch.Generator().manual_seed(0)
-    size = (1, min(config.max_position_embeddings, tokens))
+    size = (1, min(known_positions(config), tokens))
     return torch.randint(0, config.vocab_size, size, generator=random)
 
 
 def _last_states(model: PreTrainedModel, input_ids: Tensor, before: int = 0) -> Tensor:
     """Final hidden states of all tokens, [T, hidden], float32, at positions from ``before`` on."""
-    output = model.base_model(
-        input_ids, position_ids=positions_from(input_ids, before), use_cache=False
-    )
+    base = model.base_model if model.base_model is not model else model.get_decoder()
+    output = base(input_ids, position_ids=positions_from(input_ids, before), use_cache=False)
     states: Tensor = output.last_hidden_state[0].float()
     return states
 
