@@ -511,7 +511,7 @@ def _call(
 BIAS = "position_bias"  # an argument of some attention functions that ours does not follow
 
 
-def _chunk_of(module: nn.Module) -> int | None:
+def _chunk_of(module: Any) -> int | None:
     """The length of a layer's chunks, which only its configuration names."""
     config: Any = getattr(module, "config", None)
     kinds = getattr(config, "layer_types", None) or ()
@@ -600,10 +600,13 @@ def _code_of(module: nn.Module) -> CodeType | None:
     return code
 
 
-def attending(model: Any) -> list[nn.Module]:
+def attending(model: Any) -> list[Any]:
     """The modules of the text decoder whose attention is followed, lowest first."""
-    modules = model.get_decoder().modules()
-    return [m for m in modules if uses_interface(m) or type(m).__name__ in (*_BY_METHOD, *_INLINE)]
+    for part in (model.get_decoder(), model):  # a "decoder" may be a projection
+        known = (m for m in part.modules() if uses_interface(m) or type(m).__name__ in _ADAPTED)
+        if causal := [module for module in known if getattr(module, "is_causal", True)]:
+            return causal
+    return []
 
 
 def selects_keys(model: Any) -> bool:
@@ -643,18 +646,20 @@ class _Inline:
 
 
 def _by_head(module: Any, states: Tensor) -> Tensor:
-    return states.unflatten(-1, (-1, module.head_dim)).transpose(1, 2)
+    by_head: Tensor = states.unflatten(-1, (-1, module.head_dim))
+    return by_head.transpose(1, 2)
 
 
 def _split_bloom(module: Any, states: Tensor, _: Any) -> Sequence[Tensor]:
-    fused: Tensor = module.query_key_value(states)
-    return fused.unflatten(-1, (module.num_heads, 3, -1)).permute(3, 0, 2, 1, 4).unbind()
+    fused = module.query_key_value(states)
+    by_head: Tensor = fused.unflatten(-1, (module.num_heads, 3, -1))
+    return by_head.permute(3, 0, 2, 1, 4).unbind()
 
 
 def _split_falcon(module: Any, states: Tensor, rotary: Any) -> Sequence[Tensor]:
     split = module._split_heads(module.query_key_value(states))  # private: three variants
     query, key, value = (part.transpose(1, 2) for part in split)
-    return *_file_of(module).apply_rotary_pos_emb(query, key, *rotary), value
+    return [*_file_of(module).apply_rotary_pos_emb(query, key, *rotary), value]
 
 
 def _split_mpt(module: Any, states: Tensor, _: Any) -> Sequence[Tensor]:
@@ -687,6 +692,9 @@ _INLINE = {
     "MptAttention": _Inline(_split_mpt, "out_proj", "softmax_scale", _alibi_of_mpt),
     "XGLMAttention": _Inline(_split_xglm, "out_proj", "scaling"),
 }
+
+
+_ADAPTED = {*_BY_METHOD, *_INLINE}
 
 
 def _file_of(module: nn.Module) -> Any:

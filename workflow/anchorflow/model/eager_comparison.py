@@ -224,9 +224,15 @@ def _random_prompt(model: PreTrainedModel, tokens: int) -> Tensor:
 
 def _last_states(model: PreTrainedModel, input_ids: Tensor, before: int = 0) -> Tensor:
     """Final hidden states of all tokens, [T, hidden], float32, at positions from ``before`` on."""
-    base = model.base_model if model.base_model is not model else model.get_decoder()
-    output = base(input_ids, position_ids=positions_from(input_ids, before), use_cache=False)
-    states: Tensor = output.last_hidden_state[0].float()
+    own_base = model.base_model is model  # then it gives logits
+    output = model.base_model(
+        input_ids,
+        position_ids=positions_from(input_ids, before),
+        use_cache=False,
+        output_hidden_states=own_base,
+    )
+    last = output.hidden_states[-1] if own_base else output.last_hidden_state
+    states: Tensor = last[0].float()
     return states
 
 
