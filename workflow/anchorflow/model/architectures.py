@@ -3,7 +3,6 @@
 from typing import Any
 
 import torch
-from torch import nn
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_MASKED_LM_MAPPING,
@@ -12,7 +11,8 @@ from transformers import (
 )
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import BIAS, arguments_of, attending, selects_keys
+from anchorflow.model.attention_function import BIAS, arguments_of, attending
+from anchorflow.model.layers import decoder_layers
 
 # What only a name can tell.
 NOT_ADAPTED = {
@@ -46,7 +46,7 @@ def check_architecture(name: str, config: PretrainedConfig) -> None:
 def _reason_against(config: Any) -> str | None:
     if config.model_type in NOT_ADAPTED:
         return NOT_ADAPTED[config.model_type]
-    if config.is_encoder_decoder:
+    if getattr(type(config), "is_encoder_decoder", False):  # also where only the decoder is left
         return "attends to an encoder"
     if type(config) in MODEL_FOR_MASKED_LM_MAPPING or config.model_type in ENCODERS:
         return "attends in both directions"
@@ -61,15 +61,10 @@ def _reason_against(config: Any) -> str | None:
         return "does not run through transformers' attention interface"
     if any(BIAS in arguments_of(module) for module in modules):
         return "adds a position bias inside its attention"
+    if getattr(config.get_text_config(), "cross_attention_layers", None):
+        return "has layers that attend to images alone"
+    try:
+        decoder_layers(model)
+    except InputError:
+        return "does not keep as many layers in a list as it counts"
     return None
-
-
-def needs_whole_prompts(model: Any) -> bool:
-    """Whether attention depends on more of a prompt than the keys and values of its tokens.
-
-    Layers may select keys among all of a prompt, or convolve its tokens before they attend.
-    """
-    convolving = (
-        isinstance(part, nn.Conv1d) for layer in attending(model) for part in layer.modules()
-    )
-    return selects_keys(model) or any(convolving)

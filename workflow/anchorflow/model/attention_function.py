@@ -150,7 +150,8 @@ class AttentionCall:
         if self.chunk is not None:
             hidden |= key // self.chunk != query // self.chunk
         if self.unselected is not None:
-            if self.prefix is not None or self.positions is not None:
+            whole = self.query.shape[2], self.keys
+            if self.positions is not None or self.unselected.shape[2:] != whole:
                 raise InputError(
                     "this model selects by itself the tokens that it attends to, among all of a "
                     "prompt; leave out what lets tokens attend to kept keys, such as compression."
@@ -609,9 +610,12 @@ def attending(model: Any) -> list[Any]:
     return []
 
 
-def selects_keys(model: Any) -> bool:
-    """Whether a layer selects by itself the tokens that it attends to, among all of a prompt."""
-    return any(getattr(module, "indexer", None) is not None for module in attending(model))
+def selects_keys(config: Any) -> bool:
+    """Whether layers select by themselves the tokens that they attend to, among all of a prompt.
+
+    They do so by an indexer, of which transformers' configurations give the sizes.
+    """
+    return any(name.startswith("index") for name in vars(config.get_text_config()))
 
 
 # Classes that don't use the interface, by their name, and the options of their calls. The first
@@ -786,7 +790,7 @@ def adopt(model: nn.Module) -> None:
     for module, how, options in _inline(model):
         module.forward = MethodType(partial(_attend_inline, how, options), module)
     if any(map(uses_interface, model.modules())):
-        name = SELECTING if selects_keys(model) else IMPLEMENTATION
+        name = SELECTING if selects_keys(model.config) else IMPLEMENTATION
         model.set_attn_implementation(name)  # type: ignore[operator]
     model.register_forward_pre_hook(_check_call, with_kwargs=True)
 
@@ -803,7 +807,7 @@ def eager_in_float32(model: nn.Module, observe: Observer) -> Iterator[None]:
     eager attention under transformers' mask.
     """
     with contextlib.ExitStack() as undo:
-        ALL_ATTENTION_FUNCTIONS["eager"] = partial(_eager, observe, selects_keys(model))
+        ALL_ATTENTION_FUNCTIONS["eager"] = partial(_eager, observe, selects_keys(model.config))
         undo.callback(ALL_ATTENTION_FUNCTIONS.pop, "eager")
         for module, options in _by_method(model):
             module._attn = partial(_eager_method, observe, module, options)

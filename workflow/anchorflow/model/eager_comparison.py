@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.architectures import needs_whole_prompts
 from anchorflow.model.attention_function import (
     Attention,
     AttentionCall,
@@ -26,6 +25,7 @@ from anchorflow.model.attention_function import (
     intervene,
     known_positions,
     plain_attention,
+    selects_keys,
 )
 from anchorflow.model.layers import positions_from
 from anchorflow.model.opening import open_model, read_card
@@ -84,7 +84,7 @@ def check_against_eager(name: str, folder: str | Path) -> dict[str, float]:
     whole = _last_states(model, input_ids)
     _check_finite(name, whole)
     difference = _relative(whole, exact)
-    if not needs_whole_prompts(model):
+    if not selects_keys(model.config):
         prefix = compute_prefix(model, input_ids[0, :half].tolist())
         first = _FirstLayer()
         with intervene(prefix, first):
