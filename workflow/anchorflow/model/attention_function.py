@@ -67,6 +67,11 @@ _IN_CACHE = 2**19
 _ON_GPU = 2**24
 _CHUNK_BYTES = 24  # per element: at most six float32 matrices at once, in backward with a softcap
 
+_WHOLE = (
+    "this model selects by itself the tokens that it attends to, among all of a prompt; leave out "
+    "what lets tokens attend to kept keys, such as compression."
+)
+
 PADDING = 2**62  # after every query; a power of two, exact in the floats that torch pads with
 
 
@@ -152,10 +157,7 @@ class AttentionCall:
         if self.unselected is not None:
             whole = self.query.shape[2], self.keys
             if self.positions is not None or self.unselected.shape[2:] != whole:
-                raise InputError(
-                    "this model selects by itself the tokens that it attends to, among all of a "
-                    "prompt; leave out what lets tokens attend to kept keys, such as compression."
-                )
+                raise InputError(_WHOLE)
             there = self.unselected.to(rows.device)[..., keys]
             at = rows[:, None, :, None].expand(-1, there.shape[1], -1, there.shape[3])
             size = max(len(there), len(at))
@@ -740,8 +742,9 @@ def _attend_by_method(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **how: Any
 ) -> tuple[Tensor, None]:
     """Our attention function with the signature of a module's own ``_attn``; [B, H, T, D]."""
-    output, _ = _attend(module, query, key, value, None, **how)
-    return output.transpose(1, 2), None
+    # Some rotate queries and keys in float32, whatever the values' dtype.
+    output, _ = _attend(module, query, key, value.to(key.dtype), None, **how)
+    return output.transpose(1, 2).to(value.dtype), None
 
 
 def _attend_inline(
@@ -783,15 +786,26 @@ def _check_call(_: nn.Module, __: Any, given: dict[str, Any]) -> None:
         )
 
 
+def _check_whole(_: nn.Module, __: Any, given: dict[str, Any]) -> None:
+    """Reject tokens that do not begin a prompt, in a model that selects among all of a prompt."""
+    positions = given.get("position_ids")
+    if isinstance(positions, Tensor) and positions.min() > 0:
+        raise InputError(_WHOLE)
+
+
 def adopt(model: nn.Module) -> None:
     """Install our attention function in a model that was loaded with eager attention."""
     for module, options in _by_method(model):
         module._attn = MethodType(partial(_attend_by_method, **options), module)
     for module, how, options in _inline(model):
         module.forward = MethodType(partial(_attend_inline, how, options), module)
+    selecting = selects_keys(model.config)
     if any(map(uses_interface, model.modules())):
-        name = SELECTING if selects_keys(model.config) else IMPLEMENTATION
+        name = SELECTING if selecting else IMPLEMENTATION
         model.set_attn_implementation(name)  # type: ignore[operator]
+    if selecting:
+        base: Any = model.base_model
+        base.register_forward_pre_hook(_check_whole, with_kwargs=True)
     model.register_forward_pre_hook(_check_call, with_kwargs=True)
 
 
