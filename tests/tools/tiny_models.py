@@ -129,7 +129,7 @@ def tiny_model(family: str, eager: bool = False, vocabulary: int = VOCABULARY) -
         if parameter.dim() > 1:
             parameter.data.normal_(0, 0.25)
         elif name.endswith("sinks"):
-            parameter.data.normal_(0, 1)
+            parameter.data.normal_(3, 1)
     if not eager:
         adopt(model)
     model.requires_grad_(False)

@@ -612,6 +612,11 @@ def attending(model: Any) -> list[Any]:
     return []
 
 
+def has_sinks(model: Any) -> bool:
+    """Whether learned sinks share in the attention of some layers, whose rows then sum to less."""
+    return any("s_aux" in arguments_of(module) for module in attending(model))
+
+
 def selects_keys(config: Any) -> bool:
     """Whether layers select by themselves the tokens that they attend to, among all of a prompt.
 
