@@ -567,10 +567,29 @@ def _attend(
 
 
 def _attend_selected(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, _: Tensor | None, **options: Any
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
 ) -> tuple[Tensor, None]:
-    """Our attention function for a model whose indexers need transformers' causal mask."""
-    return _attend(module, query, key, value, None, **options)
+    """Our attention function for a model whose layers select keys, from transformers' mask.
+
+    They put their selection into the mask, or pass it on.
+    """
+    call = _left_out_by(attention_mask, _call(module, query, key, value, **options))
+    return _intervened(call, _in_force).transpose(1, 2).contiguous(), None
+
+
+def _left_out_by(mask: Tensor | None, call: AttentionCall) -> AttentionCall:
+    """A call without the keys that are hidden by a mask of floats, [1 or B, 1 or H, T, K]."""
+    if mask is None:
+        return call
+    left_out = mask[:, :: max(1, mask.shape[1] // call.key.shape[1])] < 0
+    if call.unselected is not None:
+        left_out = left_out | call.unselected
+    return replace(call, unselected=left_out)
 
 
 def _no_mask(*_: Any, **__: Any) -> None:
@@ -855,10 +874,7 @@ def _eager(
     mask = None if attention_mask is None else attention_mask.float()
     output: Tensor = eager(module, *exact, mask, **options)[0]
     call = _call(module, *exact, **options)
-    if selecting and mask is not None:  # of an indexer, whose choice is in the mask
-        per_key_head = max(1, mask.shape[1] // key.shape[1])
-        call = replace(call, unselected=mask[:, ::per_key_head] < 0)
-    observe(call, output.transpose(1, 2))
+    observe(_left_out_by(mask, call) if selecting else call, output.transpose(1, 2))
     return output.to(query.dtype), None
 
 
