@@ -29,7 +29,8 @@ from anchorflow.config.errors import InputError
 
 IMPLEMENTATION = "anchorflow"
 SELECTING = "anchorflow_selecting"  # the same for layers that select keys, from a causal mask
-_UNNAMED_CONTEXT = 2048  # of BLOOM, whose configurations may name none
+_CONTEXT_OF_BLOOM = 2048  # whose configurations may name none
+_UNLIMITED = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -738,7 +739,7 @@ def known_positions(config: Any) -> int:
     for name in ("max_position_embeddings", "max_seq_len", "seq_length"):
         if getattr(text, name, None):
             return int(getattr(text, name))
-    return _UNNAMED_CONTEXT
+    return _CONTEXT_OF_BLOOM if text.model_type == "bloom" else _UNLIMITED
 
 
 def _by_method(model: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
