@@ -255,7 +255,7 @@ def test_no_token_attends_beyond_the_beginning_of_its_chunk() -> None:
     rows = attention_rows(one, torch.arange(8).expand(2, -1))[0, 0] > 0
     first = [next(k for k in range(8) if row[k]) for row in rows]
     assert first == [0, 0, 0, 3, 3, 3, 6, 6]
-    assert (one.keys_of(4, 5), one.keys_of(7, 8)) == (slice(3, 5), slice(6, 8))
+    assert (one.keys_of(5, 6), one.keys_of(7, 8)) == (slice(3, 6), slice(6, 8))
 
 
 def test_the_selection_of_tokens_and_of_blocks_is_followed() -> None:
@@ -268,10 +268,10 @@ def test_the_selection_of_tokens_and_of_blocks_is_followed() -> None:
     class Sparse:
         indexer = type("Indexer", (), {"block_size": 2})
 
-    chosen = torch.tensor([[[[0, -1]], [[2, 1]]]])  # of two key heads, one query, two blocks
+    chosen = torch.tensor([[[[1, -1]], [[2, 1]]]])  # of two key heads, one query, two blocks
     blocks = _unselected(Sparse, 5, block_indices=chosen)
     assert blocks is not None
-    assert blocks[0, :, 0].int().tolist() == [[0, 0, 1, 1, 1], [1, 1, 0, 0, 0]]
+    assert blocks[0, :, 0].int().tolist() == [[1, 1, 0, 0, 1], [1, 1, 0, 0, 0]]
 
 
 def test_the_reference_leaves_a_model_as_it_was() -> None:

@@ -238,7 +238,8 @@ def _last_states(model: PreTrainedModel, input_ids: Tensor, before: int = 0) -> 
 
 def _relative(found: Tensor, expected: Tensor) -> float:
     """Root mean square difference of two tensors of one shape, relative to the second."""
-    return float((found.float() - expected.float()).norm() / expected.float().norm())
+    size = expected.float().norm().clamp(torch.finfo(torch.float32).tiny)  # 0 equals 0
+    return float((found.float() - expected.float()).norm() / size)
 
 
 def _check_finite(name: str, *states: Tensor) -> None:
