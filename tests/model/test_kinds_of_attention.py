@@ -18,6 +18,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import (
     Attention,
     AttentionCall,
+    Intervention,
     LayerPrefix,
     Positions,
     attending,
@@ -30,7 +31,7 @@ from anchorflow.model.attention_function import (
     row_chunks,
     selects_keys,
 )
-from anchorflow.model.batches import batches_of
+from anchorflow.model.batches import Batch, batches_of
 from anchorflow.model.beta_fit import Reweight
 from anchorflow.model.eager_comparison import check_against_eager
 from anchorflow.model.logits import target_logits
@@ -54,7 +55,7 @@ from tiny_models import (
 
 SELECTING = [kind for kind in KINDS if kind.startswith("selected")]
 OTHERS = [kind for kind in KINDS if kind not in SELECTING]
-BRIEFLY = ("sinks", "alibi", "rotary in line", "chunks")
+BRIEFLY = ("sinks", "alibi", "rotary in line", "chunks", "latent")
 
 
 class Plain:
@@ -144,31 +145,29 @@ def test_kept_positions_cuts_isolation_and_weights_equal_those_in_whole_matrices
     (batch,) = batches_of(table, 1000, torch.device("cpu"), PREFIX)
     tokens, rows = PREFIX + 11, torch.arange(PREFIX + 11)
 
-    def close(ours: Tensor, plain: Plain) -> None:
+    def close(plain: Plain, run: Batch, *ours: Intervention) -> None:
+        with intervene(*ours):
+            found = target_logits(model, run)
         with intervene(plain):
             expected = target_logits(model, full)
-        torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
-    with intervene():
-        close(target_logits(model, full), Plain())
+    close(Plain(), full)
     kept = torch.tensor([[0, 8, 9, 18, 28]])
     gone = torch.zeros(tokens, tokens, dtype=torch.bool)
     gone[PREFIX:, [t for t in range(PREFIX) if t not in kept[0]]] = True
-    with intervene(prefix.keep(dict.fromkeys(prefix.layers, kept))):
-        close(target_logits(model, batch), Plain(gone))
-    others = (rows[:, None] != rows) & torch.isin(rows, torch.tensor([8, 18]))[:, None]
+    close(Plain(gone), batch, prefix.keep(dict.fromkeys(prefix.layers, kept)))
+    isolated = torch.tensor([8, 18])
+    others = (rows[:, None] != rows) & torch.isin(rows, isolated)[:, None]
+    layers = range(model.config.num_hidden_layers)
     for variant in ("mask", "zero"):
         plain = Plain(others) if variant == "mask" else Plain(after=(~others).float())
-        layers = range(model.config.num_hidden_layers)
-        with intervene(Isolate(torch.tensor([8, 18]), layers, variant)):
-            close(target_logits(model, full), plain)
-        with intervene(Cut(others[None], layers, variant)):
-            close(target_logits(model, full), plain)
-    beta = random_beta(model)[:1].expand(model.config.num_hidden_layers, -1, -1)
-    factors = torch.ones(4 if kind != "alibi, 6 heads" else 6, tokens, tokens)
+        close(plain, full, Isolate(isolated, layers, variant))
+        close(plain, full, Cut(others[None], layers, variant))
+    beta = random_beta(model)[:1].expand(len(layers), -1, -1)
+    factors = torch.ones(beta.shape[1], tokens, tokens)
     factors[:, -1, [8, 18, 28]] = beta[0].exp()
-    with intervene(Reweight(beta, full.target_rows, full.label_words)):
-        close(target_logits(model, full), Plain(after=factors))
+    close(Plain(after=factors), full, Reweight(beta, full.target_rows, full.label_words))
 
 
 @pytest.mark.parametrize("kind", SELECTING)
