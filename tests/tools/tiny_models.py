@@ -75,7 +75,7 @@ _BLOCKS: dict[str, Any] = {
     **{"index_block_size": 4, "index_topk_blocks": 4, "index_local_blocks": 1, "index_n_heads": 2},
     **{"index_head_dim": 8, "head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2},
     **{"dense_intermediate_size": 48, "shared_intermediate_size": 16, "rotary_dim": 4},
-    **{"layer_types": ["full_attention", *3 * ["minimax_m3_sparse"]], "num_hidden_layers": 4},
+    **{"layer_types": [*3 * ["minimax_m3_sparse"], "full_attention"], "num_hidden_layers": 4},
 }
 
 # One model of each further kind of attention.
